@@ -281,8 +281,11 @@ fn spoiled(name: &str, with: &str) -> Named {
 }
 
 /// Texts that are one of a few words, and would make no record otherwise.
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 20] = [
     "schema",
+    "use",
+    "uses",
+    "state",
     "kind",
     "path",
     "order",

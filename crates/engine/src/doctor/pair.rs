@@ -81,9 +81,10 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     gpu_stack::examine(on);
     link::examine(on, functions);
     let is_direct = |one: &&Candidate| one.memory.kind != MemoryKind::Host;
-    let works = plan.candidates.iter().filter(is_direct).any(|one| one.refusals.is_empty());
     // One direct way is enough.
-    let cost = if works { Cost::Speed } else { Cost::Routes };
+    if plan.candidates.iter().filter(is_direct).any(|one| one.refusals.is_empty()) {
+        return;
+    }
     // Faults of the kernel have a finding of their own.
     let of_the_kernel = kernel_refusal(&on.fabric.kernel);
     for candidate in plan.candidates.iter().filter(is_direct) {
@@ -93,7 +94,12 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
             let found = Finding {
                 evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
                 fix,
-                ..finding(FindingKind::CopyRefused, cost, candidate.memory.name.clone(), what)
+                ..finding(
+                    FindingKind::CopyRefused,
+                    Cost::Routes,
+                    candidate.memory.name.clone(),
+                    what,
+                )
             };
             on.add(found, BearsOn::everything());
         }
