@@ -96,8 +96,8 @@ impl Through {
 
     fn rank(&self) -> (RouteState, bool, u32) {
         let distance = self.reaches.iter().filter_map(|reach| reach.distance).sum();
-        let (state, is_redirected, _) = rank(self.worse());
-        (state, is_redirected, distance)
+        let (state, is_worse, _) = rank(self.worse());
+        (state, is_worse, distance)
     }
 
     fn legs(self, decisions: &Decisions<'_>, group: &PairGroup) -> Vec<Leg> {
@@ -111,6 +111,12 @@ impl Through {
 }
 
 /// The order of decisions, the best first; of two equal ones the farther is the worse.
+///
+/// A redirected route is worse than a direct one, and a refused one that a parameter fixes is better than
+/// one that nothing fixes.
 fn rank(reach: &Reach) -> (RouteState, bool, Option<u32>) {
-    (reach.map.into(), !reach.redirecting.is_empty(), reach.distance)
+    let state = RouteState::from(reach.map);
+    let is_redirected = !reach.redirecting.is_empty();
+    let is_worse = if state == RouteState::Host { !is_redirected } else { is_redirected };
+    (state, is_worse, reach.distance)
 }

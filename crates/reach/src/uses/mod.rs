@@ -194,7 +194,9 @@ fn direct(
     };
     let mut facts = verdict.facts;
     if state != RouteState::Direct {
-        facts.extend(verdict.alternatives);
+        let new = verdict.alternatives.into_iter().filter(|fact| !facts.contains(fact));
+        let new: Vec<String> = new.collect();
+        facts.extend(new);
     }
     let redirecting = decisions.redirecting(&group.provider, &group.initiator);
     let is_redirected = !redirecting.is_empty();

@@ -129,3 +129,33 @@ fn use_names_lead_back_to_their_use() {
     }
     assert!("gpu".parse::<Use>().is_err());
 }
+
+#[test]
+fn refused_memory_behind_redirecting_ports_comes_first() {
+    let mut text = "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n".to_owned();
+    for (root, drives) in [(1, ["a", "b"]), (2, ["c", "d"])] {
+        text += &format!(
+            "[[function]]\nname = 'root-{root}'\nkind = 'root-port'\nvendor = '0x8086'\n\
+             device = '0x1901'\naddress = '0000:00:0{root}.0'\nacs = 'absent'\n\
+             [[function]]\nname = 'up-{root}'\nkind = 'upstream-port'\nunder = 'root-{root}'\n\
+             acs = 'absent'\n"
+        );
+        for drive in drives {
+            let memory = match drive {
+                "b" | "d" => "p2pmem = { size = '64M', available = '64M', published = true }\n",
+                _ => "",
+            };
+            text += &format!(
+                "[[function]]\nname = 'port-{drive}'\nkind = 'downstream-port'\nunder = 'up-{root}'\n\
+                 acs = {REDIRECTING}\n[[function]]\nname = '{drive}'\nkind = 'nvme'\n\
+                 under = 'port-{drive}'\nacs = 'absent'\n{memory}"
+            );
+        }
+    }
+    let fabric = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let ends = ["a", "b"].map(|name| fabric.find(name).expect("a drive"));
+    let judged = judged_between(&fabric, ends[0], ends[1]);
+    assert_eq!(judged[0].state, RouteState::Host);
+    assert!(judged[0].facts[0].starts_with("b: "), "{judged:?}");
+    assert!(judged[0].legs.iter().any(|leg| !leg.redirecting.is_empty()), "{judged:?}");
+}
