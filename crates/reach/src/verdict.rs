@@ -41,6 +41,9 @@ impl Verdict {
         }
         let kernel = &direction.kernel;
         let mut rules = rules(fabric, ends.0, ends.1);
+        if fabric.kernel.has_p2pdma == Some(false) {
+            rules.iter_mut().for_each(refuse_without_p2pdma);
+        }
         rules.sort_by_key(|rule| (by_rule(rule, kernel), rank(rule)));
         let Some(best) = rules.first() else { return Self::without_rule(fabric, direction) };
         let state = by_rule(best, kernel);
@@ -93,6 +96,15 @@ impl From<MapType> for RouteState {
             MapType::NotSupported => Self::Host,
             MapType::Conditional | MapType::Unknown => Self::Unknown,
         }
+    }
+}
+
+/// Refuses a mechanism that asks a kernel without P2PDMA, where the question has no answer but no
+/// (`pci_p2pdma_distance_many` in include/linux/pci-p2pdma.h, Linux 7.2).
+fn refuse_without_p2pdma(rule: &mut DriverRule) {
+    if rule.asks_kernel == Some(true) && rule.answer != Answer::Refused {
+        rule.answer = Answer::Refused;
+        rule.reason = "the kernel is built without CONFIG_PCI_P2PDMA".to_owned();
     }
 }
 

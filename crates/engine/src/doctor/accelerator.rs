@@ -155,7 +155,7 @@ commands: vec![format!(
                 "echo 1 | sudo tee /sys/bus/pci/devices/{}/p2p*/p2p_enable",
                 function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
             )],
-..fix("switch it on; where the window does not fit, the machine must be switched off and on", Needs::Reboot)
+..fix("switch it on; where the window does not fit, the machine must be switched off and on", Needs::Nothing)
 }),
 ..finding(FindingKind::FpgaWindowOff, Cost::Routes, function.name.clone(), "the card does not lend its memory to peers")
 })

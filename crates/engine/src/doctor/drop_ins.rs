@@ -31,11 +31,8 @@ pub struct DropIn {
 /// where the plan has no step that a command does.
 pub fn drop_ins(record: &DoctorRecord) -> Vec<DropIn> {
     let settings: Vec<&Setting> = record.steps.iter().flat_map(|step| &step.settings).collect();
-    let commands: Vec<&PlanStep> = record
-        .steps
-        .iter()
-        .filter(|step| step.settings.is_empty() && !step.command.is_empty())
-        .collect();
+    let commands: Vec<&PlanStep> =
+        record.steps.iter().filter(|step| step.settings.is_empty()).collect();
     let mut files = setting_files(&settings);
     if files.is_empty() && commands.is_empty() {
         return Vec::new();
@@ -138,14 +135,24 @@ fn target(path: &str) -> Option<&'static str> {
 
 const SCRIPT_HEAD: &str = "#!/bin/sh\nset -eu\ncd \"$(dirname \"$0\")\"\n";
 
-fn install_script(paths: &[&str], settings: &[&Setting], commands: &[&PlanStep]) -> String {
+fn install_script(paths: &[&str], settings: &[&Setting], steps: &[&PlanStep]) -> String {
     let mut text = format!(
         "{SCRIPT_HEAD}# Installs the drop-ins beside it. Run it as root; undo.sh takes them away.\n"
     );
-    for path in paths.iter().filter(|path| **path != GRUB) {
-        if let Some(target) = target(path) {
-            let _ = writeln!(text, "install -D -m 644 {path} {target}");
-        }
+    let placed: Vec<(&str, &str)> =
+        paths.iter().filter_map(|path| Some((*path, target(path)?))).collect();
+    for (path, target) in &placed {
+        let _ = writeln!(
+            text,
+            "if [ -e {target} ] && ! cmp -s {path} {target}; then\n    \
+             echo \"{target} is there and differs: join the two by hand\" >&2\n    exit 1\nfi"
+        );
+    }
+    for (path, target) in placed.iter().filter(|(path, _)| *path != GRUB) {
+        let _ = writeln!(text, "install -D -m 644 {path} {target}");
+    }
+    if paths.contains(&MODULE_OPTIONS) {
+        text += INITIAL_RAM_DISK;
     }
     if paths.contains(&GRUB) {
         text += &boot_loaders(
@@ -158,9 +165,9 @@ fn install_script(paths: &[&str], settings: &[&Setting], commands: &[&PlanStep])
     if paths.contains(&CUFILE) {
         text += "echo \"put the keys of cufile.d/peerlane.json into /etc/cufile.json, which is NVIDIA's\" >&2\n";
     }
-    if !commands.is_empty() {
+    if !steps.is_empty() {
         text += "\n# Steps without a drop-in; read them, and run those that you want:\n";
-        for step in commands {
+        for step in steps {
             let _ = writeln!(text, "# {}. {}", step.order, step.what.replace('\n', " "));
             for line in step.command.lines() {
                 let _ = writeln!(text, "#   {line}");
@@ -170,21 +177,40 @@ fn install_script(paths: &[&str], settings: &[&Setting], commands: &[&PlanStep])
     text
 }
 
+/// The initial RAM disk may hold options of modules.
+const INITIAL_RAM_DISK: &str = "if command -v update-initramfs >/dev/null; then\n    update-initramfs -u\n\
+     elif command -v dracut >/dev/null; then\n    dracut --force\nfi\n";
+
 fn undo_script(paths: &[&str], settings: &[&Setting]) -> String {
     let mut text =
         format!("{SCRIPT_HEAD}# Takes away what install.sh installed. Run it as root.\n");
-    for target in paths.iter().filter(|path| **path != GRUB).filter_map(|path| target(path)) {
-        let _ = writeln!(text, "rm -f {target}");
+    for path in paths.iter().filter(|path| **path != GRUB) {
+        let Some(target) = target(path) else { continue };
+        text += &removal(path, target, "");
+    }
+    if paths.contains(&MODULE_OPTIONS) {
+        text += INITIAL_RAM_DISK;
     }
     if paths.contains(&GRUB) {
         text += &boot_loaders(
-            "rm -f /etc/default/grub.d/peerlane.cfg",
+            removal("grub.d/peerlane.cfg", "/etc/default/grub.d/peerlane.cfg", "    ").trim(),
             settings,
             "--remove-args",
             "take the words of cmdline.d/peerlane.conf out of /etc/kernel/cmdline, then run kernel-install add-all",
         );
     }
+    if paths.contains(&CUFILE) {
+        text += "echo \"take the keys of cufile.d/peerlane.json out of /etc/cufile.json\" >&2\n";
+    }
     text
+}
+
+/// Removes a file that is as it was installed, and leaves any other.
+fn removal(path: &str, target: &str, indent: &str) -> String {
+    format!(
+        "{indent}if cmp -s {path} {target}; then\n{indent}    rm {target}\n{indent}elif [ -e {target} ]; then\n\
+         {indent}    echo \"{target} differs and was not removed\" >&2\n{indent}fi\n"
+    )
 }
 
 /// The branches for boot loaders: GRUB of Debian and Ubuntu, grubby, and others, which it only names.

@@ -163,6 +163,8 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     let Some(why) = without_p2pdma.filter(|_| !is_loaded("nvidia_fs")) else { return };
     match registry_keys(on, gpus) {
         Some(options) => on.add(not_lent(fabric, gpus, &options), gpus.bears_on()),
+        // What the driver will lend after a restart is not known.
+        None if fabric.origin == Origin::Assumed => {}
         None => stack_missing(on, gpus, only_compatible(&why)),
     }
 }
@@ -303,8 +305,7 @@ fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
     if let (Some(version), true) = (version, major.is_some_and(|major| major < P2PDMA_DRIVER)) {
         return Some(format!("driver {version} is older than {P2PDMA_DRIVER}"));
     }
-    // What it will lend after a restart is not known.
-    (fabric.origin != Origin::Assumed).then(|| "the driver lends no memory".to_owned())
+    Some("the driver lends no memory".to_owned())
 }
 
 fn driver_missing() -> (String, Fix) {

@@ -28,7 +28,12 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     let counted = changed_by_another(on);
     let has_other_memory =
         !lenders(on.fabric).is_empty() || on.fabric.functions.iter().any(memory::has_cmb);
-    if counted.is_empty() && !has_other_memory {
+    let bears_on = if counted.is_empty() && has_other_memory {
+        BearsOn::Uses(vec![Use::DriveToDrive, Use::NetworkToDrive])
+    } else {
+        BearsOn::Counted(counted)
+    };
+    if bears_on.count(&on.judged).1 == 0 {
         return;
     }
     let (kind, evidence) = match kernel.has_p2pdma {
@@ -59,7 +64,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         fix: Some(fix),
         ..finding(kind, Cost::Routes, format!("kernel {release}"), what)
     };
-    on.add(found, BearsOn::Counted(counted));
+    on.add(found, bears_on);
 }
 
 /// The pairs that are judged otherwise on a kernel that has it all.
@@ -72,7 +77,8 @@ fn changed_by_another(on: &Examination<'_>) -> BTreeMap<Use, usize> {
     let other = Fabric { kernel, ..on.fabric.clone() };
     let judged = judged_pairs(&other);
     let mut counted = BTreeMap::new();
-    for pairs in &on.judged {
+    // Cards of XRT work without P2PDMA, and with it they may not.
+    for pairs in on.judged.iter().filter(|pairs| pairs.of_use != Use::StorageToFpga) {
         let same = judged
             .iter()
             .find(|one| one.of_use == pairs.of_use && one.group.example() == pairs.group.example());

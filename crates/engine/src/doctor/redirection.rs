@@ -86,7 +86,7 @@ impl Redirected {
         let example = self.examples.first().map(|&pair| example(fabric, pair)).unwrap_or_default();
         let count: usize = self.counted.values().sum();
         let what = format!(
-            "access control (ACS) sends peer traffic {consequence}: {example} ({count} pairs in all)"
+            "access control (ACS) sends peer traffic {consequence}: {example} (of {count} in all)"
         );
         let cost = if self.loses_route { Cost::Routes } else { Cost::Speed };
         Finding {

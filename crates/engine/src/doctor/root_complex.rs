@@ -47,7 +47,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
             format!("host bridge {}", bridges.into_iter().collect::<Vec<_>>().join(", ")),
             format!(
                 "the devices meet only in the CPU's root complex, through which the kernel does not let \
-                 peer traffic pass: {} to {} ({} pairs in all)",
+                 peer traffic pass: {} to {} (of {} in all)",
                 fabric.device_word(initiator),
                 fabric.device_word(provider),
                 counted.values().sum::<usize>()

@@ -68,8 +68,10 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
     if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
+    // A kernel without P2PDMA is asked nothing.
+    let asks = Some(CardPages::new(&ends.fabric.kernel) != CardPages::Plain);
     let switch = |answer, reason: String| {
-        vec![DriverRule::new(DRIVER, "P2P BAR", Some(true), (answer, reason), SOURCE)]
+        vec![DriverRule::new(DRIVER, "P2P BAR", asks, (answer, reason), SOURCE)]
     };
     match (provider.fpga_p2p, initiator.kind) {
         (Some(false), _) => {

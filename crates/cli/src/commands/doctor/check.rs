@@ -9,6 +9,7 @@ use std::fmt;
 use peerlane_reach::Use;
 use peerlane_results::{self as results, Cost, DoctorRecord, UseRecord, UseState};
 
+use crate::args::ColorChoice;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -47,15 +48,13 @@ impl fmt::Display for Status {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub(super) fn run(
-    record: &DoctorRecord,
-    expected: &[Use],
-    printer: Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(record: &DoctorRecord, expected: &[Use]) -> Result<Exit, Failure> {
     let (status, reason) = judged(record, expected);
     let data: Vec<String> = performance_data(record);
     let data = if data.is_empty() { String::new() } else { format!(" | {}", data.join(" ")) };
-    printer.data(&format!("PEERLANE {status} - {}{data}\n", plain(&reason)))?;
+    // A monitor reads the line, also with --quiet.
+    Printer::plain(ColorChoice::Never)
+        .data(&format!("PEERLANE {status} - {}{data}\n", plain(&reason)))?;
     Ok(Exit::Command(status as u8))
 }
 
@@ -71,7 +70,8 @@ pub(crate) fn failed(reason: &str, printer: Printer) -> Exit {
 pub(crate) fn is_asked_for(words: &[OsString]) -> bool {
     let words = || words.iter().skip(1).take_while(|word| *word != "--");
     let command = words().find(|word| !word.to_string_lossy().starts_with('-'));
-    command.is_some_and(|word| word == "doctor") && words().any(|word| word == "--check")
+    command.is_some_and(|word| word == "doctor")
+        && words().any(|word| word == "--check" || word.to_string_lossy().starts_with("--check="))
 }
 
 fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
@@ -81,8 +81,10 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
 /// The worst of what was found; only where nothing was, facts that could not be read count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
     let Some(worst) = record.findings.first() else {
+        let is_open = record.uses.iter().any(|row| row.state == UseState::Unknown);
         return match record.unknown.first() {
             Some(unknown) => (Status::Unknown, format!("not known: {}", unknown.what)),
+            None if is_open => (Status::Unknown, record.verdict.clone()),
             None => (Status::Ok, record.verdict.clone()),
         };
     };

@@ -6,8 +6,8 @@ mod write_fix;
 use peerlane_engine::{
     examine_cards, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
-use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
+use peerlane_fabric::{Fabric, FunctionId, Kind};
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     let assumed = assume(args, &mut fabric)?;
     let record = DoctorRecord { assumed, ..examine(args, &fabric)? };
     if args.check {
-        return check::run(&record, &args.expect, printer);
+        return check::run(&record, &args.expect);
     }
     if printer.is_json() {
         printer.object(&record)?;
@@ -69,12 +69,36 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
         return Ok(examine_cards(fabric, &read_dna(fabric)));
     };
     let words = (source.as_str(), target.as_str());
-    if let Some(ends) = pair_ends(fabric, None, words).filter(|_| is_no_copy(fabric, words)) {
-        return Ok(examine_devices(fabric, ends, [source.clone(), target.clone()]));
+    let ends = pair_ends(fabric, None, words);
+    let devices = |ends| examine_devices(fabric, ends, [source.clone(), target.clone()]);
+    if let Some(ends) = ends.filter(|_| is_no_copy(fabric, words)) {
+        refuse_ports(fabric, ends)?;
+        return Ok(devices(ends));
     }
-    let plan = plan::make(fabric, &asked(source, target), PROBE_DEADLINE).map_err(plan::answer)?;
+    let plan = match (plan::make(fabric, &asked(source, target), PROBE_DEADLINE), ends) {
+        (Ok(plan), _) => plan,
+        (Err(failure), Some(ends)) if !args.probe && has_gpu(fabric, ends) => {
+            // Two functions by their addresses, which are no ends of a copy.
+            drop(failure);
+            return Ok(devices(ends));
+        }
+        (Err(failure), _) => return Err(plan::answer(failure)),
+    };
     let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
     Ok(examine_pair(fabric, &plan, &probes))
+}
+
+/// Refuses ports and bridges, which exchange no payload.
+fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), Failure> {
+    let port = [ends.0, ends.1].into_iter().find(|&id| fabric.function(id).kind.is_bridge());
+    let Some(id) = port else { return Ok(()) };
+    let name = fabric.device_word(id);
+    let hint = "name a device below it: `peerlane topo` shows the names".to_owned();
+    Err(Failure::new(format!("cannot examine {name}: it is a port or bridge")).hint(hint))
+}
+
+fn has_gpu(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> bool {
+    [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == Kind::Gpu)
 }
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.

@@ -26,6 +26,10 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         printer.note(&format!("{} was not written: no step has a command", folder.display()));
         return Ok(());
     }
+    if folder.symlink_metadata().is_ok() {
+        let error = format!("cannot write {}: it is there", folder.display());
+        return Err(Failure::new(error).hint("name a folder that is not there yet".to_owned()));
+    }
     let text = render::doctor(record);
     write_folder(folder, |draft| {
         fs::create_dir(draft)?;
@@ -33,6 +37,10 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         files.iter().try_for_each(|file| write(draft, file))
     })?;
     let shown = folder.display();
+    if files.iter().all(|file| file.is_executable) {
+        printer.note(&format!("wrote {shown}: its steps are commands, in {shown}/{PLAN}"));
+        return Ok(());
+    }
     printer.note(&format!(
         "wrote {shown}: read {shown}/{PLAN}, then `sudo {shown}/install.sh`; {shown}/undo.sh takes it back; \
          `peerlane doctor --assume {shown}` judges the machine with it"

@@ -104,7 +104,7 @@ fn registration(ends: &Ends<'_>) -> (Answer, String) {
                       which the same keys of cuFile switch on";
         return (Answer::Conditional, reason.to_owned());
     }
-    if !matches!(ends.fabric.origin, Origin::ThisMachine | Origin::Tree(_)) {
+    if matches!(ends.fabric.origin, Origin::Description | Origin::Text) {
         let reason = format!(
             "the driver registers BAR1 only where it is static and not write-combined \
              (RmForceDisableIomapWC=1); then {words}"
