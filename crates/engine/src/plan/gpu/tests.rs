@@ -1,7 +1,7 @@
 //! Ways between a drive and a GPU on machines that have or lack something for each.
 
 use super::*;
-use peerlane_results::{Verdict, VerifyMode};
+use peerlane_results::{Finding, FindingKind, Verdict, VerifyMode};
 
 /// A drive and a GPU below one switch, with all that every way wants.
 const SOUND: &str = concat!(
@@ -178,16 +178,19 @@ fn gpus_that_are_not_there_are_named_with_those_that_are() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_pair_is_found_with_its_fix() {
+fn obstacles_of_a_pair_have_a_fix() {
     let lacks = [("name = 'nvidia_fs'", "name = 'ext4'"), ("p2pdma = true", "p2pdma = false")];
     let plan = planned(RouteChoice::Auto, &lacks).expect("a plan");
     let record = crate::doctor::examine_pair(&machine(&lacks), &plan, &[]);
     assert!(record.verdict.contains("only through host memory"), "{}", record.verdict);
-    let module = record.findings.iter().find(|one| one.what.contains("nvidia_fs")).expect("it");
-    let fix = module.fix.as_ref().expect("a fix");
-    assert_eq!(fix.commands, ["sudo modprobe nvidia_fs"]);
-    let about_kernel = record.findings.iter().filter(|one| one.what.contains("CONFIG_PCI_P2PDMA"));
-    assert!(about_kernel.clone().all(|one| one.fix.is_some()) && about_kernel.count() == 1);
+    let is_module = |one: &&Finding| {
+        let commands = one.fix.as_ref().map(|fix| fix.commands.as_slice());
+        commands == Some(&["sudo modprobe nvidia_fs".to_owned()])
+    };
+    assert_eq!(record.findings.iter().filter(is_module).count(), 1, "{:?}", record.findings);
+    let is_kernel = |one: &&Finding| one.kind == FindingKind::KernelWithoutP2pdma;
+    let kernel: Vec<&Finding> = record.findings.iter().filter(is_kernel).collect();
+    assert!(kernel.len() == 1 && kernel[0].fix.is_some(), "{:?}", record.findings);
     let sound = planned(RouteChoice::Auto, &[]).expect("a plan");
     let record = crate::doctor::examine_pair(&machine(&[]), &sound, &[]);
     assert!(record.is_healthy() && record.verdict.contains("directly"), "{record:?}");
