@@ -272,7 +272,7 @@ fn every_other_setting_has_a_reason() {
         ("pci=realloc=on", false, "windows of memory"),
         ("pci=noacs", true, "no such option"),
         ("pcie_acs_override=downstream,multifunction", true, "mainline"),
-        ("options nvidia NVreg_EnableResizableBar=1", false, "not known to bear"),
+        ("options snd_hda_intel power_save=1", false, "not known to bear"),
         ("options=1", false, "not known to bear"),
     ] {
         let mut fabric = machine();
@@ -283,8 +283,17 @@ fn every_other_setting_has_a_reason() {
         };
         assert!(why.contains(part), "{text}: {why}");
         fabric.kernel.parameters.clone_from(&after.kernel.parameters);
+        fabric.origin = crate::Origin::Assumed;
         assert_eq!(after, fabric, "{text}");
     }
+}
+
+#[test]
+fn options_of_nvidia_reach_its_driver() {
+    let (fabric, effect) = after(machine(), "options nvidia NVreg_EnableResizableBar=1");
+    assert!(matches!(effect, SettingEffect::Changed(_)), "{effect:?}");
+    let driver = fabric.nvidia.expect("the driver");
+    assert_eq!(driver.parameters["EnableResizableBar"], "1");
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
         vec(host_bridge(), 1..3),
         (of(lab()), environment(), of(nvidia()), of(cufile())),
     );
-    (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
+    // Two machines in one test would overflow the stack otherwise.
+    let functions = vec((any::<Index>(), function()), 1..12);
+    (whole.boxed(), functions.boxed()).prop_map(
         |((name, system, cpu, iommu, bridges, (lab, environment, nvidia, cufile)), functions)| {
             let (kernel, product, stacked, mounts, libraries) = system;
             let bridge = |(index, bridge): (usize, HostBridge)| HostBridge {
