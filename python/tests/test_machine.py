@@ -125,8 +125,8 @@ def test_route_of_a_plan_is_its_own():
 @pytest.mark.parametrize(
     ("one", "other", "word", "says"),
     [
-        ("mlx5_0", "gpu:0", "unknown", "nvidia_peermem is not loaded"),
-        ("gpu:0", "mlx5_0", "unknown", "nvidia_peermem is not loaded"),
+        ("mlx5_0", "gpu:0", "unknown", "the IOMMU translates"),
+        ("gpu:0", "mlx5_0", "unknown", "the IOMMU translates"),
         ("gpu:0", "gpu:7", "unknown", "NVLink is not seen from here"),
         ("nvme0", "gpu:0", "host", "nvidia_fs is not loaded"),
         ("nvme0", "mlx5_0", "host", "neither nvme0 nor mlx5_0 has memory"),
