@@ -1,12 +1,12 @@
 //! Two devices between which no files are copied: a GPU and a network controller, two GPUs.
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{Pair, RouteState, Verdict, judged_between};
+use peerlane_reach::{Pair, RouteState, Verdict};
 use peerlane_results::DoctorRecord;
 
 use super::{
-    Examination, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex, window,
-    xrt_stack,
+    Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex,
+    window, xrt_stack,
 };
 
 /// Examines two functions; `typed` is how a person named them.
@@ -15,7 +15,7 @@ pub fn examine_devices(
     (one, other): (FunctionId, FunctionId),
     typed: [String; 2],
 ) -> DoctorRecord {
-    let mut examination = Examination::new(fabric, judged_between(fabric, one, other));
+    let mut examination = Examination::new(fabric, Subject::Devices(one, other));
     let on = &mut examination;
     kernel::examine(on);
     iommu::examine(on);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, Function, Kernel};
-use peerlane_reach::{CardPages, Use, is_lent_by_xrt, judged_pairs, kernel_refusal};
+use peerlane_reach::{CardPages, JudgedPairs, Use, is_lent_by_xrt, kernel_refusal};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
 use super::{BearsOn, Examination, finding, fix, lenders, memory, saw};
@@ -75,15 +75,14 @@ fn changed_by_another(on: &Examination<'_>) -> BTreeMap<Use, usize> {
         ..on.fabric.kernel.clone()
     };
     let other = Fabric { kernel, ..on.fabric.clone() };
-    let judged = judged_pairs(&other);
+    // Groups do not depend on the kernel, so they come in the same order.
+    let judged = on.subject.judge(&other);
     let mut counted = BTreeMap::new();
     // Cards of XRT work without P2PDMA, and with it they may not.
-    for pairs in on.judged.iter().filter(|pairs| pairs.of_use != Use::StorageToFpga) {
-        let same = judged
-            .iter()
-            .find(|one| one.of_use == pairs.of_use && one.group.example() == pairs.group.example());
-        if same.is_none_or(|one| (one.state, &one.facts) != (pairs.state, &pairs.facts)) {
-            *counted.entry(pairs.of_use).or_insert(0) += pairs.group.count;
+    let is_card = |pairs: &JudgedPairs| pairs.of_use == Use::StorageToFpga;
+    for (one, other) in on.judged.iter().zip(&judged).filter(|(one, _)| !is_card(one)) {
+        if (one.state, &one.facts) != (other.state, &other.facts) {
+            *counted.entry(one.of_use).or_insert(0) += one.group.count;
         }
     }
     counted

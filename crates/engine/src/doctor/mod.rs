@@ -38,6 +38,7 @@ use peerlane_results::{
 pub use devices::examine_devices;
 pub use drop_ins::{DropIn, drop_ins};
 pub use pair::examine_pair;
+pub use use_records::use_record;
 pub(crate) use window::ADDRESS_SPACE_FIX;
 
 use crate::copy::machine_of;
@@ -50,9 +51,31 @@ use bearing::BearsOn;
 /// they may.
 type NoPermission<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// The functions whose pairs count in an examination.
+#[derive(Debug, Clone, Copy)]
+enum Subject {
+    /// All of the machine.
+    Machine,
+    /// These two.
+    Devices(FunctionId, FunctionId),
+    /// None: an end is not on a PCI function.
+    NoDevices,
+}
+
+impl Subject {
+    fn judge(self, fabric: &Fabric) -> Vec<JudgedPairs> {
+        match self {
+            Self::Machine => judged_pairs(fabric),
+            Self::Devices(one, other) => judged_between(fabric, one, other),
+            Self::NoDevices => Vec::new(),
+        }
+    }
+}
+
 /// A fabric under examination, and what was found so far.
 struct Examination<'a> {
     fabric: &'a Fabric,
+    subject: Subject,
     /// The pairs of every use, judged.
     judged: Vec<JudgedPairs>,
     findings: Vec<(Finding, BearsOn)>,
@@ -62,9 +85,10 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    fn new(fabric: &'a Fabric, judged: Vec<JudgedPairs>) -> Self {
+    fn new(fabric: &'a Fabric, subject: Subject) -> Self {
+        let judged = subject.judge(fabric);
         let (findings, settings, unknown) = (Vec::new(), Vec::new(), Vec::new());
-        Self { fabric, judged, findings, settings, unknown }
+        Self { fabric, subject, judged, findings, settings, unknown }
     }
 
     fn add(&mut self, mut finding: Finding, bears_on: BearsOn) {
@@ -127,7 +151,7 @@ fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
 
 /// The same with the question to this machine why somebody may not take the memory of an address.
 fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -> DoctorRecord {
-    let mut examination = Examination::new(fabric, judged_pairs(fabric));
+    let mut examination = Examination::new(fabric, Subject::Machine);
     let on = &mut examination;
     memory::examine(on, no_permission);
     kernel::examine(on);

@@ -8,8 +8,8 @@ use peerlane_results::{
 };
 
 use super::{
-    BearsOn, Examination, accelerator, asked_here, at, drive, finding, fix, gpu_stack, iommu,
-    judged_between, kernel, link, memory, redirection, root_complex, saw,
+    BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix, gpu_stack,
+    iommu, kernel, link, memory, redirection, root_complex, saw,
 };
 use crate::endpoint::lender;
 use crate::plan::initiator;
@@ -19,11 +19,11 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     let ends = [&plan.source, &plan.target];
     let initiators: Vec<FunctionId> =
         ends.iter().filter_map(|end| initiator(fabric, end)).collect();
-    let judged = match initiators[..] {
-        [one, other] => judged_between(fabric, one, other),
-        _ => Vec::new(),
+    let subject = match initiators[..] {
+        [one, other] => Subject::Devices(one, other),
+        _ => Subject::NoDevices,
     };
-    let mut examination = Examination::new(fabric, judged);
+    let mut examination = Examination::new(fabric, subject);
     let on = &mut examination;
     let verdict = if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
         examine_with_gpu(on, plan, &initiators);

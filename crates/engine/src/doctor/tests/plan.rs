@@ -85,3 +85,16 @@ fn assumed_plan_leaves_what_cannot_be_fixed() {
         "below one switch: {after:?}"
     );
 }
+
+#[test]
+fn kernel_is_no_obstacle_to_pairs_that_ask_none() {
+    let mut fabric = eight_gpus();
+    fabric.kernel.release = Some("6.1.0".to_owned());
+    let has_kernel = |record: &DoctorRecord| kinds(record).contains(&FindingKind::KernelTooOld);
+    let id = |word: &str| fabric.find_device(word).expect("a device");
+    let typed = || ["one", "other"].map(str::to_owned);
+    let gpus = examine_devices(&fabric, (id("gpu:0"), id("gpu:1")), typed());
+    assert!(!has_kernel(&gpus), "{gpus:?}");
+    let storage = examine_devices(&fabric, (id("nvme0"), id("gpu:0")), typed());
+    assert!(has_kernel(&storage) && has_kernel(&examine(&fabric)), "{storage:?}");
+}
