@@ -60,6 +60,14 @@ pub enum BootConfigurationError {
         /// What to write instead, where that is known.
         hint: Option<String>,
     },
+    /// A file with keys of cuFile is not as cuFile reads it.
+    #[error("cannot read {path}: {problem}")]
+    Cufile {
+        /// The file.
+        path: PathBuf,
+        /// The line, and what is wrong with it.
+        problem: String,
+    },
     /// The parameters are longer than a kernel command line.
     #[error(
         "cannot take {path}: its kernel parameters have {bytes} bytes, and the kernel cuts its command line \
@@ -82,10 +90,14 @@ impl BootConfigurationError {
             Self::TooManyEntries { .. } => "give the file itself".to_owned(),
             Self::NothingFound { .. } => {
                 "a folder is searched for grub.d/*.cfg, modprobe.d/*.conf, modules-load.d/*.conf, \
-                 cmdline.d/*.conf and kernel/cmdline; give any other file by itself"
+                 cmdline.d/*.conf, kernel/cmdline and cufile.d/*.json; give any other file by itself"
                     .to_owned()
             }
             Self::NotUnderstood { hint, .. } => hint.clone().unwrap_or_else(|| FORMS.to_owned()),
+            Self::Cufile { .. } => {
+                "write the keys as in /etc/cufile.json: `{\"properties\": {\"use_pci_p2pdma\": true}}`"
+                    .to_owned()
+            }
             Self::TooLong { .. } => {
                 "name devices by `pci:VENDOR:DEVICE`, which stands for all of one kind".to_owned()
             }

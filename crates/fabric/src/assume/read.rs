@@ -47,7 +47,11 @@ impl BootConfiguration {
         for file in files {
             let text = read_text(&file)?;
             if file.parent().and_then(Path::file_name).is_some_and(|name| name == CUFILE_FOLDER) {
-                whole.cufile.extend(crate::cufile::read(&text).settings);
+                let found = crate::cufile::read(&text);
+                if let Some(problem) = found.problem {
+                    return Err(BootConfigurationError::Cufile { path: file, problem });
+                }
+                whole.cufile.extend(found.settings);
                 continue;
             }
             let Self { parameters, options, modules, .. } = forms::read(&file, &text)?;

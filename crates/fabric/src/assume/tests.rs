@@ -315,3 +315,16 @@ fn settings_are_told_one_by_one() {
     let parameters = fabric.kernel.parameters.expect("they are known");
     assert_eq!(parameters, ["intel_iommu=on", "pci=realloc,noats", "nvme.poll_queues=2"]);
 }
+
+#[test]
+fn broken_keys_of_cufile_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("cufile.d")).expect("a folder");
+    let file = folder.path().join("cufile.d/keys.json");
+    std::fs::write(&file, "{\"properties\": {\"use_pci_p2pdma\": true").expect("room");
+    let error = BootConfiguration::read(folder.path()).expect_err("an open bracket");
+    assert!(error.to_string().contains("keys.json"), "{error}");
+    std::fs::write(&file, "{\"properties\": {\"use_pci_p2pdma\": true}}").expect("room");
+    let found = BootConfiguration::read(folder.path()).expect("a configuration");
+    assert_eq!(found.cufile.len(), 1);
+}
