@@ -48,7 +48,9 @@ pub use copy::{
     warnings_of_machine,
 };
 pub use device_memory::DeviceRefusal;
-pub use doctor::{DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair};
+pub use doctor::{
+    DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair, use_record,
+};
 pub use guard::{Surveyor, overwrite_summary};
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};

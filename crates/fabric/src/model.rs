@@ -137,6 +137,16 @@ pub struct Cpu {
     pub model: Option<String>,
 }
 
+/// Start of the word for a CPU of Arm, which names its maker by number: `CPU implementer 0x41`.
+const ARM: &str = "CPU implementer";
+
+impl Cpu {
+    /// Returns whether it is a CPU of Arm's architecture; `false` where its vendor is not known.
+    pub fn is_arm(&self) -> bool {
+        self.vendor.as_deref().is_some_and(|vendor| vendor.starts_with(ARM))
+    }
+}
+
 /// How device addresses are translated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IommuMode {

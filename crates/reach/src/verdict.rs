@@ -39,6 +39,16 @@ impl Verdict {
         if let Some(state @ NvLinkState::Links(_)) = nvlink(fabric, ends.0, ends.1) {
             return Self::by_nvlink(&state);
         }
+        let mut verdict = Self::over_pcie(fabric, direction);
+        // A confidential guest shares no memory of devices with peers by itself.
+        if verdict.state == RouteState::Direct && fabric.environment.confidential.is_some() {
+            verdict.state = RouteState::Unknown;
+        }
+        verdict
+    }
+
+    fn over_pcie(fabric: &Fabric, direction: &Direction) -> Self {
+        let ends = (direction.provider, direction.initiator);
         let kernel = &direction.kernel;
         let mut rules = rules(fabric, ends.0, ends.1);
         if fabric.kernel.has_p2pdma == Some(false) {

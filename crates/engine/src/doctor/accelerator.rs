@@ -1,6 +1,7 @@
 //! GPUs and FPGA cards: the window onto their memory. Of the software above it, see [`super::gpu_stack`]
 //! and [`super::xrt_stack`].
 
+use peerlane_fabric::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Bar, Function, FunctionId, Kind, Pairing};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
@@ -8,8 +9,6 @@ use peerlane_units::Bytes;
 use super::{BearsOn, Examination, at, finding, fix, saw};
 use crate::pairs::{Dnas, card_pairs, pair_in_words};
 
-pub(super) const VENDOR_NVIDIA: u16 = 0x10de;
-pub(super) const VENDOR_AMD: u16 = 0x1002;
 /// A window that size is what a GPU shows without Resizable BAR.
 const SMALL_WINDOW: Bytes = Bytes::mib(256);
 

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::gpu::ConsumerLine;
+use peerlane_fabric::gpu::{ConsumerLine, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin, names as pci_names};
 use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
-use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
 use super::{BearsOn, Examination, at, cufile, finding, fix, saw};
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").

@@ -64,7 +64,5 @@ fn translating(on: &mut Examination<'_>) {
 /// The parameter that this kernel reads: `iommu=` is for x86 alone (arch/x86/kernel/pci-dma.c, and
 /// drivers/iommu/iommu.c for the other).
 fn passthrough(fabric: &Fabric) -> &'static str {
-    let is_arm =
-        fabric.cpu.vendor.as_deref().is_some_and(|vendor| vendor.starts_with("CPU implementer"));
-    if is_arm { "iommu.passthrough=1" } else { "iommu=pt" }
+    if fabric.cpu.is_arm() { "iommu.passthrough=1" } else { "iommu=pt" }
 }

@@ -22,7 +22,7 @@ pub(super) fn use_records(fabric: &Fabric, judged: &[JudgedPairs]) -> Vec<UseRec
 }
 
 /// The word for a use in records.
-pub(super) fn use_record(of_use: Use) -> results::Use {
+pub fn use_record(of_use: Use) -> results::Use {
     match of_use {
         Use::StorageToGpu => results::Use::StorageGpu,
         Use::NetworkToGpu => results::Use::NetworkGpu,

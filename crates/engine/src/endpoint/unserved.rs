@@ -5,17 +5,12 @@
 
 use std::fmt;
 
-use peerlane_fabric::{DriverBinding, Function, Kind};
+use peerlane_fabric::{DriverBinding, Function, Kind, NvmeController};
 
 /// The kernel's driver of NVMe drives.
 const DRIVER: &str = "nvme";
 /// The state of a controller that takes requests (`nvme_sysfs_show_state()` in drivers/nvme/host/sysfs.c).
 const LIVE: &str = "live";
-/// The state of a controller that the driver has given up.
-const DEAD: &str = "dead";
-/// The window with the registers of a controller (NVM Express PCIe Transport Specification 1.1, MLBAR).
-const REGISTERS: u8 = 0;
-
 /// Why the driver `nvme` does not serve a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
@@ -37,7 +32,11 @@ impl Unserved {
         }
         match &function.driver {
             DriverBinding::Bound(name) if name != DRIVER => Some(Self::OtherDriver(name.clone())),
-            _ if function.unassigned_bars.iter().any(|bar| bar.index == REGISTERS) => {
+            _ if function
+                .unassigned_bars
+                .iter()
+                .any(|bar| bar.index == NvmeController::REGISTERS) =>
+            {
                 Some(Self::NoAddressSpace)
             }
             DriverBinding::Unbound => Some(Self::NoDriver),
@@ -57,7 +56,7 @@ impl Unserved {
                 "give it back to nvme once nobody uses it; what driverctl or SPDK have set is undone by \
                  `driverctl unset-override` or `scripts/setup.sh reset`"
             }
-            Self::NotLive(state) if state == DEAD => "let the kernel find it anew",
+            Self::NotLive(state) if state == NvmeController::DEAD => "let the kernel find it anew",
             Self::NotLive(_) => {
                 "wait: the driver works on it; where that does not end, the kernel's log says why"
             }
@@ -79,7 +78,7 @@ impl Unserved {
             Self::NoAddressSpace => vec![format!("sudo dmesg | grep {address}")],
             Self::NoDriver => bind.into(),
             Self::OtherDriver(_) => std::iter::once(unbind).chain(bind).collect(),
-            Self::NotLive(state) if state == DEAD => vec![
+            Self::NotLive(state) if state == NvmeController::DEAD => vec![
                 format!("echo 1 | sudo tee {device}/remove"),
                 "echo 1 | sudo tee /sys/bus/pci/rescan".to_owned(),
             ],
@@ -95,7 +94,8 @@ impl fmt::Display for Unserved {
             Self::NoAddressSpace => {
                 write!(
                     f,
-                    "its registers (BAR {REGISTERS}) have no address space, and no driver reaches them"
+                    "its registers (BAR {}) have no address space, and no driver reaches them",
+                    NvmeController::REGISTERS
                 )
             }
             Self::NoDriver => write!(f, "no driver is bound to it, and {NO_BLOCK_DEVICE}"),

@@ -25,10 +25,6 @@ pub(super) fn answer(fabric: &Fabric, first: FunctionId, second: FunctionId) -> 
         let reason = format!("neither {one} nor {other} has memory that peers can use");
         return RouteAnswer::new(RouteWord::Host, reason);
     };
-    // A confidential guest shares no memory of devices with peers by itself.
-    if best.word == RouteWord::P2p && fabric.environment.confidential.is_some() {
-        best.word = RouteWord::Unknown;
-    }
     if best.word != RouteWord::Host {
         let notes = environment_notes(fabric);
         best.reason.extend(notes.iter().map(|note| format!("; {note}")));

@@ -94,9 +94,7 @@ impl ModeParameter {
     /// The reason why the kernel of this machine does not read the parameter.
     fn refusal(&self, fabric: &Fabric) -> Option<SettingEffect> {
         let vendor = fabric.cpu.vendor.as_deref();
-        // Discovery has no other name for the CPUs of Arm's makers.
-        let is_arm = vendor.is_some_and(|vendor| vendor.starts_with("CPU implementer"));
-        if is_arm && !self.is_read_on_arm {
+        if fabric.cpu.is_arm() && !self.is_read_on_arm {
             let hint = match self.name {
                 "iommu" => ": there it is `iommu.passthrough=1`",
                 _ => "",

@@ -23,6 +23,14 @@ pub struct NvmeController {
     pub namespaces: Vec<Namespace>,
 }
 
+impl NvmeController {
+    /// State of a controller that its driver has given up (`nvme_sysfs_show_state()` in
+    /// drivers/nvme/host/sysfs.c, Linux 7.2).
+    pub const DEAD: &str = "dead";
+    /// The window with its registers (NVM Express PCIe Transport Specification 1.1, MLBAR).
+    pub const REGISTERS: u8 = 0;
+}
+
 /// The registers CMBLOC and CMBSZ (NVM Express Base Specification 2.0, sections 3.1.3.11 and 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CmbRegisters {

@@ -1,6 +1,6 @@
 //! The devices that take part in uses.
 
-use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind};
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind, NvmeController};
 
 use super::Use;
 use crate::drivers::{imports_memory, is_held_by_vfio};
@@ -9,10 +9,6 @@ use crate::drivers::{imports_memory, is_held_by_vfio};
 const VENDOR_MELLANOX: u16 = 0x15b3;
 /// InfiniBand (PCI Code and ID Assignment Specification, base class 02h).
 const CLASS_INFINIBAND: u32 = 0x0207;
-/// The state of a controller that its driver has given up (`nvme_sysfs_show_state()`, Linux 7.2).
-const DEAD: &str = "dead";
-/// The window with the registers of an NVMe controller.
-const REGISTERS: u8 = 0;
 
 /// Devices of a machine by what they are in uses, in the order of the fabric.
 pub(super) struct Devices {
@@ -78,11 +74,15 @@ pub(super) fn unusable(fabric: &Fabric, id: FunctionId) -> Option<String> {
         let driver = function.driver.name().unwrap_or_default();
         return Some(format!("{word} is held by {driver}, for a virtual machine or a program"));
     }
-    if function.nvme.as_ref().is_some_and(|nvme| nvme.state.as_deref() == Some(DEAD)) {
-        return Some(format!("the kernel has given {word} up (state {DEAD})"));
+    if function
+        .nvme
+        .as_ref()
+        .is_some_and(|nvme| nvme.state.as_deref() == Some(NvmeController::DEAD))
+    {
+        return Some(format!("the kernel has given {word} up (state {})", NvmeController::DEAD));
     }
     let is_closed = function.kind == Kind::Nvme
-        && function.unassigned_bars.iter().any(|bar| bar.index == REGISTERS);
+        && function.unassigned_bars.iter().any(|bar| bar.index == NvmeController::REGISTERS);
     let is_out_of_reach = function.kind == Kind::Gpu && fabric.memory(id).is_none();
     (is_closed || is_out_of_reach).then(|| format!("a window of {word} has no address space"))
 }

@@ -186,12 +186,7 @@ fn direct(
     let direction = Direction { initiator, provider, memory, kernel };
     let verdict = Verdict::new(fabric, &direction);
     let Direction { kernel, .. } = direction;
-    let is_guarded = fabric.environment.confidential.is_some();
-    let state = match verdict.state {
-        // A confidential guest shares no memory of devices with peers by itself.
-        RouteState::Direct if is_guarded => RouteState::Unknown,
-        state => state,
-    };
+    let state = verdict.state;
     let mut facts = verdict.facts;
     if state != RouteState::Direct {
         let new = verdict.alternatives.into_iter().filter(|fact| !facts.contains(fact));

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fmt;
 
+use peerlane_engine::use_record;
 use peerlane_reach::Use;
 use peerlane_results::{self as results, Cost, DoctorRecord, UseRecord, UseState};
 
@@ -101,10 +102,10 @@ fn by_findings(record: &DoctorRecord) -> (Status, String) {
 
 /// The worst of the uses that have to be direct.
 fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
-    let names: Vec<String> = expected.iter().map(Use::to_string).collect();
-    let is_it = |one: results::Use| names.contains(&one.to_string());
-    for (one, name) in expected.iter().zip(&names) {
-        if !record.uses.iter().any(|row| row.of_use.to_string() == *name) {
+    let wanted: Vec<results::Use> = expected.iter().copied().map(use_record).collect();
+    let is_it = |one: results::Use| wanted.contains(&one);
+    for one in &wanted {
+        if !record.uses.iter().any(|row| row.of_use == *one) {
             return (Status::Critical, format!("{one}: no such devices here"));
         }
     }
@@ -142,26 +143,15 @@ fn short(text: &str) -> String {
 
 /// The direct pairs of each use; a bar would begin the performance data.
 fn performance_data(record: &DoctorRecord) -> Vec<String> {
-    let mut all: Vec<(results::Use, u64, u64)> = Vec::new();
-    for row in &record.uses {
-        let direct = if row.state == UseState::Direct { row.pairs } else { 0 };
-        match all.last_mut().filter(|(of_use, ..)| *of_use == row.of_use) {
-            Some((_, known, _)) => *known += direct,
-            None => all.push((row.of_use, direct, row.of)),
-        }
-    }
-    let mut data: Vec<String> = all
-        .into_iter()
-        .map(|(of_use, direct, of)| format!("{}={direct};;;0;{of}", name(of_use)))
-        .collect();
+    let of_use = |one: &Use| {
+        let rows = || record.uses.iter().filter(|row| row.of_use == use_record(*one));
+        let direct: u64 =
+            rows().filter(|row| row.state == UseState::Direct).map(|row| row.pairs).sum();
+        Some(format!("{}={direct};;;0;{}", one.name(), rows().next()?.of))
+    };
+    let mut data: Vec<String> = Use::ALL.iter().filter_map(of_use).collect();
     data.push(format!("findings={};;;0;", record.findings.len()));
     data
-}
-
-/// The word for a use in commands.
-fn name(of_use: results::Use) -> String {
-    let found = Use::ALL.into_iter().find(|one| one.to_string() == of_use.to_string());
-    found.map_or_else(|| of_use.to_string(), |one| one.name().to_owned())
 }
 
 fn plain(text: &str) -> String {

@@ -71,7 +71,7 @@ pub fn missing_registry_keys(
     let is_missing = ends.provider().vendor == Some(gpu::VENDOR_NVIDIA)
         && ends.provider().p2pmem.is_none()
         && !gpu::has_c2c(ends.provider())
-        && !is_arm(&ends)
+        && !fabric.cpu.is_arm()
         && refusal(&ends).is_none()
         && obstacle(&ends).is_some();
     is_missing.then(|| options(fabric.nvidia.as_ref()))
@@ -130,7 +130,7 @@ fn registration(ends: &Ends<'_>) -> (Answer, String) {
 fn obstacle(ends: &Ends<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
     let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);
-    if is_arm(ends) {
+    if ends.fabric.cpu.is_arm() {
         let since =
             format!("on Arm it registers none (open kernel modules from {AUTOMATIC_BAR1} on)");
         return is_automatic.then_some(since);
@@ -156,10 +156,6 @@ fn obstacle(ends: &Ends<'_>) -> Option<String> {
         }
         _ => None,
     }
-}
-
-fn is_arm(ends: &Ends<'_>) -> bool {
-    ends.fabric.cpu.vendor.as_deref().is_some_and(|one| one.starts_with("CPU implementer"))
 }
 
 /// A registry key as the driver reads it (`simple_strtoul` with any base).
