@@ -95,30 +95,46 @@ fn written_files_keep_others_and_undo_themselves() {
     assert_eq!(fs::read_dir(&fix).expect("the folder").count(), 1);
     fs::remove_dir_all(&fix).expect("removed");
     doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
-    // The scripts write below `/`: a root of their own shows what they touch.
     let root = folder.path().join("root");
-    fs::create_dir_all(root.join("etc/default/grub.d")).expect("a root");
-    let run = |script: &str| {
-        let text = fs::read_to_string(fix.join(script)).expect("a script");
-        let moved = text.replace("/etc/", &format!("{}/etc/", root.display()));
-        fs::write(fix.join("moved.sh"), moved).expect("room");
-        let programs = folder.path().join("bin");
-        let _ = fs::create_dir(&programs);
-        fs::write(programs.join("update-grub"), "#!/bin/sh\nexit 0\n").expect("room");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(programs.join("update-grub"), mode).expect("a mode");
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
-        let output = Command::new("sh").arg(fix.join("moved.sh")).env("PATH", path).output();
-        let output = output.expect("a shell");
-        assert!(output.status.success(), "{script}: {output:?}");
-    };
-    run("install.sh");
+    assert!(run_script(&fix, "install.sh", &root).status.success());
     let grub = fs::read_to_string(root.join("etc/default/grub.d/peerlane.cfg")).expect("a drop-in");
     assert!(grub.contains("iommu=pt") && grub.contains("acs"), "{grub}");
     assert!(root.join("etc/modprobe.d/peerlane.conf").exists());
-    run("undo.sh");
+    assert!(run_script(&fix, "undo.sh", &root).status.success());
     assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists());
     assert!(!root.join("etc/modprobe.d/peerlane.conf").exists());
+}
+
+#[test]
+fn scripts_leave_files_that_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (fix, root) = (folder.path().join("fix"), folder.path().join("root"));
+    doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
+    let other = root.join("etc/modprobe.d/peerlane.conf");
+    fs::create_dir_all(other.parent().expect("a folder")).expect("a folder");
+    fs::write(&other, "options nvidia NVreg_EnableMSI=1\n").expect("room");
+    let output = run_script(&fix, "install.sh", &root);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists(), "nothing is half installed");
+    run_script(&fix, "undo.sh", &root);
+    assert_eq!(fs::read_to_string(&other).expect("kept"), "options nvidia NVreg_EnableMSI=1\n");
+}
+
+/// Runs a written script with `/etc` below a root of its own, and programs that do nothing.
+fn run_script(fix: &Path, script: &str, root: &Path) -> Output {
+    let programs = root.join("bin");
+    fs::create_dir_all(&programs).expect("a root");
+    for name in ["update-grub", "update-initramfs"] {
+        fs::write(programs.join(name), "#!/bin/sh\nexit 0\n").expect("room");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(programs.join(name), mode).expect("a mode");
+    }
+    let text = fs::read_to_string(fix.join(script)).expect("a script");
+    let moved = text.replace("/etc/", &format!("{}/etc/", root.display()));
+    fs::write(fix.join("moved.sh"), moved).expect("room");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
+    let output = Command::new("sh").arg(fix.join("moved.sh")).env("PATH", path).output();
+    output.expect("a shell")
 }
 
 #[test]
@@ -135,6 +151,9 @@ fn check_has_the_statuses_of_monitoring() {
             "WARNING",
         ),
         ("--machine fixtures/lspci/switch-direct.txt --check --expect gpu-gpu", 0, "OK"),
+        ("--machine fixtures/lspci/switch-unprivileged.txt --check", 3, "UNKNOWN"),
+        ("--machine pair --check --quiet", 0, "OK"),
+        ("--machine pair --check=yes", 3, "UNKNOWN"),
         ("--machine no/such/machine --check", 3, "UNKNOWN"),
         ("--check --expect nothing", 3, "UNKNOWN"),
         ("--check --no-such-option", 3, "UNKNOWN"),
@@ -161,8 +180,12 @@ fn two_devices_without_files_are_examined() {
     let record = record(&format!("gpu:0 gpu:1 --machine {CAPTURE}"));
     assert_eq!(record["uses"].as_array().map(Vec::len), Some(1), "{record}");
     assert_eq!(record["uses"][0]["use"], "gpu-gpu");
-    let output = doctor(&format!("gpu:0 mlx5_9 --machine {CAPTURE}"));
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let by_address = doctor(&format!("0000:18:00.0 0000:1a:00.0 --machine {CAPTURE}"));
+    assert_eq!(by_address.status.code(), Some(1), "{by_address:?}");
+    for ends in ["gpu:0 mlx5_9", "0000:17:00.0 gpu:0"] {
+        let output = doctor(&format!("{ends} --machine {CAPTURE}"));
+        assert_eq!(output.status.code(), Some(2), "{ends}: {output:?}");
+    }
 }
 
 #[test]

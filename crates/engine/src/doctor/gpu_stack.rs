@@ -10,7 +10,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin, names as pci_n
 use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
-use super::{BearsOn, Examination, at, cufile, finding, fix, saw};
+use super::{BearsOn, Examination, abbreviated, at, cufile, finding, fix, saw};
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
@@ -76,13 +76,10 @@ impl Gpus {
         self.ids.iter().map(|&id| fabric.function(id)).collect()
     }
 
-    /// The first by its word in commands, and how many more there are.
+    /// The first by its word in commands, and the number of the others.
     fn words(&self, fabric: &Fabric) -> String {
-        let first = self.ids.first().map(|&id| fabric.device_word(id)).unwrap_or_default();
-        match self.ids.len() {
-            0 | 1 => first,
-            count => format!("{first} and {} more", count - 1),
-        }
+        let all: Vec<String> = self.ids.iter().map(|&id| fabric.device_word(id)).collect();
+        abbreviated(&all, 1)
     }
 
     fn bears_on(&self) -> BearsOn {

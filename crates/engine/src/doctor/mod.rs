@@ -255,6 +255,14 @@ fn parameter_commands(parameter: &str) -> Vec<String> {
     ]
 }
 
+/// Names in one line: the first ones, and the number of the others.
+fn abbreviated(names: &[String], shown: usize) -> String {
+    match names.len().saturating_sub(shown) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..shown].join(", ")),
+    }
+}
+
 /// The directory of a function in sysfs.
 fn at(function: &Function) -> String {
     let address = function.address.map_or_else(|| function.name.clone(), |at| at.to_string());

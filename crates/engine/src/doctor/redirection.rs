@@ -12,7 +12,7 @@ use peerlane_fabric::{Acs, Fabric, FunctionId, Kernel};
 use peerlane_reach::{JudgedPairs, Leg, MapType, RouteState};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{BearsOn, Examination, at, finding, fix, kernel_parameters, saw};
+use super::{BearsOn, Examination, abbreviated, at, finding, fix, kernel_parameters, saw};
 
 /// Ports named in a finding before it only counts.
 const MAX_PORTS_NAMED: usize = 4;
@@ -102,15 +102,9 @@ fn example(fabric: &Fabric, (provider, initiator): (FunctionId, FunctionId)) -> 
 }
 
 fn names(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> String {
-    let all: Vec<&str> = ports.iter().map(|&id| fabric.function(id).name.as_str()).collect();
-    match all.len() {
-        0..=MAX_PORTS_NAMED => all.join(", "),
-        count => format!(
-            "{count} ports: {} and {} more",
-            all[..MAX_PORTS_NAMED].join(", "),
-            count - MAX_PORTS_NAMED
-        ),
-    }
+    let all: Vec<String> = ports.iter().map(|&id| fabric.function(id).name.clone()).collect();
+    let names = abbreviated(&all, MAX_PORTS_NAMED);
+    if all.len() > MAX_PORTS_NAMED { format!("{} ports: {names}", all.len()) } else { names }
 }
 
 fn register(fabric: &Fabric, id: FunctionId) -> Evidence {

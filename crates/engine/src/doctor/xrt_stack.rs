@@ -5,7 +5,7 @@ use peerlane_reach::{CardPages, Use, card_risk, is_lent_by_xrt};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::gpu_stack::looked_for;
-use super::{BearsOn, Examination, at, finding, fix, saw};
+use super::{BearsOn, Examination, abbreviated, at, finding, fix, saw};
 
 /// AMD's adaptive computing, once Xilinx: the cards of XRT.
 const VENDOR_XILINX: u16 = 0x10ee;
@@ -119,11 +119,8 @@ fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
     })
 }
 
-/// The first by name, and how many more there are.
-fn names(functions: &[&Function]) -> String {
-    match functions {
-        [] => String::new(),
-        [one] => format!("FPGA card {}", one.name),
-        [first, rest @ ..] => format!("FPGA card {} and {} more", first.name, rest.len()),
-    }
+/// The first by name, and the number of the others.
+fn names(cards: &[&Function]) -> String {
+    let all: Vec<String> = cards.iter().map(|card| card.name.clone()).collect();
+    format!("FPGA card {}", abbreviated(&all, 1))
 }
