@@ -29,10 +29,6 @@ fn commands() -> Vec<(&'static str, String)> {
         ("prediction", "bench sweep a b --via cmb:c --on model --machine pair -o OUT".to_owned()),
         ("record", format!("{stream} -o OUT")),
         ("trace", format!("{stream} --trace OUT")),
-        (
-            "predicted",
-            "bench sweep a b --via cmb:c --on model --machine pair --trace OUT".to_owned(),
-        ),
         ("job", format!("{stream} --fio OUT")),
         ("capture.tar.zst", "capture -o OUT".to_owned()),
         ("capture", "capture -o OUT".to_owned()),

@@ -56,7 +56,7 @@ pub use topo_diff::{
 };
 pub use trace::{
     KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
-    TraceRequest, TraceWindow,
+    TraceRequest,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::{ResumedWithout, Warning};

@@ -1,8 +1,8 @@
-//! What one copy did, request by request: measured by the engine, or predicted by the model.
+//! One copy, request by request, as the engine saw it.
 //!
 //! This is no record: it is not kept as JSON, since a copy has as many requests as it has blocks.
 //! `peerlane-report` writes it as a file that a viewer opens. Times are those of one clock, whatever its
-//! zero is; all traces that are written together share it. A prediction has a window of a transfer, not all of it.
+//! zero is; all traces that are written together share it.
 
 use peerlane_units::Nanos;
 
@@ -27,29 +27,6 @@ pub struct Trace {
     pub waits: Vec<Span>,
     /// Requests that are not in it, since there was no room.
     pub left_out: u64,
-    /// The window of a transfer that was predicted; `None` of what was measured.
-    pub window: Option<TraceWindow>,
-    /// What else a reader must be told: transfers of the same case that are in no window.
-    pub remarks: Vec<String>,
-}
-
-/// The part of a transfer that a prediction shows: packets were simulated for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceWindow {
-    /// The case.
-    pub case: String,
-    /// From the start of the case to the moment since when its transfers run together.
-    pub from: Nanos,
-    /// How long they do, all in all; longer than the window or not.
-    pub out_of: Nanos,
-    /// Time that was simulated before the window, from a standstill.
-    pub warm_up: Nanos,
-    /// Whether rates were stable before the window.
-    pub is_settled: bool,
-    /// Packets of a request that moved as one.
-    pub train: u32,
-    /// Blocks in flight that were asked for; [`Trace::slots`] are those that were simulated.
-    pub depth: u32,
 }
 
 /// From when to when.
@@ -152,8 +129,6 @@ pub enum TraceOutcome {
     Full,
     /// With so many bytes, fewer than it asked for.
     Short(u64),
-    /// All that it asked for, so many bytes of it in the window of a prediction: it began before that, or ended behind it.
-    Partly(u64),
     /// With this number of an error.
     Failed(i32),
     /// Not at all while the engine looked.

@@ -14,7 +14,6 @@ Examples:
   peerlane sim ten crowd.toml
   peerlane sim machines/epyc.toml sweep.toml --engine tlp
   peerlane sim machine.tar.zst crowd.toml -o run.json
-  peerlane sim ten crowd.toml --trace crowd.pftrace
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
   peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
   peerlane sim ten crowd.toml --vary switch.latency=80e-9,150e-9
@@ -64,10 +63,6 @@ pub(crate) struct SimArgs {
     /// Keep the record in this file, as `peerlane bench` does
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Write a trace to FILE, which must not be there: every read and write of the windows of packets, per drive and
-    /// per memory; opens in the Perfetto UI
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
 }
 
 /// What computes rates.

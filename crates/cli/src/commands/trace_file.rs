@@ -59,9 +59,6 @@ impl TracePlace {
         if left_out > 0 {
             printer.warning(&format!("{left_out} requests are not in {}: {room}", path.display()));
         }
-        for remark in traces.iter().flat_map(|trace| &trace.remarks) {
-            printer.warning(remark);
-        }
         printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
         Ok(())
     }

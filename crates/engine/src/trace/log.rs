@@ -217,8 +217,6 @@ impl Notes {
             requests,
             waits,
             left_out: self.left_out + unended,
-            window: None,
-            remarks: Vec::new(),
         }
     }
 

@@ -14,7 +14,6 @@ mod occupancy;
 #[cfg(test)]
 mod tests;
 mod tracks;
-mod window;
 mod wire;
 
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 
 use peerlane_results::{
     KnownEnds, MemoryKind, PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TracePhase,
-    TraceRequest, TraceWindow,
+    TraceRequest,
 };
 use peerlane_units::Nanos;
 
@@ -51,8 +51,6 @@ fn sample(memory: &str, kind: MemoryKind) -> Trace {
         requests: blocks.chain([request(TraceAction::Flush, 0, 410, 450)]).collect(),
         waits: vec![span(110, 150), span(420, 450)],
         left_out: 0,
-        window: None,
-        remarks: Vec::new(),
     }
 }
 
@@ -114,115 +112,6 @@ fn what_was_left_out_is_said_in_the_trace() {
     let cut = Trace { left_out: 7, ..sample("host memory", MemoryKind::Host) };
     let decoded = written(&[cut]);
     assert_eq!(decoded.instants, ["7 requests are not in this trace: it was full"]);
-}
-
-/// The same copy in a window of a prediction, which cuts a read at its begin and a write at its end.
-fn predicted(memory: &str, kind: MemoryKind) -> Trace {
-    let window = TraceWindow {
-        case: "one p2p".to_owned(),
-        from: Nanos(0),
-        out_of: Nanos(2_500_000_000),
-        warm_up: Nanos(1_200_000),
-        is_settled: true,
-        train: 16,
-        depth: 2,
-    };
-    let measured = sample(memory, kind);
-    let payload = measured.requests.iter().filter(|one| one.memory.is_some()).cloned();
-    let mut requests: Vec<TraceRequest> = payload.collect();
-    let (first, last) = (0, requests.len() - 1);
-    for (cut, moved) in [(first, 1024), (last, 3072)] {
-        requests[cut].outcome = TraceOutcome::Partly(moved);
-    }
-    let phases = vec![TracePhase { kind: PhaseKind::Move, span: span(100, 350) }];
-    let (waits, window) = (Vec::new(), Some(window));
-    Trace { phases, requests, waits, window, ..measured }
-}
-
-/// Tracks in the order of the file, those below others set in, and what is said of them.
-fn tracks(decoded: &Decoded) -> String {
-    let line = |(name, parent): &(String, u64)| {
-        let indent = if *parent == 0 { "" } else { "  " };
-        let words = decoded.descriptions.get(name).filter(|_| *parent == 0);
-        let words = words.map_or_else(String::new, |words| format!(": {words}"));
-        format!("{indent}{name}{words}\n")
-    };
-    decoded.tracks.values().map(line).collect()
-}
-
-const TRACKS: &str = "\
-nvme0n1 (predicted): Predicted by the model, not measured.
-  reads
-nvme1n1 (predicted): Predicted by the model, not measured.
-  writes
-cmb:nvme2 (predicted): Predicted by the model, not measured. Payload went through it.
-  slots in use
-  payload
-  payload
-host memory (predicted): Predicted by the model, not measured. Not involved in moving payload.
-  slots in use
-transfer: a to b (predicted): Predicted by the model, not measured.
-  windows
-";
-
-#[test]
-fn tracks_of_a_prediction_say_that_it_is_one() {
-    let decoded = written(&[predicted("cmb:nvme2", MemoryKind::P2pmem)]);
-    assert_eq!(tracks(&decoded), TRACKS);
-    let windows: Vec<&str> = decoded.named_below("transfer: a to b (predicted)", "windows");
-    assert_eq!(windows, ["one p2p: a window of 250 ns out of 2.50 s"]);
-}
-
-#[test]
-fn a_prediction_shows_the_same_of_host_memory_as_a_measurement() {
-    for (memory, kind, blocks) in
-        [("cmb:nvme2", MemoryKind::P2pmem, [4, 0]), ("host memory", MemoryKind::Host, [0, 4])]
-    {
-        let decoded = written(&[predicted(memory, kind)]);
-        let host = "host memory (predicted)";
-        let other = "cmb:nvme2 (predicted)";
-        let found = [other, host].map(|track| decoded.below(track, "payload"));
-        assert_eq!(found, blocks);
-        assert_eq!(decoded.descriptions[host].contains("Not involved"), blocks[1] == 0);
-        let counts = decoded.counts_of(host, "slots in use");
-        assert_eq!(counts.iter().max().copied(), Some(blocks[1].min(2) as u64), "{counts:?}");
-        assert_eq!(counts.last(), Some(&0));
-    }
-}
-
-#[test]
-fn requests_that_a_window_cuts_say_so() {
-    let decoded = written(&[predicted("cmb:nvme2", MemoryKind::P2pmem)]);
-    let of = |drive, name| decoded.named_below(drive, name);
-    let reads = of("nvme0n1 (predicted)", "reads");
-    assert_eq!(reads.iter().filter(|name| **name == "read (cut by the window)").count(), 1);
-    let writes = of("nvme1n1 (predicted)", "writes");
-    assert_eq!(writes.iter().filter(|name| **name == "write (cut by the window)").count(), 1);
-    assert_eq!((reads.len(), writes.len()), (4, 4));
-}
-
-#[test]
-fn a_measurement_and_a_prediction_of_one_copy_share_no_track() {
-    let both =
-        [sample("host memory", MemoryKind::Host), predicted("host memory", MemoryKind::Host)];
-    let decoded = written(&both);
-    for (drive, name) in [("nvme0n1", "reads"), ("nvme1n1", "writes"), ("host memory", "payload")] {
-        assert_eq!(decoded.below(drive, name), 4);
-        assert_eq!(decoded.below(&format!("{drive} (predicted)"), name), 4);
-    }
-    assert_eq!(decoded.below("processor: a to b", "phases"), 2);
-}
-
-#[test]
-fn what_a_reader_must_be_told_is_in_the_trace() {
-    let remark = "many: 129 of 129 transfers are in no window".to_owned();
-    let whole = predicted("host memory", MemoryKind::Host);
-    let decoded =
-        written(&[Trace { remarks: vec![remark.clone()], left_out: 3, ..whole.clone() }, whole]);
-    assert_eq!(
-        decoded.instants,
-        ["3 requests are not in this trace: it was full".to_owned(), remark]
-    );
 }
 
 #[test]

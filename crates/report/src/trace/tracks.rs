@@ -11,14 +11,10 @@ use peerlane_units::Nanos;
 
 use super::lanes::Lanes;
 use super::occupancy::occupied;
-use super::window;
 use super::wire::{Event, Track, TrackKind, Value, What};
 
 /// Host memory has this name in every trace.
 const HOST: &str = "host memory";
-
-/// Traces that share tracks: all that were measured, or all that were predicted.
-type Group<'a> = [&'a Trace];
 
 /// Tracks and events of a file.
 #[derive(Debug, Default)]
@@ -30,21 +26,10 @@ pub(super) struct Tracks<'a> {
 impl<'a> Tracks<'a> {
     pub(super) fn of(traces: &'a [Trace]) -> Self {
         let mut tracks = Self::default();
-        let (predicted, measured): (Vec<&Trace>, Vec<&Trace>) =
-            traces.iter().partition(|trace| trace.window.is_some());
-        if !measured.is_empty() || predicted.is_empty() {
-            tracks.group(&measured);
-        }
-        if !predicted.is_empty() {
-            tracks.group(&predicted);
-        }
+        tracks.drives(traces);
+        tracks.memories(traces);
+        tracks.engines(traces);
         tracks
-    }
-
-    fn group(&mut self, traces: &Group<'a>) {
-        self.drives(traces);
-        self.memories(traces);
-        self.engines(traces);
     }
 
     fn track(&mut self, parent: u64, name: &str, description: String, kind: TrackKind) -> u64 {
@@ -54,16 +39,8 @@ impl<'a> Tracks<'a> {
         id
     }
 
-    /// A track with no other above it, whose name says whether it is predicted.
-    fn root(&mut self, traces: &Group<'a>, name: &str, description: &str) -> u64 {
-        match traces.iter().find_map(|trace| trace.window.as_ref()) {
-            None => self.track(0, name, description.to_owned(), TrackKind::Slices),
-            Some(_) => {
-                let words = format!("{} {description}", window::PREDICTED);
-                let name = format!("{name} (predicted)");
-                self.track(0, &name, words.trim_end().to_owned(), TrackKind::Slices)
-            }
-        }
+    fn root(&mut self, name: &str, description: &str) -> u64 {
+        self.track(0, name, description.to_owned(), TrackKind::Slices)
     }
 
     fn slices(&mut self, parent: u64, name: &str) -> u64 {
@@ -96,16 +73,16 @@ impl<'a> Tracks<'a> {
     }
 
     /// A track for each drive of any trace, and below it one for each kind of request.
-    fn drives(&mut self, traces: &Group<'a>) {
+    fn drives(&mut self, traces: &'a [Trace]) {
         for drive in names(traces.iter().flat_map(|trace| &trace.drives)) {
-            let root = self.root(traces, drive, "");
+            let root = self.root(drive, "");
             for (action, name) in [
                 (TraceAction::Read, "reads"),
                 (TraceAction::Write, "writes"),
                 (TraceAction::Zero, "made zero"),
                 (TraceAction::Flush, "flushes"),
             ] {
-                let slices = traces.iter().flat_map(|&trace| {
+                let slices = traces.iter().flat_map(|trace| {
                     let is_its = move |one: &&TraceRequest| {
                         one.action == action
                             && trace.drives.get(one.drive).is_some_and(|name| name == drive)
@@ -119,7 +96,7 @@ impl<'a> Tracks<'a> {
 
     /// A track for each memory with how much of it is in use and what is in which slot; host memory last
     /// and always.
-    fn memories(&mut self, traces: &Group<'a>) {
+    fn memories(&mut self, traces: &'a [Trace]) {
         let of_devices = traces
             .iter()
             .flat_map(|trace| &trace.memories)
@@ -132,8 +109,8 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    fn memory(&mut self, memory: &str, traces: &Group<'a>) {
-        let root = self.root(traces, memory, description(memory, traces));
+    fn memory(&mut self, memory: &str, traces: &'a [Trace]) {
+        let root = self.root(memory, description(memory, traces));
         let (mut payload, mut checks) = (Vec::new(), Vec::new());
         for trace in traces {
             for one in occupied(trace) {
@@ -155,9 +132,7 @@ impl<'a> Tracks<'a> {
         let ends = [begin.min(), end.max()];
         self.count(root, "slots in use", &payload, ends);
         self.in_lanes(root, "payload", payload);
-        if traces.iter().any(|trace| trace.window.is_none()) {
-            self.count(root, "requests of proof and checks", &checks, ends);
-        }
+        self.count(root, "requests of proof and checks", &checks, ends);
         self.in_lanes(root, "proof, checks, tails and zeroes", checks);
     }
 
@@ -178,17 +153,13 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// A track for each copy with what the engine was about and when its thread slept, or with the windows of a
-    /// prediction.
-    fn engines(&mut self, traces: &Group<'a>) {
+    /// A track for each copy: phases of the engine, and sleeps of its thread.
+    fn engines(&mut self, traces: &'a [Trace]) {
         for copy in names(traces.iter().map(|trace| &trace.name)) {
             let own = || traces.iter().filter(|trace| trace.name == copy);
-            let is_predicted = own().any(|trace| trace.window.is_some());
-            let (kind, phases) =
-                if is_predicted { ("transfer", "windows") } else { ("processor", "phases") };
-            let root = self.root(traces, &format!("{kind}: {copy}"), "");
-            let about = own().flat_map(|trace| trace.phases.iter().map(|one| phase(trace, one)));
-            self.in_lanes(root, phases, about.collect());
+            let root = self.root(&format!("processor: {copy}"), "");
+            let about = own().flat_map(|trace| trace.phases.iter().map(phase));
+            self.in_lanes(root, "phases", about.collect());
             let waits = own().flat_map(|trace| &trace.waits);
             let waits = waits.map(|&span| Slice { span, name: "waits".into(), notes: Vec::new() });
             self.in_lanes(root, "waits", waits.collect());
@@ -196,8 +167,7 @@ impl<'a> Tracks<'a> {
             let full = (left_out > 0)
                 .then(|| format!("{left_out} requests are not in this trace: it was full"));
             let last = own().flat_map(|trace| &trace.phases).map(|one| one.span.end).max();
-            let remarks = own().flat_map(|trace| trace.remarks.iter().cloned());
-            for (name, end) in full.into_iter().chain(remarks).zip(last.into_iter().cycle()) {
+            for (name, end) in full.into_iter().zip(last) {
                 self.events.push(Event { at: end.0, track: root, what: What::Instant { name } });
             }
         }
@@ -211,23 +181,12 @@ struct Slice<'a> {
     notes: Vec<(&'static str, Value<'a>)>,
 }
 
-/// What an engine was about, or the window of a prediction.
-fn phase<'a>(trace: &'a Trace, phase: &TracePhase) -> Slice<'a> {
-    let span = phase.span;
-    match &trace.window {
-        Some(found) => {
-            let name = window::name(found, span).into();
-            Slice { span, name, notes: window::notes(found, trace.slots) }
-        }
-        None => Slice { span, name: name_of(phase.kind).into(), notes: Vec::new() },
-    }
+fn phase<'a>(phase: &TracePhase) -> Slice<'a> {
+    Slice { span: phase.span, name: name_of(phase.kind).into(), notes: Vec::new() }
 }
 
 fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
-    let is_cut = matches!(request.outcome, TraceOutcome::Partly(_));
     let name = match (request.action, request.known) {
-        (TraceAction::Read, _) if is_cut => "read (cut by the window)",
-        (TraceAction::Write, _) if is_cut => "write (cut by the window)",
         (TraceAction::Read, KnownEnds::Begin) => "read (end not seen)",
         (TraceAction::Write, KnownEnds::End) => "write (begin not seen)",
         (TraceAction::Read, _) => "read",
@@ -246,7 +205,6 @@ fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
     notes.extend(match request.outcome {
         TraceOutcome::Full => None,
         TraceOutcome::Short(bytes) => Some(("moved", Value::Number(bytes))),
-        TraceOutcome::Partly(bytes) => Some(("moved in the window", Value::Number(bytes))),
         TraceOutcome::Failed(errno) => {
             Some(("error", Value::Text(Cow::Owned(format!("errno {errno}")))))
         }
@@ -267,17 +225,15 @@ fn name_of(kind: PhaseKind) -> &'static str {
 }
 
 /// Whether payload went through a memory.
-fn description(memory: &str, traces: &Group<'_>) -> &'static str {
+fn description(memory: &str, traces: &[Trace]) -> &'static str {
     let is_payload = |trace: &Trace, one: &TraceRequest| {
         let name = one.memory.and_then(|memory| trace.memories.get(memory));
         one.slot.is_some() && name.is_some_and(|found| found.name == memory)
     };
     let carries =
         traces.iter().any(|trace| trace.requests.iter().any(|one| is_payload(trace, one)));
-    let is_predicted = traces.iter().any(|trace| trace.window.is_some());
     match (memory == HOST, carries) {
         (_, true) => "Payload went through it.",
-        (true, false) if is_predicted => "Not involved in moving payload.",
         (true, false) => "Not involved in moving payload; in use for proof and verification only.",
         (false, false) => "No payload went through it.",
     }

@@ -67,12 +67,6 @@ impl Decoded {
         self.slices.iter().filter(|(track, _)| self.is_below(*track, root, name)).count()
     }
 
-    /// The same with their names, in the order of their ends.
-    pub(crate) fn named_below(&self, root: &str, name: &str) -> Vec<&str> {
-        let own = self.slices.iter().filter(|(track, _)| self.is_below(*track, root, name));
-        own.map(|(_, name)| name.as_str()).collect()
-    }
-
     /// Values of a counter.
     pub(crate) fn counts_of(&self, root: &str, name: &str) -> Vec<u64> {
         let own = self.counts.iter().filter(|(track, _)| self.is_below(*track, root, name));

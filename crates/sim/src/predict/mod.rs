@@ -21,15 +21,12 @@ mod setting;
 mod strangers;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod windows;
 
 use std::sync::atomic::AtomicUsize;
 
 use peerlane_fabric::{Fabric, Origin};
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
-};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload};
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
@@ -51,7 +48,6 @@ pub(crate) use of_devices::memory_of;
 pub use of_devices::{device_parameter, own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::{strangers, unused, why_unused};
-pub use trace::ROOM as TRACE_ROOM;
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
@@ -144,14 +140,6 @@ pub enum PredictError {
         #[source]
         source: TlpError,
     },
-    /// A trace of a prediction without packets.
-    #[error("there is nothing to trace: {why}")]
-    NoPackets {
-        /// Why none are simulated.
-        why: &'static str,
-        /// What to do about it.
-        hint: &'static str,
-    },
 }
 
 /// Devices that a hint names.
@@ -186,7 +174,6 @@ impl PredictError {
                     )
                 });
             }
-            Self::NoPackets { hint, .. } => return Some((*hint).to_owned()),
             Self::Engine { .. } | Self::Tlp { .. } => return None,
         };
         match source {
@@ -228,52 +215,20 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
-    Ok(carry_out(fabric, parameters, workload, (engine, None), None)?.0)
+    run_watched(fabric, parameters, workload, engine, &AtomicUsize::new(0))
 }
 
-/// The same with traces of the windows of packets: what every transfer does there, request by request, of which there is
-/// room for so many. The record is that of [`run`], and the same arguments give the same traces on any number of threads.
+/// The same for somebody who waits: `ended` counts the transfers of all cases whose end is known.
 ///
 /// # Errors
-/// As [`run`], and when no packets are simulated.
-pub fn run_traced(
-    fabric: &Fabric,
-    parameters: &Parameters,
-    workload: &Workload,
-    engine: Engine,
-    room: usize,
-) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
-    carry_out(fabric, parameters, workload, (engine, Some(room)), None)
-}
-
-/// Either of them, for somebody who waits: `ended` counts the transfers of all cases whose end is known.
-///
-/// # Errors
-/// As [`run`], or as [`run_traced`] where there is room for a trace.
+/// As [`run`].
 pub fn run_watched(
     fabric: &Fabric,
     parameters: &Parameters,
     workload: &Workload,
-    (engine, room): (Engine, Option<usize>),
+    engine: Engine,
     ended: &AtomicUsize,
-) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
-    carry_out(fabric, parameters, workload, (engine, room), Some(ended))
-}
-
-/// Predicts, and traces what there is room for, if anything.
-fn carry_out(
-    fabric: &Fabric,
-    parameters: &Parameters,
-    workload: &Workload,
-    (engine, room): (Engine, Option<usize>),
-    ended: Option<&AtomicUsize>,
-) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
-    if room.is_some() && matches!(engine, Engine::Closed | Engine::Flow) {
-        return Err(PredictError::NoPackets {
-            why: "this engine simulates no packets",
-            hint: "`--engine tlp` simulates them, and so does `--engine auto`",
-        });
-    }
+) -> Result<BenchRecord, PredictError> {
     threads::prepare();
     let parameters = &own_names(parameters, fabric)?;
     bounds::check_ranges(parameters)?;
@@ -282,14 +237,12 @@ fn carry_out(
     let cases: Vec<Prepared<'_>> = workload
         .cases
         .par_iter()
-        .map(|case| predictor.prepare(case, &numbers, engine, ended))
+        .map(|case| predictor.prepare(case, &numbers, engine, Some(ended)))
         .collect::<Result<_, _>>()?;
     let planned =
         cases.iter().filter_map(|case| Some((case.asked.name.as_str(), case.windows.as_ref()?)));
-    let log = room.map_or(Ok(0), |room| trace::of_each(room, &cases))?;
-    let shown = windows::run(planned, log)
+    let shown = windows::run(planned)
         .map_err(|(case, source)| PredictError::Tlp { case: case.to_owned(), source })?;
-    let traces = if log > 0 { trace::of(fabric, &cases, &shown) } else { Vec::new() };
     let warnings = cautions::of(fabric, parameters, cases.iter().map(|case| &case.model));
     let cases: Vec<CaseRecord> =
         cases.par_iter().map(|case| predictor.case(case, &shown)).collect::<Result<_, _>>()?;
@@ -311,7 +264,7 @@ fn carry_out(
         packets: Vec::new(),
         warnings,
     };
-    Ok((record, traces))
+    Ok(record)
 }
 
 /// Rates of the cases of many variants of a workload, in bytes a second, in order of the variants.
@@ -411,7 +364,7 @@ impl Predictor<'_> {
         let Prepared { model, mut found, windows, .. } =
             self.prepare(case, numbers, engine, None)?;
         if let Some(planned) = windows {
-            let shown = windows::run(std::iter::once((case.name.as_str(), &planned)), 0);
+            let shown = windows::run(std::iter::once((case.name.as_str(), &planned)));
             let shown = shown
                 .map_err(|(_, source)| PredictError::Tlp { case: case.name.clone(), source })?;
             let windows = windows::of(&planned, &shown, &found);

@@ -15,7 +15,6 @@ use super::more::More;
 use super::names;
 use super::own::Own;
 use super::setting::{count, whole};
-use super::trace;
 use super::windows::{Apart, TOLD, Windows};
 use crate::flow::build::What;
 use crate::flow::network::Class;
@@ -166,7 +165,7 @@ impl Parts<'_> {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         RateDifference {
             flow: number(apart.flow),
-            name: trace::names(&self.asked.flows).swap_remove(apart.flow),
+            name: names_of(&self.asked.flows).swap_remove(apart.flow),
             fluids: names::per_second(apart.fluids),
             packets: names::per_second(apart.packets),
             difference: apart.difference(),
@@ -193,6 +192,18 @@ fn apart(one: &RateDifference) -> RouteEvidence {
         one.time_ns,
     );
     silent("the model, transfer by transfer", showed)
+}
+
+/// Sources and targets as typed, with a number where one before has the same.
+fn names_of(flows: &[peerlane_results::Flow]) -> Vec<String> {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    let mut name = |flow: &peerlane_results::Flow| {
+        let name = format!("{} to {}", flow.source, flow.target);
+        let times = times.entry(name.clone()).or_default();
+        *times += 1;
+        if *times > 1 { format!("{name} ({times})") } else { name }
+    };
+    flows.iter().map(&mut name).collect()
 }
 
 /// What was looked at that says nothing of routes.

@@ -10,14 +10,13 @@ use peerlane_units::ByteRate;
 
 use super::LatencyHistogram;
 use super::engine::Engine;
-use super::log::CommandLeg;
 use super::network::Route;
 use super::parts::{NONE, Train};
 use super::queue::EventQueue;
 use super::random::{draw, exponential, within};
 use super::threads::Thread;
 use crate::closed::stream_time;
-use crate::model::{Arrival, FlowSpec, Leg, Op, Picos, Topology, picos_per_kib};
+use crate::model::{Arrival, FlowSpec, Leg, Op, Topology, picos_per_kib};
 use crate::way::{picos, ways};
 
 /// Open flows that fall behind keep no more waiting commands than this.
@@ -245,11 +244,6 @@ impl FlowState {
         self.unissued == Some(0) && self.free_slots.len() == self.commands.len()
     }
 
-    /// Bytes of the command in a slot that have not arrived at the end of its leg.
-    pub(super) fn left(&self, slot: usize) -> u64 {
-        self.commands[slot].left.into()
-    }
-
     /// Slots, which all have been used when so many commands are done and rates can be stable.
     pub(super) fn depth(&self) -> u64 {
         self.commands.len() as u64
@@ -326,9 +320,6 @@ impl<Q: EventQueue> Engine<Q> {
             let draw = u32::try_from(chance).unwrap_or(0);
             flow.commands[slot as usize] = Command { issued, bytes, left: bytes, draw };
             let submits = flow.thread.as_ref().is_some_and(|thread| thread.submits());
-            if self.log.is_some() {
-                self.write_down(index, slot, bytes);
-            }
             if submits {
                 self.submit(index, slot);
             } else {
@@ -345,18 +336,6 @@ impl<Q: EventQueue> Engine<Q> {
             self.hand_to(leg, slot);
         } else {
             self.copy(index, slot);
-        }
-    }
-
-    /// Tells the log that a command has begun.
-    fn write_down(&mut self, index: u32, slot: u32, bytes: u32) {
-        let (flow, begin) = (&self.flows[index as usize], Picos(self.now));
-        let (legs, number) = (1 + usize::from(flow.is_relay()), flow.issued - 1);
-        let (flow, bytes, is_second) = (index as usize, bytes.into(), false);
-        if let Some(log) = &mut self.log {
-            let leg =
-                CommandLeg { flow, is_second, slot, number, bytes, moved: 0, begin, end: None };
-            log.begins(leg, legs);
         }
     }
 
@@ -478,9 +457,6 @@ impl<Q: EventQueue> Engine<Q> {
         command.left -= bytes;
         if command.left > 0 {
             return;
-        }
-        if let Some(log) = &mut self.log {
-            log.ends(index as usize, slot, self.now);
         }
         if !is_last {
             command.left = command.bytes;

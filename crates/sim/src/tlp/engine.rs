@@ -6,7 +6,6 @@
 //! round robin over input ports (PCIe base specification, "Port arbitration", hardware-fixed).
 
 use super::commands::{FlowState, LegState};
-use super::log::Log;
 use super::network::Network;
 use super::parts::{End, Hop, NONE, REQUEST, Slab, TRANSLATED, Train};
 use super::queue::{Event, EventQueue};
@@ -56,8 +55,6 @@ pub(super) struct Engine<Q> {
     pub(super) is_draining: bool,
     /// Ports to look at before the next event.
     pub(super) kicked: Vec<u32>,
-    /// Where commands are written down, if they are.
-    pub(super) log: Option<Box<Log>>,
 }
 
 impl<Q: EventQueue> Engine<Q> {

@@ -10,7 +10,6 @@
 mod check;
 mod commands;
 mod engine;
-mod log;
 mod memory;
 mod network;
 mod outcome;
@@ -27,7 +26,6 @@ mod tests;
 
 pub use check::{Check, Fault};
 pub(crate) use commands::FEW_SLOTS;
-pub use log::{CommandLeg, Commands};
 pub use outcome::{
     FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
 };

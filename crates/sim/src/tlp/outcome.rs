@@ -7,7 +7,6 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use crate::model::{PathError, Picos};
 
 use super::check::{Check, Fault};
-use super::log::Commands;
 
 /// Why a simulation could not be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,8 +78,6 @@ pub struct TlpOutcome {
     pub train_difference: Option<f64>,
     /// Memory that the simulation took, topology left out.
     pub memory: Bytes,
-    /// Commands of the window, where a log was asked for.
-    pub commands: Option<Commands>,
     /// What had to hold, and did.
     pub check: Check,
 }

@@ -7,7 +7,6 @@ use peerlane_units::{ByteRate, Bytes};
 use super::check::{self, Check};
 use super::commands::{FEW_SLOTS, FlowState, LegState, varies_by};
 use super::engine::Engine;
-use super::log::Log;
 use super::network::{self, Network};
 use super::outcome::{
     FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
@@ -105,8 +104,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             flows.push(FlowState::new(spec, thread, (u64::from(flow), first), is_endless));
         }
         let varies = legs.iter().any(|leg| leg.varies_by > 0);
-        let depths = flows.iter().map(FlowState::depth);
-        let log = (settings.log > 0).then(|| Box::new(Log::new(settings.log, depths)));
         let engine = Engine {
             queue,
             now: 0,
@@ -119,7 +116,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             is_measuring: false,
             is_draining: false,
             kicked: Vec::new(),
-            log,
         };
         Self { topology, settings, packets, varies, engine }
     }
@@ -154,9 +150,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         };
         self.engine.is_measuring = false;
         let mut outcome = self.outcome(&mark, end, is_settled);
-        let flows = &self.engine.flows;
-        let log = self.engine.log.take();
-        outcome.commands = log.map(|log| log.closes(|flow, slot| flows[flow].left(slot)));
         self.engine.is_draining = true;
         self.engine.run_until(u64::MAX / 4);
         let check = check::drained(&self.engine);
@@ -181,10 +174,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
     /// Begins to take figures.
     fn measure(&mut self) {
         self.engine.is_measuring = true;
-        let flows = &self.engine.flows;
-        if let Some(log) = &mut self.engine.log {
-            log.opens(|flow, slot| flows[flow].left(slot));
-        }
     }
 
     /// Measures until commands of each flow took as long in one half of the window as in the other: when.
@@ -303,7 +292,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             train: self.packets,
             train_difference: None,
             memory: Bytes(self.footprint() as u64),
-            commands: None,
             check,
         }
     }
@@ -315,7 +303,6 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             + engine.slab.footprint()
             + engine.legs.iter().map(LegState::footprint).sum::<usize>()
             + engine.flows.iter().map(FlowState::footprint).sum::<usize>()
-            + engine.log.as_ref().map_or(0, |log| log.footprint())
     }
 
     fn flows(&self, mark: &Mark, end: u64) -> Vec<FlowOutcome> {

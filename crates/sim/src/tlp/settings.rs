@@ -17,8 +17,6 @@ pub struct Settings {
     pub events: u64,
     /// Which queue of events. It changes nothing but the speed.
     pub queue: Queue,
-    /// Legs of commands of the window that are written down at most; none for 0.
-    pub log: usize,
 }
 
 impl Default for Settings {
@@ -29,7 +27,6 @@ impl Default for Settings {
             extent: Extent::default(),
             events: u64::MAX,
             queue: Queue::Wheel,
-            log: 0,
         }
     }
 }

@@ -122,8 +122,8 @@ pub(crate) struct HowArgs {
     /// Go on with a record that was interrupted, and keep it there; the same options are given again
     #[arg(long, value_name = "RUN.json", conflicts_with = "output")]
     pub(crate) resume: Option<PathBuf>,
-    /// Write a trace to FILE, which must not be there: every read, write and flush of every run, or the
-    /// reads and writes that --on model simulates; opens in the Perfetto UI
+    /// Write a trace to FILE, which must not be there: every read, write and flush of every run;
+    /// opens in the Perfetto UI
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Seconds to wait for a device before a request counts as stuck and the benchmark ends

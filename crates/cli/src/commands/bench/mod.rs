@@ -23,7 +23,7 @@ use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
-use super::sim::{self, Model, Outputs};
+use super::sim::{self, Model};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
@@ -158,8 +158,12 @@ fn on_model(
     }
     let parameters = sim::read_parameters(model.parameters.as_deref())?;
     let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
-    let outputs = Outputs { record: how.output.as_deref(), trace: how.trace.as_deref() };
-    model.run(&workload, outputs, printer)
+    if how.trace.is_some() {
+        let hint = "take `--trace` away, or `--on model`";
+        return Err(Failure::new("a trace is of real requests, and the model makes none")
+            .hint(hint.to_owned()));
+    }
+    model.run(&workload, how.output.as_deref(), printer)
 }
 
 fn classical(command: &BenchCommand) -> Classical {

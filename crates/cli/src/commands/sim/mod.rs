@@ -10,10 +10,9 @@ use peerlane_fabric::{Fabric, LinkSpeed};
 use peerlane_results::{RecordSchema, Workload};
 use peerlane_sim::generate::{self, NotationError};
 use peerlane_sim::parameters::Parameters;
-use peerlane_sim::predict::{self, Engine, PredictError, TRACE_ROOM};
+use peerlane_sim::predict::{self, Engine, PredictError};
 
 use super::bench::keep;
-use super::trace_file::TracePlace;
 use super::workload_file;
 use crate::args::{FabricArgs, SimArgs, SimEngine};
 use crate::error::{Failure, Tried};
@@ -46,12 +45,6 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
             return Err(Failure::new(error).hint(hint.to_owned()));
         }
     };
-    if args.trace.is_some() && !args.vary.is_empty() {
-        let hint =
-            "take `--vary` away, or put one of its values into the machine or `--parameters`";
-        let error = "a trace is of one prediction, and `--vary` makes many";
-        return Err(Failure::new(error).hint(hint.to_owned()));
-    }
     let fabric = machine_of(machine)?;
     let workload = workload_of(file, &fabric)?;
     let parameters = read_parameters(args.parameters.as_deref())?;
@@ -61,8 +54,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = Model { fabric: &fabric, parameters: &parameters, engine };
-    let outputs = Outputs { record: args.output.as_deref(), trace: args.trace.as_deref() };
-    model.run(&workload, outputs, printer)
+    model.run(&workload, args.output.as_deref(), printer)
 }
 
 fn engine(engine: SimEngine) -> Engine {
@@ -74,13 +66,6 @@ fn engine(engine: SimEngine) -> Engine {
     }
 }
 
-/// Files that a prediction leaves.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Outputs<'a> {
-    pub(super) record: Option<&'a Path>,
-    pub(super) trace: Option<&'a Path>,
-}
-
 /// What a prediction is made with.
 pub(super) struct Model<'a> {
     pub(super) fabric: &'a Fabric,
@@ -89,21 +74,17 @@ pub(super) struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Predicts a workload, keeps record and trace where files are named, and shows the record.
+    /// Predicts a workload, keeps the record in `output`, and shows it.
     ///
     /// # Errors
-    /// When a file must not be written, or the workload does not fit the machine.
+    /// When the file must not be written, or the workload does not fit the machine.
     pub(super) fn run(
         &self,
         workload: &Workload,
-        outputs: Outputs<'_>,
+        output: Option<&Path>,
         printer: Printer,
     ) -> Result<Exit, Failure> {
-        let output = outputs.record.map(keep::output).transpose()?;
-        let trace = outputs.trace.map(TracePlace::at).transpose()?;
-        if let Some(trace) = &trace {
-            trace.apart_from(outputs.record)?;
-        }
+        let output = output.map(keep::output).transpose()?;
         tell_strangers(self.fabric, self.parameters, printer);
         let what = format!("{} on {}", workload.name, self.fabric.name);
         let tried = format!("predict {what}");
@@ -115,17 +96,12 @@ impl Model<'_> {
             _ => format!("predicting {what}"),
         };
         let waiting = Elapsed::start(printer, words);
-        let room = trace.is_some().then_some(TRACE_ROOM);
-        let (fabric, parameters, engine) = (self.fabric, self.parameters, (self.engine, room));
+        let &Self { fabric, parameters, engine } = self;
         let found = predict::run_watched(fabric, parameters, workload, engine, &ended);
         drop(waiting);
-        let (record, traces) = found.map_err(|error| not_predicted(error, tried, self.fabric))?;
+        let record = found.map_err(|error| not_predicted(error, tried, self.fabric))?;
         if let Some(mut output) = output {
             keep::write(&mut output, &record).map_err(|error| error.on(output.path()))?;
-        }
-        if let Some(trace) = trace {
-            let room = format!("there is room for {TRACE_ROOM}, as many for each window");
-            trace.write(&traces, &room, printer)?;
         }
         if printer.is_json() {
             printer.object(&record)?;

@@ -21,7 +21,6 @@ mod processors;
 mod sets;
 mod settings;
 mod sockets;
-mod trace;
 mod turns;
 
 fn machine(name: &str) -> Fabric {

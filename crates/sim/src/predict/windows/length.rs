@@ -41,7 +41,7 @@ pub(super) fn longer(mut settings: Settings) -> Settings {
 
 /// A look at what another window for commands that meet by chance has seen.
 pub(super) fn brief(settings: &Settings) -> Settings {
-    Settings { events: settings.events / BY_CHANCE.1, log: 0, ..settings.clone() }
+    Settings { events: settings.events / BY_CHANCE.1, ..settings.clone() }
 }
 
 /// The flows with less depth, where their commands hold more payload than a window should take to begin. Of what waits

@@ -49,10 +49,9 @@ pub(super) struct Windows {
 /// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
 pub(super) type Shown<'a> = HashMap<&'a str, Window>;
 
-/// Runs the windows of cases, each with its name. Of each, so many legs of commands are written down at most.
+/// Runs the windows of cases, each with its name.
 pub(super) fn run<'a>(
     cases: impl Iterator<Item = (&'a str, &'a Planned)>,
-    log: usize,
 ) -> Result<Shown<'a>, (&'a str, TlpError)> {
     let mut jobs: Vec<(&str, &str, &Part, u64)> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
@@ -60,7 +59,7 @@ pub(super) fn run<'a>(
         let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
         jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part, planned.events)));
     }
-    let shown = jobs.par_iter().map(|&(name, key, part, events)| match window(part, log, events) {
+    let shown = jobs.par_iter().map(|&(name, key, part, events)| match window(part, events) {
         Ok(window) => Ok((key, window)),
         Err(error) => Err((name, error)),
     });
@@ -132,11 +131,7 @@ pub(super) struct Window {
 /// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
 /// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
 /// would only take longer to do so, and the window is told to be less sure.
-fn window(
-    Part { topology, flows: specs }: &Part,
-    log: usize,
-    events: u64,
-) -> Result<Window, TlpError> {
+fn window(Part { topology, flows: specs }: &Part, events: u64) -> Result<Window, TlpError> {
     let rates = Rates::of(topology, specs, Settings::default());
     let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
     let flow: f64 = fluids.iter().sum();
@@ -145,7 +140,7 @@ fn window(
     let depths = |specs: &[FlowSpec]| specs.iter().map(|spec| spec.depth).collect();
     let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= tlp::FEW_SLOTS);
     let settings = |specs| {
-        let settings = tlp::Settings { log, events, ..settings(specs, flow) };
+        let settings = tlp::Settings { events, ..settings(specs, flow) };
         if is_of_chance { longer(settings) } else { settings }
     };
     let of_shallow = settings(&shallow);

@@ -72,7 +72,7 @@ fn short_windows_at_little_depth_have_the_percentiles_of_long_ones_at_all_of_it(
     ];
     for (name, flows, most) in cases {
         let part = Part::of(&topology, flows.iter());
-        let found = window(&part, 0, EVENTS).unwrap();
+        let found = window(&part, EVENTS).unwrap();
         let (long, is_settled) = long(&part);
         assert!(is_settled && found.outcome.is_settled, "{name} has not settled");
         for ((one, &behind), long) in found.outcome.flows.iter().zip(&found.behind).zip(long) {
@@ -147,7 +147,7 @@ fn serial_among(drives: usize) -> Part {
 #[test]
 fn windows_of_few_slots_keep_to_their_events() {
     for (drives, share) in [(2, 1), (3, 1), (3, 6), (6, 1), (10, 1)] {
-        let Window { outcome, .. } = window(&serial_among(drives), 0, EVENTS / share).unwrap();
+        let Window { outcome, .. } = window(&serial_among(drives), EVENTS / share).unwrap();
         // Twice as many where shorter trains differ; what it takes to settle and four commands of each are in no share.
         let most = (2 * EVENTS / share).max(EVENTS);
         assert!(outcome.is_settled && outcome.events <= most, "{drives}: {}", outcome.events);
@@ -170,7 +170,7 @@ fn rates_of_a_longer_window_are_within_the_margins_of_a_short_one() {
         ..Flow::new(source, target, path)
     });
     let part = part("ten", Some(&(rate("read") + &rate("write"))), copies.to_vec());
-    let Window { outcome, depths, .. } = window(&part, 0, EVENTS).unwrap();
+    let Window { outcome, depths, .. } = window(&part, EVENTS).unwrap();
     assert!(outcome.is_settled);
     let (before, time) = (outcome.warm_up, Picos(outcome.measured.0 * 4));
     let [after, most] = [2, 4].map(|times| Picos(before.0 * times));
@@ -198,7 +198,7 @@ fn a_flow_has_no_margin_where_rates_still_change_and_is_none_where_fluids_have_n
     let flows = [FlowSpec::write("one", d[1], d[0]), FlowSpec::write("other", d[2], d[0])];
     let part = Part::of(&topology, blocks(flows.to_vec(), 64, 8).iter());
     let set = Set { members: vec![(5, 1.0), (3, 1.0)], time: 1e6, first: 2e6 };
-    let mut window = window(&part, 0, EVENTS).unwrap();
+    let mut window = window(&part, EVENTS).unwrap();
     let furthest = |window: &Window| apart::furthest(&set, &part.flows, window);
     window.fluids[1] *= 1.5;
     let found = furthest(&window).unwrap();

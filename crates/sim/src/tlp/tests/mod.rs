@@ -3,7 +3,6 @@
 mod cases;
 mod gaps;
 mod laws;
-mod log;
 mod relays;
 mod runs;
 mod trees;
