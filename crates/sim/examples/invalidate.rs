@@ -131,11 +131,10 @@ fn table(cases: &[Case]) {
         };
         let flows: usize = cases.iter().map(|case| case.compared.tlp.len()).sum();
         println!(
-            "| {name} | {} | {flows} | {} | {} | {} | {} |",
+            "| {name} | {} | {flows} | {} | {} | {} |",
             cases.len(),
             summary(cases.iter().map(|case| case.compared.sum_error())),
             of_flows(|compared| compared.errors(&compared.flow)),
-            of_flows(|compared| compared.errors(&compared.max_min)),
             cases.iter().map(|case| case.compared.rounds).max().unwrap_or(0),
         );
     }

@@ -72,7 +72,7 @@ impl Closed {
         for hop in class.legs.iter().flatten() {
             cost[hop.resource as usize] += hop.cost;
         }
-        for &(resource, back) in &class.ahead {
+        for &(resource, back) in &class.priority {
             cost[resource as usize] += back;
         }
         let resources = built.network.resources.iter().zip(cost).zip(&built.what);

@@ -8,26 +8,22 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
-use crate::closed::{Demand, copy_time, stream_time};
+use crate::closed::Demand;
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
-    Store, Topology, egress,
+    Store, Topology,
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 use crate::work::{Shared, memory_time};
 
-use super::network::{Bursts, Class, Hop, NONE, Network, Resource};
+use super::network::{Class, Hop, NONE, Network, Resource};
 
 /// Deeper trees than this are not of this world (PCI has 256 buses).
 const DEEPEST: u32 = 1 << 10;
 /// A buffer as such carries anything; only what it waits for holds it up.
 const UNBOUNDED: f64 = 1e12;
 
-/// So many commands under way are few, while they could move no more than so many times what the slowest stage does: with
-/// more of either, one waits there whatever others do.
-const FEW_COMMANDS: u32 = 4;
-const FEW: f64 = 4.0;
 /// How much more a turn of the second stage of a relay is at a memory, enough to be told apart from rounding. Slots are
 /// empty at the beginning and fill one after the other, so that of two stages that are equally fast the second
 /// waits for the first (`docs/model/flow.md`, relays).
@@ -82,7 +78,6 @@ impl Built {
         demands: &[Demand],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::of(topology, flows));
-        build.egress = egress(topology, flows);
         build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index].rate);
         // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
@@ -101,28 +96,10 @@ impl Built {
     }
 }
 
-/// The bursts of a flow of few commands, each of which streams for so long in the stage of each leg, and is copied in so
-/// much time; `None` where those under way are more than its slowest stage needs.
-fn bursts(
-    flow: &FlowSpec,
-    Demand { rate, alone }: Demand,
-    (streams, copying): (Vec<f64>, f64),
-) -> Option<Box<Bursts>> {
-    let alone = alone?;
-    let block = as_f64(flow.request);
-    let longest = streams.iter().copied().fold(copying, f64::max);
-    let most = rate.min(block / longest.max(1e-3));
-    let reach = f64::from(flow.depth) * block / alone.max(1e-3);
-    let reach_of_rate = reach / rate;
-    (reach < FEW * most).then(|| Box::new(Bursts { block, alone, reach: reach_of_rate, streams }))
-}
-
 struct Build<'a> {
     topology: &'a Topology,
     /// Drives that are read and written at once.
     mixed: Mixed,
-    /// What an egress buffer holds.
-    egress: Bytes,
     /// Processors that flows could use up.
     shared: Shared,
     built: Built,
@@ -148,7 +125,6 @@ impl<'a> Build<'a> {
         Self {
             topology,
             mixed,
-            egress: Bytes::ZERO,
             shared: Shared::default(),
             built: Built::default(),
             number: HashMap::new(),
@@ -182,19 +158,10 @@ impl<'a> Build<'a> {
         let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
         let rank = self.rank(what);
         self.built.what.push(what);
-        let egress = match what {
-            What::Link(link, direction)
-                if self.topology.node(self.topology.sender(link, direction)).kind.has_egress() =>
-            {
-                as_f64(self.egress)
-            }
-            _ => 0.0,
-        };
         self.built.network.resources.push(Resource {
             capacity,
-            egress,
             rank,
-            is_held: matches!(what, What::Tags(_)),
+            is_pool: matches!(what, What::Tags(_)),
             is_sender: matches!(what, What::Link(..)),
             holds: f64::INFINITY,
             passing: 0.0,
@@ -232,12 +199,11 @@ impl<'a> Build<'a> {
 
     fn flow(&mut self, flow: &FlowSpec, demand: Demand) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand: demand.rate, ..Class::default() };
-        let (has_few, mut streams) = (flow.depth <= FEW_COMMANDS, Vec::new());
         for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
             for (resource, cost) in self.media(used, self.mixed.side(self.topology, used)) {
-                class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
+                class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
             }
             if !flow.is_own(leg) {
                 self.own_memory(leg, &mut class);
@@ -246,25 +212,14 @@ impl<'a> Build<'a> {
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
-            if has_few {
-                streams.resize(class.legs.len(), stream_time(self.topology, flow, leg, &ways));
-            }
         }
         self.processors(flow, &mut class);
-        // Who had less of the processors goes first, so that chance decides little there.
-        let without_copies = class.legs.len();
         self.copies(flow, &mut class);
-        if has_few {
-            let copying = flow.work.as_ref().map_or(0.0, |work| copy_time(self.topology, work));
-            streams.resize(without_copies, 0.0);
-            streams.resize(class.legs.len(), copying);
-            class.bursts = bursts(flow, demand, (streams, copying));
-        }
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
-        class.in_row.shrink_to_fit();
-        class.ahead.shrink_to_fit();
+        class.batch.shrink_to_fit();
+        class.priority.shrink_to_fit();
         self.built.network.classes.push(class);
         Ok(())
     }
@@ -275,7 +230,7 @@ impl<'a> Build<'a> {
         if let Some(cores) = self.shared.cores(work) {
             let resource = self.resource(What::Processors(work.at), cores.into());
             let cost = work.per_byte(flow.request);
-            class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
+            class.add(vec![Hop { resource, port: NONE, quantum: 1.0, cost }], 1.0);
         }
     }
 
@@ -288,7 +243,7 @@ impl<'a> Build<'a> {
             let copies = self.resource(What::Copies(work.at), UNBOUNDED);
             let memory = self.resource(What::Memory(work.at, None), 1.0);
             let cost = turn * as_f64(work.traffic) / as_f64(flow.request);
-            let hop = |resource, port, cost| Hop { resource, port, turn, cost };
+            let hop = |resource, port, cost| Hop { resource, port, quantum: turn, cost };
             class.add(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)], 1.0);
         }
     }
@@ -301,7 +256,7 @@ impl<'a> Build<'a> {
         }
         if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
             let own = self.resource(What::Copies(leg.initiator), UNBOUNDED);
-            let hop = |resource, port, cost| Hop { resource, port, turn: cost, cost };
+            let hop = |resource, port, cost| Hop { resource, port, quantum: cost, cost };
             class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
         }
     }
@@ -315,8 +270,11 @@ impl<'a> Build<'a> {
             {
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
                 let time = round_trip(self.topology, flow.memory, ways);
-                let in_row = f64::from(endpoint.tags);
-                class.add(vec![Hop { resource: tags, port: NONE, turn: time, cost: time }], in_row);
+                let batch = f64::from(endpoint.tags);
+                class.add(
+                    vec![Hop { resource: tags, port: NONE, quantum: time, cost: time }],
+                    batch,
+                );
             }
         }
     }
@@ -350,12 +308,12 @@ impl<'a> Build<'a> {
 
     fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &Way, class: &mut Class) {
         let mut chain =
-            Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, in_row: 1.0 };
+            Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, batch: 1.0 };
         if way.kind == PacketKind::Completion {
             let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
             if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
                 let asked = as_f64(endpoint.mrrs.min(flow.request));
-                chain.in_row = (asked / way.payload).max(1.0);
+                chain.batch = (asked / way.payload).max(1.0);
             }
             chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
@@ -381,7 +339,7 @@ impl<'a> Build<'a> {
             self.walkers(way, position, class);
             let other = (step.link, step.direction.reverse());
             if step.back > 0.0 && self.kinds.contains_key(&other) {
-                class.ahead.push((self.resource(What::Link(other.0, other.1), rate), step.back));
+                class.priority.push((self.resource(What::Link(other.0, other.1), rate), step.back));
             }
         }
         let op = match way.kind {
@@ -395,7 +353,7 @@ impl<'a> Build<'a> {
             let turn = if has_both { cost * (1.0 + AHEAD) } else { cost };
             chain.push(class, &self.built, (resource, turn, cost));
         }
-        class.add(chain.hops, chain.in_row);
+        class.add(chain.hops, chain.batch);
     }
 
     /// Notes what the queue behind a step holds. Initiators take every answer that they asked for.
@@ -498,7 +456,7 @@ impl<'a> Build<'a> {
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
         let resource = self.resource(What::Walkers(at), walks);
-        class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
+        class.add(vec![Hop { resource, port: NONE, quantum: 1.0, cost }], 1.0);
     }
 }
 
@@ -514,7 +472,7 @@ struct Chain {
     /// The buffer that the packets come from.
     port: u32,
     /// Packets that come in a row.
-    in_row: f64,
+    batch: f64,
 }
 
 impl Chain {
@@ -524,11 +482,11 @@ impl Chain {
         let (resource, turn, cost) = visit;
         let rank = |resource: u32| built.network.resources[resource as usize].rank;
         if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
-            class.add(std::mem::take(&mut self.hops), self.in_row);
+            class.add(std::mem::take(&mut self.hops), self.batch);
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
-        self.hops.push(Hop { resource, port, turn, cost });
+        self.hops.push(Hop { resource, port, quantum: turn, cost });
     }
 }
 

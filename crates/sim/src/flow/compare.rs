@@ -6,7 +6,7 @@
 use peerlane_units::Bytes;
 
 use super::rates::{FlowError, Rates};
-use super::solve::{Settings, max_min};
+use super::solve::Settings;
 use crate::generate::scenarios::Scenario;
 use crate::model::{FlowSpec, Node, Picos};
 use crate::tlp::{self, Extent, TlpError, Train, simulate};
@@ -28,8 +28,6 @@ pub struct Compared {
     pub tlp: Vec<f64>,
     /// The flow engine.
     pub flow: Vec<f64>,
-    /// Plain max-min fairness.
-    pub max_min: Vec<f64>,
     /// Rounds of the flow engine.
     pub rounds: u32,
     /// Whether the rates of the TLP engine were stable, and the rules that it checks held.
@@ -132,7 +130,6 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
     let per_nano = |bytes: Bytes| bytes.0 as f64 / outcome.measured.to_nanos().0.max(1) as f64;
     Ok(Compared {
         tlp: outcome.flows.iter().map(|flow| per_nano(flow.bytes)).collect(),
-        max_min: max_min(&rates.built.network),
         rounds: rates.solution.rounds,
         flow: rates.solution.rates,
         is_sound: outcome.is_settled,

@@ -1,9 +1,8 @@
-//! What the solver works on: resources with a capacity, and flows that load them.
+//! The problem of the solver: resources with a capacity, and flows that load them.
 //!
-//! Leaves out what a resource is and where its capacity comes from; both come from the machine. The
-//! one thing to know: a flow has one rate and several *legs*. A leg is a chain of buffers in which what
-//! is in front blocks what is behind; legs of one flow wait for each other without blocking anybody
-//! (requests and completions of a read, the two stages of a relay, the medium of the initiator).
+//! Leaves out the machine that resources stand for. The one thing to know: a flow has one rate and several *legs*. A leg
+//! is a chain of buffers, each of which blocks the ones behind it; legs of one flow wait for each other without
+//! blocking anybody (requests and completions of a read, the two stages of a relay, the medium of the initiator).
 
 use thiserror::Error;
 
@@ -17,16 +16,13 @@ pub struct Resource {
     pub capacity: f64,
     /// Place in the order in which every leg visits resources, lowest first.
     pub rank: u32,
-    /// Whether a flow holds what it takes until all legs of the stage have passed, so that one that waits
-    /// elsewhere keeps others from it: the tags of an initiator.
-    pub is_held: bool,
-    /// Whether it sends one packet after the other, so that some wait even where it is not full.
+    /// True for a pool, such as the tags of an initiator: a flow holds its share until all legs of the stage have passed.
+    pub is_pool: bool,
+    /// True for a sender of packets, at which some wait even below saturation.
     pub is_sender: bool,
-    /// What its egress buffer holds, which stands in no queue, in its own unit.
-    pub egress: f64,
-    /// Most that waits in the queue behind it, in its own unit; infinite where nothing bounds that.
+    /// Capacity of the buffer behind it, in its own unit; infinite where nothing bounds that.
     pub holds: f64,
-    /// How long what passes that queue without waiting takes of it, in nanoseconds.
+    /// Time that an undelayed packet occupies that buffer, in nanoseconds.
     pub passing: f64,
 }
 
@@ -39,8 +35,8 @@ pub struct Hop {
     /// take turns, and one that wants more than its turns fills up. [`NONE`] where every flow has a
     /// buffer to itself.
     pub port: u32,
-    /// Units of the resource that a turn is worth: arbiters count packets, not bytes.
-    pub turn: f64,
+    /// Units of the resource for one turn: arbiters count packets, not bytes.
+    pub quantum: f64,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
 }
@@ -54,29 +50,13 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
-    /// Packets that come in a row, by leg: the answers of one request. For what is held, how many can be.
-    /// 1 where it ends before the legs do.
-    pub in_row: Vec<f64>,
+    /// Back-to-back packets by leg: the completions of one request; of a pool, its tags. 1 where it ends before the legs
+    /// do.
+    pub batch: Vec<f64>,
     /// Position of the first leg of the second stage; 0 where there is one stage.
     pub second: usize,
-    /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
-    pub ahead: Vec<(u32, f64)>,
-    /// How its commands come, where they are so few that gaps between them count.
-    pub bursts: Option<Box<Bursts>>,
-}
-
-/// Few commands under way, each of which streams through all resources of a stage at once, and takes time between stages.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bursts {
-    /// Payload of a command.
-    pub block: f64,
-    /// Time of a command on an idle machine, in nanoseconds.
-    pub alone: f64,
-    /// What all that are under way would move on an idle machine, as a multiple of the demand: 1 where nothing else
-    /// bounds that.
-    pub reach: f64,
-    /// For each leg, how long a command streams in its stage on an idle machine, in nanoseconds; 0 where gaps do not count.
-    pub streams: Vec<f64>,
+    /// Strict-priority load, such as acknowledgements: resources, and units of them for each byte of payload.
+    pub priority: Vec<(u32, f64)>,
 }
 
 /// Resources and the classes of flows on them.
@@ -126,9 +106,8 @@ impl Default for Resource {
         Self {
             capacity: 1.0,
             rank: 0,
-            is_held: false,
+            is_pool: false,
             is_sender: false,
-            egress: 0.0,
             holds: f64::INFINITY,
             passing: 0.0,
         }
@@ -136,17 +115,17 @@ impl Default for Resource {
 }
 
 impl Class {
-    /// Adds a leg whose packets come so many in a row.
-    pub fn add(&mut self, leg: Vec<Hop>, in_row: f64) {
-        self.in_row.resize(self.legs.len(), 1.0);
-        self.in_row.push(in_row);
+    /// Adds a leg whose packets come back to back, so many at a time.
+    pub fn add(&mut self, leg: Vec<Hop>, batch: f64) {
+        self.batch.resize(self.legs.len(), 1.0);
+        self.batch.push(batch);
         self.legs.push(leg);
     }
 
-    /// The resources that it visits, leg by leg, and those where it goes ahead.
+    /// The resources that it loads, leg by leg, those of its priority traffic last.
     pub fn resources(&self) -> impl Iterator<Item = u32> {
         let hops = self.legs.iter().flatten().map(|hop| hop.resource);
-        hops.chain(self.ahead.iter().map(|&(resource, _)| resource))
+        hops.chain(self.priority.iter().map(|&(resource, _)| resource))
     }
 }
 
@@ -164,8 +143,8 @@ impl Network {
             for leg in &class.legs {
                 self.check_leg(index, leg)?;
             }
-            for &(resource, cost) in &class.ahead {
-                positive("what goes ahead in class", index, cost)?;
+            for &(resource, cost) in &class.priority {
+                positive("priority traffic of class", index, cost)?;
                 self.check_resource(index, resource)?;
             }
         }
@@ -174,9 +153,9 @@ impl Network {
 
     fn check_leg(&self, class: usize, leg: &[Hop]) -> Result<(), NetworkError> {
         let mut least = 0;
-        for (position, &Hop { resource, port, turn, cost }) in leg.iter().enumerate() {
+        for (position, &Hop { resource, port, quantum, cost }) in leg.iter().enumerate() {
             positive("a hop of class", class, cost)?;
-            positive("a turn of class", class, turn)?;
+            positive("a quantum of class", class, quantum)?;
             self.check_resource(class, resource)?;
             let rank = u64::from(self.resources[resource as usize].rank);
             // Mostly the one before.
@@ -199,14 +178,14 @@ impl Network {
         }
     }
 
-    /// What all flows together put on each resource when each class has this rate a flow.
+    /// Load of all flows on each resource when each class has this rate a flow.
     pub fn load(&self, rates: &[f64]) -> Vec<f64> {
         let mut load = vec![0.0; self.resources.len()];
         for (class, rate) in self.classes.iter().zip(rates) {
             for hop in class.legs.iter().flatten() {
                 load[hop.resource as usize] += rate * hop.cost * f64::from(class.count);
             }
-            for &(resource, cost) in &class.ahead {
+            for &(resource, cost) in &class.priority {
                 load[resource as usize] += rate * cost * f64::from(class.count);
             }
         }

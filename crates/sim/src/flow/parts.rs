@@ -173,9 +173,8 @@ fn is_same(a: &Class, b: &Class) -> bool {
     a.demand == b.demand
         && a.second == b.second
         && a.legs == b.legs
-        && a.in_row == b.in_row
-        && a.ahead == b.ahead
-        && a.bursts == b.bursts
+        && a.batch == b.batch
+        && a.priority == b.priority
 }
 
 /// A number that two classes hardly share unless they do the same.
@@ -236,7 +235,7 @@ mod tests {
     use crate::flow::network::Hop;
 
     fn class(resource: u32, cost: f64, count: u32) -> Class {
-        let hop = Hop { resource, port: NONE, turn: 1.0, cost };
+        let hop = Hop { resource, port: NONE, quantum: 1.0, cost };
         Class { count, demand: 1.0, legs: vec![vec![hop]], ..Class::default() }
     }
 
@@ -247,7 +246,7 @@ mod tests {
             class(0, 1.0, 1),
             class(2, 1.0, 3),
             class(2, 1.5, 1),
-            Class { ahead: vec![(1, 0.1)], ..class(0, 1.0, 1) },
+            Class { priority: vec![(1, 0.1)], ..class(0, 1.0, 1) },
         ];
         let network = Network { resources: vec![Resource::default(); 3], classes };
         let parts = Parts::of(&network);
@@ -270,7 +269,7 @@ mod tests {
 
     #[test]
     fn what_only_goes_ahead_is_of_the_part_in_which_it_does() {
-        let ahead = Class { count: 1, demand: 1.0, ahead: vec![(1, 0.1)], ..Class::default() };
+        let ahead = Class { count: 1, demand: 1.0, priority: vec![(1, 0.1)], ..Class::default() };
         let classes = vec![class(0, 1.0, 1), ahead, class(1, 1.0, 1)];
         let network = Network { resources: vec![Resource::default(); 2], classes };
         let parts = Parts::of(&network);

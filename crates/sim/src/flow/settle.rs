@@ -16,7 +16,7 @@ use crate::threads;
 pub fn settle(network: &Network, settings: Settings) -> Result<Solution, NetworkError> {
     network.check()?;
     let parts = Parts::of(network);
-    let solve = |part| Solver::of(parts.view(part)).solve(settings);
+    let solve = |part| Solver::of_part(parts.view(part)).solve(settings);
     // One part needs no other thread.
     let solved: Vec<Solution> = match parts.parts.as_slice() {
         [part] => vec![solve(part)],

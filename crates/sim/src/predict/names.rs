@@ -96,7 +96,7 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
                 payload[hop.resource as usize] += moved;
             }
         }
-        for &(resource, cost) in &class.ahead {
+        for &(resource, cost) in &class.priority {
             ahead[resource as usize] += cost * moved;
         }
     }

@@ -37,7 +37,7 @@ impl<'a> Active<'a> {
     /// A part of which nothing is active so far.
     pub(super) fn new(view: View<'a>) -> Self {
         let (classes, resources) = (view.part.first.len(), view.part.resources.len());
-        let mut solver = Solver::of(view);
+        let mut solver = Solver::of_part(view);
         (0..classes).for_each(|class| solver.set_count(class, 0));
         let whole = Group {
             solver,
@@ -81,7 +81,7 @@ impl<'a> Active<'a> {
         let group = |(number, part): (usize, &Part)| {
             let classes: Vec<usize> = part.first.iter().map(|&class| left[class]).collect();
             classes.iter().for_each(|&class| self.group_of[class] = Some(number));
-            let solver = Solver::of(parts.view(part));
+            let solver = Solver::of_part(parts.view(part));
             Group { solver, classes, resources: part.resources.clone(), is_changed: true }
         };
         self.groups = parts.parts.iter().enumerate().map(group).collect();
@@ -124,7 +124,11 @@ fn only(view: View<'_>, classes: &[usize]) -> Network {
         let class = view.class(class);
         Class {
             legs: class.legs.iter().map(|leg| leg.iter().map(hop).collect()).collect(),
-            ahead: class.ahead.iter().map(|&(resource, cost)| (local(resource), cost)).collect(),
+            priority: class
+                .priority
+                .iter()
+                .map(|&(resource, cost)| (local(resource), cost))
+                .collect(),
             ..class.clone()
         }
     };

@@ -4,9 +4,9 @@ use crate::flow::network::{Class, Hop, NONE, Resource};
 
 /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
 fn link(classes: usize) -> Network {
-    let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+    let hop = Hop { resource: 0, port: NONE, quantum: 1.0, cost: 1.0 };
     Network {
-        resources: vec![Resource { capacity: 4.0, rank: 0, is_held: false, ..Resource::default() }],
+        resources: vec![Resource { capacity: 4.0, rank: 0, is_pool: false, ..Resource::default() }],
         classes: vec![
             Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
             classes
@@ -41,7 +41,7 @@ fn a_transfer_of_several_legs_speeds_up_as_well() {
     let mut network = link(2);
     for (class, rank) in network.classes.iter_mut().zip(1..) {
         // Each has a medium of its own, which is slower than the link alone.
-        class.add(vec![Hop { resource: rank, port: NONE, turn: 1.0, cost: 1.0 }], 1.0);
+        class.add(vec![Hop { resource: rank, port: NONE, quantum: 1.0, cost: 1.0 }], 1.0);
         network.resources.push(Resource { capacity: 3.0, rank: 0, ..Resource::default() });
     }
     let transfers = [transfer(0, 0.0, 100.0), transfer(1, 0.0, 500.0)];
@@ -127,7 +127,7 @@ fn ends_within_a_quantum_or_a_share_of_their_time_take_one_solution() {
 #[test]
 fn what_has_not_settled_in_its_rounds_is_told() {
     // A queue in front of two outputs of which one is slow takes rounds.
-    let hop = |resource, port| Hop { resource, port, turn: 1.0, cost: 1.0 };
+    let hop = |resource, port| Hop { resource, port, quantum: 1.0, cost: 1.0 };
     let resource = |capacity, rank| Resource { capacity, rank, ..Resource::default() };
     let leg = |output| vec![vec![hop(0, NONE), hop(output, 0)]];
     let class = |output| Class { count: 1, demand: 3.0, legs: leg(output), ..Class::default() };
@@ -150,9 +150,9 @@ fn what_has_not_settled_in_its_rounds_is_told() {
 fn the_number_of_threads_changes_nothing() {
     let mut network = link(0);
     network.resources =
-        vec![Resource { capacity: 4.0, rank: 0, is_held: false, ..Resource::default() }; 40];
+        vec![Resource { capacity: 4.0, rank: 0, is_pool: false, ..Resource::default() }; 40];
     for resource in 0..40 {
-        let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
+        let hop = Hop { resource, port: NONE, quantum: 1.0, cost: 1.0 + f64::from(resource) };
         network.classes.push(Class {
             count: 1,
             demand: 3.0,
@@ -171,7 +171,7 @@ fn the_number_of_threads_changes_nothing() {
 
 /// A link of 400 bytes a nanosecond for as many transfers, each with a medium of 3 of its own.
 fn crowd() -> Network {
-    let hop = |resource, port| Hop { resource, port, turn: 1.0, cost: 1.0 };
+    let hop = |resource, port| Hop { resource, port, quantum: 1.0, cost: 1.0 };
     let mut network = link(0);
     network.resources[0].capacity = 400.0;
     for medium in 1..=400 {
