@@ -6,15 +6,15 @@
 
 use thiserror::Error;
 
-/// No port, or nobody: see [`Hop`].
+/// No port; see [`Hop::port`].
 pub const NONE: u32 = u32::MAX;
 
-/// Something that carries at most so much: a direction of a link, a memory, a drive, a processor.
+/// A shared capacity: a direction of a link, a memory, a drive, a processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resource {
-    /// Most that it carries, in its own unit a nanosecond (wire bytes, bytes, shares of time).
+    /// Capacity in its own unit a nanosecond (wire bytes, bytes, shares of time).
     pub capacity: f64,
-    /// Place in the order in which every leg visits resources, lowest first.
+    /// Position in the order of each leg's visits, lowest first.
     pub rank: u32,
     /// True for a pool, such as the tags of an initiator: a flow holds its share until all legs of the stage have passed.
     pub is_pool: bool,
@@ -29,11 +29,10 @@ pub struct Resource {
 /// One visit of a leg to a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hop {
-    /// Which resource.
+    /// The resource.
     pub resource: u32,
-    /// The resource visited before, by whose buffer the leg comes. The buffers in front of a resource
-    /// take turns, and one that wants more than its turns fills up. [`NONE`] where every flow has a
-    /// buffer to itself.
+    /// The resource visited before, whose buffer the leg stands in. Buffers in front of a resource take turns, and one
+    /// that wants more than its turns fills up. [`NONE`] where each flow has a buffer of its own.
     pub port: u32,
     /// Units of the resource for one turn: arbiters count packets, not bytes.
     pub quantum: f64,
@@ -41,12 +40,12 @@ pub struct Hop {
     pub cost: f64,
 }
 
-/// Flows that do the same: same legs, same demand.
+/// Identical flows: same legs, same demand.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Class {
-    /// How many.
+    /// Number of flows.
     pub count: u32,
-    /// Most payload a nanosecond that each takes when it is alone.
+    /// Rate of each on an idle machine, in bytes of payload a nanosecond.
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
@@ -91,7 +90,7 @@ pub enum NetworkError {
         /// How many there are.
         count: usize,
     },
-    /// A leg that does not visit resources by increasing rank, or comes by one that it did not visit.
+    /// A leg that visits resources out of order, or arrives by one that it did not visit.
     #[error("a leg of class {class} visits resource {resource} out of order")]
     OutOfOrder {
         /// The class.
@@ -130,7 +129,7 @@ impl Class {
 }
 
 impl Network {
-    /// Checks what the solver relies on.
+    /// Checks the preconditions of the solver.
     ///
     /// # Errors
     /// Values that are not positive and finite, resources that are not there, legs out of order.

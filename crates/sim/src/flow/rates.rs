@@ -1,12 +1,17 @@
-//! Rates of flows on a topology while all of them are active.
+//! Rates of flows on a topology while all of them are active: the network is split, solved part by part, and put together.
+//!
+//! Leaves out flows that come and go, see `run`.
+
+use rayon::prelude::*;
 
 use crate::closed::Demand;
 use crate::model::{FlowSpec, PathError, Topology};
 
 use super::build::{Built, What};
-use super::network::NetworkError;
-use super::settle::settle;
-use super::solve::{Settings, Solution};
+use super::network::{Network, NetworkError};
+use super::parts::Parts;
+use super::solve::{Settings, Solution, Solver};
+use crate::threads;
 
 /// Why rates could not be found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -68,25 +73,42 @@ pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError
     Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::generate::scenarios::{FAMILIES, scenario};
-
-    #[test]
-    fn nothing_limits_a_flow_but_itself_only_where_it_gets_what_it_asks_for() {
-        for (family, seed) in
-            FAMILIES.into_iter().flat_map(|family| (0..24).map(move |seed| (family, seed)))
-        {
-            let case = scenario(family, seed);
-            let settings = Settings::default();
-            let Rates { built, solution } =
-                Rates::of(&case.topology, &case.flows, settings).unwrap();
-            let all = built.network.classes.iter().zip(&solution.rates).zip(&solution.limits);
-            for ((class, rate), limit) in all.filter(|_| solution.has_converged(settings)) {
-                let share = rate / class.demand;
-                assert!(limit.is_some() || share > 0.999, "{family} {seed}: {share}");
-            }
+/// Solves a network.
+fn settle(network: &Network, settings: Settings) -> Result<Solution, NetworkError> {
+    network.check()?;
+    let parts = Parts::of(network);
+    let solve = |part| Solver::of_part(parts.view(part)).solve(settings);
+    // One part needs no other thread.
+    let solved: Vec<Solution> = match parts.parts.as_slice() {
+        [part] => vec![solve(part)],
+        all => {
+            threads::prepare();
+            all.par_iter().map(solve).collect()
         }
+    };
+    Ok(put_together(&parts, &solved))
+}
+
+fn put_together(parts: &Parts, solved: &[Solution]) -> Solution {
+    let network = parts.network;
+    let mut whole = Solution {
+        rates: vec![0.0; network.classes.len()],
+        limits: vec![None; network.classes.len()],
+        load: vec![0.0; network.resources.len()],
+        rounds: 0,
+        residual: 0.0,
+    };
+    for (part, solution) in parts.parts.iter().zip(solved) {
+        for &(index, class) in &part.members {
+            let limit = solution.limits[class].map(|at| part.resources[at as usize]);
+            whole.rates[index] = solution.rates[class];
+            whole.limits[index] = limit.and_then(|at| u32::try_from(at).ok());
+        }
+        for (&resource, load) in part.resources.iter().zip(&solution.load) {
+            whole.load[resource] = *load;
+        }
+        whole.rounds = whole.rounds.max(solution.rounds);
+        whole.residual = whole.residual.max(solution.residual);
     }
+    whole
 }

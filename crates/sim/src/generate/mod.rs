@@ -7,8 +7,6 @@
 mod draws;
 mod fabrics;
 mod machines;
-pub mod scenarios;
-mod sockets;
 
 pub use draws::Draws;
 pub use fabrics::{NotationError, fabric, workload};

@@ -1,4 +1,3 @@
-use super::scenarios::{FAMILIES, Family, scenario};
 use super::*;
 use crate::model::{NodeKind, Parameters, Topology};
 use peerlane_fabric::Fabric;
@@ -71,13 +70,4 @@ fn what_is_no_notation_is_a_name_and_what_is_a_wrong_one_is_refused() {
     let bare = Fabric::from_toml("name = \"x\"").expect("a machine");
     assert!(workload("random:3", &bare).expect("a notation").is_err());
     assert!(workload("crowd.toml", &bare).is_none());
-}
-
-#[test]
-fn the_same_seed_gives_the_same_case_and_another_one_another() {
-    for family in FAMILIES.into_iter().chain([Family::Coupled, Family::Sockets]) {
-        let (one, same, other) = (scenario(family, 3), scenario(family, 3), scenario(family, 4));
-        assert_eq!((&one.topology, &one.flows), (&same.topology, &same.flows));
-        assert_ne!((&one.topology, &one.flows), (&other.topology, &other.flows), "{family}");
-    }
 }

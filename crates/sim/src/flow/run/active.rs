@@ -1,32 +1,32 @@
-//! The solvers of what is still active of a part of a network: as transfers end, it becomes smaller, and falls apart.
+//! Solvers of the active classes of a part: as transfers end, the part shrinks and falls apart.
 //!
-//! Leaves out transfers; classes have counts here. The one thing to know: a part of few classes keeps the solver that it
-//! began with, so that its rates do not depend on when others are forgotten.
+//! Leaves out transfers; classes have counts here. The one thing to know: a part of few classes keeps its first solver, so
+//! that its rates do not depend on when others are dropped.
 
 use super::super::network::{Class, Hop, NONE, Network};
 use super::super::parts::{Part, Parts, View};
 use super::super::solve::{Settings, Solver};
 
-/// Classes up to which all are solved together, also those of which nothing is left.
+/// Number of classes up to which all are solved together, idle ones, too.
 const FEW: usize = 256;
 
-/// Classes that are connected, with their solver.
+/// Connected classes with their solver.
 struct Group {
     solver: Solver,
-    /// For each of its classes and resources, the number in the part.
+    /// Numbers of its classes and resources in the part.
     classes: Vec<usize>,
     resources: Vec<usize>,
     is_changed: bool,
 }
 
-/// What is solved of a part, and what was found.
+/// The rates of a part.
 pub(super) struct Active<'a> {
     view: View<'a>,
     groups: Vec<Group>,
-    /// For each class of the part, its group; nothing where it was forgotten.
+    /// The group of each class of the part; `None` where it was dropped.
     group_of: Vec<Option<usize>>,
     counts: Vec<u32>,
-    /// For each class, the rate of each of its flows, and what limits it, as a resource of the part.
+    /// By class, the rate of each of its flows, and the limiting resource of the part.
     pub(super) rates: Vec<f64>,
     pub(super) limits: Vec<Option<u32>>,
     /// The residual of each group.
@@ -34,7 +34,7 @@ pub(super) struct Active<'a> {
 }
 
 impl<'a> Active<'a> {
-    /// A part of which nothing is active so far.
+    /// A part without active flows.
     pub(super) fn new(view: View<'a>) -> Self {
         let (classes, resources) = (view.part.first.len(), view.part.resources.len());
         let mut solver = Solver::of_part(view);
@@ -56,7 +56,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Says how many flows of a class there are from now on.
+    /// Sets the number of flows of a class.
     pub(super) fn set_count(&mut self, class: usize, count: u32) {
         if let Some(group) = self.group_of[class].filter(|_| self.counts[class] != count) {
             self.groups[group].is_changed = true;
@@ -64,8 +64,8 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Forgets classes to which nothing comes any more where they are a quarter of what is solved: `is_over` says it of one
-    /// of which there is nothing now.
+    /// Drops finished classes once they are a quarter of all that is solved; `is_over` tells of an idle class that it is
+    /// finished.
     pub(super) fn forget(&mut self, is_over: impl Fn(usize) -> bool) {
         let solved: usize = self.groups.iter().map(|group| group.classes.len()).sum();
         let is_left = |&class: &usize| self.counts[class] > 0 || !is_over(class);
@@ -88,7 +88,7 @@ impl<'a> Active<'a> {
         self.residuals = vec![0.0; self.groups.len()];
     }
 
-    /// Finds rates anew where counts have changed. Says how many solutions that took.
+    /// Solves groups whose counts have changed. Returns the number of solutions.
     pub(super) fn solve(&mut self, settings: Settings) -> u64 {
         let mut solutions = 0;
         for (group, residual) in self.groups.iter_mut().zip(&mut self.residuals) {
@@ -110,13 +110,13 @@ impl<'a> Active<'a> {
         solutions
     }
 
-    /// The largest residual of the rates of now.
+    /// Largest residual of the present rates.
     pub(super) fn residual(&self) -> f64 {
         self.residuals.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// Some classes of a part as a network with all resources of the part.
+/// A network of some classes of a part with all its resources.
 fn only(view: View<'_>, classes: &[usize]) -> Network {
     let local = |resource| if resource == NONE { NONE } else { view.local(resource) };
     let hop = |hop: &Hop| Hop { resource: local(hop.resource), port: local(hop.port), ..*hop };

@@ -1,20 +1,19 @@
-//! Transfers that begin and end: rates are solved anew whenever the set of active ones changes.
+//! Transfers that start and end: rates are solved anew for each set of active transfers.
 //!
-//! Leaves out what happens within the moments between two sets: rates change at once. The one thing to
-//! know: parts of the network that share nothing run on their own, so that an end in one costs nothing
-//! in another, and the result does not depend on the number of threads.
+//! Leaves out the transition between two sets: rates change at once. The one thing to know: parts of the network that
+//! share nothing run on their own, so that the result does not depend on the number of threads.
 
 mod active;
-mod part;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
 use rayon::prelude::*;
 
-use self::part::PartRun;
+use self::timeline::Timeline;
 use super::network::{Network, NetworkError};
 use super::parts::Parts;
 use super::solve::Settings;
@@ -23,62 +22,61 @@ use crate::threads;
 /// One transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
-    /// Its class in the network, whose own `count` is not looked at.
+    /// Its class in the network; the `count` of the class is ignored.
     pub class: usize,
-    /// When it begins, in nanoseconds.
+    /// Start, in nanoseconds.
     pub start: f64,
-    /// Payload to move; infinite for one that goes on until its time is over.
+    /// Payload; infinite for a transfer that ends by its time.
     pub bytes: f64,
-    /// How long it goes on at most, in nanoseconds; infinite for one that ends by its payload.
+    /// Longest duration, in nanoseconds; infinite for a transfer that ends by its payload.
     pub time: f64,
 }
 
-/// How a run is carried out.
+/// Settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunSettings<'a> {
     /// For each solution.
     pub solve: Settings,
-    /// Ends that lie no further apart, in nanoseconds, lead to one solution.
+    /// Ends this close, in nanoseconds, lead to one solution.
     pub quantum: f64,
-    /// Ends that lie no further apart than this share of the time since the last transfer began do, too; of many transfers,
-    /// also some that lie further apart.
+    /// So do ends within this share of the time since the last start; a larger share with many transfers.
     pub together: f64,
-    /// What counts the transfers that have ended, for those who wait.
+    /// Counter of ended transfers, for progress.
     pub ended: Option<&'a AtomicUsize>,
 }
 
-/// What one transfer did.
+/// Outcome of one transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outcome {
     /// Payload moved.
     pub bytes: f64,
-    /// When it ended, in nanoseconds.
+    /// End, in nanoseconds.
     pub end: f64,
-    /// The resource that limited it for the longest time; `None` where that was its own demand.
+    /// The resource that limited it longest; `None` for its own demand.
     pub limit: Option<usize>,
 }
 
-/// A set of active transfers, and how it went while they were.
+/// A set of active transfers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// For each class of the whole network that has any, how many transfers were active.
+    /// Active transfers by class of the whole network.
     pub active: Vec<(usize, u32)>,
-    /// Rate of each of those, payload a nanosecond.
+    /// Rate of each of those, in bytes of payload a nanosecond.
     pub rates: Vec<f64>,
-    /// The transfers themselves, and the rate of each.
+    /// The transfers, and the rate of each.
     pub members: Vec<(usize, f64)>,
-    /// How long such a set was active, in nanoseconds.
+    /// Total time that the set was active, in nanoseconds.
     pub time: f64,
-    /// When it was first.
+    /// First time, in nanoseconds.
     pub first: f64,
 }
 
-/// What a transfer moved at about one rate.
+/// Payload of a transfer at about one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pace {
     /// Payload.
     pub bytes: f64,
-    /// How long that took, in nanoseconds.
+    /// Time that it took, in nanoseconds.
     pub time: f64,
 }
 
@@ -86,9 +84,9 @@ pub struct Pace {
 type Paces = BTreeMap<i32, Pace>;
 
 impl Pace {
-    /// The rates that count as one: 5 % wide.
+    /// Number of the interval of a rate, 5 % wide.
     #[expect(clippy::cast_possible_truncation, reason = "some hundreds")]
-    fn of(rate: f64) -> i32 {
+    fn number(rate: f64) -> i32 {
         (rate.ln() / 1.05_f64.ln()).floor() as i32
     }
 
@@ -98,25 +96,24 @@ impl Pace {
     }
 }
 
-/// What a run did.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
-    /// One for each transfer.
+    /// Outcome of each transfer.
     pub outcomes: Vec<Outcome>,
-    /// When the last transfer ended.
+    /// End of the last transfer, in nanoseconds.
     pub end: f64,
-    /// The sets of active transfers of each part that lasted longest, longest first.
+    /// The longest phases of each part, longest first.
     pub phases: Vec<Vec<Phase>>,
-    /// At which rates each transfer moved how much, slowest first.
+    /// Paces of each transfer, slowest first.
     pub paces: Vec<Vec<Pace>>,
-    /// Sets of active transfers that there were, those that are not kept, too.
+    /// Number of distinct sets of active transfers, kept or not.
     pub sets: usize,
-    /// How often rates were solved.
+    /// Number of solutions.
     pub solutions: u64,
-    /// The largest residual of those.
+    /// Largest residual of those.
     pub residual: f64,
-    /// The residual of those that had not settled, at most 1, on average over the time of the part of the network where
-    /// that is most; 0 where all had.
+    /// Mean over time of the residuals that had not settled, each at most 1, of the worst part; 0 where all settled.
     pub unsettled: f64,
 }
 
@@ -143,11 +140,11 @@ pub fn run(
         let (part, class) = part_of[transfer.class];
         of_part[part].push((index, Transfer { class, ..*transfer }));
     }
-    let runs: Vec<PartRun> = parts
+    let runs: Vec<Timeline> = parts
         .parts
         .par_iter()
         .zip(&of_part)
-        .map(|(part, transfers)| PartRun::new(parts.view(part), settings).run(transfers))
+        .map(|(part, transfers)| Timeline::new(parts.view(part), settings).run(transfers))
         .collect();
     let mut whole = Run {
         outcomes: vec![Outcome::default(); transfers.len()],

@@ -94,14 +94,14 @@ fn incast(behind: usize) -> Tree {
 }
 
 #[test]
-fn a_switch_gets_the_turn_of_one_drive() {
+fn a_switch_gets_one_turn() {
     expect_rates(&incast(3).solve().rates, &[0.6, 0.6, 0.6, 1.8]);
     let seven: Vec<f64> = (0..7).map(|_| 1.8 / 7.0).chain([1.8]).collect();
     expect_rates(&incast(7).solve().rates, &seven);
 }
 
 #[test]
-fn a_victim_behind_a_full_buffer_is_slowed_with_the_others() {
+fn full_buffers_slow_their_victims() {
     // Node 1 a switch with five drives, 2 the hot sink, 3 the idle one.
     let mut nodes = vec![(0, 14.4), (0, 3.6), (0, 3.6)];
     nodes.extend((0..5).map(|_| (1, 3.6)));
@@ -116,7 +116,7 @@ fn a_victim_behind_a_full_buffer_is_slowed_with_the_others() {
 }
 
 #[test]
-fn flows_that_fit_get_what_they_ask_for() {
+fn flows_that_fit_are_uncut() {
     let mut tree = Tree::new(&[(0, 10.0), (0, 10.0)]);
     let solution = tree.flow(1, 2, 3.0).flow(1, 2, 4.0).solve();
     expect_rates(&solution.rates, &[3.0, 4.0]);
@@ -124,7 +124,7 @@ fn flows_that_fit_get_what_they_ask_for() {
 }
 
 #[test]
-fn many_flows_of_a_class_are_as_many_classes_of_one() {
+fn merged_flows_equal_single_ones() {
     let mut single = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
     single.flow(1, 2, 3.0).flow(1, 2, 3.0).flow(1, 2, 3.0).flow(3, 2, 1.5);
     let mut merged = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
@@ -135,7 +135,7 @@ fn many_flows_of_a_class_are_as_many_classes_of_one() {
 }
 
 #[test]
-fn a_slow_leg_takes_nothing_from_others_on_the_fast_one() {
+fn slow_legs_leave_their_rest() {
     // Flow 0 is a relay: 1 to 2, then 2 to 3 over a slow link. Flow 1 shares the first stage only.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
     let legs = vec![tree.leg(1, 2, 1.0), tree.leg(2, 3, 1.0)];
@@ -147,7 +147,7 @@ fn a_slow_leg_takes_nothing_from_others_on_the_fast_one() {
 }
 
 #[test]
-fn a_read_loads_both_directions() {
+fn reads_load_both_directions() {
     // Completions of 1.1 bytes a byte from 1 to 2, requests of 0.05 the other way; a write the other
     // way leaves room for the requests only as its link does.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
@@ -161,7 +161,7 @@ fn a_read_loads_both_directions() {
 }
 
 #[test]
-fn flows_that_leave_give_back_what_they_had() {
+fn leaving_flows_free_their_share() {
     let mut solver = Solver::new(&incast(3).network).expect("a tree is in order");
     let settings = Settings { tolerance: 1e-9, ..Settings::default() };
     solver.solve(settings);
@@ -172,7 +172,7 @@ fn flows_that_leave_give_back_what_they_had() {
 }
 
 #[test]
-fn legs_out_of_order_and_values_that_are_none_are_refused() {
+fn invalid_networks_are_refused() {
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
     tree.flow(1, 2, f64::NAN);
     assert!(matches!(tree.network.check(), Err(NetworkError::NotPositive { what: "class", .. })));
@@ -184,7 +184,7 @@ fn legs_out_of_order_and_values_that_are_none_are_refused() {
 }
 
 #[test]
-fn turns_count_packets_and_not_bytes() {
+fn turns_count_packets() {
     // Packets of 1 and of 0.25 units.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 4.0)]);
     tree.flow(1, 3, 10.0).flow(2, 3, 10.0);
@@ -217,7 +217,7 @@ fn reads_of_two_tags(idle: [f64; 2]) -> Solution {
 }
 
 #[test]
-fn reads_of_one_pool_meet_half_of_those_that_take_another_time() {
+fn unequal_round_trips_meet_by_half() {
     let rates = reads_of_two_tags([900.0, 1300.0]).rates;
     // The rates are equal, and of the other's answers, 128 ns each, half have a tag while this one has.
     let share = rates[0] / 4.0;
@@ -227,12 +227,12 @@ fn reads_of_one_pool_meet_half_of_those_that_take_another_time() {
 }
 
 #[test]
-fn reads_of_one_pool_that_take_the_same_time_stay_apart() {
+fn equal_round_trips_stay_apart() {
     expect_rates(&reads_of_two_tags([1100.0; 2]).rates, &[1024.0 / 2200.0; 2]);
 }
 
 #[test]
-fn what_waits_for_a_buffer_and_its_link_waits_once() {
+fn buffer_and_link_delay_once() {
     let resource = |rank| Resource { rank, capacity: 1.0, ..Resource::default() };
     let resources = vec![
         Resource { is_pool: true, ..resource(0) },
@@ -252,7 +252,7 @@ fn what_waits_for_a_buffer_and_its_link_waits_once() {
 }
 
 #[test]
-fn reads_that_are_gone_leave_no_wait_behind() {
+fn finished_reads_leave_no_delay() {
     // Two reads of one pool fill the queue behind one link; one of its outputs is slow.
     let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
     let resources = vec![
@@ -289,7 +289,7 @@ fn reads_that_are_gone_leave_no_wait_behind() {
 }
 
 #[test]
-fn queues_that_others_filled_hold_no_more_of_a_pool_than_it_has() {
+fn filled_buffers_empty_again() {
     // Two queues in a row hold 800 bytes each. One read has 1000 under way, the other, which leaves, 16 times as many.
     let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
     let queue = |rank| Resource { holds: 800.0, ..resource(rank, 4.0) };

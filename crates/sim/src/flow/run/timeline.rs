@@ -1,7 +1,6 @@
-//! The transfers of a part of a network, from the first begin to the last end.
+//! The transfers of a part of a network, from the first start to the last end.
 //!
-//! Leaves out where flows settle, which `solve` finds, and of what, which `active` knows. The one thing to know: of many
-//! transfers, ends near each other are one change of rates, at the moment at which they come on average.
+//! Leaves out the rates, see `active`. The one thing to know: of many transfers, ends near each other lead to one solution.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,15 +10,14 @@ use super::super::parts::{Part, View};
 use super::active::Active;
 use super::{Outcome, Pace, Paces, Phase, Run, RunSettings, Transfer};
 
-/// Phases kept for each part.
+/// Phases kept of each part.
 const PHASES: usize = 8;
-/// Solutions for each part at most; beyond, transfers keep the rate that they have.
+/// Most solutions of a part; beyond, transfers keep their rates.
 const MOST_SOLUTIONS: u64 = 10_000_000;
-/// Of more than so many active transfers, ends that lie no further apart than this share of the time since the last began
-/// are one change: of random writes in a tree, ends are 0.03 % and 0.14 % off on average then, the worst 0.2 % and 0.9 %.
+/// Active transfers, and the share of the time since the last start within which ends lead to one solution then.
 const TOGETHER: [(usize, f64); 2] = [(10_000, 0.01), (256, 0.003)];
 
-/// A number that heaps can order.
+/// A number with a total order, for heaps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ordered(f64);
 
@@ -37,35 +35,34 @@ impl Ord for Ordered {
     }
 }
 
-/// The transfers of a class that are active. They have one rate, so that each ends when the class has
-/// served so much more than when it began.
+/// Active transfers of a class. They have one rate, so that each ends when the class has served its bytes since it
+/// began.
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    /// Payload that a transfer which was always active would have moved.
+    /// Payload of a transfer that was always active.
     served: f64,
     rate: f64,
-    /// What `served` will be at each end, and whose.
+    /// `served` at each end, and the transfer.
     ends: BinaryHeap<Reverse<(Ordered, usize)>>,
 }
 
-/// Transfers by a moment of each, in order.
+/// Transfers in order of a moment of each.
 struct Moments(Vec<(f64, usize)>);
 
 impl Moments {
-    /// Those whose moment comes.
-    fn of(transfers: &[(usize, Transfer)], moment: impl Fn(&Transfer) -> f64) -> Self {
+    fn new(transfers: &[(usize, Transfer)], moment: impl Fn(&Transfer) -> f64) -> Self {
         let moments = transfers.iter().enumerate().map(|(at, (_, one))| (moment(one), at));
         let mut moments: Vec<_> = moments.filter(|(moment, _)| moment.is_finite()).collect();
         moments.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
         Self(moments)
     }
 
-    /// The first that has not come.
+    /// The next moment.
     fn next(&self) -> f64 {
         self.0.last().map_or(f64::INFINITY, |&(moment, _)| moment)
     }
 
-    /// Takes the first transfer whose moment has come by then.
+    /// Takes a transfer whose moment is due.
     fn take(&mut self, by: f64) -> Option<usize> {
         let &(_, index) = self.0.last().filter(|(moment, _)| *moment <= by)?;
         self.0.pop();
@@ -73,36 +70,36 @@ impl Moments {
     }
 }
 
-pub(super) struct PartRun<'a> {
+pub(super) struct Timeline<'a> {
     settings: RunSettings<'a>,
     active: Active<'a>,
     queues: Vec<Queue>,
     now: f64,
     outcomes: Vec<Outcome>,
-    /// What its class had been served when each transfer began.
+    /// `served` of its class when each transfer began.
     begun: Vec<f64>,
-    /// For each class, how long each resource limited it, and the one that did last.
+    /// By class, the time for which each resource limited it.
     limited: Vec<BTreeMap<u32, f64>>,
-    /// When a transfer began last, and how many are active.
+    /// The last start, and the number of active transfers.
     last_begin: f64,
     under_way: usize,
-    /// For each class, how many transfers have not begun.
+    /// By class, transfers that have not begun.
     to_come: Vec<u32>,
     phases: BTreeMap<Vec<(usize, u32)>, Phase>,
-    /// For each class, how a transfer went that was always active, and what of that was before each transfer began.
+    /// Paces by class of a transfer that was always active, and those before each transfer began.
     paces: Vec<Paces>,
     before: Vec<Paces>,
-    /// How each transfer went that has ended.
+    /// Paces of the transfers that have ended.
     own: Vec<Vec<Pace>>,
     sets: usize,
     solutions: u64,
     residual: f64,
-    /// How far from settled the rates of now are, and those so far over time.
+    /// Residual of the present rates where they have not settled, and its integral over time.
     off: f64,
     off_so_far: f64,
 }
 
-impl<'a> PartRun<'a> {
+impl<'a> Timeline<'a> {
     pub(super) fn new(view: View<'a>, settings: RunSettings<'a>) -> Self {
         let classes = view.part.first.len();
         Self {
@@ -136,8 +133,8 @@ impl<'a> PartRun<'a> {
         for (_, transfer) in transfers {
             self.to_come[transfer.class] += 1;
         }
-        let mut begins = Moments::of(transfers, |transfer| transfer.start);
-        let mut stops = Moments::of(transfers, |transfer| transfer.start + transfer.time);
+        let mut begins = Moments::new(transfers, |transfer| transfer.start);
+        let mut stops = Moments::new(transfers, |transfer| transfer.start + transfer.time);
         loop {
             let next = self.next_end().min(begins.next()).min(stops.next());
             if !next.is_finite() {
@@ -147,34 +144,28 @@ impl<'a> PartRun<'a> {
             let quantum = next + self.settings.quantum;
             let by = quantum.max(self.together(next).min(begins.next())).min(stops.next());
             self.advance(by.max(self.now));
-            let freed = self.end_served(transfers, by);
-            let mut has_begun = false;
+            self.end_served(transfers, by);
             while let Some(index) = begins.take(by) {
                 self.begin(index, transfers[index].1, by);
-                has_begun = true;
             }
-            // Behind those that begin, since one may do both within a quantum.
+            // After the starts: a transfer may start and stop within a quantum.
             while let Some(index) = stops.take(by) {
                 self.stop(index, transfers[index].1);
             }
-            let before: Vec<f64> = self.queues.iter().map(|queue| queue.rate).collect();
             self.solve();
-            if by > quantum && !has_begun {
-                self.change_earlier(freed, &before);
-            }
         }
         self.stop_all(transfers);
         self
     }
 
-    /// Until when ends are one change, of which the first comes at `next`.
+    /// End of the span in which ends lead to one solution, from the first of them on.
     fn together(&self, next: f64) -> f64 {
         let mut shares = TOGETHER.iter().filter(|(few, _)| self.under_way > *few);
         let share = shares.next().map_or(0.0, |(_, share)| *share).max(self.settings.together);
         next + share * (next - self.last_begin)
     }
 
-    /// Begins a transfer that has had the rate of its class since its start, within the quantum before now.
+    /// Begins a transfer, with the rate of its class since its start within the quantum before now.
     fn begin(&mut self, index: usize, transfer: Transfer, now: f64) {
         let queue = &mut self.queues[transfer.class];
         let ahead = (now - transfer.start).max(0.0) * queue.rate;
@@ -187,23 +178,7 @@ impl<'a> PartRun<'a> {
         self.last_begin = now;
     }
 
-    /// Lets rates that were solved now be those of so long before, too: of what ended meanwhile some did earlier and some
-    /// later, and on average it ended then.
-    fn change_earlier(&mut self, time: f64, before: &[f64]) {
-        let classes = self.queues.iter_mut().zip(&mut self.paces).zip(before);
-        for ((queue, paces), &rate) in classes.filter(|((queue, _), _)| !queue.ends.is_empty()) {
-            queue.served += (queue.rate - rate) * time;
-            for (rate, time) in [(rate, -time), (queue.rate, time)] {
-                if rate > 0.0 {
-                    let pace = paces.entry(Pace::of(rate)).or_default();
-                    pace.bytes += rate * time;
-                    pace.time += time;
-                }
-            }
-        }
-    }
-
-    /// When the next active transfer ends.
+    /// The next end of an active transfer.
     fn next_end(&self) -> f64 {
         let end = |queue: &Queue| match queue.ends.peek() {
             Some(Reverse((end, _))) if queue.rate > 0.0 => {
@@ -223,7 +198,7 @@ impl<'a> PartRun<'a> {
             let limit = self.active.limits[class].unwrap_or(u32::MAX);
             *self.limited[class].entry(limit).or_default() += time;
             if queue.rate > 0.0 && time > 0.0 {
-                let pace = self.paces[class].entry(Pace::of(queue.rate)).or_default();
+                let pace = self.paces[class].entry(Pace::number(queue.rate)).or_default();
                 pace.bytes += queue.rate * time;
                 pace.time += time;
             }
@@ -271,15 +246,15 @@ impl<'a> PartRun<'a> {
         self.phases.insert(active, phase);
     }
 
-    /// Takes off what has ended by now, each at its own moment. Says how long before now that was on average, by rate.
-    fn end_served(&mut self, transfers: &[(usize, Transfer)], by: f64) -> f64 {
-        let (mut rates, mut times, mut ended) = (0.0, 0.0, 0);
+    /// Ends the transfers that are served by now, each at its own moment.
+    fn end_served(&mut self, transfers: &[(usize, Transfer)], by: f64) {
+        let mut ended = 0;
         for class in 0..self.queues.len() {
             let queue = &mut self.queues[class];
             let tolerance = queue.served.abs() * 1e-12;
             while let Some(&Reverse((end, index))) = queue.ends.peek() {
                 let left = end.0 - queue.served;
-                // After a very long time what is left may take less than the clock can tell apart.
+                // After a very long time the rest may take less than the clock resolves.
                 if left > tolerance && (queue.rate <= 0.0 || by + left / queue.rate > by) {
                     break;
                 }
@@ -290,8 +265,6 @@ impl<'a> PartRun<'a> {
                     end: (by - late).max(transfers[index].1.start),
                     limit: longest(&self.limited[class]),
                 };
-                rates += queue.rate;
-                times += queue.rate * late;
                 let over = (queue.rate, late);
                 self.own[index] = since(&self.paces[class], &self.before[index], over);
                 ended += 1;
@@ -299,10 +272,8 @@ impl<'a> PartRun<'a> {
             self.forget(class);
         }
         self.count_ended(ended);
-        if rates > 0.0 { times / rates } else { 0.0 }
     }
 
-    /// So many transfers less.
     fn count_ended(&mut self, count: usize) {
         self.under_way -= count;
         if let Some(ended) = self.settings.ended {
@@ -310,7 +281,7 @@ impl<'a> PartRun<'a> {
         }
     }
 
-    /// Begins the count of what a class has been served anew where no transfer of it is left: small numbers stay exact.
+    /// Resets an idle class, so that small numbers stay exact.
     fn forget(&mut self, class: usize) {
         if self.queues[class].ends.is_empty() {
             self.queues[class].served = 0.0;
@@ -319,7 +290,7 @@ impl<'a> PartRun<'a> {
         }
     }
 
-    /// Ends a transfer whose time is over, if it is still active.
+    /// Stops an active transfer whose time is over.
     fn stop(&mut self, index: usize, transfer: Transfer) {
         let queue = &mut self.queues[transfer.class];
         let before = queue.ends.len();
@@ -352,7 +323,7 @@ impl<'a> PartRun<'a> {
         self.residual = self.residual.max(residual);
     }
 
-    /// Ends what is still active though it gets nothing any more.
+    /// Stops active transfers whose rate is zero.
     fn stop_all(&mut self, transfers: &[(usize, Transfer)]) {
         let classes = self.queues.iter_mut().zip(&self.limited).zip(&self.paces);
         for ((queue, limited), paces) in classes {
@@ -392,9 +363,9 @@ impl<'a> PartRun<'a> {
     }
 }
 
-/// What came since, in order of rates, but for what came at a rate in a time when it was over.
+/// Paces since a moment, in order of rates, less those at `rate` for the time `over`.
 fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<Pace> {
-    let last = Pace::of(rate);
+    let last = Pace::number(rate);
     let of = |(number, pace): (&i32, &Pace)| {
         let before = before.get(number).copied().unwrap_or_default();
         let over = if *number == last { over } else { 0.0 };
@@ -406,7 +377,7 @@ fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<Pace> {
     now.iter().map(of).filter(|pace| pace.time > 0.0).collect()
 }
 
-/// The resource that limited for the longest time.
+/// The resource that limited longest.
 fn longest(limited: &BTreeMap<u32, f64>) -> Option<usize> {
     let longest = limited.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
     longest.filter(|(at, _)| **at != u32::MAX).map(|(at, _)| *at as usize)

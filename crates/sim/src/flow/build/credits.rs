@@ -1,0 +1,61 @@
+//! Credits of receivers, and round trips of reads.
+
+use super::per_nano;
+use crate::model::{LinkIndex, NodeIndex, Op, Topology};
+use crate::way::{PacketKind, Step, Way, picos, rate_of};
+
+/// Payload a nanosecond that credits allow: the room of the receiver in each round trip of credits (PCIe base
+/// specification, "Flow control"). Initiators accept every completion.
+pub(super) fn credit_rate(
+    topology: &Topology,
+    step: &Step,
+    way: &Way,
+    next: Option<LinkIndex>,
+) -> f64 {
+    if way.kind == PacketKind::Completion && next.is_none() {
+        return f64::INFINITY;
+    }
+    room(topology, step, way) / hold_time(topology, step, next).max(1e-3)
+}
+
+/// Time that an undelayed packet holds credits of the receiver of a step, in nanoseconds.
+pub(super) fn hold_time(topology: &Topology, step: &Step, next: Option<LinkIndex>) -> f64 {
+    let wire = &topology.link(step.link).wire;
+    let node = topology.node(topology.receiver(step.link, step.direction));
+    let around = 2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
+    match next {
+        Some(next) => around + picos(node.kind.latency().0) + step.packet / rate_of(topology, next),
+        None => around,
+    }
+}
+
+/// Room of the receiver of a step, in bytes of payload.
+pub(super) fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
+    let credits = &topology.link(step.link).wire.credits;
+    let (headers, units) = match way.kind {
+        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
+        // Requests carry no payload.
+        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
+        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
+    };
+    (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
+}
+
+/// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the
+/// latency and the read of the memory, the first completion, and the others at the pace of the slowest link or of
+/// the memory.
+pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
+    let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let Some(memory) = topology.node(memory).kind.memory() else { return time };
+    time += picos(memory.read_latency.0);
+    if let [requests, answers] = ways {
+        let per_byte = memory.rate(Op::Read).map_or(0.0, |rate| 1.0 / per_nano(rate.0));
+        let behind = answers.steps.iter().map(|step| {
+            let rest = (requests.payload * step.cost - step.packet).max(0.0);
+            rest / rate_of(topology, step.link)
+        });
+        let read = (requests.payload - answers.payload).max(0.0) * per_byte;
+        time += answers.payload * per_byte + behind.fold(read, f64::max);
+    }
+    time
+}

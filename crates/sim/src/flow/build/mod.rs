@@ -1,0 +1,310 @@
+//! The network of a topology and its flows.
+//!
+//! Leaves out drives and processors beyond their [`Leg`]. The one thing to know: one queue of the machine is one input
+//! here. Packets of different kinds have buffers of their own, so that a link of several kinds gets a *buffer*
+//! resource for each.
+
+mod credits;
+mod path;
+
+use std::collections::HashMap;
+
+use peerlane_units::Bytes;
+
+use crate::closed::Demand;
+use crate::media::{Mixed, Side, Use};
+use crate::model::{
+    Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Store,
+    Topology,
+};
+use crate::way::{PacketKind, Way, as_f64, ways};
+use crate::work::{Shared, memory_time};
+
+use super::network::{Class, Hop, NONE, Network, Resource};
+
+pub use credits::round_trip;
+
+/// Depth beyond that of any tree (PCI has 256 buses).
+const DEEPEST: u32 = 1 << 10;
+/// Capacity of a buffer, which only its outputs hold up.
+const UNBOUNDED: f64 = 1e12;
+
+/// The part of the machine that a resource stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A direction of a link.
+    Link(LinkIndex, Direction),
+    /// The buffer for packets of a kind behind a direction of a link; of one output where outputs have queues of their
+    /// own.
+    Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
+    /// A memory, by operation, or in shares of time where reads and writes share one bus.
+    Memory(NodeIndex, Option<Op>),
+    /// The medium of a drive, by operation of the initiator, or in shares of time where it is read and written at once.
+    Medium(NodeIndex, Option<Op>),
+    /// The tags of an initiator.
+    Tags(NodeIndex),
+    /// Peer-to-peer forwarding of a root complex.
+    Peers(NodeIndex, PacketKind),
+    /// The queue of one output behind that.
+    PeersBuffer(NodeIndex, PacketKind, LinkIndex),
+    /// Completions of a memory that wait for their link, by requester.
+    Answers(NodeIndex, NodeIndex),
+    /// The walkers of an IOMMU.
+    Walkers(NodeIndex),
+    /// The processors beside a host memory.
+    Processors(NodeIndex),
+    /// Copies of those at their memory; of a device, transfers between its own memory and others.
+    Copies(NodeIndex),
+}
+
+/// A network, and the machine behind its resources.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Built {
+    /// The network; classes are flows, in their order.
+    pub network: Network,
+    /// The part of the machine behind each resource.
+    pub what: Vec<What>,
+}
+
+impl Built {
+    /// The network of flows on a topology, each with its demand on an idle machine.
+    ///
+    /// # Errors
+    /// The flow without a path, and the reason.
+    pub fn of(
+        topology: &Topology,
+        flows: &[FlowSpec],
+        demands: &[Demand],
+    ) -> Result<Self, (usize, PathError)> {
+        let mut build = Build::new(topology, Mixed::of(topology, flows));
+        build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index].rate);
+        // Paths are found twice: all of them together would take as much memory as the network.
+        for (index, flow) in flows.iter().enumerate() {
+            build.note(flow).map_err(|error| (index, error))?;
+        }
+        build.built.network.classes.reserve_exact(flows.len());
+        for (index, (flow, &demand)) in flows.iter().zip(demands).enumerate() {
+            build.flow(flow, demand).map_err(|error| (index, error))?;
+        }
+        Ok(build.built)
+    }
+
+    /// The resource of a part of the machine.
+    pub fn find(&self, what: What) -> Option<usize> {
+        self.what.iter().position(|&known| known == what)
+    }
+}
+
+struct Build<'a> {
+    topology: &'a Topology,
+    /// Drives that are read and written at once.
+    mixed: Mixed,
+    /// Processors that the flows could saturate.
+    shared: Shared,
+    built: Built,
+    number: HashMap<What, u32>,
+    /// Kinds of packets on each direction of each link, as bits.
+    kinds: HashMap<(LinkIndex, Direction), u8>,
+    /// Most payload in outstanding reads of each initiator.
+    reads: HashMap<NodeIndex, f64>,
+    /// Links above each node up to its root complex.
+    depth: Vec<u32>,
+}
+
+impl<'a> Build<'a> {
+    fn new(topology: &'a Topology, mixed: Mixed) -> Self {
+        let mut depth = vec![0; topology.nodes().len()];
+        // Lower nodes come after upper ones.
+        for (index, link) in topology.links().iter().enumerate() {
+            let is_above = |link_above: LinkIndex| link_above.0 as usize == index;
+            if topology.link_above(link.lower).is_some_and(is_above) {
+                depth[link.lower.0 as usize] = depth[link.upper.0 as usize] + 1;
+            }
+        }
+        Self {
+            topology,
+            mixed,
+            shared: Shared::default(),
+            built: Built::default(),
+            number: HashMap::new(),
+            kinds: HashMap::new(),
+            reads: HashMap::new(),
+            depth,
+        }
+    }
+
+    /// Notes the kinds of packets of a flow by link, and its outstanding reads.
+    fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
+        for leg in flow.legs() {
+            for way in ways(self.topology, flow, leg)? {
+                for step in &way.steps {
+                    let kinds = self.kinds.entry((step.link, step.direction)).or_default();
+                    *kinds |= 1 << way.kind as u8;
+                }
+            }
+            if leg.op == Op::Read && !flow.is_own(leg) {
+                let most = as_f64(flow.request) * f64::from(flow.depth);
+                *self.reads.entry(leg.initiator).or_default() += most;
+            }
+        }
+        Ok(())
+    }
+
+    fn resource(&mut self, what: What, capacity: f64) -> u32 {
+        if let Some(&number) = self.number.get(&what) {
+            return number;
+        }
+        let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
+        let rank = self.rank(what);
+        self.built.what.push(what);
+        self.built.network.resources.push(Resource {
+            capacity,
+            rank,
+            is_pool: matches!(what, What::Tags(_)),
+            is_sender: matches!(what, What::Link(..)),
+            holds: f64::INFINITY,
+            passing: 0.0,
+        });
+        self.number.insert(what, number);
+        number
+    }
+
+    /// Up-links deepest first, root complexes, links between sockets, down-links, memories. A buffer
+    /// stands before its link.
+    fn rank(&self, what: What) -> u32 {
+        let link_rank = |link: LinkIndex, direction| {
+            let lower = self.topology.link(link).lower;
+            let depth = self.depth[lower.0 as usize].min(DEEPEST);
+            match direction {
+                _ if self.topology.link_above(lower) != Some(link) => {
+                    4 * DEEPEST + 4 + 2 * link.0.min(DEEPEST)
+                }
+                Direction::Up => 2 + 2 * (DEEPEST - depth),
+                Direction::Down => 8 * DEEPEST + 2 * depth,
+            }
+        };
+        match what {
+            What::Medium(..) | What::Tags(_) | What::Processors(_) => 0,
+            What::Link(link, direction) => link_rank(link, direction),
+            What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
+            What::Answers(..) => 0,
+            What::PeersBuffer(..) => 3 * DEEPEST,
+            What::Peers(..) => 3 * DEEPEST + 1,
+            What::Walkers(_) => 3 * DEEPEST + 2,
+            What::Copies(_) => 16 * DEEPEST - 1,
+            What::Memory(..) => 16 * DEEPEST,
+        }
+    }
+
+    fn flow(&mut self, flow: &FlowSpec, demand: Demand) -> Result<(), PathError> {
+        let mut class = Class { count: 1, demand: demand.rate, ..Class::default() };
+        for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
+            let ways = ways(self.topology, flow, leg)?;
+            class.second = class.legs.len();
+            for (resource, cost) in self.media(used, self.mixed.side(self.topology, used)) {
+                class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
+            }
+            if !flow.is_own(leg) {
+                self.own_memory(leg, &mut class);
+                self.initiator(flow, leg, &ways, &mut class);
+            }
+            for way in &ways {
+                self.way(flow, leg, way, &mut class);
+            }
+        }
+        self.processors(flow, &mut class);
+        self.copies(flow, &mut class);
+        // Workloads have up to a hundred thousand flows.
+        class.legs.shrink_to_fit();
+        class.legs.iter_mut().for_each(Vec::shrink_to_fit);
+        class.batch.shrink_to_fit();
+        class.priority.shrink_to_fit();
+        self.built.network.classes.push(class);
+        Ok(())
+    }
+
+    /// Time of processors for a flow; threads take equal turns.
+    fn processors(&mut self, flow: &FlowSpec, class: &mut Class) {
+        let Some(work) = &flow.work else { return };
+        if let Some(cores) = self.shared.cores(work) {
+            let resource = self.resource(What::Processors(work.at), cores.into());
+            let cost = work.per_byte(flow.request);
+            class.add(vec![Hop { resource, port: NONE, quantum: 1.0, cost }], 1.0);
+        }
+    }
+
+    /// Load of processor copies on host memory: one input beside the reads and the writes of devices.
+    fn copies(&mut self, flow: &FlowSpec, class: &mut Class) {
+        let Some(work) = &flow.work else { return };
+        let time = memory_time(self.topology, work).filter(|_| work.traffic > Bytes::ZERO);
+        if let Some(turn) = time {
+            let copies = self.resource(What::Copies(work.at), UNBOUNDED);
+            let memory = self.resource(What::Memory(work.at, None), 1.0);
+            let cost = turn * as_f64(work.traffic) / as_f64(flow.request);
+            let hop = |resource, port, cost| Hop { resource, port, quantum: turn, cost };
+            class.add(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)], 1.0);
+        }
+    }
+
+    /// Load of a leg on the memory of its initiator, where that is its source or target: one input for all such legs.
+    fn own_memory(&mut self, leg: &Leg, class: &mut Class) {
+        if leg.store != Store::Memory {
+            return;
+        }
+        if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
+            let own = self.resource(What::Copies(leg.initiator), UNBOUNDED);
+            let hop = |resource, port, cost| Hop { resource, port, quantum: cost, cost };
+            class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
+        }
+    }
+
+    /// Tags of the initiator, where outstanding reads could use them up (Little's law).
+    fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
+        if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
+            let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+            if leg.op == Op::Read
+                && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
+            {
+                let tags = self.resource(What::Tags(leg.initiator), in_flight);
+                let time = round_trip(self.topology, flow.memory, ways);
+                let batch = f64::from(endpoint.tags);
+                class.add(
+                    vec![Hop { resource: tags, port: NONE, quantum: time, cost: time }],
+                    batch,
+                );
+            }
+        }
+    }
+
+    /// Load on a medium for each byte: shares of time where it is read and written at once, and of each direction.
+    fn media(&mut self, used: Use, side: Option<Side>) -> Vec<(u32, f64)> {
+        let mut media = Vec::new();
+        let shares = self.mixed.of_drive(used.drive).zip(used.rate(self.topology));
+        if let Some((capacity, rate)) = shares {
+            let resource = self.resource(What::Medium(used.drive, None), capacity);
+            media.push((resource, 1.0 / per_nano(rate.0)));
+        }
+        if let Some(Side { rate, own, .. }) = side {
+            let resource = self.resource(What::Medium(used.drive, Some(used.op)), per_nano(rate.0));
+            media.push((resource, per_nano(rate.0) / per_nano(own.0)));
+        }
+        media
+    }
+
+    fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
+        let memory: Memory = *self.topology.node(at).kind.memory()?;
+        let rate = per_nano(memory.rate(op)?.0);
+        if memory.is_shared {
+            // Shares of time: reads and writes together take no more than all of it.
+            Some((self.resource(What::Memory(at, None), 1.0), 1.0 / rate))
+        } else {
+            Some((self.resource(What::Memory(at, Some(op)), rate), 1.0))
+        }
+    }
+}
+
+/// Bytes a second as bytes a nanosecond.
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+pub fn per_nano(rate: u64) -> f64 {
+    rate.max(1) as f64 / 1e9
+}

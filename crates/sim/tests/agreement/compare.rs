@@ -1,0 +1,78 @@
+//! Both engines on one case. Their agreement does not say that machines agree; it says what the fluid loses.
+
+use peerlane_sim::flow::rates::Rates;
+use peerlane_sim::flow::solve::Settings;
+use peerlane_sim::model::{FlowSpec, Picos};
+use peerlane_sim::tlp::{self, Extent, simulate};
+
+use crate::cases::Case;
+
+/// Commands of each relay in a window: its rate counts by slots.
+const SLOTS: f64 = 50.0;
+
+/// Rates of the flows of one case, in bytes of payload a nanosecond.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    pub tlp: Vec<f64>,
+    pub flow: Vec<f64>,
+    pub rounds: u32,
+}
+
+/// Relative errors in order.
+#[derive(Debug, Clone, Copy)]
+pub struct Spread {
+    pub mean: f64,
+    pub p95: f64,
+    pub worst: f64,
+}
+
+impl Spread {
+    pub fn from_errors(errors: impl IntoIterator<Item = f64>) -> Self {
+        let mut errors: Vec<f64> = errors.into_iter().collect();
+        errors.sort_by(f64::total_cmp);
+        let last = errors.len().saturating_sub(1);
+        let at = |percent: usize| errors.get((last * percent + 50) / 100).copied().unwrap_or(0.0);
+        let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+        Self { mean, p95: at(95), worst: at(100) }
+    }
+}
+
+impl Compared {
+    /// The relative error of each flow.
+    pub fn errors(&self) -> impl Iterator<Item = f64> {
+        let pairs = self.tlp.iter().zip(&self.flow);
+        pairs.map(|(tlp, flow)| (flow / tlp.max(1e-9) - 1.0).abs())
+    }
+
+    /// The relative error of the sum over all flows.
+    pub fn sum_error(&self) -> f64 {
+        (self.flow.iter().sum::<f64>() / self.tlp.iter().sum::<f64>() - 1.0).abs()
+    }
+}
+
+/// A window of 4 ms, or as long as a relay needs for some commands.
+fn extent(case: &Case, rates: &[f64]) -> Extent {
+    let time = |(flow, rate): (&FlowSpec, &f64)| match flow.second {
+        Some(_) => SLOTS * flow.request.0 as f64 / rate / 1e6,
+        None => 0.0,
+    };
+    let millis = case.flows.iter().zip(rates).map(time).fold(4.0, f64::max).min(100.0);
+    let has_relays = case.flows.iter().any(|flow| flow.second.is_some());
+    let most = Picos::millis(if has_relays { 300 } else { 60 });
+    Extent::Steady { window: Picos::millis(millis.ceil() as u64), most }
+}
+
+/// Runs both engines on a case.
+pub fn compare(case: &Case) -> Compared {
+    let Case { topology, flows } = case;
+    let rates = Rates::of(topology, flows, Settings::default()).expect("rates");
+    let extent = extent(case, &rates.solution.rates);
+    let settings = tlp::Settings { extent, ..tlp::Settings::default() };
+    let outcome = simulate(topology, flows, &settings).expect("packets");
+    let nanos = outcome.measured.to_nanos().0.max(1) as f64;
+    Compared {
+        tlp: outcome.flows.iter().map(|flow| flow.bytes.0 as f64 / nanos).collect(),
+        rounds: rates.solution.rounds,
+        flow: rates.solution.rates,
+    }
+}
