@@ -1,8 +1,6 @@
 //! The plots of `docs/model.md`: drawn here from the engines and from `docs/model/data`, and compared with
 //! the files there. `UPDATE=1 cargo test -p peerlane-report --test model_plots` writes them.
 
-#[path = "model_plots/costs.rs"]
-mod costs;
 #[path = "model_plots/engines.rs"]
 mod engines;
 #[path = "model_plots/figures.rs"]
@@ -80,9 +78,4 @@ fn fluids_beside_packets() {
 #[test]
 fn figures_beside_the_model() {
     compare(&figures::plot());
-}
-
-#[test]
-fn what_more_flows_cost() {
-    costs::plots().iter().for_each(compare);
 }
