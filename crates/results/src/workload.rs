@@ -45,7 +45,7 @@ pub enum WorkloadKind {
     Stream,
     /// Host memory, device memory, drive and back.
     Roundtrip,
-    /// What the model needs to know of a machine.
+    /// A drive by block size and depth, for parameters of the model.
     Calibrate,
 }
 

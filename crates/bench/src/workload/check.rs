@@ -47,14 +47,12 @@ pub(super) fn brief(brief: &Brief) -> Result<(), BriefError> {
         ("drives", brief.drives.len(), DRIVES_MAX),
         ("sources", brief.source.len(), DRIVES_MAX),
         ("targets", brief.target.len(), DRIVES_MAX),
-        ("memories", brief.memories.len(), DRIVES_MAX),
         ("routes", brief.routes.len(), WORDS_MAX),
         ("blocks", brief.blocks.len(), WORDS_MAX),
     ] {
         at_most(what, count, most)?;
     }
-    let ends = [("source", &brief.source), ("target", &brief.target)];
-    for (what, names) in ends.into_iter().chain([("memory", &brief.memories)]) {
+    for (what, names) in [("source", &brief.source), ("target", &brief.target)] {
         let mut seen = BTreeSet::new();
         if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
             return Err(BriefError::Repeated { what, name: name.clone() });

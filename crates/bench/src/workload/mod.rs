@@ -38,15 +38,12 @@ pub struct Brief {
     /// Where payload goes to.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub target: Vec<String>,
-    /// Drives of a matrix or a crowd, or the one that is calibrated.
+    /// Drives of a matrix or a crowd, or the drive of a calibration.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub drives: Vec<String>,
     /// Memory between source and target, or that of a roundtrip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Memories of devices that a calibration moves data to and from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
-    pub memories: Vec<String>,
     /// How bytes travel; one case each.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub routes: Vec<Path>,
@@ -104,7 +101,6 @@ impl Brief {
             target: Vec::new(),
             drives: Vec::new(),
             via: None,
-            memories: Vec::new(),
             routes: Vec::new(),
             blocks: Vec::new(),
             depth: None,

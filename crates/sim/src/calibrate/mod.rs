@@ -1,116 +1,92 @@
-//! Calibration: from rates measured on a machine to parameters of its drives, its processor and the memories of its
-//! devices, with their error.
+//! Calibration: parameters of drives from measured rates, with their error.
 //!
-//! Leaves out the measuring, which a workload of kind `calibrate` does. The one thing to know: a quarter
-//! of the rows makes the parameters and the rest only tests them, so that the error in the file is that
-//! of predictions.
+//! The input is the record of a workload of kind `calibrate`: the rates of a drive by block size and queue depth. Four
+//! rows of each direction determine its parameters. The other rows are held out, so that their error is that of
+//! predictions. Sizes and depths alone decide which rows these are.
 
-mod host;
-mod memory;
+mod file;
+mod fit;
 mod rows;
-mod side;
-mod traffic;
-mod write;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use peerlane_results::{
-    Basis, BenchRecord, CaseRecord, DevicePackets, Flow, Order, Path, Warning, WorkloadKind,
+    Basis, BenchRecord, CaseRecord, DevicePackets, Flow, Order, Path, WorkloadKind,
 };
 use peerlane_units::Bytes;
 
-use crate::predict::memory_of;
-pub use host::{CachedCalibration, CopyCalibration, FaultCalibration, HostCalibration};
-pub use memory::MemoryCalibration;
+pub use fit::{RandomCalibration, SideCalibration};
 use rows::Rates;
 pub use rows::{Row, Rows};
-pub use side::{RandomCalibration, SideCalibration};
-pub use traffic::{TrafficCalibration, TrafficRow};
 
-/// Block sizes that a calibration runs: fixed cost, knee, rate.
+/// Block sizes in sequential order: fixed cost, knee, rate.
 pub const BLOCKS: [Bytes; 5] =
     [Bytes::kib(4), Bytes::kib(32), Bytes::kib(256), Bytes::mib(1), Bytes::mib(128)];
-/// Queue depths that it runs.
+/// Queue depths in sequential order.
 pub const DEPTHS: [u32; 3] = [1, 8, 32];
-/// Block sizes that it runs in random order: what databases and file systems ask for.
+/// Block sizes in random order, typical of databases and file systems.
 pub const RANDOM_BLOCKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(32)];
-/// Queue depths that it runs of those.
+/// Queue depths in random order.
 pub const RANDOM_DEPTHS: [u32; 2] = [1, 32];
-/// Block sizes of copies and maps by one core: below its caches, beyond those of a core, beyond those of most processors.
-pub const HOST_BLOCKS: [Bytes; 3] = [Bytes::kib(64), Bytes::mib(1), Bytes::mib(16)];
-/// Bytes that are copied or mapped in turn: with as many where they go, more than the caches of processors hold.
-pub const HOST_RANGE: Bytes = Bytes::mib(256);
-/// Block sizes that are read by way of the page cache.
-pub const CACHED_BLOCKS: [Bytes; 2] = [Bytes::kib(256), Bytes::mib(1)];
-/// Block sizes between the drive and memory of a device.
-pub const MEMORY_BLOCKS: [Bytes; 3] = [Bytes::kib(4), Bytes::kib(256), Bytes::mib(1)];
-/// Queue depths of those.
-pub const MEMORY_DEPTHS: [u32; 2] = [1, 32];
-/// Mean error of rows held out from which on it is large, as a share: what the model does not have of the drive then
-/// weighs more than most differences that it is asked about.
+/// Error, as a share, from which the model does not fit a held-out row, or in the mean a drive.
 pub const LARGE_ERROR: f64 = 0.2;
-/// Cases that are read; a record of more is none of a calibration.
-const MOST_CASES: usize = 10_000;
+/// Most cases of a calibration.
+const MAX_CASES: usize = 10_000;
 
-/// Why a record makes no calibration.
+/// Reasons why a record cannot be used for calibration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CalibrateError {
     /// Another kind of workload.
-    #[error(
-        "cannot calibrate with a workload of kind {0}: it lacks the sizes and depths that are needed"
-    )]
+    #[error("a workload of kind {0} lacks the sizes and depths of a calibration")]
     Kind(WorkloadKind),
-    /// What the model said cannot teach it.
-    #[error("cannot calibrate the model with predictions of the model")]
+    /// A record of predictions.
+    #[error("cannot calibrate the model with its own predictions")]
     Predicted,
     /// More cases than a calibration has.
-    #[error("cannot use {0} cases: a calibration has at most {MOST_CASES}")]
+    #[error("the record has {0} cases; a calibration has at most {MAX_CASES}")]
     TooMany(usize),
-    /// No drive against host memory or nothing.
+    /// No transfer between a drive and host memory.
     #[error("no case reads or writes a single drive")]
     NoDrive,
-    /// Too little of one direction of a drive, of the host, or of a memory.
-    #[error("{of}, {what}: {problem}")]
+    /// Rows of one direction of a drive that do not determine its parameters.
+    #[error("{drive}, {}: {problem}", .op.name())]
     Rows {
-        /// The drive or the memory, as typed, or `host`.
-        of: String,
-        /// What was done.
-        what: String,
-        /// What is missing.
+        /// The drive, as typed.
+        drive: String,
+        /// The direction.
+        op: Op,
+        /// The missing rows.
         problem: &'static str,
     },
 }
 
-/// What was learnt of a machine.
+/// Parameters of the drives of a machine, with their errors.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Calibration {
     /// The machine's name.
     pub machine: String,
-    /// Whether it was an emulated one, which has semantics and no speed.
+    /// True for an emulated machine, whose speed means nothing.
     pub is_emulated: bool,
-    /// One for each direction of each drive, by name.
+    /// Each direction of each drive, by name.
     pub sides: Vec<SideCalibration>,
-    /// The processor, and what goes by the page cache.
-    pub host: HostCalibration,
-    /// One for each direction of each memory of a device, by name.
-    pub memories: Vec<MemoryCalibration>,
-    /// What configuration spaces say.
+    /// Packet sizes and tags from configuration space.
     pub packets: Vec<DevicePackets>,
-    /// Host-memory traffic beside what the model says of it.
-    pub traffic: TrafficCalibration,
 }
 
-/// What a drive did.
+/// Direction of a transfer, as the drive carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Op {
-    /// It was read.
+    /// The drive is read.
     Read,
-    /// It was written.
+    /// The drive is written.
     Write,
 }
 
 impl Op {
-    /// As it is printed.
+    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -119,58 +95,10 @@ impl Op {
     }
 }
 
-/// What a case measures.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// A drive against host memory or nothing.
-    Drive { drive: String, op: Op, is_random: bool },
-    /// Copies by one core.
-    Copy,
-    /// Maps of a file in memory.
-    Map,
-    /// A drive read by way of the page cache, or out of a map.
-    Cached { drive: String, path: Path },
-    /// A drive against memory of a device.
-    Memory { memory: String, drive: String, op: Op },
-}
-
-impl Kind {
-    /// What a flow measures; `None` where it is nothing that makes a parameter or tests one.
-    fn of(flow: &Flow) -> Option<Self> {
-        let is_host = |name: &str| matches!(name, "host" | "null");
-        let is_memory = |name: &str| memory_of(name).is_some();
-        let (source, target) = (flow.source.as_str(), flow.target.as_str());
-        let is_random = flow.order == Order::Random;
-        Some(match (is_host(source), is_host(target), flow.path) {
-            (true, true, Path::HostPipelined) => Self::Copy,
-            (true, true, Path::HostMapped) => Self::Map,
-            (true, true, _) => return None,
-            (false, true, path @ (Path::HostPageCache | Path::HostMapped)) => {
-                Self::Cached { drive: source.to_owned(), path }
-            }
-            (false, true, _) => Self::Drive { drive: source.to_owned(), op: Op::Read, is_random },
-            (true, false, _) => Self::Drive { drive: target.to_owned(), op: Op::Write, is_random },
-            (false, false, Path::P2p) => match (is_memory(source), is_memory(target)) {
-                (false, true) => Self::memory(target, source, Op::Read),
-                (true, false) => Self::memory(source, target, Op::Write),
-                _ => return None,
-            },
-            (false, false, _) => return None,
-        })
-    }
-
-    fn memory(memory: &str, drive: &str, op: Op) -> Self {
-        Self::Memory { memory: memory.to_owned(), drive: drive.to_owned(), op }
-    }
-}
-
-/// Everything that was measured, by what it measures.
-type Measured = BTreeMap<Kind, Rates>;
-
-/// Learns the parameters of what a record measured.
+/// Fits the parameters of every drive in a record.
 ///
 /// # Errors
-/// When the record is no calibration, is a prediction, or has too few sizes and depths of something.
+/// When the record is not a measured calibration, or lacks sizes or depths of a drive.
 pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.asked.kind != WorkloadKind::Calibrate {
         return Err(CalibrateError::Kind(record.asked.kind));
@@ -178,54 +106,51 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.basis == Basis::Predicted {
         return Err(CalibrateError::Predicted);
     }
-    if record.cases.len() > MOST_CASES {
+    if record.cases.len() > MAX_CASES {
         return Err(CalibrateError::TooMany(record.cases.len()));
     }
-    let mut measured = Measured::new();
+    let mut measured: BTreeMap<(String, Op), [Rates; 2]> = BTreeMap::new();
     for case in &record.cases {
-        let Some((kind, place, rate)) = row_of(case) else { continue };
-        measured.entry(kind).or_default().entry(place).or_default().push(rate);
+        let Some((flow, drive, op, rate)) = measurement(case) else { continue };
+        let [sequential, random] = measured.entry((drive.to_owned(), op)).or_default();
+        let rates = if flow.order == Order::Random { random } else { sequential };
+        rates.entry((flow.block.0, flow.depth)).or_default().push(rate);
     }
-    let sides = side::sides(&measured)?;
-    if sides.is_empty() {
+    if measured.is_empty() {
         return Err(CalibrateError::NoDrive);
     }
+    let sides = measured.into_iter().map(|((drive, op), [sequential, random])| {
+        fit::fit(&drive, op, &sequential, &random).map_err(|problem| CalibrateError::Rows {
+            drive,
+            op,
+            problem,
+        })
+    });
     Ok(Calibration {
         machine: record.machine.name.clone(),
         is_emulated: record.basis == Basis::Emulated,
-        host: host::host(record, &measured, &sides)?,
-        memories: memory::memories(&measured, &sides)?,
+        sides: sides.collect::<Result<_, _>>()?,
         packets: record.packets.clone(),
-        traffic: traffic::traffic(record),
-        sides,
     })
 }
 
-/// What a case of one flow measures, its block size and depth, and its rate.
-fn row_of(case: &CaseRecord) -> Option<(Kind, (u64, u32), f64)> {
+/// The only flow of a case, its drive, direction and bytes a second; `None` unless it joins one drive and host memory
+/// by direct I/O.
+fn measurement(case: &CaseRecord) -> Option<(&Flow, &str, Op, f64)> {
     let [flow] = case.asked.flows.as_slice() else { return None };
-    let kind = Kind::of(flow)?;
+    if matches!(flow.path, Path::HostPageCache | Path::HostMapped) {
+        return None;
+    }
+    let is_host = |name: &str| matches!(name, "host" | "null");
+    let (drive, op) = match (is_host(&flow.source), is_host(&flow.target)) {
+        (false, true) => (flow.source.as_str(), Op::Read),
+        (true, false) => (flow.target.as_str(), Op::Write),
+        _ => return None,
+    };
     if flow.block.0 == 0 || flow.depth == 0 {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let rate = case.rate().filter(|rate| rate.0 > 0)?.0 as f64;
-    Some((kind, (flow.block.0, depth_of(case, flow)), rate))
+    Some((flow, drive, op, rate))
 }
-
-/// Blocks that were in flight: fewer than were asked for where a memory has no room for them.
-fn depth_of(case: &CaseRecord, flow: &Flow) -> u32 {
-    let reduced = case.warnings.iter().find_map(|warning| match *warning {
-        Warning::DepthReduced { asked, slots } if asked > 0 => Some((asked, slots)),
-        _ => None,
-    });
-    let Some((asked, slots)) = reduced else { return flow.depth };
-    // A block may be several requests.
-    let depth = u64::from(flow.depth) * u64::from(slots) / u64::from(asked);
-    u32::try_from(depth).unwrap_or(flow.depth).max(1)
-}
-
-#[cfg(test)]
-mod other_tests;
-#[cfg(test)]
-mod tests;

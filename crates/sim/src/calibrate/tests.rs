@@ -1,252 +1,159 @@
 use std::collections::BTreeMap;
 
-use peerlane_results::{BENCH_SCHEMA, CaseSpec, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload};
-use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine};
+use peerlane_results::{CaseSpec, Packets};
 use peerlane_units::Nanos;
 use proptest::prelude::*;
 use serde::Deserialize;
 
+use super::file::owner;
 use super::*;
 use crate::devices::drive::{Side, split_throughput};
 use crate::devices::table::Table;
 use crate::parameters::{Parameter, ParameterShape, Parameters};
 
-/// A drive as one would hope it to be: 80 us and 2.5 GB/s alone, 3.3 GB/s and 500 000 commands at most.
-pub(super) fn drive() -> Side {
-    let latency = Table::line(80e-6, 2.5e9);
-    Side { latency, rate: 3.3e9, commands: 500_000.0 }
-}
-
-/// What a drive does, which splits what is larger than a MiB.
-pub(super) fn does(side: &Side, block: f64, depth: u32) -> f64 {
-    split_throughput(side, block, f64::from(depth), 1_048_576.0)
-}
-
-fn case(
-    source: &str,
-    target: &str,
-    block: Bytes,
-    depth: u32,
-    rate: f64,
-    repeat: u32,
-) -> CaseRecord {
-    let path = Path::HostPipelined;
-    of(Flow { block, depth, ..Flow::new(source, target, path) }, rate, repeat)
-}
-
-/// A run of a transfer at a rate.
-pub(super) fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
-    let bytes = Bytes::mib(1024);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
-    #[expect(clippy::cast_precision_loss, reason = "a GiB")]
-    let elapsed_ns = Nanos((bytes.0 as f64 / rate * 1e9) as u64);
-    let Flow { source, target, block, depth, order, .. } = &flow;
-    let name = format!("{source} {target} {block} {depth} {order:?}");
-    CaseRecord {
-        asked: CaseSpec { name, flows: vec![flow], time_ns: None },
-        repeat,
-        bytes,
-        elapsed_ns,
-        bytes_by_route: peerlane_results::BytesByRoute::default(),
-        latency: Latency::default(),
-        cpu: CpuCost::default(),
-        host_memory: HostMemoryTraffic { bytes: None, reason: "a test".to_owned() },
-        flows: Vec::new(),
-        verification: None,
-        evidence: Vec::new(),
-        verdict: RouteVerdict::NotKnown,
-        limits: Vec::new(),
-        links: Vec::new(),
-        prediction: None,
-        page_faults: None,
-        warnings: Vec::new(),
-    }
-}
-
-fn record(cases: Vec<CaseRecord>) -> BenchRecord {
-    let repeats = Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None };
-    let asked = Workload {
-        schema: WORKLOAD_SCHEMA.to_owned(),
-        name: "calibrate".to_owned(),
-        kind: WorkloadKind::Calibrate,
-        cases: cases.iter().map(|case| case.asked.clone()).collect(),
-        repeats,
-        seed: 1,
-    };
-    let machine = Machine {
-        name: "bench".to_owned(),
-        fabric: String::new(),
-        kernel: None,
-        program: String::new(),
-    };
-    BenchRecord {
-        schema: BENCH_SCHEMA.to_owned(),
-        asked,
-        machine,
-        outline: None,
-        basis: Basis::Measured,
-        started_s: None,
-        cases,
-        summaries: Vec::new(),
-        effects: Vec::new(),
-        packets: Vec::new(),
-        warnings: Vec::new(),
-    }
+/// A drive by the model: 80 us and 2.5 GB/s alone, 3.3 GB/s and 300,000 commands at most.
+fn drive() -> Side {
+    Side { latency: Table::line(80e-6, 2.5e9), rate: 3.3e9, commands: 300_000.0 }
 }
 
 /// Commands a second of that drive in random order.
 const RANDOM: f64 = 90_000.0;
 
-/// The rows of a drive, each off by what `noise` says of it.
-pub(super) fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
-    let mut cases = Vec::new();
-    for (source, target) in [(name, "null"), ("host", name)] {
-        for block in BLOCKS {
-            for depth in DEPTHS {
+/// Position of the held-out row of 256 KiB at depth 8.
+const HELD_OUT: usize = 2 * DEPTHS.len() + 1;
+
+fn sample() -> BenchRecord {
+    let text = include_str!("../../../../fixtures/results/samples/bench-stream.json");
+    let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
+    record.asked.kind = WorkloadKind::Calibrate;
+    record.packets.clear();
+    record
+}
+
+/// A GiB of a transfer at a rate.
+fn case(sample: &BenchRecord, flow: Flow, rate: f64) -> CaseRecord {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
+    let elapsed_ns = Nanos((1_073_741_824.0 / rate * 1e9) as u64);
+    let asked = CaseSpec { name: String::new(), flows: vec![flow], time_ns: None };
+    CaseRecord { asked, elapsed_ns, bytes: Bytes::mib(1024), ..sample.cases[0].clone() }
+}
+
+/// The rows of a drive by the model, each multiplied by `noise` of its position.
+fn measured(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
+    let in_random_order = Side { commands: RANDOM, ..drive() };
+    let (sample, mut cases) = (sample(), Vec::new());
+    for (side, blocks, depths, order) in [
+        (drive(), &BLOCKS[..], &DEPTHS[..], Order::Sequential),
+        (in_random_order, &RANDOM_BLOCKS, &RANDOM_DEPTHS, Order::Random),
+    ] {
+        for (source, target) in [(name, "null"), ("host", name)] {
+            for (&block, &depth) in
+                blocks.iter().flat_map(|block| depths.iter().map(move |depth| (block, depth)))
+            {
                 #[expect(clippy::cast_precision_loss, reason = "a block size")]
-                let rate = does(&drive(), block.0 as f64, depth);
-                let rate = rate * noise(cases.len());
-                cases.push(case(source, target, block, depth, rate, 0));
+                let size = block.0 as f64;
+                let rate = split_throughput(&side, size, f64::from(depth), 1_048_576.0);
+                let flow = Flow::new(source, target, Path::HostPipelined);
+                let flow = Flow { block, depth, order, ..flow };
+                cases.push(case(&sample, flow, rate * noise(cases.len())));
             }
         }
     }
-    for (source, target) in [(name, "null"), ("host", name)] {
-        for block in RANDOM_BLOCKS {
-            for depth in RANDOM_DEPTHS {
-                let side = Side { commands: RANDOM, ..drive() };
-                #[expect(clippy::cast_precision_loss, reason = "a block size")]
-                let rate = does(&side, block.0 as f64, depth);
-                let path = Path::HostPipelined;
-                let flow = Flow { block, depth, ..Flow::new(source, target, path) };
-                let rate = rate * noise(cases.len());
-                cases.push(of(Flow { order: Order::Random, ..flow }, rate, 0));
-            }
-        }
+    BenchRecord { cases, ..sample }
+}
+
+fn calibrated(record: &BenchRecord) -> Calibration {
+    calibrate(record).expect("a calibration")
+}
+
+fn parse(text: &str) -> BTreeMap<String, Parameter> {
+    #[derive(Deserialize)]
+    struct File {
+        parameter: BTreeMap<String, ParameterShape>,
     }
-    record(cases)
-}
-
-#[test]
-fn a_drive_without_noise_is_found_again() {
-    let found = calibrate(&measured_drive("nvme0n1", |_| 1.0)).expect("a calibration");
-    assert_eq!(found.sides.len(), 2);
-    for side in &found.sides {
-        assert_eq!((side.rows.fitted.len(), side.rows.held_out.len()), (4, 11));
-        assert!(side.rows.worst_error() < 1e-4, "{side:?}");
-        assert!((side.side.rate / 3.3e9 - 1.0).abs() < 1e-6);
-        let random = side.random.as_ref().expect("random rows");
-        assert_eq!((random.rows.fitted.len(), random.rows.held_out.len()), (1, 3));
-        assert!(random.rows.worst_error() < 1e-4, "{random:?}");
-        assert!((random.commands / RANDOM - 1.0).abs() < 1e-6);
-    }
-}
-
-#[test]
-fn a_quarter_makes_the_parameters_and_the_rest_tests_them() {
-    // The held-out row of 256 KiB at depth 8 is half of what the parameters say.
-    let index = 2 * DEPTHS.len() + 1;
-    let found = calibrate(&measured_drive("d", |at| if at == index { 0.5 } else { 1.0 }));
-    let found = found.expect("a calibration");
-    let read = found.sides.iter().find(|side| side.op == Op::Read).expect("reads");
-    assert!((read.rows.worst_error() - 1.0).abs() < 1e-4);
-    assert!((read.rows.mean_error() - 1.0 / 11.0).abs() < 1e-3);
-    let write = found.sides.iter().find(|side| side.op == Op::Write).expect("writes");
-    assert!(write.rows.worst_error() < 1e-4);
-}
-
-#[test]
-fn repeats_give_the_median_and_the_range() {
-    let mut record = measured_drive("d", |_| 1.0);
-    for factor in [0.9, 1.2] {
-        let rate = 3.3e9 * factor;
-        record.cases.push(case("d", "null", Bytes::mib(128), 32, rate, 1));
-    }
-    let found = calibrate(&record).expect("a calibration");
-    let row = found.sides[0].rows.fitted.iter().find(|row| row.block > 1e8).expect("the row");
-    assert!((row.measured / 3.3e9 - 1.0).abs() < 1e-6);
-    assert!(row.least < 3.0e9 && row.most > 3.9e9);
-}
-
-#[derive(Deserialize)]
-struct File {
-    parameter: BTreeMap<String, ParameterShape>,
-}
-
-pub(super) fn read(text: &str) -> Vec<Parameter> {
     let file: File = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut parameters = Parameters::default();
     for (name, shape) in file.parameter {
         let parameter = shape.parameter(&name, |_| None).expect("a parameter");
         parameters.add(parameter).expect("a parameter with a source");
     }
-    parameters.iter().cloned().collect()
+    parameters.iter().map(|one| (one.name.clone(), one.clone())).collect()
+}
+
+fn is_near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() < 1e-3
 }
 
 #[test]
-fn the_file_is_read_back_with_its_provenance() {
-    let mut record = measured_drive("nvme0n1", |_| 1.0);
+fn noiseless_rates_give_the_drive_back() {
+    let mut record = measured("nvme0n1", |_| 1.0);
     record.basis = Basis::Emulated;
-    let text = calibrate(&record).expect("a calibration").to_toml();
-    let parameters = read(&text);
+    let found = calibrated(&record);
+    assert_eq!(found.sides.len(), 2);
+    for side in &found.sides {
+        assert_eq!((side.rows.fitted.len(), side.rows.held_out.len()), (4, 11));
+        let random = side.random.as_ref().expect("random rows");
+        assert_eq!((random.rows.fitted.len(), random.rows.held_out.len()), (1, 3));
+        assert!(side.rows.worst_error().max(random.rows.worst_error()) < 1e-4, "{side:?}");
+    }
+    let parameters = parse(&found.to_toml());
     assert_eq!(parameters.len(), 10);
-    let rate = parameters.iter().find(|found| found.name == "nvme0n1.read.rate").expect("a rate");
-    assert!((rate.value / 3.3e9 - 1.0).abs() < 1e-6);
-    assert!(rate.source.contains("semantics, not speed"), "{}", rate.source);
-    assert!(text.contains("11 rows held out"));
-    let random = |op: &str| {
-        let name = format!("nvme0n1.random-{op}.commands");
-        parameters.iter().find(move |found| found.name == name).expect("commands")
-    };
     for op in ["read", "write"] {
-        assert!((random(op).value / RANDOM - 1.0).abs() < 1e-6);
-        assert!(random(op).source.contains(&format!("random {op} of 4096 bytes at depth 32")));
+        for (name, expected) in [
+            (format!("nvme0n1.{op}.rate"), 3.3e9),
+            (format!("nvme0n1.{op}.commands"), 300e3),
+            (format!("nvme0n1.{op}.time-4096"), 80e-6 + 4096.0 / 2.5e9),
+            (format!("nvme0n1.random-{op}.commands"), RANDOM),
+        ] {
+            let found = &parameters[&name];
+            assert!(is_near(found.value, expected), "{found:?}");
+            assert!(found.source.contains("semantics, not speed"), "{found:?}");
+        }
     }
 }
 
 #[test]
-fn a_range_is_as_wide_as_the_error_of_the_rows_held_out_where_repeats_agree() {
-    // Each row was measured once; that of 256 KiB at depth 8 is half of what the parameters say.
-    let index = 2 * DEPTHS.len() + 1;
-    let found = calibrate(&measured_drive("d", |at| if at == index { 0.5 } else { 1.0 }));
-    let found = found.expect("a calibration");
-    let read_rows = &found.sides.iter().find(|side| side.op == Op::Read).expect("reads").rows;
-    let error = read_rows.mean_error();
-    assert!(error > 0.05);
-    let parameters = read(&found.to_toml());
-    let of_read = parameters.iter().filter(|one| one.name.starts_with("d.read."));
-    assert_eq!(of_read.clone().count(), 4);
-    for one in of_read {
-        assert!(one.lo <= one.value / (1.0 + error) * 1.001, "{one:?}");
-        assert!(one.hi >= one.value * (1.0 + error) * 0.999, "{one:?}");
-        assert!(one.source.contains("the range holds"), "{}", one.source);
-    }
-    // Writes and random order have errors of their own, which are none.
-    for one in parameters.iter().filter(|one| !one.name.starts_with("d.read.")) {
-        assert!(one.hi / one.lo < 1.001, "{one:?}");
+fn held_out_errors_are_stated_and_widen_ranges() {
+    // Measured at half the rate that the other rows predict.
+    let found = calibrated(&measured("d", |at| if at == HELD_OUT { 0.5 } else { 1.0 }));
+    let [read, write] = &found.sides[..] else { panic!("both directions") };
+    assert!(write.rows.worst_error() < 1e-4);
+    assert!(is_near(read.rows.worst_error(), 1.0));
+    let error = read.rows.mean_error();
+    assert!((error - 1.0 / 11.0).abs() < 1e-3);
+    let text = found.to_toml();
+    assert!(text.contains("# d, read: 11 rows held out, mean error 9.1 %, worst 100.0 %."));
+    assert!(text.contains("# Does not fit: 262144 bytes at depth 8, predicted +100 %."), "{text}");
+    for (name, one) in parse(&text) {
+        let is_wide = one.hi / one.value > (1.0 + error) * 0.999
+            && one.value / one.lo > (1.0 + error) * 0.999;
+        let is_exact = one.hi / one.lo < 1.001;
+        assert!(if name.starts_with("d.read.") { is_wide } else { is_exact }, "{one:?}");
     }
 }
 
 #[test]
-fn a_record_without_random_rows_says_nothing_of_them_and_one_such_row_alone_is_refused() {
-    let mut record = measured_drive("d", |_| 1.0);
-    let is_random = |case: &CaseRecord| case.asked.flows[0].order == Order::Random;
-    let random = record.cases.iter().find(|case| is_random(case)).cloned().expect("one");
-    record.cases.retain(|case| !is_random(case));
-    let found = calibrate(&record).expect("a calibration");
-    assert!(found.sides.iter().all(|side| side.random.is_none()));
-    assert!(!found.to_toml().contains("random"));
-    record.cases.push(random);
-    assert!(matches!(calibrate(&record), Err(CalibrateError::Rows { what, .. }) if what == "read"));
+fn repeats_give_median_and_range() {
+    let mut record = measured("d", |_| 1.0);
+    for factor in [0.9, 1.2] {
+        let flow = Flow::new("d", "null", Path::HostPipelined);
+        let flow = Flow { block: BLOCKS[4], depth: 32, ..flow };
+        record.cases.push(case(&sample(), flow, 3.3e9 * factor));
+    }
+    let rate = &parse(&calibrated(&record).to_toml())["d.read.rate"];
+    assert!(is_near(rate.value, 3.3e9), "{rate:?}");
+    assert!(is_near(rate.lo, 0.9 * 3.3e9) && is_near(rate.hi, 1.2 * 3.3e9), "{rate:?}");
 }
 
 #[test]
-fn blocks_in_random_order_are_predicted_no_faster_than_others() {
-    let mut record = measured_drive("nvme0n1", |_| 1.0);
-    let is_random = |case: &&mut CaseRecord| case.asked.flows[0].order == Order::Random;
-    for case in record.cases.iter_mut().filter(is_random) {
-        case.elapsed_ns = Nanos(case.elapsed_ns.0 / 100);
+fn random_commands_never_exceed_sequential_ones() {
+    let mut record = measured("d", |_| 1.0);
+    for case in &mut record.cases {
+        if case.asked.flows[0].order == Order::Random {
+            case.elapsed_ns = Nanos(case.elapsed_ns.0 / 100);
+        }
     }
-    for side in calibrate(&record).expect("a calibration").sides {
+    for side in calibrated(&record).sides {
         let random = side.random.as_ref().expect("random rows");
         assert!(random.commands > 2.0 * side.side.commands, "{side:?}");
         for row in random.rows.fitted.iter().chain(&random.rows.held_out) {
@@ -256,38 +163,94 @@ fn blocks_in_random_order_are_predicted_no_faster_than_others() {
 }
 
 #[test]
-fn what_is_no_calibration_is_refused() {
-    let good = measured_drive("d", |_| 1.0);
+fn other_transfers_are_ignored() {
+    let mut record = measured("d", |_| 1.0);
+    let expected = calibrated(&record);
+    for (source, target, path) in [
+        ("host", "host", Path::HostPipelined),
+        ("d", "host", Path::HostPageCache),
+        ("d", "cmb:c", Path::P2p),
+    ] {
+        record.cases.push(case(&sample(), Flow::new(source, target, path), 1e9));
+    }
+    assert_eq!(calibrated(&record), expected);
+}
+
+#[test]
+fn unusable_records_are_refused() {
+    let good = measured("d", |_| 1.0);
+    let record = |cases| BenchRecord { cases, ..good.clone() };
     let predicted = BenchRecord { basis: Basis::Predicted, ..good.clone() };
     assert_eq!(calibrate(&predicted), Err(CalibrateError::Predicted));
     let mut sweep = good.clone();
     sweep.asked.kind = WorkloadKind::Sweep;
     assert_eq!(calibrate(&sweep), Err(CalibrateError::Kind(WorkloadKind::Sweep)));
     assert_eq!(calibrate(&record(Vec::new())), Err(CalibrateError::NoDrive));
-    let few = record(vec![case("d", "null", Bytes::kib(4), 1, 1e9, 0)]);
-    assert!(matches!(calibrate(&few), Err(CalibrateError::Rows { what, .. }) if what == "read"));
-    let many = record(vec![good.cases[0].clone(); MOST_CASES + 1]);
-    assert_eq!(calibrate(&many), Err(CalibrateError::TooMany(MOST_CASES + 1)));
+    let many = record(vec![good.cases[0].clone(); MAX_CASES + 1]);
+    assert_eq!(calibrate(&many), Err(CalibrateError::TooMany(MAX_CASES + 1)));
+    let refusal = |record: &BenchRecord| calibrate(record).expect_err("refused").to_string();
+    let is_random = |case: &CaseRecord| case.asked.flows[0].order == Order::Random;
+    let (random, mut sequential): (Vec<_>, Vec<_>) =
+        good.cases.iter().cloned().partition(is_random);
+    let few = record(sequential[..1].to_vec());
+    assert!(refusal(&few).starts_with("d, read: needs depth 1 and a larger one"));
+    sequential.push(random[0].clone());
+    assert!(refusal(&record(sequential)).starts_with("d, read: needs a second row in random"));
+}
+
+#[test]
+fn missing_random_rows_give_no_parameter() {
+    let mut record = measured("d", |_| 1.0);
+    record.cases.retain(|case| case.asked.flows[0].order != Order::Random);
+    let found = calibrated(&record);
+    assert!(found.sides.iter().all(|side| side.random.is_none()));
+    assert!(!found.to_toml().contains("random"));
+}
+
+#[test]
+fn packets_are_the_least_of_all_drives() {
+    let device = |device: &str, packets, reason: Option<&str>| DevicePackets {
+        device: device.to_owned(),
+        address: None,
+        packets,
+        reason: reason.map(str::to_owned),
+    };
+    let set = |payload, tags| Some(Packets { payload: Bytes(payload), request: Bytes(512), tags });
+    let mut record = measured("d", |_| 1.0);
+    record.packets = vec![
+        device("d", set(256, 32), None),
+        device("e", set(128, 256), None),
+        device("f", None, Some("why\n")),
+    ];
+    let text = calibrated(&record).to_toml();
+    let parameters = parse(&text);
+    for (name, expected) in [("pcie.mps", 128.0), ("pcie.mrrs", 512.0), ("pcie.tags", 32.0)] {
+        assert!(is_near(parameters[name].value, expected), "{text}");
+    }
+    assert!(text.contains("# f: no pcie.mps, pcie.mrrs and pcie.tags: why"), "{text}");
+}
+
+#[test]
+fn a_drive_called_drive_is_named_by_path() {
+    assert_eq!((owner("drive"), owner("drive0")), ("/dev/drive", "drive0"));
 }
 
 proptest! {
     #[test]
-    fn noise_in_is_error_out_and_no_more(seed: u64, level in 0.0..0.1f64) {
+    fn noise_bounds_the_error(seed: u64, level in 0.0..0.1f64) {
         let draw = crate::parameters::Draw::new(seed);
         let noise = |at: usize| 1.0 + level * (2.0 * draw.unit(0, at as u64) - 1.0);
-        let found = calibrate(&measured_drive("d", noise)).expect("a calibration");
-        for side in &found.sides {
-            // A ratio of two numbers that are each off by `level`, and a slope of two times.
-            prop_assert!(side.rows.worst_error() < 4.0 * level + 0.01, "{side:?}");
+        for side in calibrated(&measured("d", noise)).sides {
             let random = side.random.as_ref().expect("random rows");
-            prop_assert!(random.rows.worst_error() < 4.0 * level + 0.01, "{side:?}");
+            // A ratio of two numbers that are each off by `level`, and a slope of two times.
+            let worst = side.rows.worst_error().max(random.rows.worst_error());
+            prop_assert!(worst < 4.0 * level + 0.01, "{side:?}");
         }
     }
 
     #[test]
-    fn any_name_makes_a_file_that_is_read(name in "[^\0]{1,20}") {
+    fn any_name_makes_a_readable_file(name in "[^\0]{1,20}") {
         prop_assume!(name != "host" && name != "null");
-        let found = calibrate(&measured_drive(&name, |_| 1.0)).expect("a calibration");
-        prop_assert_eq!(read(&found.to_toml()).len(), 10);
+        prop_assert_eq!(parse(&calibrated(&measured(&name, |_| 1.0)).to_toml()).len(), 10);
     }
 }

@@ -44,7 +44,6 @@ pub use bounds::is_whole;
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
 pub use links::linked;
-pub(crate) use of_devices::memory_of;
 pub use of_devices::{device_parameter, own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::{strangers, unused, why_unused};

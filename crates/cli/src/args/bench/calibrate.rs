@@ -14,30 +14,22 @@ use crate::args::size;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Reads the drive at five block sizes by three depths, and in random order at two sizes by two
-depths, and writes it, too, if --scratch names it; copies and maps by one core; reads the drive by
-the page cache; moves data between the drive and each --via memory; and reads how packets are cut
-out of configuration space. A quarter of the rows makes the parameters; the error that is printed is
-that of all others. Random blocks are taken from the range: --length says how much of the drive they
-touch.
+depths. Writes it, too, if --scratch names it. Reads packet sizes and tags from configuration
+space. Four rows of a direction give its parameters; the printed error is that of the others.
+Random blocks come from the range: --length says how much of the drive they touch.
 
-Three runs of five seconds each: 28 rows and 7 minutes for a drive that is read, 46 rows and 11
-minutes for one that is written, too, and 6 more rows, 1.5 minutes, for each direction of each
-memory. Copies take 512 MiB of memory.
+With three runs of five seconds, a drive that is read takes 18 rows and 5 minutes; one that is
+written, too, takes 36 rows and 9 minutes.
 
 Examples:
   peerlane bench calibrate /dev/nvme0n1 --parameters nvme0n1.toml
   peerlane bench calibrate /dev/nvme1n1 --scratch /dev/nvme1n1 --parameters nvme1n1.toml -o rows.json
-  peerlane bench calibrate /dev/nvme1n1 --scratch /dev/nvme1n1 --via cmb:nvme2 --parameters all.toml
-  peerlane sim machine.toml workload.toml --parameters all.toml")]
+  peerlane sim machine.toml workload.toml --parameters nvme1n1.toml")]
 pub(crate) struct CalibrateArgs {
     /// The drive
     #[arg(value_name = "DRIVE")]
     pub(crate) drive: String,
-    /// Memory of a device that is written and read, too, such as cmb:nvme2, p2pmem:0000:41:00.0, gpu:0 or
-    /// fpga:0000:04:00.1; once for each. Its drive is written only if --scratch names it
-    #[arg(long, value_name = "MEMORY")]
-    via: Vec<String>,
-    /// Write the parameters to FILE, which must not be there, with their provenance and error
+    /// Write the parameters to FILE, which must not exist, with their source and error
     #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
     /// Length of the range; 1G when not given, or as much as fits
@@ -54,12 +46,11 @@ pub(crate) struct CalibrateArgs {
 }
 
 impl CalibrateArgs {
-    /// What these say of a workload.
+    /// The workload in brief.
     pub(crate) fn brief(&self, seed: u64) -> Brief {
         let written = self.how.scratch.iter().filter(|scratch| **scratch == self.drive);
         Brief {
             drives: vec![self.drive.clone()],
-            memories: self.via.clone(),
             target: written.take(1).cloned().collect(),
             length: self.length,
             time_ns: Some(self.time),
