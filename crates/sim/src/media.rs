@@ -1,10 +1,10 @@
-//! Media of drives: which flows use them, and what reads and writes of one drive take from each other.
+//! Media of drives: sharing of a medium between reads, writes and commands of several flows.
 //!
-//! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
-//! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
-//! shares of time, `x_r / R + x_w / W <= mixed`, and each direction one with a share of 1 at most. So is a direction
-//! by itself where some goes by requests of the drive and some by slots in its own memory, and where several flows share
-//! what it does of commands.
+//! A drive that flows only read, or only write, is limited by its rate. Where they do both, its medium is one resource in
+//! shares of time: `x_r / R + x_w / W <= mixed`, with `x_r <= R` and `x_w <= W` (utilisation law; Lazowska and others,
+//! Quantitative System Performance, 1984, chapter 3). One direction is a resource in shares of time as well where it is
+//! used both by requests and by slots in the drive's own memory, or by several flows with slow commands. Caches, dies and
+//! channels behind a controller are left out.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use peerlane_units::ByteRate;
 
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Store, Topology};
 
-/// Reads and writes that together come to both rates in full take nothing from each other.
-const APART: f64 = 2.0;
+/// Sum of shares from which reads and writes do not limit each other.
+const INDEPENDENT: f64 = 2.0;
 
-/// A medium that a flow uses.
+/// Use of a medium by a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Use {
     /// The drive.
     pub(crate) drive: NodeIndex,
-    /// What its initiator does: [`Op::Write`] where it is read.
+    /// Operation of the initiator: [`Op::Write`] where the medium is read.
     pub(crate) op: Op,
-    /// Of what; only [`Store::Medium`] has a rate here.
+    /// Only [`Store::Medium`] has a rate here.
     store: Store,
-    /// Most that it does of the commands of this flow.
+    /// Bytes a second of the medium with the commands of this flow.
     commands: Option<ByteRate>,
 }
 
 impl Use {
-    /// Bytes a second of the medium with the flow alone; `None` for a device without one.
+    /// Bytes a second of the medium with this flow alone; `None` for a device without a medium.
     pub(crate) fn rate(self, topology: &Topology) -> Option<ByteRate> {
-        let rate = self.direction(topology);
-        rate.map(|rate| self.commands.map_or(rate, |commands| commands.min(rate)))
+        let rate = self.direction(topology)?;
+        Some(self.commands.map_or(rate, |commands| commands.min(rate)))
     }
 
-    /// What the drive does in this direction, whatever its commands; `None` of what its memory does.
+    /// Bytes a second of the medium in this direction, by large commands.
     fn direction(self, topology: &Topology) -> Option<ByteRate> {
         match (&topology.node(self.drive).kind, self.store) {
             (NodeKind::Endpoint(endpoint), Store::Medium) => {
@@ -45,16 +45,17 @@ impl Use {
         }
     }
 
+    /// Index of the direction: 0 where the medium is read, 1 where it is written.
     fn side(self) -> usize {
         usize::from(self.op == Op::Read)
     }
 
-    /// Whether it is of a drive in this direction, or in any.
+    /// True for the medium of a drive, in one direction or in any.
     pub(crate) fn is_of(self, drive: NodeIndex, op: Option<Op>) -> bool {
         self.drive == drive && self.store == Store::Medium && op.is_none_or(|op| op == self.op)
     }
 
-    /// Whether the commands of the flow are slower than the medium.
+    /// True where commands are slower than the medium.
     pub(crate) fn is_by_commands(self, topology: &Topology) -> bool {
         let rate = self.direction(topology);
         rate.zip(self.commands).is_some_and(|(rate, commands)| commands < rate)
@@ -62,7 +63,7 @@ impl Use {
 }
 
 impl FlowSpec {
-    /// The media of its legs, in their order.
+    /// The media of its legs, in order.
     pub(crate) fn used_by_legs(&self) -> impl Iterator<Item = Use> {
         self.legs().map(|leg| Use {
             drive: leg.initiator,
@@ -73,53 +74,52 @@ impl FlowSpec {
     }
 }
 
-/// Drives whose medium flows use in several ways.
+/// Laws of the drives whose medium is shared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Mixed(BTreeMap<NodeIndex, Law>);
 
-/// What bounds the shares of a medium.
+/// Limits on the shares of time of a medium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Law {
-    /// The most that those of both directions add up to, where that is a limit.
+    /// Largest sum of both directions; `None` without a limit.
     most: Option<f64>,
-    /// Whether one direction by itself can be the narrower limit.
+    /// True where one direction alone can be the narrower limit.
     has_sides: bool,
-    /// Read, written: whether bytes of flows are shares of its time, each by its own commands.
+    /// By direction: bytes are shares of time, each by its own commands.
     is_shared: [bool; 2],
 }
 
-/// One direction of a medium that flows use.
+/// One direction of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
-    /// What the drive does in it.
+    /// Bytes a second in this direction.
     pub(crate) rate: ByteRate,
-    /// What it would do of the bytes of this flow: less where its commands are slow, and others share their time.
+    /// Bytes a second with the commands of this flow, where others share the time; else the same.
     pub(crate) own: ByteRate,
-    /// Whether turns are equal bytes, as between both directions, and not what the way there makes of them.
+    /// True where turns are of equal bytes, false where the path decides.
     pub(crate) is_by_bytes: bool,
 }
 
-/// How many legs use a medium: read it, write it.
+/// Legs that use a medium, by direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
-    /// By requests of its drive.
+    /// By requests of the drive.
     by_requests: [u32; 2],
-    /// Into slots in the memory of that drive, and out of them.
+    /// By slots in the drive's own memory.
     own: [u32; 2],
-    /// Whether commands of one are slower than the medium.
+    /// True with commands slower than the medium.
     has_slow: [bool; 2],
 }
 
 impl Uses {
-    /// The law of a drive that reaches so much where it is read and written.
-    fn law(self, reached: f64) -> Option<Law> {
+    /// The law of a drive with this `mixed` limit; `None` where plain rates say it all.
+    fn law(self, mixed: f64) -> Option<Law> {
         let legs = [0, 1].map(|side| self.by_requests[side] + self.own[side]);
         let is_shared = [0, 1].map(|side| {
             let is_both = self.by_requests[side] > 0 && self.own[side] > 0;
-            // Those of one flow alone are its own bound.
             is_both || self.has_slow[side] && legs[side] > 1
         });
-        let most = (!legs.contains(&0) && reached < APART).then_some(reached);
+        let most = (!legs.contains(&0) && mixed < INDEPENDENT).then_some(mixed);
         if most.is_none() && !is_shared.contains(&true) {
             return None;
         }
@@ -128,8 +128,7 @@ impl Uses {
 }
 
 impl Mixed {
-    /// Those of flows on a topology; drives that do both at full rate, each in one way by commands that are no limit,
-    /// are not among them.
+    /// The laws of all drives that these flows share.
     pub(crate) fn of<'a>(
         topology: &Topology,
         flows: impl IntoIterator<Item = &'a FlowSpec>,
@@ -137,14 +136,13 @@ impl Mixed {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
         for flow in flows {
             for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
-                let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology))
-                else {
+                if used.direction(topology).is_none() {
                     continue;
-                };
-                let uses = uses.entry(used.drive).or_default();
-                let sides = if flow.is_own(leg) { &mut uses.own } else { &mut uses.by_requests };
-                sides[used.side()] += 1;
-                uses.has_slow[used.side()] |= own < rate;
+                }
+                let (side, uses) = (used.side(), uses.entry(used.drive).or_default());
+                let legs = if flow.is_own(leg) { &mut uses.own } else { &mut uses.by_requests };
+                legs[side] += 1;
+                uses.has_slow[side] |= used.is_by_commands(topology);
             }
         }
         let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
@@ -154,35 +152,26 @@ impl Mixed {
         Self(laws.collect())
     }
 
-    /// What the shares of both directions of a drive add up to, if that is a limit.
+    /// Largest sum of the shares of both directions; `None` without a limit.
     pub(crate) fn of_drive(&self, drive: NodeIndex) -> Option<f64> {
         self.0.get(&drive)?.most
     }
 
-    /// Whether what a leg takes of a medium, in one direction or in both, is a share of time, by its own commands.
+    /// True where bytes of a leg are a share of time, in one direction or in both.
     pub(crate) fn is_share(&self, topology: &Topology, used: Use, op: Option<Op>) -> bool {
         op.is_none() || self.side(topology, used).is_some_and(|side| side.is_by_bytes)
     }
 
-    /// The direction of a medium that a leg uses; `None` where it has no rate, or where both directions together are
-    /// never the wider limit.
+    /// The direction of a medium that a leg uses; `None` without a rate, or where the sum of both directions is always the
+    /// narrower limit.
     pub(crate) fn side(&self, topology: &Topology, used: Use) -> Option<Side> {
-        match self.0.get(&used.drive) {
-            Some(law) => law.side(topology, used),
-            None => {
-                let rate = used.direction(topology)?;
-                Some(Side { rate, own: rate, is_by_bytes: false })
-            }
-        }
-    }
-}
-
-impl Law {
-    fn side(self, topology: &Topology, used: Use) -> Option<Side> {
-        let rate = used.direction(topology).filter(|_| self.has_sides)?;
-        let is_by_bytes = self.is_shared[used.side()];
+        let rate = used.direction(topology)?;
+        let Some(law) = self.0.get(&used.drive) else {
+            return Some(Side { rate, own: rate, is_by_bytes: false });
+        };
+        let is_by_bytes = law.is_shared[used.side()];
         let own = used.rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
-        Some(Side { rate, own, is_by_bytes })
+        law.has_sides.then_some(Side { rate, own, is_by_bytes })
     }
 }
 

@@ -1,25 +1,25 @@
-//! Threads for work in parallel, where there are any to be had.
+//! Fallback to one thread where no others can be started.
 //!
-//! The one thing to know: rayon panics at its first use where a limit on processes leaves it no threads (`ulimit -u`,
-//! `pids.max` of a cgroup), and cannot be asked twice.
+//! rayon panics at its first use where a limit on processes leaves it no threads (`ulimit -u`, `pids.max` of a cgroup),
+//! and its pool can be set up only once.
 
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread::{self, Builder};
 
 use rayon::ThreadPoolBuilder;
 
-/// Keeps parallel work on this thread alone where there are fewer threads than processors.
+/// Restricts parallel work to this thread unless each processor can have one.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if !has_threads(thread::available_parallelism().map_or(1, usize::from)) {
-            // Whoever has made a pool before needs none.
+            // An error means that there is a pool already.
             let _ = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
         }
     });
 }
 
-/// Whether so many can run at the same time.
+/// True if `count` threads can run at the same time.
 fn has_threads(count: usize) -> bool {
     let gate = Mutex::new(());
     thread::scope(|scope| {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_threads_can_be_had() {
+    fn two_threads_can_run() {
         assert!(has_threads(2));
         prepare();
         assert!(rayon::current_num_threads() >= 1);

@@ -1,7 +1,6 @@
-//! What the packets of one kind cost on their way: which links they cross, in pieces of which size.
+//! Routes of packets: the links that packets of one kind cross, and their sizes.
 //!
-//! Leaves out rates and queues. The one thing to know: a write is one way; a read is two, requests
-//! there and completions back.
+//! A write has one route. A read has two: requests, and completions back. Rates and queues are left out.
 
 use peerlane_units::Bytes;
 
@@ -9,43 +8,43 @@ use crate::model::{
     Direction, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PathError, Topology,
 };
 
-/// Packets that share buffers and credits (PCIe base specification, "Flow control").
+/// Kinds of packets, each with buffers and credits of its own (PCIe base specification, "Flow control").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketKind {
     /// Writes.
     Posted,
     /// Read requests.
     NonPosted,
-    /// Answers to those.
+    /// Answers to read requests.
     Completion,
 }
 
-/// One link of a way.
+/// A link of a route.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Which link.
+    /// The link.
     pub link: LinkIndex,
-    /// Which way on it.
+    /// The direction on it.
     pub direction: Direction,
-    /// Bytes on the link for each byte of payload that the flow moves; 0 for requests on a path that
-    /// carries payload alone ([`Framing::Bare`](crate::model::Framing::Bare)): it is no resource for them.
+    /// Wire bytes for each byte of payload; 0 for requests on links that carry payload alone
+    /// ([`Framing::Bare`](crate::model::Framing::Bare)).
     pub cost: f64,
-    /// Bytes sent back on the other direction for each byte of payload.
+    /// Wire bytes in the other direction for each byte of payload.
     pub back: f64,
-    /// Bytes on the link of one packet.
+    /// Wire bytes of a packet.
     pub packet: f64,
 }
 
-/// The packets of one kind of a leg.
+/// Route of the packets of one kind of a leg.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
-    /// What they are.
+    /// The kind.
     pub kind: PacketKind,
     /// The links, in order.
     pub steps: Vec<Step>,
-    /// Payload that one of them stands for: what it carries, or what a request asks for.
+    /// Payload of a packet: its content, or the size of a read request.
     pub payload: f64,
-    /// The root complexes between peers that it passes, each with the number of steps before it.
+    /// Root complexes between peers, each with the number of steps before it.
     pub roots: Vec<(usize, NodeIndex)>,
 }
 
@@ -83,9 +82,10 @@ impl Way {
         Ok(Self { kind, steps, payload: whole, roots })
     }
 
-    /// Nanoseconds of one packet on an idle machine, from its first byte sent to its last received: switches
-    /// and root complexes pass it on from the first byte after its header (cut-through), but where the next
-    /// link is faster, which would run dry, only when all of it is there.
+    /// Nanoseconds of a packet on an idle machine, from its first byte sent to its last byte received.
+    ///
+    /// Switches and root complexes forward after the header (cut-through). Where the next link is faster, and would run
+    /// dry, they forward after the last byte (store and forward).
     pub fn latency(&self, topology: &Topology) -> f64 {
         let mut latency = 0.0;
         for (position, step) in self.steps.iter().enumerate() {
@@ -97,23 +97,22 @@ impl Way {
             }
             let rate = rate_of(topology, step.link);
             let next = self.steps.get(position + 1).map(|next| rate_of(topology, next.link));
-            let is_passed_on = next.is_some_and(|next| next <= rate);
-            latency += if is_passed_on { self.header(step) } else { step.packet } / rate;
+            let is_cut_through = next.is_some_and(|next| next <= rate);
+            latency += if is_cut_through { self.header(step) } else { step.packet } / rate;
         }
         latency
     }
 
-    /// Bytes of a packet of a step that are not payload.
+    /// Wire bytes of a packet beside its payload.
     fn header(&self, step: &Step) -> f64 {
         match self.kind {
             PacketKind::NonPosted => step.packet,
-            // With a cost of none there is neither.
             _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
         }
     }
 }
 
-/// Payload a packet has after a root complex that cuts what passes between peers.
+/// Payload of a packet after a root complex that splits packets between peers.
 fn split(topology: &Topology, at: NodeIndex, kind: PacketKind, payload: f64) -> f64 {
     match &topology.node(at).kind {
         NodeKind::RootComplex(root) if kind != PacketKind::NonPosted => {
@@ -123,13 +122,12 @@ fn split(topology: &Topology, at: NodeIndex, kind: PacketKind, payload: f64) -> 
     }
 }
 
-/// Sizes of packets are powers of two (PCIe base specification, "Device control register").
+/// Rounds down to a packet size, a power of two (PCIe base specification, "Device control register").
 fn power_of_two(bytes: Bytes) -> f64 {
     as_f64(Bytes(1 << bytes.0.clamp(16, 4096).ilog2()))
 }
 
-/// The ways of one leg: of a write one, of a read its requests and its completions, and none of what a drive does with
-/// its own memory.
+/// Routes of a leg: one of a write, requests and completions of a read, none between a drive and its own memory.
 ///
 /// # Errors
 /// When there is no path, or the root complex passes no reads between peers.
@@ -149,10 +147,9 @@ pub fn ways(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> Result<Vec<Way>,
         Op::Read => {
             let asked = endpoint.mrrs.min(flow.request);
             let requests = Way::new(topology, there, PacketKind::NonPosted, asked)?;
-            for &(_, root) in &requests.roots {
-                if matches!(&topology.node(root).kind, NodeKind::RootComplex(root) if !root.forwards_reads)
-                {
-                    return Err(PathError::ReadsNotForwarded(topology.node(root).name.clone()));
+            for node in requests.roots.iter().map(|&(_, root)| topology.node(root)) {
+                if matches!(&node.kind, NodeKind::RootComplex(root) if !root.forwards_reads) {
+                    return Err(PathError::ReadsNotForwarded(node.name.clone()));
                 }
             }
             let memory = topology.node(flow.memory).kind.memory();
@@ -171,7 +168,7 @@ pub fn rate_of(topology: &Topology, link: LinkIndex) -> f64 {
     1_024_000.0 / picos
 }
 
-/// Bytes as the flow engine counts them.
+/// Bytes as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 9 PB")]
 pub fn as_f64(bytes: Bytes) -> f64 {
     bytes.0 as f64

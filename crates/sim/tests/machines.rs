@@ -1,18 +1,17 @@
-//! A small workload of every kind on every machine of `machines/`, by every engine: what is refused has a
-//! name, no link carries more than it can, and what goes in comes out.
+//! Small workloads on every machine of `machines/`, by every engine: bytes are conserved, no link exceeds its rate, and a
+//! refusal names its reason.
 
 use std::error::Error;
 use std::path::Path as File;
 
 use peerlane_fabric::{Fabric, Kind};
 use peerlane_results::{
-    BenchRecord, CaseSpec, Flow, Path, Repeats, Route, WORKLOAD_SCHEMA, Workload, WorkloadKind,
+    BenchRecord, CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
 use peerlane_sim::predict::{Engine, parameters, run};
 use peerlane_units::Bytes;
 
 const MOVED: Bytes = Bytes::mib(8);
-/// `auto` is one of them.
 const ENGINES: [Engine; 3] = [Engine::Closed, Engine::Flow, Engine::Tlp];
 
 fn machines() -> Vec<Fabric> {
@@ -32,18 +31,16 @@ fn named(fabric: &Fabric, kind: Kind) -> Vec<String> {
 }
 
 fn flow(source: &str, target: &str, path: Path) -> Flow {
-    // Windows of packets have two thousand blocks.
     Flow { block: Bytes::kib(4), depth: 8, bytes: MOVED, ..Flow::new(source, target, path) }
 }
 
-/// Every drive into the next one, all at once.
+/// Every drive into the next one at once.
 fn ring(drives: &[String], path: Path) -> Vec<Flow> {
     let next = |at: usize| &drives[(at + 1) % drives.len()];
     (0..drives.len()).map(|at| flow(&drives[at], next(at), path)).collect()
 }
 
-/// What can be asked of a machine with drives: each kind of path, alone and all at once, and each other
-/// end that a transfer can have.
+/// Workloads of a machine with drives: each path, alone and in a ring, and each other end of a transfer.
 fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
     const PATHS: [Path; 5] =
         [Path::P2p, Path::HostPipelined, Path::HostSerial, Path::HostPageCache, Path::HostMapped];
@@ -89,7 +86,7 @@ fn root_cause(error: &dyn Error) -> String {
 }
 
 #[test]
-fn a_workload_of_every_kind_runs_on_every_machine_by_every_engine() {
+fn every_machine_runs_every_workload() {
     let parameters = parameters(None).expect("the defaults");
     let (mut with_drives, mut by_host) = (0, 0);
     for fabric in machines() {
@@ -98,7 +95,7 @@ fn a_workload_of_every_kind_runs_on_every_machine_by_every_engine() {
             let count = flows.len();
             let is_host = !flows.iter().any(|flow| flow.path == Path::P2p);
             let workload = workload(&name, flows);
-            // Alone is what the closed form knows.
+            // The closed form takes one flow.
             for engine in ENGINES.into_iter().filter(|&e| e != Engine::Closed || count == 1) {
                 let place = format!("{} {name} {engine:?}", fabric.name);
                 match run(&fabric, &parameters, &workload, engine) {
@@ -118,7 +115,7 @@ fn a_workload_of_every_kind_runs_on_every_machine_by_every_engine() {
     assert!(with_drives >= 18 && by_host > 300, "{with_drives} machines, {by_host} by host");
 }
 
-/// Nothing is lost, made, or faster than a link.
+/// Bytes are conserved, and no link exceeds its rate.
 fn sound(record: &BenchRecord, place: &str) {
     let case = &record.cases[0];
     let moved: u64 = case.flows.iter().map(|flow| flow.bytes.0).sum();
@@ -132,22 +129,19 @@ fn sound(record: &BenchRecord, place: &str) {
     for link in &case.links {
         let share = link.payload.0 as f64 / link.ceiling.0 as f64;
         assert!(share <= 1.005, "{place}: {link:?} is loaded to {share}");
-        // What each transfer puts on a link is all of its payload.
+        // A transfer crosses a link with all of its payload, or not at all.
         let crossed = link.payload.0 as f64 * seconds / MOVED.0 as f64;
         let whole = crossed.round();
         assert!((crossed - whole).abs() <= 0.01 * whole, "{place}: {link:?} {crossed}");
         assert!(link.busy.is_some_and(|busy| busy > 0.0 && busy < 1.005), "{place}: {link:?}");
         assert!(whole >= 1.0 || link.payload.0 == 0, "{place}: {link:?}");
     }
-    let limit = record.cases[0].host_memory.bytes.map_or(0, |bytes| bytes.0);
     let is_host = case.asked.flows.iter().any(|flow| flow.path != Path::P2p);
-    assert!(!is_host || limit > 0, "{place}: a bounce touches host memory");
-    let route = if is_host { Route::Host } else { Route::P2p };
-    let of_route = match route {
-        Route::Host => case.bytes_by_route.host.0,
-        Route::P2p => case.bytes_by_route.p2p.0,
-    };
-    assert!(of_route == moved || case.asked.flows.iter().any(ends_at_host), "{place}");
+    let touched = case.host_memory.bytes.map_or(0, |bytes| bytes.0);
+    assert!(!is_host || touched > 0, "{place}: a bounce touches host memory");
+    let routes = &case.bytes_by_route;
+    let by_route = if is_host { routes.host.0 } else { routes.p2p.0 };
+    assert!(by_route == moved || case.asked.flows.iter().any(ends_at_host), "{place}");
 }
 
 fn ends_at_host(flow: &Flow) -> bool {

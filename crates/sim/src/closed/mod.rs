@@ -1,8 +1,7 @@
-//! The closed form: what bounds one flow when it is alone, and by how much the next bound is further.
+//! Closed form: the bounds of one flow alone.
 //!
-//! Leaves out other flows: bounds of several hold for each, and their sum may be beyond a link, a memory, or the rate and
-//! the commands of a drive that they share. The one thing to know: a bound is a limit that no engine may exceed; what
-//! several flows do to each other only lowers it.
+//! No engine exceeds a bound. Other flows are left out: they only lower the rate. The bounds of several flows may add up to
+//! more than a link, a memory or a drive that they share.
 
 use crate::flow::build::{Built, What, per_nano};
 use crate::model::{Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, Topology, Work};
@@ -12,47 +11,46 @@ use crate::work::memory_time;
 #[cfg(test)]
 mod tests;
 
-/// Something that no flow can be faster than.
+/// An upper bound of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// What it is.
+    /// Its cause.
     pub by: By,
-    /// Payload a nanosecond.
+    /// Bytes of payload a nanosecond.
     pub rate: f64,
 }
 
-/// What bounds a flow.
+/// Cause of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
-    /// A resource of the machine, used up.
+    /// A saturated resource of the machine.
     Resource(What),
-    /// Its depth: so many commands under way, each with its latency (Little's law).
+    /// Queue depth over latency (Little's law).
     Depth,
-    /// A bound of one of its legs, from 0.
+    /// The limit of a leg, by position.
     Leg(usize),
-    /// What arrives, or may begin.
+    /// The arrival process.
     Arrival,
-    /// The processor that its thread runs on, where that copies.
+    /// The processor of its thread, for copies.
     Thread,
 }
 
-/// What the closed form says of one flow.
+/// Bounds and latency of one flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closed {
-    /// Every bound, lowest first.
+    /// Bounds, lowest first.
     pub bounds: Vec<Bound>,
-    /// Time of one command on an idle machine, in nanoseconds.
+    /// Nanoseconds of a command on an idle machine.
     pub latency: f64,
-    /// Commands under way from which on more of them bring nothing: `q* = L B / n`, with `B` the lowest bound
-    /// but that of depth (Little's law).
+    /// Queue depth of saturation: `q* = L B / n`, with `B` the lowest bound except that of depth (Little's law).
     pub knee: f64,
-    /// Bytes of a command, and how many are under way.
+    /// Bytes of a command, and queue depth.
     command: (f64, f64),
 }
 
 impl Closed {
-    /// The bounds of a flow: of each resource its capacity over what a byte takes of it (`R p / (p + 24)` of
-    /// a link, `tags MRRS / round trip`, and so on: `docs/model/tlp.md`), and its own.
+    /// The bounds of a flow: the capacity of each resource over the cost of a byte (`R p / (p + 24)` of a link,
+    /// `tags MRRS / round trip` and so on: `docs/model/tlp.md`), and its own limits.
     ///
     /// # Errors
     /// When it has no path.
@@ -60,7 +58,7 @@ impl Closed {
         Self::at(topology, flow, f64::from(flow.depth))
     }
 
-    /// The same with as many commands under way, which need not be a whole number.
+    /// The same at another queue depth.
     ///
     /// # Errors
     /// When it has no path.
@@ -97,14 +95,13 @@ impl Closed {
         self.bounds.first().map_or(f64::INFINITY, |bound| bound.rate)
     }
 
-    /// Mean latency of a command with the depth full all the time (Little's law), in nanoseconds.
+    /// Mean nanoseconds of a command at full depth (Little's law).
     pub fn loaded_latency(&self) -> f64 {
         self.command.0 * self.command.1 / self.rate()
     }
 }
 
-/// The most that a flow takes of a machine without limits: what its depth (`q n / L`, Little's law), its legs
-/// and what arrives allow, in payload a nanosecond.
+/// [`Demand::rate`] of a flow.
 ///
 /// # Errors
 /// When the flow has no path.
@@ -112,17 +109,17 @@ pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     Ok(Demand::of(topology, flow)?.rate)
 }
 
-/// The most that a flow takes of a machine without limits.
+/// Offered rate of a flow on a machine without limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Payload a nanosecond: what [`demand`] says.
+    /// Bytes of payload a nanosecond: the least by depth (`q n / L`, Little's law), legs, arrivals and thread.
     pub rate: f64,
-    /// Time of one command on an idle machine, in nanoseconds, which [`latency`] says; `None` where nobody asks for it.
+    /// Nanoseconds of a command on an idle machine, from [`latency`]; `None` where unused.
     pub alone: Option<f64>,
 }
 
 impl Demand {
-    /// That of a flow.
+    /// The demand of a flow.
     ///
     /// # Errors
     /// When the flow has no path.
@@ -130,7 +127,7 @@ impl Demand {
         Self::at(topology, flow, f64::from(flow.depth))
     }
 
-    /// The same with as many commands under way, which need not be a whole number.
+    /// The same at another queue depth.
     ///
     /// # Errors
     /// When the flow has no path.
@@ -147,6 +144,7 @@ impl From<f64> for Demand {
     }
 }
 
+/// Bounds that the machine does not set.
 fn own_bounds(flow: &FlowSpec, depth: f64, latency: f64) -> Vec<Bound> {
     let mut bounds = vec![Bound {
         by: By::Depth,
@@ -164,7 +162,7 @@ fn own_bounds(flow: &FlowSpec, depth: f64, latency: f64) -> Vec<Bound> {
     bounds
 }
 
-/// Time of one command on an idle machine, both legs of a relay one after the other and copies between them, in nanoseconds.
+/// Nanoseconds of a command on an idle machine: both legs of a relay in series, and the copies between them.
 ///
 /// # Errors
 /// When the flow has no path.
@@ -176,13 +174,13 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     Ok(latency)
 }
 
-/// Nanoseconds in which a block is copied: by the processor, or by the memory where that is slower.
+/// Nanoseconds of the copies of a block: by the processor, or by memory where that is slower.
 pub(crate) fn copy_time(topology: &Topology, work: &Work) -> f64 {
     let memory = memory_time(topology, work).unwrap_or(0.0) * as_f64(work.traffic);
     picos(work.copy.0).max(memory)
 }
 
-/// Nanoseconds: what is fixed, the first packet on its way (`way::Way::latency`), and the rest behind it.
+/// Nanoseconds of a leg: fixed latencies, the first packet (`way::Way::latency`), and the rest of the stream.
 fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
     let memory = topology.node(flow.memory).kind.memory();
     let of_memory = memory.filter(|_| !ways.is_empty()).map_or(0.0, |memory| match leg.op {
@@ -193,8 +191,8 @@ fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) ->
     picos(leg.latency.0) + of_memory + first + stream_time(topology, flow, leg, ways)
 }
 
-/// Nanoseconds from the first packet of a command to the last, at the rate of the slowest: `(n - p) / B`. Reads whose tags
-/// cover a window `w` below `n` take `(n - w) / w` round trips at least (Little's law on tags).
+/// Nanoseconds from the first packet of a command to the last, at the lowest rate: `(n - p) / B`. Reads whose tags cover a
+/// window `w` below `n` take `(n - w) / w` round trips at least (Little's law on tags).
 pub(crate) fn stream_time(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
     let size = as_f64(flow.request);
     let endpoint = match &topology.node(leg.initiator).kind {
@@ -202,18 +200,17 @@ pub(crate) fn stream_time(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways:
         _ => None,
     };
     let store = endpoint.and_then(|endpoint| endpoint.rate_of_store(leg.store, leg.op));
-    let mut slowest = [store, leg.bound].into_iter().flatten().min();
+    let own = store.into_iter().chain(leg.bound).min();
     let Some(data) = ways.last() else {
-        return slowest.map_or(0.0, |rate| size / per_nano(rate.0));
+        return own.map_or(0.0, |rate| size / per_nano(rate.0));
     };
     let memory = topology.node(flow.memory).kind.memory();
     let memory = memory.and_then(|memory| memory.rate(leg.op));
-    slowest = slowest.into_iter().chain(memory).min();
+    let slowest = own.into_iter().chain(memory).min();
     let steps = data.steps.iter().map(|step| step.cost / rate_of(topology, step.link));
     let per_byte = steps.chain(slowest.map(|rate| 1.0 / per_nano(rate.0))).fold(0.0, f64::max);
     let rest = (size - data.payload).max(0.0) * per_byte;
     match endpoint.filter(|_| leg.op == Op::Read) {
-        // With few tags the answers come in round trips, each of a window.
         Some(endpoint) => {
             let window = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             let round = crate::flow::build::round_trip(topology, flow.memory, ways);

@@ -24,7 +24,7 @@ fn near(found: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn a_write_is_bound_by_its_link_and_its_headers() {
+fn writes_are_bound_by_link_and_headers() {
     // PCIe headers of 24 bytes on 3.94 GB/s less 1/376 for SKP ordered sets: pcie-bench's arithmetic.
     for (mps, expected) in [(128, 3.31), (256, 3.59)] {
         let endpoint = Endpoint { mps: Bytes(mps), ..Endpoint::default() };
@@ -37,7 +37,7 @@ fn a_write_is_bound_by_its_link_and_its_headers() {
 }
 
 #[test]
-fn a_read_with_few_tags_is_bound_by_them() {
+fn reads_are_bound_by_few_tags() {
     let endpoint = Endpoint { tags: 4, ..Endpoint::default() };
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &endpoint);
     let flow = FlowSpec::read("r", a, b).with(Bytes::kib(128), 256);
@@ -48,7 +48,7 @@ fn a_read_with_few_tags_is_bound_by_them() {
 }
 
 #[test]
-fn depth_bounds_a_flow_below_the_knee_only() {
+fn depth_bounds_flows_below_the_knee() {
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b).with(Bytes::kib(4), 1);
     flow.first.latency = Picos::micros(80);
@@ -66,7 +66,7 @@ fn depth_bounds_a_flow_below_the_knee_only() {
 }
 
 #[test]
-fn a_relay_of_one_slot_takes_the_time_of_both_legs() {
+fn one_slot_takes_the_time_of_both_legs() {
     let (mut topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
     let kind = NodeKind::Endpoint(Endpoint::default());
     let root = topology.find("root").unwrap();
@@ -79,7 +79,7 @@ fn a_relay_of_one_slot_takes_the_time_of_both_legs() {
 }
 
 #[test]
-fn arrivals_and_legs_bound_a_flow() {
+fn arrivals_and_legs_are_bounds() {
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b);
     flow.arrival = Arrival::Open { rate: ByteRate(1_000_000_000) };

@@ -1,37 +1,37 @@
-//! A link: what the wire carries, and how much wire a byte of payload takes.
+//! PCIe links: the rate of the wire, and wire bytes for each byte of payload.
 //!
-//! Leaves out replays, credits that run short, and queues: those need the TLP engine. The one thing to
-//! know: a flow takes wire in both directions, so that two flows that cross take from one another.
+//! Replays, short credits and queues are left out; the TLP engine has them. A flow takes wire in both directions, so
+//! that two flows in opposite directions take from each other.
 
 use peerlane_fabric::LinkSpeed;
 
-/// Bytes around the payload of a memory write and around a read request, with a 64-bit address
-/// (PCIe base specification, transaction and data link layers).
+/// Bytes around the payload of a memory write, and of a read request, with a 64-bit address (PCIe base specification,
+/// transaction and data link layers).
 pub const REQUEST_OVERHEAD: f64 = 24.0;
 /// Bytes around the payload of a completion.
 pub const COMPLETION_OVERHEAD: f64 = 20.0;
-/// Bytes of a data link layer packet: an acknowledgement or an update of credits, with framing.
+/// Bytes of a data link layer packet with framing: an acknowledgement, or an update of credits.
 pub const DLLP: f64 = 8.0;
 
-/// How payload is cut into packets.
+/// Packet sizes of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Packets {
     /// Payload of a memory write: the maximum payload size (MPS) on the path.
     pub write: f64,
     /// Payload of a completion: between the read completion boundary and MPS.
     pub completion: f64,
-    /// Bytes asked for by one read request (MRRS).
+    /// Bytes of one read request (MRRS).
     pub request: f64,
-    /// Data link layer packets sent back for each packet of data.
+    /// Data link layer packets sent back for each packet with payload.
     pub dllps: f64,
 }
 
-/// Who starts the packets of a flow.
+/// Initiator of the packets of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carry {
-    /// The source writes: posted requests.
+    /// The source posts writes.
     Pushed,
-    /// The target reads: completions, and requests against them.
+    /// The target reads: requests, and completions against them.
     Pulled,
 }
 
@@ -44,9 +44,8 @@ pub struct Wire {
     pub against: f64,
 }
 
-/// Bytes a second that packets have in one direction: the rate after line encoding less SKP ordered sets,
-/// 4 of 1538 symbols with 8b/10b and about one of 376 blocks with 128b/130b (PCIe base specification,
-/// clock tolerance compensation).
+/// Bytes a second of packets in one direction: the rate after line encoding and SKP ordered sets, 4 of 1538 symbols with
+/// 8b/10b and about one of 376 blocks with 128b/130b (PCIe base specification, clock tolerance compensation).
 pub fn wire_rate(link: LinkSpeed) -> f64 {
     let skip = if link.megatransfers < 8_000 { 4.0 / 1538.0 } else { 1.0 / 376.0 };
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
@@ -54,29 +53,17 @@ pub fn wire_rate(link: LinkSpeed) -> f64 {
     raw * (1.0 - skip)
 }
 
-/// Wire that a byte of payload takes: headers of its packets, and against them acknowledgements and, for
-/// what is pulled, requests (Neugebauer et al., SIGCOMM 2018, section 3; data link layer packets are
-/// charged to the direction that they travel in, once for each packet of data).
+/// Wire bytes for each byte of payload (Neugebauer et al., SIGCOMM 2018, section 3). Data link layer packets count in
+/// the direction in which they travel.
 pub fn wire(carry: Carry, packets: Packets) -> Wire {
+    let Packets { write, completion, request, dllps } = packets;
     match carry {
-        Carry::Pushed => Wire {
-            with: (packets.write + REQUEST_OVERHEAD) / packets.write,
-            against: DLLP * packets.dllps / packets.write,
-        },
+        Carry::Pushed => {
+            Wire { with: (write + REQUEST_OVERHEAD) / write, against: DLLP * dllps / write }
+        }
         Carry::Pulled => Wire {
-            with: (packets.completion + COMPLETION_OVERHEAD) / packets.completion,
-            against: DLLP * packets.dllps / packets.completion + REQUEST_OVERHEAD / packets.request,
+            with: (completion + COMPLETION_OVERHEAD) / completion,
+            against: DLLP * dllps / completion + REQUEST_OVERHEAD / request,
         },
     }
-}
-
-/// Most payload one way with nothing in the other direction.
-pub fn one_way(link: LinkSpeed, carry: Carry, packets: Packets) -> f64 {
-    wire_rate(link) / wire(carry, packets).with
-}
-
-/// Most payload each way while both directions carry the same.
-pub fn both_ways(link: LinkSpeed, up: Carry, down: Carry, packets: Packets) -> f64 {
-    let (up, down) = (wire(up, packets), wire(down, packets));
-    wire_rate(link) / (up.with + down.against).max(down.with + up.against)
 }

@@ -1,9 +1,8 @@
-//! What devices, links and host memory do to a rate: pure functions, each with the source of its equation.
+//! Equations of drives, links, memories, hosts and paths, each with its source.
 //!
-//! Leaves out who is connected to whom, and time: nothing here has state. Rates are bytes a second, times
-//! are seconds, sizes are bytes, all as `f64`; what is without a unit is a ratio. `docs/model/devices.md`
-//! derives each equation and says what it leaves out. The one thing to know: every function is bounded by
-//! the lowest ceiling that it is given, and grows with each of them.
+//! Every function is pure. Rates are bytes a second, times seconds and sizes bytes, all as `f64`; a number without a
+//! unit is a ratio. No result exceeds the lowest ceiling that a function is given, and it grows with each of them.
+//! `docs/model/devices.md` derives the equations.
 
 pub mod drive;
 pub mod ethernet;

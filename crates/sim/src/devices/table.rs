@@ -1,20 +1,18 @@
-//! A calibration table: how long a device takes for a block, by its size.
+//! Time of a block by its size, as a table.
 //!
-//! Leaves out depth and contention. The one thing to know: between points it is a straight line, beyond
-//! the last it keeps the slope of the last two, and below the first it is flat: a command takes its time
-//! however small it is. Beyond its last point it is no more than a guess, which drives do not use
-//! (`devices::drive`).
+//! Between points the time is a straight line. Beyond the last point it keeps the slope of the last two. Below the first
+//! it is flat: a command takes its time however small it is.
 
-/// Where a line that is exact at every size ends: above the size of anything.
+/// Last size of a line that is exact at every size.
 const FAR: f64 = 1e18;
 
-/// Time by block size.
+/// Seconds by block size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     points: Vec<(f64, f64)>,
 }
 
-/// Why points are no table.
+/// Reasons why points are not a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// No point.
@@ -57,12 +55,11 @@ impl Table {
         Ok(Self { points })
     }
 
-    /// A table of measured times: where a larger block took less time, which noise does, neighbours share
-    /// their mean until times grow (isotonic regression by pooling adjacent violators; Barlow and others,
-    /// 1972).
+    /// A table of measured times, in which noise may make a larger block faster: neighbours then share their mean
+    /// (isotonic regression by pooling adjacent violators; Barlow and others, 1972).
     ///
     /// # Errors
-    /// As [`Table::new`], but for times that fall.
+    /// As [`Table::new`], except for times that fall.
     pub fn measured(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
         let mut points: Vec<(f64, f64)> = points.into_iter().collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -96,8 +93,7 @@ impl Table {
         Self { points: vec![(1.0, time), (FAR, time)] }
     }
 
-    /// Seconds for a block of `size` bytes (piecewise linear through the points, as in the latency model
-    /// of NVMeVirt, FAST 2023, which keeps small and large reads apart).
+    /// Seconds for a block of `size` bytes (piecewise linear, as in the latency model of NVMeVirt, FAST 2023).
     pub fn time(&self, size: f64) -> f64 {
         let (first, last) = (self.points[0], self.points[self.points.len() - 1]);
         if size <= first.0 {

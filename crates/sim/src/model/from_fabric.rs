@@ -1,6 +1,6 @@
-//! A topology out of a fabric.
+//! Topologies from fabrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_fabric::{Acs, Fabric, Function, FunctionId, HostBridge, Kind, Parent};
 use peerlane_units::{ByteRate, Bytes};
@@ -15,16 +15,16 @@ use crate::way::as_f64;
 /// P2P request redirect (bit 2) and P2P completion redirect (bit 3) of the ACS control register (PCIe
 /// base specification, "ACS control register").
 const ACS_REDIRECT: u16 = 0b1100;
-/// What stays inside a chip is no bottleneck of its own.
+/// Rate of on-chip paths, above every link.
 const ON_CHIP: ByteRate = ByteRate(1_000_000_000_000);
 
-/// Why a fabric makes no topology.
+/// Reasons why a fabric has no topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// A machine without PCI.
+    /// A fabric without host bridges.
     #[error("fabric {0} has no host bridge")]
     NoHostBridge(String),
-    /// Two nodes that cannot be told apart.
+    /// Two nodes of one name.
     #[error("fabric {fabric} has two nodes called {name}")]
     SameName {
         /// The fabric.
@@ -35,20 +35,16 @@ pub enum TopologyError {
 }
 
 impl Topology {
-    /// The topology of a fabric: a root complex and a host memory (`host0`) for each memory node, every
-    /// host bridge of the node in it, and a node for each switch and device, named as in the fabric. A root complex is
-    /// called as its host bridge is, or `the host bridges of node 0` where it has several.
+    /// The topology of a fabric: a root complex and a host memory (`host0`) for each memory node, and a node for each switch
+    /// and device, with the names of the fabric.
     ///
-    /// A fabric may hold several machines, which nothing joins: what stands before a slash in the name of a
-    /// host bridge is its machine, and stands before the names of its host memories.
-    ///
-    /// A switch that an Ethernet divides is two nodes: `bridge`, and `bridge-ethernet` beyond it.
-    ///
-    /// Root ports and downstream ports are ends of links, not nodes. Functions of one device share the
-    /// link above it.
+    /// A root complex has the name of its host bridge, or `the host bridges of node 0` where there are several. A fabric may
+    /// hold several machines: the part of a host bridge's name before a slash is its machine, which also prefixes its host
+    /// memories. A switch divided by an Ethernet link is two nodes, `bridge` and `bridge-ethernet`. Root ports and
+    /// downstream ports are ends of links. Functions of one device share the link above it.
     ///
     /// # Errors
-    /// When the fabric has no host bridge, or names that are not unique.
+    /// When the fabric has no host bridge, or two nodes of one name.
     pub fn from_fabric(fabric: &Fabric, parameters: &Parameters) -> Result<Self, TopologyError> {
         if fabric.bridges.is_empty() {
             return Err(TopologyError::NoHostBridge(fabric.name.clone()));
@@ -69,42 +65,40 @@ impl Topology {
     }
 }
 
-/// A machine, and a memory node of it.
-pub(crate) type Place<'a> = (&'a str, u32);
+/// A machine and one of its memory nodes.
+pub(crate) type MemoryNode<'a> = (&'a str, u32);
 
-/// The machine of a host bridge, and its memory node.
-pub(crate) fn place(bridge: &HostBridge) -> Place<'_> {
+/// The machine and memory node of a host bridge.
+pub(crate) fn place(bridge: &HostBridge) -> MemoryNode<'_> {
     let machine = bridge.name.split_once('/').map_or("", |(machine, _)| machine);
     (machine, bridge.numa_node.unwrap_or(0))
 }
 
-/// What the root complex of each memory node is called.
-pub(crate) fn root_names(fabric: &Fabric) -> BTreeMap<Place<'_>, String> {
-    let mut bridges: BTreeMap<Place<'_>, Vec<&HostBridge>> = BTreeMap::new();
+/// Names of the root complexes, by memory node.
+pub(crate) fn root_names(fabric: &Fabric) -> BTreeMap<MemoryNode<'_>, String> {
+    let mut bridges: BTreeMap<MemoryNode<'_>, Vec<&HostBridge>> = BTreeMap::new();
     for bridge in &fabric.bridges {
         bridges.entry(place(bridge)).or_default().push(bridge);
     }
-    let name = |(machine, numa), bridges: &[&HostBridge]| match bridges {
-        [only] => only.name.clone(),
-        _ if bridges.iter().all(|bridge| bridge.numa_node.is_none()) => {
-            format!("the host bridges{}", of_machine(machine))
+    let name = |(machine, numa): MemoryNode<'_>, bridges: &[&HostBridge]| {
+        if let [only] = bridges {
+            return only.name.clone();
         }
-        _ => format!("the host bridges of node {numa}{}", of_machine(machine)),
+        let has_nodes = bridges.iter().any(|bridge| bridge.numa_node.is_some());
+        let node = if has_nodes { format!(" of node {numa}") } else { String::new() };
+        let of = if machine.is_empty() { "" } else { " of " };
+        format!("the host bridges{node}{of}{machine}")
     };
-    bridges.into_iter().map(|(place, bridges)| (place, name(place, &bridges))).collect()
-}
-
-fn of_machine(machine: &str) -> String {
-    if machine.is_empty() { String::new() } else { format!(" of {machine}") }
+    bridges.into_iter().map(|(node, bridges)| (node, name(node, &bridges))).collect()
 }
 
 struct Build<'a> {
     fabric: &'a Fabric,
     parameters: &'a Parameters,
     topology: Topology,
-    /// The root complex of each memory node of each machine.
-    roots: BTreeMap<Place<'a>, NodeIndex>,
-    /// The node in which each function ends up.
+    /// Root complexes by memory node.
+    roots: BTreeMap<MemoryNode<'a>, NodeIndex>,
+    /// Nodes of the functions, by position.
     at: Vec<NodeIndex>,
 }
 
@@ -129,15 +123,15 @@ impl Build<'_> {
         }
     }
 
-    /// The link between two sockets: the least that host bridges of either state of it.
-    fn between(&self, ends: [Place<'_>; 2]) -> Wire {
+    /// The link between two sockets, at the lowest rate that a host bridge of either states.
+    fn between(&self, ends: [MemoryNode<'_>; 2]) -> Wire {
         let SocketLink { rate, latency } = self.parameters.socket;
         let bridges = self.fabric.bridges.iter().filter(|bridge| ends.contains(&place(bridge)));
         let stated = bridges.filter_map(|bridge| bridge.socket_link).min();
         Wire::socket(stated.unwrap_or(rate), latency)
     }
 
-    /// Where the function hangs: the root complex of its bridge, or the node of its parent.
+    /// The node above a function: the root complex of its bridge, or the node of its parent.
     fn above(&self, function: &Function) -> NodeIndex {
         match function.parent {
             Parent::Function(parent) => self.at[parent.0],
@@ -166,7 +160,7 @@ impl Build<'_> {
         }
     }
 
-    /// What a switch is beyond the Ethernet between its two parts, where everything below it hangs.
+    /// The part of a switch beyond the Ethernet link, above its downstream ports.
     fn beyond(&mut self, id: FunctionId, near: NodeIndex, rate: ByteRate) -> NodeIndex {
         let Ethernet { tunnel, latency, .. } = self.parameters.ethernet;
         let wire = Wire::ethernet(rate, self.parameters.mps, tunnel, latency);
@@ -174,8 +168,7 @@ impl Build<'_> {
         self.topology.add_below(near, name, NodeKind::Switch(self.switch(id)), wire)
     }
 
-    /// A device; what goes to the memory of a network controller is on its way, and comes as fast as
-    /// full frames carry it.
+    /// A device. The memory of a network controller is the wire, at the payload rate of full frames.
     fn endpoint(&self, function: &Function) -> Endpoint {
         let mut endpoint = self.parameters.endpoint.clone();
         if let Some(wire) = function.ethernet {
@@ -189,28 +182,24 @@ impl Build<'_> {
         endpoint
     }
 
-    /// A switch redirects where the ports below it do.
+    /// A switch, which redirects where a port below it does.
     fn switch(&self, id: FunctionId) -> Switch {
         let redirects = self.fabric.functions.iter().any(|function| {
-            let is_port = function.parent == Parent::Function(id);
-            let control = match function.acs {
-                Acs::Present { control } => control,
-                Acs::Absent | Acs::NotRedirecting | Acs::Unknown => 0,
-            };
-            is_port && function.kind == Kind::DownstreamPort && control & ACS_REDIRECT != 0
+            function.kind == Kind::DownstreamPort
+                && function.parent == Parent::Function(id)
+                && matches!(function.acs, Acs::Present { control } if control & ACS_REDIRECT != 0)
         });
         Switch { redirects, ..self.parameters.switch.clone() }
     }
 
+    /// The topology, unless two nodes have one name.
     fn named(self) -> Result<Topology, TopologyError> {
-        let mut names: Vec<&str> =
-            self.topology.nodes().iter().map(|node| node.name.as_str()).collect();
-        names.sort_unstable();
-        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let mut names = BTreeSet::new();
+        match self.topology.nodes().iter().find(|node| !names.insert(node.name.as_str())) {
             None => Ok(self.topology),
-            Some(pair) => Err(TopologyError::SameName {
+            Some(node) => Err(TopologyError::SameName {
                 fabric: self.fabric.name.clone(),
-                name: pair[0].to_owned(),
+                name: node.name.clone(),
             }),
         }
     }

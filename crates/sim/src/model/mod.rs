@@ -1,8 +1,7 @@
-//! What the engines share: nodes, links, memories, and the flows between them, as plain data.
+//! The data that all engines share: nodes, links, memories, and flows.
 //!
-//! Leaves out drives and processors beyond a rate and a latency; those become the `bound` and
-//! `latency` of a [`Leg`]. The one thing to know: a [`Topology`] is a tree for each root complex,
-//! and root complexes are joined by socket links, so that between two nodes there is one path.
+//! A [`Topology`] is a tree for each root complex. Socket links join root complexes, so that there is one path between two
+//! nodes. Drives and processors appear as rates and latencies only, in a [`Leg`] and in [`Work`].
 
 mod from_fabric;
 mod node;

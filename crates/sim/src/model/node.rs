@@ -4,31 +4,30 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::{Op, Picos, Store};
 
-/// A place where links meet or end.
+/// A node, where links meet or end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Unique in its topology: the name of the function, or of the host bridge, in the fabric.
+    /// Name, unique in the topology: that of the function or host bridge in the fabric.
     pub name: String,
-    /// What it is.
+    /// Kind and parameters.
     pub kind: NodeKind,
 }
 
-/// What a node is.
+/// Kind of a node, with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeKind {
-    /// The top of a tree.
+    /// The root of a tree.
     RootComplex(RootComplex),
     /// A switch inside a tree.
     Switch(Switch),
-    /// A leaf that initiates requests, holds memory, or both.
+    /// A device: a leaf that initiates requests, has memory, or both.
     Endpoint(Endpoint),
     /// Host memory: a leaf below a root complex.
     HostMemory(HostMemory),
 }
 
-/// How much a queue that waits for one output holds up what goes elsewhere, in 65536ths: all of it
-/// where packets share one first-in-first-out queue and its credits, nothing where each output has a
-/// queue and credits of its own. Between them it is the share of commands that use the common queue.
+/// Head-of-line blocking between the outputs of a node, in 65536ths: the share of commands that use one queue for all
+/// outputs, the others having a queue and credits for each output.
 ///
 /// No public measurement of a PCIe switch fixes it; [`Coupling::SHARED`] is the cautious guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +39,7 @@ impl Coupling {
     /// A queue for each output.
     pub const ISOLATED: Self = Self(0);
 
-    /// A share between 0 (isolated) and 1 (shared); what lies outside is taken as the nearer of them.
+    /// A share between 0 (isolated) and 1 (shared), clamped.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1")]
     pub fn new(share: f64) -> Self {
         Self((share.clamp(0.0, 1.0) * 65536.0) as u32)
@@ -57,23 +56,22 @@ impl Coupling {
     }
 }
 
-/// The top of a tree, where host memory and peers in other trees are reached.
+/// The root of a tree, with paths to host memory and to other trees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RootComplex {
-    /// Most that writes between peers carry through it, all together; `None` for as much as links carry.
+    /// Most bytes a second of all writes between peers; `None` without a limit.
     pub p2p_write: Option<ByteRate>,
-    /// Most that completions between peers carry through it.
+    /// Most bytes a second of all completions between peers.
     pub p2p_read: Option<ByteRate>,
-    /// Payload of the pieces into which it cuts writes and completions between peers; `None` where it
-    /// passes them as they are.
+    /// Payload to which it splits writes and completions between peers; `None` without splitting.
     pub split: Option<Bytes>,
-    /// Whether it passes reads between peers. Some client processors pass writes only.
+    /// True where it passes reads between peers. Some client processors pass writes only.
     pub forwards_reads: bool,
-    /// How waiting for one output holds up others.
+    /// Head-of-line blocking between outputs.
     pub hol: Coupling,
-    /// From the first byte of a packet in to the first byte out.
+    /// Time from the first byte of a packet in to the first byte out.
     pub latency: Picos,
-    /// What translation costs packets that pass it; `None` where there is none, or it always hits.
+    /// Address translation; `None` without one, or where it always hits.
     pub iommu: Option<Iommu>,
 }
 
@@ -94,13 +92,13 @@ impl Default for RootComplex {
 /// Address translation whose working set exceeds its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Iommu {
-    /// Translations that miss, in thousandths.
+    /// Misses, in thousandths.
     pub miss_per_mille: u32,
-    /// Bytes that one translation covers: the page size.
+    /// Page size: bytes of one translation.
     pub bytes_per_translation: Bytes,
     /// Time of one page-table walk.
     pub walk: Picos,
-    /// Walks at the same time.
+    /// Concurrent walks.
     pub walkers: u32,
 }
 
@@ -109,12 +107,11 @@ pub struct Iommu {
 pub struct Switch {
     /// Cut-through latency: 105 ns for a PEX88000 (Linley newsletter), 83 ns in an FITEE 2026 study.
     pub latency: Picos,
-    /// How waiting for one output holds up others.
+    /// Head-of-line blocking between outputs.
     pub hol: Coupling,
-    /// Turns that an input gets in a row, by the link through which it comes in; one for links that are
-    /// not named. PCIe base specification, "Port arbitration".
+    /// Consecutive turns of an input, by its link; one for other links (PCIe base specification, "Port arbitration").
     pub weights: Vec<(super::LinkIndex, u32)>,
-    /// Whether its ports send traffic between peers up to the root complex (ACS redirect).
+    /// True where its ports send traffic between peers up to the root complex (ACS redirect).
     pub redirects: bool,
 }
 
@@ -129,29 +126,28 @@ impl Default for Switch {
     }
 }
 
-/// A device: what it can have outstanding, and the memory that it lends.
+/// A device: its outstanding requests, its medium, and its memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
-    /// Read requests that it can have outstanding: 32 plain, 256 extended, 768 with 10-bit tags.
+    /// Outstanding read requests: 32, 256 with extended tags, 768 with 10-bit tags.
     pub tags: u32,
-    /// Most bytes that one of its read requests asks for.
+    /// Maximum read request size.
     pub mrrs: Bytes,
-    /// Most payload of one of its packets; the path may allow less.
+    /// Maximum payload size; the path may allow less.
     pub mps: Bytes,
-    /// Most that it posts as an initiator, all flows together: the medium of a drive, read.
+    /// Bytes a second of all writes that it initiates: the medium of a drive, read.
     pub posts: Option<ByteRate>,
-    /// Most that it fetches as an initiator, all flows together: the medium of a drive, written.
+    /// Bytes a second of all reads that it initiates: the medium of a drive, written.
     pub fetches: Option<ByteRate>,
-    /// Where its medium is read and written at once, the most that the shares of both rates add up to: 1 for a
-    /// medium that does one thing after the other, 2 for one that does both at full rate, less than 1 where
-    /// changing between them, or garbage collection, takes time. No law where one of the rates is not limited.
+    /// Utilisation limit of a medium that is read and written at once: 1 for one operation at a time, 2 for both at full
+    /// rate, less than 1 where turnaround or garbage collection take time. Without effect unless both rates are limited.
     pub mixed: f64,
-    /// Memory that others can reach.
+    /// Memory that other devices reach.
     pub memory: Memory,
 }
 
 impl Endpoint {
-    /// Bytes a second at which it gives what it posts, or takes what it fetches; `None` for as fast as they go.
+    /// Bytes a second of a store as source of writes or target of reads; `None` without a limit.
     pub(crate) fn rate_of_store(&self, store: Store, op: Op) -> Option<ByteRate> {
         match (store, op) {
             (Store::Medium, Op::Write) => self.posts,
@@ -175,27 +171,26 @@ impl Default for Endpoint {
     }
 }
 
-/// Memory that packets are written into and read from.
+/// Memory as the target of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Most bytes a second written, alone; `None` for as fast as they come.
+    /// Bytes a second of writes alone; `None` without a limit.
     pub write: Option<ByteRate>,
-    /// Most bytes a second read, alone.
+    /// Bytes a second of reads alone.
     pub read: Option<ByteRate>,
-    /// Whether reads and writes take from each other, as on one DRAM bus: shares of both rates then sum
-    /// to one at most.
+    /// True where reads and writes share one bus: utilisations by both rates then add up to one at most.
     pub is_shared: bool,
-    /// From the last byte of a write to its being seen.
+    /// Time from the last byte of a write to its visibility.
     pub write_latency: Picos,
-    /// From a read request to the first byte of its completion.
+    /// Time from a read request to the first byte of its completion.
     pub read_latency: Picos,
-    /// Payload of one completion, unless the path allows less: the read completion boundary at least
-    /// (64 or 128 bytes at a root complex), the maximum payload at most.
+    /// Payload of a completion, between the read completion boundary (64 or 128 bytes at a root complex) and the maximum
+    /// payload of the path.
     pub completion: Bytes,
 }
 
 impl Memory {
-    /// Most bytes a second of what is done to it, alone.
+    /// Bytes a second of one operation alone.
     pub(crate) fn rate(&self, op: Op) -> Option<ByteRate> {
         match op {
             Op::Write => self.write,
@@ -220,9 +215,9 @@ impl Default for Memory {
 /// Host memory below a root complex.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostMemory {
-    /// What packets find; its rates are what the channels deliver, not their peak.
+    /// The memory, with the sustained rates of its channels.
     pub memory: Memory,
-    /// Processors beside it, for the transfers of devices below its root complex; `None` for as many as are asked for.
+    /// Processors for the transfers of devices below its root complex; `None` without a limit.
     pub cores: Option<u32>,
 }
 
@@ -235,12 +230,12 @@ impl Default for HostMemory {
 }
 
 impl NodeKind {
-    /// Whether its outputs have egress buffers ([`egress`](super::egress)).
+    /// True for nodes with egress buffers ([`egress`](super::egress)).
     pub fn has_egress(&self) -> bool {
         matches!(self, Self::RootComplex(_) | Self::Switch(_))
     }
 
-    /// The memory of this node; `None` for what only forwards.
+    /// The memory of the node; `None` for nodes that only forward.
     pub fn memory(&self) -> Option<&Memory> {
         match self {
             Self::Endpoint(endpoint) => Some(&endpoint.memory),
@@ -249,7 +244,7 @@ impl NodeKind {
         }
     }
 
-    /// How waiting for one output of this node holds up others.
+    /// Head-of-line blocking between its outputs.
     pub fn hol(&self) -> Coupling {
         match self {
             Self::RootComplex(root) => root.hol,
@@ -258,7 +253,7 @@ impl NodeKind {
         }
     }
 
-    /// From the first byte of a packet in to the first byte out.
+    /// Time from the first byte of a packet in to the first byte out.
     pub fn latency(&self) -> Picos {
         match self {
             Self::RootComplex(root) => root.latency,

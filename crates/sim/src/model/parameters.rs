@@ -1,11 +1,11 @@
-//! What a fabric does not say of itself.
+//! Values that a fabric leaves out.
 
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{Endpoint, HostMemory, Picos, RootComplex, Switch};
 
-/// Values for every node and link of which nothing better is known.
+/// Values of every node and link that the fabric does not state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
     /// Root complexes.
@@ -14,22 +14,22 @@ pub struct Parameters {
     pub switch: Switch,
     /// Devices.
     pub endpoint: Endpoint,
-    /// Host memory of each memory node.
+    /// Host memory of every memory node.
     pub host: HostMemory,
-    /// Most payload of a packet.
+    /// Maximum payload of a packet.
     pub mps: Bytes,
-    /// Links whose speed the fabric does not say.
+    /// Links without a stated speed.
     pub link: LinkSpeed,
     /// Links between sockets.
     pub socket: SocketLink,
-    /// Ethernets, where the fabric has any.
+    /// Ethernet links.
     pub ethernet: Ethernet,
 }
 
-/// What a fabric does not say of a link between sockets.
+/// A link between sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketLink {
-    /// What it carries in one direction.
+    /// Bytes a second in one direction.
     pub rate: ByteRate,
     /// From one root complex to the other.
     pub latency: Picos,
@@ -42,30 +42,29 @@ impl Default for SocketLink {
     }
 }
 
-/// What a fabric does not say of an Ethernet.
+/// An Ethernet link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ethernet {
-    /// Of PCIe in frames: bytes of each frame that are the bridge's own.
+    /// PCIe in frames: bytes of the bridge in each frame.
     pub tunnel: u32,
-    /// Of PCIe in frames: from one part of the switch to the other.
+    /// PCIe in frames: time from one part of the switch to the other.
     pub latency: Picos,
-    /// Of network controllers: content of a full frame.
+    /// Network controllers: content of a full frame.
     pub mtu: Bytes,
-    /// Of network controllers: what of it headers of network and transport take.
+    /// Network controllers: network and transport headers in it.
     pub headers: Bytes,
 }
 
 impl Default for Ethernet {
-    /// TCP over IPv4 with timestamps (RFC 791, 9293, 7323) in frames of 1500 bytes; a bridge's header is
-    /// published nowhere.
+    /// TCP over IPv4 with timestamps (RFC 791, 9293, 7323) in frames of 1500 bytes. The header of a bridge is a guess.
     fn default() -> Self {
         Self { tunnel: 10, latency: Picos::micros(2), mtu: Bytes(1500), headers: Bytes(52) }
     }
 }
 
 impl Default for Parameters {
-    /// 256 bytes of payload and Gen4 x4: what NVMe drives of 2020 to 2024 have. Predictions have numbers of their own, with
-    /// ranges (`predict/defaults.toml`).
+    /// NVMe drives of 2020 to 2024: 256 bytes of payload, Gen4 x4. Predictions have their own numbers, with ranges
+    /// (`predict/defaults.toml`).
     fn default() -> Self {
         Self {
             root: RootComplex::default(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-/// Picoseconds: a duration, or a point in a simulation that begins at zero. 2^64 of them are 213 days.
+/// Picoseconds: a duration, or a time since the start of a simulation. 2^64 of them are 213 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Picos(pub u64);
 
@@ -12,17 +12,17 @@ impl Picos {
     /// No time.
     pub const ZERO: Self = Self(0);
 
-    /// `n` nanoseconds, at the end of the clock when they do not fit.
+    /// `n` nanoseconds, saturating.
     pub const fn nanos(n: u64) -> Self {
         Self(n.saturating_mul(1_000))
     }
 
-    /// `n` microseconds, at the end of the clock when they do not fit.
+    /// `n` microseconds, saturating.
     pub const fn micros(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000))
     }
 
-    /// `n` milliseconds, at the end of the clock when they do not fit.
+    /// `n` milliseconds, saturating.
     pub const fn millis(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000_000))
     }
@@ -32,7 +32,7 @@ impl Picos {
         Nanos(self.0 / 1_000 + (self.0 % 1_000) / 500)
     }
 
-    /// The mean rate of `bytes` in this time; `None` when it is zero or the rate does not fit.
+    /// Mean rate of `bytes` in this time; `None` for no time, or on overflow.
     pub fn rate_of(self, bytes: Bytes) -> Option<ByteRate> {
         let scaled = u128::from(bytes.0) * 1_000_000_000_000;
         u64::try_from(scaled.checked_div(u128::from(self.0))?).ok().map(ByteRate)
@@ -48,8 +48,7 @@ impl fmt::Display for Picos {
     }
 }
 
-/// Picoseconds that 1024 bytes take at `rate`, at least one: the unit in which engines hold rates, off
-/// by less than 0.01 % up to 126 GB/s.
+/// Picoseconds for 1024 bytes at `rate`, at least one: the engines' unit of rates, within 0.01 % up to 126 GB/s.
 pub fn picos_per_kib(rate: ByteRate) -> u64 {
     let rate = u128::from(rate.0.max(1));
     let picos = (1024 * 1_000_000_000_000 + rate / 2) / rate;

@@ -37,7 +37,7 @@ fn names(t: &Topology, from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_path_turns_at_the_lowest_node_above_both_ends() {
+fn paths_turn_at_the_lowest_common_node() {
     let t = two_sockets();
     assert_eq!(names(&t, "a", "b"), ["switch", "b"]);
     assert_eq!(names(&t, "a", "c"), ["switch", "root0", "c"]);
@@ -46,7 +46,7 @@ fn a_path_turns_at_the_lowest_node_above_both_ends() {
 }
 
 #[test]
-fn a_switch_that_redirects_sends_peers_up_to_the_root() {
+fn redirecting_switches_send_peers_to_the_root() {
     let mut t = two_sockets();
     let switch = t.find("switch").unwrap();
     t.node_mut(switch).kind = NodeKind::Switch(Switch { redirects: true, ..Switch::default() });
@@ -55,7 +55,7 @@ fn a_switch_that_redirects_sends_peers_up_to_the_root() {
 }
 
 #[test]
-fn the_way_back_is_the_way_there_reversed() {
+fn paths_are_symmetric() {
     let t = two_sockets();
     for (from, _) in t.nodes().iter().enumerate() {
         for (to, _) in t.nodes().iter().enumerate().filter(|&(to, _)| to != from) {
@@ -80,7 +80,7 @@ fn root_complexes_count_between_peers_only() {
 }
 
 #[test]
-fn trees_without_a_socket_link_are_apart() {
+fn unjoined_trees_have_no_path() {
     let mut t = two_sockets();
     let lone = t.add("root2", NodeKind::RootComplex(RootComplex::default()));
     let error = t.path(t.find("a").unwrap(), lone).unwrap_err();
@@ -89,7 +89,7 @@ fn trees_without_a_socket_link_are_apart() {
 }
 
 #[test]
-fn ports_of_a_fabric_become_ends_of_links() {
+fn ports_become_ends_of_links() {
     let t = Topology::from_fabric(&machine("ten"), &Parameters::default()).unwrap();
     assert_eq!(names(&t, "d0", "d1"), ["switch-0", "d1"]);
     assert_eq!(names(&t, "d0", "d9"), ["switch-0", "switch", "switch-1", "d9"]);
@@ -97,13 +97,13 @@ fn ports_of_a_fabric_become_ends_of_links() {
 }
 
 #[test]
-fn ports_that_redirect_make_their_switch_redirect() {
+fn redirecting_ports_make_a_redirecting_switch() {
     let t = Topology::from_fabric(&machine("acs"), &Parameters::default()).unwrap();
     assert_eq!(names(&t, "a", "b"), ["switch", "pci0000:00", "switch", "b"]);
 }
 
 #[test]
-fn the_rate_of_a_wire_is_that_of_its_link() {
+fn wires_have_the_rate_of_their_link() {
     for (megatransfers, width) in [(2_500, 1), (5_000, 16), (8_000, 4), (32_000, 16), (64_000, 16)]
     {
         let speed = LinkSpeed { megatransfers, width };

@@ -1,4 +1,4 @@
-//! Nodes and the links between them.
+//! Nodes and links.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub struct NodeIndex(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkIndex(pub u32);
 
-/// Which way on a link.
+/// Direction on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the lower node to the upper one.
@@ -22,7 +22,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The other way.
+    /// The other direction.
     pub fn reverse(self) -> Self {
         match self {
             Self::Up => Self::Down,
@@ -31,18 +31,18 @@ impl Direction {
     }
 }
 
-/// What joins two nodes. Between two root complexes, either may be the upper one.
+/// A link. Between two root complexes, either may be the upper node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// The node nearer to the root.
     pub upper: NodeIndex,
     /// The node further from it.
     pub lower: NodeIndex,
-    /// What bytes cost on it.
+    /// Rate, framing and credits.
     pub wire: Wire,
 }
 
-/// A machine as the engines see it.
+/// A machine: nodes and links. Indices of another topology may panic.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Topology {
     nodes: Vec<Node>,
@@ -52,15 +52,15 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A topology without nodes.
+    /// An empty topology.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a node without links: a root complex, which begins a tree.
+    /// Adds the root of a tree, a root complex.
     ///
     /// # Panics
-    /// When there are 2^32 nodes.
+    /// On the 2^32nd node.
     pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> NodeIndex {
         let index = NodeIndex(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
         self.nodes.push(Node { name: name.into(), kind });
@@ -68,10 +68,7 @@ impl Topology {
         index
     }
 
-    /// Adds a node below another one.
-    ///
-    /// # Panics
-    /// When `upper` is of another topology.
+    /// Adds a node below another.
     pub fn add_below(
         &mut self,
         upper: NodeIndex,
@@ -88,7 +85,7 @@ impl Topology {
     /// Joins two root complexes.
     ///
     /// # Panics
-    /// When one of them is of another topology, or is no root complex.
+    /// When one of them is not a root complex.
     pub fn join(&mut self, one: NodeIndex, other: NodeIndex, wire: Wire) -> LinkIndex {
         for node in [one, other] {
             let kind = &self.node(node).kind;
@@ -103,76 +100,58 @@ impl Topology {
         index
     }
 
-    /// Every node; positions are [`NodeIndex`].
+    /// All nodes, by [`NodeIndex`].
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Every link; positions are [`LinkIndex`].
+    /// All links, by [`LinkIndex`].
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
     /// The node at `index`.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
     pub fn node(&self, index: NodeIndex) -> &Node {
         &self.nodes[index.0 as usize]
     }
 
-    /// The node at `index`, to set its parameters.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
+    /// The node at `index`, mutable.
     pub fn node_mut(&mut self, index: NodeIndex) -> &mut Node {
         &mut self.nodes[index.0 as usize]
     }
 
     /// The link at `index`.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
     pub fn link(&self, index: LinkIndex) -> &Link {
         &self.links[index.0 as usize]
     }
 
-    /// The link at `index`, to set its parameters. Its ends stay what they are.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
+    /// The wire of the link at `index`, mutable.
     pub fn wire_mut(&mut self, index: LinkIndex) -> &mut Wire {
         &mut self.links[index.0 as usize].wire
     }
 
     /// The link above a node; `None` for root complexes.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
     pub fn link_above(&self, index: NodeIndex) -> Option<LinkIndex> {
         self.above[index.0 as usize]
     }
 
-    /// Whether a link joins two root complexes, so that neither of its ends is below the other.
-    ///
-    /// # Panics
-    /// When `index` is of another topology.
+    /// True for a link between two root complexes.
     pub fn is_between_sockets(&self, index: LinkIndex) -> bool {
         self.link_above(self.link(index).lower) != Some(index)
     }
 
-    /// The node with this name.
+    /// The node of this name.
     pub fn find(&self, name: &str) -> Option<NodeIndex> {
         let found = self.nodes.iter().position(|node| node.name == name)?;
         u32::try_from(found).ok().map(NodeIndex)
     }
 
-    /// Every node by its name.
+    /// All nodes by name.
     pub fn by_name(&self) -> HashMap<String, NodeIndex> {
         self.nodes.iter().zip(0..).map(|(node, at)| (node.name.clone(), NodeIndex(at))).collect()
     }
 
-    /// The node from which a link is sent into, in one direction.
+    /// The sending node of a link, in one direction.
     pub fn sender(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
         let link = self.link(link);
         match direction {
@@ -181,7 +160,7 @@ impl Topology {
         }
     }
 
-    /// The node that receives from a link, in one direction.
+    /// The receiving node of a link, in one direction.
     pub fn receiver(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
         self.sender(link, direction.reverse())
     }

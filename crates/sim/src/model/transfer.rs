@@ -1,21 +1,21 @@
-//! What moves: one initiator against a memory, or two that relay through it.
+//! Flows: one initiator and a memory, or two initiators that relay through it.
 
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{NodeIndex, NodeKind, Picos, Topology};
 use crate::way::{as_f64, picos};
 
-/// What an initiator does to a memory.
+/// Operation of an initiator on a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// Posts writes into it: a drive carries out an NVMe read.
+    /// Posted writes: a drive carries out an NVMe read.
     Write,
-    /// Reads from it: a drive carries out an NVMe write.
+    /// Reads: a drive carries out an NVMe write.
     Read,
 }
 
 impl Op {
-    /// What an initiator does to its own memory meanwhile: it reads what it posts, and writes what it fetches.
+    /// The operation on the initiator's own memory: it reads bytes that it posts, and writes bytes that it fetches.
     pub(crate) fn at_initiator(self) -> Self {
         match self {
             Self::Write => Self::Read,
@@ -24,114 +24,111 @@ impl Op {
     }
 }
 
-/// What of an initiator the payload comes from, or goes to.
+/// Source or target of the payload inside an initiator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Store {
-    /// The medium of a drive; of a device without one, nothing that takes time.
+    /// The medium of a drive; free of cost on a device without one.
     Medium,
-    /// The memory that others reach, too.
+    /// The memory that other devices reach.
     Memory,
 }
 
-/// What one initiator does.
+/// The part of one initiator in a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
-    /// Who issues the requests.
+    /// Issuer of the requests.
     pub initiator: NodeIndex,
-    /// What it does to the memory.
+    /// Operation on the memory.
     pub op: Op,
-    /// What of itself it posts from, or fetches into.
+    /// Its own end of the payload.
     pub store: Store,
-    /// Most bytes a second that it moves for this flow; `None` for as fast as it goes.
+    /// Limit in bytes a second; `None` without one.
     pub bound: Option<ByteRate>,
-    /// Most bytes a second that the initiator's medium does of such commands, where that is less than its rate, and no limit
-    /// where it is more: commands a second times their size. A byte of a drive that is read and written at once costs that time.
+    /// Bytes a second of the medium with commands of this size (IOPS times size), where that is below its rate. It is the
+    /// cost of a byte on a medium that several flows share.
     pub commands: Option<ByteRate>,
-    /// From the start of a command to its first packet; commands overlap in it.
+    /// Time from the start of a command to its first packet; commands overlap in it.
     pub latency: Picos,
 }
 
 impl Leg {
-    /// As fast as it goes and without latency, from or to a medium.
+    /// A leg from or to a medium, without limits or latency.
     pub fn new(initiator: NodeIndex, op: Op) -> Self {
         let (store, latency) = (Store::Medium, Picos::ZERO);
         Self { initiator, op, store, bound: None, commands: None, latency }
     }
 }
 
-/// What processors do of a transfer: one thread of it, on one processor at a time.
+/// Processor work of a transfer, by one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
-    /// The host memory that copies read and write, beside the processors.
+    /// Host memory of the copies, beside the processors.
     pub at: NodeIndex,
-    /// Time of a processor for the commands of a block; devices go on meanwhile.
+    /// Processor time for the commands of a block, while devices go on.
     pub submit: Picos,
-    /// Time of a processor in which it copies a block, before its last leg begins.
+    /// Processor time for the copy of a block, before its last leg.
     pub copy: Picos,
-    /// Bytes that copies of a block read and write in host memory.
+    /// Host-memory bytes of the copies of a block.
     pub traffic: Bytes,
 }
 
 impl Work {
-    /// Nanoseconds of a processor for each byte of commands of so many.
+    /// Processor nanoseconds for each byte, with requests of a size.
     pub(crate) fn per_byte(&self, request: Bytes) -> f64 {
         picos(self.submit.0.saturating_add(self.copy.0)) / as_f64(request)
     }
 }
 
-/// When commands begin.
+/// Arrival process of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// Each as soon as one before it is done, so that `depth` are under way.
+    /// Closed loop: `depth` commands in flight, each new one on a completion.
     Closed,
-    /// The same, but no sooner than the commands before it take at this rate, as a limit makes a program wait before it
-    /// begins a block: a command that has begun is as fast as it goes.
+    /// Closed loop, paced: a command starts no earlier than its predecessors take at this rate. Commands in flight are not
+    /// slowed down.
     Paced {
-        /// Most bytes a second.
+        /// Limit in bytes a second.
         rate: ByteRate,
     },
-    /// At random moments, independent of each other, at this rate of bytes; at most `depth` are under
-    /// way and the others wait. Latency counts from the moment.
+    /// Open loop: Poisson arrivals at this rate, at most `depth` in flight. Latency counts from the arrival.
     Open {
-        /// Bytes a second that are asked for.
+        /// Offered bytes a second.
         rate: ByteRate,
     },
 }
 
-/// A transfer. With a second leg it is a relay: `first` fills a slot of the memory, `second` empties
-/// it, and `depth` slots join them. Host memory makes it a bounce, one slot makes it serial. Either leg may
-/// be what the owner of the memory does itself, between its medium and its slots: that crosses no link.
+/// A transfer. With a second leg it is a relay: `first` fills slots of the memory, `second` empties them, and there are
+/// `depth` slots. A leg of the owner of the memory moves data between its medium and its slots, and crosses no link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// A name for people.
+    /// Printed name.
     pub name: String,
-    /// The memory that is written or read.
+    /// The memory.
     pub memory: NodeIndex,
-    /// Who does it.
+    /// The first leg.
     pub first: Leg,
-    /// Who goes on with a slot when `first` is done with it.
+    /// The second leg of a relay.
     pub second: Option<Leg>,
-    /// Bytes of one command.
+    /// Bytes of a command.
     pub request: Bytes,
-    /// Commands under way.
+    /// Commands in flight.
     pub depth: u32,
-    /// What processors do of it; `None` for nothing that others could miss.
+    /// Processor work; `None` where it is negligible.
     pub work: Option<Box<Work>>,
-    /// When commands begin.
+    /// Arrival process of commands.
     pub arrival: Arrival,
-    /// Begins this long after the run.
+    /// Start, from the start of the run.
     pub start: Picos,
-    /// Ends after so many bytes, where the run goes to the end.
+    /// Bytes to move.
     pub bytes: Bytes,
 }
 
-/// What an egress buffer of a switch or a root complex holds on a machine with these flows, in bytes on the wire: two of the largest read
-/// requests, so that their answers, which come in a row, keep no other output idle; 1 KiB at least, and 8 KiB at most (a request is no longer than 4 KiB: PCIe
-/// base specification, "Device control register").
+/// Wire bytes of an egress buffer of a switch or root complex: two of the largest read requests of these flows, 1 to 8 KiB
+/// (a request has 4 KiB at most: PCIe base specification, "Device control register").
 ///
-/// Chips hold more than that of requests of 512 bytes: the PEX 8532 has 10,240 bytes of egress packet RAM for a port (PLX data book, table
-/// 8-1), PolarFire devices a replay buffer of 8 KiB (Microchip). But those keep kinds of packets apart, and here requests wait for
-/// all that is before them.
+/// The answers of two requests come in a row without idling another output. Chips hold more: 10,240 bytes of egress packet
+/// RAM for a port (PEX 8532, PLX data book, table 8-1), 8 KiB of replay buffer (PolarFire, Microchip). Those keep kinds of
+/// packets apart, and here requests wait for all packets before them.
 pub fn egress(topology: &Topology, flows: &[FlowSpec]) -> Bytes {
     let readers = flows.iter().flat_map(FlowSpec::legs).filter(|leg| leg.op == Op::Read);
     let largest = readers.map(|leg| match &topology.node(leg.initiator).kind {
@@ -142,17 +139,17 @@ pub fn egress(topology: &Topology, flows: &[FlowSpec]) -> Bytes {
 }
 
 impl FlowSpec {
-    /// Posts writes from `initiator` into `memory`: 128 KiB a command, 16 under way, 1 GiB.
+    /// Writes of `initiator` into `memory`: 1 GiB, 128 KiB a command, 16 in flight.
     pub fn write(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
-        Self::of(name, memory, Leg::new(initiator, Op::Write), None)
+        Self::from_legs(name, memory, Leg::new(initiator, Op::Write), None)
     }
 
-    /// Reads `memory` from `initiator`: 128 KiB a command, 16 under way, 1 GiB.
+    /// Reads of `initiator` from `memory`: 1 GiB, 128 KiB a command, 16 in flight.
     pub fn read(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
-        Self::of(name, memory, Leg::new(initiator, Op::Read), None)
+        Self::from_legs(name, memory, Leg::new(initiator, Op::Read), None)
     }
 
-    /// Writes from `source` into slots of `memory` that `target` reads: 128 KiB each, 16 slots, 1 GiB.
+    /// A relay from `source` through `memory` to `target`: 1 GiB, 16 slots of 128 KiB.
     pub fn relay(
         name: impl Into<String>,
         source: NodeIndex,
@@ -160,10 +157,15 @@ impl FlowSpec {
         target: NodeIndex,
     ) -> Self {
         let second = Leg::new(target, Op::Read);
-        Self::of(name, memory, Leg::new(source, Op::Write), Some(second))
+        Self::from_legs(name, memory, Leg::new(source, Op::Write), Some(second))
     }
 
-    fn of(name: impl Into<String>, memory: NodeIndex, first: Leg, second: Option<Leg>) -> Self {
+    fn from_legs(
+        name: impl Into<String>,
+        memory: NodeIndex,
+        first: Leg,
+        second: Option<Leg>,
+    ) -> Self {
         Self {
             name: name.into(),
             memory,
@@ -178,7 +180,7 @@ impl FlowSpec {
         }
     }
 
-    /// With commands of `request` bytes, `depth` of them under way.
+    /// The same flow with commands of `request` bytes, `depth` of them in flight.
     #[must_use]
     pub fn with(mut self, request: Bytes, depth: u32) -> Self {
         self.request = request;
@@ -186,7 +188,7 @@ impl FlowSpec {
         self
     }
 
-    /// Whether a leg of this transfer is what a drive does with slots in its own memory.
+    /// True for a leg of a relay between a drive and slots in its own memory.
     pub fn is_own(&self, leg: &Leg) -> bool {
         self.second.is_some() && leg.initiator == self.memory
     }
@@ -196,7 +198,7 @@ impl FlowSpec {
         std::iter::once(&self.first).chain(&self.second)
     }
 
-    /// The same, to be changed.
+    /// Both legs, mutable.
     pub fn legs_mut(&mut self) -> impl Iterator<Item = &mut Leg> {
         std::iter::once(&mut self.first).chain(&mut self.second)
     }

@@ -1,20 +1,20 @@
-//! Draws from the ranges of parameters, by seed and counter: the same on any number of threads.
+//! Random numbers from the ranges of parameters, by seed and counter: the same on any number of threads.
 
 use super::{Parameter, Parameters};
 
-/// Draws numbers for one seed.
+/// Random numbers of one seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw {
     seed: u64,
 }
 
 impl Draw {
-    /// Draws that depend on `seed` and on nothing else.
+    /// Random numbers that depend on `seed` alone.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// A number from 0 up to 1 for a draw and a place in it.
+    /// A number in `[0, 1)`, for a draw and a position in it.
     pub fn unit(self, draw: u64, place: u64) -> f64 {
         let bits = mix(mix(self.seed ^ mix(draw)).wrapping_add(place));
         #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds")]
@@ -22,8 +22,8 @@ impl Draw {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number for every parameter: its value is the median, and below and above it equal ratios have the
-    /// same chance. It depends on the parameter's name, not on what other parameters there are.
+    /// A number for every parameter. Its value is the median, and equal ratios on either side are equally likely. A number
+    /// depends on the name of its parameter, not on the others.
     pub fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
         let between = |parameter: &Parameter, unit: f64| {
             let end = if unit < 0.5 { parameter.lo } else { parameter.hi };
@@ -50,8 +50,7 @@ fn mix(counter: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// The value below which `share` of the sorted numbers lie, between neighbours by proportion; `None` for
-/// no numbers.
+/// Percentile of sorted numbers, interpolated; `None` for no numbers.
 pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_precision_loss, reason = "some thousand draws")]

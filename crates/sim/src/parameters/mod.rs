@@ -1,8 +1,7 @@
-//! Parameters of the model: a value, its range, and where it comes from.
+//! Parameters of the model: values, ranges and sources.
 //!
-//! Leaves out what a figure does with them. The one thing to know: a fitted parameter and one taken from
-//! a figure have no number in a file. Their numbers are computed from the rows they name, on every run, so
-//! that none can be tuned by hand.
+//! Fitted parameters and those taken from a figure have no number in a file. They are computed from the rows they name on
+//! every run, so that none can be tuned by hand.
 
 mod draw;
 mod read;
@@ -17,42 +16,42 @@ use serde::{Deserialize, Serialize};
 pub use draw::{Draw, fnv1a, percentile};
 pub use read::{ParameterShape, Unit};
 
-/// Why parameters cannot be used.
+/// Reasons why parameters cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ParameterError {
-    /// Nothing has this name.
+    /// No parameter of this name.
     #[error("no parameter is called `{0}`")]
     Unknown(String),
-    /// Two files say the same name.
+    /// Two parameters of one name.
     #[error("parameter `{0}` is said twice")]
     SaidTwice(String),
-    /// A number that no quantity can have, or a range that does not hold the value.
+    /// An impossible number, or a range without the value.
     #[error("parameter `{name}`: {problem}")]
     Meaning {
         /// The parameter.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: &'static str,
     },
 }
 
-/// Where a parameter comes from.
+/// Source of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
     /// A specification.
     Spec,
-    /// What the maker states of the device.
+    /// A statement of the maker.
     Datasheet,
-    /// A measurement that is none of the figures.
+    /// A measurement beside the figures.
     MeasuredElsewhere,
-    /// One of the figures, taken as it is stated.
+    /// One of the figures, as stated.
     Input,
-    /// Picked by hand, or computed by hand from others, with figures in view that it names.
+    /// Chosen by hand, with figures in view that it names.
     Chosen,
-    /// Computed so that figures come out.
+    /// Fitted to figures.
     Fitted,
-    /// Nobody measured it; the range says how little is known.
+    /// A guess, with a range as wide as the ignorance.
     Guess,
 }
 
@@ -73,19 +72,19 @@ impl fmt::Display for Provenance {
 /// One number of the model, in bytes, seconds, bytes a second, or without a unit.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Parameter {
-    /// Unique among all files: `smartssd.read`.
+    /// Name, unique among all files, such as `smartssd.read`.
     pub name: String,
-    /// The number. Of a fitted parameter, what would be used without the fit.
+    /// The number; of a fitted parameter, its value without the fit.
     pub value: f64,
-    /// Lowest value to believe in.
+    /// Lowest plausible value.
     pub lo: f64,
-    /// Highest value to believe in.
+    /// Highest plausible value.
     pub hi: f64,
-    /// What the maker states, where `value` is something else; used by the plain estimate only.
+    /// Value stated by the maker, where `value` differs; for the plain estimate only.
     pub datasheet: Option<f64>,
-    /// Its kind of source.
+    /// Kind of source.
     pub from: Provenance,
-    /// The figures that it is fitted on, taken from or chosen by, as `source/figure`.
+    /// Figures that it is fitted on, taken from or chosen by, as `source/figure`.
     pub rows: Vec<String>,
     /// The source, in words.
     pub source: String,
@@ -99,10 +98,10 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Adds one.
+    /// Adds a parameter.
     ///
     /// # Errors
-    /// When the name is taken, or value and range do not fit.
+    /// When the name is taken, or a number is impossible.
     pub fn add(&mut self, parameter: Parameter) -> Result<(), ParameterError> {
         let fail = |problem| ParameterError::Meaning { name: parameter.name.clone(), problem };
         let numbers = [parameter.value, parameter.lo, parameter.hi];
@@ -112,20 +111,16 @@ impl Parameters {
         if parameter.lo > parameter.value || parameter.value > parameter.hi {
             return Err(fail("the value lies outside its range"));
         }
-        let has_rows = !parameter.rows.is_empty();
-        match parameter.from {
-            Provenance::Fitted if !has_rows => return Err(fail("say the rows it is fitted on")),
-            Provenance::Input if parameter.rows.len() != 1 => {
-                return Err(fail("say the one row it is taken from"));
-            }
-            Provenance::Chosen if !has_rows => {
-                return Err(fail("say the rows that were in view when it was chosen"));
-            }
-            Provenance::Fitted | Provenance::Input | Provenance::Chosen => {}
-            _ if has_rows => {
-                return Err(fail("only what is fitted, chosen or an input has rows"));
-            }
-            _ => {}
+        let problem = match (parameter.from, parameter.rows.len()) {
+            (Provenance::Fitted, 0) => Some("say the rows it is fitted on"),
+            (Provenance::Chosen, 0) => Some("say the rows that were in view when it was chosen"),
+            (Provenance::Fitted | Provenance::Chosen, _) | (Provenance::Input, 1) => None,
+            (Provenance::Input, _) => Some("say the one row it is taken from"),
+            (_, 0) => None,
+            _ => Some("only what is fitted, chosen or an input has rows"),
+        };
+        if let Some(problem) = problem {
+            return Err(fail(problem));
         }
         if parameter.source.trim().is_empty() {
             return Err(fail("say the source"));
@@ -137,25 +132,25 @@ impl Parameters {
         Ok(())
     }
 
-    /// All of them, in the order in which they were added.
+    /// All parameters, in the order of addition.
     pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// Number of parameters.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// True without parameters.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Its position.
+    /// Position of a parameter.
     ///
     /// # Errors
-    /// When nothing has this name.
+    /// When no parameter has this name.
     pub fn position(&self, name: &str) -> Result<usize, ParameterError> {
         self.index.get(name).copied().ok_or_else(|| ParameterError::Unknown(name.to_owned()))
     }
@@ -165,23 +160,22 @@ impl Parameters {
         self.list.get(position)
     }
 
-    /// The numbers as they stand in the files.
+    /// The values of all parameters.
     pub fn values(&self) -> Vec<f64> {
         self.list.iter().map(|parameter| parameter.value).collect()
     }
 }
 
-/// Which numbers a model sees.
+/// Parameters that a model may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// All of them.
+    /// All parameters.
     Model,
-    /// Specifications and datasheets only, no fixed cost and no loss: the estimate on the back of an
-    /// envelope that a prediction has to beat.
+    /// Specifications and datasheets, without fixed costs and losses: the simple estimate that a prediction must beat.
     Plain,
 }
 
-/// Numbers for one evaluation, with an account of which were used.
+/// Numbers of one evaluation, and which of them it used.
 #[derive(Debug)]
 pub struct Values<'a> {
     parameters: &'a Parameters,
@@ -196,7 +190,7 @@ impl<'a> Values<'a> {
         Self { parameters, numbers, view, used: RefCell::default() }
     }
 
-    /// What may be seen.
+    /// The parameters in use.
     pub fn view(&self) -> View {
         self.view
     }
@@ -204,17 +198,17 @@ impl<'a> Values<'a> {
     /// The number of a parameter.
     ///
     /// # Errors
-    /// When nothing has this name.
+    /// When no parameter has this name.
     pub fn get(&self, name: &str) -> Result<f64, ParameterError> {
         let position = self.parameters.position(name)?;
         self.used.borrow_mut().insert(position);
         Ok(self.numbers[position])
     }
 
-    /// A ceiling: infinite where the plain estimate knows none.
+    /// A ceiling; infinite where the plain estimate has none.
     ///
     /// # Errors
-    /// When nothing has this name.
+    /// When no parameter has this name.
     pub fn ceiling(&self, name: &str) -> Result<f64, ParameterError> {
         let number = self.get(name)?;
         if self.view == View::Model {
@@ -228,16 +222,16 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// What is lost beside ceilings: `without` in the plain estimate.
+    /// A loss beside ceilings; `without` in the plain estimate.
     ///
     /// # Errors
-    /// When nothing has this name.
+    /// When no parameter has this name.
     pub fn loss(&self, name: &str, without: f64) -> Result<f64, ParameterError> {
         let number = self.get(name)?;
         Ok(if self.view == View::Model { number } else { without })
     }
 
-    /// The positions that were asked for since this was made.
+    /// Positions of the parameters used so far.
     pub fn used(&self) -> BTreeSet<usize> {
         self.used.borrow().clone()
     }

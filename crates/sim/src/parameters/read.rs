@@ -1,10 +1,10 @@
-//! A parameter as a file has it.
+//! Parameters in files, and their units.
 
 use serde::Deserialize;
 
 use super::{Parameter, ParameterError, Provenance};
 
-/// What a number counts, and how much of the base unit one of it is.
+/// Unit of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Unit {
     /// Bytes.
@@ -13,10 +13,10 @@ pub enum Unit {
     /// Seconds.
     #[serde(rename = "s")]
     Second,
-    /// Millionths of a second.
+    /// Microseconds.
     #[serde(rename = "us")]
     Microsecond,
-    /// Thousand millionths of a second.
+    /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanosecond,
     /// 10^9 bytes a second.
@@ -43,12 +43,12 @@ pub enum Unit {
     /// Hundredths.
     #[serde(rename = "%")]
     Percent,
-    /// A number of things.
+    /// A number of items.
     #[serde(rename = "count")]
     Count,
 }
 
-/// What units measure.
+/// Dimension of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimension {
     Bytes,
@@ -58,44 +58,43 @@ enum Dimension {
 }
 
 impl Unit {
-    /// How much of the base unit (byte, second, byte a second, one) one of it is.
+    /// Printed name, dimension, and size in base units: bytes, seconds, bytes a second, or one.
+    fn facts(self) -> (&'static str, Dimension, f64) {
+        match self {
+            Self::Byte => ("B", Dimension::Bytes, 1.0),
+            Self::Second => ("s", Dimension::Time, 1.0),
+            Self::Microsecond => ("us", Dimension::Time, 1e-6),
+            Self::Nanosecond => ("ns", Dimension::Time, 1e-9),
+            Self::GigabytePerSecond => ("GB/s", Dimension::Rate, 1e9),
+            Self::MegabytePerSecond => ("MB/s", Dimension::Rate, 1e6),
+            Self::MebibytePerSecond => ("MiB/s", Dimension::Rate, 1_048_576.0),
+            Self::GibibytePerSecond => ("GiB/s", Dimension::Rate, 1_073_741_824.0),
+            Self::GigabitPerSecond => ("Gbit/s", Dimension::Rate, 1.25e8),
+            Self::MegapixelPerSecond => ("Mpix/s", Dimension::Rate, 1e6),
+            Self::Ratio => ("x", Dimension::Number, 1.0),
+            Self::Percent => ("%", Dimension::Number, 0.01),
+            Self::Count => ("", Dimension::Number, 1.0),
+        }
+    }
+
+    /// The printed name.
+    pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    /// Size in base units: bytes, seconds, bytes a second, or one.
     pub fn scale(self) -> f64 {
-        match self {
-            Self::Byte | Self::Second | Self::Ratio | Self::Count => 1.0,
-            Self::Microsecond => 1e-6,
-            Self::Nanosecond => 1e-9,
-            Self::GigabytePerSecond => 1e9,
-            Self::MegabytePerSecond | Self::MegapixelPerSecond => 1e6,
-            Self::GigabitPerSecond => 1.25e8,
-            Self::MebibytePerSecond => 1_048_576.0,
-            Self::GibibytePerSecond => 1_073_741_824.0,
-            Self::Percent => 0.01,
-        }
+        self.facts().2
     }
 
-    /// What it measures.
-    fn dimension(self) -> Dimension {
-        match self {
-            Self::Byte => Dimension::Bytes,
-            Self::Second | Self::Microsecond | Self::Nanosecond => Dimension::Time,
-            Self::Ratio | Self::Percent | Self::Count => Dimension::Number,
-            Self::GigabytePerSecond
-            | Self::MegabytePerSecond
-            | Self::MebibytePerSecond
-            | Self::GibibytePerSecond
-            | Self::GigabitPerSecond
-            | Self::MegapixelPerSecond => Dimension::Rate,
-        }
-    }
-
-    /// Whether both measure the same: bytes, time, bytes a second, or neither of them.
+    /// True for two units of one dimension.
     pub fn is_alike(self, other: Self) -> bool {
-        self.dimension() == other.dimension()
+        self.facts().1 == other.facts().1
     }
 
-    /// What to say where another was meant to be.
+    /// The message for a parameter with a unit of another dimension.
     pub(crate) fn wanted(self) -> &'static str {
-        match self.dimension() {
+        match self.facts().1 {
             Dimension::Bytes => "its unit is B",
             Dimension::Time => "its unit is s, us or ns",
             Dimension::Number => "its unit is count, x or %",
@@ -105,9 +104,9 @@ impl Unit {
         }
     }
 
-    /// What to say of a number that nothing has, in base units as `--vary` takes it, or in others as a file may have it.
+    /// The message for an implausible number, in base units as `--vary` takes it.
     pub(crate) fn beyond(self) -> &'static str {
-        match self.dimension() {
+        match self.facts().1 {
             Dimension::Bytes => {
                 "it is a million times beyond what is usual, in bytes: look at its unit"
             }
@@ -120,32 +119,13 @@ impl Unit {
             }
         }
     }
-
-    /// As it is printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Byte => "B",
-            Self::Second => "s",
-            Self::Microsecond => "us",
-            Self::Nanosecond => "ns",
-            Self::GigabytePerSecond => "GB/s",
-            Self::MegabytePerSecond => "MB/s",
-            Self::MebibytePerSecond => "MiB/s",
-            Self::GibibytePerSecond => "GiB/s",
-            Self::GigabitPerSecond => "Gbit/s",
-            Self::MegapixelPerSecond => "Mpix/s",
-            Self::Ratio => "x",
-            Self::Percent => "%",
-            Self::Count => "",
-        }
-    }
 }
 
-/// A parameter as a file has it: numbers in its own unit.
+/// A parameter in a file, with numbers in its own unit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterShape {
-    /// Left out of an input, whose number is that of its row.
+    /// Absent for an input, whose number is that of its row.
     value: Option<f64>,
     lo: Option<f64>,
     hi: Option<f64>,
@@ -158,15 +138,15 @@ pub struct ParameterShape {
 }
 
 impl ParameterShape {
-    /// The unit that its numbers are in.
+    /// The unit of its numbers.
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// The parameter; `stated` gives lowest, stated and highest value of a figure in base units.
+    /// The parameter in base units; `stated` gives the lowest, stated and highest value of a figure.
     ///
     /// # Errors
-    /// When a number is missing, or one is there that has to come from a row.
+    /// When a number is missing, or an input has one of its own.
     pub fn parameter(
         self,
         name: &str,

@@ -15,14 +15,14 @@ fn shape(text: &str) -> Result<Parameter, ParameterError> {
 }
 
 #[test]
-fn a_parameter_is_read_in_its_own_unit() {
+fn units_scale_to_base_units() {
     let read = shape("value = 2\nhi = 3\nunit = 'GB/s'\nfrom = 'datasheet'\nsource = 's'");
     let read = read.expect("a parameter");
     assert_eq!((read.lo, read.value, read.hi), (2e9, 2e9, 3e9));
 }
 
 #[test]
-fn the_number_of_an_input_is_that_of_its_row_and_cannot_be_typed() {
+fn inputs_take_the_number_of_their_row() {
     let read = shape("unit = 'GB/s'\nfrom = 'input'\nrows = ['1/a']\nsource = 's'");
     assert_eq!(read.expect("a parameter").value, 2.0);
     assert!(shape("value = 2\nunit = 'x'\nfrom = 'input'\nrows = ['1/a']\nsource = 's'").is_err());
@@ -30,7 +30,7 @@ fn the_number_of_an_input_is_that_of_its_row_and_cannot_be_typed() {
 }
 
 #[test]
-fn a_range_that_does_not_hold_its_value_is_refused() {
+fn a_range_holds_its_value() {
     let mut parameters = Parameters::default();
     let wrong = Parameter { hi: 1.0, ..parameter("p", 2.0, Provenance::Guess) };
     assert!(matches!(parameters.add(wrong), Err(ParameterError::Meaning { .. })));
@@ -39,7 +39,7 @@ fn a_range_that_does_not_hold_its_value_is_refused() {
 }
 
 #[test]
-fn fits_and_choices_say_their_rows_and_a_datasheet_has_none() {
+fn fits_and_choices_name_their_rows() {
     let mut parameters = Parameters::default();
     assert!(parameters.add(parameter("p", 1.0, Provenance::Fitted)).is_err());
     assert!(parameters.add(parameter("p", 1.0, Provenance::Chosen)).is_err());
@@ -49,7 +49,7 @@ fn fits_and_choices_say_their_rows_and_a_datasheet_has_none() {
 }
 
 #[test]
-fn a_name_is_said_once() {
+fn a_second_name_is_refused() {
     let mut parameters = Parameters::default();
     parameters.add(parameter("p", 1.0, Provenance::Spec)).expect("the first");
     let again = parameters.add(parameter("p", 1.0, Provenance::Spec));
@@ -57,7 +57,7 @@ fn a_name_is_said_once() {
 }
 
 #[test]
-fn the_plain_estimate_sees_datasheets_only() {
+fn the_plain_estimate_uses_datasheets_only() {
     let mut parameters = Parameters::default();
     parameters.add(parameter("sheet", 2.0, Provenance::Datasheet)).expect("added");
     parameters.add(parameter("guess", 3.0, Provenance::Guess)).expect("added");
@@ -71,7 +71,7 @@ fn the_plain_estimate_sees_datasheets_only() {
 
 proptest! {
     #[test]
-    fn draws_stay_in_range_and_depend_on_the_seed_only(seed: u64, draw: u64) {
+    fn draws_stay_in_range(seed: u64, draw: u64) {
         let mut parameters = Parameters::default();
         for name in ["a", "b", "c"] {
             parameters.add(parameter(name, 5.0, Provenance::Guess)).expect("added");
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_percentile_lies_between_the_ends(mut numbers in prop::collection::vec(0.0..1e9f64, 1..50), share in 0.0..=1.0f64) {
+    fn percentiles_lie_between_the_ends(mut numbers in prop::collection::vec(0.0..1e9f64, 1..50), share in 0.0..=1.0f64) {
         numbers.sort_by(f64::total_cmp);
         let found = percentile(&numbers, share).expect("there are numbers");
         prop_assert!(numbers[0] <= found && found <= numbers[numbers.len() - 1]);

@@ -1,9 +1,9 @@
-//! Processors and host memory that copies of several transfers share, by hand and on both engines.
+//! Processors and host memory that transfers share, by arithmetic and by both engines.
 
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed, demand};
-use crate::flow::build::{Built, What};
+use crate::flow::build::What;
 use crate::flow::compare::compare;
 use crate::flow::rates::{Rates, build};
 use crate::flow::solve::Settings;
@@ -13,7 +13,7 @@ use crate::model::{
     Wire, Work,
 };
 
-/// Drives of 3 GB/s below one root complex, and host memory of so many gigabytes a second beside so many processors.
+/// Drives of 3 GB/s and host memory of some GB/s beside some processors, below one root complex.
 fn machine(drives: usize, memory: u64, cores: u32) -> (Topology, Vec<NodeIndex>, NodeIndex) {
     let mut topology = Topology::new();
     let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
@@ -25,28 +25,31 @@ fn machine(drives: usize, memory: u64, cores: u32) -> (Topology, Vec<NodeIndex>,
     let wire = Wire::pcie("16GT/s x4".parse().expect("a link"), Bytes(256));
     let rate = Some(ByteRate(3_000_000_000));
     let drive = NodeKind::Endpoint(Endpoint { posts: rate, fetches: rate, ..Endpoint::default() });
-    let mut add = |number| topology.add_below(root, format!("d{number}"), drive.clone(), wire);
-    let drives = (0..drives).map(&mut add).collect();
+    let add = |number| topology.add_below(root, format!("d{number}"), drive.clone(), wire);
+    let drives = (0..drives).map(add).collect();
     (topology, drives, host)
 }
 
-/// From one drive to another by one slot of host memory, with so many picoseconds of a processor for each byte that is
-/// copied, and so many bytes of memory.
-fn copied([from, host, to]: [NodeIndex; 3], picos_of_byte: u64, bytes_of_memory: u64) -> FlowSpec {
+/// Copies from the first half of the drives to the second by one slot of host memory, with processor picoseconds and
+/// host-memory bytes for each byte.
+fn copies(
+    drives: &[NodeIndex],
+    host: NodeIndex,
+    picos: impl Fn(usize) -> u64,
+    memory: u64,
+) -> Vec<FlowSpec> {
+    let (sources, targets) = drives.split_at(drives.len() / 2);
     let request = Bytes::kib(256);
-    let work = Work {
-        at: host,
-        submit: Picos::micros(2),
-        copy: Picos(picos_of_byte * request.0),
-        traffic: Bytes(bytes_of_memory * request.0),
+    let copy = |(at, (&from, &to))| {
+        let (copy, traffic) = (Picos(picos(at) * request.0), Bytes(memory * request.0));
+        let work = Work { at: host, submit: Picos::micros(2), copy, traffic };
+        let flow = FlowSpec::relay("copied", from, host, to).with(request, 1);
+        FlowSpec { work: Some(Box::new(work)), ..flow }
     };
-    FlowSpec {
-        work: Some(Box::new(work)),
-        ..FlowSpec::relay("copied", from, host, to).with(request, 1)
-    }
+    sources.iter().zip(targets).enumerate().map(copy).collect()
 }
 
-/// Rates by the flow engine, and by how much packets differ from any of them at most.
+/// Rates by the flow engine, and their largest difference from the TLP engine.
 #[track_caller]
 fn rates(topology: &Topology, flows: &[FlowSpec]) -> (Vec<f64>, f64) {
     let case = Scenario { family: Family::Tree, topology: topology.clone(), flows: flows.to_vec() };
@@ -60,61 +63,55 @@ fn is_near(found: f64, expected: f64) -> bool {
     (found / expected - 1.0).abs() < 0.01
 }
 
-/// Nanoseconds of a processor for each byte.
+/// Processor nanoseconds for each byte.
 fn cost(flow: &FlowSpec) -> f64 {
     flow.work.as_ref().map_or(0.0, |work| work.per_byte(flow.request))
 }
 
+/// Utilisation of the processors by each flow.
+fn utilisation(rates: &[f64], flows: &[FlowSpec]) -> Vec<f64> {
+    rates.iter().zip(flows).map(|(rate, flow)| rate * cost(flow)).collect()
+}
+
 #[test]
-fn copies_of_many_transfers_are_no_more_than_processors_can_do() {
-    // Where processors are nearly used up, packets find them idle now and then, since blocks are few.
-    for (cores, most) in [(1, 0.02), (2, 0.1), (4, 0.02)] {
+fn copies_saturate_the_processors() {
+    // Just below saturation, few blocks leave processors idle now and then.
+    for (cores, tolerance) in [(1, 0.02), (2, 0.1), (4, 0.02)] {
         let (topology, drives, host) = machine(12, 1000, cores);
-        let flows: Vec<FlowSpec> =
-            (0..6).map(|at| copied([drives[at], host, drives[at + 6]], 400, 6)).collect();
+        let flows = copies(&drives, host, |_| 400, 6);
         let (found, error) = rates(&topology, &flows);
-        let all: f64 = found.iter().zip(&flows).map(|(rate, flow)| rate * cost(flow)).sum();
-        let alone = demand(&topology, &flows[0]).expect("a way") * cost(&flows[0]) * 6.0;
-        assert!(is_near(all, f64::from(cores).min(alone)), "{cores}: {all} {alone}");
-        assert!(error < most, "{cores}: {error}");
+        let busy: f64 = utilisation(&found, &flows).iter().sum();
+        let alone = demand(&topology, &flows[0]).expect("a path") * cost(&flows[0]) * 6.0;
+        assert!(is_near(busy, f64::from(cores).min(alone)), "{cores}: {busy} {alone}");
+        assert!(error < tolerance, "{cores}: {error}");
     }
 }
 
 #[test]
-fn threads_have_processors_for_equal_time() {
+fn threads_share_processors_in_equal_time() {
     let (topology, drives, host) = machine(8, 1000, 1);
-    let per_byte = [300, 400, 800, 1600];
-    let flow = |at: usize| copied([drives[at], host, drives[at + 4]], per_byte[at], 0);
-    let flows: Vec<FlowSpec> = (0..4).map(flow).collect();
+    let mut flows = copies(&drives, host, |at| [300, 400, 800, 1600][at], 0);
     let (found, error) = rates(&topology, &flows);
-    for (rate, flow) in found.iter().zip(&flows) {
-        assert!(is_near(rate * cost(flow), 0.25), "{found:?}");
-    }
-    assert!(error < 0.1, "{error}");
-}
-
-#[test]
-fn a_transfer_that_needs_less_leaves_its_processor_to_others() {
-    let (topology, drives, host) = machine(6, 1000, 1);
-    let mut flows: Vec<FlowSpec> =
-        (0..3).map(|at| copied([drives[at], host, drives[at + 3]], 2000, 0)).collect();
-    flows[0].first.bound = Some(ByteRate(50_000_000));
+    let busy = utilisation(&found, &flows);
+    assert!(busy.iter().all(|&busy| is_near(busy, 0.25)) && error < 0.1, "{busy:?} {error}");
+    // A flow that needs less leaves its time to the others.
+    flows[3].first.bound = Some(ByteRate(50_000_000));
     let (found, error) = rates(&topology, &flows);
-    let busy: Vec<f64> = found.iter().zip(&flows).map(|(rate, flow)| rate * cost(flow)).collect();
-    assert!(busy[0] < 0.2 && is_near(busy[1], busy[2]), "{busy:?}");
+    let busy = utilisation(&found, &flows);
+    assert!(busy[3] < 0.1 && is_near(busy[0], busy[1]) && is_near(busy[1], busy[2]), "{busy:?}");
     assert!(is_near(busy.iter().sum(), 1.0), "{busy:?}");
-    // Packets make good for what they were held up within one command, so that the first is faster than its bound.
+    // Within a command, packets catch up on delays, and the first flow exceeds its bound.
     assert!(error < 0.15, "{error}");
 }
 
 #[test]
-fn submission_of_small_commands_is_work_too() {
+fn submission_uses_processors() {
     let (topology, drives, host) = machine(3, 1000, 1);
     let work = Work { at: host, submit: Picos::micros(3), copy: Picos::ZERO, traffic: Bytes::ZERO };
     let flow = |&drive: &NodeIndex| {
         let mut flow = FlowSpec::write("small", drive, host).with(Bytes::kib(4), 32);
         flow.work = Some(Box::new(work.clone()));
-        // Its own thread submits no more.
+        // The limit of its own thread.
         flow.first.bound = Some(ByteRate(4096 * 1_000_000 / 3));
         flow
     };
@@ -127,52 +124,45 @@ fn submission_of_small_commands_is_work_too() {
 }
 
 #[test]
-fn copies_take_host_memory_from_whoever_else_uses_it() {
+fn copies_share_host_memory() {
     for (count, memory) in [(12, 60), (12, 40), (6, 20)] {
-        let (topology, drives, host) = machine(26, memory, 64);
-        let mut flows: Vec<FlowSpec> =
-            (0..count).map(|at| copied([drives[at], host, drives[at + 12]], 200, 6)).collect();
-        let direct =
-            |at: usize| FlowSpec::write("direct", drives[at], host).with(Bytes::kib(128), 16);
-        flows.extend([direct(24), direct(25)]);
+        let (topology, drives, host) = machine(2 * count + 2, memory, 64);
+        let (direct, copied) = drives.split_at(2);
+        let mut flows = copies(copied, host, |_| 200, 6);
+        flows.extend(direct.iter().map(|&drive| FlowSpec::write("direct", drive, host)));
         let (found, error) = rates(&topology, &flows);
-        // What devices write and read, and what copies do: 8 bytes for each.
+        // Devices write and read 2 bytes, copies 6.
         let all = found[..count].iter().sum::<f64>() * 8.0 + found[count] + found[count + 1];
         #[expect(clippy::cast_precision_loss, reason = "tens")]
         let expected = memory as f64;
-        assert!(is_near(all, expected), "{count} {memory}: {all}");
-        assert!(error < 0.06, "{count} {memory}: {error}");
-        // What is left over without copies is more.
+        assert!(is_near(all, expected) && error < 0.06, "{count} {memory}: {all} {error}");
         let both = Rates::of(&topology, &flows, Settings::default()).expect("rates");
         assert_eq!(both.limit(0), Some(What::Memory(host, None)));
     }
 }
 
 #[test]
-fn blocks_under_way_are_copied_while_devices_move_others() {
+fn copies_overlap_with_transfers() {
     let (topology, drives, host) = machine(2, 1000, 1);
-    let one = copied([drives[0], host, drives[1]], 1000, 6);
-    let of = |depth| {
-        let flow = FlowSpec { depth, ..one.clone() };
-        let (found, error) = rates(&topology, &[flow]);
+    let [flow] = &copies(&drives, host, |_| 1000, 6)[..] else { panic!("one copy") };
+    let [serial, two, many] = [1, 2, 8].map(|depth| {
+        let (found, error) = rates(&topology, &[FlowSpec { depth, ..flow.clone() }]);
         assert!(error < 0.02, "{depth}: {error}");
         found[0]
-    };
-    assert!(of(1) < 0.65 && of(2) > 0.9, "{} {}", of(1), of(2));
-    // No thread copies faster than that.
-    let closed = Closed::of(&topology, &FlowSpec { depth: 8, ..one.clone() }).expect("a way");
+    });
+    assert!(serial < 0.65 && two > 0.9 && is_near(many, 1.0 / cost(flow)), "{serial} {two} {many}");
+    let closed = Closed::of(&topology, &FlowSpec { depth: 8, ..flow.clone() }).expect("a path");
     assert_eq!(closed.bounds[0].by, By::Thread);
-    assert!(is_near(of(8), 1.0 / cost(&one)));
 }
 
 #[test]
-fn processors_that_nobody_could_use_up_are_no_resource() {
-    let has = |cores, count: usize| {
-        let (topology, drives, host) = machine(12, 1000, cores);
-        let flow = |at: usize| copied([drives[at], host, drives[at + 6]], 400, 6);
-        let flows: Vec<FlowSpec> = (0..count).map(flow).collect();
-        let built: Built = build(&topology, &flows).expect("ways");
+fn idle_processors_are_not_a_resource() {
+    let is_resource = |cores, drives| {
+        let (topology, drives, host) = machine(drives, 1000, cores);
+        let flows = copies(&drives, host, |_| 400, 6);
+        let built = build(&topology, &flows).expect("paths");
         built.find(What::Processors(host)).is_some()
     };
-    assert!(has(1, 6) && has(2, 6) && !has(6, 6) && !has(1, 1));
+    assert!(is_resource(1, 12) && is_resource(2, 12));
+    assert!(!is_resource(6, 12) && !is_resource(1, 2));
 }
