@@ -20,7 +20,7 @@ impl Shared {
         Self::with(topology, flows, alone)
     }
 
-    /// The same with known demands by position, in bytes a nanosecond; called only for flows with processor work.
+    /// The saturated processors, with demands by position in bytes a nanosecond. Only flows with processor work are asked.
     pub(crate) fn with<'a>(
         topology: &Topology,
         flows: impl Iterator<Item = &'a FlowSpec>,

@@ -58,7 +58,7 @@ impl Closed {
         Self::at(topology, flow, f64::from(flow.depth))
     }
 
-    /// The same at another queue depth.
+    /// The bounds of a flow at another queue depth.
     ///
     /// # Errors
     /// When it has no path.
@@ -127,7 +127,7 @@ impl Demand {
         Self::at(topology, flow, f64::from(flow.depth))
     }
 
-    /// The same at another queue depth.
+    /// The demand of a flow at another queue depth.
     ///
     /// # Errors
     /// When the flow has no path.

@@ -88,9 +88,9 @@ impl Table {
         Self { points: vec![at(1.0), at(FAR)] }
     }
 
-    /// The same time at every size, in seconds.
+    /// One time for every size, in seconds.
     pub fn constant(time: f64) -> Self {
-        Self { points: vec![(1.0, time), (FAR, time)] }
+        Self::line(time, f64::INFINITY)
     }
 
     /// Seconds for a block of `size` bytes (piecewise linear, as in the latency model of NVMeVirt, FAST 2023).

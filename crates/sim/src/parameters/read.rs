@@ -94,29 +94,35 @@ impl Unit {
 
     /// The message for a parameter with a unit of another dimension.
     pub(crate) fn wanted(self) -> &'static str {
-        match self.facts().1 {
-            Dimension::Bytes => "its unit is B",
-            Dimension::Time => "its unit is s, us or ns",
-            Dimension::Number => "its unit is count, x or %",
-            Dimension::Rate => {
-                "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s"
-            }
-        }
+        self.facts().1.messages().0
     }
 
     /// The message for an implausible number, in base units as `--vary` takes it.
     pub(crate) fn beyond(self) -> &'static str {
-        match self.facts().1 {
-            Dimension::Bytes => {
-                "it is a million times beyond what is usual, in bytes: look at its unit"
-            }
-            Dimension::Time => {
-                "it is a million times beyond what is usual, in seconds: look at its unit"
-            }
-            Dimension::Number => "it is a million times beyond what is usual: look at its unit",
-            Dimension::Rate => {
-                "it is a million times beyond what is usual, in bytes a second: look at its unit"
-            }
+        self.facts().1.messages().1
+    }
+}
+
+impl Dimension {
+    /// Messages for another unit, and for an implausible number.
+    fn messages(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Bytes => (
+                "its unit is B",
+                "it is a million times beyond what is usual, in bytes: look at its unit",
+            ),
+            Self::Time => (
+                "its unit is s, us or ns",
+                "it is a million times beyond what is usual, in seconds: look at its unit",
+            ),
+            Self::Number => (
+                "its unit is count, x or %",
+                "it is a million times beyond what is usual: look at its unit",
+            ),
+            Self::Rate => (
+                "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s",
+                "it is a million times beyond what is usual, in bytes a second: look at its unit",
+            ),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum BenchCommand {
     Stream(StreamArgs),
     /// A drive against device memory, out and back, and the drive alone
     Roundtrip(RoundtripArgs),
-    /// Measure a drive by block size and depth, and write parameters for `sim` with their error
+    /// Measure a drive by block size and depth, and write parameters with their error
     Calibrate(CalibrateArgs),
     /// Run a workload that a TOML file describes
     Run(WorkloadArgs),
