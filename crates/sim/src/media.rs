@@ -129,7 +129,7 @@ impl Uses {
 
 impl Mixed {
     /// The laws of all drives that these flows share.
-    pub(crate) fn of<'a>(
+    pub(crate) fn from_flows<'a>(
         topology: &Topology,
         flows: impl IntoIterator<Item = &'a FlowSpec>,
     ) -> Self {

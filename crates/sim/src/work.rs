@@ -15,13 +15,16 @@ pub(crate) struct Shared(BTreeMap<NodeIndex, u32>);
 
 impl Shared {
     /// The saturated processors of these flows.
-    pub(crate) fn of<'a>(topology: &Topology, flows: impl Iterator<Item = &'a FlowSpec>) -> Self {
+    pub(crate) fn from_flows<'a>(
+        topology: &Topology,
+        flows: impl Iterator<Item = &'a FlowSpec>,
+    ) -> Self {
         let alone = |_, flow: &FlowSpec| demand(topology, flow).unwrap_or(f64::INFINITY);
-        Self::with(topology, flows, alone)
+        Self::with_demands(topology, flows, alone)
     }
 
     /// The saturated processors, with demands by position in bytes a nanosecond. Only flows with processor work are asked.
-    pub(crate) fn with<'a>(
+    pub(crate) fn with_demands<'a>(
         topology: &Topology,
         flows: impl Iterator<Item = &'a FlowSpec>,
         demand: impl Fn(usize, &FlowSpec) -> f64,

@@ -54,15 +54,15 @@ impl Closed {
     ///
     /// # Errors
     /// When it has no path.
-    pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        Self::at(topology, flow, f64::from(flow.depth))
+    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        Self::at_depth(topology, flow, f64::from(flow.depth))
     }
 
     /// The bounds of a flow at another queue depth.
     ///
     /// # Errors
     /// When it has no path.
-    pub fn at(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
+    pub fn at_depth(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
         let built = Built::of(topology, std::slice::from_ref(flow), &[1.0.into()])
             .map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];
@@ -106,7 +106,7 @@ impl Closed {
 /// # Errors
 /// When the flow has no path.
 pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
-    Ok(Demand::of(topology, flow)?.rate)
+    Ok(Demand::for_flow(topology, flow)?.rate)
 }
 
 /// Offered rate of a flow on a machine without limits.
@@ -123,15 +123,15 @@ impl Demand {
     ///
     /// # Errors
     /// When the flow has no path.
-    pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        Self::at(topology, flow, f64::from(flow.depth))
+    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        Self::at_depth(topology, flow, f64::from(flow.depth))
     }
 
     /// The demand of a flow at another queue depth.
     ///
     /// # Errors
     /// When the flow has no path.
-    pub fn at(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
+    pub fn at_depth(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
         let alone = latency(topology, flow)?;
         let bounds = own_bounds(flow, depth, alone).into_iter().map(|bound| bound.rate);
         Ok(Self { rate: bounds.fold(f64::INFINITY, f64::min), alone: Some(alone) })

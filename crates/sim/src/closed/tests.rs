@@ -30,7 +30,7 @@ fn writes_are_bound_by_link_and_headers() {
         let endpoint = Endpoint { mps: Bytes(mps), ..Endpoint::default() };
         let (topology, a, b) = pair(GEN3_X4, Bytes(mps), &endpoint);
         let flow = FlowSpec::write("w", a, b).with(Bytes::kib(128), 256);
-        let closed = Closed::of(&topology, &flow).unwrap();
+        let closed = Closed::for_flow(&topology, &flow).unwrap();
         near(closed.rate(), expected, 0.002);
         assert!(matches!(closed.bounds[0].by, By::Resource(What::Link(..))), "{closed:?}");
     }
@@ -41,7 +41,7 @@ fn reads_are_bound_by_few_tags() {
     let endpoint = Endpoint { tags: 4, ..Endpoint::default() };
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &endpoint);
     let flow = FlowSpec::read("r", a, b).with(Bytes::kib(128), 256);
-    let closed = Closed::of(&topology, &flow).unwrap();
+    let closed = Closed::for_flow(&topology, &flow).unwrap();
     assert_eq!(closed.bounds[0].by, By::Resource(What::Tags(a)));
     // 4 x 512 bytes in flight; at least 400 ns for the memory and 300 for the root complex, twice.
     assert!(closed.rate() < 2048.0 / 700.0 && closed.rate() > 2048.0 / 1500.0, "{closed:?}");
@@ -52,7 +52,7 @@ fn depth_bounds_flows_below_the_knee() {
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b).with(Bytes::kib(4), 1);
     flow.first.latency = Picos::micros(80);
-    let closed = Closed::of(&topology, &flow).unwrap();
+    let closed = Closed::for_flow(&topology, &flow).unwrap();
     assert_eq!(closed.bounds[0].by, By::Depth);
     near(closed.rate(), 4096.0 / closed.latency, 1e-9);
     near(closed.loaded_latency(), closed.latency, 1e-9);
@@ -60,7 +60,7 @@ fn depth_bounds_flows_below_the_knee() {
     for (depth, is_enough) in
         (1..1000).filter(|&q| depths.contains(&f64::from(q))).zip([false, true])
     {
-        let at = Closed::of(&topology, &flow.clone().with(Bytes::kib(4), depth)).unwrap();
+        let at = Closed::for_flow(&topology, &flow.clone().with(Bytes::kib(4), depth)).unwrap();
         assert_eq!(matches!(at.bounds[0].by, By::Resource(_)), is_enough, "{depth} {at:?}");
     }
 }
@@ -72,8 +72,8 @@ fn one_slot_takes_the_time_of_both_legs() {
     let root = topology.find("root").unwrap();
     let c = topology.add_below(root, "c", kind, Wire::pcie(GEN3_X4, Bytes(256)));
     let flow = FlowSpec::relay("relay", a, b, c).with(Bytes::mib(1), 1);
-    let serial = Closed::of(&topology, &flow).unwrap();
-    let many = Closed::of(&topology, &flow.with(Bytes::mib(1), 8)).unwrap();
+    let serial = Closed::for_flow(&topology, &flow).unwrap();
+    let many = Closed::for_flow(&topology, &flow.with(Bytes::mib(1), 8)).unwrap();
     // Together the legs also share the link of the memory: data one way, requests the same way.
     near(serial.rate() * 2.0, many.rate() * 1.07, 0.02);
 }
@@ -83,9 +83,9 @@ fn arrivals_and_legs_are_bounds() {
     let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b);
     flow.arrival = Arrival::Open { rate: ByteRate(1_000_000_000) };
-    assert_eq!(Closed::of(&topology, &flow).unwrap().bounds[0].by, By::Arrival);
+    assert_eq!(Closed::for_flow(&topology, &flow).unwrap().bounds[0].by, By::Arrival);
     flow.first.bound = Some(ByteRate(500_000_000));
-    let closed = Closed::of(&topology, &flow).unwrap();
+    let closed = Closed::for_flow(&topology, &flow).unwrap();
     assert_eq!(closed.bounds[0].by, By::Leg(0));
     near(closed.rate(), 0.5, 1e-9);
 }

@@ -68,7 +68,7 @@ pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError
     let no_path = |flow: &FlowSpec, source| FlowError::Path { flow: flow.name.clone(), source };
     let demands = flows
         .iter()
-        .map(|flow| Demand::of(topology, flow).map_err(|source| no_path(flow, source)))
+        .map(|flow| Demand::for_flow(topology, flow).map_err(|source| no_path(flow, source)))
         .collect::<Result<Vec<Demand>, FlowError>>()?;
     Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }

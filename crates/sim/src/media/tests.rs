@@ -169,7 +169,7 @@ fn one_slot_alternates_between_legs() {
     let (topology, [a, b], _) = drives(2.0);
     for memory in [a, b] {
         let copy = FlowSpec::relay("copy", a, memory, b).with(Bytes::mib(1), 1);
-        assert_near(Closed::of(&topology, &copy).expect("a path").rate(), SERIAL);
+        assert_near(Closed::for_flow(&topology, &copy).expect("a path").rate(), SERIAL);
         assert_near(rates(&topology, [copy])[0], SERIAL);
     }
 }
@@ -182,7 +182,7 @@ fn copies_within_a_drive_take_both_rates() {
     assert!(crossed.iter().all(|what| matches!(what, What::Medium(..))), "{crossed:?}");
     assert_near(rates(&topology, [own])[0], SERIAL);
     let copy = FlowSpec::relay("copy", drive, host, drive);
-    let closed = Closed::of(&topology, &copy).expect("a path");
+    let closed = Closed::for_flow(&topology, &copy).expect("a path");
     assert_eq!(closed.bounds[0].by, By::Resource(What::Medium(drive, None)));
     assert_near(closed.rate(), SERIAL);
     assert_near(rates(&topology, [copy])[0], SERIAL);
@@ -269,7 +269,7 @@ fn bounces_end_in_device_memory() {
     let mut from = FlowSpec::relay("bounce", card, host, a);
     from.first.store = Store::Memory;
     for (flow, expected) in [(to, 2.0), (from, 1.5)] {
-        let closed = Closed::of(&topology, &flow).expect("a path");
+        let closed = Closed::for_flow(&topology, &flow).expect("a path");
         let by = By::Resource(What::Memory(card, None));
         assert!(closed.bounds.iter().any(|bound| bound.by == by), "{closed:?}");
         assert_near(closed.rate(), expected);

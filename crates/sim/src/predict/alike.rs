@@ -28,7 +28,7 @@ impl Part {
             link_at: BTreeMap::new(),
         };
         let flows: Vec<&FlowSpec> = flows.collect();
-        let shared = Shared::of(whole, flows.iter().copied());
+        let shared = Shared::from_flows(whole, flows.iter().copied());
         let flows = flows.into_iter().map(|flow| build.flow(flow, &shared)).collect();
         build.sockets();
         build.weights();

@@ -122,7 +122,7 @@ impl Model {
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
-        let mixed = Mixed::of(&topology, &specs);
+        let mixed = Mixed::from_flows(&topology, &specs);
         Ok(Self { topology, flows, built, mixed, time, deeper: 1.0 })
     }
 
@@ -150,7 +150,7 @@ impl Model {
         for (index, flow) in self.flows.iter().enumerate() {
             let deeper = if flow.has_own_slots { 1.0 } else { self.deeper };
             let depth = f64::from(flow.spec.depth) * deeper;
-            let closed = Closed::at(&self.topology, &flow.spec, depth).map_err(|source| {
+            let closed = Closed::at_depth(&self.topology, &flow.spec, depth).map_err(|source| {
                 let source =
                     crate::flow::rates::FlowError::Path { flow: flow.spec.name.clone(), source };
                 PredictError::Engine { case: case.name.clone(), source }

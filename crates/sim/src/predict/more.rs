@@ -221,6 +221,6 @@ impl Model {
 
 /// What a flow takes of an idle machine with more blocks in flight, payload a nanosecond.
 fn deeper(topology: &Topology, flow: &FlowSpec) -> Option<f64> {
-    let demand = Demand::at(topology, flow, f64::from(flow.depth) * MORE);
+    let demand = Demand::at_depth(topology, flow, f64::from(flow.depth) * MORE);
     demand.ok().map(|demand| demand.rate)
 }

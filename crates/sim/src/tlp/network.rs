@@ -125,7 +125,7 @@ pub(super) struct Build<'a> {
 pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, TlpError> {
     let mut build = Build {
         topology,
-        mixed: Mixed::of(topology, flows),
+        mixed: Mixed::from_flows(topology, flows),
         network: Network { longest_train: BIGGEST_TRAIN, ..Network::default() },
         lanes: BTreeMap::new(),
         tags_of: BTreeMap::new(),

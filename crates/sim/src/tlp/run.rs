@@ -88,7 +88,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         packets: u32,
         queue: Q,
     ) -> Self {
-        let shared = Shared::of(topology, specs.iter());
+        let shared = Shared::from_flows(topology, specs.iter());
         let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let varies = |spec: &FlowSpec| specs.len() > 1 && spec.depth <= FEW_SLOTS;
         let mut legs = Vec::with_capacity(net.routes.len());

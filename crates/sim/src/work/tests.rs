@@ -151,7 +151,8 @@ fn copies_overlap_with_transfers() {
         found[0]
     });
     assert!(serial < 0.65 && two > 0.9 && is_near(many, 1.0 / cost(flow)), "{serial} {two} {many}");
-    let closed = Closed::of(&topology, &FlowSpec { depth: 8, ..flow.clone() }).expect("a path");
+    let closed =
+        Closed::for_flow(&topology, &FlowSpec { depth: 8, ..flow.clone() }).expect("a path");
     assert_eq!(closed.bounds[0].by, By::Thread);
 }
 

@@ -76,8 +76,8 @@ impl Built {
         flows: &[FlowSpec],
         demands: &[Demand],
     ) -> Result<Self, (usize, PathError)> {
-        let mut build = Build::new(topology, Mixed::of(topology, flows));
-        build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index].rate);
+        let mut build = Build::new(topology, Mixed::from_flows(topology, flows));
+        build.shared = Shared::with_demands(topology, flows.iter(), |index, _| demands[index].rate);
         // Paths are found twice: all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
