@@ -281,7 +281,7 @@ impl Warning {
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
             Self::EnginesDiffer { .. } => {
-                "`--engine tlp` predicts it on packets; docs/model/flow.md says where fluids are far from them"
+                "`--engine tlp` predicts it on packets; docs/model.md says how far the engines are from each other"
             }
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
@@ -294,7 +294,7 @@ impl Warning {
                 "say what they run at in the machine file (`link`), or look with the devices at work"
             }
             Self::PeersNotStated { .. } => {
-                "state that of the host bridge in the machine file, as measured there; docs/model/devices.md has what \
+                "state that of the host bridge in the machine file, as measured there; docs/model.md has what \
                  was published of others"
             }
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",

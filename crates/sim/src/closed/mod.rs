@@ -50,7 +50,7 @@ pub struct Closed {
 
 impl Closed {
     /// The bounds of a flow: the capacity of each resource over the cost of a byte (`R p / (p + 24)` of a link,
-    /// `tags MRRS / round trip` and so on: `docs/model/tlp.md`), and its own limits.
+    /// `tags MRRS / round trip` and so on: `docs/model.md`), and its own limits.
     ///
     /// # Errors
     /// When it has no path.

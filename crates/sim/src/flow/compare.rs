@@ -24,10 +24,10 @@ impl Compared {
     }
 }
 
-/// Runs both engines, packets for 20 ms after they settled.
+/// Runs both engines, packets for 100 ms after they settled.
 pub(crate) fn compare(topology: &Topology, flows: &[FlowSpec]) -> Compared {
     let rates = Rates::of(topology, flows, Settings::default()).expect("rates");
-    let extent = Extent::Steady { window: Picos::millis(20), most: Picos::millis(300) };
+    let extent = Extent::Steady { window: Picos::millis(100), most: Picos::millis(300) };
     let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings).expect("packets");
     let nanos = outcome.measured.to_nanos().0.max(1) as f64;

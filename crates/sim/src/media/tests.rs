@@ -5,7 +5,6 @@ use peerlane_units::{ByteRate, Bytes};
 use crate::closed::{By, Closed};
 use crate::flow::build::{Built, What};
 use crate::flow::compare::compare;
-use crate::generate::scenarios::{Family, Scenario};
 use crate::model::{
     Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Store,
     Topology, Wire,
@@ -59,12 +58,8 @@ fn slow(mut flow: FlowSpec, gigabytes: f64) -> FlowSpec {
 /// Rates by the flow engine, which the TLP engine confirms within 1 %.
 #[track_caller]
 fn rates<const COUNT: usize>(topology: &Topology, flows: [FlowSpec; COUNT]) -> [f64; COUNT] {
-    let topology = topology.clone();
-    let case = Scenario { family: Family::Tree, topology, flows: flows.to_vec() };
-    let compared = compare(&case).expect("both have a result");
-    assert!(compared.is_sound, "{compared:?}");
-    let errors = compared.errors(&compared.flow);
-    assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+    let compared = compare(topology, &flows);
+    assert!(compared.is_settled && compared.worst() < 0.01, "{compared:?}");
     compared.flow.try_into().expect("a rate for each flow")
 }
 

@@ -7,7 +7,6 @@ use crate::flow::build::What;
 use crate::flow::compare::compare;
 use crate::flow::rates::{Rates, build};
 use crate::flow::solve::Settings;
-use crate::generate::scenarios::{Family, Scenario};
 use crate::model::{
     Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, NodeKind, Picos, RootComplex, Topology,
     Wire, Work,
@@ -52,10 +51,9 @@ fn copies(
 /// Rates by the flow engine, and their largest difference from the TLP engine.
 #[track_caller]
 fn rates(topology: &Topology, flows: &[FlowSpec]) -> (Vec<f64>, f64) {
-    let case = Scenario { family: Family::Tree, topology: topology.clone(), flows: flows.to_vec() };
-    let compared = compare(&case).expect("both have a result");
-    assert!(compared.is_sound, "{compared:?}");
-    let error = compared.errors(&compared.flow).into_iter().fold(0.0, f64::max);
+    let compared = compare(topology, flows);
+    assert!(compared.is_settled, "{compared:?}");
+    let error = compared.worst();
     (compared.flow, error)
 }
 

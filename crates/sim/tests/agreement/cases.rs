@@ -12,7 +12,7 @@ use peerlane_units::{ByteRate, Bytes};
 
 /// The difficulty of a case. Numbers are part of the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub(crate) enum Family {
     /// Writes on a random tree.
     Tree = 0,
     /// Flows that join one after the other on the way to one sink.
@@ -34,7 +34,7 @@ pub enum Family {
 }
 
 /// Every family but [`Family::Dense`], whose many flows would outweigh the others.
-pub const FAMILIES: [Family; 8] = [
+pub(crate) const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
     Family::Victim,
@@ -63,13 +63,13 @@ impl fmt::Display for Family {
 
 /// A machine and flows on it.
 #[derive(Debug, Clone)]
-pub struct Case {
-    pub topology: Topology,
-    pub flows: Vec<FlowSpec>,
+pub(crate) struct Case {
+    pub(crate) topology: Topology,
+    pub(crate) flows: Vec<FlowSpec>,
 }
 
 /// The case of a family and a seed.
-pub fn case(family: Family, seed: u64) -> Case {
+pub(crate) fn case(family: Family, seed: u64) -> Case {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
     if family == Family::Dense {
         return dense(&mut draws);

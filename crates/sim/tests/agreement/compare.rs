@@ -12,22 +12,22 @@ const SLOTS: f64 = 50.0;
 
 /// Rates of the flows of one case, in bytes of payload a nanosecond.
 #[derive(Debug, Clone)]
-pub struct Compared {
-    pub tlp: Vec<f64>,
-    pub flow: Vec<f64>,
-    pub rounds: u32,
+pub(crate) struct Compared {
+    pub(crate) tlp: Vec<f64>,
+    pub(crate) flow: Vec<f64>,
+    pub(crate) rounds: u32,
 }
 
 /// Relative errors in order.
 #[derive(Debug, Clone, Copy)]
-pub struct Spread {
-    pub mean: f64,
-    pub p95: f64,
-    pub worst: f64,
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) p95: f64,
+    pub(crate) worst: f64,
 }
 
 impl Spread {
-    pub fn from_errors(errors: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn from_errors(errors: impl IntoIterator<Item = f64>) -> Self {
         let mut errors: Vec<f64> = errors.into_iter().collect();
         errors.sort_by(f64::total_cmp);
         let last = errors.len().saturating_sub(1);
@@ -39,13 +39,13 @@ impl Spread {
 
 impl Compared {
     /// The relative error of each flow.
-    pub fn errors(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn errors(&self) -> impl Iterator<Item = f64> {
         let pairs = self.tlp.iter().zip(&self.flow);
         pairs.map(|(tlp, flow)| (flow / tlp.max(1e-9) - 1.0).abs())
     }
 
     /// The relative error of the sum over all flows.
-    pub fn sum_error(&self) -> f64 {
+    pub(crate) fn sum_error(&self) -> f64 {
         (self.flow.iter().sum::<f64>() / self.tlp.iter().sum::<f64>() - 1.0).abs()
     }
 }
@@ -63,7 +63,7 @@ fn extent(case: &Case, rates: &[f64]) -> Extent {
 }
 
 /// Runs both engines on a case.
-pub fn compare(case: &Case) -> Compared {
+pub(crate) fn compare(case: &Case) -> Compared {
     let Case { topology, flows } = case;
     let rates = Rates::of(topology, flows, Settings::default()).expect("rates");
     let extent = extent(case, &rates.solution.rates);

@@ -1,7 +1,6 @@
 //! The engine against formulas, against itself, and on cases whose answer is known.
 
 mod cases;
-mod gaps;
 mod laws;
 mod relays;
 mod runs;
