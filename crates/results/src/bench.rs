@@ -303,51 +303,48 @@ pub enum Direction {
 /// What a prediction says beside its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// `closed`, `flow` or `tlp`, and why that one.
+    /// `closed`, `flow` or `tlp`, and the reason for it.
     pub engine: String,
     /// Lowest and highest rate over the ranges of the parameters; 80 % of draws lie between, and the rate itself.
     pub interval: Option<(ByteRate, ByteRate)>,
-    /// What a tenth more of each resource would gain, most first.
+    /// Gains by 10 % more of each limit, most first.
     pub gains: Vec<Gain>,
     /// Host-memory traffic: with all that devices write still in the processor's cache when it is read, and
     /// with none of it. `None` in records of versions that did not say it.
     #[serde(default)]
     pub host_memory: Option<(Bytes, Bytes)>,
-    /// The flow whose rate differs most between fluids and packets; of those that differ for certain, and by more
-    /// than sums do, where there are any. `None` where no packets were simulated, and in records of versions that did
-    /// not say it.
+    /// The flow on which two engines disagreed most. Read from old records; the program does not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub furthest: Option<RateDifference>,
 }
 
-/// What fluids and packets say of one flow, while certain flows run together.
+/// Rates of one flow by two engines, in old records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateDifference {
     /// Position of the flow in its case.
     pub flow: u32,
     /// Its source and target as typed, with a number where one before it has the same.
     pub name: String,
-    /// Its rate as a fluid.
+    /// Its rate by the flow engine.
     pub fluids: ByteRate,
-    /// Its rate on packets.
+    /// Its rate by packets.
     pub packets: ByteRate,
-    /// Rate on packets over that as a fluid, less one: -0.25 where packets are a quarter slower.
+    /// Rate by packets over that by the flow engine, less one.
     pub difference: f64,
-    /// Differences up to this one, either way, may come from how short the simulated time is. `None` where rates of
-    /// packets still changed, so that nobody knows.
+    /// Differences up to this one may come from the length of the simulated time; `None` where rates still changed.
     pub margin: Option<f64>,
-    /// How many flows run together there, this one with them.
+    /// Number of flows that run together there.
     pub transfers: u32,
-    /// Since when they do by the prediction, from the start of the case; where they do several times, for the first time.
+    /// First time at which they do, from the start of the case.
     pub from_ns: Nanos,
-    /// For how long altogether.
+    /// Duration altogether.
     pub time_ns: Nanos,
 }
 
-/// What more of a resource would gain.
+/// Gain by 10 % more of a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// The resource: a link, a drive, a memory, the root complex, the processor.
+    /// The limit: a link, a drive, a memory, the root complex, the processor, depth.
     pub resource: String,
     /// The rate with a tenth more of it, over the rate as it is.
     pub ratio: f64,

@@ -168,7 +168,14 @@ pub enum Warning {
         /// How much they still changed by, on average over time, in thousandths.
         per_mille: u32,
     },
-    /// Packets of some transfers were not simulated: these have no percentiles, and the rates of fluids.
+    /// Rates of the flow engine had not settled, so that those of packets were predicted instead.
+    PacketsInstead {
+        /// The case.
+        case: String,
+        /// How much rates of the flow engine still changed by, on average over time, in thousandths.
+        per_mille: u32,
+    },
+    /// Packets of some transfers were not simulated: these have no percentiles, and rates of the flow engine.
     NotSimulated {
         /// The case.
         case: String,
@@ -177,13 +184,13 @@ pub enum Warning {
         /// Of how many.
         of: u32,
     },
-    /// Packets and fluids say rates of a predicted case that are further apart than a benchmark lets two runs be.
+    /// Two engines disagreed on the rate of a predicted case. Read from old records; the program does not write it.
     EnginesDiffer {
         /// The case.
         case: String,
-        /// Its rate as fluids.
+        /// Its rate by the flow engine.
         fluids: ByteRate,
-        /// Its rate on packets.
+        /// Its rate by packets.
         packets: ByteRate,
     },
     /// A prediction has peers that the kernel would not permit, or perhaps not.
@@ -279,10 +286,9 @@ impl Warning {
             Self::FirstRunOutlier { .. } => "warm up longer with `--warm-up N`",
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
+            Self::PacketsInstead { .. } => "`--engine flow` has the rates of the flow engine",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
-            Self::EnginesDiffer { .. } => {
-                "`--engine tlp` predicts it on packets; docs/model.md says how far the engines are from each other"
-            }
+            Self::EnginesDiffer { .. } => "predict the case again: packets decide its rate now",
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
             }
@@ -384,9 +390,14 @@ impl fmt::Display for Warning {
                 f,
                 "{transfers} of {of} transfers of {case} are in no window of packets: they have no percentiles"
             ),
+            Self::PacketsInstead { case, per_mille } => write!(
+                f,
+                "rates of {case} by the flow engine had not settled (a change of {} was still to come): packets decide",
+                Share(*per_mille)
+            ),
             Self::EnginesDiffer { case, fluids, packets } => write!(
                 f,
-                "{case} is {packets} on packets and {fluids} as fluids: one of both is wrong by as much"
+                "{case}: packet engine {packets}, flow engine {fluids}; treat the prediction as uncertain by that much"
             ),
             Self::NotPermitted { memory, initiator, others, reason } => {
                 write!(f, "peer to peer between {initiator} and {memory}")?;

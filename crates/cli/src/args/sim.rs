@@ -45,7 +45,7 @@ pub(crate) struct SimArgs {
     /// `peerlane lab machines`, or - for the text of one on standard input
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
-    /// What computes rates: bounds of each flow alone, fluids that share links, or packets
+    /// The engine: bounds of each transfer alone, flows that share links, or packets
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub(crate) engine: SimEngine,
     /// Take parameters of drives and host from this file before the built-in ones
@@ -53,7 +53,8 @@ pub(crate) struct SimArgs {
     pub(crate) parameters: Option<PathBuf>,
     /// Predict a row for each value of a parameter, of `depth`, of `block`, or of `NAME.lanes` and
     /// `NAME.generation` of the link above a device or switch: values with commas between them, or FIRST..LAST in
-    /// equal ratios; in bytes (`64K`, too), seconds (`80e-9`), bytes a second, or numbers of things
+    /// equal ratios; in bytes (`64K`, too), seconds (`80e-9`), bytes a second, or numbers of things. Rates are those
+    /// of the flow engine unless --engine names another
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "output")]
     pub(crate) vary: Vec<String>,
     /// Values between FIRST and LAST, both included
@@ -65,15 +66,15 @@ pub(crate) struct SimArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What computes rates.
+/// An engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SimEngine {
-    /// Whichever fits the case; the record says which and why
+    /// Packets up to 128 transfers of a case, flows beyond; the record says which and why
     #[default]
     Auto,
-    /// Bounds of each flow alone: the sum of flows may be beyond what they share
+    /// Bounds of each transfer alone: their sum may be beyond what they share
     Closed,
-    /// Fluids that share links
+    /// Flows that share links
     Flow,
     /// Packets
     Tlp,

@@ -1,4 +1,4 @@
-//! `peerlane reproduce`: the figures of the documents beside the model.
+//! `peerlane reproduce`: the figures of five documents beside the model.
 
 use peerlane_results::RecordSchema;
 use peerlane_sim::reproduce::{self, Prediction, Report, Study, page};
@@ -12,9 +12,11 @@ use crate::printer::Printer;
 use crate::render;
 
 /// Schema of the object of `--predictions --json`.
-const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/1";
+const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/2";
 
-/// What nobody has measured; the object of `--predictions --json`.
+/// Predictions for cases that nobody has measured; the object of `--predictions --json`.
+///
+/// Version 1 had the sum by equal shares, too (`closed_form`).
 #[derive(Debug, Serialize, JsonSchema)]
 struct Predictions {
     schema: &'static str,
@@ -22,7 +24,7 @@ struct Predictions {
     predictions: Vec<Prediction>,
 }
 
-/// The schemas of the objects that `--json` prints.
+/// Schemas of the objects that `--json` prints.
 pub(super) fn schemas() -> Vec<RecordSchema> {
     vec![
         RecordSchema::of::<Report>(reproduce::SCHEMA),
@@ -46,13 +48,13 @@ pub(crate) fn run(args: &ReproduceArgs, printer: Printer) -> Result<Exit, Failur
     } else if args.fit {
         printer.data(&render::fits(&report))?;
     } else {
-        printer.data(&render::reproduce(&report))?;
+        printer.data(&render::reproduce(&report, printer.is_verbose()))?;
     }
     Ok(if is_honest(&report) { Exit::Done } else { Exit::Negative })
 }
 
 fn predictions(study: &Study, printer: Printer) -> Result<Exit, Failure> {
-    let found = study.predictions().map_err(Tried::to("predict what nobody has measured"))?;
+    let found = study.predictions().map_err(Tried::to("predict cases that nobody has measured"))?;
     if printer.is_json() {
         printer.object(&Predictions { schema: PREDICTIONS_SCHEMA, predictions: found })?;
     } else {
@@ -62,7 +64,7 @@ fn predictions(study: &Study, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether every figure is what its file says.
+/// True if every figure has the role that its file declares.
 fn is_honest(report: &Report) -> bool {
     report.rows.iter().all(|row| row.role == row.declared)
 }

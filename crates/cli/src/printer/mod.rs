@@ -65,6 +65,11 @@ impl Printer {
         self.json
     }
 
+    /// True if details are asked for with `-v`.
+    pub(crate) fn is_verbose(self) -> bool {
+        self.verbose > 0
+    }
+
     /// Sends what the libraries log to standard error, as far as `-v` asks for it.
     pub(crate) fn start_log(self) {
         let level = match self.verbose {

@@ -1,71 +1,98 @@
-//! Figures of the documents beside the model, in words.
+//! Figures of documents beside the model: a table, and the details behind it.
 
 use std::fmt::Write as _;
 
+use peerlane_sim::parameters::Provenance;
 use peerlane_sim::reproduce::{Baseline, CurveReport, Report, Role, Row};
 use serde_json::Value;
 
-/// Width of the text below a figure.
+/// Width of wrapped text.
 const WIDTH: usize = 100;
+/// Longest stated word in the table.
+const LONGEST: usize = 24;
+const HEADINGS: [&str; 6] = ["source", "figure", "stated", "predicted", "error", "role"];
 
-/// The honest count, then every figure with what stands behind it.
-pub(crate) fn reproduce(report: &Report) -> String {
-    let mut text = wrapped(&report.count, 0);
+/// The count, a table with a line for each figure, and the titles of the sources; details below
+/// each figure with `-v`.
+pub(crate) fn reproduce(report: &Report, is_verbose: bool) -> String {
+    let mut text = wrapped(&report.count, 0) + "\n";
+    let cells: Vec<[String; 6]> = report.rows.iter().map(cells).collect();
+    let headings = HEADINGS.map(str::to_owned);
+    let lines = || std::iter::once(&headings).chain(&cells);
+    let widths: [usize; 6] = std::array::from_fn(|at| {
+        lines().map(|line| line[at].chars().count()).max().unwrap_or_default()
+    });
+    for (index, line) in lines().enumerate() {
+        let padded = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let padded = padded.collect::<Vec<_>>().join("  ");
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", padded.trim_end());
+        if let Some(row) = index.checked_sub(1).filter(|_| is_verbose) {
+            details(&mut text, &report.rows[row]);
+        }
+    }
+    text.push('\n');
     for source in &report.sources {
         let kind = if source.held_out { " (held out)" } else { "" };
-        let _ = write!(text, "\n{}{kind}  {}\n", source.source, source.title);
-        for row in report.rows.iter().filter(|row| row.source == source.source) {
-            figure(&mut text, row);
+        let width = widths[0];
+        let _ = writeln!(text, "{:width$}  {}{kind}", source.source, source.title);
+        for setting in source.settings.iter().filter(|_| is_verbose) {
+            text += &wrapped(setting, 6);
         }
     }
-    if !report.curves.is_empty() {
+    if is_verbose && !report.curves.is_empty() {
         text.push_str("\nrates by block size, held out\n");
-    }
-    for curve in &report.curves {
-        held_out(&mut text, curve);
+        report.curves.iter().for_each(|curve| held_out(&mut text, curve));
     }
     text
 }
 
-/// The fits: what was fitted on what, and what that proves.
+/// The fitted parameters, each with the figure that it was solved for.
 pub(crate) fn fits(report: &Report) -> String {
     let mut text = String::new();
-    for fit in &report.fits {
-        for (index, (name, value)) in fit.parameters.iter().enumerate() {
-            let error = fit.standard_errors.as_ref().and_then(|errors| errors.get(index));
-            let error = error.map_or(String::new(), |error| format!(" +/- {:.2} %", error * 100.0));
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name} = {}{error}", plain(*value));
-        }
-        let _ = writeln!(text, "  on {}: {}", fit.rows.join(", "), fit.freedom);
-        let residuals: Vec<String> =
-            fit.residuals.iter().map(|residual| percent(residual.exp() - 1.0)).collect();
-        let _ = writeln!(text, "  residuals {}", residuals.join(", "));
+    for fit in report.parameters.iter().filter(|found| found.from == Provenance::Fitted) {
+        let (value, rows) = (plain(fit.value), fit.rows.join(", "));
+        let _ = writeln!(text, "{} = {value}, so that {rows} is met", fit.name);
     }
     if text.is_empty() {
-        text.push_str("no figure of these asks for a fitted parameter\n");
+        text.push_str("no figure of these depends on a fitted parameter\n");
     }
     text
 }
 
-fn figure(text: &mut String, row: &Row) {
-    let stated = with_unit(&as_stated(&row.stated), row.unit);
+fn cells(row: &Row) -> [String; 6] {
+    let mut stated = with_unit(&as_stated(&row.stated), row.unit);
+    if stated.chars().count() > LONGEST {
+        stated = stated.chars().take(LONGEST - 3).collect::<String>() + "...";
+    }
     let predicted = match &row.predicted {
         Value::Null => "-".to_owned(),
         predicted => with_unit(&value(predicted), row.unit),
     };
-    let _ = writeln!(
-        text,
-        "  {:20} stated {stated:24} model {predicted:16} {:26} {}",
-        row.figure,
-        error(row),
-        role(row)
-    );
+    let error = match (row.error, row.within) {
+        (Some(error), _) => percent(error),
+        (None, Some(within)) => within.to_owned(),
+        (None, None) if row.predicted.is_null() => "-".to_owned(),
+        (None, None) => "other word".to_owned(),
+    };
+    let role = if row.role == row.declared {
+        row.role.name().to_owned()
+    } else {
+        format!("{} (declared {})", row.role.name(), row.declared.name())
+    };
+    [row.source.clone(), row.figure.clone(), stated, predicted, error, role]
+}
+
+/// The statement of the document, baselines, interval and reason.
+fn details(text: &mut String, row: &Row) {
     let mut facts = Vec::new();
+    facts.extend(
+        row.within.filter(|_| row.error.is_some()).map(|within| format!("within {within}")),
+    );
     if let Some(before) = row.unfitted {
         facts.push(format!("before the fit {}", with_unit(&number(before), row.unit)));
     }
-    if let (Some((low, high)), Role::Predicted) = (row.interval, row.role) {
+    if let Some((low, high)) = row.interval {
         let place = match row.inside {
             Some(true) => ", stated inside",
             Some(false) => ", stated outside",
@@ -74,40 +101,21 @@ fn figure(text: &mut String, row: &Row) {
         facts.push(format!("80 % between {} and {}{place}", number(low), number(high)));
     }
     if row.role == Role::Predicted {
-        let of = |name: &str, other: &Option<Baseline>| {
-            let say = |other: &Baseline| {
-                format!("{name} {} ({})", number(other.value), percent(other.error))
-            };
-            other.as_ref().map(say)
+        let baseline = |name: &str, other: &Option<Baseline>| {
+            let other = other.as_ref()?;
+            Some(format!("{name} {} ({})", number(other.value), percent(other.error)))
         };
-        facts.extend(of("datasheets", &row.plain));
-        facts.extend(of("nearest", &row.nearest));
+        facts.extend(baseline("datasheets", &row.plain));
+        facts.extend(baseline("nearest", &row.nearest));
         facts.extend(row.beats_both.map(|beats| {
             if beats { "closer than both" } else { "not closer than both" }.to_owned()
         }));
     }
+    *text += &wrapped(&row.says, 6);
     if !facts.is_empty() {
-        text.push_str(&wrapped(&facts.join("; "), 6));
+        *text += &wrapped(&facts.join("; "), 6);
     }
-    text.push_str(&wrapped(&row.reason, 6));
-}
-
-fn role(row: &Row) -> String {
-    if row.role == row.declared {
-        row.role.name().to_owned()
-    } else {
-        format!("{} (declared {})", row.role.name(), row.declared.name())
-    }
-}
-
-fn error(row: &Row) -> String {
-    match (row.error, row.within) {
-        (Some(error), Some(within)) => format!("{} ({within})", percent(error)),
-        (Some(error), None) => percent(error),
-        (None, Some(within)) => within.to_owned(),
-        (None, None) if row.predicted.is_null() => "not compared".to_owned(),
-        (None, None) => "another word".to_owned(),
-    }
+    *text += &wrapped(&row.reason, 6);
 }
 
 fn held_out(text: &mut String, curve: &CurveReport) {
@@ -115,7 +123,7 @@ fn held_out(text: &mut String, curve: &CurveReport) {
     for held in &curve.held {
         let _ = writeln!(
             text,
-            "      {} sizes say {} others: mean error {:.1} %, worst {:.1} %; a line through two {:.1} %",
+            "      {} sizes predict {} others: mean error {:.1} %, worst {:.1} %; a line {:.1} %",
             held.calibrated.len(),
             held.predicted,
             held.mean * 100.0,
@@ -123,21 +131,19 @@ fn held_out(text: &mut String, curve: &CurveReport) {
             held.line * 100.0
         );
     }
-    if let Some(mean) = curve.leave_one_out {
-        let _ = writeln!(text, "      each size from all others: mean error {:.1} %", mean * 100.0);
-    }
-    let _ = writeln!(text, "      {}", curve.reason);
+    let mean = curve.leave_one_out * 100.0;
+    let _ = writeln!(text, "      each size from all others: mean error {mean:.1} %");
+    *text += &wrapped(&curve.reason, 6);
 }
 
 fn value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(ends) => ends.iter().map(self::value).collect::<Vec<_>>().join(" to "),
         value => value.as_f64().map_or_else(|| value.to_string(), number),
     }
 }
 
-/// With the digits of the document.
+/// The digits of the document.
 fn as_stated(value: &Value) -> String {
     match value {
         Value::Array(ends) => ends.iter().map(as_stated).collect::<Vec<_>>().join(" to "),
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_four_digits_and_errors_their_sign() {
+    fn numbers_keep_four_digits() {
         assert_eq!(number(2937.57), "2938");
         assert_eq!(number(16.3), "16.30");
         assert_eq!(number(0.65), "0.650");

@@ -1,7 +1,8 @@
-//! A prediction in words: the table of a benchmark, then what limits it and what more would gain.
+//! A prediction in words: the table of a benchmark, then the limits, sensitivities and links of each case.
 
-use peerlane_results::{BenchRecord, CaseRecord, Direction, LinkLoad};
+use peerlane_results::{BenchRecord, CaseRecord, Direction, LinkLoad, Percentiles};
 use peerlane_sim::predict::RANGE_FLOWS_MAX;
+use peerlane_units::Nanos;
 
 use super::bench::{aligned, bench, in_words};
 use super::{Overwritten, Sheet, counted};
@@ -12,7 +13,7 @@ const MOST_LIMITS: usize = 6;
 /// Numbers below this have their power of ten: seconds of a latency.
 const SMALL: f64 = 1e-3;
 
-/// What was predicted, and what it rests on.
+/// The table of a prediction, and the details of each case.
 pub(crate) fn sim(record: &BenchRecord) -> String {
     let mut sheet = Sheet(bench(record, &Overwritten::default()));
     for case in &record.cases {
@@ -25,19 +26,19 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
     sheet.line(format_args!("{}:", case.asked.name));
     let Some(prediction) = &case.prediction else { return };
     sheet.row("engine", &prediction.engine);
-    if let Some((low, high)) = prediction.interval {
-        sheet.row(
-            "range",
-            format_args!("{low} to {high} in 80 % of draws from the parameters' ranges"),
-        );
-    } else if case.flows.len() > RANGE_FLOWS_MAX {
-        sheet.row(
-            "range",
-            format_args!(
-                "none, nor gains: only cases of {RANGE_FLOWS_MAX} transfers at most have them"
-            ),
-        );
+    let rate = case.rate().unwrap_or_default();
+    match prediction.interval {
+        Some((low, high)) => sheet.row(
+            "rate",
+            format_args!("{rate}; {low} to {high} in 80 % of draws from the parameters' ranges"),
+        ),
+        None if case.flows.len() > RANGE_FLOWS_MAX => sheet.row(
+            "rate",
+            format_args!("{rate}, without range and gains: more than {RANGE_FLOWS_MAX} transfers"),
+        ),
+        None => sheet.row("rate", rate),
     }
+    latency(sheet, case);
     if let Some((least, most)) = prediction.host_memory.filter(|(_, most)| most.0 > 0) {
         sheet.row(
             "host memory",
@@ -52,12 +53,21 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
         sheet.row("gain", format_args!("10 % more of {}: {percent:.1} % more", gain.resource));
     }
     links(sheet, case);
-    for evidence in &case.evidence {
-        sheet.row("check", &evidence.evidence.showed);
+}
+
+/// The latencies of the fastest and the slowest transfer, where packets were simulated.
+fn latency(sheet: &mut Sheet, case: &CaseRecord) {
+    let blocks = || case.flows.iter().map(|flow| &flow.block).filter(|block| block.count > 0);
+    let range = |of: fn(&Percentiles) -> Nanos| {
+        let (least, most) = (blocks().map(of).min()?, blocks().map(of).max()?);
+        Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+    };
+    if let (Some(p50), Some(p99)) = (range(|block| block.p50_ns), range(|block| block.p99_ns)) {
+        sheet.row("latency", format_args!("median of a transfer {p50}, 99th percentile {p99}"));
     }
 }
 
-/// What limits most transfers, and how many more the rest limit.
+/// The limits of most transfers, and the number of the rest.
 fn limits(sheet: &mut Sheet, case: &CaseRecord) {
     let limits = case.limited_by();
     let all = case.flows.len();
@@ -74,7 +84,7 @@ fn limits(sheet: &mut Sheet, case: &CaseRecord) {
     }
 }
 
-/// From how many blocks in flight on more bring nothing, where that was computed.
+/// The blocks in flight from which on more bring nothing, by the closed form.
 fn knee(sheet: &mut Sheet, case: &CaseRecord) {
     let knees = || case.flows.iter().filter_map(|flow| flow.knee);
     if let (Some(least), Some(most)) = (knees().min(), knees().max()) {

@@ -10,7 +10,7 @@ pub mod host;
 pub mod link;
 pub mod memory;
 pub mod path;
-pub mod share;
+
 pub mod table;
 
 #[cfg(test)]

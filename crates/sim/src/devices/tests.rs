@@ -9,7 +9,6 @@ use super::drive::{write_time, written_in};
 use super::link::{Carry, Packets, wire, wire_rate};
 use super::memory::{InFlight, Port, port_rate};
 use super::path::{Leg, serial, soft_minimum};
-use super::share::{Demand, fill};
 use super::table::{Table, TableError};
 use super::{ethernet, host};
 
@@ -98,13 +97,6 @@ fn copies_add_host_memory_traffic() {
     assert_eq!(most(Path::HostMapped), (5.0, 1.0));
 }
 
-#[test]
-fn equal_flows_share_equally() {
-    let flow = Demand { most: 6.0, takes: vec![(0, 1.0)] };
-    let shares = fill(&[16.0], &vec![flow; 4]);
-    assert!(shares.iter().all(|share| share.rate == 4.0 && share.stopped_by == Some(0)));
-}
-
 fn rates() -> impl Strategy<Value = f64> {
     1e6..1e11f64
 }
@@ -184,28 +176,5 @@ proptest! {
         let one = host::processor_ceiling(1.0, size, per_command, per_byte);
         prop_assert!(host::processor_ceiling(2.0, size, per_command, per_byte) > one);
         prop_assert!(one <= size / per_command * 1.000_001);
-    }
-
-    #[test]
-    fn no_resource_exceeds_its_capacity(
-        capacities in prop::collection::vec(1.0..100.0f64, 1..5),
-        flows in prop::collection::vec((0.1..200.0f64, 0usize..5, 0.5..2.0f64), 1..20),
-    ) {
-        let count = capacities.len();
-        let demands: Vec<Demand> = flows
-            .iter()
-            .map(|&(most, at, weight)| Demand { most, takes: vec![(at % count, weight)] })
-            .collect();
-        let mut load = vec![0.0; count];
-        for (demand, share) in demands.iter().zip(fill(&capacities, &demands)) {
-            prop_assert!(share.rate <= demand.most * 1.000_001);
-            let is_whole = (share.rate / demand.most - 1.0).abs() < 1e-9;
-            prop_assert!(share.stopped_by.is_some() || is_whole);
-            let (resource, weight) = demand.takes[0];
-            load[resource] += share.rate * weight;
-        }
-        for (load, capacity) in load.iter().zip(&capacities) {
-            prop_assert!(*load <= capacity * 1.000_001);
-        }
     }
 }

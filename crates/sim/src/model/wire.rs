@@ -23,9 +23,12 @@ const SHORTEST_FRAME: u64 = 46 + FRAME;
 /// Framing of payload on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// PCIe packets, with one acknowledgement or credit update sent back for each packet with payload. That fits
-    /// measurements of both directions of a Gen5 link; ports differ in how they merge them.
-    Pcie,
+    /// PCIe packets.
+    Pcie {
+        /// Acknowledgements and credit updates sent back for each packet with payload, in thousandths. One fits
+        /// measurements of both directions of a Gen5 link; ports differ in how they merge them.
+        dllp_per_mille: u32,
+    },
     /// PCIe packets, one in each Ethernet frame (`devices::ethernet`).
     Ethernet {
         /// Bytes of the bridge in each frame.
@@ -60,7 +63,7 @@ impl Wire {
             speed: Some(speed),
             picos_per_kib: picos_per_kib(rate),
             mps,
-            framing: Framing::Pcie,
+            framing: Framing::Pcie { dllp_per_mille: 1000 },
             propagation: Picos::nanos(5),
             credits: Credits::covering(rate, mps, Picos::micros(2)),
         }
@@ -110,7 +113,7 @@ impl Wire {
     pub fn request_bytes(&self) -> u64 {
         match self.framing {
             Framing::Ethernet { .. } => self.framed(REQUEST_OVERHEAD).max(SHORTEST_FRAME),
-            Framing::Pcie | Framing::Bare => self.framed(REQUEST_OVERHEAD),
+            Framing::Pcie { .. } | Framing::Bare => self.framed(REQUEST_OVERHEAD),
         }
     }
 
@@ -122,7 +125,7 @@ impl Wire {
     /// Bytes sent back, in thousandths, for each packet with payload.
     pub fn dllp_bytes_per_mille(&self) -> u64 {
         match self.framing {
-            Framing::Pcie => DLLP * 1000,
+            Framing::Pcie { dllp_per_mille } => DLLP * u64::from(dllp_per_mille),
             // The receiver has no data link layer of PCIe.
             Framing::Ethernet { .. } | Framing::Bare => 0,
         }
@@ -130,7 +133,7 @@ impl Wire {
 
     fn framed(&self, overhead: u64) -> u64 {
         match self.framing {
-            Framing::Pcie => overhead,
+            Framing::Pcie { .. } => overhead,
             Framing::Ethernet { tunnel } => overhead - LINK_LAYER + u64::from(tunnel) + FRAME,
             Framing::Bare => 0,
         }

@@ -1,8 +1,8 @@
-//! The part of a machine that some flows use, without names: flows that find the same find the same rates and
-//! latencies, whichever drives they are between.
+//! The part of a machine that some flows use, without names: equal parts have equal rates and latencies, whichever
+//! drives the flows are between.
 //!
-//! Leaves out everything that no flow crosses. The one thing to know: nodes are numbered in the order in which
-//! flows meet them, so that parts which differ in that order alone are not taken as alike.
+//! Leaves out everything that no flow crosses. Nodes are numbered in the order in which flows meet them, so that parts
+//! which differ only in that order do not count as alike.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,12 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// What these flows use, all beginning at once and going on.
-    pub(super) fn of<'a>(whole: &Topology, flows: impl Iterator<Item = &'a FlowSpec>) -> Self {
-        let mut build = Build {
+    /// The part that these flows use, with flows that all begin at once and go on.
+    pub(super) fn of_flows<'a>(
+        whole: &Topology,
+        flows: impl Iterator<Item = &'a FlowSpec>,
+    ) -> Self {
+        let mut builder = PartBuilder {
             whole,
             topology: Topology::new(),
             at: BTreeMap::new(),
@@ -29,37 +32,34 @@ impl Part {
         };
         let flows: Vec<&FlowSpec> = flows.collect();
         let shared = Shared::from_flows(whole, flows.iter().copied());
-        let flows = flows.into_iter().map(|flow| build.flow(flow, &shared)).collect();
-        build.sockets();
-        build.weights();
-        Self { topology: build.topology, flows }
+        let flows = flows.into_iter().map(|flow| builder.flow(flow, &shared)).collect();
+        builder.sockets();
+        builder.weights();
+        Self { topology: builder.topology, flows }
     }
 
-    /// The same text for parts that are alike.
+    /// Returns a text that is equal for parts that are alike.
     pub(super) fn key(&self) -> String {
-        let unnamed: Vec<FlowSpec> = self
-            .flows
-            .iter()
-            .map(|flow| FlowSpec { name: String::new(), ..flow.clone() })
-            .collect();
+        let unnamed = |flow: &FlowSpec| FlowSpec { name: String::new(), ..flow.clone() };
+        let unnamed: Vec<FlowSpec> = self.flows.iter().map(unnamed).collect();
         format!("{:?} {unnamed:?}", self.topology)
     }
 }
 
-struct Build<'a> {
+struct PartBuilder<'a> {
     whole: &'a Topology,
     topology: Topology,
-    /// Where each node of the whole is in the part.
+    /// Nodes and links of the part, by those of the whole.
     at: BTreeMap<NodeIndex, NodeIndex>,
     link_at: BTreeMap<LinkIndex, LinkIndex>,
 }
 
-impl Build<'_> {
+impl PartBuilder<'_> {
     fn flow(&mut self, flow: &FlowSpec, shared: &Shared) -> FlowSpec {
         let memory = self.node(flow.memory);
         let mut part = FlowSpec { memory, start: Picos::ZERO, bytes: Bytes::ZERO, ..flow.clone() };
         for leg in std::iter::once(&mut part.first).chain(&mut part.second) {
-            // Another socket between two is on the path only.
+            // A socket between two others is on the path only.
             for (link, _) in self.whole.path(leg.initiator, flow.memory).unwrap_or_default() {
                 let link = self.whole.link(link);
                 self.node(link.upper);
@@ -67,16 +67,16 @@ impl Build<'_> {
             }
             leg.initiator = self.node(leg.initiator);
         }
-        // What nobody waits for makes no difference between parts.
-        let shares = |work: &Work| work.copy > Picos::ZERO || shared.cores(work).is_some();
-        part.work = part.work.filter(|work| shares(work));
+        // Work for which nothing waits makes no difference.
+        let matters = |work: &Work| work.copy > Picos::ZERO || shared.cores(work).is_some();
+        part.work = part.work.filter(|work| matters(work));
         if let Some(work) = &mut part.work {
             work.at = self.node(work.at);
         }
         part
     }
 
-    /// A node and all that is above it.
+    /// Adds a node and all nodes above it.
     fn node(&mut self, node: NodeIndex) -> NodeIndex {
         if let Some(&known) = self.at.get(&node) {
             return known;
@@ -98,29 +98,28 @@ impl Build<'_> {
         index
     }
 
-    /// Links between sockets, in the order of the whole, which decides between equal ways.
+    /// Adds links between sockets, in the order of the whole, which decides between equal paths.
     fn sockets(&mut self) {
         for (link, position) in self.whole.links().iter().zip(0u32..) {
             if self.whole.link_above(link.lower) == Some(LinkIndex(position)) {
                 continue;
             }
-            if let (Some(&upper), Some(&lower)) =
-                (self.at.get(&link.upper), self.at.get(&link.lower))
-            {
-                self.link_at
-                    .insert(LinkIndex(position), self.topology.join(upper, lower, link.wire));
+            let ends = self.at.get(&link.upper).zip(self.at.get(&link.lower));
+            if let Some((&upper, &lower)) = ends {
+                let joined = self.topology.join(upper, lower, link.wire);
+                self.link_at.insert(LinkIndex(position), joined);
             }
         }
     }
 
+    /// Renumbers the links in weights of switches.
     fn weights(&mut self) {
         for &node in self.at.values() {
             if let NodeKind::Switch(switch) = &mut self.topology.node_mut(node).kind {
-                switch.weights = switch
-                    .weights
-                    .iter()
-                    .filter_map(|(link, weight)| Some((*self.link_at.get(link)?, *weight)))
-                    .collect();
+                let known = |(link, weight): (LinkIndex, u32)| {
+                    self.link_at.get(&link).map(|&link| (link, weight))
+                };
+                switch.weights = switch.weights.drain(..).filter_map(known).collect();
             }
         }
     }

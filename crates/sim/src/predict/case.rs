@@ -1,4 +1,4 @@
-//! One case on the model: rates, times, limits, and what they cost.
+//! One case on the model: its network, and the rates and times that an engine finds.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,29 @@ use peerlane_results::CaseSpec;
 use peerlane_units::Bytes;
 
 use super::flows::{Planned, WriteCache, plan};
-use super::more::More;
-use super::own::Own;
+use super::names::{Limiter, per_second};
 use super::setting::Setting;
-use super::{Engine, PredictError, names};
+use super::{PredictError, nanos};
 use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::{Built, What};
-use crate::flow::rates::build;
+use crate::flow::network::Network;
+use crate::flow::rates::{self, build};
 use crate::flow::run::{Pace, Phase, Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
 use crate::media::Mixed;
 use crate::model::{NodeIndex, NodeKind, Picos, Topology};
 use crate::way::{as_f64, picos};
 
-/// Ends that lie no further apart lead to one solution: a microsecond.
-pub(super) const QUANTUM: f64 = 1_000.0;
-/// When rates count as settled, and how long they have for it.
-pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
+/// Ends within a microsecond lead to one solution.
+const QUANTUM: f64 = 1_000.0;
+/// Tolerance of settled rates, and rounds until then.
+const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
-/// How flows are run whose rates are told.
+/// Bounds of a flow within this ratio are equal; depth comes last among them.
+const SAME: f64 = 1.001;
+
+/// Settings of the runs whose rates are reported.
 pub(super) const CAREFUL: RunSettings<'_> =
     RunSettings { solve: SETTLING, quantum: QUANTUM, together: 0.0, ended: None };
 
@@ -35,46 +38,43 @@ pub(super) struct Model {
     pub(super) topology: Topology,
     pub(super) flows: Vec<Planned>,
     pub(super) built: Built,
-    /// What bounds the media of drives that several flows use.
-    pub(super) mixed: Mixed,
-    /// How long each flow goes on, in nanoseconds, where that ends it.
-    pub(super) time: Option<f64>,
-    /// How many times as many blocks are in flight as was asked for, of which a plan has a whole number.
-    pub(super) deeper: f64,
+    /// Drives whose media several flows use.
+    mixed: Mixed,
+    /// Duration of each flow in nanoseconds, where the case has one.
+    time: Option<f64>,
 }
 
-/// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
+/// Payload, start, end and limit of each flow, by an engine.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) flows: Vec<FoundFlow>,
     /// Distinct sets of active flows of all parts of the machine, longest first.
     pub(super) sets: Vec<Set>,
-    /// How many such sets there were, those that are not kept, too.
+    /// Number of such sets, with those that are not kept.
     pub(super) sets_in_all: usize,
     /// Relative change of rates that was still to come, on average over time.
     pub(super) unsettled: f64,
 }
 
-/// Flows that were active together.
+/// Flows that are active together.
 #[derive(Debug, Clone)]
 pub(super) struct Set {
-    /// Positions of the flows, and the payload that each moved meanwhile.
+    /// Positions of the flows, and the payload that each moves meanwhile.
     pub(super) members: Vec<(usize, f64)>,
-    /// For how long, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub(super) time: f64,
-    /// Since when, where it was active more than once the first time; in nanoseconds.
-    pub(super) first: f64,
 }
 
+/// One flow of [`Found`].
 #[derive(Debug, Clone)]
 pub(super) struct FoundFlow {
     pub(super) bytes: f64,
     pub(super) start: f64,
     pub(super) end: f64,
-    pub(super) limited_by: More,
-    /// At which rates it moved how much.
+    pub(super) limited_by: Limiter,
+    /// Payload by rate.
     pub(super) paces: Vec<Pace>,
-    /// Blocks in flight from which on more bring nothing, where that was computed.
+    /// Blocks in flight from which on more bring nothing, by the closed form.
     pub(super) knee: Option<f64>,
 }
 
@@ -88,107 +88,130 @@ impl Found {
         let first = self.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
         self.flows.iter().map(|flow| flow.end).fold(0.0, f64::max) - first
     }
+
+    /// True if the flow engine stopped before rates had settled.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled > SETTLING.tolerance
+    }
+
+    /// Flows of the largest set.
+    pub(super) fn most_active(&self) -> usize {
+        self.sets.iter().map(|set| set.members.len()).max().unwrap_or(0)
+    }
+
+    /// Returns the same with the rates of packets: each flow is slower by the factor of its windows. A case with a time
+    /// moves less, any other ends later.
+    pub(super) fn slowed(&self, slower: &BTreeMap<usize, f64>, has_time: bool) -> Self {
+        let mut found = Self { unsettled: 0.0, ..self.clone() };
+        for (&index, &slower) in slower {
+            let flow = &mut found.flows[index];
+            if has_time {
+                flow.bytes /= slower;
+            } else {
+                flow.end = flow.start + (flow.end - flow.start) * slower;
+            }
+        }
+        found
+    }
 }
 
 impl Model {
+    /// The model of a case on a machine.
+    ///
+    /// # Errors
+    /// When a flow cannot be planned, or has no path.
     pub(super) fn new(
         fabric: &Fabric,
         topology: &Topology,
         setting: &Setting<'_>,
         case: &CaseSpec,
     ) -> Result<Self, PredictError> {
-        let wrong = |source| PredictError::Flow { case: case.name.clone(), source };
         let mut topology = topology.clone();
         super::processor::add_for(case, &mut topology);
-        let flows = plan(fabric, &topology, setting, case).map_err(wrong)?;
-        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-        let nanos = |nanos: u64| nanos as f64;
-        let time = case.time_ns.map(|time| nanos(time.0));
-        beyond_caches(&mut topology, &flows, time);
-        let mut model = Self::of_flows(topology, flows, time, case)?;
-        for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
-            flow.spec.start = Picos::nanos(asked.start_ns.0);
-        }
-        Ok(model)
-    }
-
-    /// The same of flows that are planned.
-    pub(super) fn of_flows(
-        topology: Topology,
-        flows: Vec<Planned>,
-        time: Option<f64>,
-        case: &CaseSpec,
-    ) -> Result<Self, PredictError> {
+        let mut flows = plan(fabric, &topology, setting, case)
+            .map_err(|source| PredictError::of_case(case, source))?;
+        let time = case.time_ns.map(nanos);
+        lower_to_sustained(&mut topology, &flows, time);
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
-        let engine = |source| PredictError::Engine { case: case.name.clone(), source };
-        let built = build(&topology, &specs).map_err(engine)?;
+        let built =
+            build(&topology, &specs).map_err(|source| PredictError::of_case(case, source))?;
         let mixed = Mixed::from_flows(&topology, &specs);
-        Ok(Self { topology, flows, built, mixed, time, deeper: 1.0 })
-    }
-
-    /// What an engine says.
-    pub(super) fn find(
-        &self,
-        engine: Engine,
-        case: &CaseSpec,
-        settings: RunSettings<'_>,
-    ) -> Result<Found, PredictError> {
-        match engine {
-            Engine::Closed => self.closed(case),
-            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case, settings),
+        for (flow, asked) in flows.iter_mut().zip(&case.flows) {
+            flow.spec.start = Picos::nanos(asked.start_ns.0);
+            let depth = as_f64(flow.spec.request) * f64::from(flow.spec.depth);
+            let latency = crate::closed::latency(&topology, &flow.spec).unwrap_or(0.0);
+            let limiter = if flow.has_own_slots { Limiter::Stages } else { Limiter::Depth };
+            flow.bounds.push((limiter, depth / latency.max(1e-3)));
         }
+        Ok(Self { topology, flows, built, mixed, time })
     }
 
-    /// Whether flows run for a time, and not until their bytes are moved.
+    /// True if flows run for a time, and not until their bytes are moved.
     pub(super) fn has_time(&self) -> bool {
         self.time.is_some()
     }
 
-    /// Each flow as if it were alone.
-    fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
+    /// Finds each flow as if it were alone.
+    pub(super) fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
         let mut flows = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter().enumerate() {
-            let deeper = if flow.has_own_slots { 1.0 } else { self.deeper };
-            let depth = f64::from(flow.spec.depth) * deeper;
-            let closed = Closed::at_depth(&self.topology, &flow.spec, depth).map_err(|source| {
-                let source =
-                    crate::flow::rates::FlowError::Path { flow: flow.spec.name.clone(), source };
-                PredictError::Engine { case: case.name.clone(), source }
+            let closed = Closed::for_flow(&self.topology, &flow.spec).map_err(|source| {
+                let flow = flow.spec.name.clone();
+                PredictError::of_case(case, rates::FlowError::Path { flow, source })
             })?;
             let start = picos(flow.spec.start.0);
-            let (bytes, end) = self.span(flow.bytes, start, closed.rate());
-            let limit = match closed.bounds.first().map(|bound| bound.by) {
+            let rate = closed.rate();
+            let (bytes, end) = match self.time {
+                Some(time) => (time * rate, start + time),
+                None => (flow.bytes, start + flow.bytes / rate),
+            };
+            let waits_for = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => Some(what),
                 _ => None,
             };
-            let limited_by = self.limit(index, limit);
+            let limited_by = self.limiter(index, waits_for);
             let knee = Some(closed.knee).filter(|knee| knee.is_finite() && !flow.has_own_slots);
-            flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new(), knee });
+            let paces = Vec::new();
+            flows.push(FoundFlow { bytes, start, end, limited_by, paces, knee });
         }
-        // Nothing is shared, so that no set of flows is one.
+        // Flows share nothing here, so there are no sets.
         Ok(Found { sets: Vec::new(), sets_in_all: 0, flows, unsettled: 0.0 })
     }
 
-    /// Payload and end of a flow of constant rate.
-    fn span(&self, bytes: f64, start: f64, rate: f64) -> (f64, f64) {
-        match self.time {
-            Some(time) => (time * rate, start + time),
-            None => (bytes, start + bytes / rate),
-        }
+    /// Finds all flows by the flow engine.
+    pub(super) fn flow(
+        &self,
+        case: &CaseSpec,
+        settings: RunSettings<'_>,
+    ) -> Result<Found, PredictError> {
+        self.flow_on(&self.built.network, case, settings)
     }
 
-    fn flow(&self, case: &CaseSpec, settings: RunSettings<'_>) -> Result<Found, PredictError> {
-        let mut run = self.run(case, settings)?;
+    /// Finds all flows by the flow engine on another network of the same shape.
+    pub(super) fn flow_on(
+        &self,
+        network: &Network,
+        case: &CaseSpec,
+        settings: RunSettings<'_>,
+    ) -> Result<Found, PredictError> {
+        let transfer = |(class, flow): (usize, &Planned)| Transfer {
+            class,
+            start: picos(flow.spec.start.0),
+            bytes: if self.has_time() { f64::INFINITY } else { flow.bytes },
+            time: self.time.unwrap_or(f64::INFINITY),
+        };
+        let transfers: Vec<Transfer> = self.flows.iter().enumerate().map(transfer).collect();
+        let mut run = run(network, &transfers, settings)
+            .map_err(|error| PredictError::of_case(case, rates::FlowError::from(error)))?;
         let paces = std::mem::take(&mut run.paces);
-        let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces).enumerate();
-        let flows = outcomes.map(|(index, ((flow, outcome), paces))| {
-            let limit = outcome.limit.map(|at| self.built.what[at]);
-            let (limited_by, start) = (self.limit(index, limit), picos(flow.spec.start.0));
+        let outcomes = run.outcomes.iter().zip(paces).enumerate();
+        let flows = outcomes.map(|(index, (outcome, paces))| {
+            let waits_for = outcome.limit.map(|at| self.built.what[at]);
             FoundFlow {
                 bytes: outcome.bytes,
-                start,
+                start: transfers[index].start,
                 end: outcome.end,
-                limited_by,
+                limited_by: self.limiter(index, waits_for),
                 paces,
                 knee: None,
             }
@@ -197,63 +220,37 @@ impl Model {
         Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
     }
 
-    /// Runs the flows as fluids.
-    pub(super) fn run(
-        &self,
-        case: &CaseSpec,
-        settings: RunSettings<'_>,
-    ) -> Result<Run, PredictError> {
-        let transfers: Vec<Transfer> = self
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(class, flow)| Transfer {
-                class,
-                start: picos(flow.spec.start.0),
-                bytes: if self.has_time() { f64::INFINITY } else { flow.bytes },
-                time: self.time.unwrap_or(f64::INFINITY),
-            })
-            .collect();
-        run(&self.built.network, &transfers, settings)
-            .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
+    /// The limiter of a flow that waits for a resource, or for none. A medium that a flow uses by slow commands is limited
+    /// by those.
+    pub(super) fn limiter(&self, flow: usize, waits_for: Option<What>) -> Limiter {
+        let flow = &self.flows[flow];
+        let Some(what) = waits_for else {
+            let least = flow.bounds.iter().map(|bound| bound.1).fold(f64::INFINITY, f64::min);
+            let is_least = |bound: &&(Limiter, f64)| bound.1 <= least * SAME;
+            return flow.bounds.iter().find(is_least).map_or(Limiter::Depth, |bound| bound.0);
+        };
+        let What::Medium(drive, op) = what else { return Limiter::Resource(what) };
+        let uses = flow.spec.used_by_legs().filter(|used| used.is_of(drive, op));
+        let uses = uses.filter(|&used| self.mixed.is_share(&self.topology, used, op));
+        let slowest = uses.min_by_key(|used| used.rate(&self.topology));
+        let is_slow = slowest.is_some_and(|used| used.is_by_commands(&self.topology));
+        let own = flow.bounds.iter().map(|bound| bound.0);
+        let commands = own.filter(|own| own.drive() == Some(drive)).find(|_| is_slow);
+        commands.unwrap_or(Limiter::Resource(what))
     }
 
-    /// What limits a flow that waits for a resource, or for none.
-    fn limit(&self, flow: usize, resource: Option<What>) -> More {
-        match resource {
-            Some(what) => self.cause(flow, what),
-            None => More::Own(self.own_limit(&self.flows[flow])),
-        }
+    pub(super) fn name(&self, limiter: Limiter) -> String {
+        limiter.name(&self.topology)
     }
 
-    /// A resource, or what a flow has of its own, as a person would name it.
-    pub(super) fn name(&self, more: More) -> String {
-        match more {
-            More::Resource(what) => names::of(&self.topology, what),
-            More::Own(own) => own.name(&self.topology),
-        }
-    }
-
-    /// From the start of a flow to its first completion, in nanoseconds.
+    /// Nanoseconds from the start of a flow to its first completion.
     pub(super) fn first_done(&self, flow: usize) -> f64 {
         crate::closed::latency(&self.topology, &self.flows[flow].spec).unwrap_or(0.0)
     }
-
-    /// What limits a flow that no resource does.
-    pub(super) fn own_limit(&self, flow: &Planned) -> Own {
-        let least = flow.bounds.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-        let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
-        match least {
-            Some(&(own, rate)) if rate <= demand * 1.001 => own,
-            _ if flow.cpu * demand >= 0.999 => Own::Processor,
-            _ if flow.has_own_slots => Own::Stages,
-            _ => Own::Depth,
-        }
-    }
 }
 
-/// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache.
-fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) {
+/// Lowers the write rate of each drive to its mean over a case that writes more than its cache holds.
+fn lower_to_sustained(topology: &mut Topology, flows: &[Planned], time: Option<f64>) {
     let mut written: BTreeMap<NodeIndex, (f64, WriteCache)> = BTreeMap::new();
     for (flow, (node, cache)) in flows.iter().filter_map(|flow| Some((flow, flow.cache?))) {
         written.entry(node).or_insert((0.0, cache)).0 += flow.bytes;
@@ -268,7 +265,7 @@ fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) 
             Some(nanos) => written_in(nanos / 1e9, cache.bytes, rate, slow) / (rate * nanos / 1e9),
         };
         if share < 1.0 {
-            endpoint.fetches = Some(names::per_second(rate * share / 1e9));
+            endpoint.fetches = Some(per_second(rate * share / 1e9));
         }
     }
 }
@@ -277,7 +274,7 @@ fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) 
 fn sets(run: &Run) -> Vec<Set> {
     let set = |phase: &Phase| {
         let moved = phase.members.iter().map(|&(flow, rate)| (flow, rate * phase.time));
-        Set { members: moved.collect(), time: phase.time, first: phase.first }
+        Set { members: moved.collect(), time: phase.time }
     };
     let mut sets: Vec<Set> = run.phases.iter().flatten().map(set).collect();
     sets.sort_by(|a, b| b.time.total_cmp(&a.time));

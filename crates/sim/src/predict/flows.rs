@@ -1,5 +1,4 @@
-//! What flows of a workload are on the model: who issues requests to which memory, and what the
-//! processor has to do for each block.
+//! Flows of a workload on the model: initiators, memories, and the work of the processor for each block.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -8,9 +7,10 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::of_devices::{device, memory_of};
-use super::own::Own;
-use super::setting::{Setting, SettingError, count, time, whole};
+use super::device_names::{device, is_end, largest_command, lends_memory, memory_of};
+use super::error::FlowError;
+use super::names::Limiter;
+use super::setting::{Setting, count, time, whole};
 use crate::devices::drive::{beside_medium, commands};
 use crate::devices::host::{
     OF_A_COPY, Traffic, copies, copies_of_one, fault_cost, processor_ceiling, traffic,
@@ -20,84 +20,18 @@ use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, 
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
-/// Why a flow cannot be modelled.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FlowError {
-    /// A name that the machine does not have.
-    #[error("the machine {machine} has no {name}")]
-    NoSuchEnd {
-        /// The machine.
-        machine: String,
-        /// What was typed.
-        name: String,
-    },
-    /// A port or a switch, which holds no data.
-    #[error(
-        "{name} of the machine {machine} is no end of a transfer: it passes data on and keeps none"
-    )]
-    NoEnd {
-        /// The machine.
-        machine: String,
-        /// What was typed.
-        name: String,
-    },
-    /// Two ends between which nothing is moved by a device.
-    #[error("nothing moves data from {from} to {to}")]
-    NoInitiator {
-        /// Source.
-        from: String,
-        /// Target.
-        to: String,
-    },
-    /// A path by which one core moves nothing.
-    #[error(
-        "one core copies from host to host by `host`, or maps by `host-mapped`, and not by `{path}`"
-    )]
-    NoCopy {
-        /// The path.
-        path: Path,
-    },
-    /// A peer-to-peer path without a memory of a device on it.
-    #[error("no device lends memory between {from} and {to}")]
-    NoMemory {
-        /// Source.
-        from: String,
-        /// Target.
-        to: String,
-    },
-    /// A block that a drive cannot carry.
-    #[error("{name} has blocks of {size} bytes, and {block} is no multiple of that")]
-    Block {
-        /// The drive.
-        name: String,
-        /// Its own blocks, in bytes.
-        size: u64,
-        /// What was asked for, in bytes.
-        block: u64,
-    },
-    /// A number that is missing.
-    #[error("a parameter of the model cannot be used")]
-    Setting(#[from] SettingError),
-}
-
-impl From<ParameterError> for FlowError {
-    fn from(error: ParameterError) -> Self {
-        Self::Setting(error.into())
-    }
-}
-
 /// A flow as the engines take it.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
-    /// What moves.
+    /// Its legs, memory and depth.
     pub(super) spec: FlowSpec,
     /// Payload.
     pub(super) bytes: f64,
     /// The memory between its ends, as a person would type it.
     pub(super) memory: String,
-    /// By which route.
+    /// Its route.
     pub(super) route: Route,
-    /// Whether its path has slots of its own, whatever depth was asked for.
+    /// True if its path has slots of its own, whatever depth was asked for.
     pub(super) has_own_slots: bool,
     /// Host-memory bytes for each byte.
     pub(super) traffic: Traffic,
@@ -105,13 +39,13 @@ pub(super) struct Planned {
     pub(super) cpu: f64,
     /// Page faults for each byte.
     pub(super) faults: f64,
-    /// Bounds of its own: what they are, and payload a nanosecond.
-    pub(super) bounds: Vec<(Own, f64)>,
+    /// Bounds of its own, payload a nanosecond.
+    pub(super) bounds: Vec<(Limiter, f64)>,
     /// The drive that it is written to, and the cache in front of that one's medium.
     pub(super) cache: Option<(NodeIndex, WriteCache)>,
 }
 
-/// What takes writes faster than the medium behind it, until it is full.
+/// A cache that takes writes faster than the medium behind it, until it is full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WriteCache {
     /// Bytes that fit into it.
@@ -120,15 +54,15 @@ pub(super) struct WriteCache {
     pub(super) kept: f64,
 }
 
-/// What a drive does of blocks of a size.
-struct OfDrive {
+/// The work of a drive for blocks of one size.
+struct DriveWork {
     /// Bytes a second, were its commands alone the limit.
     most: f64,
     /// Commands that a block becomes.
     commands: f64,
     /// Seconds before its first packet.
     wait: f64,
-    /// Of one that is written.
+    /// The cache of a drive that is written.
     cache: Option<WriteCache>,
 }
 
@@ -177,7 +111,7 @@ struct Planner<'a> {
     ends: RefCell<HashMap<String, End>>,
     topology: &'a Topology,
     setting: &'a Setting<'a>,
-    /// Whether flows go on until a time is over, whatever their bytes are.
+    /// True if flows end by time, whatever their bytes are.
     has_time: bool,
 }
 
@@ -223,7 +157,7 @@ impl Planner<'_> {
         let near = near.ok_or_else(none)?;
         let host = self.host(near);
         let via = match &flow.via {
-            // What goes by host memory passes no other.
+            // A host path passes no other memory.
             Some(via) if flow.path == Path::P2p => match self.end(via)? {
                 End::Drive(_, node) | End::Memory(node) => Some(node),
                 End::Host => Some(host),
@@ -243,7 +177,7 @@ impl Planner<'_> {
                 FlowSpec::write(name, from, to)
             }
             ((End::Memory(from), End::Drive(_, to)), Path::P2p) => FlowSpec::read(name, to, from),
-            // By host memory, whatever both ends are: what is one writes it there, the other reads it out of there.
+            // By host memory: one end writes there, the other reads.
             ((End::Drive(_, from) | End::Memory(from), End::Drive(_, to) | End::Memory(to)), _) => {
                 FlowSpec::relay(name, from, host, to)
             }
@@ -288,7 +222,7 @@ impl Planner<'_> {
         u32::try_from(most).unwrap_or(u32::MAX).min(asked).max(1)
     }
 
-    /// Latencies and bounds of drives and processor.
+    /// Adds latencies and bounds of drives and processor.
     fn finish(
         &self,
         flow: &Flow,
@@ -297,19 +231,18 @@ impl Planner<'_> {
         host: NodeIndex,
     ) -> Result<Planned, FlowError> {
         let block = as_f64(spec.request);
-        let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
-        let mut cache = None;
+        let (mut bounds, mut commands, mut waits, mut cache) = (Vec::new(), 0.0, [0.0; 2], None);
         for ((end, op), wait) in ends.into_iter().zip([Op::Write, Op::Read]).zip(&mut waits) {
             let legs = spec.legs_mut().filter(|leg| leg.op == op);
             match end {
                 End::Drive(id, node) => {
                     let drive = self.drive(flow, id, op, block)?;
-                    // A drive whose memory others read carries none out.
+                    // A drive whose memory others read carries out no commands.
                     let most = ByteRate(whole(drive.most).max(1));
                     legs.for_each(|leg| leg.commands = Some(most));
-                    bounds.push((Own::commands(node, flow.order), drive.most / 1e9));
+                    bounds.push((Limiter::commands(node, flow.order), drive.most / 1e9));
                     *wait = drive.wait;
-                    total_commands += drive.commands;
+                    commands += drive.commands;
                     cache = drive.cache.map(|cache| (node, cache)).or(cache);
                 }
                 End::Memory(_) => legs.for_each(|leg| leg.store = Store::Memory),
@@ -320,29 +253,17 @@ impl Planner<'_> {
             spec.first.latency = time(waits[0]);
             second.latency = time(waits[1]);
         } else {
-            // A memory or nothing is at the other end, which does not wait for a command.
+            // The other end is a memory or nothing, which waits for no command.
             spec.first.latency = time(waits[0] + waits[1]);
         }
-        // Nanoseconds of processor a byte: commands, which overlap with what devices do, and what it does with the bytes
-        // itself, which is one more stage of a block.
-        let copies = if spec.second.is_some() { copies } else { copies_of_one };
-        let copies = copies(flow.path);
-        let copied = self.copying(flow.path, copies)?;
-        let each = total_commands.max(1.0) * self.setting.get("host.command")?;
-        let submitted = 1e9 / processor_ceiling(1.0, block, each, 0.0);
-        spec.work = Some(Box::new(Work {
-            at: host,
-            submit: time(each),
-            copy: time(copied * block / 1e9),
-            traffic: Bytes(whole(OF_A_COPY * copies * block)),
-        }));
-        bounds.push((Own::Processor, 1.0 / submitted));
-        let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+        let (submitted, copied) = self.work(flow, &mut spec, commands, host)?;
+        let least = bounds.iter().map(|(_, rate)| *rate).fold(1.0 / submitted, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
+        bounds.push((Limiter::Processor, 1.0 / (submitted + copied)));
         spec.arrival = Arrival::Closed;
         if let Some(limit) = flow.limit {
             let rate = ByteRate(limit.0.max(1));
-            bounds.push((Own::Limit, as_f64(Bytes(rate.0)) / 1e9));
+            bounds.push((Limiter::Cap, as_f64(Bytes(rate.0)) / 1e9));
             spec.arrival = Arrival::Paced { rate };
         }
         let by_host = spec.memory == host;
@@ -350,10 +271,9 @@ impl Planner<'_> {
             Path::HostMapped => 1.0 / self.setting.get("host.window")?,
             _ => 0.0,
         };
-        let memory = if by_host { "host".to_owned() } else { self.memory_name(spec.memory) };
         Ok(Planned {
             bytes: as_f64(flow.bytes),
-            memory,
+            memory: if by_host { "host".to_owned() } else { self.memory_name(spec.memory) },
             route: if by_host { Route::Host } else { Route::P2p },
             has_own_slots: !matches!(flow.path, Path::P2p | Path::HostPipelined | Path::HostCufile),
             traffic: if spec.second.is_some() { traffic } else { traffic_of_one }(flow.path),
@@ -365,47 +285,65 @@ impl Planner<'_> {
         })
     }
 
-    /// What a drive does of blocks that are read from it, or written.
+    /// Adds the work of the processor. Returns its nanoseconds a byte: for commands, which overlap with the work of devices,
+    /// and for copies, which are one more stage of a block.
+    fn work(
+        &self,
+        flow: &Flow,
+        spec: &mut FlowSpec,
+        commands: f64,
+        host: NodeIndex,
+    ) -> Result<(f64, f64), ParameterError> {
+        let block = as_f64(spec.request);
+        let copies = if spec.second.is_some() { copies } else { copies_of_one };
+        let copies = copies(flow.path);
+        let mut copied = copies / self.setting.get("host.copy")?;
+        if flow.path == Path::HostMapped {
+            let window = self.setting.get("host.window")?;
+            copied += fault_cost(window, self.setting.get("host.fault")?);
+        }
+        let each = commands.max(1.0) * self.setting.get("host.command")?;
+        spec.work = Some(Box::new(Work {
+            at: host,
+            submit: time(each),
+            copy: time(copied * block),
+            traffic: Bytes(whole(OF_A_COPY * copies * block)),
+        }));
+        Ok((1e9 / processor_ceiling(1.0, block, each, 0.0), copied * 1e9))
+    }
+
+    /// The work of a drive for blocks that are read from it, or written.
     fn drive(
         &self,
         flow: &Flow,
         id: FunctionId,
         op: Op,
         block: f64,
-    ) -> Result<OfDrive, ParameterError> {
+    ) -> Result<DriveWork, ParameterError> {
         let function = self.fabric.function(id);
         let side = self.setting.side(function, op)?;
         let most = match flow.order {
             Order::Sequential => side.commands,
             Order::Random => self.setting.random_commands(function, op)?,
         };
-        let largest = match largest_of(function) {
+        let largest = match largest_command(function) {
             Some(largest) => largest,
             None => self.setting.get("drive.largest")?,
         };
         let parts = commands(block, largest);
         let command = block / parts;
         let most = most * command;
-        // What the table says of a command alone, or of as much as was measured, less what the medium takes of it.
+        // The time of one command alone, or of the largest that was measured, less that of the medium.
         let known = block.min(self.setting.measured_to(function, op)?.max(command));
         let cache = match op {
             Op::Write => None,
             Op::Read => Some(WriteCache {
                 bytes: self.setting.of_drive(function, "write.cache")?,
-                kept: self.setting.of_drive(function, "write.sustained")?.min(1.0),
+                kept: self.setting.of_drive(function, "write.sustained")?,
             }),
         };
         let wait = beside_medium(&side, known, side.rate.min(most));
-        Ok(OfDrive { most, commands: parts, wait, cache })
-    }
-
-    /// Nanoseconds in which the processor copies a byte, and maps it where a path does that.
-    fn copying(&self, path: Path, copies: f64) -> Result<f64, ParameterError> {
-        let mut byte = copies / self.setting.get("host.copy")?;
-        if path == Path::HostMapped {
-            byte += fault_cost(self.setting.get("host.window")?, self.setting.get("host.fault")?);
-        }
-        Ok(byte * 1e9)
+        Ok(DriveWork { most, commands: parts, wait, cache })
     }
 
     /// The memory of a device between two drives: that of the target, of the source, or of the one that lies
@@ -439,28 +377,4 @@ impl Planner<'_> {
         }
         self.hosts.get(&top).copied().unwrap_or(near)
     }
-}
-
-/// Whether data can come from a function, or go to it: ports and bridges pass them on.
-pub(super) fn is_end(function: &Function) -> bool {
-    match function.kind {
-        Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic => true,
-        Kind::Other => lends_memory(function),
-        Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge => false,
-    }
-}
-
-/// Whether others can move data into a function's memory.
-pub(crate) fn lends_memory(function: &Function) -> bool {
-    function.p2pmem.is_some() || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
-}
-
-/// The largest command that a drive takes, where that is known: what the kernel says, or MDTS in pages of
-/// 4 KiB, with 0 for no limit (NVM Express base specification 2.0, Identify Controller data structure).
-pub(super) fn largest_of(function: &Function) -> Option<f64> {
-    let namespaces = function.nvme.iter().flat_map(|nvme| &nvme.namespaces);
-    let limits = namespaces.filter_map(|namespace| namespace.limits.max_hw_request).map(as_f64);
-    let pages = function.lab.mdts.filter(|&mdts| mdts > 0);
-    let largest = pages.map(|mdts| 4096.0 * f64::from(mdts).exp2());
-    limits.chain(largest).reduce(f64::min).map(|least| least.max(4096.0))
 }

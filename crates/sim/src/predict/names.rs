@@ -1,15 +1,90 @@
-//! What limits a flow, in words, and the loads of links.
+//! Limits of a transfer, by the names that people read.
 
-use peerlane_results::{Direction as Way, Limit, LinkLoad};
+use peerlane_results::Order;
 use peerlane_units::ByteRate;
 
 use super::setting::whole;
-use crate::flow::build::{Built, What};
-use crate::model::{Direction, Framing, Link, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
-use crate::way::{PacketKind, rate_of};
+use crate::flow::build::What;
+use crate::model::{Direction, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
+use crate::way::PacketKind;
 
-/// A resource as a person would name it.
-pub(super) fn of(topology: &Topology, what: What) -> String {
+/// The limit of a transfer: a resource of the machine, or a bound of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limiter {
+    /// A resource of the network.
+    Resource(What),
+    /// Commands a second of a drive, of blocks one after the other.
+    Commands(NodeIndex),
+    /// Commands a second of a drive, of blocks in random order.
+    RandomCommands(NodeIndex),
+    /// The processor that its thread runs on.
+    Processor,
+    /// The rate that its workload caps it at.
+    Cap,
+    /// Blocks in flight.
+    Depth,
+    /// Stages of one block after the other, on a path with slots of its own.
+    Stages,
+}
+
+impl Limiter {
+    /// Commands of a drive.
+    pub(super) fn commands(drive: NodeIndex, order: Order) -> Self {
+        match order {
+            Order::Sequential => Self::Commands(drive),
+            Order::Random => Self::RandomCommands(drive),
+        }
+    }
+
+    /// Returns the drive whose commands these are.
+    pub(super) fn drive(self) -> Option<NodeIndex> {
+        match self {
+            Self::Commands(drive) | Self::RandomCommands(drive) => Some(drive),
+            _ => None,
+        }
+    }
+
+    /// Names it, for one transfer.
+    pub(super) fn name(self, topology: &Topology) -> String {
+        let of = |thing, drive| format!("{thing} of {}", topology.node(drive).name);
+        match self {
+            Self::Resource(what) => resource(topology, what),
+            Self::Commands(drive) => of("commands", drive),
+            Self::RandomCommands(drive) => of("random commands", drive),
+            Self::Processor => "the processor".to_owned(),
+            Self::Cap => "its limit".to_owned(),
+            Self::Depth => "its depth".to_owned(),
+            Self::Stages => "stages of a block, one after the other".to_owned(),
+        }
+    }
+
+    /// Names several of its kind; `None` for a thing that there is one of.
+    pub(super) fn several(self, count: usize) -> Option<String> {
+        Some(match self {
+            Self::Resource(What::Link(_, Direction::Up)) => format!("{count} links up"),
+            Self::Resource(What::Link(_, Direction::Down)) => format!("{count} links down"),
+            Self::Resource(What::Buffer(..)) => format!("credits on {count} links"),
+            Self::Resource(What::Memory(..)) => format!("{count} memories"),
+            Self::Resource(What::Medium(_, op)) => {
+                format!("media of {count} drives, {}", done_to_medium(op))
+            }
+            Self::Resource(What::Tags(_)) => format!("read tags of {count} devices"),
+            Self::Resource(What::Walkers(_)) => format!("page walks of {count} IOMMUs"),
+            Self::Resource(What::Answers(..)) => format!("completions of {count} memories"),
+            Self::Resource(What::Processors(_)) => {
+                format!("the processors beside {count} memories")
+            }
+            Self::Resource(What::Copies(_)) => format!("copies in {count} memories"),
+            Self::Resource(_) => format!("{count} ways between peers"),
+            Self::Commands(_) => format!("commands of {count} drives"),
+            Self::RandomCommands(_) => format!("random commands of {count} drives"),
+            Self::Processor | Self::Cap | Self::Depth | Self::Stages => return None,
+        })
+    }
+}
+
+/// Names a resource.
+fn resource(topology: &Topology, what: What) -> String {
     let node = |index: NodeIndex| topology.node(index).name.as_str();
     let link = |link: LinkIndex, direction| match direction {
         _ if topology.is_between_sockets(link) => format!(
@@ -26,7 +101,7 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
             format!("credits for {} on the {}", packets(kind), link(index, direction))
         }
         What::Memory(at, _) => format!("memory of {}", node(at)),
-        What::Medium(at, done) => format!("medium of {}, {}", node(at), words(done)),
+        What::Medium(at, op) => format!("medium of {}, {}", node(at), done_to_medium(op)),
         What::Tags(at) => format!("read tags of {}", node(at)),
         What::Peers(at, kind) | What::PeersBuffer(at, kind, _) => {
             format!("{} between peers through {}", packets(kind), node(at))
@@ -38,7 +113,7 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
     }
 }
 
-/// The processors beside a host memory, which a machine mostly has one of.
+/// Names the processors beside a host memory; most machines have one.
 pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
     let is_host = |node: &&Node| matches!(node.kind, NodeKind::HostMemory(_));
     match topology.nodes().iter().filter(is_host).count() {
@@ -47,26 +122,9 @@ pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
     }
 }
 
-/// Several resources of one kind, all of which limit something; `None` for what there is one of.
-pub(super) fn several(what: What, count: usize) -> Option<String> {
-    (count > 1).then(|| match what {
-        What::Link(_, Direction::Up) => format!("{count} links up"),
-        What::Link(_, Direction::Down) => format!("{count} links down"),
-        What::Buffer(..) => format!("credits on {count} links"),
-        What::Memory(..) => format!("{count} memories"),
-        What::Medium(_, done) => format!("media of {count} drives, {}", words(done)),
-        What::Tags(_) => format!("read tags of {count} devices"),
-        What::Peers(..) | What::PeersBuffer(..) => format!("{count} ways between peers"),
-        What::Walkers(_) => format!("page walks of {count} IOMMUs"),
-        What::Answers(..) => format!("completions of {count} memories"),
-        What::Processors(_) => format!("the processors beside {count} memories"),
-        What::Copies(_) => format!("copies in {count} memories"),
-    })
-}
-
-/// What is done to a medium while its initiator does this to a memory.
-fn words(done: Option<Op>) -> &'static str {
-    match done {
+/// Names the use of a medium while its initiator does this to a memory.
+fn done_to_medium(op: Option<Op>) -> &'static str {
+    match op {
         Some(Op::Write) => "read",
         Some(Op::Read) => "written",
         None => "read and written",
@@ -81,63 +139,7 @@ fn packets(kind: PacketKind) -> &'static str {
     }
 }
 
-/// Load of each direction of each link that carried anything, over a time in nanoseconds. `moved` has the
-/// payload of each class.
-pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64) -> Vec<LinkLoad> {
-    let mut payload = vec![0.0; built.what.len()];
-    let mut wire = vec![0.0; built.what.len()];
-    // Acknowledgements of what goes the other way come on top.
-    let mut ahead = vec![0.0; built.what.len()];
-    for (class, moved) in built.network.classes.iter().zip(moved) {
-        for hop in class.legs.iter().flatten() {
-            wire[hop.resource as usize] += hop.cost * moved;
-            // Requests carry no payload: they cost less than a byte for each.
-            if hop.cost >= 1.0 {
-                payload[hop.resource as usize] += moved;
-            }
-        }
-        for &(resource, cost) in &class.priority {
-            ahead[resource as usize] += cost * moved;
-        }
-    }
-    let mut loads = Vec::new();
-    for (position, what) in built.what.iter().enumerate() {
-        let What::Link(link, direction) = *what else { continue };
-        let sent = wire[position] + ahead[position];
-        if sent <= 0.0 || is_inside_a_chip(topology, link) {
-            continue;
-        }
-        // Of requests and acknowledgements alone: as much as a link carries of anything.
-        let share = if payload[position] > 0.0 { payload[position] / wire[position] } else { 1.0 };
-        let rate = rate_of(topology, link);
-        let Link { upper, lower, .. } = *topology.link(link);
-        let name = |node| topology.node(node).name.clone();
-        loads.push(LinkLoad {
-            below: name(lower),
-            other_end: topology.is_between_sockets(link).then(|| name(upper)),
-            direction: match direction {
-                Direction::Up => Way::Up,
-                Direction::Down => Way::Down,
-            },
-            payload: per_second(payload[position] / time.max(1.0)),
-            ceiling: per_second(rate * share),
-            busy: Some(sent / (rate * time.max(1.0))),
-        });
-    }
-    loads
-}
-
-/// Whether a link stays inside a chip, where nobody could look at it.
-fn is_inside_a_chip(topology: &Topology, link: LinkIndex) -> bool {
-    topology.link(link).wire.framing == Framing::Bare && !topology.is_between_sockets(link)
-}
-
 /// Bytes a nanosecond as a rate.
 pub(super) fn per_second(rate: f64) -> ByteRate {
     ByteRate(whole(rate.max(0.0) * 1e9))
-}
-
-/// A ceiling of a case.
-pub(super) fn limit(object: String, rate: f64) -> Limit {
-    Limit { object, bytes_per_second: per_second(rate) }
 }

@@ -1,32 +1,33 @@
-//! What one core does by itself, from host memory to host memory: copies, or maps of a file that is in memory.
+//! Copies and maps by one core, from host memory to host memory.
 //!
-//! Leaves out on which socket that is. The one thing to know: it is a node of its own on a side of its own, so that its rate
-//! is its parameter's, and takes cores and host memory from others as any work of processors does.
+//! The core is a node on a side of its own, so that its rate is its parameter's. It takes cores and host memory from
+//! others as any work of processors does.
 
 use peerlane_results::{CaseSpec, Flow, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::flows::{FlowError, Planned};
-use super::own::Own;
+use super::error::FlowError;
+use super::flows::Planned;
+use super::names::Limiter;
 use super::setting::{Setting, time, whole};
 use crate::devices::host::{OF_A_COPY, fault_cost, traffic_by_processor};
 use crate::model::{Endpoint, FlowSpec, Link, Memory, NodeKind, Picos, Topology, Wire, Work};
 use crate::way::as_f64;
 
-/// Its name among the nodes, which are looked up by it: a device would have to be called so to be taken for it.
+/// Name of its node.
 const PROCESSOR: &str = "the processor";
-/// What stands for host memory on its side, so that nothing else is in its way.
+/// Name of the node in place of host memory on its side.
 const MEMORY: &str = "the processor's memory";
-/// What its way to its memory carries, which is none of its own.
+/// Rate of its link to that memory, which is no limit.
 const NO_LIMIT: ByteRate = ByteRate(100_000_000_000_000);
 
-fn is_its_own(flow: &Flow) -> bool {
+fn is_host_to_host(flow: &Flow) -> bool {
     flow.source == "host" && flow.target == "host"
 }
 
 /// Adds the processor to a machine on which a case needs it.
 pub(super) fn add_for(case: &CaseSpec, topology: &mut Topology) {
-    if !case.flows.iter().any(is_its_own) {
+    if !case.flows.iter().any(is_host_to_host) {
         return;
     }
     let Some(root) = host(topology).map(|link| link.upper) else { return };
@@ -37,7 +38,7 @@ pub(super) fn add_for(case: &CaseSpec, topology: &mut Topology) {
     topology.add_below(processor, MEMORY, inside, wire);
 }
 
-/// The link of the first host memory: which one is meant, `host` does not say.
+/// The link of the first host memory, which is the one that `host` means.
 fn host(topology: &Topology) -> Option<&Link> {
     let mut links = topology.links().iter();
     links.find(|link| matches!(topology.node(link.lower).kind, NodeKind::HostMemory(_)))
@@ -78,7 +79,7 @@ pub(super) fn plan(
         traffic: traffic_by_processor(flow.path),
         cpu: second * 1e9,
         faults,
-        bounds: vec![(Own::Processor, 1.0 / second / 1e9)],
+        bounds: vec![(Limiter::Processor, 1.0 / second / 1e9)],
         cache: None,
         spec,
     })

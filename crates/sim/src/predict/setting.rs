@@ -1,4 +1,4 @@
-//! Numbers of one evaluation, put where the engines look for them.
+//! The machine of one evaluation: the numbers of parameters, put where the engines look for them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,8 +6,8 @@ use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
-use super::bounds::{check_unit, every};
-use super::of_devices::start_of;
+use super::device_names::prefix;
+use super::table::{check_unit, listed};
 use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};
 use crate::model::{
@@ -17,16 +17,16 @@ use crate::model::{
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
 
-/// The largest payload of a packet: nothing is cut (PCIe base specification, "Device control register").
-const WHOLE: Bytes = Bytes(4096);
+/// The largest payload of a packet (PCIe base specification, "Device control register"): at that, nothing is split.
+const MAX_PAYLOAD: Bytes = Bytes(4096);
 
 /// The parameters of machines of which nothing better is known.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// Why a file holds no parameters.
+/// A file that holds no parameters.
 #[derive(Debug, thiserror::Error)]
 pub enum ParametersError {
-    /// It is no TOML, or a field is not what it should be.
+    /// It is not TOML, or a field is of another kind.
     #[error("cannot read parameters")]
     Toml(#[from] Box<toml::de::Error>),
     /// A number without meaning.
@@ -34,17 +34,17 @@ pub enum ParametersError {
     Parameter(#[from] ParameterError),
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+struct File {
     #[serde(default)]
-    pub(super) parameter: BTreeMap<String, ParameterShape>,
+    parameter: BTreeMap<String, ParameterShape>,
 }
 
 /// The parameters of a file, if there is one, before the defaults.
 ///
 /// # Errors
-/// When the file is none, or has a number without meaning.
+/// When the file cannot be read, or has a number without meaning.
 pub fn parameters(file: Option<&str>) -> Result<Parameters, ParametersError> {
     let mut parameters = Parameters::default();
     for text in file.into_iter().chain([DEFAULTS]) {
@@ -79,10 +79,9 @@ impl<'a> Setting<'a> {
         Ok(Bytes(whole(self.get(name)?)))
     }
 
-    /// One direction of a drive: each number of its own, or as of any drive, with the rate that the machine's
-    /// description states of it.
+    /// One direction of a drive: each number its own or any drive's, and the rate that the machine's description states.
     pub(super) fn side(&self, function: &Function, op: Op) -> Result<Side, ParameterError> {
-        let name = start_of(function);
+        let name = prefix(function);
         let stated = match op {
             Op::Write => function.rates.read,
             Op::Read => function.rates.write,
@@ -98,8 +97,8 @@ impl<'a> Setting<'a> {
             rate = rate.min(as_f64(Bytes(throttle.0)).max(1.0));
         }
         if op == "read" {
-            // What heat and hours leave of it; writes have a cache before that.
-            rate *= self.of_drive(function, "read.sustained")?.min(1.0);
+            // Heat and hours lower reads at once; writes have a cache before that.
+            rate *= self.of_drive(function, "read.sustained")?;
         }
         let usual = self.table(&format!("drive.{op}"))?;
         let latency = self.table(&format!("{name}.{op}"))?.or(usual);
@@ -108,28 +107,19 @@ impl<'a> Setting<'a> {
         Ok(Side { latency, rate, commands: self.of_drive(function, &format!("{op}.commands"))? })
     }
 
-    /// The most that the shares of both rates of a drive add up to: by a parameter of its own, as the machine's
-    /// description states it, or as of any drive.
+    /// The sum that the shares of both rates of a drive reach: its own parameter, the machine's description, or any drive's.
     fn mixed(&self, function: &Function) -> Result<f64, ParameterError> {
-        let name = format!("{}.mixed", start_of(function));
-        let own = self.get(&name).ok().map(|own| (own, name));
         let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
-        // The lab holds back both together.
-        let throttled = function.lab.throttle.map(|_| 1.0);
-        let (mixed, name) = match (own, stated.or(throttled)) {
-            (Some(own), _) => own,
-            (None, Some(stated)) => return Ok(stated),
-            (None, None) => (self.get("drive.mixed")?, "drive.mixed".to_owned()),
-        };
-        if (0.1..=2.0).contains(&mixed) {
-            Ok(mixed)
-        } else {
-            let problem = "a drive that is read and written reaches 0.1 to 2 of its rates";
-            Err(ParameterError::Meaning { name, problem })
+        // A throttle of the lab counts reads and writes together.
+        let stated = stated.or(function.lab.throttle.map(|_| 1.0));
+        match (self.get(&format!("{}.mixed", prefix(function))), stated) {
+            (Ok(own), _) => Ok(own),
+            (Err(_), Some(stated)) => Ok(stated),
+            (Err(_), None) => self.get("drive.mixed"),
         }
     }
 
-    /// The times of a command by size; `None` where there is none of them.
+    /// The times of a command by size; `None` without any.
     fn table(&self, prefix: &str) -> Result<Option<Table>, ParameterError> {
         let start = format!("{prefix}.time-");
         let fail = |name: &str, problem| ParameterError::Meaning { name: name.to_owned(), problem };
@@ -152,21 +142,19 @@ impl<'a> Setting<'a> {
         Table::measured(points).map(Some).map_err(no_table)
     }
 
-    /// The largest block whose time alone is known of this drive itself, however it splits there; 0 where only times of any
-    /// drive are.
+    /// The largest block whose time is known of this drive itself, however it splits there; else 0.
     pub(super) fn measured_to(&self, function: &Function, op: Op) -> Result<f64, ParameterError> {
-        let own = self.table(&format!("{}.{}", start_of(function), word(op)))?;
+        let own = self.table(&format!("{}.{}", prefix(function), word(op)))?;
         Ok(own.map_or(0.0, |table| table.end()))
     }
 
-    /// Commands a second of blocks in random order: its own number, whatever that of sequential ones is. A drive of which
-    /// only the sequential ones are known does no more than those.
+    /// Commands a second of blocks in random order: its own number, else any drive's, at most its own of sequential blocks.
     pub(super) fn random_commands(
         &self,
         function: &Function,
         op: Op,
     ) -> Result<f64, ParameterError> {
-        let own = |what: &str| self.get(&format!("{}.{what}", start_of(function)));
+        let own = |what: &str| self.get(&format!("{}.{what}", prefix(function)));
         let (sequential, random) =
             (format!("{}.commands", word(op)), format!("random-{}.commands", word(op)));
         own(&random).or_else(|_| {
@@ -177,11 +165,11 @@ impl<'a> Setting<'a> {
 
     /// A number of a drive: its own, or as of any drive.
     pub(super) fn of_drive(&self, function: &Function, what: &str) -> Result<f64, ParameterError> {
-        let own = self.get(&format!("{}.{what}", start_of(function)));
+        let own = self.get(&format!("{}.{what}", prefix(function)));
         own.or_else(|_| self.get(&format!("drive.{what}")))
     }
 
-    /// What the fabric does not say of a machine, by these numbers.
+    /// Values for everything that the fabric leaves out.
     fn usual(&self, fabric: &Fabric) -> Result<model::Parameters, ParameterError> {
         let rate = Some(ByteRate(whole(self.get("host.memory")?)));
         let mps = self.bytes("pcie.mps")?;
@@ -243,22 +231,22 @@ impl<'a> Setting<'a> {
         stated(fabric, &mut topology, &at, self.get("machine.stated")?);
         self.memories(&mut topology, &at);
         self.turns(&mut topology);
-        super::links::set(self.parameters, self.numbers, &mut topology)?;
+        super::links::set(self.parameters, self.numbers, &mut topology);
         Ok(topology)
     }
 
-    /// What root complexes are, and what translation costs where there is any.
+    /// Root complexes, with translation where the machine has any.
     fn root(&self, fabric: &Fabric, hol: Coupling) -> Result<RootComplex, ParameterError> {
         let split = self.bytes("root.split")?;
         let iommu = Iommu {
-            miss_per_mille: count(self.get("iommu.miss")?.min(1.0) * 1000.0),
+            miss_per_mille: count(self.get("iommu.miss")? * 1000.0),
             bytes_per_translation: self.bytes("iommu.page")?,
             walk: time(self.get("iommu.walk")?),
             walkers: count(self.get("iommu.walkers")?).max(1),
         };
         Ok(RootComplex {
             latency: time(self.get("root.latency")?),
-            split: (split < WHOLE).then_some(split),
+            split: (split < MAX_PAYLOAD).then_some(split),
             iommu: (fabric.iommu == IommuMode::Translating).then_some(iommu),
             hol,
             ..RootComplex::default()
@@ -279,8 +267,8 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// Turns in a row of what comes to a switch from below, by names such as `d0.turns` (PCIe base specification,
-    /// "Port arbitration", weighted round robin).
+    /// Weights of inputs of a switch, by names such as `d0.turns` (PCIe base specification, "Port arbitration", weighted
+    /// round robin).
     fn turns(&self, topology: &mut Topology) {
         for (parameter, &turns) in self.parameters.iter().zip(self.numbers) {
             let Some(name) = parameter.name.strip_suffix(".turns") else { continue };
@@ -295,7 +283,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a drive does while its initiator does this to a memory.
+/// The word for a drive's work while its initiator does this to a memory.
 fn word(op: Op) -> &'static str {
     match op {
         Op::Write => "read",
@@ -303,7 +291,7 @@ fn word(op: Op) -> &'static str {
     }
 }
 
-/// What the description of the machine states of memories that devices lend and of root complexes.
+/// Rates that the description of the machine states of memories that devices lend and of root complexes.
 fn stated(fabric: &Fabric, topology: &mut Topology, at: &Names, kept: f64) {
     let kept = |rate: ByteRate| ByteRate(whole(as_f64(Bytes(rate.0)) * kept).max(1));
     for function in &fabric.functions {
@@ -324,7 +312,7 @@ fn stated(fabric: &Fabric, topology: &mut Topology, at: &Names, kept: f64) {
     }
 }
 
-/// Where each node of a machine is, to be looked up often.
+/// Nodes of a machine by name.
 type Names = HashMap<String, NodeIndex>;
 
 fn endpoint_of<'a>(topology: &'a mut Topology, at: &Names, name: &str) -> Option<&'a mut Endpoint> {
@@ -335,7 +323,7 @@ fn endpoint_of<'a>(topology: &'a mut Topology, at: &Names, name: &str) -> Option
     }
 }
 
-/// Why numbers make no machine.
+/// Numbers that make no machine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SettingError {
     /// A parameter is missing, or has no meaning.
@@ -347,10 +335,10 @@ pub enum SettingError {
 }
 
 impl SettingError {
-    /// What a person can do about it.
+    /// Advice for the person who gave the numbers.
     pub(super) fn hint(&self) -> Option<String> {
         let Self::Parameter(ParameterError::Meaning { name, .. }) = self else { return None };
-        Some(match every(name) {
+        Some(match listed(name) {
             Some(all) => format!("`--vary {name}={all}` has every number that there is"),
             None => format!("`--vary {name}=` or a file of `--parameters` gives it another value"),
         })

@@ -1,4 +1,4 @@
-//! Rates by block size that were held out: a table through a few sizes, compared at all others.
+//! Rates by block size, held out: a table through a few sizes, compared at all others.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,58 +7,61 @@ use super::StudyError;
 use super::shape::CurveShape;
 use crate::devices::table::Table;
 
-/// A curve and how well a table through a few of its sizes says the rest.
+/// A curve, and the errors of tables through a few of its sizes.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CurveReport {
     /// Its name.
     pub curve: String,
-    /// What was measured.
+    /// The measurement.
     pub says: String,
-    /// Where it was published.
+    /// Its publication.
     pub source: String,
-    /// Why a table says it no better.
+    /// Reason for the error that remains.
     pub reason: String,
     /// One for each set of sizes that a table was made of.
     pub held: Vec<Held>,
-    /// Mean error of each inner point from a table through all others; `None` for fewer than four points.
-    pub leave_one_out: Option<f64>,
+    /// Mean error of each inner point from a table through all others.
+    pub leave_one_out: f64,
 }
 
-/// What a table through some sizes says of the others.
+/// Errors of a table through some sizes at the others.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Held {
     /// Sizes that the table is made of, in KiB.
     pub calibrated: Vec<f64>,
-    /// How many sizes were predicted.
+    /// Number of the others.
     pub predicted: usize,
     /// Mean of the errors, without their sign.
     pub mean: f64,
     /// The largest.
     pub worst: f64,
-    /// The same for a line through the first and the last size: `t0 + n / B`.
+    /// Mean error of a line through the first and the last size: `t0 + n / B`.
     pub line: f64,
 }
 
 pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError> {
-    let points: Vec<(f64, f64)> = curve.points.iter().map(|&point| curve.timed(point)).collect();
-    let fail = |problem| StudyError::Figure { name: curve.id.clone(), problem };
+    // Bytes and seconds.
+    let timed =
+        |&(kib, rate): &(f64, f64)| (kib * 1024.0, kib * 1024.0 / (rate * curve.unit.scale()));
+    let points: Vec<(f64, f64)> = curve.points.iter().map(timed).collect();
+    let [first, .., last] = points[..] else {
+        return Err(StudyError::invalid(&curve.id, "a curve has two points at least"));
+    };
+    let table = |points: Vec<(f64, f64)>| {
+        let problem = "sizes and times are numbers above zero";
+        Table::measured(points).map_err(|_| StudyError::invalid(&curve.id, problem))
+    };
+    let line = table(vec![first, last])?;
     let mut held = Vec::new();
     for sizes in &curve.calibrated {
-        let is_one = |size: f64| sizes.iter().any(|kib| kib * 1024.0 == size);
-        let (known, others): (Vec<_>, Vec<_>) =
-            points.iter().copied().partition(|&(size, _)| is_one(size));
+        let is_known = |&(size, _): &(f64, f64)| sizes.iter().any(|kib| kib * 1024.0 == size);
+        let (known, others): (Vec<_>, Vec<_>) = points.iter().copied().partition(is_known);
         if known.len() != sizes.len() || others.is_empty() {
-            return Err(fail("a table is made of some of the points"));
+            return Err(StudyError::invalid(&curve.id, "a table is made of some of the points"));
         }
-        let table =
-            Table::measured(known).map_err(|_| fail("sizes and times are numbers above zero"))?;
-        let ends = [points[0], points[points.len() - 1]];
-        let line =
-            Table::measured(ends).map_err(|_| fail("sizes and times are numbers above zero"))?;
-        let errors = |table: &Table| -> Vec<f64> {
-            others.iter().map(|&point| curve.error(table, point)).collect()
-        };
-        let found = errors(&table);
+        let table = table(known)?;
+        let errors = |table| others.iter().map(|&point| curve.error(table, point)).collect();
+        let found: Vec<f64> = errors(&table);
         held.push(Held {
             calibrated: sizes.clone(),
             predicted: found.len(),
@@ -67,43 +70,30 @@ pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError
             line: mean(&errors(&line)),
         });
     }
+    let left_out = |out: usize| {
+        let mut others = points.clone();
+        let point = others.remove(out);
+        Ok(curve.error(&table(others)?, point))
+    };
+    let inner = (1..points.len() - 1).map(left_out).collect::<Result<Vec<f64>, StudyError>>()?;
     Ok(CurveReport {
         curve: curve.id.clone(),
         says: curve.says.clone(),
         source: curve.source.clone(),
         reason: curve.reason.clone(),
         held,
-        leave_one_out: leave_one_out(curve, &points),
+        leave_one_out: mean(&inner),
     })
 }
 
 impl CurveShape {
-    /// Bytes and seconds of a point.
-    fn timed(&self, (kib, rate): (f64, f64)) -> (f64, f64) {
-        (kib * 1024.0, kib * 1024.0 / (rate * self.unit.scale()))
-    }
-
-    /// By how much the rate of a table is off, without sign; zero within what is printed.
+    /// Error of the rate of a table, without sign; zero within the printed digits.
     fn error(&self, table: &Table, (size, time): (f64, f64)) -> f64 {
         let rate = size / time;
         let error = (table.rate(size) / rate - 1.0).abs();
         let printed = self.precision * self.unit.scale() / rate;
         if error <= printed { 0.0 } else { error }
     }
-}
-
-fn leave_one_out(curve: &CurveShape, points: &[(f64, f64)]) -> Option<f64> {
-    if points.len() < 4 {
-        return None;
-    }
-    let errors: Option<Vec<f64>> = (1..points.len() - 1)
-        .map(|out| {
-            let others = points.iter().enumerate().filter(|&(index, _)| index != out);
-            let table = Table::measured(others.map(|(_, &point)| point)).ok()?;
-            Some(curve.error(&table, points[out]))
-        })
-        .collect();
-    errors.map(|errors| mean(&errors))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few points")]

@@ -1,198 +1,180 @@
-//! Fits: parameters that make figures come out, found anew on every run.
+//! Fits and draws: the numbers of a run.
 //!
-//! Leaves out robust fits and priors: there are never more than a few rows. The one thing to know: with as
-//! many rows as parameters a fit always succeeds and proves nothing, and is labelled so.
+//! The one thing to know: each fitted parameter has one row and is solved for it on every run, so
+//! that a fit always succeeds and proves nothing.
 
-/// What is minimised: for each row, the logarithm of predicted over stated.
-pub(super) type Residuals<'a> = dyn Fn(&[f64]) -> Option<Vec<f64>> + 'a;
+use rayon::prelude::*;
 
-/// Rounds of Gauss and Newton; five suffice for a power law, which all of these are nearly.
+use super::metric::Answer;
+use super::scenario::Evaluator;
+use super::{Study, StudyError};
+use crate::parameters::{Draw, Provenance, Unit, Values, View, fnv1a};
+use crate::threads;
+
+/// Draws for an interval.
+pub(super) const DRAWS: u64 = 100;
+/// Seed of all draws.
+const SEED: u64 = 20_261_121;
+/// Seed of the stated figures, which differs from that of parameters in every draw.
+const SEED_OF_ROWS: u64 = 0x5eed_0f20_75a7_ed00;
+/// A fit may depend on one that comes later.
+const PASSES: usize = 2;
+/// A logarithm of predicted over stated that counts as zero: rates are whole bytes a second.
+const CLOSE: f64 = 1e-8;
+/// First and last distance from the start at which a fit looks for a change of sign, in logarithms.
+const NEAREST: f64 = 0.01;
+const FARTHEST: f64 = 11.0;
 const ROUNDS: usize = 60;
-/// Sixteenths of powers of two around the start: closer together than most errors before a fit.
-const SCAN: std::ops::RangeInclusive<i32> = -192..=192;
-/// Step of the numerical derivative, in logarithms.
-const STEP: f64 = 1e-5;
 
-/// Where a fit begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Search {
-    /// Far from the solution.
-    Wide,
-    /// At the solution of a neighbour.
-    Near,
+impl Study {
+    /// The model's answer to a figure with these numbers.
+    pub(super) fn answer(
+        &self,
+        index: usize,
+        values: &Values<'_>,
+    ) -> Result<Option<Answer>, StudyError> {
+        let (source, figure) = &self.figures[index];
+        let source = &self.sources[*source];
+        let evaluator = Evaluator { machines: &self.machines, source, values };
+        figure.metric.as_ref().map(|metric| evaluator.answer(metric)).transpose()
+    }
+
+    /// The same, where it is a finite number.
+    pub(super) fn number(&self, index: usize, numbers: &[f64], view: View) -> Option<f64> {
+        let values = Values::new(&self.parameters, numbers, view);
+        match self.answer(index, &values).ok()? {
+            Some(Answer::Number(number)) if number.is_finite() => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The numbers of the files, with all fits.
+    pub(super) fn fitted(&self) -> Result<Vec<f64>, StudyError> {
+        let stated: Vec<f64> = (0..self.figures.len()).map(|row| self.stated(row).1).collect();
+        self.fit(self.parameters.values(), &stated)
+    }
+
+    /// Numbers drawn from the ranges of parameters, with all fits made on stated figures that are
+    /// drawn within their last digit.
+    pub(super) fn draws(&self, fitted: &[f64]) -> Result<Vec<Vec<f64>>, StudyError> {
+        threads::prepare();
+        (0..DRAWS).into_par_iter().map(|draw| self.draw(fitted, draw)).collect()
+    }
+
+    fn draw(&self, fitted: &[f64], draw: u64) -> Result<Vec<f64>, StudyError> {
+        let mut numbers = Draw::new(SEED).numbers(&self.parameters, draw);
+        for ((number, parameter), &fitted) in
+            numbers.iter_mut().zip(self.parameters.iter()).zip(fitted)
+        {
+            if parameter.from == Provenance::Fitted {
+                *number = fitted;
+            }
+        }
+        let rows = Draw::new(draw ^ SEED_OF_ROWS);
+        let stated = |row| {
+            let (low, _, high) = self.stated(row);
+            low + (high - low) * rows.unit(draw, fnv1a(&self.name(row)))
+        };
+        let stated: Vec<f64> = (0..self.figures.len()).map(stated).collect();
+        self.fit(numbers, &stated)
+    }
+
+    /// Lowest, stated and highest value of a figure in base units, by its printed digits; zero
+    /// for a word.
+    pub(super) fn stated(&self, row: usize) -> (f64, f64, f64) {
+        let (_, figure) = &self.figures[row];
+        let scale = figure.unit.map_or(1.0, Unit::scale);
+        let (stated, noise) = (figure.stated.unwrap_or(0.0), figure.noise());
+        ((stated - noise) * scale, stated * scale, (stated + noise) * scale)
+    }
+
+    fn fit(&self, mut numbers: Vec<f64>, stated: &[f64]) -> Result<Vec<f64>, StudyError> {
+        let fits = self.parameters.iter().enumerate().filter_map(|(at, parameter)| {
+            let row = parameter.rows.first().filter(|_| parameter.from == Provenance::Fitted)?;
+            Some((at, self.position(row)?))
+        });
+        let fits: Vec<(usize, usize)> = fits.collect();
+        for &(at, row) in std::iter::repeat_n(&fits, PASSES).flatten() {
+            let residual = |value: f64| {
+                let mut numbers = numbers.clone();
+                numbers[at] = value;
+                let predicted = self.number(row, &numbers, View::Model)?;
+                Some((predicted / stated[row]).ln()).filter(|log| log.is_finite())
+            };
+            let found = root(numbers[at], residual);
+            numbers[at] = found.ok_or_else(|| {
+                StudyError::invalid(&self.name(row), "the model gives no number to fit")
+            })?;
+        }
+        Ok(numbers)
+    }
 }
 
-/// Parameters that minimise the sum of squares of `residuals`, from `start` on; all of them are above zero, and
-/// steps are taken in logarithms. `None` where a residual is no number at the start.
-pub(super) fn least_squares(
-    start: &[f64],
-    residuals: &Residuals,
-    search: Search,
-) -> Option<Vec<f64>> {
-    let mut best = match search {
-        Search::Wide => near(start, residuals)?,
-        Search::Near => start.to_vec(),
-    };
-    let mut found = residuals(&best)?;
-    let mut damping = 1e-6;
+/// A value above zero at which a residual is zero; the nearest to it where none is, and `None`
+/// where there is no residual at the start.
+fn root(start: f64, residual: impl Fn(f64) -> Option<f64>) -> Option<f64> {
+    let at = |log: f64| Some((log, residual(start * log.exp())?));
+    let middle = at(0.0)?;
+    let (mut low, mut high) = (middle, middle);
+    let mut distance = NEAREST;
+    while middle.1.abs() > CLOSE && distance < FARTHEST {
+        for side in [-distance, distance] {
+            let Some(found) = at(side) else { continue };
+            let end = if side < 0.0 { &mut low } else { &mut high };
+            if found.1 * middle.1 <= 0.0 {
+                return Some(start * between(*end, found, at).exp());
+            }
+            *end = found;
+        }
+        distance *= 2.0;
+    }
+    let ends = [middle, low, high].into_iter();
+    let nearest = ends.min_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    nearest.map(|(log, _)| start * log.exp())
+}
+
+/// A zero between two points of different sign, by the Illinois method (Dowell and Jarratt, "A
+/// modified regula falsi method", BIT 11, 1971).
+fn between(
+    mut kept: (f64, f64),
+    mut last: (f64, f64),
+    at: impl Fn(f64) -> Option<(f64, f64)>,
+) -> f64 {
     for _ in 0..ROUNDS {
-        let Some(jacobian) = jacobian(&best, &found, residuals) else { break };
-        let Some(step) = step(&jacobian, &found, damping) else { break };
-        let next: Vec<f64> = best
-            .iter()
-            .zip(&step)
-            .map(|(value, step)| value * step.clamp(-2.0, 2.0).exp())
-            .collect();
-        match residuals(&next).filter(|next| sum(next) <= sum(&found)) {
-            Some(lower) => {
-                let gain = sum(&found) - sum(&lower);
-                (best, found, damping) = (next, lower, (damping / 10.0).max(1e-12));
-                if gain <= 1e-18 {
-                    break;
-                }
-            }
-            None => damping = f64::max(damping, 1e-6) * 10.0,
+        let next = (kept.0 * last.1 - last.0 * kept.1) / (last.1 - kept.1);
+        let Some(next) = at(next).filter(|_| last.1.abs() > CLOSE) else { break };
+        if next.1 * last.1 < 0.0 {
+            kept = last;
+        } else {
+            kept.1 /= 2.0;
         }
+        last = next;
     }
-    Some(best)
-}
-
-/// The best of a coarse scan, one parameter after the other: a ceiling that nothing reaches has no derivative
-/// to follow.
-fn near(start: &[f64], residuals: &Residuals) -> Option<Vec<f64>> {
-    let mut best = start.to_vec();
-    let mut lowest = sum(&residuals(&best)?);
-    for index in 0..start.len() {
-        for power in SCAN {
-            let mut moved = best.clone();
-            moved[index] = start[index] * f64::powf(2.0, f64::from(power) / 16.0);
-            let found = residuals(&moved).map(|found| sum(&found));
-            if let Some(found) = found.filter(|&found| found < lowest) {
-                (best, lowest) = (moved, found);
-            }
-        }
-    }
-    Some(best)
-}
-
-/// Standard errors of the logarithms of the parameters; `None` without a degree of freedom.
-pub(super) fn standard_errors(values: &[f64], residuals: &Residuals) -> Option<Vec<f64>> {
-    let found = residuals(values)?;
-    let free = found.len().checked_sub(values.len()).filter(|&free| free > 0)?;
-    let jacobian = jacobian(values, &found, residuals)?;
-    #[expect(clippy::cast_precision_loss, reason = "a few rows")]
-    let variance = sum(&found) / free as f64;
-    let count = values.len();
-    (0..count)
-        .map(|index| {
-            let mut unit = vec![0.0; count];
-            unit[index] = 1.0;
-            let column = solve(normal(&jacobian, 0.0), unit)?;
-            Some((column[index] * variance).sqrt())
-        })
-        .collect()
-}
-
-fn sum(residuals: &[f64]) -> f64 {
-    residuals.iter().map(|residual| residual * residual).sum()
-}
-
-/// Row by row, the derivative of each residual by each logarithm.
-fn jacobian(values: &[f64], at: &[f64], residuals: &Residuals) -> Option<Vec<Vec<f64>>> {
-    let mut rows = vec![vec![0.0; values.len()]; at.len()];
-    for index in 0..values.len() {
-        let mut moved = values.to_vec();
-        moved[index] *= STEP.exp();
-        let moved = residuals(&moved)?;
-        for (row, (after, before)) in rows.iter_mut().zip(moved.iter().zip(at)) {
-            row[index] = (after - before) / STEP;
-        }
-    }
-    Some(rows)
-}
-
-fn normal(jacobian: &[Vec<f64>], damping: f64) -> Vec<Vec<f64>> {
-    let count = jacobian.first().map_or(0, Vec::len);
-    let entry = |i: usize, j: usize| {
-        let sum: f64 = jacobian.iter().map(|row| row[i] * row[j]).sum();
-        if i == j { sum * (1.0 + damping) } else { sum }
-    };
-    (0..count).map(|i| (0..count).map(|j| entry(i, j)).collect()).collect()
-}
-
-fn step(jacobian: &[Vec<f64>], residuals: &[f64], damping: f64) -> Option<Vec<f64>> {
-    let count = jacobian.first().map_or(0, Vec::len);
-    let right = (0..count)
-        .map(|i| {
-            -jacobian.iter().zip(residuals).map(|(row, residual)| row[i] * residual).sum::<f64>()
-        })
-        .collect();
-    solve(normal(jacobian, damping), right)
-}
-
-/// Elimination with the largest pivot; `None` for a matrix that has none.
-fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let count = right.len();
-    for column in 0..count {
-        let pivot = (column..count)
-            .max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
-        if matrix[pivot][column].abs() < 1e-300 {
-            return None;
-        }
-        matrix.swap(column, pivot);
-        right.swap(column, pivot);
-        for row in column + 1..count {
-            let factor = matrix[row][column] / matrix[column][column];
-            let (upper, lower) = matrix.split_at_mut(row);
-            for (below, above) in lower[0].iter_mut().zip(&upper[column]).skip(column) {
-                *below -= factor * above;
-            }
-            right[row] -= factor * right[column];
-        }
-    }
-    for row in (0..count).rev() {
-        let known: f64 = (row + 1..count).map(|column| matrix[row][column] * right[column]).sum();
-        right[row] = (right[row] - known) / matrix[row][row];
-    }
-    right.iter().all(|value| value.is_finite()).then_some(right)
+    last.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_power_law_is_found_again() {
-        let points = [(1.0_f64, 3.0), (2.0, 3.0 * 2.0_f64.powf(0.5)), (9.0, 9.0)];
-        let law = |values: &[f64]| -> Option<Vec<f64>> {
-            let log = |x: f64, y: f64| (values[0] * x.powf(values[1]) / y).ln();
-            Some(points.iter().map(|&(x, y)| log(x, y)).collect())
-        };
-        let found = least_squares(&[1.0, 1.0], &law, Search::Wide).expect("a fit");
-        assert!((found[0] - 3.0).abs() < 1e-6 && (found[1] - 0.5).abs() < 1e-6, "{found:?}");
-        let errors = standard_errors(&found, &law).expect("one degree of freedom");
-        assert!(errors.iter().all(|&error| error < 1e-6));
+    #[track_caller]
+    fn assert_root(start: f64, law: impl Fn(f64) -> f64, expected: f64) {
+        let found = root(start, |value| Some(law(value).ln())).expect("a number");
+        assert!((found / expected - 1.0).abs() < 1e-6, "{found} is not {expected}");
     }
 
     #[test]
-    fn as_many_parameters_as_rows_leave_no_error() {
-        let law = |values: &[f64]| -> Option<Vec<f64>> { Some(vec![(values[0] / 7.0).ln()]) };
-        let found = least_squares(&[1.0], &law, Search::Wide).expect("a fit");
-        assert!((found[0] - 7.0).abs() < 1e-9);
-        assert_eq!(standard_errors(&found, &law), None);
+    fn power_law_is_solved() {
+        assert_root(1.0, |value| 3.0 * value.sqrt() / 12.0, 16.0);
     }
 
     #[test]
-    fn a_ceiling_that_nothing_reaches_is_lowered_until_it_holds() {
-        let law =
-            |values: &[f64]| -> Option<Vec<f64>> { Some(vec![(values[0].min(26.0) / 16.3).ln()]) };
-        let found = least_squares(&[51.2], &law, Search::Wide).expect("a fit");
-        assert!((found[0] - 16.3).abs() < 1e-6, "{found:?}");
+    fn unreached_ceiling_is_lowered() {
+        assert_root(51.2, |value| value.min(26.0) / 16.3, 16.3);
     }
 
     #[test]
-    fn a_parameter_without_effect_stays_where_it_was() {
-        let law = |_: &[f64]| -> Option<Vec<f64>> { Some(vec![1.0]) };
-        assert_eq!(least_squares(&[5.0], &law, Search::Wide), Some(vec![5.0]));
+    fn parameter_without_effect_stays() {
+        assert_root(5.0, |_| 2.0, 5.0);
     }
 }

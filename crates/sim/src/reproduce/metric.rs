@@ -1,147 +1,104 @@
-//! What of an outcome is compared with a figure.
+//! The quantity of the model that a figure is compared with.
 
 use peerlane_units::Bytes;
 
 use super::StudyError;
-use super::scenario::Evaluator;
-use super::shape::{DrivesShape, FaultsShape, FlowShape, MetricShape};
+use super::scenario::{Evaluator, MOST_FLOWS};
+use super::shape::{DrivesShape, MetricShape};
 use crate::devices::drive::{Side, throughput};
-use crate::devices::host;
+use crate::devices::host::page_faults;
 use crate::devices::table::Table;
 use crate::parameters::View;
+use crate::way::as_f64;
 
-/// Ends of which every ordered pair is looked at.
-const MOST_ENDS: u32 = 128;
-
-/// What the model says of a figure: a number in base units, or a word.
+/// A number in base units, or a word.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Number(f64),
     Word(String),
 }
 
-pub(super) fn answer(evaluator: &Evaluator, metric: &MetricShape) -> Result<Answer, StudyError> {
-    let rate = |name: &str| evaluator.outcome(name).map(|outcome| outcome.rate);
-    let time = |name: &str| evaluator.outcome(name).map(|outcome| outcome.block_time);
-    Ok(Answer::Number(match metric {
-        MetricShape::Rate(name) => rate(name)?,
-        MetricShape::Ratio([one, other]) => rate(one)? / rate(other)?,
-        MetricShape::Loss([one, other]) => 1.0 - rate(one)? / rate(other)?,
-        MetricShape::ExtraSeconds([one, other]) => time(one)? - time(other)?,
-        MetricShape::Seconds(name) => evaluator.values.get(name)?,
-        MetricShape::Run(name) => evaluator.run(name)?,
-        MetricShape::LimitedBy(name) => {
-            return Ok(Answer::Word(evaluator.outcome(name)?.limited_by));
-        }
-        MetricShape::HostBytes(name) => evaluator.outcome(name)?.traffic.most,
-        MetricShape::LeastRatio { scenarios, blocks } => {
-            ratios(evaluator, scenarios, blocks)?.into_iter().fold(f64::INFINITY, f64::min)
-        }
-        MetricShape::LeastFall { scenarios, blocks } => {
-            let falling: Vec<f64> =
-                ratios(evaluator, scenarios, blocks)?.into_iter().rev().collect();
-            least_growth(&falling)
-        }
-        MetricShape::LeastGrowth { scenario, blocks } => {
-            least_growth(&sized(evaluator, scenario, blocks)?)
-        }
-        MetricShape::SpreadOverPairs { scenario, source, target, count } => {
-            spread(evaluator, scenario, source, target, *count)?
-        }
-        MetricShape::Faults(faults) => {
-            let (count, at_start) = page_faults(evaluator, faults)?;
-            count / at_start
-        }
-        MetricShape::FaultCount(faults) => page_faults(evaluator, faults)?.0,
-        MetricShape::DrivesRate(drives) => drives_rate(evaluator, drives, drives.depth)?,
-        MetricShape::SaturatingDepth(drives) => saturating_depth(evaluator, drives)?,
-    }))
-}
-
-/// The rate of a scenario with each block size.
-fn sized(evaluator: &Evaluator, scenario: &str, blocks: &[Bytes]) -> Result<Vec<f64>, StudyError> {
-    let rate = |&block| Ok(evaluator.changed(scenario, |flow| flow.block = block)?.rate);
-    blocks.iter().map(rate).collect()
-}
-
-/// The rate of the first over that of the second with each block size.
-fn ratios(
-    evaluator: &Evaluator,
-    [one, other]: &[String; 2],
-    blocks: &[Bytes],
-) -> Result<Vec<f64>, StudyError> {
-    let (ones, others) = (sized(evaluator, one, blocks)?, sized(evaluator, other, blocks)?);
-    Ok(ones.iter().zip(&others).map(|(one, other)| one / other).collect())
-}
-
-/// The lowest ratio of a number to the one before it.
-fn least_growth(numbers: &[f64]) -> f64 {
-    numbers.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::INFINITY, f64::min)
-}
-
-fn spread(
-    evaluator: &Evaluator,
-    scenario: &str,
-    source: &str,
-    target: &str,
-    count: u32,
-) -> Result<f64, StudyError> {
-    if count > MOST_ENDS {
-        return Err(StudyError::TooMany(count, MOST_ENDS));
+impl Evaluator<'_> {
+    pub(super) fn answer(&self, metric: &MetricShape) -> Result<Answer, StudyError> {
+        let rate = |name: &str| self.outcome(name).map(|outcome| outcome.rate());
+        Ok(Answer::Number(match metric {
+            MetricShape::Rate(name) => rate(name)?,
+            MetricShape::Ratio([one, other]) => rate(one)? / rate(other)?,
+            MetricShape::Loss([one, other]) => 1.0 - rate(one)? / rate(other)?,
+            MetricShape::Seconds(name) => self.values.loss(name, 0.0)?,
+            MetricShape::Run(name) => self.run(name)?,
+            MetricShape::LimitedBy(name) => {
+                return Ok(Answer::Word(self.outcome(name)?.limit.kind));
+            }
+            MetricShape::HostBytes(name) => self.outcome(name)?.traffic.most,
+            MetricShape::OverBlocks { scenarios, blocks } => {
+                lowest(self.over_blocks(scenarios, blocks)?)
+            }
+            MetricShape::Growth { scenarios, blocks } => {
+                let values = self.over_blocks(scenarios, blocks)?;
+                lowest(values.windows(2).map(|pair| pair[1] / pair[0]))
+            }
+            MetricShape::Spread(name) => self.spread(name)?,
+            MetricShape::Faults { bytes, window, at_start, ratio } => {
+                let get = |name: &str| self.values.get(name);
+                let (bytes, window, at_start) = (get(bytes)?, get(window)?, get(at_start)?);
+                let count = match self.values.view() {
+                    View::Model => page_faults(bytes, window, at_start),
+                    // Datasheets know no page faults.
+                    View::Plain => f64::INFINITY,
+                };
+                if *ratio { count / at_start } else { count }
+            }
+            MetricShape::DrivesRate(drives) => self.drives_rate(drives, drives.depth)?,
+            MetricShape::SaturatingDepth(drives) => self.saturating_depth(drives)?,
+        }))
     }
-    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-    for one in 0..count {
-        for other in (0..count).filter(|&other| other != one) {
-            let pair = |flow: &mut FlowShape| {
-                flow.source = format!("{source}{one}");
-                flow.target = format!("{target}{other}");
-            };
-            let rate = evaluator.changed(scenario, pair)?.rate;
-            least = least.min(rate);
-            most = most.max(rate);
-        }
+
+    /// The rate of a scenario, or the ratio of two, with each block size.
+    fn over_blocks(&self, scenarios: &[String], blocks: &[Bytes]) -> Result<Vec<f64>, StudyError> {
+        let value = |&block: &Bytes| {
+            let rate = |name: &String| Ok(self.changed(name, |flow| flow.block = block)?.rate());
+            let rates: Vec<f64> = scenarios.iter().map(rate).collect::<Result<_, StudyError>>()?;
+            Ok(rates.into_iter().reduce(|one, other| one / other).unwrap_or(f64::NAN))
+        };
+        blocks.iter().map(value).collect()
     }
-    Ok(most / least)
-}
 
-/// `min(q n / L, IOPS n)` of each drive, and all of them together no more than the link.
-fn drives_rate(evaluator: &Evaluator, shape: &DrivesShape, depth: u32) -> Result<f64, StudyError> {
-    let values = evaluator.values;
-    let count = f64::from(shape.drives);
-    let block = crate::way::as_f64(shape.block).max(1.0);
-    let latency = values.loss(&shape.latency, 0.0)?.max(1e-12);
-    let ceiling = values.ceiling(&shape.ceiling)?;
-    let (table, rate) = match &shape.rate {
-        Some(rate) => {
-            let rate = values.ceiling(rate)?;
-            (Table::line(latency, rate), rate)
+    /// Highest over lowest rate of the flows of a scenario, each alone.
+    fn spread(&self, name: &str) -> Result<f64, StudyError> {
+        let scenario = self.find(name)?;
+        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+        for flow in Self::each(scenario).into_iter().take(MOST_FLOWS) {
+            let rate = self.flows(name, scenario, &[flow])?.rate();
+            (least, most) = (least.min(rate), most.max(rate));
         }
-        None => (Table::constant(latency), f64::INFINITY),
-    };
-    let side = Side { latency: table, rate, commands: values.ceiling(&shape.commands)? / count };
-    Ok((throughput(&side, block, f64::from(depth)) * count).min(ceiling))
-}
-
-fn saturating_depth(evaluator: &Evaluator, shape: &DrivesShape) -> Result<f64, StudyError> {
-    let values = evaluator.values;
-    let full = values.get(&shape.full)? * values.ceiling(&shape.ceiling)?;
-    let depths = (0..31).map(|power| 1_u32 << power).take_while(|&depth| depth <= shape.depth);
-    for depth in depths {
-        if drives_rate(evaluator, shape, depth)? >= full {
-            return Ok(f64::from(depth));
-        }
+        Ok(most / least)
     }
-    Ok(2.0 * f64::from(shape.depth))
+
+    /// Throughput of each drive at a queue depth, all of them together within the link's capacity.
+    fn drives_rate(&self, shape: &DrivesShape, depth: u32) -> Result<f64, StudyError> {
+        let values = self.values;
+        let count = f64::from(shape.drives);
+        let time = values.loss(&shape.latency, 0.0)?.max(1e-12);
+        let rate = shape.rate.as_ref().map_or(Ok(f64::INFINITY), |name| values.ceiling(name))?;
+        let latency = Table::line(time, rate);
+        let side = Side { latency, rate, commands: values.ceiling(&shape.commands)? / count };
+        let each = throughput(&side, as_f64(shape.block).max(1.0), f64::from(depth));
+        Ok((each * count).min(values.ceiling(&shape.ceiling)?))
+    }
+
+    fn saturating_depth(&self, shape: &DrivesShape) -> Result<f64, StudyError> {
+        let full = self.values.get(&shape.full)? * self.values.ceiling(&shape.ceiling)?;
+        let depths = (0..31).map(|power| 1_u32 << power).take_while(|&depth| depth <= shape.depth);
+        for depth in depths {
+            if self.drives_rate(shape, depth)? >= full {
+                return Ok(f64::from(depth));
+            }
+        }
+        Ok(2.0 * f64::from(shape.depth))
+    }
 }
 
-/// How many, and how many of them at the start. Without rounding, so that a fit is smooth.
-fn page_faults(evaluator: &Evaluator, shape: &FaultsShape) -> Result<(f64, f64), StudyError> {
-    let at_start = evaluator.values.get(&shape.at_start)?;
-    let (bytes, window) =
-        (evaluator.values.get(&shape.bytes)?, evaluator.values.get(&shape.window)?);
-    let count = match evaluator.values.view() {
-        View::Model => host::page_faults(bytes, window, at_start),
-        View::Plain => f64::INFINITY,
-    };
-    Ok((count, at_start))
+fn lowest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, f64::min)
 }

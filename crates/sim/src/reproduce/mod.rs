@@ -1,124 +1,80 @@
-//! The five documents, reproduced: every figure that they state beside what the model says, with its role.
+//! The figures of five published documents beside the model.
 //!
-//! Leaves out the figures of pictures, which the texts do not hold. The one thing to know: the role of a
-//! figure is decided in `sources/*.toml` before the model runs, and what it is shown as is computed from
-//! what its parameters depend on, so that a figure that decided a parameter cannot pass for a prediction.
+//! Leaves out the figures of pictures, which the texts do not hold. The one thing to know: the role
+//! of a figure is declared in `sources/*.toml` before the model runs, and computed from the
+//! parameters that it depends on, so that a figure that decided a parameter is no prediction.
 
 mod curve;
-mod depends;
 mod fit;
 mod metric;
-mod numbers;
 mod page;
-mod predict;
-mod quoted;
+mod predictions;
 mod report;
-mod route;
+mod roles;
 mod scenario;
 mod shape;
+mod summary;
+mod topology;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 
-use peerlane_fabric::{Fabric, MachineFileError};
+use peerlane_fabric::Fabric;
 
-use crate::parameters::{ParameterError, Parameters};
+use crate::parameters::{ParameterError, Parameters, Provenance, Values, View};
 
 pub use curve::{CurveReport, Held};
 pub use page::page;
-pub use predict::Prediction;
-pub use report::{Baseline, FitReport, Report, Row, SCHEMA, SourceReport};
+pub use predictions::Prediction;
+pub use report::{Baseline, Report, Row, SCHEMA, SourceReport};
 pub use shape::Role;
 
-use predict::PredictionsShape;
-use shape::{CurveShape, CurvesShape, FigureShape, ParametersShape, SourceShape};
+use shape::{FigureShape, SharedShape, SourceShape};
 
-/// Why the documents cannot be reproduced: a mistake in a file, not a wrong prediction.
+/// A mistake in a file, not a wrong prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A file is not TOML of its shape.
-    #[error("cannot understand {file}: {}", .message.trim_end())]
-    Syntax {
-        /// The file.
-        file: String,
-        /// What the parser says.
-        message: String,
-    },
-    /// A machine file is no machine.
-    #[error("cannot use machine {name}")]
-    Machine {
+    /// A file or scenario that cannot be used.
+    #[error("cannot use {name}")]
+    Unusable {
         /// Its name.
         name: String,
-        /// What is wrong with it.
-        source: MachineFileError,
+        /// The reason.
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// A parameter cannot be used.
+    /// A parameter that cannot be used.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// Two figures have one name, or two files one source.
-    #[error("`{0}` is said twice")]
-    SaidTwice(String),
-    /// Nothing has this name.
-    #[error("no machine is called `{0}`")]
-    NoSuchMachine(String),
-    /// Nothing has this name.
-    #[error("no scenario of {source_name} is called `{name}`")]
-    NoSuchScenario {
-        /// The file's source.
-        source_name: String,
+    /// A name of nothing.
+    #[error("no {kind} is called `{name}`")]
+    Unknown {
+        /// Kind of the thing.
+        kind: &'static str,
         /// The name.
         name: String,
     },
-    /// Nothing has this name.
-    #[error("machine {machine} has no function `{name}`")]
-    NoSuchFunction {
-        /// The machine.
-        machine: String,
-        /// The name.
+    /// A part of a file without meaning.
+    #[error("`{name}`: {problem}")]
+    Invalid {
+        /// The part.
         name: String,
-    },
-    /// Nothing has this name.
-    #[error("no figure is called `{0}`")]
-    NoSuchFigure(String),
-    /// No document has this name.
-    #[error("no source is called `{asked}`; there are {known}")]
-    NoSuchSource {
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        known: String,
-    },
-    /// A text that is no link speed.
-    #[error("`{0}` is not a link speed such as `16GT/s x4`")]
-    Link(String),
-    /// A pattern of more ends than anything has.
-    #[error("{0} ends: at most {1} are looked at pair by pair")]
-    TooMany(u32, u32),
-    /// Scenarios whose stages lead back to themselves.
-    #[error("the stages of scenario `{0}` go through more scenarios than there are")]
-    Circle(String),
-    /// A scenario without a flow.
-    #[error("a scenario needs a flow, a stage or a part")]
-    Empty,
-    /// A stage or part that says both or neither.
-    #[error("`{0}`: say either a rate or a scenario, either a scenario or a time")]
-    Stage(String),
-    /// A figure that says neither a number nor a word, or both.
-    #[error("figure `{name}`: {problem}")]
-    Figure {
-        /// The figure.
-        name: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         problem: &'static str,
     },
-    /// A text that quotes what nothing computes.
-    #[error("`{0}` is no figure that can be quoted")]
-    Quoted(String),
-    /// The flow engine cannot carry out a prediction.
-    #[error("cannot predict: {0}")]
-    Engine(String),
-    /// A fit that has no start.
-    #[error("cannot fit {0}: the model gives no number to begin with")]
-    Fit(String),
+}
+
+impl StudyError {
+    fn unusable(name: &str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Unusable { name: name.to_owned(), source: Box::new(source) }
+    }
+
+    fn unknown(kind: &'static str, name: &str) -> Self {
+        Self::Unknown { kind, name: name.to_owned() }
+    }
+
+    fn invalid(name: &str, problem: &'static str) -> Self {
+        Self::Invalid { name: name.to_owned(), problem }
+    }
 }
 
 /// Texts of the repository, built in: name and content.
@@ -155,13 +111,17 @@ pub struct Study {
     sources: Vec<SourceShape>,
     /// Position of its source, and the figure, in the order of the files.
     figures: Vec<(usize, FigureShape)>,
+    /// Positions of figures by `source/id`.
+    positions: BTreeMap<String, usize>,
+    /// Positions of the parameters that each figure reads.
+    uses: Vec<BTreeSet<usize>>,
     parameters: Parameters,
-    curves: Vec<CurveShape>,
-    predictions: PredictionsShape,
+    curves: SharedShape,
+    predictions: SharedShape,
 }
 
 impl Study {
-    /// What is built into the program.
+    /// The study of the files in the repository.
     ///
     /// # Errors
     /// When a file is at fault, which a test rules out.
@@ -180,59 +140,72 @@ impl Study {
         curves: &str,
         predictions: &str,
     ) -> Result<Self, StudyError> {
-        let mut fabrics = BTreeMap::new();
-        for &(name, text) in machines {
-            let fabric = Fabric::from_toml(text)
-                .map_err(|source| StudyError::Machine { name: name.to_owned(), source })?;
-            fabrics.insert(name.to_owned(), fabric);
-        }
-        let shared: ParametersShape = parse("parameters.toml", parameters)?;
-        let curves: CurvesShape = parse("holdout-curves.toml", curves)?;
-        let mut read: Vec<SourceShape> = Vec::new();
-        for &(name, text) in sources {
-            let source: SourceShape = parse(name, text)?;
-            if read.iter().any(|other| other.source == source.source) {
-                return Err(StudyError::SaidTwice(source.source));
-            }
-            read.push(source);
-        }
+        let machines = machines.iter().map(|&(name, text)| {
+            let machine = Fabric::from_toml(text);
+            Ok((name.to_owned(), machine.map_err(|error| StudyError::unusable(name, error))?))
+        });
+        let sources = sources.iter().map(|(name, text)| parse(name, text));
         let mut study = Self {
-            machines: fabrics,
-            figures: figures(&read)?,
-            sources: read,
+            machines: machines.collect::<Result<_, StudyError>>()?,
+            sources: sources.collect::<Result<_, _>>()?,
+            figures: Vec::new(),
+            positions: BTreeMap::new(),
+            uses: Vec::new(),
             parameters: Parameters::default(),
-            curves: curves.curve,
-            predictions: parse("predictions.toml", predictions)?,
+            curves: parse("curves", curves)?,
+            predictions: parse("predictions", predictions)?,
         };
-        study.collect(shared)?;
-        study.check()?;
+        study.add_figures()?;
+        study.add_parameters(parse("parameters", parameters)?)?;
+        study.add_uses()?;
         Ok(study)
     }
 
-    fn collect(&mut self, shared: ParametersShape) -> Result<(), StudyError> {
+    fn add_figures(&mut self) -> Result<(), StudyError> {
+        for (index, source) in self.sources.iter().enumerate() {
+            for figure in &source.figure {
+                let name = format!("{}/{}", source.source, figure.id);
+                if let Some(problem) = figure.problem() {
+                    return Err(StudyError::invalid(&name, problem));
+                }
+                if self.positions.insert(name.clone(), self.figures.len()).is_some() {
+                    return Err(StudyError::invalid(&name, "two figures have this name"));
+                }
+                self.figures.push((index, figure.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_parameters(&mut self, shared: SharedShape) -> Result<(), StudyError> {
         let mut all: Vec<_> = shared.parameter.into_iter().collect();
         all.extend(self.sources.iter().flat_map(|source| source.parameter.clone()));
         all.extend(self.predictions.parameter.clone());
         for (name, shape) in all {
-            let stated = |row: &str| self.stated_range(row);
+            let stated = |row: &str| {
+                let row = self.position(row)?;
+                self.figures[row].1.stated.map(|_| self.stated(row))
+            };
             let parameter = shape.parameter(&name, stated)?;
+            if let Some(row) = parameter.rows.iter().find(|row| self.position(row).is_none()) {
+                return Err(StudyError::unknown("figure", row));
+            }
+            if parameter.from == Provenance::Fitted && parameter.rows.len() != 1 {
+                return Err(StudyError::invalid(&name, "a parameter is fitted on one row"));
+            }
             self.parameters.add(parameter)?;
         }
         Ok(())
     }
 
-    /// Every figure once, so that a wrong name shows before anything is printed.
-    fn check(&self) -> Result<(), StudyError> {
-        for parameter in self.parameters.iter() {
-            for row in &parameter.rows {
-                if self.position(row).is_none() {
-                    return Err(StudyError::NoSuchFigure(row.clone()));
-                }
-            }
-        }
+    /// Evaluates every figure once, so that a wrong name shows before anything is printed.
+    fn add_uses(&mut self) -> Result<(), StudyError> {
         let numbers = self.parameters.values();
         for index in 0..self.figures.len() {
-            self.answer(index, &numbers, crate::parameters::View::Model)?;
+            let values = Values::new(&self.parameters, &numbers, View::Model);
+            self.answer(index, &values)?;
+            let used = values.used();
+            self.uses.push(used);
         }
         Ok(())
     }
@@ -242,91 +215,41 @@ impl Study {
         self.sources.iter().map(|source| source.source.as_str())
     }
 
-    /// All parameters.
-    pub fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
     /// Position of a figure by `source/id`.
     fn position(&self, name: &str) -> Option<usize> {
-        (0..self.figures.len()).find(|&index| self.name(index) == name)
+        self.positions.get(name).copied()
     }
 
     fn name(&self, index: usize) -> String {
         let (source, figure) = &self.figures[index];
         format!("{}/{}", self.sources[*source].source, figure.id)
     }
-
-    /// Lowest, stated and highest value of a figure in base units, by what is printed of it.
-    fn stated_range(&self, name: &str) -> Option<(f64, f64, f64)> {
-        self.stated_range_at(self.position(name)?)
-    }
-
-    fn stated_range_at(&self, index: usize) -> Option<(f64, f64, f64)> {
-        let (_, figure) = &self.figures[index];
-        let scale = figure.unit?.scale();
-        let stated = figure.stated?;
-        let give = figure.noise();
-        Some(((stated - give) * scale, stated * scale, (stated + give) * scale))
-    }
 }
 
 impl FigureShape {
-    /// By how much the stated number may be off, in its own unit: its last digit, or the spread of repeats.
-    fn noise(&self) -> f64 {
-        let spread = self.spread.unwrap_or(0.0) * self.stated.unwrap_or(0.0).abs();
-        self.precision.unwrap_or(0.0).max(spread)
-    }
-
     fn problem(&self) -> Option<&'static str> {
-        let is_number = self.stated.is_some();
-        let is_word = self.stated_text.is_some();
-        if is_number == is_word {
-            return Some("state either a number or a word");
-        }
-        if is_number && (self.unit.is_none() || self.precision.is_none()) {
-            return Some("a number has a unit and a printed precision");
-        }
-        if is_word != self.means.is_some() {
-            return Some("say what the word means to the model, and of a word only");
-        }
-        if self.bound.is_some() != (self.role == Role::Bound) {
-            return Some("a bound says on which side it is, and nothing else does");
-        }
-        if self.metric.is_none() && self.role != Role::Excluded {
-            return Some("say what is compared");
-        }
-        let has_reason = !self.reason.trim().is_empty();
-        (!has_reason).then_some("say the reason of its role")
+        let (is_number, is_word) = (self.stated.is_some(), self.stated_text.is_some());
+        let problems = [
+            (is_number == is_word, "state either a number or a word"),
+            (
+                is_number && (self.unit.is_none() || self.precision.is_none()),
+                "a number has a unit and a printed precision",
+            ),
+            (is_word != self.means.is_some(), "`means` explains a word, and every word"),
+            (
+                self.bound.is_some() != (self.role == Role::Bound),
+                "a bound has a side, and nothing else does",
+            ),
+            (self.metric.is_none() && self.role != Role::Excluded, "give a metric"),
+            (self.reason.trim().is_empty(), "give a reason for its role"),
+        ];
+        problems.into_iter().find(|(is_problem, _)| *is_problem).map(|(_, problem)| problem)
     }
-}
-
-fn figures(sources: &[SourceShape]) -> Result<Vec<(usize, FigureShape)>, StudyError> {
-    let mut found: Vec<(usize, FigureShape)> = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
-        for figure in &source.figure {
-            let name = format!("{}/{}", source.source, figure.id);
-            if let Some(problem) = figure.problem() {
-                return Err(StudyError::Figure { name, problem });
-            }
-            if found.iter().any(|(other, shape)| *other == index && shape.id == figure.id) {
-                return Err(StudyError::SaidTwice(name));
-            }
-            found.push((index, figure.clone()));
-        }
-    }
-    Ok(found)
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, StudyError> {
-    let fail = |error: toml::de::Error| StudyError::Syntax {
-        file: file.to_owned(),
-        message: error.to_string(),
-    };
-    toml::from_str(text).map_err(fail)
+    toml::from_str(text).map_err(|error| StudyError::unusable(file, error))
 }
 
-#[cfg(test)]
-mod agreement;
 #[cfg(test)]
 mod tests;

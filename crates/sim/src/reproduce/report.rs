@@ -1,41 +1,38 @@
-//! The report: rows, fits, the honest count.
+//! The report: every figure beside the model.
 
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::curve::{CurveReport, curve_report};
 use super::metric::Answer;
 use super::shape::{Bound, FigureShape};
+use super::summary::summary;
 use super::{Role, Study, StudyError};
-use crate::parameters::{Draw, Parameter, Provenance, Unit, View, percentile};
+use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
-pub const SCHEMA: &str = "peerlane.reproduce/1";
-
-/// Draws for an interval.
-const DRAWS: u64 = 200;
-/// Seed of all draws.
-const SEED: u64 = 20_261_121;
-/// A prediction this close counts as near.
-const NEAR: f64 = 0.07;
+pub const SCHEMA: &str = "peerlane.reproduce/2";
 
 /// Figures beside the model.
+///
+/// Version 1 had a list of fits, too: these are the parameters whose `from` is `fitted`, each
+/// solved for its one row.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// The honest count, in a sentence or two.
+    /// The count of figures by role, in a paragraph.
     pub count: String,
-    /// What was read.
+    /// Documents and sets held out.
     pub sources: Vec<SourceReport>,
     /// One for each figure.
     pub rows: Vec<Row>,
-    /// Every parameter that a row asks for, with its provenance; of a fitted one the number that was found,
-    /// beside the range before the fit.
+    /// Every parameter behind a row, with its provenance; a fitted one has the number found and
+    /// the range before the fit.
     pub parameters: Vec<Parameter>,
-    /// One for each fit that a row asks for.
-    pub fits: Vec<FitReport>,
-    /// Rates by block size that were held out.
+    /// Rates by block size, held out.
     pub curves: Vec<CurveReport>,
 }
 
@@ -46,9 +43,9 @@ pub struct SourceReport {
     pub source: String,
     /// Its title.
     pub title: String,
-    /// Whether it is none of the five documents.
+    /// Not one of the five documents.
     pub held_out: bool,
-    /// Under what conditions its figures were taken.
+    /// Conditions under which its figures were taken.
     pub settings: Vec<String>,
 }
 
@@ -57,66 +54,52 @@ pub struct SourceReport {
 pub struct Row {
     /// The document, or the set held out.
     pub source: String,
-    /// Unique in its source.
+    /// Its name, unique in its source.
     pub figure: String,
-    /// What the document says.
+    /// The statement of the document.
     pub says: String,
-    /// As stated, in its unit; a word where a word is stated.
-    pub stated: serde_json::Value,
-    /// What the model says, in the same unit; null where it says nothing.
-    pub predicted: serde_json::Value,
+    /// The stated value in its unit; a word where a word is stated.
+    pub stated: Value,
+    /// The model's value in the same unit; null where it has none.
+    pub predicted: Value,
     /// Unit of both.
     pub unit: &'static str,
-    /// Predicted over stated, less one; for a range and a bound by how much it is missed. Null for a word.
+    /// Predicted over stated, less one; the miss of a range or bound. Null for a word.
     pub error: Option<f64>,
-    /// Why an error counts as none: `printed precision`, `repeat spread`, `range`, `bound`, `same word`.
+    /// Reason why an error counts as none: `printed precision`, `repeat spread`, `range`, `bound`,
+    /// `same word`.
     pub within: Option<&'static str>,
-    /// What it is shown as.
+    /// Its role, computed from the parameters behind it.
     pub role: Role,
-    /// What its file says; different only by mistake.
+    /// The role in its file; different only by mistake.
     pub declared: Role,
-    /// Why it has this role, or what stands in the way of a better one.
+    /// Reason for this role, or the obstacle to a better one.
     pub reason: String,
-    /// What the model says before any fit; for what is shown as fitted.
+    /// The model's value before any fit, of a fitted figure.
     pub unfitted: Option<f64>,
-    /// 80 % of draws from the ranges of the parameters lie between.
+    /// Interval that holds 80 % of draws from the ranges of the parameters, of a prediction.
     pub interval: Option<(f64, f64)>,
-    /// Whether the stated number lies in the interval.
+    /// The stated number lies in the interval.
     pub inside: Option<bool>,
-    /// What links and datasheets alone say.
+    /// The estimate by links and datasheets alone.
     pub plain: Option<Baseline>,
     /// The nearest measurement.
     pub nearest: Option<Baseline>,
-    /// Whether the prediction is closer than both; of predictions only.
+    /// A prediction is closer than both.
     pub beats_both: Option<bool>,
-    /// Parameters that it asks for.
+    /// Parameters that it depends on.
     pub parameters: Vec<String>,
 }
 
-/// Another way to come to a figure, without this model.
+/// An estimate of a figure without this model.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Baseline {
-    /// What it says, in the figure's unit.
+    /// Its value, in the figure's unit.
     pub value: f64,
     /// Over stated, less one.
     pub error: f64,
-    /// Where it comes from.
+    /// Its origin.
     pub source: String,
-}
-
-/// A fit.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct FitReport {
-    /// Parameters, each with its value in base units.
-    pub parameters: Vec<(String, f64)>,
-    /// Figures it was made on.
-    pub rows: Vec<String>,
-    /// Logarithm of predicted over stated of each.
-    pub residuals: Vec<f64>,
-    /// Standard errors of the parameters, as a share; `None` without a degree of freedom.
-    pub standard_errors: Option<Vec<f64>>,
-    /// `no degrees of freedom`, or how many.
-    pub freedom: String,
 }
 
 impl Study {
@@ -127,131 +110,94 @@ impl Study {
     pub fn report(&self, only: &[String]) -> Result<Report, StudyError> {
         let known: Vec<&str> = self.names().collect();
         if let Some(asked) = only.iter().find(|asked| !known.contains(&asked.as_str())) {
-            let (asked, known) = (asked.clone(), known.join(", "));
-            return Err(StudyError::NoSuchSource { asked, known });
+            let name = format!("{asked}`; there are `{}", known.join("`, `"));
+            return Err(StudyError::Unknown { kind: "source", name });
         }
         let is_asked = |source: &str| only.is_empty() || only.iter().any(|asked| asked == source);
         let numbers = self.fitted()?;
-        let drawn: Vec<Vec<f64>> = (0..DRAWS)
-            .map(|draw| self.drawn(&numbers, Draw::new(SEED), draw))
-            .collect::<Result<_, _>>()?;
-        let mut rows = Vec::new();
-        for (index, (source, _)) in self.figures.iter().enumerate() {
-            if is_asked(&self.sources[*source].source) {
-                rows.push(self.row(index, &numbers, &drawn)?);
-            }
-        }
-        let fits = self.fits(&numbers, &rows);
-        let parameters = self.found(&numbers, &rows);
-        let curves = if only.is_empty() {
-            self.curves.iter().map(curve_report).collect::<Result<_, _>>()?
-        } else {
-            Vec::new()
-        };
-        let held_out = |row: &&Row| {
-            self.sources.iter().any(|source| source.held_out && source.source == row.source)
-        };
-        let (held, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(held_out);
-        let count = [count(&stated), count_held(&held)].into_iter().flatten();
-        let count = count.collect::<Vec<_>>().join(" ");
+        let draws = self.draws(&numbers)?;
+        let rows = (0..self.figures.len())
+            .into_par_iter()
+            .filter(|&index| is_asked(&self.sources[self.figures[index].0].source))
+            .map(|index| self.row(index, &numbers, &draws))
+            .collect::<Result<Vec<Row>, StudyError>>()?;
         let sources = self.sources.iter().filter(|source| is_asked(&source.source));
-        let sources = sources.map(|source| SourceReport {
-            source: source.source.clone(),
-            title: source.title.clone(),
-            held_out: source.held_out,
-            settings: source.settings.clone(),
-        });
+        let sources: Vec<SourceReport> = sources
+            .map(|source| SourceReport {
+                source: source.source.clone(),
+                title: source.title.clone(),
+                held_out: source.held_out,
+                settings: source.settings.clone(),
+            })
+            .collect();
+        let curves = self.curves.curve.iter().filter(|_| only.is_empty());
         Ok(Report {
             schema: SCHEMA,
-            count,
-            sources: sources.collect(),
+            count: summary(&sources, &rows),
+            sources,
+            parameters: self.found(&numbers, &rows),
             rows,
-            parameters,
-            fits,
-            curves,
+            curves: curves.map(curve_report).collect::<Result<_, _>>()?,
         })
     }
 
-    fn row(&self, index: usize, numbers: &[f64], drawn: &[Vec<f64>]) -> Result<Row, StudyError> {
+    fn row(&self, index: usize, numbers: &[f64], draws: &[Vec<f64>]) -> Result<Row, StudyError> {
         let (source, figure) = &self.figures[index];
-        let (answer, used) = self.answer(index, numbers, View::Model)?;
-        let role = self.shown_role(index, numbers)?;
+        let answer = self.answer(index, &Values::new(&self.parameters, numbers, View::Model))?;
+        let role = self.shown_role(index);
         let scale = figure.unit.map_or(1.0, Unit::scale);
-        let number = match &answer {
-            Some(Answer::Number(number)) => Some(number / scale),
-            _ => None,
+        let by = |numbers: &[f64], view| Some(self.number(index, numbers, view)? / scale);
+        let (predicted, number, word) = match answer {
+            Some(Answer::Word(word)) => (word.clone().into(), None, Some(word)),
+            Some(Answer::Number(number)) => ((number / scale).into(), Some(number / scale), None),
+            None => (Value::Null, None, None),
         };
         let error = number.and_then(|number| figure.error(number));
-        let has_interval = number.is_some() && !matches!(role, Role::Bound | Role::Structural);
-        let interval = has_interval.then(|| self.interval(index, drawn, scale)).flatten();
-        let plain = self.number(index, numbers, View::Plain).map(|plain| plain / scale);
-        let plain = plain.and_then(|value| {
-            let source = "lowest of links and datasheets".to_owned();
-            Some(Baseline { value, error: figure.error(value)?, source })
-        });
-        let nearest = figure.nearest.as_ref().and_then(|nearest| {
-            let (value, source) = (nearest.value, nearest.source.clone());
-            Some(Baseline { value, error: figure.error(value)?, source })
-        });
-        let is_fitted = role == Role::Fitted;
-        let before = || self.number(index, &self.parameters.values(), View::Model);
-        let counted = error.map(|error| figure.counted(error));
+        let is_prediction = role == Role::Predicted && number.is_some();
+        let drawn = || draws.iter().filter_map(|numbers| by(numbers, View::Model)).collect();
+        let interval = is_prediction.then(drawn).and_then(interval);
+        let baseline = |value: f64, source: &str| {
+            Some(Baseline { value, error: figure.error(value)?, source: source.to_owned() })
+        };
+        let plain = by(numbers, View::Plain)
+            .and_then(|value| baseline(value, "lowest of links and datasheets"));
+        let nearest = figure.nearest.as_ref();
+        let nearest = nearest.and_then(|(value, source)| baseline(*value, source));
+        let is_closer = |own: f64| {
+            let others = [&plain, &nearest].into_iter().flatten();
+            // By more than rounding: a prediction equal to a baseline is no better than it.
+            others.map(|other| figure.counted(other.error)).all(|other| own + 1e-4 < other)
+        };
+        let beats_both =
+            error.filter(|_| is_prediction).map(|error| is_closer(figure.counted(error)));
+        let before = (role == Role::Fitted).then(|| by(&self.parameters.values(), View::Model));
         Ok(Row {
             source: self.sources[*source].source.clone(),
             figure: figure.id.clone(),
             says: figure.says.clone(),
             stated: figure.stated_value(),
-            predicted: match answer {
-                Some(Answer::Word(word)) => word.into(),
-                _ => number.map_or(serde_json::Value::Null, Into::into),
-            },
+            predicted,
             unit: figure.unit.map_or("", Unit::name),
             error,
-            within: figure.within(error, self.word(index, numbers)?.as_deref()),
+            within: match word {
+                Some(word) => (figure.means == Some(word)).then_some("same word"),
+                None => error.and_then(|error| figure.within(error)),
+            },
             role,
             declared: figure.role,
             reason: figure.reason.clone(),
-            unfitted: is_fitted
-                .then(before)
-                .flatten()
-                .map(|before| before / scale)
-                // What was chosen by hand has no number before it.
-                .filter(|&before| number != Some(before)),
-            inside: interval.and_then(|interval| figure.inside(interval)),
+            // A number chosen by hand has none before it.
+            unfitted: before.flatten().filter(|&before| number != Some(before)),
             interval,
-            beats_both: (role == Role::Predicted && counted.is_some()).then(|| {
-                let than = |other: &Option<Baseline>| {
-                    let other = other.as_ref().map(|other| figure.counted(other.error));
-                    // By more than rounding: a prediction that is the nearest measurement is no better than it.
-                    other.is_none_or(|other| counted.is_some_and(|own| own + 1e-4 < other))
-                };
-                than(&plain) && than(&nearest)
-            }),
+            inside: interval.and_then(|interval| figure.inside(interval)),
+            beats_both,
             plain,
             nearest,
-            parameters: used
+            parameters: self.uses[index]
                 .iter()
-                .filter_map(|&at| self.parameters.at(at))
-                .map(|parameter| parameter.name.clone())
+                .filter_map(|&at| Some(self.parameters.at(at)?.name.clone()))
                 .collect(),
         })
-    }
-
-    fn word(&self, index: usize, numbers: &[f64]) -> Result<Option<String>, StudyError> {
-        Ok(match self.answer(index, numbers, View::Model)?.0 {
-            Some(Answer::Word(word)) => Some(word),
-            _ => None,
-        })
-    }
-
-    fn interval(&self, index: usize, drawn: &[Vec<f64>], scale: f64) -> Option<(f64, f64)> {
-        let mut found: Vec<f64> = drawn
-            .iter()
-            .filter_map(|numbers| self.number(index, numbers, View::Model))
-            .map(|number| number / scale)
-            .collect();
-        found.sort_by(f64::total_cmp);
-        Some((percentile(&found, 0.1)?, percentile(&found, 0.9)?))
     }
 
     /// The parameters of some rows with the numbers that were used.
@@ -262,51 +208,21 @@ impl Study {
             .map(|(parameter, &value)| Parameter { value, ..parameter.clone() })
             .collect()
     }
+}
 
-    /// The fits behind the parameters of some rows.
-    fn fits(&self, numbers: &[f64], rows: &[Row]) -> Vec<FitReport> {
-        let is_used = |name: &str| {
-            rows.iter().any(|row| row.parameters.iter().any(|parameter| parameter == name))
-        };
-        let name = |at: usize| self.parameters.at(at).map(|p| p.name.clone()).unwrap_or_default();
-        let mut reports = Vec::new();
-        for group in self.groups() {
-            if !group.parameters.iter().any(|&at| is_used(&name(at))) {
-                continue;
-            }
-            let (residuals, standard_errors) = self.quality(&group, numbers);
-            let freedom = match group.rows.len().checked_sub(group.parameters.len()) {
-                None | Some(0) => "no degrees of freedom".to_owned(),
-                Some(1) => "1 degree of freedom".to_owned(),
-                Some(more) => format!("{more} degrees of freedom"),
-            };
-            reports.push(FitReport {
-                parameters: group.parameters.iter().map(|&at| (name(at), numbers[at])).collect(),
-                rows: group.rows.iter().map(|&row| self.name(row)).collect(),
-                residuals,
-                standard_errors,
-                freedom,
-            });
-        }
-        reports
-    }
-
-    /// How many parameters of each provenance the named figures ask for.
-    pub fn provenance(&self, report: &Report) -> Vec<(Provenance, usize)> {
-        use Provenance::{Chosen, Datasheet, Fitted, Guess, Input, MeasuredElsewhere, Spec};
-        let is_used = |name: &String| report.rows.iter().any(|row| row.parameters.contains(name));
-        [Spec, Datasheet, MeasuredElsewhere, Input, Chosen, Fitted, Guess]
-            .into_iter()
-            .map(|kind| {
-                let of_kind =
-                    |p: &&crate::parameters::Parameter| p.from == kind && is_used(&p.name);
-                (kind, self.parameters.iter().filter(of_kind).count())
-            })
-            .collect()
-    }
+/// The interval that holds 80 % of some draws.
+pub(super) fn interval(mut draws: Vec<f64>) -> Option<(f64, f64)> {
+    draws.sort_by(f64::total_cmp);
+    Some((percentile(&draws, 0.1)?, percentile(&draws, 0.9)?))
 }
 
 impl FigureShape {
+    /// Half-width of the stated number in its own unit: its last digit, or the spread of repeats.
+    pub(super) fn noise(&self) -> f64 {
+        let spread = self.spread.unwrap_or(0.0) * self.stated.unwrap_or(0.0).abs();
+        self.precision.unwrap_or(0.0).max(spread)
+    }
+
     /// Relative error in the figure's own unit; absolute where zero is stated.
     fn error(&self, predicted: f64) -> Option<f64> {
         let stated = self.stated?;
@@ -321,12 +237,12 @@ impl FigureShape {
         })
     }
 
-    /// An error as it counts: zero below what is printed or repeated.
+    /// The error as it counts: zero within printed digits or repeats.
     fn counted(&self, error: f64) -> f64 {
-        if self.give(error).is_some() { 0.0 } else { error.abs() }
+        if self.within(error).is_some() { 0.0 } else { error.abs() }
     }
 
-    fn give(&self, error: f64) -> Option<&'static str> {
+    fn within(&self, error: f64) -> Option<&'static str> {
         let stated = self.stated?.abs();
         let share = |amount: f64| if stated == 0.0 { amount } else { amount / stated };
         // Stated figures are given in the decimal digits of a document.
@@ -343,92 +259,17 @@ impl FigureShape {
         (error.abs() <= self.spread.unwrap_or(0.0)).then_some("repeat spread")
     }
 
-    fn within(&self, error: Option<f64>, word: Option<&str>) -> Option<&'static str> {
-        match (error, word) {
-            (Some(error), _) => self.give(error),
-            (None, Some(word)) => (self.means.as_deref() == Some(word)).then_some("same word"),
-            (None, None) => None,
-        }
-    }
-
     fn inside(&self, (low, high): (f64, f64)) -> Option<bool> {
-        let give = self.noise();
-        let (from, to) = match (self.range, self.bound) {
-            (_, Some(_)) => return None,
-            (Some(range), None) => range,
-            (None, None) => (self.stated? - give, self.stated? + give),
-        };
+        let around = (self.stated? - self.noise(), self.stated? + self.noise());
+        let (from, to) = self.range.unwrap_or(around);
         Some(low <= to && from <= high)
     }
 
-    fn stated_value(&self) -> serde_json::Value {
+    fn stated_value(&self) -> Value {
         match (&self.stated_text, self.range, self.stated) {
             (Some(text), ..) => text.clone().into(),
             (None, Some((low, high)), _) => vec![low, high].into(),
-            (None, None, stated) => stated.map_or(serde_json::Value::Null, Into::into),
+            (None, None, stated) => stated.map_or(Value::Null, Into::into),
         }
     }
-}
-
-/// Whether a prediction counts as near.
-fn is_near(row: &Row) -> bool {
-    row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR)
-}
-
-/// What is said of figures that are none of the documents'; `None` without one.
-fn count_held(rows: &[&Row]) -> Option<String> {
-    let predicted: Vec<&&Row> = rows.iter().filter(|row| row.role == Role::Predicted).collect();
-    let near = predicted.iter().filter(|row| is_near(row)).count();
-    let better = predicted.iter().filter(|row| row.beats_both == Some(true)).count();
-    (!rows.is_empty()).then(|| {
-        format!(
-            "Of figures held out from elsewhere {} are predicted: {near} within 7 % or within what is \
-             printed, {better} closer than both others.",
-            predicted.len()
-        )
-    })
-}
-
-/// The sentence at the top, from what the rows show; `None` without a row.
-fn count(rows: &[&Row]) -> Option<String> {
-    if rows.is_empty() {
-        return None;
-    }
-    let of = |role: Role| rows.iter().filter(|row| row.role == role).count();
-    let predicted: Vec<&&Row> = rows.iter().filter(|row| row.role == Role::Predicted).collect();
-    let holds =
-        |role: Role| rows.iter().filter(|row| row.role == role && row.within.is_some()).count();
-    let near = predicted.iter().filter(|row| is_near(row)).count();
-    let better = predicted.iter().filter(|row| row.beats_both == Some(true)).count();
-    let inside = predicted.iter().filter(|row| row.inside == Some(true)).count();
-    let mut text = match predicted.len() {
-        0 => format!("Of {} stated figures none is predicted.", rows.len()),
-        count => format!(
-            "Of {} stated figures {count} are predicted: {near} of these within 7 % or within what is printed, \
-             {inside} inside their 80 % interval, {better} closer than both the datasheets and the nearest \
-             measurement.",
-            rows.len(),
-        ),
-    };
-    let held = |role: Role, word: &str| match of(role) {
-        0 => None,
-        all => Some(format!("{} of {all} {word} hold", holds(role))),
-    };
-    let (fitted, inputs) = (of(Role::Fitted), of(Role::Input));
-    let clauses = [
-        (fitted + inputs > 0)
-            .then(|| format!("{fitted} are fitted and {inputs} are inputs, which proves nothing")),
-        held(Role::Bound, "bounds"),
-        held(Role::Structural, "structural statements"),
-        Some(of(Role::Excluded))
-            .filter(|&excluded| excluded > 0)
-            .map(|excluded| format!("{excluded} are excluded, with reasons")),
-    ];
-    let clauses: Vec<String> = clauses.into_iter().flatten().collect();
-    if !clauses.is_empty() {
-        text.push(' ');
-        text.push_str(&clauses.join("; "));
-        text.push('.');
-    }
-    Some(text)
 }

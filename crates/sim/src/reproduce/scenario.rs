@@ -1,67 +1,64 @@
-//! A scenario, evaluated in closed form.
+//! Scenarios, evaluated by the flow engine; stages, shares and runs are arithmetic on its rates.
 //!
-//! Leaves out time within a run: a scenario has one state. The one thing to know: a rate is the lowest of
-//! what each flow can do for itself, put together as its path says, and of what flows share.
+//! Leaves out time within a run: a scenario has one state.
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_fabric::Fabric;
 use peerlane_results::Path;
 
 use super::StudyError;
-use super::route::Router;
-use super::shape::{DeviceShape, FlowShape, ScenarioShape, SourceShape, StageShape};
-use crate::devices::host::{self, Traffic};
-use crate::devices::path;
-use crate::devices::share::{Demand, fill};
-use crate::parameters::{Values, View};
+use super::shape::{FlowShape, PacketsShape, ScenarioShape, SourceShape, StageShape};
+use super::topology::{HOST, Limit};
+use crate::devices::host::{Traffic, traffic, traffic_of_one};
+use crate::devices::path::soft_minimum;
+use crate::flow::rates::Rates;
+use crate::flow::solve::Settings;
+use crate::parameters::Values;
+use crate::way::as_f64;
 
-/// Scenarios of stages within each other; documents have two.
-const DEEPEST: usize = 4;
+/// Flows of a scenario: all ordered pairs of a dozen devices, twice.
+pub(super) const MOST_FLOWS: usize = 264;
+/// Closer than the last digit of any figure.
+const SETTINGS: Settings = Settings { tolerance: 1e-5, rounds: 2000 };
 
-/// A scenario on its machine.
-pub(super) struct Place<'a> {
-    pub(super) fabric: &'a Fabric,
-    pub(super) source: &'a SourceShape,
-    pub(super) scenario: &'a ScenarioShape,
-}
-
-impl Place<'_> {
-    /// What a function is: the scenario's own word before the file's.
-    pub(super) fn device(&self, name: &str) -> Option<&DeviceShape> {
-        let all = self.scenario.device.iter().chain(&self.source.device);
-        all.into_iter().find(|device| name.starts_with(&device.functions))
-    }
-
-    /// Whether a transfer between two functions passes the root complex; host memory is no peer.
-    pub(super) fn crosses_root(&self, from: Option<FunctionId>, to: Option<FunctionId>) -> bool {
-        let (Some(from), Some(to)) = (from, to) else { return false };
-        let top = |id| self.fabric.upward(id).last();
-        top(from) != top(to)
-    }
-}
-
-/// What a scenario does.
-#[derive(Debug, Clone)]
-pub(super) struct Outcome {
-    /// Bytes a second of all flows.
-    pub(super) rate: f64,
-    /// Seconds for a block of the first flow.
-    pub(super) block_time: f64,
-    /// What holds the first flow.
-    pub(super) limited_by: String,
-    /// Host-memory bytes for each byte.
-    pub(super) traffic: Traffic,
-}
-
-/// Evaluates scenarios of one file.
+/// Evaluates scenarios of one source with one set of numbers.
 pub(super) struct Evaluator<'a> {
     pub(super) machines: &'a BTreeMap<String, Fabric>,
     pub(super) source: &'a SourceShape,
     pub(super) values: &'a Values<'a>,
 }
 
-impl Evaluator<'_> {
+/// The result of a scenario.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    /// Bytes a second of each flow; of a program, of all of it.
+    pub(super) rates: Vec<f64>,
+    /// Seconds for a block of the slowest flow.
+    pub(super) block_time: f64,
+    /// Limiting resource of the slowest flow, or slowest stage.
+    pub(super) limit: Limit,
+    /// Host-memory bytes for each byte.
+    pub(super) traffic: Traffic,
+}
+
+impl Outcome {
+    /// Bytes a second of all flows.
+    pub(super) fn rate(&self) -> f64 {
+        self.rates.iter().sum()
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    pub(super) fn find(&self, name: &str) -> Result<&'a ScenarioShape, StudyError> {
+        let found = self.source.scenario.get(name);
+        found.ok_or_else(|| StudyError::unknown("scenario", name))
+    }
+
+    pub(super) fn packets<'s>(&'s self, scenario: &'s ScenarioShape) -> &'s PacketsShape {
+        scenario.packets.as_ref().unwrap_or(&self.source.packets)
+    }
+
     pub(super) fn outcome(&self, name: &str) -> Result<Outcome, StudyError> {
         self.changed(name, |_| {})
     }
@@ -74,149 +71,79 @@ impl Evaluator<'_> {
     ) -> Result<Outcome, StudyError> {
         let scenario = self.find(name)?;
         if !scenario.stages.is_empty() {
-            return self.stages(name, scenario, 0);
+            return self.stages(name, scenario);
         }
-        let mut flows = scenario.flows.clone();
+        let mut flows = Self::each(scenario);
         flows.iter_mut().for_each(change);
-        self.flows(scenario, &flows)
+        self.flows(name, scenario, &flows)
     }
 
-    fn find(&self, name: &str) -> Result<&ScenarioShape, StudyError> {
-        let missing = || StudyError::NoSuchScenario {
-            source_name: self.source.source.clone(),
-            name: name.to_owned(),
-        };
-        self.source.scenario.get(name).ok_or_else(missing)
+    /// The flows of a scenario, one by one.
+    pub(super) fn each(scenario: &ScenarioShape) -> Vec<FlowShape> {
+        scenario.flows.iter().flat_map(FlowShape::each).collect()
     }
 
+    /// Flows at the same time.
     pub(super) fn flows(
-        &self,
-        scenario: &ScenarioShape,
-        flows: &[FlowShape],
-    ) -> Result<Outcome, StudyError> {
-        let machine = scenario.machine.as_ref().unwrap_or(&self.source.machine);
-        let fabric =
-            self.machines.get(machine).ok_or_else(|| StudyError::NoSuchMachine(machine.clone()))?;
-        let place = Place { fabric, source: self.source, scenario };
-        let mut router = Router::new(&place, self.values)?;
-        let mut starts = 0.0;
-        for name in &scenario.starts {
-            starts += self.values.loss(name, 0.0)?;
-        }
-        let kept = scenario.share.as_ref().map_or(Ok(1.0), |name| self.values.loss(name, 1.0))?;
-        let mut demands = Vec::new();
-        let mut limits = Vec::new();
-        for flow in flows {
-            let legs = router.legs(flow)?;
-            let alone: Vec<_> = legs.iter().map(|leg| router.alone(leg)).collect();
-            let (most, limit) = self.alone(flow, &alone, starts);
-            let takes = legs.into_iter().flat_map(|leg| leg.takes).collect();
-            demands.push(Demand { most: most * kept, takes });
-            limits.push(limit);
-        }
-        router.share_media(&mut demands)?;
-        let capacities: Vec<f64> = router.resources.iter().map(|r| r.capacity).collect();
-        let shares = fill(&capacities, &demands);
-        let kind = |position: usize| router.resources[position].kind.to_owned();
-        let (first, flow) = (shares.first(), flows.first());
-        let (Some(first), Some(flow)) = (first, flow) else {
-            return Err(StudyError::Empty);
-        };
-        let stopped = first.stopped_by.or(limits[0]);
-        #[expect(clippy::cast_precision_loss, reason = "a block size")]
-        let block = flow.block.0 as f64;
-        Ok(Outcome {
-            rate: shares.iter().map(|share| share.rate).sum(),
-            block_time: block * f64::from(flow.depth) / first.rate,
-            limited_by: stopped.map_or_else(|| "fixed cost".to_owned(), kind),
-            traffic: traffic(flow),
-        })
-    }
-
-    /// What a flow does with the machine to itself, and the resource that decides it.
-    fn alone(
-        &self,
-        flow: &FlowShape,
-        legs: &[(path::Leg, Option<usize>)],
-        starts: f64,
-    ) -> (f64, Option<usize>) {
-        #[expect(clippy::cast_precision_loss, reason = "a block size")]
-        let size = flow.block.0 as f64;
-        let depth = f64::from(flow.depth);
-        let mut lines: Vec<path::Leg> = legs.iter().map(|&(leg, _)| leg).collect();
-        if let Some(first) = lines.first_mut() {
-            first.start += starts;
-        }
-        let slowest = legs
-            .iter()
-            .min_by(|a, b| a.0.rate.total_cmp(&b.0.rate))
-            .copied()
-            .unwrap_or((path::Leg { start: 0.0, rate: f64::INFINITY }, None));
-        let in_series =
-            matches!(flow.path, Path::HostSerial | Path::HostPageCache | Path::HostMapped);
-        let rate = if in_series && self.values.view() == View::Model {
-            path::serial(&lines, size)
-        } else {
-            // With blocks in flight, fixed times overlap until a rate is reached.
-            let latency = lines.iter().map(|leg| leg.time(size)).fold(0.0, f64::max);
-            (depth * size / latency).min(slowest.0.rate)
-        };
-        let fixed: f64 = lines.iter().map(|leg| leg.start).sum();
-        let moving: f64 = lines.iter().map(|leg| size / leg.rate).sum();
-        let by_fixed = fixed > moving && rate < slowest.0.rate;
-        (rate, if by_fixed { None } else { slowest.1 })
-    }
-
-    /// Stages of a scenario, some of which may be scenarios of stages: `depth` of them lead here.
-    fn stages(
         &self,
         name: &str,
         scenario: &ScenarioShape,
-        depth: usize,
+        flows: &[FlowShape],
     ) -> Result<Outcome, StudyError> {
-        if depth > DEEPEST {
-            return Err(StudyError::Circle(name.to_owned()));
+        let is_sound = |flow: &FlowShape| flow.block.0 > 0 && flow.depth > 0;
+        if flows.is_empty() || flows.len() > MOST_FLOWS || !flows.iter().all(is_sound) {
+            return Err(StudyError::invalid(
+                name,
+                "flows, blocks and depth are above zero, and few",
+            ));
         }
-        let mut rates = Vec::new();
-        for stage in &scenario.stages {
-            rates.push(self.stage(stage, depth)?);
-        }
-        let exponent = scenario
-            .exponent
-            .as_ref()
-            .map_or(Ok(f64::INFINITY), |name| self.values.loss(name, f64::INFINITY))?;
-        let rate = path::soft_minimum(&rates, exponent);
-        let lowest = scenario.stages.iter().zip(&rates).min_by(|a, b| a.1.total_cmp(b.1));
+        let network = self.network(scenario, flows)?;
+        let solved = Rates::of(&network.topology, &network.flows, SETTINGS)
+            .map_err(|source| StudyError::unusable(name, source))?;
+        let kept = scenario.share.as_ref().map_or(Ok(1.0), |name| self.values.loss(name, 1.0))?;
+        let rates: Vec<f64> = solved.solution.rates.iter().map(|rate| rate * 1e9 * kept).collect();
+        let slowest = (0..rates.len()).min_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
+        let spec = &network.flows[slowest];
         Ok(Outcome {
-            rate,
-            block_time: 1.0 / rate,
-            limited_by: lowest.map(|(stage, _)| stage.name.clone()).unwrap_or_default(),
-            traffic: host::traffic(Path::HostMapped),
+            block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
+            rates,
+            limit: Limit::new(&network.topology, solved.limit(slowest)),
+            traffic: host_traffic(&flows[slowest]),
         })
     }
 
-    fn stage(&self, stage: &StageShape, depth: usize) -> Result<f64, StudyError> {
-        match (&stage.rate, &stage.scenario) {
-            (Some(name), None) => Ok(self.values.ceiling(name)?),
-            (None, Some(name)) => {
-                let inner = self.find(name)?;
-                if inner.stages.is_empty() {
-                    return Ok(self.outcome(name)?.rate);
-                }
-                Ok(self.stages(name, inner, depth + 1)?.rate)
+    /// Stages of a program, which overlap as its exponent says.
+    fn stages(&self, name: &str, scenario: &ScenarioShape) -> Result<Outcome, StudyError> {
+        let rate = |stage: &StageShape| match (&stage.parameter, &stage.scenario) {
+            (Some(rate), None) => Ok(self.values.ceiling(rate)?),
+            (None, Some(inner)) if self.find(inner)?.stages.is_empty() => {
+                Ok(self.outcome(inner)?.rate())
             }
-            _ => Err(StudyError::Stage(stage.name.clone())),
-        }
+            _ => Err(StudyError::invalid(name, "a stage is a rate, or a scenario without stages")),
+        };
+        let rates: Vec<f64> = scenario.stages.iter().map(rate).collect::<Result<_, _>>()?;
+        let full = f64::INFINITY;
+        let exponent =
+            scenario.exponent.as_ref().map_or(Ok(full), |p| self.values.loss(p, full))?;
+        let rate = soft_minimum(&rates, exponent);
+        let lowest = scenario.stages.iter().zip(&rates).min_by(|a, b| a.1.total_cmp(b.1));
+        let lowest = lowest.map(|(stage, _)| stage.name.clone()).unwrap_or_default();
+        Ok(Outcome {
+            rates: vec![rate],
+            block_time: 1.0 / rate,
+            limit: Limit { kind: lowest.clone(), text: lowest },
+            traffic: traffic(Path::HostMapped),
+        })
     }
 
     /// Seconds of the parts of a run, one after the other.
     pub(super) fn run(&self, name: &str) -> Result<f64, StudyError> {
         let mut total = 0.0;
         for part in &self.find(name)?.run {
-            let once = match (&part.scenario, &part.seconds) {
+            let once = match (&part.scenario, &part.parameter) {
                 (Some(scenario), None) => self.outcome(scenario)?.block_time,
                 (None, Some(seconds)) => self.values.get(seconds)?,
-                _ => return Err(StudyError::Stage(name.to_owned())),
+                _ => return Err(StudyError::invalid(name, "a part is a scenario or a time")),
             };
             total += once * f64::from(part.times);
         }
@@ -224,11 +151,10 @@ impl Evaluator<'_> {
     }
 }
 
-/// A peer-to-peer flow with the host at an end touches host memory once.
-fn traffic(flow: &FlowShape) -> Traffic {
-    let ends_at_host = flow.source == "host" || flow.target == "host";
+/// Host-memory traffic of a flow, which is peer to peer only between devices.
+fn host_traffic(flow: &FlowShape) -> Traffic {
     match flow.path {
-        Path::P2p if ends_at_host => Traffic { least: 0.0, most: 1.0 },
-        path => host::traffic(path),
+        Path::P2p if flow.source == HOST || flow.target == HOST => traffic_of_one(Path::HostSerial),
+        path => traffic(path),
     }
 }

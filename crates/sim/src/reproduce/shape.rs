@@ -1,4 +1,4 @@
-//! A file of `sources/` as it is written.
+//! The TOML files of `sources/`, as they are written.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,14 @@ use crate::parameters::{ParameterShape, Unit};
 
 /// A document, or a set of figures held out from fitting.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SourceShape {
     pub(super) source: String,
     pub(super) title: String,
     pub(super) machine: String,
-    /// Whether it is none of the five documents.
-    #[serde(default, rename = "held-out")]
+    #[serde(default)]
     pub(super) held_out: bool,
-    /// Under what conditions the figures were taken.
+    /// Conditions under which the figures were taken.
     #[serde(default)]
     pub(super) settings: Vec<String>,
     pub(super) packets: PacketsShape,
@@ -33,14 +32,18 @@ pub(super) struct SourceShape {
     pub(super) figure: Vec<FigureShape>,
 }
 
-/// A file of parameters only.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ParametersShape {
+/// `parameters.toml`, `holdout-curves.toml` and `predictions.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SharedShape {
     pub(super) parameter: BTreeMap<String, ParameterShape>,
+    pub(super) curve: Vec<CurveShape>,
+    /// Day of the predictions.
+    pub(super) date: String,
+    pub(super) prediction: Vec<PredictionShape>,
 }
 
-/// Names of the parameters that say how payload is cut into packets.
+/// Names of the parameters that cut payload into packets.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PacketsShape {
@@ -48,133 +51,112 @@ pub(super) struct PacketsShape {
     pub(super) completion: String,
     pub(super) request: String,
     pub(super) dllps: String,
+    /// Header of a bridge in each Ethernet frame.
+    pub(super) tunnel: Option<String>,
 }
 
-/// What functions of a machine are to the model.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+/// Limits of the functions whose names begin alike, or of the root complex (`host-bridge`).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct DeviceShape {
-    /// How the names of the functions begin; `host-bridge` for the root complex.
+    /// Beginning of their names; all functions by default.
     pub(super) functions: String,
-    pub(super) role: DeviceRole,
+    /// An NVMe function that peers read and write, and that moves nothing itself.
+    pub(super) is_memory: bool,
     /// Out of it.
-    #[serde(default)]
     pub(super) read: SideShape,
     /// Into it.
-    #[serde(default)]
     pub(super) write: SideShape,
-    /// Parameter: the most that the shares of both rates of a drive add up to; 1 where nothing is said.
-    pub(super) mixed: Option<String>,
     /// Its own DMA engine, from host memory.
-    #[serde(default)]
     pub(super) dma_in: SideShape,
-    /// Its own DMA engine, to host memory.
-    #[serde(default)]
-    pub(super) dma_out: SideShape,
-    /// Frames between two parts of a switch that is spread over Ethernet.
-    pub(super) wire: Option<WireShape>,
+    /// Parameter: the sum of the shares of both rates of a drive at most; 1 by default.
+    pub(super) mixed: Option<String>,
 }
 
-/// What a function is to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum DeviceRole {
-    /// Its own DMA engine moves payload.
-    Drive,
-    /// Payload is moved into it and out of it.
-    Memory,
-    /// PCIe over Ethernet.
-    Ethernet,
-    /// Forwards between peers.
-    RootComplex,
-}
-
-/// Names of the parameters of one direction of a device; what is left out is no limit.
+/// Names of the parameters of one direction of a device; without one there is no limit.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SideShape {
     pub(super) rate: Option<String>,
+    /// Fixed time of each block.
     pub(super) start: Option<String>,
+    /// Bytes requested and not yet answered, and the time of an answer.
     pub(super) in_flight: Option<String>,
     pub(super) round_trip: Option<String>,
 }
 
-impl SideShape {
-    /// Without what a peer waits for.
-    pub(super) fn rate_only(&self) -> Self {
-        Self { rate: self.rate.clone(), ..Self::default() }
-    }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WireShape {
-    pub(super) rate: String,
-    pub(super) header: String,
-    pub(super) tunnel: String,
-}
-
-/// What runs: flows, stages of a program, or scenarios one after the other.
+/// Flows at the same time, stages of a program, or scenarios one after the other.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct ScenarioShape {
-    /// That of the file when left out.
+    /// That of the source by default, as packets, links and devices are.
     pub(super) machine: Option<String>,
-    #[serde(default)]
-    pub(super) flows: Vec<FlowShape>,
-    /// Links other than in the machine file.
-    #[serde(default)]
+    pub(super) packets: Option<PacketsShape>,
     pub(super) links: BTreeMap<String, String>,
-    /// Devices other than in the file.
-    #[serde(default)]
     pub(super) device: Vec<DeviceShape>,
-    /// Parameters of what each block costs beside its legs.
-    #[serde(default)]
+    pub(super) flows: Vec<FlowShape>,
+    /// One queue for each output of switches and root complexes, instead of one for all.
+    pub(super) separate_queues: bool,
+    /// Parameters: fixed times of each block beside its transfers.
     pub(super) starts: Vec<String>,
-    /// Parameter of the share of the rate that is kept.
+    /// Parameter: share of the rate that is kept.
     pub(super) share: Option<String>,
-    #[serde(default)]
     pub(super) stages: Vec<StageShape>,
-    /// Parameter of how stages overlap; in full when left out.
+    /// Parameter: exponent with which stages overlap; in full by default.
     pub(super) exponent: Option<String>,
-    #[serde(default)]
-    pub(super) run: Vec<PartShape>,
+    pub(super) run: Vec<StageShape>,
 }
 
-/// One transfer.
+/// Transfers that are alike.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowShape {
+    /// With `#` for the number of the transfer, from 0.
     pub(super) source: String,
+    /// With `#` for the number of the transfer, moved on by `shift` and wrapped around.
     pub(super) target: String,
     pub(super) via: Option<String>,
     pub(super) path: Path,
     pub(super) block: Bytes,
     pub(super) depth: u32,
+    #[serde(default = "one")]
+    count: u8,
+    #[serde(default)]
+    shift: u8,
 }
 
-/// A stage of a program: the rate of a parameter or of a scenario.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+fn one() -> u8 {
+    1
+}
+
+impl FlowShape {
+    /// Each transfer by itself.
+    pub(super) fn each(&self) -> impl Iterator<Item = Self> + '_ {
+        (0..u16::from(self.count)).map(|number| {
+            let other = (number + u16::from(self.shift)) % u16::from(self.count);
+            Self {
+                source: self.source.replace('#', &number.to_string()),
+                target: self.target.replace('#', &other.to_string()),
+                ..self.clone()
+            }
+        })
+    }
+}
+
+/// A stage of a program, at the rate of a parameter or of a scenario; or a part of a run, which
+/// takes the time of a parameter, or of a block of a scenario.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct StageShape {
     pub(super) name: String,
-    pub(super) rate: Option<String>,
+    pub(super) parameter: Option<String>,
     pub(super) scenario: Option<String>,
-}
-
-/// A part of a run: the block time of a scenario, or a time.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PartShape {
-    pub(super) scenario: Option<String>,
-    pub(super) seconds: Option<String>,
+    /// Of a part.
     pub(super) times: u32,
 }
 
-/// How a figure is meant to be used, decided before the model runs.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+/// The use of a figure, decided before the model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Compared with a model that does not know it.
@@ -185,14 +167,14 @@ pub enum Role {
     Input,
     /// A limit that the prediction must keep.
     Bound,
-    /// Follows from who is connected to whom, not from numbers.
+    /// Follows from the wiring, not from numbers.
     Structural,
     /// Not comparable, with a reason.
     Excluded,
 }
 
 impl Role {
-    /// As it is printed.
+    /// Its name in text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -205,7 +187,7 @@ impl Role {
     }
 }
 
-/// Which side of the prediction a bound is on.
+/// The side of the prediction that a bound is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Bound {
@@ -218,17 +200,15 @@ pub(super) enum Bound {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FigureShape {
     pub(super) id: String,
-    /// What the document says.
     pub(super) says: String,
     pub(super) stated: Option<f64>,
     /// Both ends, where a range is stated.
     pub(super) range: Option<(f64, f64)>,
-    /// The document's word, where a word is stated.
+    /// The document's word, where a word is stated, and the model's for it.
     pub(super) stated_text: Option<String>,
-    /// The model's word for it.
     pub(super) means: Option<String>,
     pub(super) unit: Option<Unit>,
-    /// Half a unit of the last digit that is printed.
+    /// Half a unit of the last printed digit.
     pub(super) precision: Option<f64>,
     /// Spread of repeats, as a share of the value.
     pub(super) spread: Option<f64>,
@@ -236,20 +216,13 @@ pub(super) struct FigureShape {
     pub(super) role: Role,
     pub(super) reason: String,
     pub(super) metric: Option<MetricShape>,
-    pub(super) nearest: Option<NearestShape>,
+    /// The nearest measurement of somebody else, and its source.
+    pub(super) nearest: Option<(f64, String)>,
 }
 
-/// The nearest rate that somebody measured elsewhere.
+/// The quantity of the model that is compared with a figure.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NearestShape {
-    pub(super) value: f64,
-    pub(super) source: String,
-}
-
-/// What is compared.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub(super) enum MetricShape {
     /// Bytes a second of all flows.
     Rate(String),
@@ -257,70 +230,53 @@ pub(super) enum MetricShape {
     Ratio([String; 2]),
     /// One less the ratio.
     Loss([String; 2]),
-    /// Block time of the first less that of the second.
-    ExtraSeconds([String; 2]),
-    /// Time of a parameter.
+    /// Fixed time of a parameter.
     Seconds(String),
     /// Time of a run.
     Run(String),
-    /// What holds the first flow, or the program.
+    /// Limiting resource of the slowest flow, or stage of the program.
     LimitedBy(String),
     /// Host-memory bytes for each byte, at most.
     HostBytes(String),
-    /// Lowest ratio over block sizes.
-    LeastRatio { scenarios: [String; 2], blocks: Vec<Bytes> },
-    /// Lowest fall of the ratio from one block size to the next.
-    LeastFall { scenarios: [String; 2], blocks: Vec<Bytes> },
-    /// Lowest growth from one block size to the next.
-    LeastGrowth { scenario: String, blocks: Vec<Bytes> },
-    /// Highest over lowest rate of ordered pairs of functions, named by a beginning and a number.
-    SpreadOverPairs { scenario: String, source: String, target: String, count: u32 },
-    /// Page faults over those at the start.
-    Faults(FaultsShape),
-    /// Page faults.
-    FaultCount(FaultsShape),
+    /// Lowest rate, or ratio of two, over block sizes.
+    OverBlocks { scenarios: Vec<String>, blocks: Vec<Bytes> },
+    /// Lowest growth of the same from one block size to the next.
+    Growth { scenarios: Vec<String>, blocks: Vec<Bytes> },
+    /// Highest over lowest rate of flows, each alone.
+    Spread(String),
+    /// Page faults; over those of starting up with `ratio`. All but that are parameters.
+    Faults {
+        bytes: String,
+        window: String,
+        at_start: String,
+        #[serde(default)]
+        ratio: bool,
+    },
     /// Bytes a second of drives that fill one link.
     DrivesRate(DrivesShape),
-    /// Commands in flight of each drive, a power of two, from which on the link is full; twice the most that
-    /// is tried where it never is.
+    /// Lowest queue depth of each drive, a power of two, that fills the link; twice the highest
+    /// depth tried where none does.
     SaturatingDepth(DrivesShape),
 }
 
-/// Drives that are alike and read at once into one link, by the law of `devices::drive`.
+/// Equal drives that read at once into one link (`devices::drive`).
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
 pub(super) struct DrivesShape {
-    /// How many there are.
     pub(super) drives: u32,
     pub(super) block: Bytes,
-    /// Commands in flight of each; of a saturating depth, the most that is tried.
+    /// Queue depth of each; of a saturating depth, the highest that is tried.
     pub(super) depth: u32,
     /// Parameter: seconds of one command, all of it or, with `rate`, beside its transfer.
     pub(super) latency: String,
-    /// Parameter: what each drive transfers.
+    /// Parameter: rate of a transfer of each drive.
     pub(super) rate: Option<String>,
     /// Parameter: commands a second of all of them.
     pub(super) commands: String,
-    /// Parameter: what the link carries.
+    /// Parameter: capacity of the link.
     pub(super) ceiling: String,
     /// Parameter: share of the ceiling at which the link counts as full.
     pub(super) full: String,
-}
-
-/// Parameters of page faults.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct FaultsShape {
-    pub(super) bytes: String,
-    pub(super) window: String,
-    pub(super) at_start: String,
-}
-
-/// A file of curves.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CurvesShape {
-    pub(super) curve: Vec<CurveShape>,
 }
 
 /// Rates by block size.
@@ -332,10 +288,25 @@ pub(super) struct CurveShape {
     pub(super) source: String,
     pub(super) unit: Unit,
     pub(super) precision: f64,
-    /// Why a table says it no better.
+    /// Reason for the error that remains.
     pub(super) reason: String,
     /// Sets of sizes that a table is made of, in KiB.
     pub(super) calibrated: Vec<Vec<f64>>,
     /// KiB and rate.
     pub(super) points: Vec<(f64, f64)>,
+}
+
+/// A case that nobody has measured.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PredictionShape {
+    pub(super) id: String,
+    pub(super) says: String,
+    /// Day of the prediction, where it is not the file's.
+    pub(super) date: Option<String>,
+    /// The document that provides devices and packets.
+    pub(super) like: String,
+    pub(super) scenario: ScenarioShape,
+    /// The prediction of the page before this one, and the reason of the change.
+    pub(super) changed: Option<(String, String)>,
 }

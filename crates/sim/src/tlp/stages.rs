@@ -1,38 +1,44 @@
-//! Stages inside nodes: what devices post and fetch, and what root complexes pass between peers.
+//! Stages inside nodes: media of drives, and root complexes' limits for traffic between peers.
 //!
-//! Leaves out which paths have them. The one thing to know: a medium that some flows read and others write is one
-//! stage for both, each with the time that it takes there, so that packets obey the law of `media`.
+//! A medium that some flows read and others write is one stage for both, each with its own time, so that packets obey
+//! the law of `media`.
 
+use std::collections::BTreeMap;
+
+use super::hops::Step;
+use super::network::{Builder, intern};
+use super::port::{COMPLETION, NONE, POSTED, Port, REQUEST};
 use crate::media::Use;
-use crate::model::{Credits, NodeIndex, Op, Picos, picos_per_kib};
+use crate::model::{Credits, NodeIndex, Op, Picos, RootComplex, picos_per_kib};
 
-use super::network::{Build, Step};
-use super::parts::{NONE, POSTED, REQUEST};
-
-/// What a stage inside a node can hold in front of its next port, in bytes.
+/// Bytes that a stage holds in front of its next port.
 const STAGE_BUFFER: u32 = 64 << 10;
-/// The stage of a medium that is read and written at once, beside those of the classes.
+/// The stage of a medium that is both read and written, beside those of the classes.
 const MIXED: u8 = 3;
+/// The stage of a device without a medium.
+const NO_MEDIUM: u8 = 4;
 
-impl Build<'_> {
-    /// The stages that limit what a device posts or fetches, all flows together; nothing where it has
-    /// no limit.
+/// Ports of stages, by node and by class or one of the above.
+pub(super) type Stages = BTreeMap<(NodeIndex, u8), u32>;
+
+impl Builder<'_> {
+    /// Returns the stages that limit a device's posts or fetches, all flows together; none without a limit.
     pub(super) fn medium(&mut self, used: Use, unit: u32) -> Vec<Step> {
         let side = self.mixed.side(self.topology, used);
-        let what = match used.op {
+        let class = match used.op {
             Op::Write => POSTED,
             Op::Read => REQUEST,
         };
         let side = side.map(|side| {
-            let step = self.stage((used.drive, what), picos_per_kib(side.own), unit);
+            let step = self.stage((used.drive, class), picos_per_kib(side.own), unit);
             self.network.ports[step.port as usize].is_by_bytes |= side.is_by_bytes;
             step
         });
         side.into_iter().chain(self.shared_medium(used, unit)).collect()
     }
 
-    /// The stage of a medium that is read and written at once: one thing after the other, each in its time, in turns
-    /// of equal bytes (start-time fair queueing; Goyal, Vin, Cheng, SIGCOMM 1996).
+    /// Returns the stage of a medium that is both read and written: one access after the other, each in its time, in
+    /// turns of equal bytes.
     fn shared_medium(&mut self, used: Use, unit: u32) -> Option<Step> {
         let (reached, rate) = self.mixed.of_drive(used.drive).zip(used.rate(self.topology))?;
         #[expect(
@@ -47,36 +53,46 @@ impl Build<'_> {
         Some(step)
     }
 
-    pub(super) fn stage(
+    /// Returns the stage of a device whose medium takes no time.
+    pub(super) fn free_stage(&mut self, node: NodeIndex, unit: u32) -> Step {
+        self.stage((node, NO_MEDIUM), 0, unit)
+    }
+
+    /// Returns the limit of a root complex for a class of packets between peers.
+    pub(super) fn root_stage(
         &mut self,
-        (node, what): (NodeIndex, u8),
-        picos_per_kib: u64,
+        node: NodeIndex,
+        root: &RootComplex,
+        class: u8,
         unit: u32,
-    ) -> Step {
-        let port = match self.stages.get(&(node, what)) {
-            Some(&port) => port,
-            None => {
-                let port = self.port(picos_per_kib, NONE, 0);
-                self.stages.insert((node, what), port);
-                port
-            }
+    ) -> Option<Step> {
+        let limit = match class {
+            POSTED => root.p2p_write,
+            COMPLETION => root.p2p_read,
+            _ => None,
         };
-        let credits = Credits {
-            posted_headers: STAGE_BUFFER >> unit.min(8),
-            posted_data: STAGE_BUFFER / 16,
-            nonposted_headers: STAGE_BUFFER >> unit.min(8),
-            completion_headers: STAGE_BUFFER >> unit.min(8),
-            completion_data: STAGE_BUFFER / 16,
-        };
+        limit.map(|rate| self.stage((node, class), picos_per_kib(rate), unit))
+    }
+
+    fn stage(&mut self, key: (NodeIndex, u8), picos_per_kib: u64, unit: u32) -> Step {
+        let new = || Port::new(picos_per_kib, NONE, 0);
+        let port = intern(&mut self.stages, &mut self.network.ports, key, new);
+        let (headers, data) = (STAGE_BUFFER >> unit.min(8), STAGE_BUFFER / 16);
         Step {
             port,
             picos_per_kib,
-            stage: true,
-            receiver: node,
+            is_stage: true,
+            receiver: key.0,
             unit,
             overhead: 0,
             propagation: Picos::ZERO,
-            credits,
+            credits: Credits {
+                posted_headers: headers,
+                posted_data: data,
+                nonposted_headers: headers,
+                completion_headers: headers,
+                completion_data: data,
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `peerlane sim`: what a workload would do on a machine that need not be there.
+//! `peerlane sim`: the prediction of a workload on a machine that need not be there.
 
 mod vary;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
     let parameters = read_parameters(args.parameters.as_deref())?;
     let engine = engine(args.engine);
     if !args.vary.is_empty() {
-        tell_strangers(&fabric, &parameters, printer);
+        warn_of_parameters(&fabric, &parameters, printer);
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = Model { fabric: &fabric, parameters: &parameters, engine };
@@ -66,7 +66,7 @@ fn engine(engine: SimEngine) -> Engine {
     }
 }
 
-/// What a prediction is made with.
+/// Machine, parameters and engine of a prediction.
 pub(super) struct Model<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) parameters: &'a Parameters,
@@ -85,14 +85,14 @@ impl Model<'_> {
         printer: Printer,
     ) -> Result<Exit, Failure> {
         let output = output.map(keep::output).transpose()?;
-        tell_strangers(self.fabric, self.parameters, printer);
+        warn_of_parameters(self.fabric, self.parameters, printer);
         let what = format!("{} on {}", workload.name, self.fabric.name);
         let tried = format!("predict {what}");
         let (ended, all) = (Arc::new(AtomicUsize::new(0)), transfers(workload));
         let so_far = Arc::clone(&ended);
         let words = move || match so_far.load(Ordering::Relaxed) {
             ended if ended < all => format!("predicting {what}: {ended} of {all} transfers"),
-            // Ranges, gains and packets.
+            // The interval, sensitivities and packets.
             _ => format!("predicting {what}"),
         };
         let waiting = Elapsed::start(printer, words);
@@ -117,13 +117,13 @@ fn transfers(workload: &Workload) -> usize {
     workload.cases.iter().map(|case| case.flows.len()).sum()
 }
 
-/// Why there is no prediction, and what to do.
+/// The failure of a prediction, with advice.
 fn not_predicted(error: PredictError, tried: String, fabric: &Fabric) -> Failure {
     let hint = error.hint(fabric);
     Tried::to(tried)(error).hint(hint)
 }
 
-/// Why a notation gives nothing, and what to do.
+/// The failure of a notation, with advice.
 fn not_made(error: NotationError, tried: &str) -> Failure {
     let hint = match &error {
         NotationError::NoPairs(_) => {
@@ -134,9 +134,8 @@ fn not_made(error: NotationError, tried: &str) -> Failure {
     Tried::to(tried)(error).hint(hint.to_owned())
 }
 
-/// Says which parameters of a file change nothing: a name misspelt, or of another machine; and which rate of the machine may
-/// be in another unit than was meant.
-fn tell_strangers(fabric: &Fabric, given: &Parameters, printer: Printer) {
+/// Warns of parameters without effect, and of an Ethernet faster than its link, which may be in another unit.
+fn warn_of_parameters(fabric: &Fabric, given: &Parameters, printer: Printer) {
     for function in &fabric.functions {
         let link = function.link.and_then(|link| link.speed()).map(LinkSpeed::usable_rate);
         if let (Some(ethernet), Some(link)) = (function.ethernet, link) {
@@ -149,19 +148,19 @@ fn tell_strangers(fabric: &Fabric, given: &Parameters, printer: Printer) {
             }
         }
     }
-    for name in predict::strangers(given, fabric) {
+    for name in predict::unknown(given, fabric) {
         printer.warning(&format!(
-            "parameter `{name}` changes nothing: it is none of the model's, nor of a device of {}",
+            "parameter `{name}` changes nothing: neither the model nor a device of {} has it",
             fabric.name
         ));
     }
     for (name, why) in predict::unused(given, fabric) {
-        tell_unused(name, fabric, why, printer);
+        warn_unused(name, fabric, why, printer);
     }
 }
 
-/// Says that a parameter changes nothing on a machine, and why.
-fn tell_unused(name: &str, fabric: &Fabric, why: &str, printer: Printer) {
+/// Warns of a parameter without effect on a machine, with the reason.
+fn warn_unused(name: &str, fabric: &Fabric, why: &str, printer: Printer) {
     printer.warning(&format!("parameter `{name}` changes nothing on {}: {why}", fabric.name));
 }
 

@@ -33,7 +33,7 @@ struct Variants<'a> {
     basis: Basis,
     /// The machine, by name.
     machine: &'a str,
-    /// What is varied, as typed.
+    /// Keys that are varied, as typed.
     keys: Vec<&'a str>,
     /// Names of the cases.
     cases: Vec<&'a str>,
@@ -89,12 +89,12 @@ pub(super) fn run(
     }
     for axis in &axes {
         if let Some(why) = predict::why_unused(&axis.own, &parameters, fabric) {
-            super::tell_unused(&axis.key, fabric, why, printer);
+            super::warn_unused(&axis.key, fabric, why, printer);
         }
     }
     let parameters = &parameters;
     let variants = combinations(&axes)?;
-    // An engine that simulates packets would say the same of the rates, far slower.
+    // Packets take seconds each, and there may be thousands of variants.
     let engine = if engine == Engine::Auto { Engine::Flow } else { engine };
     let (begun, all) = (Arc::new(AtomicUsize::new(0)), variants.len());
     let so_far = Arc::clone(&begun);
@@ -127,7 +127,7 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// Refuses what is no key; what a key says of a device or its link becomes a parameter.
+/// Adds the parameter of a device or a link that a key names. Refuses unknown keys.
 fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), Failure> {
     let Axis { key, own, values } = axis;
     if matches!(key.as_str(), "depth" | "block") || parameters.position(own).is_ok() {
@@ -145,7 +145,7 @@ fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<()
     Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
 }
 
-/// What can be varied of some functions, with the first names of them; nothing where there are none.
+/// A key of some functions, with the first of their names; empty without functions.
 fn named<'a>(what: &str, functions: impl Iterator<Item = &'a Function>) -> String {
     let mut names: Vec<&str> =
         functions.map(|function| function.name.as_str()).take(NAMED + 1).collect();
@@ -191,7 +191,7 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
             let (first, last) = (number(first)?, number(last)?);
             let ratio = (last / first).powf(1.0 / f64::from(steps.max(2) - 1));
             let value = |step| first * ratio.powf(f64::from(step));
-            // A row is of what was predicted, and of a third of a block there is nothing.
+            // A row shows the value that was predicted, and a third of a block cannot be.
             let between = |step| if is_whole { f64::round(value(step)) } else { value(step) };
             // Both ends as they were typed, whatever powers round to.
             let at = |step| match step {
@@ -214,7 +214,7 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
     }
 }
 
-/// Whether it is a whole number from 1 to `most`.
+/// True for a whole number from 1 to `most`.
 fn is_count(value: f64, most: u64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let most = most as f64;

@@ -59,16 +59,10 @@ pub struct Outcome {
 /// A set of active transfers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// Active transfers by class of the whole network.
-    pub active: Vec<(usize, u32)>,
-    /// Rate of each of those, in bytes of payload a nanosecond.
-    pub rates: Vec<f64>,
-    /// The transfers, and the rate of each.
+    /// The transfers, and the rate of each in bytes of payload a nanosecond.
     pub members: Vec<(usize, f64)>,
     /// Total time that the set was active, in nanoseconds.
     pub time: f64,
-    /// First time, in nanoseconds.
-    pub first: f64,
 }
 
 /// Payload of a transfer at about one rate.
@@ -101,8 +95,6 @@ impl Pace {
 pub struct Run {
     /// Outcome of each transfer.
     pub outcomes: Vec<Outcome>,
-    /// End of the last transfer, in nanoseconds.
-    pub end: f64,
     /// The longest phases of each part, longest first.
     pub phases: Vec<Vec<Phase>>,
     /// Paces of each transfer, slowest first.
@@ -111,8 +103,6 @@ pub struct Run {
     pub sets: usize,
     /// Number of solutions.
     pub solutions: u64,
-    /// Largest residual of those.
-    pub residual: f64,
     /// Mean over time of the residuals that had not settled, each at most 1, of the worst part; 0 where all settled.
     pub unsettled: f64,
 }

@@ -93,7 +93,6 @@ pub(super) struct Timeline<'a> {
     own: Vec<Vec<Pace>>,
     sets: usize,
     solutions: u64,
-    residual: f64,
     /// Residual of the present rates where they have not settled, and its integral over time.
     off: f64,
     off_so_far: f64,
@@ -119,7 +118,6 @@ impl<'a> Timeline<'a> {
             own: Vec::new(),
             sets: 0,
             solutions: 0,
-            residual: 0.0,
             off: 0.0,
             off_so_far: 0.0,
         }
@@ -235,15 +233,13 @@ impl<'a> Timeline<'a> {
             };
             self.phases.remove(&key);
         }
-        let rates = active.iter().map(|&(class, _)| self.queues[class].rate).collect();
         let of_queue = |queue: &Queue| {
             let members = queue.ends.iter().map(|Reverse((_, index))| (*index, queue.rate));
             members.collect::<Vec<_>>()
         };
         let mut members: Vec<(usize, f64)> = self.queues.iter().flat_map(of_queue).collect();
         members.sort_unstable_by_key(|&(index, _)| index);
-        let phase = Phase { active: active.clone(), rates, members, time, first: self.now };
-        self.phases.insert(active, phase);
+        self.phases.insert(active, Phase { members, time });
     }
 
     /// Ends the transfers that are served by now, each at its own moment.
@@ -320,7 +316,6 @@ impl<'a> Timeline<'a> {
         let residual = self.active.residual();
         let is_settled = residual <= self.settings.solve.tolerance;
         self.off = if is_settled { 0.0 } else { residual.min(1.0) };
-        self.residual = self.residual.max(residual);
     }
 
     /// Stops active transfers whose rate is zero.
@@ -342,15 +337,11 @@ impl<'a> Timeline<'a> {
         for ((index, _), outcome) in transfers.iter().zip(&self.outcomes) {
             let limit = outcome.limit.map(|at| part.resources[at]);
             whole.outcomes[*index] = Outcome { limit, ..*outcome };
-            whole.end = whole.end.max(outcome.end);
         }
         let mut phases: Vec<Phase> = self.phases.into_values().collect();
-        phases.sort_by(|a, b| b.time.total_cmp(&a.time).then(a.first.total_cmp(&b.first)));
+        phases.sort_by(|a, b| b.time.total_cmp(&a.time));
         phases.truncate(PHASES);
         for phase in &mut phases {
-            for (class, _) in &mut phase.active {
-                *class = part.first[*class];
-            }
             for (member, _) in &mut phase.members {
                 *member = transfers[*member].0;
             }
@@ -358,7 +349,6 @@ impl<'a> Timeline<'a> {
         whole.phases.push(phases);
         whole.sets += self.sets;
         whole.solutions += self.solutions;
-        whole.residual = whole.residual.max(self.residual);
         whole.unsettled = whole.unsettled.max(self.off_so_far / self.now.max(1.0));
     }
 }

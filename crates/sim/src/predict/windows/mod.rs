@@ -1,53 +1,150 @@
-//! Windows of packets: sets of flows that are active together, on the TLP engine, for percentiles and for the
-//! difference of both engines.
+//! Windows of packets: sets of flows that are active together, on the TLP engine, for rates and percentiles.
+//!
+//! A set is run on the part of the machine that it uses; parts that are alike share one window. A window ends when each
+//! flow has completed its commands ([`tlp::Extent::Window`]). All windows of a case share [`EVENTS`] equally.
 
-mod apart;
-mod choose;
-mod length;
-mod mixed;
+mod percentiles;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use peerlane_results::Percentiles;
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::Bytes;
 use rayon::prelude::*;
 
-pub(super) use self::apart::{Apart, TOLD};
-pub(super) use self::choose::{Planned, plan};
-use self::length::{brief, longer, settings, shallow};
-use self::mixed::{Seen, mixed};
+use self::percentiles::{WindowShare, over_time};
 use super::alike::Part;
-use super::case::Found;
-use super::names;
-use crate::flow::rates::Rates;
-use crate::flow::solve::Settings;
-use crate::model::{FlowSpec, Topology};
-use crate::tlp::{
-    self, FlowOutcome, TlpError, TlpOutcome, Train, are_alike, halved, simulate, simulate_beside,
-};
+use super::case::{Found, Model, Set};
+use crate::model::{Arrival, FlowSpec, Picos};
+use crate::tlp::{self, Extent, TlpError, TlpOutcome};
 use crate::way::as_f64;
 
-/// What windows showed.
+/// Windows of a case, at most.
+const WINDOWS_MAX: usize = 16;
+/// Events of all windows of a case, shared equally: a second or two of one core.
+const EVENTS: u64 = 30_000_000;
+/// Flows in a window, at most.
+const FLOWS_MAX: usize = 256;
+/// A flow that already has a window gets another where its rate differs by more ...
+const RATE_CHANGE: f64 = 0.1;
+/// ... and where it moves such a share of its payload: less hardly moves its 99th percentile.
+const PAYLOAD_SHARE: f64 = 0.01;
+/// Payload of a flow under way, at most: 14 GB/s over a millisecond. More depth only queues behind its own flow.
+const UNDER_WAY_MAX: Bytes = Bytes::mib(16);
+/// Depth that every flow keeps.
+const DEPTH_KEPT: u32 = 4;
+
+/// The windows of a case, before they are run.
+#[derive(Debug)]
+pub(super) struct Planned {
+    /// Sets of flows, their parts of the machine, and the keys that are equal for parts that are alike.
+    pub(super) parts: Vec<(Set, Part, String)>,
+    /// Events of each window, at most.
+    events: u64,
+    /// Sets of flows in all.
+    sets: usize,
+    /// Flows without a window, each with one that does the same in some set.
+    like: Vec<(usize, usize)>,
+}
+
+/// Windows that were run, by key.
+pub(super) type Shown<'a> = HashMap<&'a str, Window>;
+
+/// One window.
+#[derive(Debug)]
+pub(super) struct Window {
+    outcome: TlpOutcome,
+    /// Latency of the depth that was left out of each flow, in nanoseconds.
+    left_out: Vec<f64>,
+}
+
+/// The results of a case's windows.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
-    /// Latency of blocks of the flows that were in one.
+    /// Block latencies of the flows that were in one.
     pub(super) latency: BTreeMap<usize, Percentiles>,
-    /// How much slower those were than the flow engine says of the same flows, on average over time: 1 where both agree.
+    /// Rates of the flow engine over those of packets, on average over time.
     pub(super) slower: BTreeMap<usize, f64>,
-    /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
-    pub(super) difference: f64,
-    /// The flow whose rates are furthest apart in a window; `None` without one.
-    pub(super) furthest: Option<Apart>,
-    /// Whether all of them were stable.
+    /// True if rates in all of them were stable, and all flows completed enough commands.
     pub(super) is_settled: bool,
     /// Sets of flows with a window, and all that there were.
     pub(super) count: (usize, usize),
 }
 
-/// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
-pub(super) type Shown<'a> = HashMap<&'a str, Window>;
+/// Plans the windows of a case, of the longest sets first: for each flow one, then those in which its rate changes.
+pub(super) fn plan(model: &Model, found: &Found) -> Planned {
+    let mut plan = Plan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
+    let sets = || found.sets.iter().filter(|set| set.members.len() <= FLOWS_MAX);
+    let mut others = Vec::new();
+    for set in sets() {
+        if set.members.iter().any(|(flow, _)| !plan.rates.contains_key(flow)) {
+            plan.take(set);
+        } else {
+            others.push(set);
+        }
+    }
+    for set in others {
+        if plan.has_other_rates(set, found) {
+            plan.take(set);
+        }
+    }
+    let like = plan.like();
+    let events = EVENTS / u64::try_from(plan.keys.len()).unwrap_or(u64::MAX).max(1);
+    let mut parts = plan.parts;
+    // Windows of several cases are one only if they have as many events.
+    parts.iter_mut().for_each(|(_, _, key)| key.push_str(&format!("events {events}\n")));
+    Planned { parts, events, sets: found.sets_in_all, like }
+}
+
+/// A plan in progress.
+struct Plan<'a> {
+    model: &'a Model,
+    parts: Vec<(Set, Part, String)>,
+    keys: HashSet<String>,
+    /// Rates of each flow in the windows so far.
+    rates: BTreeMap<usize, Vec<f64>>,
+}
+
+impl Plan<'_> {
+    /// Returns true if a flow of a set has another rate than in all windows so far, for long enough.
+    fn has_other_rates(&self, set: &Set, found: &Found) -> bool {
+        set.members.iter().any(|&(flow, moved)| {
+            let is_far = |rate: &f64| (moved / set.time / rate).ln().abs() > RATE_CHANGE;
+            let rates = self.rates.get(&flow).map_or(&[][..], Vec::as_slice);
+            moved >= PAYLOAD_SHARE * found.flows[flow].bytes && rates.iter().all(is_far)
+        })
+    }
+
+    /// Adds a set, unless there are too many windows.
+    fn take(&mut self, set: &Set) {
+        let spec = |&(flow, _): &(usize, f64)| &self.model.flows[flow].spec;
+        let part = Part::of_flows(&self.model.topology, set.members.iter().map(spec));
+        let key = part.key();
+        if !self.keys.contains(&key) && self.keys.len() >= WINDOWS_MAX {
+            return;
+        }
+        self.keys.insert(key.clone());
+        for &(flow, moved) in &set.members {
+            self.rates.entry(flow).or_default().push(moved / set.time);
+        }
+        self.parts.push((set.clone(), part, key));
+    }
+
+    /// Finds flows in windows that do the same as flows without one: a set has as many of those as were active, and names
+    /// the first.
+    fn like(&self) -> Vec<(usize, usize)> {
+        let flows = &self.model.flows;
+        let work = |flow: usize| {
+            let spec = flows[flow].spec.clone();
+            FlowSpec { name: String::new(), start: Picos::ZERO, bytes: Bytes::ZERO, ..spec }
+        };
+        let without = (0..flows.len()).filter(|flow| !self.rates.contains_key(flow));
+        let like =
+            |flow| Some((flow, *self.rates.keys().find(|&&other| work(other) == work(flow))?));
+        without.filter_map(like).collect()
+    }
+}
 
 /// Runs the windows of cases, each with its name.
 pub(super) fn run<'a>(
@@ -66,132 +163,62 @@ pub(super) fn run<'a>(
     shown.collect()
 }
 
-/// What the windows of one case showed.
-pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows {
-    let mut windows = Windows {
-        is_settled: true,
-        count: (planned.parts.len(), planned.of),
-        ..Windows::default()
+/// Runs one window, without the depth that only queues behind its own flow: so many commands `n` of a flow of rate `x`
+/// wait `n / x` longer (Little's law), and leave the rate as it is.
+fn window(Part { topology, flows }: &Part, events: u64) -> Result<Window, TlpError> {
+    let kept: Vec<FlowSpec> = flows.iter().map(shallow).collect();
+    let settings = tlp::Settings { extent: Extent::Window { events }, ..tlp::Settings::default() };
+    let outcome = tlp::simulate(topology, &kept, &settings)?;
+    let left_out = flows.iter().zip(&kept).zip(&outcome.flows).map(|((flow, kept), one)| {
+        let bytes = f64::from(flow.depth - kept.depth) * as_f64(flow.request);
+        bytes / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
+    });
+    let left_out = left_out.collect();
+    Ok(Window { outcome, left_out })
+}
+
+/// Returns a flow with [`UNDER_WAY_MAX`] under way. Paced flows keep their depth: how much of it waits is not known.
+fn shallow(flow: &FlowSpec) -> FlowSpec {
+    let kept = u32::try_from(UNDER_WAY_MAX.0.div_ceil(flow.request.0.max(1))).unwrap_or(u32::MAX);
+    let depth = match flow.arrival {
+        Arrival::Paced { .. } => flow.depth,
+        Arrival::Closed | Arrival::Open { .. } => flow.depth.min(kept.max(DEPTH_KEPT)),
     };
-    let mut seen: BTreeMap<usize, Vec<Seen<'_>>> = BTreeMap::new();
-    for (set, part, key) in &planned.parts {
-        let Some(window) = shown.get(key.as_str()) else { continue };
-        let Window { outcome, behind, fluids, .. } = window;
-        let mut sum = 0.0;
-        for (at, &(index, moved)) in set.members.iter().enumerate() {
-            let one = &outcome.flows[at];
-            let rate = as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
-            sum += rate;
-            let (behind, fluid) = (behind[at], fluids[at]);
-            let slower = (rate > 0.0 && fluid > 0.0).then(|| fluid / rate);
-            let latency = &one.latency;
-            let seen = seen.entry(index).or_default();
-            seen.push(Seen { latency, behind, rate: moved / set.time, slower, time: set.time });
-        }
-        let fluids: f64 = fluids.iter().sum();
-        windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
+    FlowSpec { depth, ..flow.clone() }
+}
+
+/// Sums up the windows of one case.
+pub(super) fn summary(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows {
+    let count = (planned.parts.len(), planned.sets);
+    let mut windows = Windows { is_settled: true, count, ..Windows::default() };
+    let mut shares: BTreeMap<usize, Vec<WindowShare<'_>>> = BTreeMap::new();
+    for (set, _, key) in &planned.parts {
+        let Some(Window { outcome, left_out }) = shown.get(key.as_str()) else { continue };
         windows.is_settled &= outcome.is_settled;
-        let apart = apart::furthest(set, &part.flows, window);
-        windows.furthest = windows.furthest.into_iter().chain(apart).reduce(Apart::further);
+        for (at, &(flow, moved)) in set.members.iter().enumerate() {
+            let one = &outcome.flows[at];
+            shares.entry(flow).or_default().push(WindowShare {
+                latency: &one.latency,
+                left_out: left_out[at],
+                rate: moved / set.time,
+                packet_rate: as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos()),
+                time: set.time,
+            });
+        }
     }
     for &(flow, other) in &planned.like {
-        if let Some(of_other) = seen.get(&other).cloned() {
-            seen.insert(flow, of_other);
+        if let Some(of_other) = shares.get(&other).cloned() {
+            shares.insert(flow, of_other);
         }
     }
-    for (index, seen) in seen {
-        windows.latency.insert(index, mixed(&seen, &found.flows[index].paces));
-        let known = || seen.iter().filter_map(|one| Some((one.slower?, one.time)));
-        let time: f64 = known().map(|(_, time)| time).sum();
+    for (flow, shares) in shares {
+        windows.latency.insert(flow, over_time(&shares, &found.flows[flow].paces));
+        let moving = || shares.iter().filter(|one| one.packet_rate > 0.0 && one.rate > 0.0);
+        let time: f64 = moving().map(|one| one.time).sum();
         if time > 0.0 {
-            let slower = known().map(|(slower, time)| slower * time).sum::<f64>() / time;
-            windows.slower.insert(index, slower);
+            let slower = moving().map(|one| one.rate / one.packet_rate * one.time).sum::<f64>();
+            windows.slower.insert(flow, slower / time);
         }
     }
     windows
-}
-
-/// What one window showed of its flows.
-#[derive(Debug)]
-pub(super) struct Window {
-    pub(super) outcome: TlpOutcome,
-    /// Commands that each flow had under way.
-    pub(super) depths: Vec<u32>,
-    /// Nanoseconds that commands took longer, by depth that was left out.
-    behind: Vec<f64>,
-    /// What the flow engine says of the same flows, payload a nanosecond each.
-    fluids: Vec<f64>,
-    /// By what share rates may be off because packets move in trains.
-    trains: f64,
-}
-
-/// One window, and what the flow engine says of the same flows.
-///
-/// Where packets agree with fluids, shorter trains would show no other rates, and depth beyond what keeps a
-/// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
-/// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
-/// would only take longer to do so, and the window is told to be less sure.
-fn window(Part { topology, flows: specs }: &Part, events: u64) -> Result<Window, TlpError> {
-    let rates = Rates::of(topology, specs, Settings::default());
-    let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
-    let flow: f64 = fluids.iter().sum();
-    let found: Vec<ByteRate> = fluids.iter().map(|&rate| names::per_second(rate)).collect();
-    let shallow = shallow(specs);
-    let depths = |specs: &[FlowSpec]| specs.iter().map(|spec| spec.depth).collect();
-    let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= tlp::FEW_SLOTS);
-    let settings = |specs| {
-        let settings = tlp::Settings { events, ..settings(specs, flow) };
-        if is_of_chance { longer(settings) } else { settings }
-    };
-    let of_shallow = settings(&shallow);
-    let (outcome, agrees) = simulate_beside(topology, &shallow, &of_shallow, &found)?;
-    if agrees || !outcome.is_settled {
-        let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
-        let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
-            f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
-        });
-        let (depths, behind) = (depths(&shallow), behind.collect());
-        return Ok(Window { outcome, depths, behind, fluids, trains: tlp::AGREEMENT });
-    }
-    let (settings, coarse) = if shallow == *specs {
-        (of_shallow, outcome)
-    } else {
-        let settings = settings(specs);
-        let train = Train::Fixed(outcome.train);
-        let whole = tlp::Settings { train, ..settings.clone() };
-        (settings, simulate(topology, specs, &whole)?)
-    };
-    let (outcome, trains) = with_trains(topology, specs, &settings, coarse, is_of_chance)?;
-    Ok(Window { outcome, depths: depths(specs), behind: vec![0.0; specs.len()], fluids, trains })
-}
-
-/// Shorter trains until they agree, or events are spent, and by what share rates may be off for trains. Where chance has a
-/// part, rates differ by whom commands met, too: a look at shorter trains is as good then as it is long, and a short one
-/// will do where it sees no difference.
-fn with_trains(
-    topology: &Topology,
-    specs: &[FlowSpec],
-    settings: &tlp::Settings,
-    mut coarse: TlpOutcome,
-    is_of_chance: bool,
-) -> Result<(TlpOutcome, f64), TlpError> {
-    if is_of_chance && coarse.train > 1 {
-        let train = Train::Fixed(coarse.train / 2);
-        let look = simulate(topology, specs, &tlp::Settings { train, ..brief(settings) })?;
-        coarse.events += look.events;
-        if are_alike(&coarse, &look, chance) {
-            return Ok((coarse, tlp::AGREEMENT));
-        }
-    }
-    let beside = |one: &_, other: &_| if is_of_chance { chance(one, other) } else { 0.0 };
-    let (outcome, agree) = halved(topology, specs, settings, coarse, beside)?;
-    let is_known = agree || outcome.train == 1;
-    let apart = outcome.train_difference.filter(|_| !is_known).unwrap_or_default();
-    Ok((outcome, apart.max(tlp::AGREEMENT)))
-}
-
-/// By how much the rates of a flow in two runs may differ by chance: three standard errors of the mean time of a command,
-/// of which its rate is the inverse (Little's law).
-fn chance(one: &FlowOutcome, other: &FlowOutcome) -> f64 {
-    3.0 * one.latency.relative_error().hypot(other.latency.relative_error())
 }

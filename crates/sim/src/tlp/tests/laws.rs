@@ -1,5 +1,6 @@
+//! Rates and latencies against formulas.
+
 use super::*;
-use crate::flow::{self, rates::Rates};
 
 const LINKS: [&str; 6] =
     ["2.5GT/s x1", "5GT/s x16", "8GT/s x4", "16GT/s x4", "16GT/s x16", "32GT/s x16"];
@@ -24,48 +25,37 @@ fn micros(link: &str) -> u64 {
     }
 }
 
+/// Simulates a flow between the two devices of [`pair`], and asserts its rate.
+fn assert_ceiling(link: &str, (t, flow): (&Topology, FlowSpec), expected: ByteRate, what: u64) {
+    let outcome = simulated(t, &[flow], &window(micros(link), 16));
+    assert_near(rates(&outcome)[0], gb(expected), 1.0, &format!("{link}, {what}"));
+}
+
 #[test]
-fn writes_reach_the_ceiling_of_their_link() {
+fn rates_reach_the_ceiling_of_a_link() {
     for link in LINKS {
         for mps in [128, 256, 512] {
             let (t, nodes) = pair(link, mps, 256);
             let flow = FlowSpec::write("w", nodes[0], nodes[1]);
-            let outcome = simulated(&t, &[flow], &window(micros(link), 16));
-            let expected = gb(speed(link).write_ceiling(Bytes(mps)));
-            assert_near(rates(&outcome)[0], expected, 1.0, &format!("{link} MPS {mps}"));
+            assert_ceiling(link, (&t, flow), speed(link).write_ceiling(Bytes(mps)), mps);
         }
-    }
-}
-
-#[test]
-fn writes_cut_by_the_root_complex_reach_the_ceiling_of_the_pieces() {
-    for link in LINKS {
+        for completion in [64, 128, 256] {
+            let (t, nodes) = pair(link, 256, completion);
+            let flow = FlowSpec::read("r", nodes[0], nodes[1]);
+            let expected = speed(link).read_ceiling(Bytes(completion));
+            assert_ceiling(link, (&t, flow), expected, completion);
+        }
         let (mut t, nodes) = pair(link, 256, 256);
         let split = RootComplex { split: Some(Bytes(64)), ..RootComplex::default() };
         let top = t.find("root").unwrap();
         t.node_mut(top).kind = NodeKind::RootComplex(split);
         let flow = FlowSpec::write("w", nodes[0], nodes[1]);
-        let outcome = simulated(&t, &[flow], &window(micros(link), 16));
-        let expected = gb(speed(link).write_ceiling(Bytes(64)));
-        assert_near(rates(&outcome)[0], expected, 1.0, link);
+        assert_ceiling(link, (&t, flow), speed(link).write_ceiling(Bytes(64)), 64);
     }
 }
 
 #[test]
-fn reads_reach_the_ceiling_of_their_link() {
-    for link in LINKS {
-        for completion in [64, 128, 256] {
-            let (t, nodes) = pair(link, 256, completion);
-            let flow = FlowSpec::read("r", nodes[0], nodes[1]);
-            let outcome = simulated(&t, &[flow], &window(micros(link), 16));
-            let expected = gb(speed(link).read_ceiling(Bytes(completion)));
-            assert_near(rates(&outcome)[0], expected, 1.0, &format!("{link} c={completion}"));
-        }
-    }
-}
-
-#[test]
-fn acknowledgements_cost_the_direction_opposite_to_the_packets() {
+fn dllps_cost_the_opposite_direction() {
     let link = "32GT/s x16";
     let (t, nodes) = pair(link, 256, 256);
     let flows =
@@ -105,11 +95,9 @@ fn round_trip(t: &Topology, flow: &FlowSpec, mrrs: u64) -> f64 {
     request + memory.read_latency.0 as f64 + 256.0 * of_memory + answer + behind
 }
 
-/// Asserts the rate of a flow as a fluid, and on packets one by one and in trains.
-fn assert_by_both(t: &Topology, flow: FlowSpec, expected: f64, what: &str) {
+/// Asserts the rate of a flow with single packets and with trains.
+fn assert_rate(t: &Topology, flow: FlowSpec, expected: f64, what: &str) {
     let flow = [flow];
-    let fluid = Rates::of(t, &flow, flow::solve::Settings::default()).unwrap();
-    assert_near(fluid.solution.rates[0], expected, 1.0, &format!("{what}, fluid"));
     for train in [1, 16] {
         let outcome = simulated(t, &flow, &window(500, train));
         let what = format!("{what}, trains of {}", outcome.train);
@@ -117,41 +105,32 @@ fn assert_by_both(t: &Topology, flow: FlowSpec, expected: f64, what: &str) {
     }
 }
 
+/// A medium takes none of the time of a tag.
 #[test]
 fn reads_obey_the_law_of_tags() {
+    let giga = |rate: u64| Some(ByteRate(rate * 1_000_000_000));
     let fast = [(1, 512, 500), (8, 512, 1000), (16, 256, 2000), (32, 512, 3000)];
+    let fast = fast.map(|(tags, mrrs, nanos)| (tags, mrrs, nanos, None, None));
     let slow = [(1, 512), (2, 512), (4, 512), (1, 4096), (2, 256), (32, 512)];
-    let fast = fast.map(|(tags, mrrs, nanos)| (tags, mrrs, nanos, None));
-    let slow = slow.into_iter().flat_map(|(tags, mrrs)| {
-        [1, 2, 3, 10].map(|giga| (tags, mrrs, 300, Some(ByteRate(giga * 1_000_000_000))))
-    });
-    for (tags, mrrs, nanos, read) in fast.into_iter().chain(slow) {
+    let slow = slow
+        .into_iter()
+        .flat_map(|(tags, mrrs)| [1, 2, 3, 10].map(|read| (tags, mrrs, 300, giga(read), None)));
+    let media = [1, 2, 4, 32]
+        .into_iter()
+        .flat_map(|tags| [1, 5, 50].map(|medium| (tags, 512, 300, None, giga(medium))));
+    for (tags, mrrs, nanos, read, medium) in fast.into_iter().chain(slow).chain(media) {
         let (mut t, flow) = reader(tags, mrrs, Picos::nanos(nanos));
         if let NodeKind::Endpoint(lender) = &mut t.node_mut(flow.memory).kind {
             lender.memory.read = read;
         }
+        if let NodeKind::Endpoint(device) = &mut t.node_mut(flow.first.initiator).kind {
+            device.fetches = medium;
+        }
         let law = f64::from(tags) * mrrs as f64 / round_trip(&t, &flow, mrrs) * 1e3;
         let link = speed("16GT/s x16").read_ceiling(Bytes(256));
-        let expected = law.min(gb(read.unwrap_or(link).min(link)));
-        let what = format!("{tags} tags of {mrrs} at {nanos} ns, memory of {read:?}");
-        assert_by_both(&t, flow, expected, &what);
-    }
-}
-
-#[test]
-fn a_medium_holds_no_tags_while_it_takes_what_was_read() {
-    let (mrrs, latency) = (512, Picos::nanos(300));
-    for (tags, giga) in
-        [1, 2, 4, 32].into_iter().flat_map(|tags| [1, 5, 50].map(|giga| (tags, giga)))
-    {
-        let (mut t, flow) = reader(tags, mrrs, latency);
-        let law = f64::from(tags) * mrrs as f64 / round_trip(&t, &flow, mrrs) * 1e3;
-        let medium = ByteRate(giga * 1_000_000_000);
-        if let NodeKind::Endpoint(device) = &mut t.node_mut(flow.first.initiator).kind {
-            device.fetches = Some(medium);
-        }
-        let expected = law.min(gb(medium)).min(gb(speed("16GT/s x16").read_ceiling(Bytes(256))));
-        assert_by_both(&t, flow, expected, &format!("{tags} tags, a medium of {giga} GB/s"));
+        let limits = [Some(link), read, medium].into_iter().flatten().map(gb);
+        let what = format!("{tags} tags of {mrrs} at {nanos} ns, {read:?}, medium {medium:?}");
+        assert_rate(&t, flow, limits.fold(law, f64::min), &what);
     }
 }
 
@@ -168,16 +147,11 @@ fn writes_obey_the_law_of_credits() {
         // complex, one packet after its header was in.
         let per_byte = wire.picos_per_kib as f64 / 1024.0;
         let latency = RootComplex::default().latency.0 as f64;
-        let loop_time =
-            24.0 * per_byte + 2.0 * propagation as f64 * 1e3 + latency + 280.0 * per_byte;
+        let loop_time = 304.0 * per_byte + 2.0 * propagation as f64 * 1e3 + latency;
         let bytes = (u64::from(headers) * 256).min(u64::from(data) * 16) as f64;
         let expected = bytes / loop_time * 1e3;
-        for train in [1, 16] {
-            let flow = FlowSpec::write("w", nodes[0], nodes[1]);
-            let outcome = simulated(&t, &[flow], &window(200, train));
-            let what = format!("{headers} headers, {data} units, trains of {}", outcome.train);
-            assert_near(rates(&outcome)[0], expected, 1.0, &what);
-        }
+        let flow = FlowSpec::write("w", nodes[0], nodes[1]);
+        assert_rate(&t, flow, expected, &format!("{headers} headers, {data} units"));
     }
 }
 
@@ -192,15 +166,14 @@ fn latency_obeys_littles_law() {
         ];
         let outcome = simulated(&t, &flows, &window(10_000, 16));
         for flow in &outcome.flows {
-            let inside = flow.rate.0 as f64 * flow.latency.mean().0 as f64 / 1e12;
-            let expected = f64::from(depth) * request as f64;
-            assert_near(inside, expected, 1.0, &format!("{depth} x {request}"));
+            let under_way = flow.rate.0 as f64 * flow.latency.mean().0 as f64 / 1e12;
+            assert_near(under_way / request as f64, f64::from(depth), 1.0, "depth");
         }
     }
 }
 
 #[test]
-fn misses_of_translation_obey_the_law_of_walkers() {
+fn iommu_misses_obey_the_law_of_walkers() {
     let (mut t, nodes, host) = devices(1, "16GT/s x16");
     let iommu = Iommu {
         miss_per_mille: 1000,
@@ -216,7 +189,7 @@ fn misses_of_translation_obey_the_law_of_walkers() {
 }
 
 #[test]
-fn memories_and_media_are_no_faster_than_they_say() {
+fn memories_and_media_limit_rates() {
     let (mut t, nodes, host) = devices(2, "16GT/s x4");
     let slow = Memory { write: Some(ByteRate(2_000_000_000)), ..Memory::default() };
     let drive = Endpoint { posts: Some(ByteRate(3_000_000_000)), ..Endpoint::default() };
@@ -232,4 +205,15 @@ fn memories_and_media_are_no_faster_than_they_say() {
     let mut bound = FlowSpec::write("w", nodes[0], host);
     bound.first.bound = Some(ByteRate(1_000_000_000));
     assert_near(rates(&simulated(&t, &[bound], &window(500, 16)))[0], 1.0, 1.0, "bound");
+}
+
+#[test]
+fn legs_share_tags_equally() {
+    let (mut t, nodes, host) = devices(1, "8GT/s x4");
+    t.node_mut(nodes[0]).kind = NodeKind::Endpoint(Endpoint { tags: 4, ..Endpoint::default() });
+    let flows = ["a", "b", "c"].map(|name| FlowSpec::read(name, nodes[0], host));
+    let found = rates(&simulated(&t, &flows, &window(2_000, 1)));
+    for rate in &found {
+        assert_near(*rate, found[0], 1.0, "each of three");
+    }
 }

