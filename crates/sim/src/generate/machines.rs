@@ -129,18 +129,4 @@ impl Machine {
         };
         (0..count).map(write).collect()
     }
-
-    /// So many relays between random devices of one tree, through the memory of another one of it, but for the few
-    /// that draw one of the two, which write.
-    pub fn relays(&self, count: usize, draws: &mut Draws) -> Vec<FlowSpec> {
-        let relay = |_| {
-            let (source, target) = self.pair(draws);
-            let (memory, _) = self.pair(draws);
-            if memory == source || memory == target {
-                return FlowSpec::write("write", source, target);
-            }
-            FlowSpec::relay("relay", source, memory, target)
-        };
-        (0..count).map(relay).collect()
-    }
 }
