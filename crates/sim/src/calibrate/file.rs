@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use peerlane_results::Packets;
-use peerlane_units::Bytes;
 
 use super::{Calibration, Row, Rows, SideCalibration};
 
@@ -62,19 +61,19 @@ impl Calibration {
                 one_line(reason)
             );
         }
-        let quantities: [(&str, &str, fn(Packets) -> Bytes); 3] = [
-            ("pcie.mps", "B", |packets| packets.payload),
-            ("pcie.mrrs", "B", |packets| packets.request),
-            ("pcie.tags", "count", |packets| Bytes(packets.tags.into())),
-        ];
-        for (name, unit, number) in quantities {
-            let known = self.packets.iter().filter_map(|one| Some((number(one.packets?).0, one)));
-            let Some((least, device)) = known.min_by_key(|&(number, _)| number) else { return };
+        let known = self.packets.iter().filter_map(|device| {
+            let Packets { payload, request, tags } = device.packets?;
+            Some((device, [payload.0, request.0, tags.into()]))
+        });
+        let names = [("pcie.mps", "B"), ("pcie.mrrs", "B"), ("pcie.tags", "count")];
+        for (index, (name, unit)) in names.into_iter().enumerate() {
+            let least = known.clone().min_by_key(|(_, numbers)| numbers[index]);
+            let Some((device, numbers)) = least else { return };
             let address = device.address.as_deref().unwrap_or("no address");
             let machine = &self.machine;
             let source =
                 format!("configuration space of {} ({address}) on {machine}", device.device);
-            write_parameter(text, name, unit, &least.to_string(), "", &source);
+            write_parameter(text, name, unit, &numbers[index].to_string(), "", &source);
         }
     }
 }
