@@ -74,8 +74,8 @@ fn what_is_printed_of_predictions_is_as_the_schemas_say() {
         ("sim pair workload.toml", "peerlane.bench/1"),
         ("sim pair workload.toml --engine closed", "peerlane.bench/1"),
         ("sim pair workload.toml --vary depth=1,2 --vary a.lanes=1,2", "peerlane.sim-variants/1"),
-        ("reproduce", "peerlane.reproduce/1"),
-        ("reproduce --predictions", "peerlane.predictions/1"),
+        ("reproduce", "peerlane.reproduce/2"),
+        ("reproduce --predictions", "peerlane.predictions/2"),
     ] {
         assert_eq!(printed(at, words)["schema"], id, "{words}");
     }

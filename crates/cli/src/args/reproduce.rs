@@ -7,8 +7,8 @@ use clap::Args;
 #[command(after_help = "\
 A predicted figure is compared with a model that does not know it. A fitted one decided a parameter,
 an input is one. A bound limits the prediction; a structural figure follows from the wiring; an
-excluded one is not comparable. -v prints the statement of the document, the reason, the interval and
-two baselines below each figure; --json has the same and the parameters.
+excluded one is not comparable. -v prints the statement of the document, the reason, the interval
+and two baselines below each figure; --json has the same and the parameters.
 
 A figure is shown as fitted when a parameter behind it was fitted on it, whatever its file declares;
 the exit status is then 1. Files: sources/*.toml in the repository, built into the program.
