@@ -134,15 +134,15 @@ pub fn run(
         .parts
         .par_iter()
         .zip(&of_part)
-        .map(|(part, transfers)| Timeline::new(parts.view(part), settings).run(transfers))
+        .map(|(part, transfers)| Timeline::run(parts.view(part), settings, transfers))
         .collect();
     let mut whole = Run {
         outcomes: vec![Outcome::default(); transfers.len()],
         paces: vec![Vec::new(); transfers.len()],
         ..Run::default()
     };
-    for ((part, run), transfers) in parts.parts.iter().zip(runs).zip(&of_part) {
-        run.put_into(&mut whole, part, transfers);
+    for (part, run) in parts.parts.iter().zip(runs) {
+        run.put_into(&mut whole, part);
     }
     Ok(whole)
 }

@@ -39,11 +39,57 @@ impl Ord for Ordered {
 /// began.
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    /// Payload of a transfer that was always active.
+    /// Payload of a transfer that was always active, and its paces.
     served: f64,
+    paces: Paces,
     rate: f64,
     /// `served` at each end, and the transfer.
     ends: BinaryHeap<Reverse<(Ordered, usize)>>,
+    /// Time for which each resource limited it.
+    limited: BTreeMap<u32, f64>,
+    /// Transfers that have not begun.
+    to_come: u32,
+}
+
+impl Queue {
+    fn count(&self) -> u32 {
+        u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
+    }
+
+    fn advance(&mut self, time: f64, limit: Option<u32>) {
+        self.served += self.rate * time;
+        *self.limited.entry(limit.unwrap_or(u32::MAX)).or_default() += time;
+        if self.rate > 0.0 && time > 0.0 {
+            let pace = self.paces.entry(Pace::number(self.rate)).or_default();
+            pace.bytes += self.rate * time;
+            pace.time += time;
+        }
+    }
+
+    /// The resource that limited longest.
+    fn limit(&self) -> Option<usize> {
+        let longest = self.limited.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+        longest.filter(|(at, _)| **at != u32::MAX).map(|(at, _)| *at as usize)
+    }
+
+    /// Resets an idle class, so that small numbers stay exact.
+    fn reset_if_idle(&mut self) {
+        if self.ends.is_empty() {
+            self.served = 0.0;
+            self.limited.clear();
+            self.paces.clear();
+        }
+    }
+}
+
+/// One transfer under way or ended.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    /// `served` and paces of its class at its start.
+    begun: f64,
+    before: Paces,
+    outcome: Outcome,
+    paces: Vec<Pace>,
 }
 
 /// Transfers in order of a moment of each.
@@ -57,7 +103,6 @@ impl Moments {
         Self(moments)
     }
 
-    /// The next moment.
     fn next(&self) -> f64 {
         self.0.last().map_or(f64::INFINITY, |&(moment, _)| moment)
     }
@@ -74,23 +119,13 @@ pub(super) struct Timeline<'a> {
     settings: RunSettings<'a>,
     active: Active<'a>,
     queues: Vec<Queue>,
+    transfers: &'a [(usize, Transfer)],
+    progress: Vec<Progress>,
     now: f64,
-    outcomes: Vec<Outcome>,
-    /// `served` of its class when each transfer began.
-    begun: Vec<f64>,
-    /// By class, the time for which each resource limited it.
-    limited: Vec<BTreeMap<u32, f64>>,
     /// The last start, and the number of active transfers.
     last_begin: f64,
     under_way: usize,
-    /// By class, transfers that have not begun.
-    to_come: Vec<u32>,
     phases: BTreeMap<Vec<(usize, u32)>, Phase>,
-    /// Paces by class of a transfer that was always active, and those before each transfer began.
-    paces: Vec<Paces>,
-    before: Vec<Paces>,
-    /// Paces of the transfers that have ended.
-    own: Vec<Vec<Pace>>,
     sets: usize,
     solutions: u64,
     /// Residual of the present rates where they have not settled, and its integral over time.
@@ -99,61 +134,62 @@ pub(super) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    pub(super) fn new(view: View<'a>, settings: RunSettings<'a>) -> Self {
-        let classes = view.part.first.len();
-        Self {
+    /// Runs the transfers of a part.
+    pub(super) fn run(
+        view: View<'a>,
+        settings: RunSettings<'a>,
+        transfers: &'a [(usize, Transfer)],
+    ) -> Self {
+        let mut timeline = Self {
             settings,
             active: Active::new(view),
-            queues: vec![Queue::default(); classes],
+            queues: vec![Queue::default(); view.part.first.len()],
+            transfers,
+            progress: vec![Progress::default(); transfers.len()],
             now: 0.0,
-            outcomes: Vec::new(),
-            begun: Vec::new(),
-            limited: vec![BTreeMap::new(); classes],
             last_begin: 0.0,
             under_way: 0,
-            to_come: vec![0; classes],
             phases: BTreeMap::new(),
-            paces: vec![Paces::new(); classes],
-            before: Vec::new(),
-            own: Vec::new(),
             sets: 0,
             solutions: 0,
             off: 0.0,
             off_so_far: 0.0,
+        };
+        for (_, transfer) in transfers {
+            timeline.queues[transfer.class].to_come += 1;
         }
+        timeline.go();
+        timeline
     }
 
-    pub(super) fn run(mut self, transfers: &[(usize, Transfer)]) -> Self {
-        self.outcomes = vec![Outcome::default(); transfers.len()];
-        self.begun = vec![0.0; transfers.len()];
-        self.before = vec![Paces::new(); transfers.len()];
-        self.own = vec![Vec::new(); transfers.len()];
-        for (_, transfer) in transfers {
-            self.to_come[transfer.class] += 1;
-        }
-        let mut begins = Moments::new(transfers, |transfer| transfer.start);
-        let mut stops = Moments::new(transfers, |transfer| transfer.start + transfer.time);
+    fn go(&mut self) {
+        let mut begins = Moments::new(self.transfers, |transfer| transfer.start);
+        let mut stops = Moments::new(self.transfers, |transfer| transfer.start + transfer.time);
         loop {
             let next = self.next_end().min(begins.next()).min(stops.next());
             if !next.is_finite() {
                 break;
             }
-            // Everything that happens within a quantum is one change.
+            // All events within a quantum lead to one solution.
             let quantum = next + self.settings.quantum;
             let by = quantum.max(self.together(next).min(begins.next())).min(stops.next());
             self.advance(by.max(self.now));
-            self.end_served(transfers, by);
+            self.end_served(by);
             while let Some(index) = begins.take(by) {
-                self.begin(index, transfers[index].1, by);
+                self.begin(index, by);
             }
             // After the starts: a transfer may start and stop within a quantum.
             while let Some(index) = stops.take(by) {
-                self.stop(index, transfers[index].1);
+                self.stop(index);
             }
             self.solve();
         }
-        self.stop_all(transfers);
-        self
+        // What is left has no rate.
+        for class in 0..self.queues.len() {
+            for Reverse((_, index)) in std::mem::take(&mut self.queues[class].ends) {
+                self.end(index, self.now, self.queues[class].served, 0.0);
+            }
+        }
     }
 
     /// End of the span in which ends lead to one solution, from the first of them on.
@@ -161,19 +197,6 @@ impl<'a> Timeline<'a> {
         let mut shares = TOGETHER.iter().filter(|(few, _)| self.under_way > *few);
         let share = shares.next().map_or(0.0, |(_, share)| *share).max(self.settings.together);
         next + share * (next - self.last_begin)
-    }
-
-    /// Begins a transfer, with the rate of its class since its start within the quantum before now.
-    fn begin(&mut self, index: usize, transfer: Transfer, now: f64) {
-        let queue = &mut self.queues[transfer.class];
-        let ahead = (now - transfer.start).max(0.0) * queue.rate;
-        self.begun[index] = queue.served - ahead;
-        self.before[index].clone_from(&self.paces[transfer.class]);
-        let end = self.begun[index] + transfer.bytes;
-        queue.ends.push(Reverse((Ordered(end), index)));
-        self.to_come[transfer.class] -= 1;
-        self.under_way += 1;
-        self.last_begin = now;
     }
 
     /// The next end of an active transfer.
@@ -189,17 +212,9 @@ impl<'a> Timeline<'a> {
 
     fn advance(&mut self, to: f64) {
         let time = to - self.now;
-        for (class, queue) in
-            self.queues.iter_mut().enumerate().filter(|(_, queue)| !queue.ends.is_empty())
-        {
-            queue.served += queue.rate * time;
-            let limit = self.active.limits[class].unwrap_or(u32::MAX);
-            *self.limited[class].entry(limit).or_default() += time;
-            if queue.rate > 0.0 && time > 0.0 {
-                let pace = self.paces[class].entry(Pace::number(queue.rate)).or_default();
-                pace.bytes += queue.rate * time;
-                pace.time += time;
-            }
+        let active = self.queues.iter_mut().zip(&self.active.limits);
+        for (queue, &limit) in active.filter(|(queue, _)| !queue.ends.is_empty()) {
+            queue.advance(time, limit);
         }
         if time > 0.0 {
             self.note_phase(time);
@@ -209,13 +224,8 @@ impl<'a> Timeline<'a> {
     }
 
     fn note_phase(&mut self, time: f64) {
-        let active: Vec<(usize, u32)> = self
-            .queues
-            .iter()
-            .enumerate()
-            .filter(|(_, queue)| !queue.ends.is_empty())
-            .map(|(class, queue)| (class, u32::try_from(queue.ends.len()).unwrap_or(u32::MAX)))
-            .collect();
+        let counts = self.queues.iter().map(Queue::count).enumerate();
+        let active: Vec<(usize, u32)> = counts.filter(|(_, count)| *count > 0).collect();
         if active.is_empty() {
             return;
         }
@@ -226,11 +236,8 @@ impl<'a> Timeline<'a> {
         self.sets += 1;
         if self.phases.len() >= 4 * PHASES {
             let shortest = self.phases.iter().min_by(|a, b| a.1.time.total_cmp(&b.1.time));
-            let Some(key) =
-                shortest.filter(|(_, phase)| phase.time < time).map(|(key, _)| key.clone())
-            else {
-                return;
-            };
+            let shorter = shortest.filter(|(_, phase)| phase.time < time);
+            let Some(key) = shorter.map(|(key, _)| key.clone()) else { return };
             self.phases.remove(&key);
         }
         let of_queue = |queue: &Queue| {
@@ -242,73 +249,73 @@ impl<'a> Timeline<'a> {
         self.phases.insert(active, Phase { members, time });
     }
 
+    /// Begins a transfer, with the rate of its class since its start within the quantum before now.
+    fn begin(&mut self, index: usize, now: f64) {
+        let (_, transfer) = self.transfers[index];
+        let queue = &mut self.queues[transfer.class];
+        let ahead = (now - transfer.start).max(0.0) * queue.rate;
+        let progress = &mut self.progress[index];
+        progress.begun = queue.served - ahead;
+        progress.before.clone_from(&queue.paces);
+        queue.ends.push(Reverse((Ordered(progress.begun + transfer.bytes), index)));
+        queue.to_come -= 1;
+        self.under_way += 1;
+        self.last_begin = now;
+    }
+
     /// Ends the transfers that are served by now, each at its own moment.
-    fn end_served(&mut self, transfers: &[(usize, Transfer)], by: f64) {
-        let mut ended = 0;
+    fn end_served(&mut self, by: f64) {
         for class in 0..self.queues.len() {
-            let queue = &mut self.queues[class];
-            let tolerance = queue.served.abs() * 1e-12;
-            while let Some(&Reverse((end, index))) = queue.ends.peek() {
-                let left = end.0 - queue.served;
+            let (served, rate) = (self.queues[class].served, self.queues[class].rate);
+            while let Some(&Reverse((end, index))) = self.queues[class].ends.peek() {
+                let left = end.0 - served;
                 // After a very long time the rest may take less than the clock resolves.
-                if left > tolerance && (queue.rate <= 0.0 || by + left / queue.rate > by) {
+                if left > served.abs() * 1e-12 && (rate <= 0.0 || by + left / rate > by) {
                     break;
                 }
-                queue.ends.pop();
-                let late = if queue.rate > 0.0 { (queue.served - end.0) / queue.rate } else { 0.0 };
-                self.outcomes[index] = Outcome {
-                    bytes: transfers[index].1.bytes,
-                    end: (by - late).max(transfers[index].1.start),
-                    limit: longest(&self.limited[class]),
-                };
-                let over = (queue.rate, late);
-                self.own[index] = since(&self.paces[class], &self.before[index], over);
-                ended += 1;
+                self.queues[class].ends.pop();
+                let late = if rate > 0.0 { -left / rate } else { 0.0 };
+                let start = self.transfers[index].1.start;
+                self.end(index, (by - late).max(start), f64::INFINITY, late);
             }
-            self.forget(class);
-        }
-        self.count_ended(ended);
-    }
-
-    fn count_ended(&mut self, count: usize) {
-        self.under_way -= count;
-        if let Some(ended) = self.settings.ended {
-            ended.fetch_add(count, Ordering::Relaxed);
-        }
-    }
-
-    /// Resets an idle class, so that small numbers stay exact.
-    fn forget(&mut self, class: usize) {
-        if self.queues[class].ends.is_empty() {
-            self.queues[class].served = 0.0;
-            self.limited[class].clear();
-            self.paces[class].clear();
+            self.queues[class].reset_if_idle();
         }
     }
 
     /// Stops an active transfer whose time is over.
-    fn stop(&mut self, index: usize, transfer: Transfer) {
-        let queue = &mut self.queues[transfer.class];
-        let before = queue.ends.len();
-        queue.ends.retain(|&Reverse((_, active))| active != index);
-        if queue.ends.len() < before {
-            let bytes = (queue.served - self.begun[index]).min(transfer.bytes);
-            let limit = longest(&self.limited[transfer.class]);
-            self.outcomes[index] = Outcome { bytes, end: self.now, limit };
-            self.own[index] = since(&self.paces[transfer.class], &self.before[index], (0.0, 0.0));
-            self.count_ended(1);
-            self.forget(transfer.class);
+    fn stop(&mut self, index: usize) {
+        let class = self.transfers[index].1.class;
+        let before = self.queues[class].ends.len();
+        self.queues[class].ends.retain(|&Reverse((_, active))| active != index);
+        if self.queues[class].ends.len() < before {
+            self.end(index, self.now, self.queues[class].served, 0.0);
+            self.queues[class].reset_if_idle();
+        }
+    }
+
+    /// Notes the outcome of a transfer that has left its queue, with `served` of its class at its end, which was `late`
+    /// nanoseconds ago.
+    fn end(&mut self, index: usize, end: f64, served: f64, late: f64) {
+        let (_, transfer) = self.transfers[index];
+        let queue = &self.queues[transfer.class];
+        let progress = &mut self.progress[index];
+        let bytes = (served - progress.begun).min(transfer.bytes);
+        progress.outcome = Outcome { bytes, end, limit: queue.limit() };
+        progress.paces = since(&queue.paces, &progress.before, (queue.rate, late));
+        self.under_way -= 1;
+        if let Some(ended) = self.settings.ended {
+            ended.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn solve(&mut self) {
         for (class, queue) in self.queues.iter().enumerate() {
-            self.active.set_count(class, u32::try_from(queue.ends.len()).unwrap_or(u32::MAX));
+            self.active.set_count(class, queue.count());
         }
         if self.solutions >= MOST_SOLUTIONS {
             return;
         }
-        self.active.forget(|class| self.to_come[class] == 0);
+        self.active.forget(|class| self.queues[class].to_come == 0);
         self.active.solve(self.settings.solve);
         self.solutions += 1;
         for (queue, &rate) in self.queues.iter_mut().zip(&self.active.rates) {
@@ -319,33 +326,18 @@ impl<'a> Timeline<'a> {
         self.off = if is_settled { 0.0 } else { residual.min(1.0) };
     }
 
-    /// Stops active transfers whose rate is zero.
-    fn stop_all(&mut self, transfers: &[(usize, Transfer)]) {
-        let classes = self.queues.iter_mut().zip(&self.limited).zip(&self.paces);
-        for ((queue, limited), paces) in classes {
-            for Reverse((_, index)) in queue.ends.drain() {
-                let bytes = (queue.served - self.begun[index]).min(transfers[index].1.bytes);
-                self.outcomes[index] = Outcome { bytes, end: self.now, limit: longest(limited) };
-                self.own[index] = since(paces, &self.before[index], (0.0, 0.0));
-            }
-        }
-    }
-
-    pub(super) fn put_into(self, whole: &mut Run, part: &Part, transfers: &[(usize, Transfer)]) {
-        for ((index, _), paces) in transfers.iter().zip(self.own) {
-            whole.paces[*index] = paces;
-        }
-        for ((index, _), outcome) in transfers.iter().zip(&self.outcomes) {
-            let limit = outcome.limit.map(|at| part.resources[at]);
-            whole.outcomes[*index] = Outcome { limit, ..*outcome };
+    /// Adds the outcomes of the part to those of the whole.
+    pub(super) fn put_into(self, whole: &mut Run, part: &Part) {
+        for ((index, _), progress) in self.transfers.iter().zip(self.progress) {
+            let limit = progress.outcome.limit.map(|at| part.resources[at]);
+            whole.outcomes[*index] = Outcome { limit, ..progress.outcome };
+            whole.paces[*index] = progress.paces;
         }
         let mut phases: Vec<Phase> = self.phases.into_values().collect();
         phases.sort_by(|a, b| b.time.total_cmp(&a.time));
         phases.truncate(PHASES);
-        for phase in &mut phases {
-            for (member, _) in &mut phase.members {
-                *member = transfers[*member].0;
-            }
+        for (member, _) in phases.iter_mut().flat_map(|phase| &mut phase.members) {
+            *member = self.transfers[*member].0;
         }
         whole.phases.push(phases);
         whole.sets += self.sets;
@@ -357,7 +349,7 @@ impl<'a> Timeline<'a> {
 /// Paces since a moment, in order of rates, less those at `rate` for the time `over`.
 fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<Pace> {
     let last = Pace::number(rate);
-    let of = |(number, pace): (&i32, &Pace)| {
+    let pace = |(number, pace): (&i32, &Pace)| {
         let before = before.get(number).copied().unwrap_or_default();
         let over = if *number == last { over } else { 0.0 };
         Pace {
@@ -365,11 +357,5 @@ fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<Pace> {
             time: pace.time - before.time - over,
         }
     };
-    now.iter().map(of).filter(|pace| pace.time > 0.0).collect()
-}
-
-/// The resource that limited longest.
-fn longest(limited: &BTreeMap<u32, f64>) -> Option<usize> {
-    let longest = limited.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
-    longest.filter(|(at, _)| **at != u32::MAX).map(|(at, _)| *at as usize)
+    now.iter().map(pace).filter(|pace| pace.time > 0.0).collect()
 }
