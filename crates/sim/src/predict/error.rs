@@ -98,7 +98,7 @@ pub enum FlowError {
         name: String,
         /// Its own blocks, in bytes.
         size: u64,
-        /// What was asked for, in bytes.
+        /// The block as asked for, in bytes.
         block: u64,
     },
     /// A number that is missing.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A scheduled event, in 16 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     /// Picoseconds since the start.
     pub(super) time: u64,
@@ -37,19 +37,36 @@ impl EventHeap {
     }
 }
 
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    event: Event,
+    next: u32,
+}
+
+/// A list of events in order of time.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: Slot = Slot { head: NONE, tail: NONE };
+
 /// A time wheel: a ring of slots with a bit for each that is occupied, and a heap for events beyond the ring. Push and
 /// pop take constant time for near events, which are nearly all. No event may be earlier than the last one popped.
 #[derive(Debug)]
 pub(super) struct EventWheel {
-    /// Events by slot: in order of time in the current slot, in order of insertion in others.
-    slots: Vec<Vec<Event>>,
+    slots: Vec<Slot>,
     occupied: Vec<u64>,
+    entries: Vec<Entry>,
+    free: u32,
     /// log2 of the picoseconds of a slot.
     shift: u32,
     mask: u64,
-    /// The current slot, counted from time zero, and the events of it that were popped.
+    /// The slot of the event popped last, counted from time zero.
     current: u64,
-    popped: usize,
     far: EventHeap,
 }
 
@@ -65,91 +82,131 @@ impl EventWheel {
     fn with_slots(slots: usize, shift: u32) -> Self {
         assert!(slots.is_power_of_two() && slots >= 64, "slots fill whole words");
         Self {
-            slots: vec![Vec::new(); slots],
+            slots: vec![EMPTY; slots],
             occupied: vec![0; slots / 64],
+            entries: Vec::new(),
+            free: NONE,
             shift,
             mask: slots as u64 - 1,
             current: 0,
-            popped: 0,
             far: EventHeap::default(),
         }
     }
 
     pub(super) fn push(&mut self, event: Event) {
-        let slot = event.time >> self.shift;
-        if slot - self.current > self.mask {
+        if (event.time >> self.shift) - self.current > self.mask {
             self.far.push(event);
-            return;
-        }
-        let position = self.position(slot);
-        let events = &mut self.slots[position];
-        if slot == self.current {
-            let later = events[self.popped..].partition_point(|other| other.time <= event.time);
-            events.insert(self.popped + later, event);
         } else {
-            events.push(event);
-            self.occupied[position / 64] |= 1 << (position % 64);
+            self.insert(event);
         }
     }
 
     /// Removes the earliest event, unless it is later than `until`.
     pub(super) fn pop(&mut self, until: u64) -> Option<Event> {
         let mut position = self.position(self.current);
-        if self.popped == self.slots[position].len() {
-            self.advance(until)?;
-            position = self.position(self.current);
+        if self.slots[position].head == NONE {
+            let bucket = match self.next_occupied() {
+                Some(bucket) => bucket,
+                None => self.far.first()? >> self.shift,
+            };
+            // Advances only once an event is due: others may still come before it.
+            let time = match self.slots[self.position(bucket)].head {
+                NONE => self.far.first()?,
+                head => self.entries[head as usize].event.time,
+            };
+            if time > until {
+                return None;
+            }
+            self.advance(bucket);
+            position = self.position(bucket);
         }
-        let event = self.slots[position][self.popped];
+        let index = self.slots[position].head;
+        let Entry { event, next } = self.entries[index as usize];
         if event.time > until {
             return None;
         }
-        self.popped += 1;
+        self.entries[index as usize].next = self.free;
+        self.free = index;
+        self.slots[position].head = next;
+        if next == NONE {
+            self.slots[position] = EMPTY;
+            self.occupied[position / 64] &= !(1 << (position % 64));
+        }
         Some(event)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "masked to the number of slots")]
-    fn position(&self, slot: u64) -> usize {
-        (slot & self.mask) as usize
+    fn position(&self, bucket: u64) -> usize {
+        (bucket & self.mask) as usize
     }
 
-    /// Makes the next occupied slot the current one, unless its events are later than `until`: others may still come
-    /// before them. Takes in far events that are near by that.
-    fn advance(&mut self, until: u64) -> Option<()> {
-        let next = self.next_occupied();
-        let first = match next {
-            Some(slot) => self.slots[self.position(slot)].iter().map(|event| event.time).min()?,
-            None => self.far.first()?,
-        };
-        if first > until {
-            return None;
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by the packets in flight")]
+    fn entry(&mut self, event: Event) -> u32 {
+        let entry = Entry { event, next: NONE };
+        if self.free == NONE {
+            self.entries.push(entry);
+            return (self.entries.len() - 1) as u32;
         }
-        let position = self.position(self.current);
-        self.slots[position].clear();
-        (self.current, self.popped) = (first >> self.shift, 0);
-        let position = self.position(self.current);
-        self.slots[position].sort_by_key(|event| event.time);
-        self.occupied[position / 64] &= !(1 << (position % 64));
-        let last = ((self.current + self.mask + 1) << self.shift) - 1;
-        while let Some(event) = self.far.pop(last) {
-            self.push(event);
+        let index = self.free;
+        let free = &mut self.entries[index as usize];
+        self.free = free.next;
+        *free = entry;
+        index
+    }
+
+    /// Puts an event into its slot, after those that are not later.
+    fn insert(&mut self, event: Event) {
+        let position = self.position(event.time >> self.shift);
+        let index = self.entry(event);
+        let slot = self.slots[position];
+        if slot.head == NONE {
+            self.slots[position] = Slot { head: index, tail: index };
+            self.occupied[position / 64] |= 1 << (position % 64);
+        } else if self.entries[slot.tail as usize].event.time <= event.time {
+            self.entries[slot.tail as usize].next = index;
+            self.slots[position].tail = index;
+        } else if self.entries[slot.head as usize].event.time > event.time {
+            self.entries[index as usize].next = slot.head;
+            self.slots[position].head = index;
+        } else {
+            let mut before = slot.head;
+            loop {
+                let next = self.entries[before as usize].next;
+                if self.entries[next as usize].event.time > event.time {
+                    self.entries[index as usize].next = next;
+                    self.entries[before as usize].next = index;
+                    return;
+                }
+                before = next;
+            }
         }
-        Some(())
     }
 
     /// Returns the first occupied slot after the current one.
     fn next_occupied(&self) -> Option<u64> {
         let first = self.position(self.current + 1);
-        let (words, begin) = (self.occupied.len(), first / 64);
+        let words = self.occupied.len();
+        let begin = first / 64;
         let here = self.occupied[begin] & (u64::MAX << (first % 64));
-        let (word, bits) = if here != 0 {
-            (begin, here)
+        let found = |word: usize, bits: u64| (word * 64) as u64 + u64::from(bits.trailing_zeros());
+        let position = if here != 0 {
+            found(begin, here)
         } else {
             let mut others = (1..=words).map(|step| (begin + step) % words);
             let word = others.find(|&word| self.occupied[word] != 0)?;
-            (word, self.occupied[word])
+            found(word, self.occupied[word])
         };
-        let position = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-        Some(self.current + 1 + (position.wrapping_sub(self.current + 1) & self.mask))
+        let ahead = position.wrapping_sub(self.current + 1) & self.mask;
+        Some(self.current + 1 + ahead)
+    }
+
+    /// Makes `bucket` the current slot, and takes in far events that are near by that.
+    fn advance(&mut self, bucket: u64) {
+        self.current = bucket;
+        let last = ((bucket + self.mask + 1) << self.shift) - 1;
+        while let Some(event) = self.far.pop(last) {
+            self.insert(event);
+        }
     }
 }
 
@@ -165,7 +222,7 @@ mod tests {
         prop::collection::vec((delay, any::<bool>()), 1..400)
     }
 
-    /// Runs a script on a wheel and on a heap.
+    /// Runs a script on a wheel, and on the heap in parallel.
     fn popped(mut wheel: EventWheel, script: &[(u64, bool)]) -> (Vec<Event>, Vec<Event>) {
         let (mut heap, mut now, mut popped) = (EventHeap::default(), 0, (vec![], vec![]));
         for (key, &(delay, pops)) in (0u32..).zip(script) {

@@ -21,9 +21,9 @@ use crate::work::Shared;
 const FIRST_STEP: u64 = 20_000_000;
 /// Commands of each flow in a window, at most, and their payload.
 const COMMANDS_MAX: u64 = 256;
-const PAYLOAD_MAX: u64 = 32 << 20;
+const PAYLOAD_MAX: u64 = 128 << 20;
 /// Commands of each flow in a settled window.
-const COMMANDS_MIN: u64 = 16;
+const COMMANDS_MIN: u64 = 4;
 
 /// Simulates the packets of flows that share a topology.
 ///

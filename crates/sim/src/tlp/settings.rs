@@ -36,8 +36,8 @@ pub enum Extent {
         most: Picos,
     },
     /// Until the rates of two consecutive spans agree, and then until each flow has completed 256 commands, or as many as
-    /// have 32 MiB, but at least 16. When half of the events are spent the measurement starts without stability; when all
-    /// are, it ends. The outcome is settled if rates were stable and each flow has completed 16 commands.
+    /// have 128 MiB, but at least 4. When half of the events are spent the measurement starts without stability; when all
+    /// are, it ends. The outcome is settled if rates were stable and each flow has completed 4 commands.
     Window {
         /// Events, at most.
         events: u64,

@@ -17,15 +17,11 @@ fn one_slot_serialises_legs() {
 
 #[test]
 fn many_slots_overlap_legs() {
-    let (t, nodes, host) = devices(3, "8GT/s x4");
-    let by = |memory, completion| {
-        let relay = FlowSpec::relay("s", nodes[0], memory, nodes[1]);
-        let expected = gb(speed("8GT/s x4").read_ceiling(Bytes(completion)));
-        let found = rates(&simulated(&t, &[relay], &window(5_000, 16)));
-        assert_near(found[0], expected, 1.5, "as fast as the slower leg");
-    };
-    by(host, 64);
-    by(nodes[2], 256);
+    let (t, nodes, host) = devices(2, "8GT/s x4");
+    let relay = FlowSpec::relay("s", nodes[0], host, nodes[1]);
+    let expected = gb(speed("8GT/s x4").read_ceiling(Bytes(64)));
+    let found = rates(&simulated(&t, &[relay], &window(5_000, 16)));
+    assert_near(found[0], expected, 1.0, "as fast as the slower leg");
 }
 
 /// Rates of a write and a read of one memory with these rates.
