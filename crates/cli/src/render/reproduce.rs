@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use peerlane_sim::parameters::Provenance;
 use peerlane_sim::reproduce::{Baseline, CurveReport, Report, Role, Row};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Width of wrapped text.
 const WIDTH: usize = 100;
@@ -75,11 +75,10 @@ fn cells(row: &Row) -> [String; 6] {
         (None, None) if row.predicted.is_null() => "-".to_owned(),
         (None, None) => "other word".to_owned(),
     };
-    let role = if row.role == row.declared {
-        row.role.name().to_owned()
-    } else {
-        format!("{} (declared {})", row.role.name(), row.declared.name())
-    };
+    let mut role = value(&json!(row.role));
+    if row.role != row.declared {
+        role += &format!(" (declared {})", value(&json!(row.declared)));
+    }
     [row.source.clone(), row.figure.clone(), stated, predicted, error, role]
 }
 

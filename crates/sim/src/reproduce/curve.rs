@@ -40,49 +40,46 @@ pub struct Held {
 }
 
 pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError> {
+    let fail = |problem| StudyError::new(&curve.id, problem);
     // Bytes and seconds.
     let timed =
         |&(kib, rate): &(f64, f64)| (kib * 1024.0, kib * 1024.0 / (rate * curve.unit.scale()));
     let points: Vec<(f64, f64)> = curve.points.iter().map(timed).collect();
-    let [first, .., last] = points[..] else {
-        return Err(StudyError::invalid(&curve.id, "a curve has two points at least"));
+    let [first, inner @ .., last] = &points[..] else {
+        return Err(fail("a curve has two points at least"));
     };
-    let table = |points: Vec<(f64, f64)>| {
-        let problem = "sizes and times are numbers above zero";
-        Table::measured(points).map_err(|_| StudyError::invalid(&curve.id, problem))
+    // Errors of a table through some points at others.
+    let errors = |known: Vec<(f64, f64)>, others: &[(f64, f64)]| -> Result<Vec<f64>, StudyError> {
+        let table = Table::measured(known).map_err(|_| fail("sizes and times are above zero"))?;
+        Ok(others.iter().map(|&point| curve.error(&table, point)).collect())
     };
-    let line = table(vec![first, last])?;
-    let mut held = Vec::new();
-    for sizes in &curve.calibrated {
+    let held = |sizes: &Vec<f64>| {
         let is_known = |&(size, _): &(f64, f64)| sizes.iter().any(|kib| kib * 1024.0 == size);
         let (known, others): (Vec<_>, Vec<_>) = points.iter().copied().partition(is_known);
         if known.len() != sizes.len() || others.is_empty() {
-            return Err(StudyError::invalid(&curve.id, "a table is made of some of the points"));
+            return Err(fail("a table is made of some of the points"));
         }
-        let table = table(known)?;
-        let errors = |table| others.iter().map(|&point| curve.error(table, point)).collect();
-        let found: Vec<f64> = errors(&table);
-        held.push(Held {
+        let found = errors(known, &others)?;
+        Ok(Held {
             calibrated: sizes.clone(),
             predicted: found.len(),
             mean: mean(&found),
             worst: found.iter().copied().fold(0.0, f64::max),
-            line: mean(&errors(&line)),
-        });
-    }
-    let left_out = |out: usize| {
-        let mut others = points.clone();
-        let point = others.remove(out);
-        Ok(curve.error(&table(others)?, point))
+            line: mean(&errors(vec![*first, *last], &others)?),
+        })
     };
-    let inner = (1..points.len() - 1).map(left_out).collect::<Result<Vec<f64>, StudyError>>()?;
+    let left_out = |point: &(f64, f64)| {
+        let others = points.iter().copied().filter(|other| other != point).collect();
+        Ok(mean(&errors(others, &[*point])?))
+    };
+    let left_out = inner.iter().map(left_out).collect::<Result<Vec<f64>, StudyError>>()?;
     Ok(CurveReport {
         curve: curve.id.clone(),
         says: curve.says.clone(),
         source: curve.source.clone(),
         reason: curve.reason.clone(),
-        held,
-        leave_one_out: mean(&inner),
+        held: curve.calibrated.iter().map(held).collect::<Result<_, _>>()?,
+        leave_one_out: mean(&left_out),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The quantity of the model that a figure is compared with.
 
 use peerlane_units::Bytes;
+use serde_json::Value;
 
 use super::StudyError;
 use super::scenario::{Evaluator, MOST_FLOWS};
@@ -11,53 +12,45 @@ use crate::devices::table::Table;
 use crate::parameters::View;
 use crate::way::as_f64;
 
-/// A number in base units, or a word.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
-    Number(f64),
-    Word(String),
-}
-
 impl Evaluator<'_> {
-    pub(super) fn answer(&self, metric: &MetricShape) -> Result<Answer, StudyError> {
-        let rate = |name: &str| self.outcome(name).map(|outcome| outcome.rate());
-        Ok(Answer::Number(match metric {
+    /// A number in base units, or a word.
+    pub(super) fn answer(&self, metric: &MetricShape) -> Result<Value, StudyError> {
+        let rate = |name: &str| self.outcome(name, None).map(|outcome| outcome.rate());
+        Ok(Value::from(match metric {
             MetricShape::Rate(name) => rate(name)?,
             MetricShape::Ratio([one, other]) => rate(one)? / rate(other)?,
             MetricShape::Loss([one, other]) => 1.0 - rate(one)? / rate(other)?,
             MetricShape::Seconds(name) => self.values.loss(name, 0.0)?,
             MetricShape::Run(name) => self.run(name)?,
-            MetricShape::LimitedBy(name) => {
-                return Ok(Answer::Word(self.outcome(name)?.limit.kind));
-            }
-            MetricShape::HostBytes(name) => self.outcome(name)?.traffic.most,
-            MetricShape::OverBlocks { scenarios, blocks } => {
+            MetricShape::LimitedBy(name) => return Ok(self.outcome(name, None)?.limit.kind.into()),
+            MetricShape::HostBytes(name) => self.outcome(name, None)?.traffic.most,
+            MetricShape::OverBlocks(scenarios, blocks) => {
                 lowest(self.over_blocks(scenarios, blocks)?)
             }
-            MetricShape::Growth { scenarios, blocks } => {
+            MetricShape::Growth(scenarios, blocks) => {
                 let values = self.over_blocks(scenarios, blocks)?;
                 lowest(values.windows(2).map(|pair| pair[1] / pair[0]))
             }
             MetricShape::Spread(name) => self.spread(name)?,
-            MetricShape::Faults { bytes, window, at_start, ratio } => {
-                let get = |name: &str| self.values.get(name);
-                let (bytes, window, at_start) = (get(bytes)?, get(window)?, get(at_start)?);
-                let count = match self.values.view() {
-                    View::Model => page_faults(bytes, window, at_start),
-                    // Datasheets know no page faults.
-                    View::Plain => f64::INFINITY,
-                };
-                if *ratio { count / at_start } else { count }
-            }
+            MetricShape::Faults(names) => self.faults(names)?,
+            MetricShape::FaultsRatio(names) => self.faults(names)? / self.values.get(&names[2])?,
             MetricShape::DrivesRate(drives) => self.drives_rate(drives, drives.depth)?,
             MetricShape::SaturatingDepth(drives) => self.saturating_depth(drives)?,
         }))
     }
 
+    /// Page faults, of which datasheets know none.
+    fn faults(&self, names: &[String; 3]) -> Result<f64, StudyError> {
+        let [bytes, window, at_start] = names;
+        let get = |name: &String| self.values.get(name);
+        let count = page_faults(get(bytes)?, get(window)?, get(at_start)?);
+        Ok(if self.values.view() == View::Plain { f64::INFINITY } else { count })
+    }
+
     /// The rate of a scenario, or the ratio of two, with each block size.
     fn over_blocks(&self, scenarios: &[String], blocks: &[Bytes]) -> Result<Vec<f64>, StudyError> {
         let value = |&block: &Bytes| {
-            let rate = |name: &String| Ok(self.changed(name, |flow| flow.block = block)?.rate());
+            let rate = |name: &String| Ok(self.outcome(name, Some(block))?.rate());
             let rates: Vec<f64> = scenarios.iter().map(rate).collect::<Result<_, StudyError>>()?;
             Ok(rates.into_iter().reduce(|one, other| one / other).unwrap_or(f64::NAN))
         };
@@ -68,7 +61,7 @@ impl Evaluator<'_> {
     fn spread(&self, name: &str) -> Result<f64, StudyError> {
         let scenario = self.find(name)?;
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-        for flow in Self::each(scenario).into_iter().take(MOST_FLOWS) {
+        for flow in scenario.each().into_iter().take(MOST_FLOWS) {
             let rate = self.flows(name, scenario, &[flow])?.rate();
             (least, most) = (least.min(rate), most.max(rate));
         }

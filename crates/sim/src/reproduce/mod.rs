@@ -33,76 +33,40 @@ use shape::{FigureShape, SharedShape, SourceShape};
 
 /// A mistake in a file, not a wrong prediction.
 #[derive(Debug, thiserror::Error)]
-pub enum StudyError {
-    /// A file or scenario that cannot be used.
-    #[error("cannot use {name}")]
-    Unusable {
-        /// Its name.
-        name: String,
-        /// The reason.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// A parameter that cannot be used.
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-    /// A name of nothing.
-    #[error("no {kind} is called `{name}`")]
-    Unknown {
-        /// Kind of the thing.
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// A part of a file without meaning.
-    #[error("`{name}`: {problem}")]
-    Invalid {
-        /// The part.
-        name: String,
-        /// The mistake in it.
-        problem: &'static str,
-    },
+#[error("cannot use `{name}`")]
+pub struct StudyError {
+    /// A file, a part of it, or a name in it.
+    name: String,
+    source: Box<dyn Error + Send + Sync>,
 }
 
 impl StudyError {
-    fn unusable(name: &str, source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Unusable { name: name.to_owned(), source: Box::new(source) }
-    }
-
-    fn unknown(kind: &'static str, name: &str) -> Self {
-        Self::Unknown { kind, name: name.to_owned() }
-    }
-
-    fn invalid(name: &str, problem: &'static str) -> Self {
-        Self::Invalid { name: name.to_owned(), problem }
+    fn new(name: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { name: name.to_owned(), source: source.into() }
     }
 }
 
-/// Texts of the repository, built in: name and content.
-const SOURCES: &[(&str, &str)] = &[
-    ("000", include_str!("../../../../sources/000.toml")),
-    ("001", include_str!("../../../../sources/001.toml")),
-    ("002", include_str!("../../../../sources/002.toml")),
-    ("003", include_str!("../../../../sources/003.toml")),
-    ("004", include_str!("../../../../sources/004.toml")),
-    ("donard-log", include_str!("../../../../sources/donard-log.toml")),
-    ("fabrics", include_str!("../../../../sources/holdout-fabrics.toml")),
-    ("aisio", include_str!("../../../../sources/holdout-aisio.toml")),
-];
+impl From<ParameterError> for StudyError {
+    fn from(source: ParameterError) -> Self {
+        Self::new("parameters", source)
+    }
+}
+
+/// Names and texts of files in a folder of the repository, built in.
+macro_rules! texts {
+    ($folder:literal, $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../../", $folder, "/", $name, ".toml")))),*]
+    };
+}
+
+const SOURCES: &[(&str, &str)] = texts!("sources",
+    "000" "001" "002" "003" "004" "donard-log" "holdout-fabrics" "holdout-aisio");
 const PARAMETERS: &str = include_str!("../../../../sources/parameters.toml");
 const CURVES: &str = include_str!("../../../../sources/holdout-curves.toml");
 const PREDICTIONS: &str = include_str!("../../../../sources/predictions.toml");
-const MACHINES: &[(&str, &str)] = &[
-    ("r7515-10-smartssd", include_str!("../../../../machines/r7515-10-smartssd.toml")),
-    ("direct-connect", include_str!("../../../../machines/direct-connect.toml")),
-    ("noload-4", include_str!("../../../../machines/noload-4.toml")),
-    ("optiplex-smartssd", include_str!("../../../../machines/optiplex-smartssd.toml")),
-    ("donard", include_str!("../../../../machines/donard.toml")),
-    ("broadwell-3-p4600", include_str!("../../../../machines/broadwell-3-p4600.toml")),
-    ("gen5-pair", include_str!("../../../../machines/gen5-pair.toml")),
-    ("nfp-e5", include_str!("../../../../machines/nfp-e5.toml")),
-    ("victim", include_str!("../../../../machines/victim.toml")),
-    ("donard-gen5", include_str!("../../../../machines/donard-gen5.toml")),
-];
+const MACHINES: &[(&str, &str)] = texts!("machines",
+    "r7515-10-smartssd" "direct-connect" "noload-4" "optiplex-smartssd" "donard"
+    "broadwell-3-p4600" "gen5-pair" "nfp-e5" "victim" "donard-gen5");
 
 /// Figures, parameters and machines, read and checked.
 #[derive(Debug)]
@@ -111,8 +75,6 @@ pub struct Study {
     sources: Vec<SourceShape>,
     /// Position of its source, and the figure, in the order of the files.
     figures: Vec<(usize, FigureShape)>,
-    /// Positions of figures by `source/id`.
-    positions: BTreeMap<String, usize>,
     /// Positions of the parameters that each figure reads.
     uses: Vec<BTreeSet<usize>>,
     parameters: Parameters,
@@ -140,16 +102,15 @@ impl Study {
         curves: &str,
         predictions: &str,
     ) -> Result<Self, StudyError> {
-        let machines = machines.iter().map(|&(name, text)| {
-            let machine = Fabric::from_toml(text);
-            Ok((name.to_owned(), machine.map_err(|error| StudyError::unusable(name, error))?))
-        });
+        let machine = |&(name, text): &(&str, &str)| match Fabric::from_toml(text) {
+            Ok(machine) => Ok((name.to_owned(), machine)),
+            Err(error) => Err(StudyError::new(name, error)),
+        };
         let sources = sources.iter().map(|(name, text)| parse(name, text));
         let mut study = Self {
-            machines: machines.collect::<Result<_, StudyError>>()?,
+            machines: machines.iter().map(machine).collect::<Result<_, _>>()?,
             sources: sources.collect::<Result<_, _>>()?,
             figures: Vec::new(),
-            positions: BTreeMap::new(),
             uses: Vec::new(),
             parameters: Parameters::default(),
             curves: parse("curves", curves)?,
@@ -157,7 +118,14 @@ impl Study {
         };
         study.add_figures()?;
         study.add_parameters(parse("parameters", parameters)?)?;
-        study.add_uses()?;
+        let numbers = study.parameters.values();
+        for index in 0..study.figures.len() {
+            // A wrong name shows before anything is printed.
+            let values = Values::new(&study.parameters, &numbers, View::Model);
+            study.answer(index, &values)?;
+            let used = values.used();
+            study.uses.push(used);
+        }
         Ok(study)
     }
 
@@ -165,11 +133,9 @@ impl Study {
         for (index, source) in self.sources.iter().enumerate() {
             for figure in &source.figure {
                 let name = format!("{}/{}", source.source, figure.id);
-                if let Some(problem) = figure.problem() {
-                    return Err(StudyError::invalid(&name, problem));
-                }
-                if self.positions.insert(name.clone(), self.figures.len()).is_some() {
-                    return Err(StudyError::invalid(&name, "two figures have this name"));
+                let is_twice = self.position(&name).is_some().then_some("two figures of this name");
+                if let Some(problem) = figure.problem().or(is_twice) {
+                    return Err(StudyError::new(&name, problem));
                 }
                 self.figures.push((index, figure.clone()));
             }
@@ -188,24 +154,12 @@ impl Study {
             };
             let parameter = shape.parameter(&name, stated)?;
             if let Some(row) = parameter.rows.iter().find(|row| self.position(row).is_none()) {
-                return Err(StudyError::unknown("figure", row));
+                return Err(StudyError::new(row, "no such figure"));
             }
             if parameter.from == Provenance::Fitted && parameter.rows.len() != 1 {
-                return Err(StudyError::invalid(&name, "a parameter is fitted on one row"));
+                return Err(StudyError::new(&name, "a parameter is fitted on one row"));
             }
             self.parameters.add(parameter)?;
-        }
-        Ok(())
-    }
-
-    /// Evaluates every figure once, so that a wrong name shows before anything is printed.
-    fn add_uses(&mut self) -> Result<(), StudyError> {
-        let numbers = self.parameters.values();
-        for index in 0..self.figures.len() {
-            let values = Values::new(&self.parameters, &numbers, View::Model);
-            self.answer(index, &values)?;
-            let used = values.used();
-            self.uses.push(used);
         }
         Ok(())
     }
@@ -217,7 +171,11 @@ impl Study {
 
     /// Position of a figure by `source/id`.
     fn position(&self, name: &str) -> Option<usize> {
-        self.positions.get(name).copied()
+        let (name, id) = name.split_once('/')?;
+        let is_it = |(source, figure): &(usize, FigureShape)| {
+            self.sources[*source].source == name && figure.id == id
+        };
+        self.figures.iter().position(is_it)
     }
 
     fn name(&self, index: usize) -> String {
@@ -228,27 +186,24 @@ impl Study {
 
 impl FigureShape {
     fn problem(&self) -> Option<&'static str> {
-        let (is_number, is_word) = (self.stated.is_some(), self.stated_text.is_some());
-        let problems = [
-            (is_number == is_word, "state either a number or a word"),
-            (
-                is_number && (self.unit.is_none() || self.precision.is_none()),
-                "a number has a unit and a printed precision",
-            ),
-            (is_word != self.means.is_some(), "`means` explains a word, and every word"),
-            (
-                self.bound.is_some() != (self.role == Role::Bound),
-                "a bound has a side, and nothing else does",
-            ),
-            (self.metric.is_none() && self.role != Role::Excluded, "give a metric"),
-            (self.reason.trim().is_empty(), "give a reason for its role"),
+        let is_number = self.stated.is_some();
+        let is_exact = self.unit.is_some() && self.precision.is_some();
+        let is_bound = self.role == Role::Bound;
+        let is_compared = self.metric.is_some() || self.role == Role::Excluded;
+        let rules = [
+            (is_number != self.stated_text.is_some(), "state either a number or a word"),
+            (is_exact || !is_number, "a number has a unit and a printed precision"),
+            (is_number != self.means.is_some(), "`means` explains a word, and every word"),
+            (is_bound == self.bound.is_some(), "a bound has a side, and nothing else does"),
+            (is_compared, "give a metric"),
+            (!self.reason.trim().is_empty(), "give a reason for its role"),
         ];
-        problems.into_iter().find(|(is_problem, _)| *is_problem).map(|(_, problem)| problem)
+        rules.into_iter().find(|(is_kept, _)| !is_kept).map(|(_, rule)| rule)
     }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, StudyError> {
-    toml::from_str(text).map_err(|error| StudyError::unusable(file, error))
+    toml::from_str(text).map_err(|error| StudyError::new(file, error))
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ impl Study {
 
     fn solve(&self, shape: &PredictionShape, numbers: &[f64]) -> Result<Outcome, StudyError> {
         let source = self.sources.iter().find(|source| source.source == shape.like);
-        let source = source.ok_or_else(|| StudyError::unknown("source", &shape.like))?;
+        let source = source.ok_or_else(|| StudyError::new(&shape.like, "no such source"))?;
         let values = &Values::new(&self.parameters, numbers, View::Model);
         let evaluator = Evaluator { machines: &self.machines, source, values };
-        evaluator.flows(&shape.id, &shape.scenario, &Evaluator::each(&shape.scenario))
+        evaluator.flows(&shape.id, &shape.scenario, &shape.scenario.each())
     }
 }

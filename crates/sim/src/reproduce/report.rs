@@ -6,8 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::curve::{CurveReport, curve_report};
-use super::metric::Answer;
-use super::shape::{Bound, FigureShape};
+use super::shape::{Bound, FigureShape, SourceShape};
 use super::summary::summary;
 use super::{Role, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
@@ -110,34 +109,37 @@ impl Study {
     pub fn report(&self, only: &[String]) -> Result<Report, StudyError> {
         let known: Vec<&str> = self.names().collect();
         if let Some(asked) = only.iter().find(|asked| !known.contains(&asked.as_str())) {
-            let name = format!("{asked}`; there are `{}", known.join("`, `"));
-            return Err(StudyError::Unknown { kind: "source", name });
+            let problem = format!("no such source; there are `{}`", known.join("`, `"));
+            return Err(StudyError::new(asked, problem));
         }
-        let is_asked = |source: &str| only.is_empty() || only.iter().any(|asked| asked == source);
+        let is_asked = |source: &SourceShape| only.is_empty() || only.contains(&source.source);
         let numbers = self.fitted()?;
         let draws = self.draws(&numbers)?;
         let rows = (0..self.figures.len())
             .into_par_iter()
-            .filter(|&index| is_asked(&self.sources[self.figures[index].0].source))
+            .filter(|&index| is_asked(&self.sources[self.figures[index].0]))
             .map(|index| self.row(index, &numbers, &draws))
             .collect::<Result<Vec<Row>, StudyError>>()?;
-        let sources = self.sources.iter().filter(|source| is_asked(&source.source));
-        let sources: Vec<SourceReport> = sources
-            .map(|source| SourceReport {
-                source: source.source.clone(),
-                title: source.title.clone(),
-                held_out: source.held_out,
-                settings: source.settings.clone(),
-            })
-            .collect();
+        let source = |shape: &SourceShape| SourceReport {
+            source: shape.source.clone(),
+            title: shape.title.clone(),
+            held_out: shape.held_out,
+            settings: shape.settings.clone(),
+        };
+        let sources = self.sources.iter().filter(|source| is_asked(source));
+        let sources: Vec<SourceReport> = sources.map(source).collect();
         let curves = self.curves.curve.iter().filter(|_| only.is_empty());
+        let is_used = |name: &String| rows.iter().any(|row| row.parameters.contains(name));
+        let used = self.parameters.iter().zip(&numbers);
+        let used = used.filter(|(parameter, _)| is_used(&parameter.name));
+        let found = used.map(|(parameter, &value)| Parameter { value, ..parameter.clone() });
         Ok(Report {
             schema: SCHEMA,
             count: summary(&sources, &rows),
             sources,
-            parameters: self.found(&numbers, &rows),
-            rows,
+            parameters: found.collect(),
             curves: curves.map(curve_report).collect::<Result<_, _>>()?,
+            rows,
         })
     }
 
@@ -147,11 +149,8 @@ impl Study {
         let role = self.shown_role(index);
         let scale = figure.unit.map_or(1.0, Unit::scale);
         let by = |numbers: &[f64], view| Some(self.number(index, numbers, view)? / scale);
-        let (predicted, number, word) = match answer {
-            Some(Answer::Word(word)) => (word.clone().into(), None, Some(word)),
-            Some(Answer::Number(number)) => ((number / scale).into(), Some(number / scale), None),
-            None => (Value::Null, None, None),
-        };
+        let number = answer.as_f64().map(|number| number / scale);
+        let same_word = answer.is_string() && answer.as_str() == figure.means.as_deref();
         let error = number.and_then(|number| figure.error(number));
         let is_prediction = role == Role::Predicted && number.is_some();
         let drawn = || draws.iter().filter_map(|numbers| by(numbers, View::Model)).collect();
@@ -163,50 +162,36 @@ impl Study {
             .and_then(|value| baseline(value, "lowest of links and datasheets"));
         let nearest = figure.nearest.as_ref();
         let nearest = nearest.and_then(|(value, source)| baseline(*value, source));
-        let is_closer = |own: f64| {
-            let others = [&plain, &nearest].into_iter().flatten();
+        let is_closer = |error: f64| {
+            let mut others = [&plain, &nearest].into_iter().flatten();
             // By more than rounding: a prediction equal to a baseline is no better than it.
-            others.map(|other| figure.counted(other.error)).all(|other| own + 1e-4 < other)
+            others.all(|other| figure.counted(error) + 1e-4 < figure.counted(other.error))
         };
-        let beats_both =
-            error.filter(|_| is_prediction).map(|error| is_closer(figure.counted(error)));
+        let beats_both = error.filter(|_| is_prediction).map(is_closer);
+        // A number chosen by hand has none before it.
         let before = (role == Role::Fitted).then(|| by(&self.parameters.values(), View::Model));
+        let unfitted = before.flatten().filter(|&before| number != Some(before));
+        let used = self.uses[index].iter().filter_map(|&at| self.parameters.at(at));
         Ok(Row {
             source: self.sources[*source].source.clone(),
             figure: figure.id.clone(),
             says: figure.says.clone(),
             stated: figure.stated_value(),
-            predicted,
+            predicted: number.map_or(answer, Value::from),
             unit: figure.unit.map_or("", Unit::name),
             error,
-            within: match word {
-                Some(word) => (figure.means == Some(word)).then_some("same word"),
-                None => error.and_then(|error| figure.within(error)),
-            },
+            within: error.map_or(same_word.then_some("same word"), |error| figure.within(error)),
             role,
             declared: figure.role,
             reason: figure.reason.clone(),
-            // A number chosen by hand has none before it.
-            unfitted: before.flatten().filter(|&before| number != Some(before)),
+            unfitted,
             interval,
             inside: interval.and_then(|interval| figure.inside(interval)),
             beats_both,
             plain,
             nearest,
-            parameters: self.uses[index]
-                .iter()
-                .filter_map(|&at| Some(self.parameters.at(at)?.name.clone()))
-                .collect(),
+            parameters: used.map(|parameter| parameter.name.clone()).collect(),
         })
-    }
-
-    /// The parameters of some rows with the numbers that were used.
-    fn found(&self, numbers: &[f64], rows: &[Row]) -> Vec<Parameter> {
-        let is_used = |name: &String| rows.iter().any(|row| row.parameters.contains(name));
-        let all = self.parameters.iter().zip(numbers);
-        all.filter(|(parameter, _)| is_used(&parameter.name))
-            .map(|(parameter, &value)| Parameter { value, ..parameter.clone() })
-            .collect()
     }
 }
 
@@ -223,18 +208,22 @@ impl FigureShape {
         self.precision.unwrap_or(0.0).max(spread)
     }
 
+    /// Lowest and highest value that is met without an error.
+    fn ends(&self) -> Option<(f64, f64)> {
+        let stated = self.stated?;
+        Some(match (self.range, self.bound) {
+            (Some(range), _) => range,
+            (None, Some(Bound::AtMost)) => (f64::NEG_INFINITY, stated),
+            (None, Some(Bound::AtLeast)) => (stated, f64::INFINITY),
+            (None, None) => (stated, stated),
+        })
+    }
+
     /// Relative error in the figure's own unit; absolute where zero is stated.
     fn error(&self, predicted: f64) -> Option<f64> {
-        let stated = self.stated?;
-        let over = |end: f64| if end == 0.0 { predicted } else { predicted / end - 1.0 };
-        Some(match (self.range, self.bound) {
-            (Some((low, _)), _) if predicted < low => over(low),
-            (Some((_, high)), _) if predicted > high => over(high),
-            (Some(_), _) => 0.0,
-            (_, Some(Bound::AtMost)) => over(stated).max(0.0),
-            (_, Some(Bound::AtLeast)) => over(stated).min(0.0),
-            _ => over(stated),
-        })
+        let (low, high) = self.ends()?;
+        let end = predicted.max(low).min(high);
+        Some(if end == 0.0 { predicted } else { predicted / end - 1.0 })
     }
 
     /// The error as it counts: zero within printed digits or repeats.
@@ -244,16 +233,14 @@ impl FigureShape {
 
     fn within(&self, error: f64) -> Option<&'static str> {
         let stated = self.stated?.abs();
-        let share = |amount: f64| if stated == 0.0 { amount } else { amount / stated };
+        if self.range.is_some() || self.bound.is_some() {
+            let kind = if self.range.is_some() { "range" } else { "bound" };
+            return (error == 0.0).then_some(kind);
+        }
+        let precision = self.precision.unwrap_or(0.0);
+        let printed = if stated == 0.0 { precision } else { precision / stated };
         // Stated figures are given in the decimal digits of a document.
-        let rounding = 1e-9;
-        if self.range.is_some() {
-            return (error == 0.0).then_some("range");
-        }
-        if self.bound.is_some() {
-            return (error == 0.0).then_some("bound");
-        }
-        if error.abs() <= share(self.precision.unwrap_or(0.0)) + rounding {
+        if error.abs() <= printed + 1e-9 {
             return Some("printed precision");
         }
         (error.abs() <= self.spread.unwrap_or(0.0)).then_some("repeat spread")

@@ -6,32 +6,16 @@ use super::{Role, Study};
 use crate::parameters::Provenance;
 
 impl Study {
-    /// The role that a figure is shown with: the declared one, unless a parameter behind it was
-    /// fitted on it, chosen with it in view, or is it.
+    /// The role that a figure is shown with: the declared one, unless a parameter that it or a
+    /// figure behind it depends on was fitted on it, chosen with it in view, or is it.
     pub(super) fn shown_role(&self, index: usize) -> Role {
-        if self.decides(index, Provenance::Fitted) || self.decides(index, Provenance::Chosen) {
-            return Role::Fitted;
-        }
-        if self.decides(index, Provenance::Input) {
-            return Role::Input;
-        }
-        match self.figures[index].1.role {
-            // Decides nothing, whatever is declared: a comparison like any other.
-            Role::Fitted | Role::Input => Role::Predicted,
-            other => other,
-        }
-    }
-
-    /// True if the figure is a row of a parameter of this kind that it, or a figure behind one of
-    /// its parameters, depends on.
-    fn decides(&self, index: usize, kind: Provenance) -> bool {
-        let mut seen = BTreeSet::from([index]);
-        let mut open = vec![index];
+        let (mut seen, mut open) = (BTreeSet::from([index]), vec![index]);
+        let mut decided = Vec::new();
         while let Some(figure) = open.pop() {
             for parameter in self.uses[figure].iter().filter_map(|&at| self.parameters.at(at)) {
                 for row in parameter.rows.iter().filter_map(|row| self.position(row)) {
-                    if row == index && parameter.from == kind {
-                        return true;
+                    if row == index {
+                        decided.push(parameter.from);
                     }
                     if seen.insert(row) {
                         open.push(row);
@@ -39,6 +23,13 @@ impl Study {
                 }
             }
         }
-        false
+        let has = |kind| decided.contains(&kind);
+        match self.figures[index].1.role {
+            _ if has(Provenance::Fitted) || has(Provenance::Chosen) => Role::Fitted,
+            _ if has(Provenance::Input) => Role::Input,
+            // Decides nothing, whatever is declared: a comparison like any other.
+            Role::Fitted | Role::Input => Role::Predicted,
+            other => other,
+        }
     }
 }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::Path;
+use peerlane_units::Bytes;
 
 use super::StudyError;
-use super::shape::{FlowShape, PacketsShape, ScenarioShape, SourceShape, StageShape};
-use super::topology::{HOST, Limit};
+use super::shape::{FlowShape, ScenarioShape, SourceShape, StageShape};
+use super::topology::{Builder, HOST, Limit};
 use crate::devices::host::{Traffic, traffic, traffic_of_one};
 use crate::devices::path::soft_minimum;
 use crate::flow::rates::Rates;
@@ -52,63 +53,50 @@ impl Outcome {
 impl<'a> Evaluator<'a> {
     pub(super) fn find(&self, name: &str) -> Result<&'a ScenarioShape, StudyError> {
         let found = self.source.scenario.get(name);
-        found.ok_or_else(|| StudyError::unknown("scenario", name))
+        found.ok_or_else(|| StudyError::new(name, "no such scenario"))
     }
 
-    pub(super) fn packets<'s>(&'s self, scenario: &'s ScenarioShape) -> &'s PacketsShape {
-        scenario.packets.as_ref().unwrap_or(&self.source.packets)
-    }
-
-    pub(super) fn outcome(&self, name: &str) -> Result<Outcome, StudyError> {
-        self.changed(name, |_| {})
-    }
-
-    /// The outcome with every flow changed by `change`.
-    pub(super) fn changed(
-        &self,
-        name: &str,
-        change: impl Fn(&mut FlowShape),
-    ) -> Result<Outcome, StudyError> {
+    /// The outcome of a scenario, with other blocks where they are given.
+    pub(super) fn outcome(&self, name: &str, block: Option<Bytes>) -> Result<Outcome, StudyError> {
         let scenario = self.find(name)?;
         if !scenario.stages.is_empty() {
             return self.stages(name, scenario);
         }
-        let mut flows = Self::each(scenario);
-        flows.iter_mut().for_each(change);
+        let mut flows = scenario.each();
+        flows.iter_mut().for_each(|flow| flow.block = block.unwrap_or(flow.block));
         self.flows(name, scenario, &flows)
-    }
-
-    /// The flows of a scenario, one by one.
-    pub(super) fn each(scenario: &ScenarioShape) -> Vec<FlowShape> {
-        scenario.flows.iter().flat_map(FlowShape::each).collect()
     }
 
     /// Flows at the same time.
     pub(super) fn flows(
         &self,
         name: &str,
-        scenario: &ScenarioShape,
+        scenario: &'a ScenarioShape,
         flows: &[FlowShape],
     ) -> Result<Outcome, StudyError> {
         let is_sound = |flow: &FlowShape| flow.block.0 > 0 && flow.depth > 0;
         if flows.is_empty() || flows.len() > MOST_FLOWS || !flows.iter().all(is_sound) {
-            return Err(StudyError::invalid(
-                name,
-                "flows, blocks and depth are above zero, and few",
-            ));
+            return Err(StudyError::new(name, "flows, blocks and depth are above zero, and few"));
         }
-        let network = self.network(scenario, flows)?;
-        let solved = Rates::of(&network.topology, &network.flows, SETTINGS)
-            .map_err(|source| StudyError::unusable(name, source))?;
+        let mut builder = Builder::new(self, scenario)?;
+        let specs = flows.iter().map(|flow| builder.flow(flow)).collect::<Result<Vec<_>, _>>()?;
+        let solved = Rates::of(&builder.topology, &specs, SETTINGS)
+            .map_err(|source| StudyError::new(name, source))?;
         let kept = scenario.share.as_ref().map_or(Ok(1.0), |name| self.values.loss(name, 1.0))?;
         let rates: Vec<f64> = solved.solution.rates.iter().map(|rate| rate * 1e9 * kept).collect();
         let slowest = (0..rates.len()).min_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
-        let spec = &network.flows[slowest];
+        let (flow, spec) = (&flows[slowest], &specs[slowest]);
         Ok(Outcome {
             block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
             rates,
-            limit: Limit::new(&network.topology, solved.limit(slowest)),
-            traffic: host_traffic(&flows[slowest]),
+            limit: Limit::new(&builder.topology, solved.limit(slowest)),
+            // Between devices alone a transfer is peer to peer.
+            traffic: match flow.path {
+                Path::P2p if flow.source == HOST || flow.target == HOST => {
+                    traffic_of_one(Path::HostSerial)
+                }
+                path => traffic(path),
+            },
         })
     }
 
@@ -117,9 +105,9 @@ impl<'a> Evaluator<'a> {
         let rate = |stage: &StageShape| match (&stage.parameter, &stage.scenario) {
             (Some(rate), None) => Ok(self.values.ceiling(rate)?),
             (None, Some(inner)) if self.find(inner)?.stages.is_empty() => {
-                Ok(self.outcome(inner)?.rate())
+                Ok(self.outcome(inner, None)?.rate())
             }
-            _ => Err(StudyError::invalid(name, "a stage is a rate, or a scenario without stages")),
+            _ => Err(StudyError::new(name, "a stage is a rate, or a scenario without stages")),
         };
         let rates: Vec<f64> = scenario.stages.iter().map(rate).collect::<Result<_, _>>()?;
         let full = f64::INFINITY;
@@ -141,20 +129,12 @@ impl<'a> Evaluator<'a> {
         let mut total = 0.0;
         for part in &self.find(name)?.run {
             let once = match (&part.scenario, &part.parameter) {
-                (Some(scenario), None) => self.outcome(scenario)?.block_time,
+                (Some(scenario), None) => self.outcome(scenario, None)?.block_time,
                 (None, Some(seconds)) => self.values.get(seconds)?,
-                _ => return Err(StudyError::invalid(name, "a part is a scenario or a time")),
+                _ => return Err(StudyError::new(name, "a part is a scenario or a time")),
             };
             total += once * f64::from(part.times);
         }
         Ok(total)
-    }
-}
-
-/// Host-memory traffic of a flow, which is peer to peer only between devices.
-fn host_traffic(flow: &FlowShape) -> Traffic {
-    match flow.path {
-        Path::P2p if flow.source == HOST || flow.target == HOST => traffic_of_one(Path::HostSerial),
-        path => traffic(path),
     }
 }

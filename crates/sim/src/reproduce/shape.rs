@@ -10,29 +10,25 @@ use serde::{Deserialize, Serialize};
 use crate::parameters::{ParameterShape, Unit};
 
 /// A document, or a set of figures held out from fitting.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct SourceShape {
     pub(super) source: String,
     pub(super) title: String,
     pub(super) machine: String,
-    #[serde(default)]
     pub(super) held_out: bool,
     /// Conditions under which the figures were taken.
-    #[serde(default)]
     pub(super) settings: Vec<String>,
-    pub(super) packets: PacketsShape,
-    #[serde(default)]
+    /// Beginning of the names of parameters that cut payload into packets: `.mps`, `.completion`,
+    /// and `.tunnel`, the header of a bridge in each Ethernet frame.
+    pub(super) packets: String,
     pub(super) parameter: BTreeMap<String, ParameterShape>,
-    #[serde(default)]
     pub(super) device: Vec<DeviceShape>,
-    #[serde(default)]
     pub(super) scenario: BTreeMap<String, ScenarioShape>,
-    #[serde(default)]
     pub(super) figure: Vec<FigureShape>,
 }
 
-/// `parameters.toml`, `holdout-curves.toml` and `predictions.toml`.
+/// `parameters.toml`, `holdout-curves.toml` or `predictions.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SharedShape {
@@ -41,18 +37,6 @@ pub(super) struct SharedShape {
     /// Day of the predictions.
     pub(super) date: String,
     pub(super) prediction: Vec<PredictionShape>,
-}
-
-/// Names of the parameters that cut payload into packets.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PacketsShape {
-    pub(super) write: String,
-    pub(super) completion: String,
-    pub(super) request: String,
-    pub(super) dllps: String,
-    /// Header of a bridge in each Ethernet frame.
-    pub(super) tunnel: Option<String>,
 }
 
 /// Limits of the functions whose names begin alike, or of the root complex (`host-bridge`).
@@ -81,8 +65,7 @@ pub(super) struct SideShape {
     /// Fixed time of each block.
     pub(super) start: Option<String>,
     /// Bytes requested and not yet answered, and the time of an answer.
-    pub(super) in_flight: Option<String>,
-    pub(super) round_trip: Option<String>,
+    pub(super) in_flight: Option<(String, String)>,
 }
 
 /// Flows at the same time, stages of a program, or scenarios one after the other.
@@ -91,7 +74,7 @@ pub(super) struct SideShape {
 pub(super) struct ScenarioShape {
     /// That of the source by default, as packets, links and devices are.
     pub(super) machine: Option<String>,
-    pub(super) packets: Option<PacketsShape>,
+    pub(super) packets: Option<String>,
     pub(super) links: BTreeMap<String, String>,
     pub(super) device: Vec<DeviceShape>,
     pub(super) flows: Vec<FlowShape>,
@@ -119,32 +102,32 @@ pub(super) struct FlowShape {
     pub(super) path: Path,
     pub(super) block: Bytes,
     pub(super) depth: u32,
-    #[serde(default = "one")]
+    /// 0 is 1.
+    #[serde(default)]
     count: u8,
     #[serde(default)]
     shift: u8,
 }
 
-fn one() -> u8 {
-    1
-}
-
-impl FlowShape {
+impl ScenarioShape {
     /// Each transfer by itself.
-    pub(super) fn each(&self) -> impl Iterator<Item = Self> + '_ {
-        (0..u16::from(self.count)).map(|number| {
-            let other = (number + u16::from(self.shift)) % u16::from(self.count);
-            Self {
-                source: self.source.replace('#', &number.to_string()),
-                target: self.target.replace('#', &other.to_string()),
-                ..self.clone()
-            }
-        })
+    pub(super) fn each(&self) -> Vec<FlowShape> {
+        let numbered = |flow: &FlowShape| {
+            let (count, shift) = (u16::from(flow.count.max(1)), u16::from(flow.shift));
+            let text = |text: &str, number: u16| text.replace('#', &(number % count).to_string());
+            let each = (0..count).map(|number| FlowShape {
+                source: text(&flow.source, number),
+                target: text(&flow.target, number + shift),
+                ..flow.clone()
+            });
+            each.collect::<Vec<_>>()
+        };
+        self.flows.iter().flat_map(numbered).collect()
     }
 }
 
-/// A stage of a program, at the rate of a parameter or of a scenario; or a part of a run, which
-/// takes the time of a parameter, or of a block of a scenario.
+/// A stage at the rate of a parameter or scenario; a part of a run, for the time of a parameter, or
+/// of a block of a scenario.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct StageShape {
@@ -173,20 +156,6 @@ pub enum Role {
     Excluded,
 }
 
-impl Role {
-    /// Its name in text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Predicted => "predicted",
-            Self::Fitted => "fitted",
-            Self::Input => "input",
-            Self::Bound => "bound",
-            Self::Structural => "structural",
-            Self::Excluded => "excluded",
-        }
-    }
-}
-
 /// The side of the prediction that a bound is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -204,7 +173,7 @@ pub(super) struct FigureShape {
     pub(super) stated: Option<f64>,
     /// Both ends, where a range is stated.
     pub(super) range: Option<(f64, f64)>,
-    /// The document's word, where a word is stated, and the model's for it.
+    /// A word of the document instead, and the model's for it.
     pub(super) stated_text: Option<String>,
     pub(super) means: Option<String>,
     pub(super) unit: Option<Unit>,
@@ -238,20 +207,15 @@ pub(super) enum MetricShape {
     LimitedBy(String),
     /// Host-memory bytes for each byte, at most.
     HostBytes(String),
-    /// Lowest rate, or ratio of two, over block sizes.
-    OverBlocks { scenarios: Vec<String>, blocks: Vec<Bytes> },
-    /// Lowest growth of the same from one block size to the next.
-    Growth { scenarios: Vec<String>, blocks: Vec<Bytes> },
+    /// Lowest rate, or ratio of two, over block sizes; the same of growth from one to the next.
+    OverBlocks(Vec<String>, Vec<Bytes>),
+    Growth(Vec<String>, Vec<Bytes>),
     /// Highest over lowest rate of flows, each alone.
     Spread(String),
-    /// Page faults; over those of starting up with `ratio`. All but that are parameters.
-    Faults {
-        bytes: String,
-        window: String,
-        at_start: String,
-        #[serde(default)]
-        ratio: bool,
-    },
+    /// Page faults of so many bytes in such a window, beside those of starting up: parameters.
+    Faults([String; 3]),
+    /// The same, over those of starting up.
+    FaultsRatio([String; 3]),
     /// Bytes a second of drives that fill one link.
     DrivesRate(DrivesShape),
     /// Lowest queue depth of each drive, a power of two, that fills the link; twice the highest

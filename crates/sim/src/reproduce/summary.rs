@@ -11,11 +11,10 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
     let is_held_out =
         |row: &&Row| sources.iter().any(|source| source.held_out && source.source == row.source);
     let (held_out, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_held_out);
-    let count = |role: Role, is: fn(&Row) -> bool| {
-        stated.iter().filter(|row| row.role == role && is(row)).count()
-    };
-    let all: fn(&Row) -> bool = |_| true;
     if !stated.is_empty() {
+        let count = |role| stated.iter().filter(|row| row.role == role).count();
+        let is_met = |row: &&&Row| row.within.is_some();
+        let met = |role| stated.iter().filter(is_met).filter(|row| row.role == role).count();
         text.push(match predictions(&stated) {
             [0, ..] => format!("Of {} stated figures none is predicted.", stated.len()),
             [predicted, near, inside, closer] => format!(
@@ -28,13 +27,13 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
         text.push(format!(
             "{} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} \
              structural statements hold; {} are excluded, with reasons.",
-            count(Role::Fitted, all),
-            count(Role::Input, all),
-            count(Role::Bound, |row| row.within.is_some()),
-            count(Role::Bound, all),
-            count(Role::Structural, |row| row.within.is_some()),
-            count(Role::Structural, all),
-            count(Role::Excluded, all),
+            count(Role::Fitted),
+            count(Role::Input),
+            met(Role::Bound),
+            count(Role::Bound),
+            met(Role::Structural),
+            count(Role::Structural),
+            count(Role::Excluded),
         ));
     }
     if !held_out.is_empty() {
@@ -50,10 +49,13 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
 /// Predictions among rows: all of them, near ones, those inside their interval, and those closer
 /// than both baselines.
 fn predictions(rows: &[&Row]) -> [usize; 4] {
-    let is_near =
-        |row: &Row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR);
-    let is: [&dyn Fn(&Row) -> bool; 4] =
-        [&|_| true, &is_near, &|row| row.inside == Some(true), &|row| row.beats_both == Some(true)];
     let predicted = || rows.iter().filter(|row| row.role == Role::Predicted);
-    is.map(|is| predicted().filter(|row| is(row)).count())
+    let is_near =
+        |row: &&&Row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR);
+    [
+        predicted().count(),
+        predicted().filter(is_near).count(),
+        predicted().filter(|row| row.inside == Some(true)).count(),
+        predicted().filter(|row| row.beats_both == Some(true)).count(),
+    ]
 }

@@ -27,92 +27,126 @@ const LARGEST_PACKET: u32 = 4096;
 pub(super) const HOST: &str = "host";
 const HOST_NODE: &str = "host0";
 
-/// A machine with the flows on it.
-pub(super) struct Network {
-    pub(super) topology: Topology,
-    pub(super) flows: Vec<FlowSpec>,
-}
-
 /// Puts flows, one after the other, onto a machine.
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     evaluator: &'a Evaluator<'a>,
     scenario: &'a ScenarioShape,
     fabric: Cow<'a, Fabric>,
-    topology: Topology,
+    pub(super) topology: Topology,
 }
 
-impl Evaluator<'_> {
-    pub(super) fn network(
-        &self,
-        scenario: &ScenarioShape,
-        flows: &[FlowShape],
-    ) -> Result<Network, StudyError> {
-        let machine = scenario.machine.as_ref().unwrap_or(&self.source.machine);
-        let fabric = self.machines.get(machine);
-        let fabric = fabric.ok_or_else(|| StudyError::unknown("machine", machine))?;
-        let fabric = relinked(fabric, scenario)?;
-        let mut topology = Topology::from_fabric(&fabric, &self.usual(scenario)?)
-            .map_err(|source| StudyError::unusable(machine, source))?;
-        let dllps = self.values.loss(&self.packets(scenario).dllps, 0.0)?;
+impl<'a> Builder<'a> {
+    /// The machine of a scenario, with its links.
+    pub(super) fn new(
+        evaluator: &'a Evaluator<'a>,
+        scenario: &'a ScenarioShape,
+    ) -> Result<Self, StudyError> {
+        let machine = scenario.machine.as_ref().unwrap_or(&evaluator.source.machine);
+        let fabric = evaluator.machines.get(machine);
+        let mut fabric =
+            Cow::Borrowed(fabric.ok_or_else(|| StudyError::new(machine, "no such machine"))?);
+        for (name, text) in &scenario.links {
+            let problem = "not a link speed such as `16GT/s x4`";
+            let speed = text.parse().map_err(|_| StudyError::new(text, problem))?;
+            let id = fabric.find(name).ok_or_else(|| StudyError::new(name, "no such function"))?;
+            let link = Link { current: Some(speed), maximum: Some(speed) };
+            fabric.to_mut().functions[id.0].link = Some(link);
+        }
+        let packets = scenario.packets.as_ref().unwrap_or(&evaluator.source.packets);
+        let size = |name: &str| -> Result<Bytes, StudyError> {
+            let nearest = evaluator.values.get(name)?.log2().round().exp2();
+            Ok(Bytes(whole(nearest, LARGEST_PACKET).into()))
+        };
+        let mps = size(&format!("{packets}.mps"))?;
+        let mut usual = Parameters { mps, ..Parameters::default() };
+        usual.endpoint.mps = mps;
+        usual.endpoint.mrrs = size("pcie.mrrs")?;
+        usual.endpoint.memory.completion = size(&format!("{packets}.completion"))?;
+        usual.endpoint.memory.is_shared = false;
+        usual.host.memory.completion = usual.endpoint.memory.completion;
+        let hol = if scenario.separate_queues { Coupling::ISOLATED } else { Coupling::SHARED };
+        (usual.switch.hol, usual.root.hol) = (hol, hol);
+        if let Ok(tunnel) = evaluator.values.loss(&format!("{packets}.tunnel"), 0.0) {
+            usual.ethernet.tunnel = whole(tunnel, 65_536);
+        }
+        let topology = Topology::from_fabric(&fabric, &usual);
+        let mut topology = topology.map_err(|source| StudyError::new(machine, source))?;
+        let dllps = evaluator.values.loss("pcie.dllps", 0.0)?;
         for link in 0..topology.links().len() {
             let link = LinkIndex(u32::try_from(link).unwrap_or(u32::MAX));
             if let Framing::Pcie { dllp_per_mille, .. } = &mut topology.wire_mut(link).framing {
                 *dllp_per_mille = whole(dllps * 1000.0, u32::MAX);
             }
         }
-        let mut builder = Builder { evaluator: self, scenario, fabric, topology };
-        let flows = flows.iter().map(|flow| builder.flow(flow)).collect::<Result<_, _>>()?;
-        Ok(Network { topology: builder.topology, flows })
+        Ok(Self { evaluator, scenario, fabric, topology })
     }
 
-    /// Values for every node and link of which the source says nothing else.
-    fn usual(&self, scenario: &ScenarioShape) -> Result<Parameters, StudyError> {
-        let packets = self.packets(scenario);
-        let size = |name: &String| -> Result<Bytes, StudyError> {
-            let nearest = self.values.get(name)?.log2().round().exp2();
-            Ok(Bytes(whole(nearest, LARGEST_PACKET).into()))
+    /// Adds the limits on the way of a flow to the topology.
+    pub(super) fn flow(&mut self, flow: &FlowShape) -> Result<FlowSpec, StudyError> {
+        let (source, target) = (flow.source.as_str(), flow.target.as_str());
+        let middle = if flow.path == Path::P2p { flow.via.as_deref() } else { Some(HOST) };
+        let (from, to) = (self.node(source)?, self.node(target)?);
+        let name = format!("{source} to {target}");
+        // A drive moves payload itself; otherwise the device that is not host memory does.
+        let is_pulled = !self.is_drive(source) && (source == HOST || self.is_drive(target));
+        // By datasheets alone, the two transfers of a block overlap.
+        let depth = match flow.path {
+            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth,
+            _ if self.evaluator.values.view() == View::Plain => 2,
+            Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
         };
-        let mut usual = Parameters { mps: size(&packets.write)?, ..Parameters::default() };
-        usual.endpoint.mps = usual.mps;
-        usual.endpoint.mrrs = size(&packets.request)?;
-        usual.endpoint.memory.completion = size(&packets.completion)?;
-        usual.endpoint.memory.is_shared = false;
-        usual.host.memory.completion = usual.endpoint.memory.completion;
-        let hol = if scenario.separate_queues { Coupling::ISOLATED } else { Coupling::SHARED };
-        (usual.switch.hol, usual.root.hol) = (hol, hol);
-        if let Some(tunnel) = &packets.tunnel {
-            usual.ethernet.tunnel = whole(self.values.loss(tunnel, 0.0)?, 65_536);
+        let mut spec = match middle {
+            Some(middle) => FlowSpec::relay(name, from, self.node(middle)?, to),
+            None if is_pulled => FlowSpec::read(name, to, from),
+            None => FlowSpec::write(name, from, to),
         }
-        Ok(usual)
+        .with(flow.block, depth);
+        let (memory, middle) = (spec.memory, middle.unwrap_or(target));
+        for (leg, (from, to)) in spec.legs_mut().zip([(source, middle), (middle, target)]) {
+            self.leg(leg, memory, from, to)?;
+        }
+        spec.first.latency.0 += self.start(&self.scenario.starts)?.0;
+        Ok(spec)
     }
 
-    /// The ceiling of one direction of a device; `None` without one.
-    fn rate(&self, side: &SideShape) -> Result<Option<ByteRate>, StudyError> {
-        let ceiling = |name: &String| self.values.ceiling(name);
-        let in_flight = match (&side.in_flight, &side.round_trip) {
-            (Some(bytes), Some(time)) => {
-                let (bytes, round_trip) = (ceiling(bytes)?, self.values.loss(time, 0.0)?);
-                Some(InFlight { bytes, round_trip })
+    /// Sets the limits of both ends of a leg, and of the root complexes between peers.
+    fn leg(
+        &mut self,
+        leg: &mut Leg,
+        memory: NodeIndex,
+        from: &str,
+        to: &str,
+    ) -> Result<(), StudyError> {
+        let (source, target) = (self.device(from), self.device(to));
+        let (is_from_drive, is_to_drive) = (self.is_drive(from), self.is_drive(to));
+        if is_from_drive || leg.op == Op::Read {
+            let rate = self.rate(&source.read)?;
+            let mixed = source.mixed.map(|name| self.evaluator.values.get(&name)).transpose()?;
+            self.endpoint(from, |end| {
+                end.mixed = mixed.unwrap_or(end.mixed);
+                *if is_from_drive { &mut end.posts } else { &mut end.memory.read } = rate;
+            })?;
+        }
+        let rate = self.rate(&target.write)?;
+        self.endpoint(to, |end| {
+            *if is_to_drive { &mut end.fetches } else { &mut end.memory.write } = rate;
+        })?;
+        let engine = if from == HOST { target.dma_in } else { SideShape::default() };
+        leg.bound = self.rate(&engine)?;
+        let starts = [source.read.start, target.write.start, engine.start];
+        leg.latency = self.start(starts.iter().flatten())?;
+        let bridge = self.device("host-bridge");
+        let path = self.topology.path(leg.initiator, memory);
+        let path = path.map_err(|source| StudyError::new(&self.fabric.name, source))?;
+        for node in self.topology.peer_roots(&path) {
+            let rate = self.rate(if leg.op == Op::Write { &bridge.write } else { &bridge.read })?;
+            if let NodeKind::RootComplex(root) = &mut self.topology.node_mut(node).kind {
+                *if leg.op == Op::Write { &mut root.p2p_write } else { &mut root.p2p_read } = rate;
             }
-            _ => None,
-        };
-        let rate = side.rate.as_ref().map_or(Ok(f64::INFINITY), ceiling)?;
-        let rate = port_rate(Port { rate, in_flight });
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
-        Ok(rate.is_finite().then_some(ByteRate(rate as u64)))
-    }
-
-    fn start(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Picos, StudyError> {
-        let mut seconds = 0.0;
-        for name in names {
-            seconds += self.values.loss(name.as_ref(), 0.0)?;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-        Ok(Picos((seconds * 1e12) as u64))
+        Ok(())
     }
-}
 
-impl Builder<'_> {
     fn device(&self, name: &str) -> DeviceShape {
         let mut all = self.scenario.device.iter().chain(&self.evaluator.source.device);
         all.find(|device| name.starts_with(&device.functions)).cloned().unwrap_or_default()
@@ -125,78 +159,7 @@ impl Builder<'_> {
 
     fn node(&self, name: &str) -> Result<NodeIndex, StudyError> {
         let found = self.topology.find(if name == HOST { HOST_NODE } else { name });
-        found.ok_or_else(|| StudyError::unknown("function", name))
-    }
-
-    /// Adds the limits on the way of a flow to the topology.
-    fn flow(&mut self, flow: &FlowShape) -> Result<FlowSpec, StudyError> {
-        let (source, target) = (flow.source.as_str(), flow.target.as_str());
-        let middle = if flow.path == Path::P2p { flow.via.as_deref() } else { Some(HOST) };
-        let (from, to) = (self.node(source)?, self.node(target)?);
-        let name = format!("{source} to {target}");
-        // A drive moves payload itself; otherwise the device that is not host memory does.
-        let is_pulled = !self.is_drive(source) && (source == HOST || self.is_drive(target));
-        let mut spec = match middle {
-            Some(middle) => FlowSpec::relay(name, from, self.node(middle)?, to),
-            None if is_pulled => FlowSpec::read(name, to, from),
-            None => FlowSpec::write(name, from, to),
-        }
-        .with(flow.block, self.depth(flow));
-        let (memory, middle) = (spec.memory, middle.unwrap_or(target));
-        for (leg, (from, to)) in spec.legs_mut().zip([(source, middle), (middle, target)]) {
-            self.leg(leg, memory, from, to)?;
-        }
-        spec.first.latency.0 += self.evaluator.start(&self.scenario.starts)?.0;
-        Ok(spec)
-    }
-
-    /// Blocks in flight. By datasheets alone, the two transfers of a block overlap.
-    fn depth(&self, flow: &FlowShape) -> u32 {
-        match flow.path {
-            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth,
-            _ if self.evaluator.values.view() == View::Plain => 2,
-            Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
-        }
-    }
-
-    /// Sets the limits of both ends of a leg, and of the root complexes between peers.
-    fn leg(
-        &mut self,
-        leg: &mut Leg,
-        memory: NodeIndex,
-        from: &str,
-        to: &str,
-    ) -> Result<(), StudyError> {
-        let evaluator = self.evaluator;
-        let (source, target) = (self.device(from), self.device(to));
-        let (is_from_drive, is_to_drive) = (self.is_drive(from), self.is_drive(to));
-        if is_from_drive || leg.op == Op::Read {
-            let rate = evaluator.rate(&source.read)?;
-            let mixed = source.mixed.map(|name| evaluator.values.get(&name)).transpose()?;
-            self.endpoint(from, |end| {
-                end.mixed = mixed.unwrap_or(end.mixed);
-                *if is_from_drive { &mut end.posts } else { &mut end.memory.read } = rate;
-            })?;
-        }
-        let rate = evaluator.rate(&target.write)?;
-        self.endpoint(to, |end| {
-            *if is_to_drive { &mut end.fetches } else { &mut end.memory.write } = rate;
-        })?;
-        let engine = if from == HOST { target.dma_in } else { SideShape::default() };
-        leg.bound = evaluator.rate(&engine)?;
-        let starts = [source.read.start, target.write.start, engine.start];
-        leg.latency = evaluator.start(starts.iter().flatten())?;
-        let bridge = self.device("host-bridge");
-        let path = self.topology.path(leg.initiator, memory);
-        let path = path.map_err(|source| StudyError::unusable(&self.fabric.name, source))?;
-        for node in self.topology.peer_roots(&path) {
-            let side = if leg.op == Op::Write { &bridge.write } else { &bridge.read };
-            let rate = evaluator.rate(side)?;
-            if let NodeKind::RootComplex(root) = &mut self.topology.node_mut(node).kind {
-                *if leg.op == Op::Write { &mut root.p2p_write } else { &mut root.p2p_read } = rate;
-            }
-        }
-        Ok(())
+        found.ok_or_else(|| StudyError::new(name, "no such function"))
     }
 
     fn endpoint(&mut self, name: &str, set: impl FnOnce(&mut Endpoint)) -> Result<(), StudyError> {
@@ -206,23 +169,31 @@ impl Builder<'_> {
         }
         Ok(())
     }
-}
 
-/// The fabric with the links of a scenario.
-fn relinked<'a>(
-    fabric: &'a Fabric,
-    scenario: &ScenarioShape,
-) -> Result<Cow<'a, Fabric>, StudyError> {
-    let mut fabric = Cow::Borrowed(fabric);
-    for (name, text) in &scenario.links {
-        let speed = text
-            .parse()
-            .map_err(|_| StudyError::invalid(text, "not a link speed such as `16GT/s x4`"))?;
-        let id = fabric.find(name).ok_or_else(|| StudyError::unknown("function", name))?;
-        let link = Link { current: Some(speed), maximum: Some(speed) };
-        fabric.to_mut().functions[id.0].link = Some(link);
+    /// The ceiling of one direction of a device; `None` without one.
+    fn rate(&self, side: &SideShape) -> Result<Option<ByteRate>, StudyError> {
+        let values = self.evaluator.values;
+        let mut port = Port { rate: f64::INFINITY, in_flight: None };
+        if let Some((bytes, time)) = &side.in_flight {
+            let (bytes, round_trip) = (values.ceiling(bytes)?, values.loss(time, 0.0)?);
+            port.in_flight = Some(InFlight { bytes, round_trip });
+        }
+        if let Some(name) = &side.rate {
+            port.rate = values.ceiling(name)?;
+        }
+        let rate = port_rate(port);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+        Ok(rate.is_finite().then_some(ByteRate(rate as u64)))
     }
-    Ok(fabric)
+
+    fn start<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Picos, StudyError> {
+        let mut seconds = 0.0;
+        for name in names {
+            seconds += self.evaluator.values.loss(name, 0.0)?;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+        Ok(Picos((seconds * 1e12) as u64))
+    }
 }
 
 /// A number between 0 and `most`, rounded down.
@@ -251,25 +222,23 @@ impl Limit {
                 let to = name(topology.receiver(link, direction));
                 ("link", format!("link from {from} to {to}"))
             }
-            Some(What::Medium(node, Some(Op::Write))) => {
-                ("drive", format!("{}, reading", name(node)))
-            }
-            Some(What::Medium(node, Some(Op::Read))) => {
-                ("drive", format!("{}, writing", name(node)))
-            }
-            Some(What::Medium(node, None)) => {
-                ("drive", format!("{}, reading and writing", name(node)))
+            Some(What::Medium(node, op)) => {
+                let uses = match op {
+                    Some(Op::Write) => "reading",
+                    Some(Op::Read) => "writing",
+                    None => "reading and writing",
+                };
+                ("drive", format!("{}, {uses}", name(node)))
             }
             Some(What::Memory(node, _)) => ("memory", format!("memory of {}", name(node))),
             Some(What::Answers(node, _)) => ("memory", format!("answers of {}", name(node))),
             Some(What::Tags(node)) => ("tags", format!("requests in flight of {}", name(node))),
-            Some(What::Peers(..) | What::PeersBuffer(..)) => {
-                ("root complex", "root complex".into())
-            }
-            Some(What::Walkers(_)) => ("IOMMU", "IOMMU".into()),
-            Some(What::Processors(_) | What::Copies(_)) => ("processors", "processors".into()),
-            None => ("depth", "depth".into()),
+            Some(What::Peers(..) | What::PeersBuffer(..)) => ("root complex", String::new()),
+            Some(What::Walkers(_)) => ("IOMMU", String::new()),
+            Some(What::Processors(_) | What::Copies(_)) => ("processors", String::new()),
+            None => ("depth", String::new()),
         };
+        let text = if text.is_empty() { kind.to_owned() } else { text };
         Self { kind: kind.to_owned(), text }
     }
 }
