@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::scenario::Evaluator;
 use super::{Study, StudyError};
-use crate::parameters::{Draw, Provenance, Unit, Values, View, fnv1a};
+use crate::parameters::{Draw, Parameter, Provenance, Unit, Values, View, fnv1a};
 use crate::threads;
 
 /// Draws for an interval.
@@ -79,11 +79,11 @@ impl Study {
     }
 
     fn fit(&self, mut numbers: Vec<f64>, stated: &[f64]) -> Result<Vec<f64>, StudyError> {
-        let fits = self.parameters.iter().enumerate().filter_map(|(at, parameter)| {
+        let fit = |(at, parameter): (usize, &Parameter)| {
             let row = parameter.rows.first().filter(|_| parameter.from == Provenance::Fitted)?;
             Some((at, self.position(row)?))
-        });
-        let fits: Vec<_> = fits.collect();
+        };
+        let fits: Vec<_> = self.parameters.iter().enumerate().filter_map(fit).collect();
         for &(at, row) in std::iter::repeat_n(&fits, PASSES).flatten() {
             let residual = |value: f64| {
                 let mut numbers = numbers.clone();
@@ -91,10 +91,8 @@ impl Study {
                 let predicted = self.number(row, &numbers, View::Model)?;
                 Some((predicted / stated[row]).ln()).filter(|log| log.is_finite())
             };
-            let found = root(numbers[at], residual);
-            numbers[at] = found.ok_or_else(|| {
-                StudyError::new(&self.name(row), "the model gives no number to fit")
-            })?;
+            let fail = || StudyError::new(&self.name(row), "the model gives no number to fit");
+            numbers[at] = root(numbers[at], residual).ok_or_else(fail)?;
         }
         Ok(numbers)
     }
@@ -111,7 +109,7 @@ fn root(start: f64, residual: impl Fn(f64) -> Option<f64>) -> Option<f64> {
         for (end, side) in ends.iter_mut().zip([-distance, distance]) {
             let Some(found) = at(side) else { continue };
             if found.1 * middle.1 <= 0.0 {
-                return Some(start * between(*end, found, at).exp());
+                return Some(start * between([*end, found], at).exp());
             }
             *end = found;
         }
@@ -123,14 +121,11 @@ fn root(start: f64, residual: impl Fn(f64) -> Option<f64>) -> Option<f64> {
 
 /// A zero between two points of different sign, by the Illinois method (Dowell and Jarratt, "A
 /// modified regula falsi method", BIT 11, 1971).
-fn between(
-    mut kept: (f64, f64),
-    mut last: (f64, f64),
-    at: impl Fn(f64) -> Option<(f64, f64)>,
-) -> f64 {
+fn between([mut kept, mut last]: [(f64, f64); 2], at: impl Fn(f64) -> Option<(f64, f64)>) -> f64 {
     for _ in 0..ROUNDS {
         let next = (kept.0 * last.1 - last.0 * kept.1) / (last.1 - kept.1);
-        let Some(next) = at(next).filter(|_| last.1.abs() > CLOSE) else { break };
+        let next = (last.1.abs() > CLOSE).then(|| at(next)).flatten();
+        let Some(next) = next else { break };
         if next.1 * last.1 < 0.0 {
             kept = last;
         } else {

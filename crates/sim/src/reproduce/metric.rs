@@ -24,17 +24,15 @@ impl Evaluator<'_> {
             MetricShape::Run(name) => self.run(name)?,
             MetricShape::LimitedBy(name) => return Ok(self.outcome(name, None)?.limit.kind.into()),
             MetricShape::HostBytes(name) => self.outcome(name, None)?.traffic.most,
-            MetricShape::OverBlocks(scenarios, blocks) => {
-                lowest(self.over_blocks(scenarios, blocks)?)
-            }
-            MetricShape::Growth(scenarios, blocks) => {
-                let values = self.over_blocks(scenarios, blocks)?;
+            MetricShape::OverBlocks(names, blocks) => lowest(self.over_blocks(names, blocks)?),
+            MetricShape::Growth(names, blocks) => {
+                let values = self.over_blocks(names, blocks)?;
                 lowest(values.windows(2).map(|pair| pair[1] / pair[0]))
             }
             MetricShape::Spread(name) => self.spread(name)?,
             MetricShape::Faults(names) => self.faults(names)?,
             MetricShape::FaultsRatio(names) => self.faults(names)? / self.values.get(&names[2])?,
-            MetricShape::DrivesRate(drives) => self.drives_rate(drives, drives.depth)?,
+            MetricShape::DrivesRate(drives) => self.drives_rate(drives, drives.depth.into())?,
             MetricShape::SaturatingDepth(drives) => self.saturating_depth(drives)?,
         }))
     }
@@ -60,35 +58,31 @@ impl Evaluator<'_> {
     /// Highest over lowest rate of the flows of a scenario, each alone.
     fn spread(&self, name: &str) -> Result<f64, StudyError> {
         let scenario = self.find(name)?;
-        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-        for flow in scenario.each().into_iter().take(MOST_FLOWS) {
-            let rate = self.flows(name, scenario, &[flow])?.rate();
-            (least, most) = (least.min(rate), most.max(rate));
-        }
-        Ok(most / least)
+        let rate = |flow| Ok(self.flows(name, scenario, &[flow])?.rate());
+        let rates = scenario.each().into_iter().take(MOST_FLOWS).map(rate);
+        let rates = rates.collect::<Result<Vec<f64>, StudyError>>()?;
+        Ok(rates.iter().copied().fold(0.0, f64::max) / lowest(rates))
     }
 
     /// Throughput of each drive at a queue depth, all of them together within the link's capacity.
-    fn drives_rate(&self, shape: &DrivesShape, depth: u32) -> Result<f64, StudyError> {
+    fn drives_rate(&self, shape: &DrivesShape, depth: f64) -> Result<f64, StudyError> {
         let values = self.values;
         let count = f64::from(shape.drives);
         let time = values.loss(&shape.latency, 0.0)?.max(1e-12);
         let rate = shape.rate.as_ref().map_or(Ok(f64::INFINITY), |name| values.ceiling(name))?;
         let latency = Table::line(time, rate);
         let side = Side { latency, rate, commands: values.ceiling(&shape.commands)? / count };
-        let each = throughput(&side, as_f64(shape.block).max(1.0), f64::from(depth));
+        let each = throughput(&side, as_f64(shape.block).max(1.0), depth);
         Ok((each * count).min(values.ceiling(&shape.ceiling)?))
     }
 
     fn saturating_depth(&self, shape: &DrivesShape) -> Result<f64, StudyError> {
         let full = self.values.get(&shape.full)? * self.values.ceiling(&shape.ceiling)?;
-        let depths = (0..31).map(|power| 1_u32 << power).take_while(|&depth| depth <= shape.depth);
-        for depth in depths {
-            if self.drives_rate(shape, depth)? >= full {
-                return Ok(f64::from(depth));
-            }
+        let mut depth = 1.0;
+        while depth <= f64::from(shape.depth) && self.drives_rate(shape, depth)? < full {
+            depth *= 2.0;
         }
-        Ok(2.0 * f64::from(shape.depth))
+        Ok(depth)
     }
 }
 

@@ -7,13 +7,11 @@
 mod curve;
 mod fit;
 mod metric;
-mod page;
 mod predictions;
 mod report;
 mod roles;
 mod scenario;
 mod shape;
-mod summary;
 mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +22,7 @@ use peerlane_fabric::Fabric;
 use crate::parameters::{ParameterError, Parameters, Provenance, Values, View};
 
 pub use curve::{CurveReport, Held};
-pub use page::page;
-pub use predictions::Prediction;
+pub use predictions::{Prediction, page};
 pub use report::{Baseline, Report, Row, SCHEMA, SourceReport};
 pub use shape::Role;
 

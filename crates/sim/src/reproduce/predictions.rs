@@ -1,7 +1,9 @@
-//! Predictions for cases that nobody has measured, with intervals.
+//! Predictions for cases that nobody has measured, with intervals, and their page.
 //!
 //! The one thing to know: they use the parameters of the figures, fits included, so that a change
 //! of either shows on the page.
+
+use std::fmt::Write as _;
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -12,6 +14,9 @@ use super::scenario::{Evaluator, Outcome};
 use super::shape::PredictionShape;
 use super::{Study, StudyError};
 use crate::parameters::{Values, View};
+
+/// The page; in braces both tables, and `all` of a prediction or its `fastest` transfer, in GB/s.
+const PAGE: &str = include_str!("page.md");
 
 /// A case that nobody has measured, and its prediction.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -85,5 +90,45 @@ impl Study {
         let values = &Values::new(&self.parameters, numbers, View::Model);
         let evaluator = Evaluator { machines: &self.machines, source, values };
         evaluator.flows(&shape.id, &shape.scenario, &shape.scenario.each())
+    }
+}
+
+/// `docs/predictions.md`.
+pub fn page(study: &Study, predictions: &[Prediction]) -> String {
+    let (mut cases, mut changes) = (String::new(), String::new());
+    let mut text = PAGE.to_owned();
+    for (shape, found) in study.predictions.prediction.iter().zip(predictions) {
+        let Prediction { prediction, says, limited_by, each, host_memory, .. } = found;
+        let (rate, interval) = (giga(found.rate), range(found.interval));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            cases,
+            "| {says} | {} | {rate} | {interval} | {} | {limited_by} | {} | {} |",
+            found.flows,
+            range(*each),
+            range(*host_memory),
+            found.date,
+        );
+        if let Some((before, why)) = &shape.changed {
+            let now = format!("{rate} ({interval}), {limited_by}");
+            let _ = writeln!(changes, "| {says} | {before} | {now} | {why} |");
+        }
+        text = text.replace(&format!("{{all {prediction}}}"), &rate);
+        text = text.replace(&format!("{{fastest {prediction}}}"), &giga(each.1));
+    }
+    text.replace("{cases}\n", &cases).replace("{changes}\n", &changes)
+}
+
+/// Both ends of a range; one number where they print alike.
+fn range((least, most): (f64, f64)) -> String {
+    let (least, most) = (giga(least), giga(most));
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
+fn giga(rate: f64) -> String {
+    match rate / 1e9 {
+        0.0 => "0".to_owned(),
+        small if small < 1.0 => format!("{small:.3}"),
+        other => format!("{other:.2}"),
     }
 }

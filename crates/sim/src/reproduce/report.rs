@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::curve::{CurveReport, curve_report};
+use super::roles::summary;
 use super::shape::{Bound, FigureShape, SourceShape};
-use super::summary::summary;
 use super::{Role, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
@@ -247,8 +247,8 @@ impl FigureShape {
     }
 
     fn inside(&self, (low, high): (f64, f64)) -> Option<bool> {
-        let around = (self.stated? - self.noise(), self.stated? + self.noise());
-        let (from, to) = self.range.unwrap_or(around);
+        let (stated, noise) = (self.stated?, self.noise());
+        let (from, to) = self.range.unwrap_or((stated - noise, stated + noise));
         Some(low <= to && from <= high)
     }
 

@@ -1,9 +1,13 @@
-//! Roles as computed: from the parameters that a figure depends on, and the figures behind those.
+//! Roles as computed, from the parameters that a figure depends on and the figures behind those, and
+//! the count of figures by role.
 
 use std::collections::BTreeSet;
 
-use super::{Role, Study};
+use super::{Role, Row, SourceReport, Study};
 use crate::parameters::Provenance;
+
+/// A prediction within this share of the stated figure counts as near.
+const NEAR: f64 = 0.07;
 
 impl Study {
     /// The role that a figure is shown with: the declared one, unless a parameter that it or a
@@ -32,4 +36,59 @@ impl Study {
             other => other,
         }
     }
+}
+
+/// Counts the figures of documents, then those held out.
+pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
+    let mut text = Vec::new();
+    let is_held_out =
+        |row: &&Row| sources.iter().any(|source| source.held_out && source.source == row.source);
+    let (held_out, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_held_out);
+    if !stated.is_empty() {
+        let count = |role| stated.iter().filter(|row| row.role == role).count();
+        let is_met = |row: &&&Row| row.within.is_some();
+        let met = |role| stated.iter().filter(is_met).filter(|row| row.role == role).count();
+        text.push(match predictions(&stated) {
+            [0, ..] => format!("Of {} stated figures none is predicted.", stated.len()),
+            [predicted, near, inside, closer] => format!(
+                "Of {} stated figures {predicted} are predicted: {near} within 7 % or within what \
+                 is printed, {inside} inside their 80 % interval, {closer} closer than both the \
+                 datasheets and the nearest measurement.",
+                stated.len()
+            ),
+        });
+        text.push(format!(
+            "{} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} \
+             structural statements hold; {} are excluded, with reasons.",
+            count(Role::Fitted),
+            count(Role::Input),
+            met(Role::Bound),
+            count(Role::Bound),
+            met(Role::Structural),
+            count(Role::Structural),
+            count(Role::Excluded),
+        ));
+    }
+    if !held_out.is_empty() {
+        let [predicted, near, _, closer] = predictions(&held_out);
+        text.push(format!(
+            "Of figures held out from elsewhere {predicted} are predicted: {near} within 7 % or \
+             within what is printed, {closer} closer than both others."
+        ));
+    }
+    text.join(" ")
+}
+
+/// Predictions among rows: all of them, near ones, those inside their interval, and those closer
+/// than both baselines.
+fn predictions(rows: &[&Row]) -> [usize; 4] {
+    let predicted = || rows.iter().filter(|row| row.role == Role::Predicted);
+    let is_near =
+        |row: &&&Row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR);
+    [
+        predicted().count(),
+        predicted().filter(is_near).count(),
+        predicted().filter(|row| row.inside == Some(true)).count(),
+        predicted().filter(|row| row.beats_both == Some(true)).count(),
+    ]
 }

@@ -86,17 +86,12 @@ impl<'a> Evaluator<'a> {
         let rates: Vec<f64> = solved.solution.rates.iter().map(|rate| rate * 1e9 * kept).collect();
         let slowest = (0..rates.len()).min_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
         let (flow, spec) = (&flows[slowest], &specs[slowest]);
+        let is_to_host = flow.path == Path::P2p && (flow.source == HOST || flow.target == HOST);
         Ok(Outcome {
             block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
             rates,
             limit: Limit::new(&builder.topology, solved.limit(slowest)),
-            // Between devices alone a transfer is peer to peer.
-            traffic: match flow.path {
-                Path::P2p if flow.source == HOST || flow.target == HOST => {
-                    traffic_of_one(Path::HostSerial)
-                }
-                path => traffic(path),
-            },
+            traffic: if is_to_host { traffic_of_one(Path::HostSerial) } else { traffic(flow.path) },
         })
     }
 
@@ -110,9 +105,8 @@ impl<'a> Evaluator<'a> {
             _ => Err(StudyError::new(name, "a stage is a rate, or a scenario without stages")),
         };
         let rates: Vec<f64> = scenario.stages.iter().map(rate).collect::<Result<_, _>>()?;
-        let full = f64::INFINITY;
-        let exponent =
-            scenario.exponent.as_ref().map_or(Ok(full), |p| self.values.loss(p, full))?;
+        let (full, exponent) = (f64::INFINITY, scenario.exponent.as_ref());
+        let exponent = exponent.map_or(Ok(full), |name| self.values.loss(name, full))?;
         let rate = soft_minimum(&rates, exponent);
         let lowest = scenario.stages.iter().zip(&rates).min_by(|a, b| a.1.total_cmp(b.1));
         let lowest = lowest.map(|(stage, _)| stage.name.clone()).unwrap_or_default();

@@ -47,9 +47,7 @@ pub(super) struct DeviceShape {
     pub(super) functions: String,
     /// An NVMe function that peers read and write, and that moves nothing itself.
     pub(super) is_memory: bool,
-    /// Out of it.
     pub(super) read: SideShape,
-    /// Into it.
     pub(super) write: SideShape,
     /// Its own DMA engine, from host memory.
     pub(super) dma_in: SideShape,
@@ -94,9 +92,8 @@ pub(super) struct ScenarioShape {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowShape {
-    /// With `#` for the number of the transfer, from 0.
+    /// With `#` for the number of the transfer; of a target, moved on by `shift`, modulo `count`.
     pub(super) source: String,
-    /// With `#` for the number of the transfer, moved on by `shift` and wrapped around.
     pub(super) target: String,
     pub(super) via: Option<String>,
     pub(super) path: Path,
@@ -157,7 +154,7 @@ pub enum Role {
 }
 
 /// The side of the prediction that a bound is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Bound {
     AtMost,
@@ -218,8 +215,7 @@ pub(super) enum MetricShape {
     FaultsRatio([String; 3]),
     /// Bytes a second of drives that fill one link.
     DrivesRate(DrivesShape),
-    /// Lowest queue depth of each drive, a power of two, that fills the link; twice the highest
-    /// depth tried where none does.
+    /// Lowest power of two as queue depth that fills the link, or the first beyond the highest.
     SaturatingDepth(DrivesShape),
 }
 
@@ -254,9 +250,8 @@ pub(super) struct CurveShape {
     pub(super) precision: f64,
     /// Reason for the error that remains.
     pub(super) reason: String,
-    /// Sets of sizes that a table is made of, in KiB.
+    /// Sets of sizes that a table is made of, in KiB, and all sizes with their rates.
     pub(super) calibrated: Vec<Vec<f64>>,
-    /// KiB and rate.
     pub(super) points: Vec<(f64, f64)>,
 }
 

@@ -23,9 +23,8 @@ use crate::parameters::View;
 /// Largest payload of a packet and largest read request; both are powers of two (PCIe base
 /// specification, "Device control register").
 const LARGEST_PACKET: u32 = 4096;
-/// The end of a flow that is host memory, and its node.
+/// The end of a flow that is host memory.
 pub(super) const HOST: &str = "host";
-const HOST_NODE: &str = "host0";
 
 /// Puts flows, one after the other, onto a machine.
 pub(super) struct Builder<'a> {
@@ -72,8 +71,7 @@ impl<'a> Builder<'a> {
         let topology = Topology::from_fabric(&fabric, &usual);
         let mut topology = topology.map_err(|source| StudyError::new(machine, source))?;
         let dllps = evaluator.values.loss("pcie.dllps", 0.0)?;
-        for link in 0..topology.links().len() {
-            let link = LinkIndex(u32::try_from(link).unwrap_or(u32::MAX));
+        for link in (0..).map(LinkIndex).take(topology.links().len()) {
             if let Framing::Pcie { dllp_per_mille, .. } = &mut topology.wire_mut(link).framing {
                 *dllp_per_mille = whole(dllps * 1000.0, u32::MAX);
             }
@@ -102,21 +100,16 @@ impl<'a> Builder<'a> {
         }
         .with(flow.block, depth);
         let (memory, middle) = (spec.memory, middle.unwrap_or(target));
-        for (leg, (from, to)) in spec.legs_mut().zip([(source, middle), (middle, target)]) {
-            self.leg(leg, memory, from, to)?;
+        for (leg, ends) in spec.legs_mut().zip([[source, middle], [middle, target]]) {
+            self.leg(leg, memory, ends)?;
         }
         spec.first.latency.0 += self.start(&self.scenario.starts)?.0;
         Ok(spec)
     }
 
     /// Sets the limits of both ends of a leg, and of the root complexes between peers.
-    fn leg(
-        &mut self,
-        leg: &mut Leg,
-        memory: NodeIndex,
-        from: &str,
-        to: &str,
-    ) -> Result<(), StudyError> {
+    fn leg(&mut self, leg: &mut Leg, memory: NodeIndex, ends: [&str; 2]) -> Result<(), StudyError> {
+        let [from, to] = ends;
         let (source, target) = (self.device(from), self.device(to));
         let (is_from_drive, is_to_drive) = (self.is_drive(from), self.is_drive(to));
         if is_from_drive || leg.op == Op::Read {
@@ -158,7 +151,7 @@ impl<'a> Builder<'a> {
     }
 
     fn node(&self, name: &str) -> Result<NodeIndex, StudyError> {
-        let found = self.topology.find(if name == HOST { HOST_NODE } else { name });
+        let found = self.topology.find(if name == HOST { "host0" } else { name });
         found.ok_or_else(|| StudyError::new(name, "no such function"))
     }
 
@@ -187,10 +180,8 @@ impl<'a> Builder<'a> {
     }
 
     fn start<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Picos, StudyError> {
-        let mut seconds = 0.0;
-        for name in names {
-            seconds += self.evaluator.values.loss(name, 0.0)?;
-        }
+        let times = names.into_iter().map(|name| self.evaluator.values.loss(name, 0.0));
+        let seconds = times.sum::<Result<f64, _>>()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
         Ok(Picos((seconds * 1e12) as u64))
     }
