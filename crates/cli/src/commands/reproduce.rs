@@ -58,8 +58,7 @@ fn predictions(study: &Study, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
         printer.object(&Predictions { schema: PREDICTIONS_SCHEMA, predictions: found })?;
     } else {
-        let page = page(study, &found).map_err(Tried::to("write the page of predictions"))?;
-        printer.data(&page)?;
+        printer.data(&page(study, &found))?;
     }
     Ok(Exit::Done)
 }
