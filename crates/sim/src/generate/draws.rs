@@ -1,30 +1,28 @@
-//! Numbers by seed.
+//! Random numbers by seed.
 
-/// A stream of numbers that a seed decides (SplitMix64: Steele, Lea, Flood, "Fast splittable
-/// pseudorandom number generators", 2014).
+use crate::parameters::mix;
+
+/// A stream of random numbers (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug, Clone)]
 pub struct Draws(u64);
 
 impl Draws {
-    /// The stream of a seed.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// The stream of a seed; mixed, so that consecutive seeds give unrelated streams.
     pub fn new(seed: u64) -> Self {
-        // Seeds that follow each other must not give streams that do.
-        let mut draws = Self(seed);
-        Self(draws.next().wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Self(mix(seed).wrapping_mul(Self::STEP))
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = self.0;
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let drawn = mix(self.0);
+        self.0 = self.0.wrapping_add(Self::STEP);
+        drawn
     }
 
     /// A number below `end`; 0 where that is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
-        let drawn = (u128::from(self.next()) * u128::from(end)) >> 64;
+        let drawn = (u128::from(self.next()) * end as u128) >> 64;
         usize::try_from(drawn).unwrap_or(0)
     }
 

@@ -1,16 +1,14 @@
-//! Machines and flows by generator: for benchmarks, for sweeps over sizes, and to look for cases in
-//! which the engines differ.
+//! Machines and workloads by notation and seed: for sweeps over sizes, tests and benchmarks.
 //!
-//! Leaves out real machines, which machine files have. The one thing to know: the same arguments give
-//! the same result, always.
+//! Equal notations give equal results. Names of `servers` and `pods` begin with the machine and a slash (`s3/d7`), and
+//! nothing joins machines. Addresses, identifiers and a kernel are left out.
 
 mod draws;
-mod fabrics;
-mod machines;
-
-pub use draws::Draws;
-pub use fabrics::{NotationError, fabric, workload};
-pub use machines::{Machine, pods, servers, tree};
+mod machine_file;
+mod notation;
 
 #[cfg(test)]
 mod tests;
+
+pub use draws::Draws;
+pub use notation::{Lenders, NotationError, fabric, workload};

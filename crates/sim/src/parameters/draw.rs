@@ -43,7 +43,7 @@ pub fn fnv1a(text: &str) -> u64 {
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 /// OOPSLA 2014).
-fn mix(counter: u64) -> u64 {
+pub(crate) fn mix(counter: u64) -> u64 {
     let mut bits = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -3,6 +3,7 @@
 //! Fitted parameters and those taken from a figure have no number in a file. They are computed from the rows they name on
 //! every run, so that none can be tuned by hand.
 
+pub(crate) use draw::mix;
 mod draw;
 mod read;
 

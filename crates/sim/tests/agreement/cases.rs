@@ -3,10 +3,10 @@
 use std::fmt;
 
 use peerlane_fabric::LinkSpeed;
-use peerlane_sim::generate::{Draws, tree};
+use peerlane_sim::generate::{Draws, Lenders, fabric};
 use peerlane_sim::model::{
-    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Switch,
-    Topology, Wire,
+    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Parameters, Picos, RootComplex,
+    Switch, Topology, Wire,
 };
 use peerlane_units::{ByteRate, Bytes};
 
@@ -85,14 +85,15 @@ pub(crate) fn case(family: Family, seed: u64) -> Case {
 
 fn dense(draws: &mut Draws) -> Case {
     let devices = draws.between(4, 16);
-    let machine = tree(devices);
-    let count = devices * draws.between(2, 6);
-    let flow = |_| {
-        let (source, target) = machine.pair(draws);
+    let fabric = fabric(&format!("tree:{devices}")).expect("a notation").expect("a tree");
+    let topology = Topology::from_fabric(&fabric, &Parameters::default()).expect("a topology");
+    let (count, lenders) = (devices * draws.between(2, 6), Lenders::from_fabric(&fabric));
+    let mut flow = || {
+        let [source, target] = lenders.pair(draws).map(|name| topology.find(name).expect("there"));
         FlowSpec::write("flow", source, target)
     };
-    let flows = (0..count).map(flow).collect();
-    Case { topology: machine.topology, flows }
+    let flows = (0..count).map(|_| flow()).collect();
+    Case { topology, flows }
 }
 
 struct Build<'a> {

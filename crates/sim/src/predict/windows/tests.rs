@@ -4,21 +4,23 @@ use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::{ByteRate, Nanos};
 
 use super::*;
-use crate::generate::{Draws, pods, tree};
-use crate::model::{Endpoint, NodeIndex, NodeKind, Topology};
+use crate::generate::{Draws, Lenders, fabric};
+use crate::model::{Endpoint, NodeIndex, NodeKind, Parameters, Topology};
 use crate::tlp::{Train, simulate};
 
 /// Ten drives whose media several flows of one drive share.
 fn drives() -> (Topology, Vec<NodeIndex>) {
-    let mut machine = tree(10);
-    let drives = machine.groups.remove(0);
+    let fabric = fabric("tree:10").unwrap().unwrap();
+    let mut topology = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
+    let find = |number| topology.find(&format!("d{number}")).unwrap();
+    let drives: Vec<NodeIndex> = (0..10).map(find).collect();
     for &drive in &drives {
         let posts = Some(ByteRate(5_000_000_000));
         let fetches = Some(ByteRate(3_000_000_000));
-        machine.topology.node_mut(drive).kind =
+        topology.node_mut(drive).kind =
             NodeKind::Endpoint(Endpoint { posts, fetches, ..Endpoint::default() });
     }
-    (machine.topology, drives)
+    (topology, drives)
 }
 
 /// Flows with blocks of so many KiB and so much depth, behind a drive of 80 us.
@@ -116,17 +118,18 @@ fn windows_keep_to_their_events() {
 
 #[test]
 fn parts_give_the_figures_of_the_whole() {
-    let machine = pods(3, 5);
-    let mut draws = Draws::new(2);
+    let fabric = fabric("pods:3:5").unwrap().unwrap();
+    let topology = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
+    let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(2));
     let extent = Extent::Steady { window: Picos::micros(500), most: Picos::millis(1) };
     let settings = tlp::Settings { extent, train: Train::Fixed(8), ..tlp::Settings::default() };
     for _ in 0..8 {
-        let (source, target) = machine.pair(&mut draws);
-        let (other, memory) = machine.pair(&mut draws);
+        let mut pair = || lenders.pair(&mut draws).map(|name| topology.find(name).unwrap());
+        let ([source, target], [other, memory]) = (pair(), pair());
         let flows = [FlowSpec::read("r", source, target), FlowSpec::write("w", other, memory)];
-        let part = Part::of_flows(&machine.topology, flows.iter());
-        assert!(part.topology.nodes().len() < machine.topology.nodes().len());
-        let whole = simulate(&machine.topology, &flows, &settings).unwrap();
+        let part = Part::of_flows(&topology, flows.iter());
+        assert!(part.topology.nodes().len() < topology.nodes().len());
+        let whole = simulate(&topology, &flows, &settings).unwrap();
         let alone = simulate(&part.topology, &part.flows, &settings).unwrap();
         assert_eq!(whole.events, alone.events);
         for (whole, alone) in whole.flows.iter().zip(&alone.flows) {

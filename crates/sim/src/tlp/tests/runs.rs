@@ -1,7 +1,7 @@
 //! Seeds, extents, trains, and sound accounts of random flows.
 
 use super::*;
-use crate::generate::{Draws, pods};
+use crate::generate::{Draws, Lenders, fabric};
 
 /// Writes, reads and a relay over one switch.
 fn mixture() -> (Topology, Vec<FlowSpec>) {
@@ -73,8 +73,9 @@ fn windows_end_with_enough_commands() {
 
 /// Eight flows of all kinds on two sockets, with this coupling and these tags.
 fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
-    let (machine, mut draws) = (pods(1, seed), Draws::new(seed));
-    let mut t = machine.topology.clone();
+    let fabric = fabric(&format!("pods:1:{seed}")).unwrap().unwrap();
+    let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(seed));
+    let mut t = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
     for at in (0..t.nodes().len()).map(|at| NodeIndex(u32::try_from(at).unwrap())) {
         match &mut t.node_mut(at).kind {
             NodeKind::Switch(switch) => switch.hol = Coupling::new(hol),
@@ -83,10 +84,12 @@ fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
             NodeKind::HostMemory(_) => {}
         }
     }
-    let host = t.find("p0-root0-host").unwrap();
+    let [host, first, second, third] =
+        ["p0/host0", "p0/s00-d0", "p0/s00-d1", "p0/s00-d2"].map(|name| t.find(name).unwrap());
     let flow = |kind: usize| {
-        let (one, other) = machine.pair(&mut draws);
-        let memory = machine.groups[0].iter().copied().find(|&d| d != one && d != other).unwrap();
+        let [one, other] = lenders.pair(&mut draws).map(|name| t.find(name).unwrap());
+        let is_free = |d: &NodeIndex| *d != one && *d != other;
+        let memory = [first, second, third].into_iter().find(is_free).unwrap();
         let flow = match kind % 4 {
             0 => FlowSpec::write("w", one, other),
             1 => FlowSpec::read("r", one, other),
