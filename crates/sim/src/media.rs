@@ -10,34 +10,21 @@ use std::collections::BTreeMap;
 
 use peerlane_units::ByteRate;
 
-use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Store, Topology};
+use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, Store, Topology};
 
 /// Sum of shares from which reads and writes do not limit each other.
 const INDEPENDENT: f64 = 2.0;
 
-/// Use of a medium by a leg.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Use {
-    /// The drive.
-    pub(crate) drive: NodeIndex,
-    /// Operation of the initiator: [`Op::Write`] where the medium is read.
-    pub(crate) op: Op,
-    /// Only [`Store::Medium`] has a rate here.
-    store: Store,
-    /// Bytes a second of the medium with the commands of this flow.
-    commands: Option<ByteRate>,
-}
-
-impl Use {
-    /// Bytes a second of the medium with this flow alone; `None` for a device without a medium.
-    pub(crate) fn rate(self, topology: &Topology) -> Option<ByteRate> {
-        let rate = self.direction(topology)?;
+impl Leg {
+    /// Bytes a second of the medium with this leg alone; `None` for a device without a medium.
+    pub(crate) fn medium_rate(&self, topology: &Topology) -> Option<ByteRate> {
+        let rate = self.large_rate(topology)?;
         Some(self.commands.map_or(rate, |commands| commands.min(rate)))
     }
 
     /// Bytes a second of the medium in this direction, by large commands.
-    fn direction(self, topology: &Topology) -> Option<ByteRate> {
-        match (&topology.node(self.drive).kind, self.store) {
+    fn large_rate(&self, topology: &Topology) -> Option<ByteRate> {
+        match (&topology.node(self.initiator).kind, self.store) {
             (NodeKind::Endpoint(endpoint), Store::Medium) => {
                 endpoint.rate_of_store(self.store, self.op)
             }
@@ -46,31 +33,20 @@ impl Use {
     }
 
     /// Index of the direction: 0 where the medium is read, 1 where it is written.
-    fn side(self) -> usize {
+    fn side(&self) -> usize {
         usize::from(self.op == Op::Read)
     }
 
     /// True for the medium of a drive, in one direction or in any.
-    pub(crate) fn is_of(self, drive: NodeIndex, op: Option<Op>) -> bool {
-        self.drive == drive && self.store == Store::Medium && op.is_none_or(|op| op == self.op)
+    pub(crate) fn is_on_medium(&self, drive: NodeIndex, op: Option<Op>) -> bool {
+        let is_on_drive = self.initiator == drive && self.store == Store::Medium;
+        is_on_drive && op.is_none_or(|op| op == self.op)
     }
 
     /// True where commands are slower than the medium.
-    pub(crate) fn is_by_commands(self, topology: &Topology) -> bool {
-        let rate = self.direction(topology);
+    pub(crate) fn is_by_commands(&self, topology: &Topology) -> bool {
+        let rate = self.large_rate(topology);
         rate.zip(self.commands).is_some_and(|(rate, commands)| commands < rate)
-    }
-}
-
-impl FlowSpec {
-    /// The media of its legs, in order.
-    pub(crate) fn used_by_legs(&self) -> impl Iterator<Item = Use> {
-        self.legs().map(|leg| Use {
-            drive: leg.initiator,
-            op: leg.op,
-            store: leg.store,
-            commands: leg.commands,
-        })
     }
 }
 
@@ -135,14 +111,11 @@ impl Mixed {
     ) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
         for flow in flows {
-            for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
-                if used.direction(topology).is_none() {
-                    continue;
-                }
-                let (side, uses) = (used.side(), uses.entry(used.drive).or_default());
+            for leg in flow.legs().filter(|leg| leg.large_rate(topology).is_some()) {
+                let (side, uses) = (leg.side(), uses.entry(leg.initiator).or_default());
                 let legs = if flow.is_own(leg) { &mut uses.own } else { &mut uses.by_requests };
                 legs[side] += 1;
-                uses.has_slow[side] |= used.is_by_commands(topology);
+                uses.has_slow[side] |= leg.is_by_commands(topology);
             }
         }
         let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
@@ -158,19 +131,19 @@ impl Mixed {
     }
 
     /// True where bytes of a leg are a share of time, in one direction or in both.
-    pub(crate) fn is_share(&self, topology: &Topology, used: Use, op: Option<Op>) -> bool {
-        op.is_none() || self.side(topology, used).is_some_and(|side| side.is_by_bytes)
+    pub(crate) fn is_share(&self, topology: &Topology, leg: &Leg, op: Option<Op>) -> bool {
+        op.is_none() || self.side(topology, leg).is_some_and(|side| side.is_by_bytes)
     }
 
     /// The direction of a medium that a leg uses; `None` without a rate, or where the sum of both directions is always the
     /// narrower limit.
-    pub(crate) fn side(&self, topology: &Topology, used: Use) -> Option<Side> {
-        let rate = used.direction(topology)?;
-        let Some(law) = self.0.get(&used.drive) else {
+    pub(crate) fn side(&self, topology: &Topology, leg: &Leg) -> Option<Side> {
+        let rate = leg.large_rate(topology)?;
+        let Some(law) = self.0.get(&leg.initiator) else {
             return Some(Side { rate, own: rate, is_by_bytes: false });
         };
-        let is_by_bytes = law.is_shared[used.side()];
-        let own = used.rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
+        let is_by_bytes = law.is_shared[leg.side()];
+        let own = leg.medium_rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
         law.has_sides.then_some(Side { rate, own, is_by_bytes })
     }
 }

@@ -32,7 +32,7 @@ impl Shared {
         let mut asked: BTreeMap<NodeIndex, f64> = BTreeMap::new();
         for (index, flow) in flows.enumerate() {
             let Some(work) = &flow.work else { continue };
-            let media = flow.used_by_legs().filter_map(|used| used.rate(topology));
+            let media = flow.legs().filter_map(|leg| leg.medium_rate(topology));
             let most = media.map(|rate| per_nano(rate.0)).fold(demand(index, flow), f64::min);
             let busy = most * work.per_byte(flow.request);
             // One thread saturates one processor at most.

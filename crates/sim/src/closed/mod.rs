@@ -44,8 +44,6 @@ pub struct Closed {
     pub latency: f64,
     /// Queue depth of saturation: `q* = L B / n`, with `B` the lowest bound except that of depth (Little's law).
     pub knee: f64,
-    /// Bytes of a command, and queue depth.
-    command: (f64, f64),
 }
 
 impl Closed {
@@ -55,16 +53,8 @@ impl Closed {
     /// # Errors
     /// When it has no path.
     pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        Self::at_depth(topology, flow, f64::from(flow.depth))
-    }
-
-    /// The bounds of a flow at another queue depth.
-    ///
-    /// # Errors
-    /// When it has no path.
-    pub fn at_depth(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
-        let built = Built::of(topology, std::slice::from_ref(flow), &[1.0.into()])
-            .map_err(|(_, error)| error)?;
+        let built =
+            Built::of(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];
         let mut cost = vec![0.0; built.what.len()];
         for hop in class.legs.iter().flatten() {
@@ -82,73 +72,34 @@ impl Closed {
             })
             .collect();
         let latency = latency(topology, flow)?;
-        let command = (as_f64(flow.request), depth);
-        bounds.extend(own_bounds(flow, depth, latency));
+        bounds.extend(own_bounds(flow, latency));
         let others = bounds.iter().filter(|bound| bound.by != By::Depth);
         let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
         bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        Ok(Self { bounds, latency, knee: latency * most / command.0, command })
+        Ok(Self { bounds, latency, knee: latency * most / as_f64(flow.request) })
     }
 
     /// The lowest bound.
     pub fn rate(&self) -> f64 {
         self.bounds.first().map_or(f64::INFINITY, |bound| bound.rate)
     }
-
-    /// Mean nanoseconds of a command at full depth (Little's law).
-    pub fn loaded_latency(&self) -> f64 {
-        self.command.0 * self.command.1 / self.rate()
-    }
 }
 
-/// [`Demand::rate`] of a flow.
+/// Offered rate of a flow on a machine without limits, in bytes of payload a nanosecond: the least by depth (`q n / L`,
+/// Little's law), legs, arrivals and thread.
 ///
 /// # Errors
 /// When the flow has no path.
 pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
-    Ok(Demand::for_flow(topology, flow)?.rate)
-}
-
-/// Offered rate of a flow on a machine without limits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Demand {
-    /// Bytes of payload a nanosecond: the least by depth (`q n / L`, Little's law), legs, arrivals and thread.
-    pub rate: f64,
-    /// Nanoseconds of a command on an idle machine, from [`latency`]; `None` where unused.
-    pub alone: Option<f64>,
-}
-
-impl Demand {
-    /// The demand of a flow.
-    ///
-    /// # Errors
-    /// When the flow has no path.
-    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        Self::at_depth(topology, flow, f64::from(flow.depth))
-    }
-
-    /// The demand of a flow at another queue depth.
-    ///
-    /// # Errors
-    /// When the flow has no path.
-    pub fn at_depth(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
-        let alone = latency(topology, flow)?;
-        let bounds = own_bounds(flow, depth, alone).into_iter().map(|bound| bound.rate);
-        Ok(Self { rate: bounds.fold(f64::INFINITY, f64::min), alone: Some(alone) })
-    }
-}
-
-impl From<f64> for Demand {
-    fn from(rate: f64) -> Self {
-        Self { rate, alone: None }
-    }
+    let bounds = own_bounds(flow, latency(topology, flow)?).into_iter().map(|bound| bound.rate);
+    Ok(bounds.fold(f64::INFINITY, f64::min))
 }
 
 /// Bounds that the machine does not set.
-fn own_bounds(flow: &FlowSpec, depth: f64, latency: f64) -> Vec<Bound> {
+fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     let mut bounds = vec![Bound {
         by: By::Depth,
-        rate: depth.max(1.0) * as_f64(flow.request) / latency.max(1e-3),
+        rate: f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3),
     }];
     for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });

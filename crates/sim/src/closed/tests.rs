@@ -55,7 +55,6 @@ fn depth_bounds_flows_below_the_knee() {
     let closed = Closed::for_flow(&topology, &flow).unwrap();
     assert_eq!(closed.bounds[0].by, By::Depth);
     near(closed.rate(), 4096.0 / closed.latency, 1e-9);
-    near(closed.loaded_latency(), closed.latency, 1e-9);
     let depths = [closed.knee.floor(), closed.knee.ceil()];
     for (depth, is_enough) in
         (1..1000).filter(|&q| depths.contains(&f64::from(q))).zip([false, true])

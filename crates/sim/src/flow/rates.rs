@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use crate::closed::Demand;
+use crate::closed::demand;
 use crate::model::{FlowSpec, PathError, Topology};
 
 use super::build::{Built, What};
@@ -68,8 +68,8 @@ pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError
     let no_path = |flow: &FlowSpec, source| FlowError::Path { flow: flow.name.clone(), source };
     let demands = flows
         .iter()
-        .map(|flow| Demand::for_flow(topology, flow).map_err(|source| no_path(flow, source)))
-        .collect::<Result<Vec<Demand>, FlowError>>()?;
+        .map(|flow| demand(topology, flow).map_err(|source| no_path(flow, source)))
+        .collect::<Result<Vec<f64>, FlowError>>()?;
     Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }
 

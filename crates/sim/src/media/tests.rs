@@ -75,7 +75,7 @@ fn both(mixed: f64) -> (Topology, FlowSpec, FlowSpec) {
 }
 
 fn built(topology: &Topology, flows: &[FlowSpec]) -> Built {
-    let demands = vec![9.0.into(); flows.len()];
+    let demands = vec![9.0; flows.len()];
     Built::of(topology, flows, &demands).expect("there are paths")
 }
 

@@ -230,10 +230,10 @@ impl Model {
             return flow.bounds.iter().find(is_least).map_or(Limiter::Depth, |bound| bound.0);
         };
         let What::Medium(drive, op) = what else { return Limiter::Resource(what) };
-        let uses = flow.spec.used_by_legs().filter(|used| used.is_of(drive, op));
-        let uses = uses.filter(|&used| self.mixed.is_share(&self.topology, used, op));
-        let slowest = uses.min_by_key(|used| used.rate(&self.topology));
-        let is_slow = slowest.is_some_and(|used| used.is_by_commands(&self.topology));
+        let uses = flow.spec.legs().filter(|leg| leg.is_on_medium(drive, op));
+        let uses = uses.filter(|leg| self.mixed.is_share(&self.topology, leg, op));
+        let slowest = uses.min_by_key(|leg| leg.medium_rate(&self.topology));
+        let is_slow = slowest.is_some_and(|leg| leg.is_by_commands(&self.topology));
         let own = flow.bounds.iter().map(|bound| bound.0);
         let commands = own.filter(|own| own.drive() == Some(drive)).find(|_| is_slow);
         commands.unwrap_or(Limiter::Resource(what))

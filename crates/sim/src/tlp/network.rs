@@ -14,7 +14,7 @@ use super::stages::Stages;
 use super::tags::Tags;
 use super::translation::Walkers;
 use super::{DEPTH_MAX, REQUEST_MAX, TlpError};
-use crate::media::{Mixed, Use};
+use crate::media::Mixed;
 use crate::model::{
     Arrival, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex,
     NodeKind, Op, PathError, Store, Topology, egress,
@@ -129,8 +129,8 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         if let Arrival::Open { .. } = flow.arrival {
             return Err(TlpError::OpenArrivals(flow.name.clone()));
         }
-        for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
-            builder.leg(flow, leg, used)?;
+        for leg in flow.legs() {
+            builder.leg(flow, leg)?;
         }
         // Copies may use a memory that no leg reaches.
         if let Some(work) = flow.work.as_ref().filter(|work| work.traffic.0 > 0) {
@@ -161,7 +161,7 @@ impl Builder<'_> {
         }
     }
 
-    fn leg(&mut self, flow: &FlowSpec, leg: &Leg, used: Use) -> Result<(), TlpError> {
+    fn leg(&mut self, flow: &FlowSpec, leg: &Leg) -> Result<(), TlpError> {
         let topology = self.topology;
         let NodeKind::Endpoint(initiator) = &topology.node(leg.initiator).kind else {
             let node = topology.node(leg.initiator).name.clone();
@@ -172,9 +172,9 @@ impl Builder<'_> {
             return Err(TlpError::NoMemory(flow.name.clone(), node));
         };
         let route = if flow.is_own(leg) {
-            self.own_route(initiator, leg, used)
+            self.own_route(initiator, leg)
         } else {
-            let route = self.route(initiator, (flow.memory, memory), leg, used);
+            let route = self.route(initiator, (flow.memory, memory), leg);
             route.map_err(|source| TlpError::Path { flow: flow.name.clone(), source })?
         };
         self.network.routes.push(route);
@@ -187,7 +187,6 @@ impl Builder<'_> {
         initiator: &Endpoint,
         (target, memory): (NodeIndex, &Memory),
         leg: &Leg,
-        used: Use,
     ) -> Result<Route, PathError> {
         let topology = self.topology;
         let path = topology.path(leg.initiator, target)?;
@@ -205,14 +204,14 @@ impl Builder<'_> {
         match op {
             Op::Write => {
                 let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
-                let mut steps = self.medium(used, shift);
+                let mut steps = self.medium(leg, shift);
                 steps.extend(self.steps(&path, shift, POSTED));
                 self.hops(&steps, POSTED, memory_end, number);
                 route.unit = 1 << shift;
             }
             Op::Read => {
                 self.check_reads(&path)?;
-                let mut steps = self.medium(used, request_shift);
+                let mut steps = self.medium(leg, request_shift);
                 let stages = steps.len();
                 steps.extend(self.steps(&path, request_shift, REQUEST));
                 self.hops(&steps, REQUEST, memory_end, number);
@@ -234,7 +233,7 @@ impl Builder<'_> {
     }
 
     /// Adds the hops of a drive between its medium and slots in its own memory: it waits for the medium only.
-    fn own_route(&mut self, initiator: &Endpoint, leg: &Leg, used: Use) -> Route {
+    fn own_route(&mut self, initiator: &Endpoint, leg: &Leg) -> Route {
         // As many bytes at a time as its other legs request from the medium.
         let unit = power_of_two(match leg.op {
             Op::Write => initiator.mps.0,
@@ -243,7 +242,7 @@ impl Builder<'_> {
         let number = index(self.network.routes.len());
         let fifo = push(&mut self.network.fifos, Fifo::new(1, number));
         let first = index(self.network.hops.len());
-        let mut steps = self.medium(used, unit);
+        let mut steps = self.medium(leg, unit);
         if steps.is_empty() {
             steps.push(self.free_stage(leg.initiator, unit));
         }

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use super::hops::Step;
 use super::network::{Builder, intern};
 use super::port::{COMPLETION, NONE, POSTED, Port, REQUEST};
-use crate::media::Use;
-use crate::model::{Credits, NodeIndex, Op, Picos, RootComplex, picos_per_kib};
+use crate::model::{Credits, Leg, NodeIndex, Op, Picos, RootComplex, picos_per_kib};
 
 /// Bytes that a stage holds in front of its next port.
 const STAGE_BUFFER: u32 = 64 << 10;
@@ -23,24 +22,25 @@ pub(super) type Stages = BTreeMap<(NodeIndex, u8), u32>;
 
 impl Builder<'_> {
     /// Returns the stages that limit a device's posts or fetches, all flows together; none without a limit.
-    pub(super) fn medium(&mut self, used: Use, unit: u32) -> Vec<Step> {
-        let side = self.mixed.side(self.topology, used);
-        let class = match used.op {
+    pub(super) fn medium(&mut self, leg: &Leg, unit: u32) -> Vec<Step> {
+        let side = self.mixed.side(self.topology, leg);
+        let class = match leg.op {
             Op::Write => POSTED,
             Op::Read => REQUEST,
         };
         let side = side.map(|side| {
-            let step = self.stage((used.drive, class), picos_per_kib(side.own), unit);
+            let step = self.stage((leg.initiator, class), picos_per_kib(side.own), unit);
             self.network.ports[step.port as usize].is_by_bytes |= side.is_by_bytes;
             step
         });
-        side.into_iter().chain(self.shared_medium(used, unit)).collect()
+        side.into_iter().chain(self.shared_medium(leg, unit)).collect()
     }
 
     /// Returns the stage of a medium that is both read and written: one access after the other, each in its time, in
     /// turns of equal bytes.
-    fn shared_medium(&mut self, used: Use, unit: u32) -> Option<Step> {
-        let (reached, rate) = self.mixed.of_drive(used.drive).zip(used.rate(self.topology))?;
+    fn shared_medium(&mut self, leg: &Leg, unit: u32) -> Option<Step> {
+        let (reached, rate) =
+            self.mixed.of_drive(leg.initiator).zip(leg.medium_rate(self.topology))?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_precision_loss,
@@ -48,7 +48,7 @@ impl Builder<'_> {
             reason = "a time of picoseconds, far below 2^53"
         )]
         let time = (picos_per_kib(rate) as f64 / reached).round() as u64;
-        let step = self.stage((used.drive, MIXED), time, unit);
+        let step = self.stage((leg.initiator, MIXED), time, unit);
         self.network.ports[step.port as usize].is_by_bytes = true;
         Some(step)
     }

@@ -11,8 +11,7 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
-use crate::closed::Demand;
-use crate::media::{Mixed, Side, Use};
+use crate::media::{Mixed, Side};
 use crate::model::{
     Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Store,
     Topology,
@@ -74,10 +73,10 @@ impl Built {
     pub fn of(
         topology: &Topology,
         flows: &[FlowSpec],
-        demands: &[Demand],
+        demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::from_flows(topology, flows));
-        build.shared = Shared::with_demands(topology, flows.iter(), |index, _| demands[index].rate);
+        build.shared = Shared::with_demands(topology, flows.iter(), |index, _| demands[index]);
         // Paths are found twice: all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
@@ -196,12 +195,12 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn flow(&mut self, flow: &FlowSpec, demand: Demand) -> Result<(), PathError> {
-        let mut class = Class { count: 1, demand: demand.rate, ..Class::default() };
-        for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
+    fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
+        let mut class = Class { count: 1, demand, ..Class::default() };
+        for leg in flow.legs() {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
-            for (resource, cost) in self.media(used, self.mixed.side(self.topology, used)) {
+            for (resource, cost) in self.media(leg, self.mixed.side(self.topology, leg)) {
                 class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
             }
             if !flow.is_own(leg) {
@@ -277,15 +276,16 @@ impl<'a> Build<'a> {
     }
 
     /// Load on a medium for each byte: shares of time where it is read and written at once, and of each direction.
-    fn media(&mut self, used: Use, side: Option<Side>) -> Vec<(u32, f64)> {
+    fn media(&mut self, leg: &Leg, side: Option<Side>) -> Vec<(u32, f64)> {
         let mut media = Vec::new();
-        let shares = self.mixed.of_drive(used.drive).zip(used.rate(self.topology));
+        let shares = self.mixed.of_drive(leg.initiator).zip(leg.medium_rate(self.topology));
         if let Some((capacity, rate)) = shares {
-            let resource = self.resource(What::Medium(used.drive, None), capacity);
+            let resource = self.resource(What::Medium(leg.initiator, None), capacity);
             media.push((resource, 1.0 / per_nano(rate.0)));
         }
         if let Some(Side { rate, own, .. }) = side {
-            let resource = self.resource(What::Medium(used.drive, Some(used.op)), per_nano(rate.0));
+            let resource =
+                self.resource(What::Medium(leg.initiator, Some(leg.op)), per_nano(rate.0));
             media.push((resource, per_nano(rate.0) / per_nano(own.0)));
         }
         media
