@@ -1,28 +1,4 @@
-//! Legs of a transfer in series, or overlapping.
-//!
-//! With one buffer the times of the legs add up. With two, the slower leg decides.
-
-/// A leg: a fixed time for each block, and a rate (Hockney, The communication challenge for MPP, Parallel Computing 20,
-/// 1994).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Leg {
-    /// Seconds for each block of any size.
-    pub start: f64,
-    /// Bytes a second.
-    pub rate: f64,
-}
-
-impl Leg {
-    /// Seconds for a block.
-    pub fn time(self, size: f64) -> f64 {
-        self.start + size / self.rate
-    }
-}
-
-/// Bytes a second with one buffer: `n / sum of (t0 + n / X)`, because each leg waits for the other.
-pub fn serial(legs: &[Leg], size: f64) -> f64 {
-    size / legs.iter().map(|leg| leg.time(size)).sum::<f64>()
-}
+//! Stages of a transfer that overlap.
 
 /// Bytes a second of stages that overlap in part: `(sum of X^-p)^(-1/p)`.
 ///

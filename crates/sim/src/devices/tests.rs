@@ -1,18 +1,13 @@
 //! Published figures, and laws that hold for every device.
 
-use peerlane_fabric::LinkSpeed;
 use peerlane_results::Path;
 use proptest::prelude::*;
 
 use super::drive::{Side, beside_medium, commands, split_throughput, throughput};
 use super::drive::{write_time, written_in};
-use super::link::{Carry, Packets, wire, wire_rate};
-use super::memory::{InFlight, Port, port_rate};
-use super::path::{Leg, serial, soft_minimum};
+use super::host;
+use super::path::soft_minimum;
 use super::table::{Table, TableError};
-use super::{ethernet, host};
-
-const PACKETS: Packets = Packets { write: 256.0, completion: 256.0, request: 512.0, dllps: 1.0 };
 
 #[track_caller]
 fn assert_near(found: f64, expected: f64, share: f64) {
@@ -23,28 +18,10 @@ fn table(points: &[(f64, f64)]) -> Table {
     Table::new(points.iter().copied()).expect("a table")
 }
 
-/// AiSIO: H100 to H100 through one switch, 56.1 GB/s each way at the same time.
-#[test]
-fn gen5_link_carries_published_rates() {
-    let link = LinkSpeed { megatransfers: 32_000, width: 16 };
-    let cost = wire(Carry::Pushed, PACKETS);
-    assert_near(wire_rate(link) / (cost.with + cost.against), 56.1e9, 0.01);
-    let ceiling = link.write_ceiling(peerlane_units::Bytes(256)).0;
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-    let ceiling = ceiling as f64;
-    assert_near(wire_rate(link) / cost.with, ceiling, 1e-6);
-}
-
 /// README of the Donard library: 104.86 MB through a map, 1607 faults counted, 9 at the start.
 #[test]
 fn page_faults_match_a_published_count() {
     assert_near(host::page_faults(104.86e6, 65_536.0, 9.0), 1607.0, 0.005);
-}
-
-#[test]
-fn frames_leave_879_megabytes_of_ten_gigabit_ethernet() {
-    assert_near(ethernet::tlp_in_frame(1.25e9, 128.0, 16.0, 0.0), 879e6, 0.001);
-    assert!(ethernet::stream(1.25e9, 9000.0, 40.0) > ethernet::stream(1.25e9, 1500.0, 40.0));
 }
 
 /// One command of 1 MiB keeps the same channels busy as eight of 128 KiB.
@@ -129,32 +106,8 @@ proptest! {
     }
 
     #[test]
-    fn ports_are_bounded_by_memory_and_latency(
-        rate in rates(), bytes in 64.0..1e6f64, round_trip in 1e-7..1e-4f64,
-    ) {
-        let found = port_rate(Port { rate, in_flight: Some(InFlight { bytes, round_trip }) });
-        prop_assert!(found <= rate && found <= bytes / round_trip);
-        prop_assert_eq!(port_rate(Port { rate, in_flight: None }), rate);
-    }
-
-    #[test]
-    fn larger_packets_take_less_wire(payload in 64.0..2048.0f64) {
-        let packets = |payload| Packets { write: payload, completion: payload, ..PACKETS };
-        for carry in [Carry::Pushed, Carry::Pulled] {
-            let (small, large) = (wire(carry, packets(payload)), wire(carry, packets(2.0 * payload)));
-            prop_assert!(small.with > large.with && small.against > large.against);
-            prop_assert!(large.with > 1.0);
-        }
-    }
-
-    #[test]
-    fn legs_never_exceed_the_slowest(
-        legs in prop::collection::vec((0.0..1e-3f64, rates()), 1..5), size in 512.0..1e9f64,
-    ) {
-        let legs: Vec<Leg> = legs.into_iter().map(|(start, rate)| Leg { start, rate }).collect();
-        let rates: Vec<f64> = legs.iter().map(|leg| leg.rate).collect();
+    fn stages_never_exceed_the_slowest(rates in prop::collection::vec(rates(), 1..5)) {
         let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        prop_assert!(serial(&legs, size) <= slowest * 1.000_001);
         let (low, high) = (soft_minimum(&rates, 2.0), soft_minimum(&rates, 3.0));
         prop_assert!(low <= high * 1.000_001 && high <= slowest * 1.000_001);
         prop_assert_eq!(soft_minimum(&rates, f64::INFINITY), slowest);

@@ -7,9 +7,8 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::{
     Endpoint, Ethernet, Memory, NodeIndex, NodeKind, Parameters, Picos, SocketLink, Switch,
-    Topology, Wire,
+    Topology, Wire, wire::FRAME,
 };
-use crate::devices::ethernet::stream;
 use crate::way::as_f64;
 
 /// P2P request redirect (bit 2) and P2P completion redirect (bit 3) of the ACS control register (PCIe
@@ -168,12 +167,14 @@ impl Build<'_> {
         self.topology.add_below(near, name, NodeKind::Switch(self.switch(id)), wire)
     }
 
-    /// A device. The memory of a network controller is the wire, at the payload rate of full frames.
+    /// A device. The memory of a network controller is the wire, at the payload rate of full frames (arithmetic on IEEE
+    /// 802.3, RFC 791 and 9293).
     fn endpoint(&self, function: &Function) -> Endpoint {
         let mut endpoint = self.parameters.endpoint.clone();
         if let Some(wire) = function.ethernet {
             let Ethernet { mtu, headers, .. } = self.parameters.ethernet;
-            let payload = stream(as_f64(Bytes(wire.0)), as_f64(mtu), as_f64(headers));
+            let (mtu, headers) = (as_f64(mtu), as_f64(headers));
+            let payload = as_f64(Bytes(wire.0)) * (mtu - headers) / (mtu + as_f64(Bytes(FRAME)));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
             let rate = Some(ByteRate(payload.max(1.0) as u64));
             let (write, read) = (rate, rate);

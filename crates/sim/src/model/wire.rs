@@ -15,8 +15,8 @@ const DLLP: u64 = 8;
 
 /// Data link layer around a header: framing and sequence number 4, LCRC 4.
 const LINK_LAYER: u64 = 8;
-/// [`FRAME_OVERHEAD`](crate::devices::ethernet::FRAME_OVERHEAD) as an integer.
-const FRAME: u64 = 38;
+/// Bytes of a frame beside its content: preamble and delimiter 8, header 14, check sequence 4, gap 12 (IEEE 802.3).
+pub(super) const FRAME: u64 = 38;
 /// Bytes of the shortest frame with preamble and gap: 46 of content (IEEE 802.3).
 const SHORTEST_FRAME: u64 = 46 + FRAME;
 
@@ -29,7 +29,7 @@ pub enum Framing {
         /// measurements of both directions of a Gen5 link; ports differ in how they merge them.
         dllp_per_mille: u32,
     },
-    /// PCIe packets, one in each Ethernet frame (`devices::ethernet`).
+    /// PCIe packets, one in each Ethernet frame (ExpressEther, Suzuki and others, Hot Interconnects 2006).
     Ethernet {
         /// Bytes of the bridge in each frame.
         tunnel: u32,
@@ -59,25 +59,19 @@ impl Wire {
     /// A PCIe link with credits for a round trip of 2 us.
     pub fn pcie(speed: LinkSpeed, mps: Bytes) -> Self {
         let rate = speed.usable_rate();
-        Self {
-            speed: Some(speed),
-            picos_per_kib: picos_per_kib(rate),
-            mps,
-            framing: Framing::Pcie { dllp_per_mille: 1000 },
-            propagation: Picos::nanos(5),
-            credits: Credits::covering(rate, mps, Picos::micros(2)),
-        }
+        let framing = Framing::Pcie { dllp_per_mille: 1000 };
+        let credits = Credits::covering(rate, mps, Picos::micros(2));
+        Self { speed: Some(speed), mps, framing, credits, ..Self::bare(rate, Picos::nanos(5)) }
     }
 
     /// An Ethernet link with one PCIe packet in each frame, and credits for a round trip of 20 us.
     pub fn ethernet(rate: ByteRate, mps: Bytes, tunnel: u32, propagation: Picos) -> Self {
+        let credits = Credits::covering(rate, mps, Picos::micros(20));
         Self {
-            speed: None,
-            picos_per_kib: picos_per_kib(rate),
             mps,
             framing: Framing::Ethernet { tunnel },
-            propagation,
-            credits: Credits::covering(rate, mps, Picos::micros(20)),
+            credits,
+            ..Self::bare(rate, propagation)
         }
     }
 

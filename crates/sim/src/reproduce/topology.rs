@@ -12,7 +12,6 @@ use peerlane_units::{ByteRate, Bytes};
 use super::StudyError;
 use super::scenario::Evaluator;
 use super::shape::{DeviceShape, FlowShape, ScenarioShape, SideShape};
-use crate::devices::memory::{InFlight, Port, port_rate};
 use crate::flow::build::What;
 use crate::model::{
     Coupling, Endpoint, FlowSpec, Framing, Leg, LinkIndex, NodeIndex, NodeKind, Op, Parameters,
@@ -166,15 +165,14 @@ impl<'a> Builder<'a> {
     /// The ceiling of one direction of a device; `None` without one.
     fn rate(&self, side: &SideShape) -> Result<Option<ByteRate>, StudyError> {
         let values = self.evaluator.values;
-        let mut port = Port { rate: f64::INFINITY, in_flight: None };
-        if let Some((bytes, time)) = &side.in_flight {
-            let (bytes, round_trip) = (values.ceiling(bytes)?, values.loss(time, 0.0)?);
-            port.in_flight = Some(InFlight { bytes, round_trip });
-        }
+        let mut rate = f64::INFINITY;
         if let Some(name) = &side.rate {
-            port.rate = values.ceiling(name)?;
+            rate = values.ceiling(name)?;
         }
-        let rate = port_rate(port);
+        // Little's law on the reads that the narrowest part of the path keeps in flight.
+        if let Some((bytes, time)) = &side.in_flight {
+            rate = rate.min(values.ceiling(bytes)? / values.loss(time, 0.0)?);
+        }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
         Ok(rate.is_finite().then_some(ByteRate(rate as u64)))
     }
