@@ -2,21 +2,15 @@ use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::*;
-use crate::model::{Endpoint, NodeIndex, Picos, RootComplex, Wire};
+use crate::model::tests::star;
+use crate::model::{Endpoint, HostMemory, NodeIndex, Picos, Wire};
 
 /// Two devices below a root complex.
-fn pair(speed: LinkSpeed, mps: Bytes, endpoint: &Endpoint) -> (Topology, NodeIndex, NodeIndex) {
-    let mut topology = Topology::new();
-    let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
-    let mut device = |name: &str| {
-        let kind = NodeKind::Endpoint(endpoint.clone());
-        topology.add_below(root, name, kind, Wire::pcie(speed, mps))
-    };
-    let (a, b) = (device("a"), device("b"));
-    (topology, a, b)
+fn pair(mps: Bytes, endpoint: &Endpoint) -> (Topology, NodeIndex, NodeIndex) {
+    let wire = Wire::pcie(LinkSpeed { megatransfers: 8_000, width: 4 }, mps);
+    let (topology, devices, _) = star(2, endpoint, HostMemory::default(), wire);
+    (topology, devices[0], devices[1])
 }
-
-const GEN3_X4: LinkSpeed = LinkSpeed { megatransfers: 8_000, width: 4 };
 
 #[track_caller]
 fn near(found: f64, expected: f64, share: f64) {
@@ -28,7 +22,7 @@ fn writes_are_bound_by_link_and_headers() {
     // PCIe headers of 24 bytes on 3.94 GB/s less 1/376 for SKP ordered sets: pcie-bench's arithmetic.
     for (mps, expected) in [(128, 3.31), (256, 3.59)] {
         let endpoint = Endpoint { mps: Bytes(mps), ..Endpoint::default() };
-        let (topology, a, b) = pair(GEN3_X4, Bytes(mps), &endpoint);
+        let (topology, a, b) = pair(Bytes(mps), &endpoint);
         let flow = FlowSpec::write("w", a, b).with(Bytes::kib(128), 256);
         let closed = Closed::for_flow(&topology, &flow).unwrap();
         near(closed.rate(), expected, 0.002);
@@ -39,7 +33,7 @@ fn writes_are_bound_by_link_and_headers() {
 #[test]
 fn reads_are_bound_by_few_tags() {
     let endpoint = Endpoint { tags: 4, ..Endpoint::default() };
-    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &endpoint);
+    let (topology, a, b) = pair(Bytes(256), &endpoint);
     let flow = FlowSpec::read("r", a, b).with(Bytes::kib(128), 256);
     let closed = Closed::for_flow(&topology, &flow).unwrap();
     assert_eq!(closed.bounds[0].by, By::Resource(What::Tags(a)));
@@ -49,7 +43,7 @@ fn reads_are_bound_by_few_tags() {
 
 #[test]
 fn depth_bounds_flows_below_the_knee() {
-    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
+    let (topology, a, b) = pair(Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b).with(Bytes::kib(4), 1);
     flow.first.latency = Picos::micros(80);
     let closed = Closed::for_flow(&topology, &flow).unwrap();
@@ -65,21 +59,8 @@ fn depth_bounds_flows_below_the_knee() {
 }
 
 #[test]
-fn one_slot_takes_the_time_of_both_legs() {
-    let (mut topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
-    let kind = NodeKind::Endpoint(Endpoint::default());
-    let root = topology.find("root").unwrap();
-    let c = topology.add_below(root, "c", kind, Wire::pcie(GEN3_X4, Bytes(256)));
-    let flow = FlowSpec::relay("relay", a, b, c).with(Bytes::mib(1), 1);
-    let serial = Closed::for_flow(&topology, &flow).unwrap();
-    let many = Closed::for_flow(&topology, &flow.with(Bytes::mib(1), 8)).unwrap();
-    // Together the legs also share the link of the memory: data one way, requests the same way.
-    near(serial.rate() * 2.0, many.rate() * 1.07, 0.02);
-}
-
-#[test]
 fn arrivals_and_legs_are_bounds() {
-    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
+    let (topology, a, b) = pair(Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b);
     flow.arrival = Arrival::Open { rate: ByteRate(1_000_000_000) };
     assert_eq!(Closed::for_flow(&topology, &flow).unwrap().bounds[0].by, By::Arrival);

@@ -13,7 +13,7 @@ mod transfer;
 mod wire;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use from_fabric::TopologyError;
 pub(crate) use from_fabric::{place, root_names};

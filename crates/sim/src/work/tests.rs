@@ -7,26 +7,19 @@ use crate::flow::build::What;
 use crate::flow::compare::compare;
 use crate::flow::rates::{Rates, build};
 use crate::flow::solve::Settings;
+use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, NodeKind, Picos, RootComplex, Topology,
-    Wire, Work,
+    Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, Picos, Topology, Wire, Work,
 };
 
 /// Drives of 3 GB/s and host memory of some GB/s beside some processors, below one root complex.
 fn machine(drives: usize, memory: u64, cores: u32) -> (Topology, Vec<NodeIndex>, NodeIndex) {
-    let mut topology = Topology::new();
-    let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
-    let on_chip = Wire::bare(ByteRate(1_000_000_000_000), Picos::ZERO);
     let rate = Some(ByteRate(memory * 1_000_000_000));
     let memory = Memory { write: rate, read: rate, ..HostMemory::default().memory };
-    let host = NodeKind::HostMemory(HostMemory { memory, cores: Some(cores) });
-    let host = topology.add_below(root, "host", host, on_chip);
-    let wire = Wire::pcie("16GT/s x4".parse().expect("a link"), Bytes(256));
     let rate = Some(ByteRate(3_000_000_000));
-    let drive = NodeKind::Endpoint(Endpoint { posts: rate, fetches: rate, ..Endpoint::default() });
-    let add = |number| topology.add_below(root, format!("d{number}"), drive.clone(), wire);
-    let drives = (0..drives).map(add).collect();
-    (topology, drives, host)
+    let drive = Endpoint { posts: rate, fetches: rate, ..Endpoint::default() };
+    let wire = Wire::pcie(GEN4_X4, Bytes(256));
+    star(drives, &drive, HostMemory { memory, cores: Some(cores) }, wire)
 }
 
 /// Copies from the first half of the drives to the second by one slot of host memory, with processor picoseconds and
