@@ -16,53 +16,43 @@ const ENGINES: [Engine; 3] = [Engine::Closed, Engine::Flow, Engine::Tlp];
 
 fn machines() -> Vec<Fabric> {
     let folder = File::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect("the folder of machines")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
+    let entries = std::fs::read_dir(folder).expect("the folder of machines");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     files.iter().map(|file| Fabric::read_machine_file(file).expect("a machine")).collect()
 }
 
-fn named(fabric: &Fabric, kind: Kind) -> Vec<String> {
+fn named(fabric: &Fabric, kind: Kind) -> Vec<&str> {
     let of_kind = fabric.functions.iter().filter(|function| function.kind == kind);
-    of_kind.map(|function| function.name.clone()).collect()
+    of_kind.map(|function| function.name.as_str()).collect()
 }
 
 fn flow(source: &str, target: &str, path: Path) -> Flow {
     Flow { block: Bytes::kib(4), depth: 8, bytes: MOVED, ..Flow::new(source, target, path) }
 }
 
-/// Every drive into the next one at once.
-fn ring(drives: &[String], path: Path) -> Vec<Flow> {
-    let next = |at: usize| &drives[(at + 1) % drives.len()];
-    (0..drives.len()).map(|at| flow(&drives[at], next(at), path)).collect()
-}
-
-/// Workloads of a machine with drives: each path, alone and in a ring, and each other end of a transfer.
+/// Workloads of a machine with drives: each path, alone and from every drive to the next one at once, and each other end
+/// of a transfer.
 fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
     const PATHS: [Path; 5] =
         [Path::P2p, Path::HostPipelined, Path::HostSerial, Path::HostPageCache, Path::HostMapped];
     let drives = named(fabric, Kind::Nvme);
     let mut cases = Vec::new();
-    if drives.len() > 1 {
+    if let [first, second, ..] = drives[..] {
         for path in PATHS {
-            cases.push((format!("{path:?} alone"), vec![flow(&drives[0], &drives[1], path)]));
-            cases.push((format!("{path:?} ring"), ring(&drives, path)));
+            let next = drives.iter().cycle().skip(1);
+            let ring = drives.iter().zip(next).map(|(from, to)| flow(from, to, path)).collect();
+            cases.push((format!("{path:?} alone"), vec![flow(first, second, path)]));
+            cases.push((format!("{path:?} ring"), ring));
         }
-        let via = Flow { via: Some("host".to_owned()), ..flow(&drives[0], &drives[1], PATHS[1]) };
+        let via = Flow { via: Some("host".to_owned()), ..flow(first, second, PATHS[1]) };
         cases.push(("via host".to_owned(), vec![via]));
     }
-    let memories = [("gpu", Kind::Gpu), ("fpga", Kind::Fpga)].into_iter();
-    let memories = memories.filter(|&(_, kind)| !named(fabric, kind).is_empty());
-    let others: Vec<String> = memories
-        .map(|(word, _)| format!("{word}:0"))
-        .chain(["host".to_owned(), "null".to_owned()])
-        .collect();
-    for (drive, other) in
-        drives.iter().take(1).flat_map(|drive| others.iter().map(move |o| (drive, o)))
-    {
+    let memories = [("gpu:0", Kind::Gpu), ("fpga:0", Kind::Fpga)];
+    let memories = memories.into_iter().filter(|&(_, kind)| !named(fabric, kind).is_empty());
+    for other in memories.map(|(word, _)| word).chain(["host", "null"]) {
+        let Some(drive) = drives.first() else { continue };
         cases.push((format!("from {other}"), vec![flow(other, drive, Path::P2p)]));
         cases.push((format!("to {other}"), vec![flow(drive, other, Path::P2p)]));
     }
@@ -92,21 +82,20 @@ fn every_machine_runs_every_workload() {
     for fabric in machines() {
         with_drives += usize::from(!named(&fabric, Kind::Nvme).is_empty());
         for (name, flows) in cases(&fabric) {
-            let count = flows.len();
-            let is_host = !flows.iter().any(|flow| flow.path == Path::P2p);
+            let (count, is_host) = (flows.len(), flows.iter().all(|flow| flow.path != Path::P2p));
             let workload = workload(&name, flows);
             // The closed form takes one flow.
             for engine in ENGINES.into_iter().filter(|&e| e != Engine::Closed || count == 1) {
-                let place = format!("{} {name} {engine:?}", fabric.name);
+                let context = format!("{} {name} {engine:?}", fabric.name);
                 match run(&fabric, &parameters, &workload, engine) {
                     Ok(record) => {
-                        sound(&record, &place);
+                        assert_sound(&record, &context);
                         by_host += usize::from(is_host);
                     }
                     Err(error) => {
                         let cause = root_cause(&error);
                         let is_named = cause.contains("no device lends memory between");
-                        assert!(is_named && !is_host, "{place}: {error}: {cause}");
+                        assert!(is_named && !is_host, "{context}: {error}: {cause}");
                     }
                 }
             }
@@ -115,33 +104,33 @@ fn every_machine_runs_every_workload() {
     assert!(with_drives >= 18 && by_host > 300, "{with_drives} machines, {by_host} by host");
 }
 
-/// Bytes are conserved, and no link exceeds its rate.
-fn sound(record: &BenchRecord, place: &str) {
+/// Asserts that bytes are conserved, and that no link exceeds its rate.
+fn assert_sound(record: &BenchRecord, context: &str) {
     let case = &record.cases[0];
     let moved: u64 = case.flows.iter().map(|flow| flow.bytes.0).sum();
-    assert_eq!(moved, MOVED.0 * case.flows.len() as u64, "{place}");
-    assert_eq!(case.bytes.0, moved, "{place}");
-    assert_eq!(case.bytes_by_route.p2p.0 + case.bytes_by_route.host.0, moved, "{place}");
+    assert_eq!(moved, MOVED.0 * case.flows.len() as u64, "{context}");
+    let routes = &case.bytes_by_route;
+    assert_eq!([case.bytes.0, routes.p2p.0 + routes.host.0], [moved; 2], "{context}");
     for flow in &case.flows {
-        assert!(flow.elapsed_ns.0 > 0 && flow.limited_by.is_some(), "{place}: {flow:?}");
+        assert!(flow.elapsed_ns.0 > 0 && flow.limited_by.is_some(), "{context}: {flow:?}");
     }
     let seconds = case.elapsed_ns.0 as f64 / 1e9;
     for link in &case.links {
         let share = link.payload.0 as f64 / link.ceiling.0 as f64;
-        assert!(share <= 1.005, "{place}: {link:?} is loaded to {share}");
+        let is_possible = |share: f64| share < 1.005;
         // A transfer crosses a link with all of its payload, or not at all.
         let crossed = link.payload.0 as f64 * seconds / MOVED.0 as f64;
         let whole = crossed.round();
-        assert!((crossed - whole).abs() <= 0.01 * whole, "{place}: {link:?} {crossed}");
-        assert!(link.busy.is_some_and(|busy| busy > 0.0 && busy < 1.005), "{place}: {link:?}");
-        assert!(whole >= 1.0 || link.payload.0 == 0, "{place}: {link:?}");
+        let is_whole = (crossed - whole).abs() <= 0.01 * whole;
+        assert!(is_possible(share) && is_whole, "{context}: {link:?} {share} {crossed}");
+        let is_busy = link.busy.is_some_and(|busy| busy > 0.0 && is_possible(busy));
+        assert!(is_busy && (whole >= 1.0 || link.payload.0 == 0), "{context}: {link:?}");
     }
     let is_host = case.asked.flows.iter().any(|flow| flow.path != Path::P2p);
     let touched = case.host_memory.bytes.map_or(0, |bytes| bytes.0);
-    assert!(!is_host || touched > 0, "{place}: a bounce touches host memory");
-    let routes = &case.bytes_by_route;
+    assert!(!is_host || touched > 0, "{context}: a bounce touches host memory");
     let by_route = if is_host { routes.host.0 } else { routes.p2p.0 };
-    assert!(by_route == moved || case.asked.flows.iter().any(ends_at_host), "{place}");
+    assert!(by_route == moved || case.asked.flows.iter().any(ends_at_host), "{context}");
 }
 
 fn ends_at_host(flow: &Flow) -> bool {

@@ -138,16 +138,6 @@ impl Parameters {
         self.list.iter()
     }
 
-    /// Number of parameters.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// True without parameters.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Position of a parameter.
     ///
     /// # Errors

@@ -1,51 +1,16 @@
 //! Parameters in files, and their units.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Parameter, ParameterError, Provenance};
 
 /// Unit of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Unit {
-    /// Bytes.
-    #[serde(rename = "B")]
-    Byte,
-    /// Seconds.
-    #[serde(rename = "s")]
-    Second,
-    /// Microseconds.
-    #[serde(rename = "us")]
-    Microsecond,
-    /// Nanoseconds.
-    #[serde(rename = "ns")]
-    Nanosecond,
-    /// 10^9 bytes a second.
-    #[serde(rename = "GB/s")]
-    GigabytePerSecond,
-    /// 10^6 bytes a second.
-    #[serde(rename = "MB/s")]
-    MegabytePerSecond,
-    /// 2^20 bytes a second.
-    #[serde(rename = "MiB/s")]
-    MebibytePerSecond,
-    /// 2^30 bytes a second.
-    #[serde(rename = "GiB/s")]
-    GibibytePerSecond,
-    /// 10^9 bits a second.
-    #[serde(rename = "Gbit/s")]
-    GigabitPerSecond,
-    /// 10^6 pixels a second, of one byte each.
-    #[serde(rename = "Mpix/s")]
-    MegapixelPerSecond,
-    /// A ratio.
-    #[serde(rename = "x")]
-    Ratio,
-    /// Hundredths.
-    #[serde(rename = "%")]
-    Percent,
-    /// A number of items.
-    #[serde(rename = "count")]
-    Count,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    name: &'static str,
+    dimension: Dimension,
+    /// Size in base units.
+    scale: f64,
 }
 
 /// Dimension of a unit.
@@ -57,49 +22,71 @@ enum Dimension {
     Number,
 }
 
+/// Units in files.
+const UNITS: [Unit; 13] = [
+    Unit::BYTE,
+    Unit::SECOND,
+    Unit::new("us", Dimension::Time, 1e-6),
+    Unit::new("ns", Dimension::Time, 1e-9),
+    Unit::GIGABYTE_PER_SECOND,
+    Unit::new("MB/s", Dimension::Rate, 1e6),
+    Unit::new("MiB/s", Dimension::Rate, 1_048_576.0),
+    Unit::new("GiB/s", Dimension::Rate, 1_073_741_824.0),
+    Unit::new("Gbit/s", Dimension::Rate, 1.25e8),
+    // Pixels of one byte.
+    Unit::new("Mpix/s", Dimension::Rate, 1e6),
+    Unit::new("x", Dimension::Number, 1.0),
+    Unit::new("%", Dimension::Number, 0.01),
+    Unit::COUNT,
+];
+
 impl Unit {
-    /// Printed name, dimension, and size in base units: bytes, seconds, bytes a second, or one.
-    fn facts(self) -> (&'static str, Dimension, f64) {
-        match self {
-            Self::Byte => ("B", Dimension::Bytes, 1.0),
-            Self::Second => ("s", Dimension::Time, 1.0),
-            Self::Microsecond => ("us", Dimension::Time, 1e-6),
-            Self::Nanosecond => ("ns", Dimension::Time, 1e-9),
-            Self::GigabytePerSecond => ("GB/s", Dimension::Rate, 1e9),
-            Self::MegabytePerSecond => ("MB/s", Dimension::Rate, 1e6),
-            Self::MebibytePerSecond => ("MiB/s", Dimension::Rate, 1_048_576.0),
-            Self::GibibytePerSecond => ("GiB/s", Dimension::Rate, 1_073_741_824.0),
-            Self::GigabitPerSecond => ("Gbit/s", Dimension::Rate, 1.25e8),
-            Self::MegapixelPerSecond => ("Mpix/s", Dimension::Rate, 1e6),
-            Self::Ratio => ("x", Dimension::Number, 1.0),
-            Self::Percent => ("%", Dimension::Number, 0.01),
-            Self::Count => ("", Dimension::Number, 1.0),
-        }
+    /// Bytes.
+    pub const BYTE: Self = Self::new("B", Dimension::Bytes, 1.0);
+    /// Seconds.
+    pub const SECOND: Self = Self::new("s", Dimension::Time, 1.0);
+    /// 10^9 bytes a second.
+    pub const GIGABYTE_PER_SECOND: Self = Self::new("GB/s", Dimension::Rate, 1e9);
+    /// A number of items.
+    pub const COUNT: Self = Self::new("count", Dimension::Number, 1.0);
+
+    const fn new(name: &'static str, dimension: Dimension, scale: f64) -> Self {
+        Self { name, dimension, scale }
     }
 
-    /// The printed name.
+    /// The printed name; empty for a number of items.
     pub fn name(self) -> &'static str {
-        self.facts().0
+        if self == Self::COUNT { "" } else { self.name }
     }
 
     /// Size in base units: bytes, seconds, bytes a second, or one.
     pub fn scale(self) -> f64 {
-        self.facts().2
+        self.scale
     }
 
     /// True for two units of one dimension.
     pub fn is_alike(self, other: Self) -> bool {
-        self.facts().1 == other.facts().1
+        self.dimension == other.dimension
     }
 
     /// The message for a parameter with a unit of another dimension.
     pub(crate) fn wanted(self) -> &'static str {
-        self.facts().1.messages().0
+        self.dimension.messages().0
     }
 
     /// The message for an implausible number, in base units as `--vary` takes it.
     pub(crate) fn beyond(self) -> &'static str {
-        self.facts().1.messages().1
+        self.dimension.messages().1
+    }
+}
+
+impl<'de> Deserialize<'de> for Unit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = UNITS.into_iter().find(|unit| unit.name == name);
+        let names = || UNITS.map(|unit| format!("`{}`", unit.name)).join(", ");
+        let unknown = || format!("unknown unit `{name}`, expected one of {}", names());
+        found.ok_or_else(|| serde::de::Error::custom(unknown()))
     }
 }
 

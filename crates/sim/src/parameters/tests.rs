@@ -15,45 +15,35 @@ fn shape(text: &str) -> Result<Parameter, ParameterError> {
 }
 
 #[test]
-fn units_scale_to_base_units() {
+fn numbers_come_from_files_or_rows() {
     let read = shape("value = 2\nhi = 3\nunit = 'GB/s'\nfrom = 'datasheet'\nsource = 's'");
     let read = read.expect("a parameter");
     assert_eq!((read.lo, read.value, read.hi), (2e9, 2e9, 3e9));
-}
-
-#[test]
-fn inputs_take_the_number_of_their_row() {
     let read = shape("unit = 'GB/s'\nfrom = 'input'\nrows = ['1/a']\nsource = 's'");
     assert_eq!(read.expect("a parameter").value, 2.0);
     assert!(shape("value = 2\nunit = 'x'\nfrom = 'input'\nrows = ['1/a']\nsource = 's'").is_err());
     assert!(shape("unit = 'x'\nfrom = 'input'\nrows = ['1/b']\nsource = 's'").is_err());
+    let unknown = toml::from_str::<ParameterShape>("unit = 'kg'\nfrom = 'spec'\nsource = 's'");
+    assert!(unknown.expect_err("no unit").to_string().contains("unknown unit `kg`"));
 }
 
 #[test]
-fn a_range_holds_its_value() {
+fn unusable_parameters_are_refused() {
     let mut parameters = Parameters::default();
-    let wrong = Parameter { hi: 1.0, ..parameter("p", 2.0, Provenance::Guess) };
-    assert!(matches!(parameters.add(wrong), Err(ParameterError::Meaning { .. })));
-    let endless = parameter("p", f64::INFINITY, Provenance::Guess);
-    assert!(parameters.add(endless).is_err());
-}
-
-#[test]
-fn fits_and_choices_name_their_rows() {
-    let mut parameters = Parameters::default();
-    assert!(parameters.add(parameter("p", 1.0, Provenance::Fitted)).is_err());
-    assert!(parameters.add(parameter("p", 1.0, Provenance::Chosen)).is_err());
+    let good = parameter("p", 2.0, Provenance::Spec);
     let rows = vec!["1/a".to_owned()];
-    let sheet = Parameter { rows, ..parameter("p", 1.0, Provenance::Datasheet) };
-    assert!(parameters.add(sheet).is_err());
-}
-
-#[test]
-fn a_second_name_is_refused() {
-    let mut parameters = Parameters::default();
-    parameters.add(parameter("p", 1.0, Provenance::Spec)).expect("the first");
-    let again = parameters.add(parameter("p", 1.0, Provenance::Spec));
-    assert_eq!(again, Err(ParameterError::SaidTwice("p".to_owned())));
+    for wrong in [
+        Parameter { hi: 1.0, ..good.clone() },
+        Parameter { value: f64::INFINITY, ..good.clone() },
+        Parameter { from: Provenance::Fitted, ..good.clone() },
+        Parameter { from: Provenance::Chosen, ..good.clone() },
+        Parameter { rows, ..good.clone() },
+    ] {
+        let added = parameters.add(wrong);
+        assert!(matches!(added, Err(ParameterError::Meaning { .. })), "{added:?}");
+    }
+    assert_eq!(parameters.add(good.clone()), Ok(()));
+    assert_eq!(parameters.add(good), Err(ParameterError::SaidTwice("p".to_owned())));
 }
 
 #[test]

@@ -85,14 +85,14 @@ const OVERLAP: Values =
 const TURNS: Values = Values::WholeBetween("a switch takes 1 to 256 turns in a row");
 const STATED: Values = Values::Between("it is a factor of what a machine file states: 0.01 to 100");
 
-const RATE: (Unit, f64, f64) = (Unit::GigabytePerSecond, 1e4, 1e16);
-const TIME: (Unit, f64, f64) = (Unit::Second, 1e-15, 2.0);
+const RATE: (Unit, f64, f64) = (Unit::GIGABYTE_PER_SECOND, 1e4, 1e16);
+const TIME: (Unit, f64, f64) = (Unit::SECOND, 1e-15, 2.0);
 /// Large blocks of slow drives take minutes.
-const COMMAND_TIME: (Unit, f64, f64) = (Unit::Second, 1e-12, 100.0);
-const BYTES: (Unit, f64, f64) = (Unit::Byte, 1.0, 1e18);
-const COUNT: (Unit, f64, f64) = (Unit::Count, 1e-1, 1e13);
-const SHARE: (Unit, f64, f64) = (Unit::Count, 0.0, 1.0);
-const SIZE: (Unit, f64, f64) = (Unit::Byte, 64.0, 4096.0);
+const COMMAND_TIME: (Unit, f64, f64) = (Unit::SECOND, 1e-12, 100.0);
+const BYTES: (Unit, f64, f64) = (Unit::BYTE, 1.0, 1e18);
+const COUNT: (Unit, f64, f64) = (Unit::COUNT, 1e-1, 1e13);
+const SHARE: (Unit, f64, f64) = (Unit::COUNT, 0.0, 1.0);
+const SIZE: (Unit, f64, f64) = (Unit::BYTE, 64.0, 4096.0);
 
 const fn row(
     pattern: &'static str,
@@ -104,7 +104,7 @@ const fn row(
 }
 
 const fn count(lowest: f64, highest: f64) -> (Unit, f64, f64) {
-    (Unit::Count, lowest, highest)
+    (Unit::COUNT, lowest, highest)
 }
 
 const ROWS: &[Row] = &[
@@ -135,7 +135,7 @@ const ROWS: &[Row] = &[
     row("host.fault", TIME, Values::Any, Used::Always),
     row(
         "host.window",
-        (Unit::Byte, 4096.0, 1e18),
+        (Unit::BYTE, 4096.0, 1e18),
         Values::WholeBetween("a fault maps a page at least"),
         Used::Always,
     ),
@@ -162,7 +162,7 @@ const ROWS: &[Row] = &[
     row("ethernet.latency", TIME, Values::Any, Used::DividedSwitch),
     row(
         "ethernet.mtu",
-        (Unit::Byte, 68.0, 65535.0),
+        (Unit::BYTE, 68.0, 65535.0),
         Values::WholeBetween("an MTU is 68 to 65535 bytes (RFC 791)"),
         Used::NetworkController,
     ),

@@ -1,7 +1,5 @@
 //! Machines and flows by seed, made to find mistakes of an engine, not to stand for machines.
 
-use std::fmt;
-
 use peerlane_fabric::LinkSpeed;
 use peerlane_sim::generate::{Draws, Lenders, fabric};
 use peerlane_sim::model::{
@@ -44,22 +42,6 @@ pub(crate) const FAMILIES: [Family; 8] = [
     Family::SmallBuffers,
     Family::Relays,
 ];
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Tree => "tree",
-            Self::ParkingLot => "parking lot",
-            Self::Victim => "victim",
-            Self::Mixed => "mixed",
-            Self::FewTags => "few tags",
-            Self::TinyPackets => "tiny packets",
-            Self::SmallBuffers => "small buffers",
-            Self::Relays => "relays",
-            Self::Dense => "dense",
-        })
-    }
-}
 
 /// A machine and flows on it.
 #[derive(Debug, Clone)]

@@ -51,7 +51,7 @@ fn cases_depend_on_family_and_seed() {
         let of = |seed| case(family, seed);
         assert_eq!(of(3).topology, of(3).topology);
         assert_eq!(of(3).flows, of(3).flows);
-        assert_ne!((of(3).topology, of(3).flows), (of(4).topology, of(4).flows), "{family}");
+        assert_ne!((of(3).topology, of(3).flows), (of(4).topology, of(4).flows), "{family:?}");
     }
 }
 
@@ -86,12 +86,12 @@ fn print_table(name: &str, cases: &[(Family, u64, Compared)]) {
             let [mean, p95, worst] = [spread.mean, spread.p95, spread.worst].map(|of| of * 100.0);
             format!("{mean:.2} | {p95:.2} | {worst:.1}")
         };
-        let name = family.map_or("all".to_owned(), Family::to_string);
+        let name = family.map_or("all".to_owned(), |family| format!("{family:?}"));
         println!("| {name} | {} | {} | {} | {rounds} |", own.count(), text(sums), text(flows));
     }
     let worst = |case: &Compared| case.errors().fold(0.0, f64::max);
     let furthest = cases.iter().max_by(|a, b| worst(&a.2).total_cmp(&worst(&b.2)));
     if let Some((family, seed, case)) = furthest {
-        println!("\nFurthest: {family} {seed}: packets {:.2?}, flow {:.2?}", case.tlp, case.flow);
+        println!("\nFurthest: {family:?} {seed}: packets {:.2?}, flow {:.2?}", case.tlp, case.flow);
     }
 }
