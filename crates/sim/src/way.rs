@@ -68,14 +68,14 @@ impl Way {
                 payload = split(topology, at, kind, payload);
             }
             let wire = &topology.link(link).wire;
-            let (packet, back) = match kind {
-                PacketKind::NonPosted => (as_f64(Bytes(wire.request_bytes())), 0.0),
-                PacketKind::Posted => (payload + as_f64(Bytes(wire.write_overhead())), 1.0),
-                PacketKind::Completion => {
-                    (payload + as_f64(Bytes(wire.completion_overhead())), 1.0)
-                }
+            let (content, around) = match kind {
+                PacketKind::NonPosted => (0.0, wire.request_bytes()),
+                PacketKind::Posted => (payload, wire.write_overhead()),
+                PacketKind::Completion => (payload, wire.completion_overhead()),
             };
-            let back = back * as_f64(Bytes(wire.dllp_bytes_per_mille())) / 1000.0;
+            let is_request = kind == PacketKind::NonPosted;
+            let dllps = if is_request { 0 } else { wire.dllp_bytes_per_mille() };
+            let (packet, back) = (content + as_f64(Bytes(around)), as_f64(Bytes(dllps)) / 1000.0);
             let cost = packet / payload;
             steps.push(Step { link, direction, cost, back: back / payload, packet });
         }
@@ -139,25 +139,20 @@ pub fn ways(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> Result<Vec<Way>,
     let NodeKind::Endpoint(endpoint) = &topology.node(leg.initiator).kind else {
         return Ok(vec![Way::new(topology, there, PacketKind::Posted, flow.request)?]);
     };
-    match leg.op {
-        Op::Write => {
-            let most = endpoint.mps.min(flow.request);
-            Ok(vec![Way::new(topology, there, PacketKind::Posted, most)?])
-        }
-        Op::Read => {
-            let asked = endpoint.mrrs.min(flow.request);
-            let requests = Way::new(topology, there, PacketKind::NonPosted, asked)?;
-            for node in requests.roots.iter().map(|&(_, root)| topology.node(root)) {
-                if matches!(&node.kind, NodeKind::RootComplex(root) if !root.forwards_reads) {
-                    return Err(PathError::ReadsNotForwarded(node.name.clone()));
-                }
-            }
-            let memory = topology.node(flow.memory).kind.memory();
-            let answered = memory.map_or(asked, |memory| memory.completion.min(asked));
-            let completions = Way::new(topology, back, PacketKind::Completion, answered)?;
-            Ok(vec![requests, completions])
+    if leg.op == Op::Write {
+        let most = endpoint.mps.min(flow.request);
+        return Ok(vec![Way::new(topology, there, PacketKind::Posted, most)?]);
+    }
+    let asked = endpoint.mrrs.min(flow.request);
+    let requests = Way::new(topology, there, PacketKind::NonPosted, asked)?;
+    for node in requests.roots.iter().map(|&(_, root)| topology.node(root)) {
+        if matches!(&node.kind, NodeKind::RootComplex(root) if !root.forwards_reads) {
+            return Err(PathError::ReadsNotForwarded(node.name.clone()));
         }
     }
+    let memory = topology.node(flow.memory).kind.memory();
+    let answered = memory.map_or(asked, |memory| memory.completion.min(asked));
+    Ok(vec![requests, Way::new(topology, back, PacketKind::Completion, answered)?])
 }
 
 /// Bytes a nanosecond of one direction of a link.

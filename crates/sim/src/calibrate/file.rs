@@ -135,7 +135,7 @@ fn write_parameter(text: &mut String, name: &str, unit: &str, value: &str, range
 }
 
 /// The name of a drive in keys, where `drive` alone stands for any drive.
-pub(super) fn owner(drive: &str) -> &str {
+fn owner(drive: &str) -> &str {
     if drive == "drive" { "/dev/drive" } else { drive }
 }
 

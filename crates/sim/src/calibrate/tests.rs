@@ -5,7 +5,6 @@ use peerlane_units::Nanos;
 use proptest::prelude::*;
 use serde::Deserialize;
 
-use super::file::owner;
 use super::*;
 use crate::devices::drive::{Side, split_throughput};
 use crate::devices::table::Table;
@@ -98,17 +97,15 @@ fn noiseless_rates_give_the_drive_back() {
     }
     let parameters = parse(&found.to_toml());
     assert_eq!(parameters.len(), 10);
-    for op in ["read", "write"] {
-        for (name, expected) in [
-            (format!("nvme0n1.{op}.rate"), 3.3e9),
-            (format!("nvme0n1.{op}.commands"), 300e3),
-            (format!("nvme0n1.{op}.time-4096"), 80e-6 + 4096.0 / 2.5e9),
-            (format!("nvme0n1.random-{op}.commands"), RANDOM),
-        ] {
-            let found = &parameters[&name];
-            assert!(is_near(found.value, expected), "{found:?}");
-            assert!(found.source.contains("semantics, not speed"), "{found:?}");
-        }
+    for (name, expected) in [
+        ("nvme0n1.read.rate", 3.3e9),
+        ("nvme0n1.write.commands", 300e3),
+        ("nvme0n1.write.time-4096", 80e-6 + 4096.0 / 2.5e9),
+        ("nvme0n1.random-read.commands", RANDOM),
+    ] {
+        let found = &parameters[name];
+        assert!(is_near(found.value, expected), "{found:?}");
+        assert!(found.source.contains("semantics, not speed"), "{found:?}");
     }
 }
 
@@ -165,7 +162,10 @@ fn random_commands_never_exceed_sequential_ones() {
 #[test]
 fn other_transfers_are_ignored() {
     let mut record = measured("d", |_| 1.0);
+    record.cases.retain(|case| case.asked.flows[0].order != Order::Random);
     let expected = calibrated(&record);
+    assert!(expected.sides.iter().all(|side| side.random.is_none()));
+    assert!(!expected.to_toml().contains("random"));
     for (source, target, path) in [
         ("host", "host", Path::HostPipelined),
         ("d", "host", Path::HostPageCache),
@@ -180,31 +180,24 @@ fn other_transfers_are_ignored() {
 fn unusable_records_are_refused() {
     let good = measured("d", |_| 1.0);
     let record = |cases| BenchRecord { cases, ..good.clone() };
-    let predicted = BenchRecord { basis: Basis::Predicted, ..good.clone() };
-    assert_eq!(calibrate(&predicted), Err(CalibrateError::Predicted));
     let mut sweep = good.clone();
     sweep.asked.kind = WorkloadKind::Sweep;
-    assert_eq!(calibrate(&sweep), Err(CalibrateError::Kind(WorkloadKind::Sweep)));
-    assert_eq!(calibrate(&record(Vec::new())), Err(CalibrateError::NoDrive));
-    let many = record(vec![good.cases[0].clone(); MAX_CASES + 1]);
-    assert_eq!(calibrate(&many), Err(CalibrateError::TooMany(MAX_CASES + 1)));
-    let refusal = |record: &BenchRecord| calibrate(record).expect_err("refused").to_string();
     let is_random = |case: &CaseRecord| case.asked.flows[0].order == Order::Random;
     let (random, mut sequential): (Vec<_>, Vec<_>) =
         good.cases.iter().cloned().partition(is_random);
     let few = record(sequential[..1].to_vec());
-    assert!(refusal(&few).starts_with("d, read: needs depth 1 and a larger one"));
     sequential.push(random[0].clone());
-    assert!(refusal(&record(sequential)).starts_with("d, read: needs a second row in random"));
-}
-
-#[test]
-fn missing_random_rows_give_no_parameter() {
-    let mut record = measured("d", |_| 1.0);
-    record.cases.retain(|case| case.asked.flows[0].order != Order::Random);
-    let found = calibrated(&record);
-    assert!(found.sides.iter().all(|side| side.random.is_none()));
-    assert!(!found.to_toml().contains("random"));
+    for (wrong, reason) in [
+        (BenchRecord { basis: Basis::Predicted, ..good.clone() }, "cannot calibrate the model"),
+        (sweep, "a workload of kind sweep lacks"),
+        (record(Vec::new()), "no case reads or writes"),
+        (record(vec![good.cases[0].clone(); MAX_CASES + 1]), "the record has 10001 cases"),
+        (few, "d, read: needs depth 1 and a larger one"),
+        (record(sequential), "d, read: needs a second row in random"),
+    ] {
+        let refusal = calibrate(&wrong).expect_err(reason).to_string();
+        assert!(refusal.starts_with(reason), "{refusal}");
+    }
 }
 
 #[test]
@@ -230,11 +223,6 @@ fn packets_are_the_least_of_all_drives() {
     assert!(text.contains("# f: no pcie.mps, pcie.mrrs and pcie.tags: why"), "{text}");
 }
 
-#[test]
-fn a_drive_called_drive_is_named_by_path() {
-    assert_eq!((owner("drive"), owner("drive0")), ("/dev/drive", "drive0"));
-}
-
 proptest! {
     #[test]
     fn noise_bounds_the_error(seed: u64, level in 0.0..0.1f64) {
@@ -250,7 +238,7 @@ proptest! {
 
     #[test]
     fn any_name_makes_a_readable_file(name in "[^\0]{1,20}") {
-        prop_assume!(name != "host" && name != "null");
+        prop_assume!(!matches!(name.as_str(), "host" | "null"));
         prop_assert_eq!(parse(&calibrated(&measured(&name, |_| 1.0)).to_toml()).len(), 10);
     }
 }

@@ -24,17 +24,17 @@ pub enum TableError {
     /// Two times for one size.
     #[error("a size stands twice")]
     SaidTwice,
-    /// A larger block that takes less time.
-    #[error("a larger block takes less time")]
-    Falls,
 }
 
 impl Table {
-    /// A table of block sizes in bytes and times in seconds, in any order.
+    /// A table of block sizes in bytes and measured times in seconds, in any order.
+    ///
+    /// Noise may make a larger block faster: neighbours then share their mean (isotonic regression by pooling adjacent
+    /// violators; Barlow and others, 1972).
     ///
     /// # Errors
-    /// When there is no point, a number is not above zero, or a larger block takes less time.
-    pub fn new(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
+    /// When there is no point, a number is not above zero, or a size stands twice.
+    pub fn measured(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
         let mut points: Vec<(f64, f64)> = points.into_iter().collect();
         if points.is_empty() {
             return Err(TableError::Empty);
@@ -44,25 +44,9 @@ impl Table {
             return Err(TableError::Number);
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for pair in points.windows(2) {
-            if pair[0].0 >= pair[1].0 {
-                return Err(TableError::SaidTwice);
-            }
-            if pair[0].1 > pair[1].1 {
-                return Err(TableError::Falls);
-            }
+        if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+            return Err(TableError::SaidTwice);
         }
-        Ok(Self { points })
-    }
-
-    /// A table of measured times, in which noise may make a larger block faster: neighbours then share their mean
-    /// (isotonic regression by pooling adjacent violators; Barlow and others, 1972).
-    ///
-    /// # Errors
-    /// As [`Table::new`], except for times that fall.
-    pub fn measured(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
-        let mut points: Vec<(f64, f64)> = points.into_iter().collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
         // Sums and counts of the pools, in order of size.
         let mut pools: Vec<(f64, usize)> = Vec::new();
         #[expect(clippy::cast_precision_loss, reason = "a table has few points")]
@@ -76,21 +60,15 @@ impl Table {
             pools.push(pool);
         }
         let times = pools.into_iter().flat_map(|pool| std::iter::repeat_n(mean(pool), pool.1));
-        for (point, time) in points.iter_mut().zip(times) {
-            point.1 = time;
-        }
-        Self::new(points)
+        Ok(Self {
+            points: points.into_iter().zip(times).map(|(point, time)| (point.0, time)).collect(),
+        })
     }
 
     /// A fixed time and a rate: `start + n / rate`, exact at every size.
     pub fn line(start: f64, rate: f64) -> Self {
         let at = |size: f64| (size, start + size / rate);
         Self { points: vec![at(1.0), at(FAR)] }
-    }
-
-    /// One time for every size, in seconds.
-    pub fn constant(time: f64) -> Self {
-        Self::line(time, f64::INFINITY)
     }
 
     /// Seconds for a block of `size` bytes (piecewise linear, as in the latency model of NVMeVirt, FAST 2023).
@@ -117,11 +95,6 @@ impl Table {
     /// The largest size of a point.
     pub fn end(&self) -> f64 {
         self.points[self.points.len() - 1].0
-    }
-
-    /// The points, by size.
-    pub fn points(&self) -> &[(f64, f64)] {
-        &self.points
     }
 }
 
