@@ -56,7 +56,7 @@ fn invalid_tables_are_refused() {
 
 #[test]
 fn copies_add_host_memory_traffic() {
-    let most = |path| (host::traffic(path).most, host::traffic_of_one(path).most);
+    let most = |path| (host::traffic(path, 2).most, host::traffic(path, 1).most);
     assert_eq!(most(Path::P2p), (0.0, 0.0));
     assert_eq!(most(Path::HostPipelined), (2.0, 1.0));
     assert_eq!(most(Path::HostPageCache), (8.0, 4.0));
@@ -110,14 +110,5 @@ proptest! {
         let time = write_time(bytes, cache, fast, slow);
         prop_assert!(bytes / fast <= time * 1.000_001 && time <= bytes / slow * 1.000_001);
         prop_assert!((written_in(time, cache, fast, slow) / bytes - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn processors_are_bounded_by_commands(
-        size in 512.0..1e8f64, per_command in 1e-7..1e-4f64, per_byte in 0.0..1e-9f64,
-    ) {
-        let one = host::processor_ceiling(1.0, size, per_command, per_byte);
-        prop_assert!(host::processor_ceiling(2.0, size, per_command, per_byte) > one);
-        prop_assert!(one <= size / per_command * 1.000_001);
     }
 }

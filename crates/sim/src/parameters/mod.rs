@@ -58,15 +58,7 @@ pub enum Provenance {
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Spec => "spec",
-            Self::Datasheet => "datasheet",
-            Self::MeasuredElsewhere => "measured-elsewhere",
-            Self::Input => "input",
-            Self::Chosen => "chosen",
-            Self::Fitted => "fitted",
-            Self::Guess => "guess",
-        })
+        self.serialize(f)
     }
 }
 

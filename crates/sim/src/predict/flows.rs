@@ -12,10 +12,7 @@ use super::error::FlowError;
 use super::names::Limiter;
 use super::setting::{Setting, count, time, whole};
 use crate::devices::drive::{beside_medium, commands};
-use crate::devices::host::{
-    OF_A_COPY, Traffic, copies, copies_of_one, fault_cost, processor_ceiling, traffic,
-    traffic_of_one,
-};
+use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
@@ -276,7 +273,7 @@ impl Planner<'_> {
             memory: if by_host { "host".to_owned() } else { self.memory_name(spec.memory) },
             route: if by_host { Route::Host } else { Route::P2p },
             has_own_slots: !matches!(flow.path, Path::P2p | Path::HostPipelined | Path::HostCufile),
-            traffic: if spec.second.is_some() { traffic } else { traffic_of_one }(flow.path),
+            traffic: traffic(flow.path, devices(&spec)),
             cpu: submitted + copied,
             faults,
             bounds,
@@ -295,12 +292,11 @@ impl Planner<'_> {
         host: NodeIndex,
     ) -> Result<(f64, f64), ParameterError> {
         let block = as_f64(spec.request);
-        let copies = if spec.second.is_some() { copies } else { copies_of_one };
-        let copies = copies(flow.path);
+        let copies = copies(flow.path, devices(spec));
         let mut copied = copies / self.setting.get("host.copy")?;
         if flow.path == Path::HostMapped {
             let window = self.setting.get("host.window")?;
-            copied += fault_cost(window, self.setting.get("host.fault")?);
+            copied += self.setting.get("host.fault")? / window;
         }
         let each = commands.max(1.0) * self.setting.get("host.command")?;
         spec.work = Some(Box::new(Work {
@@ -309,7 +305,7 @@ impl Planner<'_> {
             copy: time(copied * block),
             traffic: Bytes(whole(OF_A_COPY * copies * block)),
         }));
-        Ok((1e9 / processor_ceiling(1.0, block, each, 0.0), copied * 1e9))
+        Ok((each / block * 1e9, copied * 1e9))
     }
 
     /// The work of a drive for blocks that are read from it, or written.
@@ -377,4 +373,9 @@ impl Planner<'_> {
         }
         self.hosts.get(&top).copied().unwrap_or(near)
     }
+}
+
+/// Devices at the ends of a transfer; the other end of one is host memory.
+fn devices(spec: &FlowSpec) -> u8 {
+    1 + u8::from(spec.second.is_some())
 }

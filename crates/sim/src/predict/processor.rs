@@ -10,7 +10,7 @@ use super::error::FlowError;
 use super::flows::Planned;
 use super::names::Limiter;
 use super::setting::{Setting, time, whole};
-use crate::devices::host::{OF_A_COPY, fault_cost, traffic_by_processor};
+use crate::devices::host::{OF_A_COPY, traffic_by_processor};
 use crate::model::{Endpoint, FlowSpec, Link, Memory, NodeKind, Picos, Topology, Wire, Work};
 use crate::way::as_f64;
 
@@ -57,7 +57,7 @@ pub(super) fn plan(
         Path::HostPipelined => (1.0 / setting.get("host.copy")?, 0.0),
         Path::HostMapped => {
             let window = setting.get("host.window")?;
-            (fault_cost(window, setting.get("host.fault")?), 1.0 / window)
+            (setting.get("host.fault")? / window, 1.0 / window)
         }
         path => return Err(FlowError::NoCopy { path }),
     };

@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 use super::StudyError;
 use super::shape::{FlowShape, ScenarioShape, SourceShape, StageShape};
 use super::topology::{Builder, HOST, Limit};
-use crate::devices::host::{Traffic, traffic, traffic_of_one};
+use crate::devices::host::{Traffic, traffic};
 use crate::devices::path::soft_minimum;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
@@ -91,7 +91,7 @@ impl<'a> Evaluator<'a> {
             block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
             rates,
             limit: Limit::new(&builder.topology, solved.limit(slowest)),
-            traffic: if is_to_host { traffic_of_one(Path::HostSerial) } else { traffic(flow.path) },
+            traffic: if is_to_host { traffic(Path::HostSerial, 1) } else { traffic(flow.path) },
         })
     }
 
@@ -114,7 +114,7 @@ impl<'a> Evaluator<'a> {
             rates: vec![rate],
             block_time: 1.0 / rate,
             limit: Limit { kind: lowest.clone(), text: lowest },
-            traffic: traffic(Path::HostMapped),
+            traffic: traffic(Path::HostMapped, 2),
         })
     }
 

@@ -18,23 +18,13 @@ pub(crate) struct Compared {
     pub(crate) rounds: u32,
 }
 
-/// Relative errors in order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
-    pub(crate) mean: f64,
-    pub(crate) p95: f64,
-    pub(crate) worst: f64,
-}
-
-impl Spread {
-    pub(crate) fn from_errors(errors: impl IntoIterator<Item = f64>) -> Self {
-        let mut errors: Vec<f64> = errors.into_iter().collect();
-        errors.sort_by(f64::total_cmp);
-        let last = errors.len().saturating_sub(1);
-        let at = |percent: usize| errors.get((last * percent + 50) / 100).copied().unwrap_or(0.0);
-        let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-        Self { mean, p95: at(95), worst: at(100) }
-    }
+/// Mean, 95th percentile and largest of relative errors.
+pub(crate) fn spread(errors: impl IntoIterator<Item = f64>) -> [f64; 3] {
+    let mut errors: Vec<f64> = errors.into_iter().collect();
+    errors.sort_by(f64::total_cmp);
+    let last = errors.len().saturating_sub(1);
+    let at = |percent: usize| errors.get((last * percent + 50) / 100).copied().unwrap_or(0.0);
+    [errors.iter().sum::<f64>() / errors.len().max(1) as f64, at(95), at(100)]
 }
 
 impl Compared {
