@@ -117,22 +117,19 @@ fn assert_sound(record: &BenchRecord, context: &str) {
     let seconds = case.elapsed_ns.0 as f64 / 1e9;
     for link in &case.links {
         let share = link.payload.0 as f64 / link.ceiling.0 as f64;
-        let is_possible = |share: f64| share < 1.005;
         // A transfer crosses a link with all of its payload, or not at all.
         let crossed = link.payload.0 as f64 * seconds / MOVED.0 as f64;
         let whole = crossed.round();
         let is_whole = (crossed - whole).abs() <= 0.01 * whole;
-        assert!(is_possible(share) && is_whole, "{context}: {link:?} {share} {crossed}");
-        let is_busy = link.busy.is_some_and(|busy| busy > 0.0 && is_possible(busy));
+        assert!(share < 1.005 && is_whole, "{context}: {link:?} {share} {crossed}");
+        let is_busy = link.busy.is_some_and(|busy| busy > 0.0 && busy < 1.005);
         assert!(is_busy && (whole >= 1.0 || link.payload.0 == 0), "{context}: {link:?}");
     }
     let is_host = case.asked.flows.iter().any(|flow| flow.path != Path::P2p);
     let touched = case.host_memory.bytes.map_or(0, |bytes| bytes.0);
     assert!(!is_host || touched > 0, "{context}: a bounce touches host memory");
     let by_route = if is_host { routes.host.0 } else { routes.p2p.0 };
-    assert!(by_route == moved || case.asked.flows.iter().any(ends_at_host), "{context}");
-}
-
-fn ends_at_host(flow: &Flow) -> bool {
-    [&flow.source, &flow.target].into_iter().any(|end| end == "host" || end == "null")
+    let is_end =
+        |flow: &Flow| [&flow.source, &flow.target].into_iter().any(|e| e == "host" || e == "null");
+    assert!(by_route == moved || case.asked.flows.iter().any(is_end), "{context}");
 }

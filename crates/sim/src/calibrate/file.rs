@@ -70,9 +70,8 @@ impl Calibration {
             let least = known.clone().min_by_key(|(_, numbers)| numbers[index]);
             let Some((device, numbers)) = least else { return };
             let address = device.address.as_deref().unwrap_or("no address");
-            let machine = &self.machine;
-            let source =
-                format!("configuration space of {} ({address}) on {machine}", device.device);
+            let (drive, machine) = (&device.device, &self.machine);
+            let source = format!("configuration space of {drive} ({address}) on {machine}");
             write_parameter(text, name, unit, &numbers[index].to_string(), "", &source);
         }
     }

@@ -97,10 +97,8 @@ pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 
 /// Bounds that the machine does not set.
 fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
-    let mut bounds = vec![Bound {
-        by: By::Depth,
-        rate: f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3),
-    }];
+    let by_depth = f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3);
+    let mut bounds = vec![Bound { by: By::Depth, rate: by_depth }];
     for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });
     }

@@ -48,12 +48,6 @@ pub fn beside_medium(side: &Side, size: f64, medium: f64) -> f64 {
     (side.latency.time(known) - known / medium).max(0.0)
 }
 
-/// Commands of a request (NVM Express base specification 2.0, MDTS; the block layer splits at the lower of that and its
-/// own limit).
-pub fn commands(request: f64, largest: f64) -> f64 {
-    (request / largest).ceil().max(1.0)
-}
-
 /// Seconds to write `bytes` to a drive with an empty cache, which takes `cache` bytes at `fast` and the rest at `slow`
 /// (arithmetic on two rates).
 pub fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {

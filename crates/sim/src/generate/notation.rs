@@ -1,6 +1,5 @@
 //! Notations of machines and workloads.
 
-use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
 
 use peerlane_fabric::{Fabric, Kind, MachineFileError};
@@ -95,17 +94,15 @@ fn counts(
         Some((count, seed)) => (count, Some(seed)),
         None => (numbers, None),
     };
-    let number = |text: &str| match text.parse::<u64>() {
-        Ok(number) => Ok(Some(number)),
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Ok(None),
-        Err(_) => Err(NotationError::Form { text: notation.to_owned(), forms }),
+    let number = |text: &str| {
+        let wrong = |_| NotationError::Form { text: notation.to_owned(), forms };
+        text.parse::<u128>().map_err(wrong)
     };
-    // A count beyond 64 bits is too large as well.
-    let count = number(count)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+    let count = usize::try_from(number(count)?).unwrap_or(usize::MAX);
     let seed = seed.map(|seed| {
         let (text, least, most) = (notation.to_owned(), 0, u64::MAX);
         let too_large = NotationError::Count { text, what: "seed", is_more: true, least, most };
-        number(seed)?.ok_or(too_large)
+        u64::try_from(number(seed)?).map_err(|_| too_large)
     });
     Ok((count, seed.transpose()?))
 }

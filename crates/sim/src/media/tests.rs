@@ -120,15 +120,6 @@ fn commands_of_one_direction_are_shared() {
 }
 
 #[test]
-fn all_to_all_shares_every_drive() {
-    let (topology, [a, b, c], host) = drives(1.0);
-    let copy = |(from, to)| FlowSpec::relay("copy", from, host, to).with(Bytes::kib(128), 8);
-    let flows = [(a, b), (a, c), (b, a), (b, c), (c, a), (c, b)].map(copy);
-    // Two flows read each drive, and two write it.
-    assert_rates(&topology, flows, [SERIAL / 2.0; 6]);
-}
-
-#[test]
 fn relays_through_own_memory_use_the_medium() {
     let (mut topology, [a, b], host) = drives(1.0);
     let into = FlowSpec::relay("copy", a, b, b);
@@ -204,21 +195,5 @@ fn a_device_shares_its_memory_with_others() {
         let shared = 1.0 / (1.0 / 1.5 + 1.0 / 2.0);
         let expected = if is_shared { [shared, shared] } else { [1.5, 2.0] };
         assert_rates(&topology, [out(), written(a)], expected);
-    }
-}
-
-#[test]
-fn bounces_end_in_device_memory() {
-    let (topology, [a, _, card], host) = with_card(true);
-    let mut to = FlowSpec::relay("bounce", a, host, card);
-    to.second.as_mut().expect("two legs").store = Store::Memory;
-    let mut from = FlowSpec::relay("bounce", card, host, a);
-    from.first.store = Store::Memory;
-    for (flow, expected) in [(to, 2.0), (from, 1.5)] {
-        let closed = Closed::for_flow(&topology, &flow).expect("a path");
-        let by = By::Resource(What::Memory(card, None));
-        assert!(closed.bounds.iter().any(|bound| bound.by == by), "{closed:?}");
-        assert_near(closed.rate(), expected);
-        assert_rates(&topology, [flow], [expected]);
     }
 }

@@ -177,8 +177,8 @@ impl Build<'_> {
             let payload = as_f64(Bytes(wire.0)) * (mtu - headers) / (mtu + as_f64(Bytes(FRAME)));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
             let rate = Some(ByteRate(payload.max(1.0) as u64));
-            let (write, read) = (rate, rate);
-            endpoint.memory = Memory { write, read, is_shared: false, ..endpoint.memory };
+            endpoint.memory =
+                Memory { write: rate, read: rate, is_shared: false, ..endpoint.memory };
         }
         endpoint
     }

@@ -61,8 +61,7 @@ impl Topology {
         if ends.into_iter().any(is_host) {
             return Vec::new();
         }
-        let inner = &path[..path.len() - 1];
-        let receivers = inner.iter().map(|&(link, direction)| self.receiver(link, direction));
+        let receivers = path[..path.len() - 1].iter().map(|&(link, way)| self.receiver(link, way));
         receivers.filter(|&at| matches!(self.node(at).kind, NodeKind::RootComplex(_))).collect()
     }
 

@@ -63,15 +63,6 @@ fn paths_turn_at_the_lowest_common_node() {
 }
 
 #[test]
-fn redirecting_switches_send_peers_to_the_root() {
-    let mut t = two_sockets();
-    let switch = t.find("switch").unwrap();
-    t.node_mut(switch).kind = NodeKind::Switch(Switch { redirects: true, ..Switch::default() });
-    assert_eq!(names(&t, "a", "b"), ["switch", "root0", "switch", "b"]);
-    assert_eq!(names(&t, "a", "c"), ["switch", "root0", "c"]);
-}
-
-#[test]
 fn paths_are_symmetric() {
     let t = two_sockets();
     let nodes = || (0..u32::try_from(t.nodes().len()).unwrap()).map(NodeIndex);

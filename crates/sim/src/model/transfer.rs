@@ -141,12 +141,24 @@ pub fn egress(topology: &Topology, flows: &[FlowSpec]) -> Bytes {
 impl FlowSpec {
     /// Writes of `initiator` into `memory`: 1 GiB, 128 KiB a command, 16 in flight.
     pub fn write(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
-        Self::from_legs(name, memory, Leg::new(initiator, Op::Write), None)
+        Self {
+            name: name.into(),
+            memory,
+            first: Leg::new(initiator, Op::Write),
+            second: None,
+            request: Bytes::kib(128),
+            depth: 16,
+            work: None,
+            arrival: Arrival::Closed,
+            start: Picos::ZERO,
+            bytes: Bytes::mib(1024),
+        }
     }
 
     /// Reads of `initiator` from `memory`: 1 GiB, 128 KiB a command, 16 in flight.
     pub fn read(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
-        Self::from_legs(name, memory, Leg::new(initiator, Op::Read), None)
+        let first = Leg::new(initiator, Op::Read);
+        Self { first, ..Self::write(name, initiator, memory) }
     }
 
     /// A relay from `source` through `memory` to `target`: 1 GiB, 16 slots of 128 KiB.
@@ -156,28 +168,8 @@ impl FlowSpec {
         memory: NodeIndex,
         target: NodeIndex,
     ) -> Self {
-        let second = Leg::new(target, Op::Read);
-        Self::from_legs(name, memory, Leg::new(source, Op::Write), Some(second))
-    }
-
-    fn from_legs(
-        name: impl Into<String>,
-        memory: NodeIndex,
-        first: Leg,
-        second: Option<Leg>,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            memory,
-            first,
-            second,
-            request: Bytes::kib(128),
-            depth: 16,
-            work: None,
-            arrival: Arrival::Closed,
-            start: Picos::ZERO,
-            bytes: Bytes::mib(1024),
-        }
+        let second = Some(Leg::new(target, Op::Read));
+        Self { second, ..Self::write(name, source, memory) }
     }
 
     /// The same flow with commands of `request` bytes, `depth` of them in flight.

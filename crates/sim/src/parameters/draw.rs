@@ -55,11 +55,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_precision_loss, reason = "some thousand draws")]
     let place = share.clamp(0.0, 1.0) * last as f64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and the last index"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
     let below = place.floor() as usize;
     let above = (below + 1).min(last);
     Some(sorted[below] + (sorted[above] - sorted[below]) * place.fract())

@@ -3,7 +3,6 @@
 //! Fitted parameters and those taken from a figure have no number in a file. They are computed from the rows they name on
 //! every run, so that none can be tuned by hand.
 
-pub(crate) use draw::mix;
 mod draw;
 mod read;
 
@@ -14,6 +13,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use draw::mix;
 pub use draw::{Draw, fnv1a, percentile};
 pub use read::{ParameterShape, Unit};
 

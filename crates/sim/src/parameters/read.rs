@@ -93,22 +93,18 @@ impl<'de> Deserialize<'de> for Unit {
 impl Dimension {
     /// Messages for another unit, and for an implausible number.
     fn messages(self) -> (&'static str, &'static str) {
+        macro_rules! beyond {
+            ($unit:literal) => {
+                concat!("it is a million times beyond what is usual", $unit, ": look at its unit")
+            };
+        }
         match self {
-            Self::Bytes => (
-                "its unit is B",
-                "it is a million times beyond what is usual, in bytes: look at its unit",
-            ),
-            Self::Time => (
-                "its unit is s, us or ns",
-                "it is a million times beyond what is usual, in seconds: look at its unit",
-            ),
-            Self::Number => (
-                "its unit is count, x or %",
-                "it is a million times beyond what is usual: look at its unit",
-            ),
+            Self::Bytes => ("its unit is B", beyond!(", in bytes")),
+            Self::Time => ("its unit is s, us or ns", beyond!(", in seconds")),
+            Self::Number => ("its unit is count, x or %", beyond!("")),
             Self::Rate => (
                 "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s",
-                "it is a million times beyond what is usual, in bytes a second: look at its unit",
+                beyond!(", in bytes a second"),
             ),
         }
     }

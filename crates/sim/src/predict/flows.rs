@@ -11,7 +11,7 @@ use super::device_names::{device, is_end, largest_command, lends_memory, memory_
 use super::error::FlowError;
 use super::names::Limiter;
 use super::setting::{Setting, count, time, whole};
-use crate::devices::drive::{beside_medium, commands};
+use crate::devices::drive::beside_medium;
 use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, Work};
 use crate::parameters::ParameterError;
@@ -326,7 +326,8 @@ impl Planner<'_> {
             Some(largest) => largest,
             None => self.setting.get("drive.largest")?,
         };
-        let parts = commands(block, largest);
+        // NVM Express base specification 2.0, MDTS; the block layer splits at the lower of that and its own limit.
+        let parts = (block / largest).ceil().max(1.0);
         let command = block / parts;
         let most = most * command;
         // The time of one command alone, or of the largest that was measured, less that of the medium.

@@ -5,7 +5,7 @@ use peerlane_units::{ByteRate, Bytes};
 use crate::closed::{By, Closed, demand};
 use crate::flow::build::What;
 use crate::flow::compare::compare;
-use crate::flow::rates::{Rates, build};
+use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
@@ -134,16 +134,4 @@ fn copies_overlap_with_transfers() {
     assert!(serial < 0.65 && two > 0.9 && is_near(many, 1.0 / cost(flow)), "{serial} {two} {many}");
     let closed = Closed::for_flow(&topology, &at(8)).expect("a path");
     assert_eq!(closed.bounds[0].by, By::Thread);
-}
-
-#[test]
-fn idle_processors_are_not_a_resource() {
-    let is_resource = |cores, drives| {
-        let (topology, drives, host) = machine(drives, 1000, cores);
-        let flows = copies(&drives, host, |_| 400, 6);
-        let built = build(&topology, &flows).expect("paths");
-        built.find(What::Processors(host)).is_some()
-    };
-    assert!(is_resource(1, 12) && is_resource(2, 12));
-    assert!(!is_resource(6, 12) && !is_resource(1, 2));
 }
