@@ -91,7 +91,7 @@ impl<'a> Evaluator<'a> {
             block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
             rates,
             limit: Limit::new(&builder.topology, solved.limit(slowest)),
-            traffic: if is_to_host { traffic(Path::HostSerial, 1) } else { traffic(flow.path) },
+            traffic: if is_to_host { traffic(Path::HostSerial, 1) } else { traffic(flow.path, 2) },
         })
     }
 
