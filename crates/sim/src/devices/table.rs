@@ -96,6 +96,11 @@ impl Table {
     pub fn end(&self) -> f64 {
         self.points[self.points.len() - 1].0
     }
+
+    /// The points, by size: bytes and seconds.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
 }
 
 fn between(low: (f64, f64), high: (f64, f64), size: f64) -> f64 {

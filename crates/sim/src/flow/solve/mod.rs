@@ -207,7 +207,8 @@ impl Solver {
             residual = residual.max(priority);
         }
         let counts = self.counts.iter().enumerate();
-        let rates = counts.map(|(class, count)| self.rate_of_all(class) / count.max(1.0)).collect();
+        let rates: Vec<f64> =
+            counts.map(|(class, count)| self.rate_of_all(class) / count.max(1.0)).collect();
         let load = self.load(&rates);
         Solution { limits: self.limits(), rates, load, rounds, residual }
     }
@@ -230,7 +231,7 @@ impl Solver {
     }
 
     /// Load on each resource; a pool is held during delays, too.
-    fn load(&self, rates: &Vec<f64>) -> Vec<f64> {
+    fn load(&self, rates: &[f64]) -> Vec<f64> {
         let layout = &self.layout;
         let of_all = |class: u32| rates[class as usize] * self.counts[class as usize];
         let mut load = vec![0.0; self.resources.len()];
