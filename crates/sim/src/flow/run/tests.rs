@@ -1,3 +1,4 @@
+use super::active::Active;
 use super::*;
 use crate::flow::network::{Class, Hop, NONE, Resource};
 
@@ -200,4 +201,37 @@ fn many_close_ends_share_solutions() {
         let moved: f64 = run.paces[index].iter().map(|pace| pace.bytes).sum();
         assert!((moved / bytes(index) - 1.0).abs() < 5e-3, "{index}: {moved}");
     }
+}
+
+#[test]
+fn finished_parts_fall_apart() {
+    // Two crowds, and one transfer that joins them.
+    let mut network = crowd();
+    let (resources, classes) = (network.resources.clone(), network.classes.clone());
+    let behind = u32::try_from(resources.len()).expect("few");
+    network.resources.extend(resources);
+    for mut class in classes {
+        class.legs.iter_mut().flatten().for_each(|hop| hop.resource += behind);
+        network.classes.push(class);
+    }
+    let both = network.classes[0].legs[0].iter().chain(&network.classes[400].legs[0]).copied();
+    let legs = both.map(|hop| vec![hop]).collect();
+    network.classes.push(Class { count: 1, demand: 1.0, legs, ..Class::default() });
+    let parts = Parts::of(&network);
+    assert_eq!(parts.parts.len(), 1);
+    let mut active = Active::new(parts.view(&parts.parts[0]));
+    let settings = Settings::default();
+    (0..801).for_each(|class| active.set_count(class, 1));
+    assert_eq!(active.solve(settings), 1);
+    let rates = active.rates.clone();
+    (0..200).chain(400..610).chain([800]).for_each(|class| active.set_count(class, 0));
+    active.forget(|class| class != 500);
+    assert_eq!(active.solve(settings), 2);
+    assert!(active.rates[300] > 1.9 * rates[300] && active.rates[700] > 2.0 * rates[700]);
+    // One of which something is still to come was not forgotten.
+    active.set_count(500, 1);
+    active.forget(|_| true);
+    assert_eq!(active.solve(settings), 1);
+    assert!((active.rates[500] - 400.0 / 191.0).abs() < 0.01, "{}", active.rates[500]);
+    assert_eq!(active.solve(settings), 0);
 }

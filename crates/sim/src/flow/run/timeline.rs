@@ -316,12 +316,11 @@ impl<'a> Timeline<'a> {
             return;
         }
         self.active.forget(|class| self.queues[class].to_come == 0);
-        self.active.solve(self.settings.solve);
-        self.solutions += 1;
+        self.solutions += self.active.solve(self.settings.solve);
         for (queue, &rate) in self.queues.iter_mut().zip(&self.active.rates) {
             queue.rate = if queue.ends.is_empty() { 0.0 } else { rate };
         }
-        let residual = self.active.residual;
+        let residual = self.active.residual();
         let is_settled = residual <= self.settings.solve.tolerance;
         self.off = if is_settled { 0.0 } else { residual.min(1.0) };
     }
