@@ -439,3 +439,26 @@ fn a_ring_that_is_gone_holds_no_file() {
         assert!(ends[0].revents().contains(PollFlags::HUP));
     }
 }
+
+/// Mappings of rings of this process that a forked child would inherit (`VmFlags` without `dc`: Linux,
+/// Documentation/filesystems/proc.rst).
+fn inherited_ring_mappings() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_ring = false;
+    let mut count = 0;
+    for line in maps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            count += usize::from(is_ring && !flags.split(' ').any(|flag| flag == "dc"));
+        } else if line.split(' ').next().is_some_and(|word| word.contains('-')) {
+            is_ring = line.ends_with("[io_uring]");
+        }
+    }
+    count
+}
+
+#[test]
+fn children_inherit_no_ring() {
+    let Some(_ring) = ring(8) else { return };
+    // Rings that other tests set up at this moment are mapped before they are marked.
+    assert!((0..1000).any(|_| inherited_ring_mappings() == 0), "a child would keep a ring alive");
+}

@@ -117,6 +117,9 @@ fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     for level in 0..4 {
         let mut builder = IoUring::<S, C>::builder();
         builder.setup_clamp();
+        // A child (`apart`, `worker`) would keep the ring after the process is killed: its exclusive claims, and a poll that
+        // keeps the socket open whose closing ends the child.
+        builder.dontfork();
         if level <= 2 {
             builder.setup_submit_all();
         }
