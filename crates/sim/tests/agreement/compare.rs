@@ -1,11 +1,14 @@
 //! Both engines on one case. Their agreement does not say that machines agree; it says what the fluid loses.
 
+use std::ops::Range;
+
 use peerlane_sim::flow::rates::Rates;
 use peerlane_sim::flow::solve::Settings;
 use peerlane_sim::model::{FlowSpec, Picos};
 use peerlane_sim::tlp::{self, Extent, simulate};
+use rayon::prelude::*;
 
-use crate::cases::Case;
+use crate::cases::{Case, Family, case};
 
 /// Commands of each relay in a window: its rate counts by slots.
 const SLOTS: f64 = 50.0;
@@ -15,7 +18,6 @@ const SLOTS: f64 = 50.0;
 pub(crate) struct Compared {
     pub(crate) tlp: Vec<f64>,
     pub(crate) flow: Vec<f64>,
-    pub(crate) rounds: u32,
 }
 
 /// Mean, 95th percentile and largest of relative errors.
@@ -62,7 +64,23 @@ pub(crate) fn compare(case: &Case) -> Compared {
     let nanos = outcome.measured.to_nanos().0.max(1) as f64;
     Compared {
         tlp: outcome.flows.iter().map(|flow| flow.bytes.0 as f64 / nanos).collect(),
-        rounds: rates.solution.rounds,
         flow: rates.solution.rates,
     }
+}
+
+/// Seeds that the equations were written beside, and seeds that came after.
+pub(crate) const DEVELOPMENT: Range<u64> = 0..12;
+pub(crate) const HOLD_OUT: Range<u64> = 1000..1008;
+
+/// Both engines on each seed of each family.
+pub(crate) fn compared(seeds: &Range<u64>, families: &[Family]) -> Vec<(Family, u64, Compared)> {
+    let all = families.iter().flat_map(|&family| seeds.clone().map(move |seed| (family, seed)));
+    let all: Vec<_> = all.collect();
+    let both = |(family, seed)| (family, seed, compare(&case(family, seed)));
+    all.into_par_iter().map(both).collect()
+}
+
+/// Errors of sums and of single flows.
+pub(crate) fn spreads<'a>(cases: impl Iterator<Item = &'a Compared> + Clone) -> [[f64; 3]; 2] {
+    [spread(cases.clone().map(Compared::sum_error)), spread(cases.flat_map(Compared::errors))]
 }

@@ -62,16 +62,20 @@ impl Solver {
     /// Moves what a leg asks for; by a part of the change where it went back and forth, since two legs of a flow that
     /// meet at one resource take from each other what they ask for. Returns the relative change to come.
     fn ask_for(&mut self, leg: usize, wanted: f64) -> f64 {
-        let change = (wanted / self.asked[leg]).ln();
-        if change.abs() <= 2.0 * SLACK {
+        let ratio = wanted / self.asked[leg];
+        if (ratio - 1.0).abs() <= 2.0 * SLACK {
             self.asked[leg] = wanted;
             return 0.0;
         }
+        let change = ratio.ln();
         let Turning { part, last } = self.turning[leg];
         let part = if change * last < 0.0 { part * 0.5 } else { (part * 1.1).min(1.0) };
         self.turning[leg] = Turning { part, last: change };
-        let moved = self.asked[leg] * (change.min(MOST_GROWTH) * part).exp();
-        self.asked[leg] = if part < 1.0 { moved } else { wanted };
+        if part < 1.0 {
+            self.asked[leg] *= (change.min(MOST_GROWTH) * part).exp();
+        } else {
+            self.asked[leg] = wanted;
+        }
         if self.is_cut[leg] { 0.0 } else { change.abs() - 2.0 * SLACK }
     }
 
