@@ -5,80 +5,32 @@ use std::path::Path;
 
 use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
-use peerlane_results::{Asked, Trace};
+use peerlane_results::Asked;
 
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 
-/// A place for a trace, which takes a file.
-pub(super) struct TracePlace {
-    output: OutputFile,
-}
-
-impl TracePlace {
-    /// Looks at the place.
-    ///
-    /// # Errors
-    /// When there is a file of that name, none can be made there, or it is `-`.
-    pub(super) fn at(path: &Path) -> Result<Self, Failure> {
-        if path.as_os_str() == "-" {
-            let hint = "name a file, such as run.pftrace; `./-` is one of that name";
-            let error = "a trace goes into a file: `-` would be a pipe";
-            return Err(Failure::new(error).hint(hint.to_owned()));
-        }
-        Ok(Self { output: OutputFile::at(path, Kind::New)? })
-    }
-
-    /// Refuses a place where the same command makes something else.
-    ///
-    /// # Errors
-    /// When one of those names is of this place.
-    pub(super) fn apart_from<'a>(
-        &self,
-        others: impl IntoIterator<Item = &'a Path>,
-    ) -> Result<(), Failure> {
-        self.output.apart_from(others)
-    }
-
-    /// Writes traces, warns where they are not whole, and names the file. `room` says how much a trace holds.
-    ///
-    /// # Errors
-    /// When it cannot be written, or a file of that name has come meanwhile.
-    pub(super) fn write(
-        mut self,
-        traces: &[Trace],
-        room: &str,
-        printer: Printer,
-    ) -> Result<(), Failure> {
-        let path = self.output.path().to_owned();
-        let filled = self.output.fill(|mut out| peerlane_report::trace::write(traces, &mut out));
-        filled.map_err(|error| error.on(&path))?;
-        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
-        if left_out > 0 {
-            printer.warning(&format!("{left_out} requests are not in {}: {room}", path.display()));
-        }
-        printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
-        Ok(())
-    }
-}
-
 /// A trace under way. A copy that fails leaves one, too: it shows what came before.
 pub(super) struct TraceFile {
     tracer: Tracer,
-    place: TracePlace,
+    output: OutputFile,
 }
 
 impl TraceFile {
     /// Looks at the place, for so many copies at a time; the clock is theirs.
     ///
     /// # Errors
-    /// As [`TracePlace::at`]: nothing was moved.
+    /// When there is a file of that name, none can be made there, or it is `-`.
     pub(super) fn begin(path: &Path, clock: MonotonicClock, at_once: u16) -> Result<Self, Failure> {
-        let place = TracePlace::at(path)?;
-        let tracer = Tracer::new(clock, ROOM, usize::from(at_once));
-        Ok(Self { tracer, place })
+        if path.as_os_str() == "-" {
+            let hint = "name a file, such as run.pftrace; `./-` is one of that name";
+            let error = "a trace goes into a file: `-` would be a pipe";
+            return Err(Failure::new(error).hint(hint.to_owned()));
+        }
+        let output = OutputFile::at(path, Kind::New)?;
+        Ok(Self { tracer: Tracer::new(clock, ROOM, usize::from(at_once)), output })
     }
 
     /// What the copies are given.
@@ -86,13 +38,25 @@ impl TraceFile {
         self.tracer.clone()
     }
 
-    /// Writes the trace, and warns where it is not whole.
+    /// Writes the trace, warns where it is not whole, and names the file.
     ///
     /// # Errors
-    /// As [`TracePlace::write`].
-    pub(super) fn finish(self, printer: Printer) -> Result<(), Failure> {
-        let room = format!("there is room for {ROOM} notes, two or three a request");
-        self.place.write(&self.tracer.finish(), &room, printer)
+    /// When it cannot be written, or a file of that name has come meanwhile.
+    pub(super) fn finish(mut self, printer: Printer) -> Result<(), Failure> {
+        let path = self.output.path().to_owned();
+        let traces = self.tracer.finish();
+        let filled = self.output.fill(|mut out| peerlane_report::trace::write(&traces, &mut out));
+        filled.map_err(|error| error.on(&path))?;
+        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        if left_out > 0 {
+            printer.warning(&format!(
+                "{left_out} requests are not in {}: there is room for {ROOM} notes, two or three a \
+                 request",
+                path.display()
+            ));
+        }
+        printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
+        Ok(())
     }
 }
 
@@ -108,7 +72,7 @@ pub(super) fn begin<'a>(
     let Some(path) = &args.trace else { return Ok(None) };
     let trace = TraceFile::begin(path, clock, args.jobs)?;
     let targets = targets.into_iter().map(|asked| Path::new(&asked.target));
-    trace.place.apart_from(targets.chain(args.journal.as_deref()))?;
+    trace.output.apart_from(targets.chain(args.journal.as_deref()))?;
     Ok(Some(trace))
 }
 

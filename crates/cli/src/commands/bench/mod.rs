@@ -146,6 +146,11 @@ fn on_model(
     how: &HowArgs,
     printer: Printer,
 ) -> Result<Exit, Failure> {
+    if how.trace.is_some() {
+        let hint = "take `--trace` away, or `--on model`";
+        return Err(Failure::new("a trace is of real requests, and the model makes none")
+            .hint(hint.to_owned()));
+    }
     let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() })?;
     let workload = match command {
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
@@ -158,11 +163,6 @@ fn on_model(
     }
     let parameters = sim::read_parameters(model.parameters.as_deref())?;
     let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
-    if how.trace.is_some() {
-        let hint = "take `--trace` away, or `--on model`";
-        return Err(Failure::new("a trace is of real requests, and the model makes none")
-            .hint(hint.to_owned()));
-    }
     model.run(&workload, how.output.as_deref(), printer)
 }
 
