@@ -119,7 +119,7 @@ impl Solver {
         let new = if wanted == capacity && change * (1.0 - part) < EDGE {
             capacity
         } else {
-            (now * (wanted / now).powf(part)).min(capacity)
+            (now + (wanted - now) * part).min(capacity)
         };
         self.moved[resource] = new / now;
         self.effective[resource] = new;

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use super::{NONE, SLACK, Solver};
 
-/// Largest growth of a leg that went back and forth, in a round, in logarithms.
-const MOST_GROWTH: f64 = std::f64::consts::LN_2;
+/// Largest relative growth in a round of a leg that went back and forth.
+const MOST_GROWTH: f64 = 1.0;
 
-/// Part of a change that a leg makes in a round, and the last change, in logarithms.
+/// Part of a change that a leg makes in a round, and the last relative change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turning {
     part: f64,
@@ -62,17 +62,16 @@ impl Solver {
     /// Moves what a leg asks for; by a part of the change where it went back and forth, since two legs of a flow that
     /// meet at one resource take from each other what they ask for. Returns the relative change to come.
     fn ask_for(&mut self, leg: usize, wanted: f64) -> f64 {
-        let ratio = wanted / self.asked[leg];
-        if (ratio - 1.0).abs() <= 2.0 * SLACK {
+        let change = wanted / self.asked[leg] - 1.0;
+        if change.abs() <= 2.0 * SLACK {
             self.asked[leg] = wanted;
             return 0.0;
         }
-        let change = ratio.ln();
         let Turning { part, last } = self.turning[leg];
         let part = if change * last < 0.0 { part * 0.5 } else { (part * 1.1).min(1.0) };
         self.turning[leg] = Turning { part, last: change };
         if part < 1.0 {
-            self.asked[leg] *= (change.min(MOST_GROWTH) * part).exp();
+            self.asked[leg] *= 1.0 + change.min(MOST_GROWTH) * part;
         } else {
             self.asked[leg] = wanted;
         }
