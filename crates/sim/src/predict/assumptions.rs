@@ -60,15 +60,16 @@ fn assumed_links<'a>(
     assumed
 }
 
-/// The functions below links that a case crosses and of whose speed nothing is known.
+/// Names of the functions below links that a case crosses and of whose speed nothing is known.
 pub(super) fn below_unknown_links(
     fabric: &Fabric,
     parameters: &Parameters,
     model: &Model,
-) -> BTreeSet<FunctionId> {
+) -> Vec<String> {
     let assumed = assumed_links(fabric, parameters, std::iter::once(model));
     let unknown = assumed.into_iter().filter(|((known, _), _)| *known == SpeedKnown::No);
-    unknown.flat_map(|(_, ids)| ids).collect()
+    let ids: BTreeSet<FunctionId> = unknown.flat_map(|(_, ids)| ids).collect();
+    ids.into_iter().map(|id| fabric.function(id).name.clone()).collect()
 }
 
 /// Root complexes between peers of which the machine does not state what they pass.

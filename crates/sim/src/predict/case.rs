@@ -6,19 +6,20 @@ use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
 use peerlane_units::Bytes;
 
-use super::flows::{Planned, WriteCache, plan};
+use super::error::{CaseError, FlowError};
+use super::flows::{Planned, plan};
 use super::names::{Limiter, per_second};
+use super::nanos;
 use super::setting::Setting;
-use super::{PredictError, nanos};
 use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::{Built, What};
 use crate::flow::network::Network;
 use crate::flow::rates::{self, build};
-use crate::flow::run::{Pace, Phase, Run, RunSettings, Transfer, run};
+use crate::flow::run::{Pace, Phase, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
 use crate::media::Mixed;
-use crate::model::{NodeIndex, NodeKind, Picos, Topology};
+use crate::model::{NodeIndex, NodeKind, Op, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends within a microsecond lead to one solution.
@@ -49,20 +50,11 @@ pub(super) struct Model {
 pub(super) struct Found {
     pub(super) flows: Vec<FoundFlow>,
     /// Distinct sets of active flows of all parts of the machine, longest first.
-    pub(super) sets: Vec<Set>,
+    pub(super) phases: Vec<Phase>,
     /// Number of such sets, with those that are not kept.
-    pub(super) sets_in_all: usize,
+    pub(super) sets: usize,
     /// Relative change of rates that was still to come, on average over time.
     pub(super) unsettled: f64,
-}
-
-/// Flows that are active together.
-#[derive(Debug, Clone)]
-pub(super) struct Set {
-    /// Positions of the flows, and the payload that each moves meanwhile.
-    pub(super) members: Vec<(usize, f64)>,
-    /// Duration, in nanoseconds.
-    pub(super) time: f64,
 }
 
 /// One flow of [`Found`].
@@ -96,22 +88,21 @@ impl Found {
 
     /// Flows of the largest set.
     pub(super) fn most_active(&self) -> usize {
-        self.sets.iter().map(|set| set.members.len()).max().unwrap_or(0)
+        self.phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0)
     }
 
-    /// Returns the same with the rates of packets: each flow is slower by the factor of its windows. A case with a time
-    /// moves less, any other ends later.
-    pub(super) fn slowed(&self, slower: &BTreeMap<usize, f64>, has_time: bool) -> Self {
-        let mut found = Self { unsettled: 0.0, ..self.clone() };
+    /// Gives flows the rates of packets: each is slower by the factor of its windows. A case with a time moves less, any
+    /// other ends later.
+    pub(super) fn slow(&mut self, slower: &BTreeMap<usize, f64>, has_time: bool) {
+        self.unsettled = 0.0;
         for (&index, &slower) in slower {
-            let flow = &mut found.flows[index];
+            let flow = &mut self.flows[index];
             if has_time {
                 flow.bytes /= slower;
             } else {
                 flow.end = flow.start + (flow.end - flow.start) * slower;
             }
         }
-        found
     }
 }
 
@@ -122,22 +113,18 @@ impl Model {
     /// When a flow cannot be planned, or has no path.
     pub(super) fn new(
         fabric: &Fabric,
-        topology: &Topology,
+        mut topology: Topology,
         setting: &Setting<'_>,
         case: &CaseSpec,
-    ) -> Result<Self, PredictError> {
-        let mut topology = topology.clone();
+    ) -> Result<Self, CaseError> {
         super::processor::add_for(case, &mut topology);
-        let mut flows = plan(fabric, &topology, setting, case)
-            .map_err(|source| PredictError::of_case(case, source))?;
+        let mut flows = plan(fabric, &topology, setting, case)?;
         let time = case.time_ns.map(nanos);
-        lower_to_sustained(&mut topology, &flows, time);
+        lower_to_sustained(&mut topology, &flows, setting, time)?;
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
-        let built =
-            build(&topology, &specs).map_err(|source| PredictError::of_case(case, source))?;
+        let built = build(&topology, &specs)?;
         let mixed = Mixed::from_flows(&topology, &specs);
-        for (flow, asked) in flows.iter_mut().zip(&case.flows) {
-            flow.spec.start = Picos::nanos(asked.start_ns.0);
+        for flow in &mut flows {
             let depth = as_f64(flow.spec.request) * f64::from(flow.spec.depth);
             let latency = crate::closed::latency(&topology, &flow.spec).unwrap_or(0.0);
             let limiter = if flow.has_own_slots { Limiter::Stages } else { Limiter::Depth };
@@ -152,18 +139,18 @@ impl Model {
     }
 
     /// Finds each flow as if it were alone.
-    pub(super) fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
+    pub(super) fn closed(&self) -> Result<Found, CaseError> {
         let mut flows = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter().enumerate() {
             let closed = Closed::for_flow(&self.topology, &flow.spec).map_err(|source| {
                 let flow = flow.spec.name.clone();
-                PredictError::of_case(case, rates::FlowError::Path { flow, source })
+                rates::FlowError::Path { flow, source }
             })?;
             let start = picos(flow.spec.start.0);
             let rate = closed.rate();
             let (bytes, end) = match self.time {
                 Some(time) => (time * rate, start + time),
-                None => (flow.bytes, start + flow.bytes / rate),
+                None => (flow.bytes(), start + flow.bytes() / rate),
             };
             let waits_for = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => Some(what),
@@ -175,36 +162,29 @@ impl Model {
             flows.push(FoundFlow { bytes, start, end, limited_by, paces, knee });
         }
         // Flows share nothing here, so there are no sets.
-        Ok(Found { sets: Vec::new(), sets_in_all: 0, flows, unsettled: 0.0 })
+        Ok(Found { flows, phases: Vec::new(), sets: 0, unsettled: 0.0 })
     }
 
     /// Finds all flows by the flow engine.
-    pub(super) fn flow(
-        &self,
-        case: &CaseSpec,
-        settings: RunSettings<'_>,
-    ) -> Result<Found, PredictError> {
-        self.flow_on(&self.built.network, case, settings)
+    pub(super) fn flow(&self, settings: RunSettings<'_>) -> Result<Found, CaseError> {
+        self.flow_on(&self.built.network, settings)
     }
 
     /// Finds all flows by the flow engine on another network of the same shape.
     pub(super) fn flow_on(
         &self,
         network: &Network,
-        case: &CaseSpec,
         settings: RunSettings<'_>,
-    ) -> Result<Found, PredictError> {
+    ) -> Result<Found, CaseError> {
         let transfer = |(class, flow): (usize, &Planned)| Transfer {
             class,
             start: picos(flow.spec.start.0),
-            bytes: if self.has_time() { f64::INFINITY } else { flow.bytes },
+            bytes: if self.has_time() { f64::INFINITY } else { flow.bytes() },
             time: self.time.unwrap_or(f64::INFINITY),
         };
         let transfers: Vec<Transfer> = self.flows.iter().enumerate().map(transfer).collect();
-        let mut run = run(network, &transfers, settings)
-            .map_err(|error| PredictError::of_case(case, rates::FlowError::from(error)))?;
-        let paces = std::mem::take(&mut run.paces);
-        let outcomes = run.outcomes.iter().zip(paces).enumerate();
+        let run = run(network, &transfers, settings).map_err(rates::FlowError::from)?;
+        let outcomes = run.outcomes.iter().zip(run.paces).enumerate();
         let flows = outcomes.map(|(index, (outcome, paces))| {
             let waits_for = outcome.limit.map(|at| self.built.what[at]);
             FoundFlow {
@@ -216,8 +196,10 @@ impl Model {
                 knee: None,
             }
         });
-        let (flows, sets) = (flows.collect(), sets(&run));
-        Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
+        let flows = flows.collect();
+        let mut phases: Vec<Phase> = run.phases.into_iter().flatten().collect();
+        phases.sort_by(|a, b| b.time.total_cmp(&a.time));
+        Ok(Found { flows, phases, sets: run.sets, unsettled: run.unsettled })
     }
 
     /// The limiter of a flow that waits for a resource, or for none. A medium that a flow uses by slow commands is limited
@@ -250,33 +232,33 @@ impl Model {
 }
 
 /// Lowers the write rate of each drive to its mean over a case that writes more than its cache holds.
-fn lower_to_sustained(topology: &mut Topology, flows: &[Planned], time: Option<f64>) {
-    let mut written: BTreeMap<NodeIndex, (f64, WriteCache)> = BTreeMap::new();
-    for (flow, (node, cache)) in flows.iter().filter_map(|flow| Some((flow, flow.cache?))) {
-        written.entry(node).or_insert((0.0, cache)).0 += flow.bytes;
+fn lower_to_sustained(
+    topology: &mut Topology,
+    flows: &[Planned],
+    setting: &Setting<'_>,
+    time: Option<f64>,
+) -> Result<(), FlowError> {
+    let mut written: BTreeMap<NodeIndex, f64> = BTreeMap::new();
+    for flow in flows {
+        // The memory of a drive takes no commands.
+        let legs = flow.spec.legs().filter(|leg| leg.op == Op::Read && leg.commands.is_some());
+        legs.for_each(|leg| *written.entry(leg.initiator).or_default() += flow.bytes());
     }
-    for (node, (bytes, cache)) in written {
+    for (node, bytes) in written {
+        let drive = &topology.node(node).name;
+        let cache = setting.of_drive(drive, "write.cache")?;
+        let sustained = setting.of_drive(drive, "write.sustained")?;
         let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind else { continue };
         let Some(fast) = endpoint.fetches else { continue };
         let rate = as_f64(Bytes(fast.0)).max(1.0);
-        let slow = rate * cache.kept;
+        let slow = rate * sustained;
         let share = match time {
-            None => bytes / (rate * write_time(bytes, cache.bytes, rate, slow)),
-            Some(nanos) => written_in(nanos / 1e9, cache.bytes, rate, slow) / (rate * nanos / 1e9),
+            None => bytes / (rate * write_time(bytes, cache, rate, slow)),
+            Some(nanos) => written_in(nanos / 1e9, cache, rate, slow) / (rate * nanos / 1e9),
         };
         if share < 1.0 {
             endpoint.fetches = Some(per_second(rate * share / 1e9));
         }
     }
-}
-
-/// The sets of flows that were active together, of all parts of the machine, longest first.
-fn sets(run: &Run) -> Vec<Set> {
-    let set = |phase: &Phase| {
-        let moved = phase.members.iter().map(|&(flow, rate)| (flow, rate * phase.time));
-        Set { members: moved.collect(), time: phase.time }
-    };
-    let mut sets: Vec<Set> = run.phases.iter().flatten().map(set).collect();
-    sets.sort_by(|a, b| b.time.total_cmp(&a.time));
-    sets
+    Ok(())
 }

@@ -16,8 +16,8 @@ use crate::way::as_f64;
 const MEMORIES: [&str; 4] = ["cmb:", "p2pmem:", "gpu:", "fpga:"];
 
 /// Returns the beginning of the names of a drive's parameters: its own name, unless that is the one of any drive.
-pub(super) fn prefix(drive: &Function) -> &str {
-    if drive.name == ANY_DRIVE { "/dev/drive" } else { &drive.name }
+pub(super) fn prefix(drive: &str) -> &str {
+    if drive == ANY_DRIVE { "/dev/drive" } else { drive }
 }
 
 /// The device of a memory: `nvme2` of `cmb:nvme2`; `None` for what is not a memory.
@@ -59,7 +59,7 @@ fn known_name<'a>(name: &'a str, fabric: &Fabric) -> Option<Cow<'a, str>> {
         Used::Link => links::linked(fabric).any(|function| function.name == found.name),
         _ => true,
     };
-    let own = if row.used == Used::Drive { prefix(found) } else { &found.name };
+    let own = if row.used == Used::Drive { prefix(&found.name) } else { &found.name };
     fits.then(|| format!("{own}{}", &name[typed.len()..]).into())
 }
 
@@ -177,7 +177,7 @@ fn states_rate(function: &Function) -> bool {
 fn has_own(drive: &Function, quantity: &str, given: &Parameters, fabric: &Fabric) -> bool {
     // One time of its own replaces all times of any drive.
     let quantity = quantity.split_inclusive("time-").next().unwrap_or(quantity);
-    let own = format!("{}{quantity}", prefix(drive));
+    let own = format!("{}{quantity}", prefix(&drive.name));
     let is_own = |name: &str| {
         let known = known_name(name, fabric);
         known.is_some_and(|name| name == own || own.ends_with('-') && name.starts_with(&own))

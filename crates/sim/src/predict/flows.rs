@@ -13,7 +13,7 @@ use super::names::Limiter;
 use super::setting::{Setting, count, time, whole};
 use crate::devices::drive::beside_medium;
 use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
-use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, Work};
+use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Picos, Store, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
@@ -22,8 +22,6 @@ use crate::way::as_f64;
 pub(super) struct Planned {
     /// Its legs, memory and depth.
     pub(super) spec: FlowSpec,
-    /// Payload.
-    pub(super) bytes: f64,
     /// The memory between its ends, as a person would type it.
     pub(super) memory: String,
     /// Its route.
@@ -38,17 +36,13 @@ pub(super) struct Planned {
     pub(super) faults: f64,
     /// Bounds of its own, payload a nanosecond.
     pub(super) bounds: Vec<(Limiter, f64)>,
-    /// The drive that it is written to, and the cache in front of that one's medium.
-    pub(super) cache: Option<(NodeIndex, WriteCache)>,
 }
 
-/// A cache that takes writes faster than the medium behind it, until it is full.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct WriteCache {
-    /// Bytes that fit into it.
-    pub(super) bytes: f64,
-    /// Share of its rate that the drive keeps from then on.
-    pub(super) kept: f64,
+impl Planned {
+    /// Payload.
+    pub(super) fn bytes(&self) -> f64 {
+        as_f64(self.spec.bytes)
+    }
 }
 
 /// The work of a drive for blocks of one size.
@@ -59,8 +53,6 @@ struct DriveWork {
     commands: f64,
     /// Seconds before its first packet.
     wait: f64,
-    /// The cache of a drive that is written.
-    cache: Option<WriteCache>,
 }
 
 /// An end of a flow.
@@ -96,7 +88,13 @@ pub(super) fn plan(
         setting,
         has_time: case.time_ns.is_some(),
     };
-    case.flows.iter().map(|flow| planner.flow(flow)).collect()
+    let timed = |flow: &Flow| {
+        let mut planned = planner.flow(flow)?;
+        planned.spec.start = Picos::nanos(flow.start_ns.0);
+        planned.spec.bytes = flow.bytes;
+        Ok(planned)
+    };
+    case.flows.iter().map(timed).collect()
 }
 
 struct Planner<'a> {
@@ -228,7 +226,7 @@ impl Planner<'_> {
         host: NodeIndex,
     ) -> Result<Planned, FlowError> {
         let block = as_f64(spec.request);
-        let (mut bounds, mut commands, mut waits, mut cache) = (Vec::new(), 0.0, [0.0; 2], None);
+        let (mut bounds, mut commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
         for ((end, op), wait) in ends.into_iter().zip([Op::Write, Op::Read]).zip(&mut waits) {
             let legs = spec.legs_mut().filter(|leg| leg.op == op);
             match end {
@@ -240,7 +238,6 @@ impl Planner<'_> {
                     bounds.push((Limiter::commands(node, flow.order), drive.most / 1e9));
                     *wait = drive.wait;
                     commands += drive.commands;
-                    cache = drive.cache.map(|cache| (node, cache)).or(cache);
                 }
                 End::Memory(_) => legs.for_each(|leg| leg.store = Store::Memory),
                 End::Host | End::Null => {}
@@ -269,7 +266,6 @@ impl Planner<'_> {
             _ => 0.0,
         };
         Ok(Planned {
-            bytes: as_f64(flow.bytes),
             memory: if by_host { "host".to_owned() } else { self.memory_name(spec.memory) },
             route: if by_host { Route::Host } else { Route::P2p },
             has_own_slots: !matches!(flow.path, Path::P2p | Path::HostPipelined | Path::HostCufile),
@@ -277,7 +273,6 @@ impl Planner<'_> {
             cpu: submitted + copied,
             faults,
             bounds,
-            cache,
             spec,
         })
     }
@@ -320,7 +315,7 @@ impl Planner<'_> {
         let side = self.setting.side(function, op)?;
         let most = match flow.order {
             Order::Sequential => side.commands,
-            Order::Random => self.setting.random_commands(function, op)?,
+            Order::Random => self.setting.random_commands(&function.name, op)?,
         };
         let largest = match largest_command(function) {
             Some(largest) => largest,
@@ -331,16 +326,9 @@ impl Planner<'_> {
         let command = block / parts;
         let most = most * command;
         // The time of one command alone, or of the largest that was measured, less that of the medium.
-        let known = block.min(self.setting.measured_to(function, op)?.max(command));
-        let cache = match op {
-            Op::Write => None,
-            Op::Read => Some(WriteCache {
-                bytes: self.setting.of_drive(function, "write.cache")?,
-                kept: self.setting.of_drive(function, "write.sustained")?,
-            }),
-        };
+        let known = block.min(self.setting.measured_to(&function.name, op)?.max(command));
         let wait = beside_medium(&side, known, side.rate.min(most));
-        Ok(DriveWork { most, commands: parts, wait, cache })
+        Ok(DriveWork { most, commands: parts, wait })
     }
 
     /// The memory of a device between two drives: that of the target, of the source, or of the one that lies

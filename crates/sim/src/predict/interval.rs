@@ -32,7 +32,8 @@ impl Predictor<'_> {
         let settings = RunSettings { together: TOGETHER, ..CAREFUL };
         let rate = |number| {
             let numbers = draw.numbers(self.parameters, number);
-            Ok(self.model(case, &numbers)?.flow(case, settings)?.rate())
+            let found = self.model(case, &numbers)?.flow(settings);
+            Ok(found.map_err(|source| PredictError::of_case(case, source))?.rate())
         };
         let mut rates: Vec<f64> =
             (0..DRAWS).into_par_iter().map(rate).collect::<Result<_, PredictError>>()?;

@@ -24,12 +24,13 @@ mod windows;
 use std::sync::atomic::AtomicUsize;
 
 use peerlane_fabric::{Fabric, Origin};
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload};
-use peerlane_units::Nanos;
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Gain, Machine, Workload,
+};
+use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
 use self::case::{CAREFUL, Found, Model};
-use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::run::RunSettings;
 use crate::parameters::{Parameters, fnv1a};
@@ -174,8 +175,7 @@ pub fn variants(
         let rate = |case| {
             let prepared = [predictor.prepare(case, &numbers, engine, CAREFUL)?];
             let shown = simulate(&prepared)?;
-            let [prepared] = &prepared;
-            Ok(prepared.report(&shown).found.rate() * 1e9)
+            Ok(prepared[0].report(&shown).found.rate() * 1e9)
         };
         workload.cases.iter().map(rate).collect()
     };
@@ -186,12 +186,8 @@ pub fn variants(
 
 /// Runs the windows of packets of cases.
 fn simulate<'a>(cases: &'a [Prepared<'_>]) -> Result<windows::Shown<'a>, PredictError> {
-    let planned =
-        cases.iter().filter_map(|case| Some((case.asked.name.as_str(), case.windows.as_ref()?)));
-    windows::run(planned).map_err(|(case, source)| PredictError::Case {
-        case: case.to_owned(),
-        source: source.into(),
-    })
+    let planned = cases.iter().filter_map(|case| Some((case.asked, case.windows.as_ref()?)));
+    windows::run(planned).map_err(|(case, source)| PredictError::of_case(case, source))
 }
 
 /// A case with rates of the flow engine or the closed form, before windows are run.
@@ -216,26 +212,34 @@ struct Report {
 impl Prepared<'_> {
     /// Chooses between packets and flows: packets that have settled are the answer of `auto`.
     fn report(&self, shown: &windows::Shown<'_>) -> Report {
+        const UNSETTLED: &str = "rates of packets had not settled";
         let windows =
             self.windows.as_ref().map(|planned| windows::summary(planned, shown, &self.found));
-        let says = |engine: Engine, why: &str| format!("{}: {why}", engine.name());
-        let (found, engine) = match &windows {
+        let mut found = self.found.clone();
+        let mut engine = format!("{}: {}", self.engine.name(), self.why);
+        match &windows {
             Some(windows) if windows.is_settled || !self.is_auto => {
-                let found = self.found.slowed(&windows.slower, self.model.has_time());
-                let mut says = says(self.engine, self.why);
+                found.slow(&windows.slower, self.model.has_time());
                 if !windows.is_settled {
-                    says.push_str("; rates of packets had not settled");
+                    engine.push_str(&format!("; {UNSETTLED}"));
                 }
                 let (simulated, all) = windows.count;
                 if simulated < all {
-                    says.push_str(&format!("; in {simulated} of {all} sets of transfers"));
+                    engine.push_str(&format!("; in {simulated} of {all} sets of transfers"));
                 }
-                (found, says)
             }
-            Some(_) => (self.found.clone(), says(Engine::Flow, "rates of packets had not settled")),
-            None => (self.found.clone(), says(self.engine, self.why)),
-        };
+            Some(_) => engine = format!("{}: {UNSETTLED}", Engine::Flow.name()),
+            None => {}
+        }
         Report { found, engine, windows }
+    }
+
+    /// Change of rates that was still to come where packets stand in for flows.
+    fn fallback(&self) -> Option<f64> {
+        let has_fallen_back = self.is_auto
+            && self.engine == Engine::Tlp
+            && self.asked.flows.len() > MAX_PACKET_TRANSFERS;
+        has_fallen_back.then_some(self.found.unsettled)
     }
 }
 
@@ -250,11 +254,10 @@ impl Predictor<'_> {
     fn model(&self, case: &CaseSpec, numbers: &[f64]) -> Result<Model, PredictError> {
         let setting = Setting::new(self.parameters, numbers);
         let topology = setting.topology(self.fabric)?;
-        let model = Model::new(self.fabric, &topology, &setting, case)?;
+        let model = Model::new(self.fabric, topology, &setting, case)
+            .map_err(|source| PredictError::of_case(case, source))?;
         if self.fabric.origin == Origin::Text {
             let below = assumptions::below_unknown_links(self.fabric, self.parameters, &model);
-            let below = below.into_iter().map(|id| self.fabric.function(id).name.clone());
-            let below: Vec<String> = below.collect();
             if !below.is_empty() {
                 return Err(PredictError::of_case(case, CaseError::LinkNotStated(below)));
             }
@@ -271,9 +274,10 @@ impl Predictor<'_> {
     ) -> Result<Prepared<'a>, PredictError> {
         let model = self.model(case, numbers)?;
         let found = match asked {
-            Engine::Closed => model.closed(case)?,
-            Engine::Auto | Engine::Flow | Engine::Tlp => model.flow(case, settings)?,
+            Engine::Closed => model.closed(),
+            Engine::Auto | Engine::Flow | Engine::Tlp => model.flow(settings),
         };
+        let found = found.map_err(|source| PredictError::of_case(case, source))?;
         let (engine, why) = asked.choose(case, &found);
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));
         let is_auto = asked == Engine::Auto;
@@ -282,27 +286,37 @@ impl Predictor<'_> {
 
     fn record(
         &self,
-        prepared: &Prepared<'_>,
+        case: &Prepared<'_>,
         shown: &windows::Shown<'_>,
     ) -> Result<CaseRecord, PredictError> {
-        let &Prepared { asked, engine, ref model, ref found, .. } = prepared;
-        let report = prepared.report(shown);
-        let (interval, gains) = if asked.flows.len() <= RANGE_FLOWS_MAX {
-            let by_flows = match engine {
-                Engine::Closed => &model.flow(asked, CAREFUL)?,
-                _ => found,
-            };
-            let interval = self.interval(asked, by_flows, report.found.rate())?;
-            (interval, sensitivity::gains(model, by_flows, asked)?)
+        let report = case.report(shown);
+        let (interval, gains) = if case.asked.flows.len() <= RANGE_FLOWS_MAX {
+            self.ranges(case, report.found.rate())?
         } else {
             (None, Vec::new())
         };
-        let refused = assumptions::refused_peers(self.fabric, model);
-        let has_fallen_back = engine == Engine::Tlp && asked.flows.len() > MAX_PACKET_TRANSFERS;
-        let fallback = (has_fallen_back && prepared.is_auto).then_some(found.unsettled);
-        Ok(Parts { asked, model, report, interval, gains, refused, fallback }.record())
+        let mut record = record::record(case.asked, &case.model, report, case.fallback());
+        record.warnings.splice(0..0, assumptions::refused_peers(self.fabric, &case.model));
+        if let Some(prediction) = &mut record.prediction {
+            (prediction.interval, prediction.gains) = (interval, gains);
+        }
+        Ok(record)
+    }
+
+    /// The interval around the rate that a case reports, and its gains.
+    fn ranges(&self, case: &Prepared<'_>, reported: f64) -> Result<Ranges, PredictError> {
+        let of_case = |source| PredictError::of_case(case.asked, source);
+        let by_flows = match case.engine {
+            Engine::Closed => &case.model.flow(CAREFUL).map_err(of_case)?,
+            _ => &case.found,
+        };
+        let interval = self.interval(case.asked, by_flows, reported)?;
+        Ok((interval, sensitivity::gains(&case.model, by_flows).map_err(of_case)?))
     }
 }
+
+/// An interval of rates, and gains.
+type Ranges = (Option<(ByteRate, ByteRate)>, Vec<Gain>);
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
 fn nanos(nanos: Nanos) -> f64 {

@@ -72,7 +72,6 @@ pub(super) fn plan(
         traffic: Bytes(whole(copies * as_f64(size))),
     }));
     Ok(Planned {
-        bytes: as_f64(flow.bytes),
         memory: "host".to_owned(),
         route: Route::Host,
         has_own_slots: true,
@@ -80,7 +79,6 @@ pub(super) fn plan(
         cpu: second * 1e9,
         faults,
         bounds: vec![(Limiter::Processor, 1.0 / second / 1e9)],
-        cache: None,
         spec,
     })
 }

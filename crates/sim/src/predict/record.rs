@@ -1,10 +1,10 @@
 //! The record of a predicted case, in the form of a measured one.
 
 use peerlane_results::{
-    BytesByRoute, CaseRecord, CaseSpec, CpuCost, FlowRecord, Gain, HostMemoryTraffic, Latency,
+    BytesByRoute, CaseRecord, CaseSpec, CpuCost, FlowRecord, HostMemoryTraffic, Latency,
     PageFaults, Percentiles, Prediction, Route, RouteVerdict, Spread, Summary, Warning,
 };
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{Bytes, Nanos};
 
 use super::Report;
 use super::case::{FoundFlow, Model};
@@ -12,107 +12,104 @@ use super::flows::Planned;
 use super::setting::{count, whole};
 use super::utilisation::{limits, loads};
 
-/// The parts of a record.
-pub(super) struct Parts<'a> {
-    pub(super) asked: &'a CaseSpec,
-    pub(super) model: &'a Model,
-    pub(super) report: Report,
-    pub(super) interval: Option<(ByteRate, ByteRate)>,
-    pub(super) gains: Vec<Gain>,
-    /// Peers that the kernel would not permit.
-    pub(super) refused: Vec<Warning>,
-    /// Change of rates that was still to come where packets stand in for flows.
-    pub(super) fallback: Option<f64>,
+/// The record of a case, without its interval and gains. With `fallback`, the change of rates that was still to come where
+/// packets stand in for flows.
+pub(super) fn record(
+    asked: &CaseSpec,
+    model: &Model,
+    report: Report,
+    fallback: Option<f64>,
+) -> CaseRecord {
+    let found = &report.found;
+    let flows: Vec<FlowRecord> =
+        (0..found.flows.len()).map(|index| flow(model, &report, index)).collect();
+    let pairs = || model.flows.iter().zip(&found.flows);
+    let sum = |of: fn(&Planned) -> f64| -> f64 {
+        pairs().map(|(flow, found)| of(flow) * found.bytes).sum()
+    };
+    let total = |of: fn(&FlowRecord) -> Bytes| Bytes(flows.iter().map(|flow| of(flow).0).sum());
+    let (least, most) = host_memory(pairs());
+    let moved: Vec<f64> = found.flows.iter().map(|flow| flow.bytes).collect();
+    // Only faults of maps are modelled.
+    let faults = sum(|flow| flow.faults);
+    CaseRecord {
+        asked: asked.clone(),
+        repeat: 0,
+        bytes: total(|flow| flow.bytes),
+        elapsed_ns: Nanos(whole(found.elapsed())),
+        bytes_by_route: BytesByRoute {
+            p2p: total(|flow| flow.bytes_by_route.p2p),
+            host: total(|flow| flow.bytes_by_route.host),
+        },
+        latency: Latency::default(),
+        cpu: CpuCost { system_ns: Nanos(whole(sum(|flow| flow.cpu))), ..CpuCost::default() },
+        host_memory: HostMemoryTraffic {
+            bytes: Some(most),
+            reason: format!(
+                "predicted: between {least} with all of it in the processor's cache and {most} with none"
+            ),
+        },
+        verification: None,
+        evidence: Vec::new(),
+        verdict: RouteVerdict::NotKnown,
+        limits: limits(model, found, &moved),
+        links: loads(model, &moved, found.elapsed()),
+        warnings: warnings(asked, &report, fallback, &flows),
+        flows,
+        prediction: Some(Prediction {
+            engine: report.engine,
+            interval: None,
+            gains: Vec::new(),
+            host_memory: Some((least, most)),
+            furthest: None,
+        }),
+        page_faults: (faults > 0.0).then(|| PageFaults { minor: whole(faults.ceil()), major: 0 }),
+    }
 }
 
-impl Parts<'_> {
-    pub(super) fn record(self) -> CaseRecord {
-        let (model, found) = (self.model, &self.report.found);
-        let flows: Vec<FlowRecord> = (0..found.flows.len()).map(|index| self.flow(index)).collect();
-        let pairs = || model.flows.iter().zip(&found.flows);
-        let sum = |of: fn(&Planned) -> f64| -> f64 {
-            pairs().map(|(flow, found)| of(flow) * found.bytes).sum()
-        };
-        let by_route = |route| {
-            let of_route = model.flows.iter().zip(&flows).filter(|(flow, _)| flow.route == route);
-            Bytes(of_route.map(|(_, flow)| flow.bytes.0).sum())
-        };
-        let (least, most) = host_memory(pairs());
-        let moved: Vec<f64> = found.flows.iter().map(|flow| flow.bytes).collect();
-        // Only faults of maps are modelled.
-        let faults = sum(|flow| flow.faults);
-        let page_faults =
-            (faults > 0.0).then(|| PageFaults { minor: whole(faults.ceil()), major: 0 });
-        CaseRecord {
-            asked: self.asked.clone(),
-            repeat: 0,
-            bytes: Bytes(flows.iter().map(|flow| flow.bytes.0).sum()),
-            elapsed_ns: Nanos(whole(found.elapsed())),
-            bytes_by_route: BytesByRoute { p2p: by_route(Route::P2p), host: by_route(Route::Host) },
-            latency: Latency::default(),
-            cpu: CpuCost { system_ns: Nanos(whole(sum(|flow| flow.cpu))), ..CpuCost::default() },
-            host_memory: HostMemoryTraffic {
-                bytes: Some(most),
-                reason: format!(
-                    "predicted: between {least} with all of it in the processor's cache and {most} with none"
-                ),
-            },
-            verification: None,
-            evidence: Vec::new(),
-            verdict: RouteVerdict::NotKnown,
-            limits: limits(model, found, &moved),
-            links: loads(model, &moved, found.elapsed()),
-            warnings: self.warnings(&flows),
-            flows,
-            prediction: Some(Prediction {
-                engine: self.report.engine,
-                interval: self.interval,
-                gains: self.gains,
-                host_memory: Some((least, most)),
-                furthest: None,
-            }),
-            page_faults,
-        }
+/// Warnings of rates that had not settled, and of flows without a window.
+fn warnings(
+    asked: &CaseSpec,
+    report: &Report,
+    fallback: Option<f64>,
+    flows: &[FlowRecord],
+) -> Vec<Warning> {
+    let case = || asked.name.clone();
+    let per_mille = |change: f64| count(change * 1e3);
+    let mut warnings = Vec::new();
+    if report.found.is_unsettled() {
+        let per_mille = per_mille(report.found.unsettled);
+        warnings.push(Warning::NotSettled { case: case(), per_mille });
+    } else if let Some(change) = fallback {
+        let per_mille = per_mille(change);
+        warnings.push(Warning::PacketsInstead { case: case(), per_mille });
     }
-
-    fn warnings(&self, flows: &[FlowRecord]) -> Vec<Warning> {
-        let case = || self.asked.name.clone();
-        let per_mille = |change: f64| u32::try_from(whole(change * 1e3)).unwrap_or(u32::MAX);
-        let mut warnings = self.refused.clone();
-        if self.report.found.is_unsettled() {
-            let per_mille = per_mille(self.report.found.unsettled);
-            warnings.push(Warning::NotSettled { case: case(), per_mille });
-        } else if let Some(change) = self.fallback {
-            let per_mille = per_mille(change);
-            warnings.push(Warning::PacketsInstead { case: case(), per_mille });
-        }
-        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        let unseen = flows.iter().filter(|flow| flow.block.count == 0).count();
-        if self.report.windows.is_some() && unseen > 0 {
-            let (transfers, of) = (number(unseen), number(flows.len()));
-            warnings.push(Warning::NotSimulated { case: case(), transfers, of });
-        }
-        warnings
+    let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    let unseen = flows.iter().filter(|flow| flow.block.count == 0).count();
+    if report.windows.is_some() && unseen > 0 {
+        let (transfers, of) = (number(unseen), number(flows.len()));
+        warnings.push(Warning::NotSimulated { case: case(), transfers, of });
     }
+    warnings
+}
 
-    fn flow(&self, index: usize) -> FlowRecord {
-        let (flow, found) = (&self.model.flows[index], &self.report.found.flows[index]);
-        let bytes = Bytes(whole(found.bytes));
-        let of_route = |route| if flow.route == route { bytes } else { Bytes::ZERO };
-        let windows = self.report.windows.as_ref();
-        let latency = windows.and_then(|windows| windows.latency.get(&index)).cloned();
-        let first = self.model.first_done(index);
-        FlowRecord {
-            bytes,
-            elapsed_ns: Nanos(whole(found.end - found.start)),
-            first_done_ns: Nanos(whole((found.start + first).min(found.end))),
-            memory: flow.memory.clone(),
-            bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
-            block: latency.unwrap_or_default(),
-            limited_by: Some(self.model.name(found.limited_by)),
-            knee: found.knee.map(|knee| count(knee.ceil()).max(1)),
-            places: None,
-        }
+fn flow(model: &Model, report: &Report, index: usize) -> FlowRecord {
+    let (flow, found) = (&model.flows[index], &report.found.flows[index]);
+    let bytes = Bytes(whole(found.bytes));
+    let of_route = |route| if flow.route == route { bytes } else { Bytes::ZERO };
+    let windows = report.windows.as_ref();
+    let latency = windows.and_then(|windows| windows.latency.get(&index)).cloned();
+    let first = model.first_done(index);
+    FlowRecord {
+        bytes,
+        elapsed_ns: Nanos(whole(found.end - found.start)),
+        first_done_ns: Nanos(whole((found.start + first).min(found.end))),
+        memory: flow.memory.clone(),
+        bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
+        block: latency.unwrap_or_default(),
+        limited_by: Some(model.name(found.limited_by)),
+        knee: found.knee.map(|knee| count(knee.ceil()).max(1)),
+        places: None,
     }
 }
 

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_results::{CaseSpec, Gain};
+use peerlane_results::Gain;
 
-use super::PredictError;
 use super::case::{CAREFUL, Found, Model};
+use super::error::CaseError;
 use super::flows::Planned;
 use super::names::Limiter;
 use crate::flow::build::What;
@@ -22,11 +22,11 @@ const MORE: f64 = 1.1;
 const MAX_ALONE: usize = 8;
 
 /// The gains of a case whose flows the flow engine found, most first: of all limits of one kind together, and of each.
-pub(super) fn gains(
-    model: &Model,
-    found: &Found,
-    case: &CaseSpec,
-) -> Result<Vec<Gain>, PredictError> {
+pub(super) fn gains(model: &Model, found: &Found) -> Result<Vec<Gain>, CaseError> {
+    let gain = |resource, limiters: &[Limiter]| {
+        let after = model.flow_on(&raised(model, limiters), CAREFUL)?;
+        Ok::<_, CaseError>(Gain { resource, ratio: after.rate() / found.rate() })
+    };
     let mut kinds: BTreeMap<String, Vec<Limiter>> = BTreeMap::new();
     for limiter in found.flows.iter().map(|flow| flow.limited_by) {
         let kind = limiter.several(usize::MAX).unwrap_or_else(|| model.name(limiter));
@@ -39,27 +39,16 @@ pub(super) fn gains(
     for kind in kinds.into_values() {
         let together = kind.first().and_then(|first| first.several(kind.len()));
         if let (Some(name), [_, _, ..]) = (together, &kind[..]) {
-            gains.push(gain(model, found, case, (name, &kind))?);
+            gains.push(gain(name, &kind)?);
         }
         for limiter in kind.iter().take(MAX_ALONE) {
             let name = model.name(*limiter);
             let name = name.strip_prefix("its ").unwrap_or(&name).to_owned();
-            gains.push(gain(model, found, case, (name, &[*limiter]))?);
+            gains.push(gain(name, &[*limiter])?);
         }
     }
     gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
     Ok(gains)
-}
-
-fn gain(
-    model: &Model,
-    found: &Found,
-    case: &CaseSpec,
-    (resource, limiters): (String, &[Limiter]),
-) -> Result<Gain, PredictError> {
-    let network = raised(model, limiters);
-    let after = model.flow_on(&network, case, CAREFUL)?;
-    Ok(Gain { resource, ratio: after.rate() / found.rate() })
 }
 
 /// The network with 10 % more of some limits: of a resource its capacity, of media and commands the bytes that they carry

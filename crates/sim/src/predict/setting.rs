@@ -81,30 +81,29 @@ impl<'a> Setting<'a> {
 
     /// One direction of a drive: each number its own or any drive's, and the rate that the machine's description states.
     pub(super) fn side(&self, function: &Function, op: Op) -> Result<Side, ParameterError> {
-        let name = prefix(function);
+        let name = &function.name;
         let stated = match op {
             Op::Write => function.rates.read,
             Op::Read => function.rates.write,
         };
         let op = word(op);
-        let own = self.get(&format!("{name}.{op}.rate")).ok();
-        let mut rate = match (own, stated) {
-            (Some(rate), _) => rate,
-            (None, Some(rate)) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
-            (None, None) => self.get(&format!("drive.{op}.rate"))?,
+        let rate = format!("{op}.rate");
+        let mut rate = match (self.own(name, &rate), stated) {
+            (Err(_), Some(rate)) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
+            _ => self.of_drive(name, &rate)?,
         };
         if let Some(throttle) = function.lab.throttle {
             rate = rate.min(as_f64(Bytes(throttle.0)).max(1.0));
         }
         if op == "read" {
             // Heat and hours lower reads at once; writes have a cache before that.
-            rate *= self.of_drive(function, "read.sustained")?;
+            rate *= self.of_drive(name, "read.sustained")?;
         }
         let usual = self.table(&format!("drive.{op}"))?;
-        let latency = self.table(&format!("{name}.{op}"))?.or(usual);
+        let latency = self.table(&format!("{}.{op}", prefix(name)))?.or(usual);
         let latency =
             latency.ok_or_else(|| ParameterError::Unknown(format!("drive.{op}.time-4096")))?;
-        Ok(Side { latency, rate, commands: self.of_drive(function, &format!("{op}.commands"))? })
+        Ok(Side { latency, rate, commands: self.of_drive(name, &format!("{op}.commands"))? })
     }
 
     /// The sum that the shares of both rates of a drive reach: its own parameter, the machine's description, or any drive's.
@@ -112,10 +111,9 @@ impl<'a> Setting<'a> {
         let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
         // A throttle of the lab counts reads and writes together.
         let stated = stated.or(function.lab.throttle.map(|_| 1.0));
-        match (self.get(&format!("{}.mixed", prefix(function))), stated) {
-            (Ok(own), _) => Ok(own),
+        match (self.own(&function.name, "mixed"), stated) {
             (Err(_), Some(stated)) => Ok(stated),
-            (Err(_), None) => self.get("drive.mixed"),
+            _ => self.of_drive(&function.name, "mixed"),
         }
     }
 
@@ -143,30 +141,29 @@ impl<'a> Setting<'a> {
     }
 
     /// The largest block whose time is known of this drive itself, however it splits there; else 0.
-    pub(super) fn measured_to(&self, function: &Function, op: Op) -> Result<f64, ParameterError> {
-        let own = self.table(&format!("{}.{}", prefix(function), word(op)))?;
+    pub(super) fn measured_to(&self, drive: &str, op: Op) -> Result<f64, ParameterError> {
+        let own = self.table(&format!("{}.{}", prefix(drive), word(op)))?;
         Ok(own.map_or(0.0, |table| table.end()))
     }
 
     /// Commands a second of blocks in random order: its own number, else any drive's, at most its own of sequential blocks.
-    pub(super) fn random_commands(
-        &self,
-        function: &Function,
-        op: Op,
-    ) -> Result<f64, ParameterError> {
-        let own = |what: &str| self.get(&format!("{}.{what}", prefix(function)));
-        let (sequential, random) =
-            (format!("{}.commands", word(op)), format!("random-{}.commands", word(op)));
-        own(&random).or_else(|_| {
+    pub(super) fn random_commands(&self, drive: &str, op: Op) -> Result<f64, ParameterError> {
+        let sequential = format!("{}.commands", word(op));
+        let random = format!("random-{sequential}");
+        self.own(drive, &random).or_else(|_| {
             let usual = self.get(&format!("drive.{random}"))?;
-            Ok(own(&sequential).map_or(usual, |sequential| usual.min(sequential)))
+            Ok(self.own(drive, &sequential).map_or(usual, |sequential| usual.min(sequential)))
         })
     }
 
+    /// A number of one drive.
+    fn own(&self, drive: &str, what: &str) -> Result<f64, ParameterError> {
+        self.get(&format!("{}.{what}", prefix(drive)))
+    }
+
     /// A number of a drive: its own, or as of any drive.
-    pub(super) fn of_drive(&self, function: &Function, what: &str) -> Result<f64, ParameterError> {
-        let own = self.get(&format!("{}.{what}", prefix(function)));
-        own.or_else(|_| self.get(&format!("drive.{what}")))
+    pub(super) fn of_drive(&self, drive: &str, what: &str) -> Result<f64, ParameterError> {
+        self.own(drive, what).or_else(|_| self.get(&format!("drive.{what}")))
     }
 
     /// Values for everything that the fabric leaves out.

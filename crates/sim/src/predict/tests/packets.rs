@@ -50,16 +50,13 @@ fn packets_stand_in_for_unsettled_flows() {
     let (case, parameters) = (&asked.cases[0], with(&[]));
     let predictor = Predictor { fabric: &machine, parameters: &parameters, seed: 7 };
     let model = predictor.model(case, &parameters.values()).expect("a model");
-    let mut found = model.flow(case, CAREFUL).expect("rates");
+    let mut found = model.flow(CAREFUL).expect("rates");
     found.unsettled = 0.0149;
     assert_eq!(Engine::Auto.choose(case, &found).0, Engine::Tlp);
     assert_eq!(Engine::Flow.choose(case, &found).0, Engine::Flow);
     let warnings = |found: &Found, fallback| {
         let report = Report { found: found.clone(), engine: String::new(), windows: None };
-        let (interval, gains, refused) = (None, Vec::new(), Vec::new());
-        let parts =
-            Parts { asked: case, model: &model, report, interval, gains, refused, fallback };
-        parts.record().warnings
+        record::record(case, &model, report, fallback).warnings
     };
     let (name, per_mille) = (case.name.clone(), 15);
     let told = Warning::NotSettled { case: name.clone(), per_mille };
@@ -103,9 +100,13 @@ fn packets_slow_a_flow_or_move_less() {
     let ten = machine("ten");
     let predictor = Predictor { fabric: &ten, parameters: &parameters, seed: 7 };
     let model = predictor.model(&case, &parameters.values()).expect("a model");
-    let found = model.flow(&case, CAREFUL).expect("rates");
+    let found = model.flow(CAREFUL).expect("rates");
     let slower = [(1, 2.0)].into();
-    let [longer, less] = [false, true].map(|has_time| found.slowed(&slower, has_time));
+    let [longer, less] = [false, true].map(|has_time| {
+        let mut slowed = found.clone();
+        slowed.slow(&slower, has_time);
+        slowed
+    });
     assert!(is_near(longer.flows[1].end, 2.0 * found.flows[1].end));
     assert!(is_near(less.flows[1].bytes, found.flows[1].bytes / 2.0));
     assert!(is_near(longer.flows[0].end, found.flows[0].end), "only what was in a window");

@@ -9,13 +9,14 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use peerlane_results::Percentiles;
+use peerlane_results::{CaseSpec, Percentiles};
 use peerlane_units::Bytes;
 use rayon::prelude::*;
 
 use self::percentiles::{WindowShare, over_time};
 use super::alike::Part;
-use super::case::{Found, Model, Set};
+use super::case::{Found, Model};
+use crate::flow::run::Phase;
 use crate::model::{Arrival, FlowSpec, Picos};
 use crate::tlp::{self, Extent, TlpError, TlpOutcome};
 use crate::way::as_f64;
@@ -39,7 +40,7 @@ const DEPTH_KEPT: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Planned {
     /// Sets of flows, their parts of the machine, and the keys that are equal for parts that are alike.
-    pub(super) parts: Vec<(Set, Part, String)>,
+    parts: Vec<(Phase, Part, String)>,
     /// Events of each window, at most.
     events: u64,
     /// Sets of flows in all.
@@ -75,7 +76,7 @@ pub(super) struct Windows {
 /// Plans the windows of a case, of the longest sets first: for each flow one, then those in which its rate changes.
 pub(super) fn plan(model: &Model, found: &Found) -> Planned {
     let mut plan = Plan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
-    let sets = || found.sets.iter().filter(|set| set.members.len() <= FLOWS_MAX);
+    let sets = || found.phases.iter().filter(|set| set.members.len() <= FLOWS_MAX);
     let mut others = Vec::new();
     for set in sets() {
         if set.members.iter().any(|(flow, _)| !plan.rates.contains_key(flow)) {
@@ -94,13 +95,13 @@ pub(super) fn plan(model: &Model, found: &Found) -> Planned {
     let mut parts = plan.parts;
     // Windows of several cases are one only if they have as many events.
     parts.iter_mut().for_each(|(_, _, key)| key.push_str(&format!("events {events}\n")));
-    Planned { parts, events, sets: found.sets_in_all, like }
+    Planned { parts, events, sets: found.sets, like }
 }
 
 /// A plan in progress.
 struct Plan<'a> {
     model: &'a Model,
-    parts: Vec<(Set, Part, String)>,
+    parts: Vec<(Phase, Part, String)>,
     keys: HashSet<String>,
     /// Rates of each flow in the windows so far.
     rates: BTreeMap<usize, Vec<f64>>,
@@ -108,16 +109,16 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// Returns true if a flow of a set has another rate than in all windows so far, for long enough.
-    fn has_other_rates(&self, set: &Set, found: &Found) -> bool {
-        set.members.iter().any(|&(flow, moved)| {
-            let is_far = |rate: &f64| (moved / set.time / rate).ln().abs() > RATE_CHANGE;
+    fn has_other_rates(&self, set: &Phase, found: &Found) -> bool {
+        set.members.iter().any(|&(flow, rate)| {
+            let is_far = |other: &f64| (rate / other).ln().abs() > RATE_CHANGE;
             let rates = self.rates.get(&flow).map_or(&[][..], Vec::as_slice);
-            moved >= PAYLOAD_SHARE * found.flows[flow].bytes && rates.iter().all(is_far)
+            rate * set.time >= PAYLOAD_SHARE * found.flows[flow].bytes && rates.iter().all(is_far)
         })
     }
 
     /// Adds a set, unless there are too many windows.
-    fn take(&mut self, set: &Set) {
+    fn take(&mut self, set: &Phase) {
         let spec = |&(flow, _): &(usize, f64)| &self.model.flows[flow].spec;
         let part = Part::of_flows(&self.model.topology, set.members.iter().map(spec));
         let key = part.key();
@@ -125,8 +126,8 @@ impl Plan<'_> {
             return;
         }
         self.keys.insert(key.clone());
-        for &(flow, moved) in &set.members {
-            self.rates.entry(flow).or_default().push(moved / set.time);
+        for &(flow, rate) in &set.members {
+            self.rates.entry(flow).or_default().push(rate);
         }
         self.parts.push((set.clone(), part, key));
     }
@@ -146,19 +147,19 @@ impl Plan<'_> {
     }
 }
 
-/// Runs the windows of cases, each with its name.
+/// Runs the windows of cases. An error comes with its case.
 pub(super) fn run<'a>(
-    cases: impl Iterator<Item = (&'a str, &'a Planned)>,
-) -> Result<Shown<'a>, (&'a str, TlpError)> {
-    let mut jobs: Vec<(&str, &str, &Part, u64)> = Vec::new();
+    cases: impl Iterator<Item = (&'a CaseSpec, &'a Planned)>,
+) -> Result<Shown<'a>, (&'a CaseSpec, TlpError)> {
+    let mut jobs: Vec<(&CaseSpec, &str, &Part, u64)> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
-    for (name, planned) in cases {
+    for (case, planned) in cases {
         let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
-        jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part, planned.events)));
+        jobs.extend(new.map(|(_, part, key)| (case, key.as_str(), part, planned.events)));
     }
-    let shown = jobs.par_iter().map(|&(name, key, part, events)| match window(part, events) {
-        Ok(window) => Ok((key, window)),
-        Err(error) => Err((name, error)),
+    let shown = jobs.par_iter().map(|&(case, key, part, events)| {
+        let window = window(part, events).map_err(|error| (case, error))?;
+        Ok((key, window))
     });
     shown.collect()
 }
@@ -195,12 +196,12 @@ pub(super) fn summary(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Wi
     for (set, _, key) in &planned.parts {
         let Some(Window { outcome, left_out }) = shown.get(key.as_str()) else { continue };
         windows.is_settled &= outcome.is_settled;
-        for (at, &(flow, moved)) in set.members.iter().enumerate() {
+        for (at, &(flow, rate)) in set.members.iter().enumerate() {
             let one = &outcome.flows[at];
             shares.entry(flow).or_default().push(WindowShare {
                 latency: &one.latency,
                 left_out: left_out[at],
-                rate: moved / set.time,
+                rate,
                 packet_rate: as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos()),
                 time: set.time,
             });

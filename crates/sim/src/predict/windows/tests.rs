@@ -47,7 +47,7 @@ fn serial_among(drives: usize) -> Part {
     };
     let flows = each_to_each(drives).into_iter().map(flow).collect();
     let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
-    let model = Model::new(&fabric, &topology, &setting, &case).unwrap();
+    let model = Model::new(&fabric, topology, &setting, &case).unwrap();
     Part::of_flows(&model.topology, model.flows.iter().map(|flow| &flow.spec))
 }
 
