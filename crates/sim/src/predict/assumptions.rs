@@ -42,8 +42,7 @@ fn assumed_links<'a>(
     parameters: &Parameters,
     models: impl Iterator<Item = &'a Model>,
 ) -> AssumedLinks {
-    let ids: HashMap<&str, FunctionId> =
-        fabric.iter().map(|(id, function)| (function.name.as_str(), id)).collect();
+    let ids = ids_by_name(fabric);
     let mut assumed = AssumedLinks::new();
     for Model { topology, built, .. } in models {
         for what in &built.what {
@@ -128,9 +127,8 @@ fn unlimited_between(
 /// Warns of peers of a case that the kernel would refuse, once for each of its reasons: the model predicts them all the
 /// same.
 pub(super) fn refused_peers(fabric: &Fabric, model: &Model) -> Vec<Warning> {
-    let functions: HashMap<&str, FunctionId> =
-        fabric.iter().map(|(id, function)| (function.name.as_str(), id)).collect();
-    let at = |node| functions.get(model.topology.node(node).name.as_str()).copied();
+    let ids = ids_by_name(fabric);
+    let at = |node| ids.get(model.topology.node(node).name.as_str()).copied();
     let decisions = Decisions::new(fabric);
     let p2p = model.flows.iter().filter(|flow| flow.route == Route::P2p);
     let pairs: BTreeSet<(FunctionId, FunctionId)> = p2p
@@ -153,6 +151,10 @@ pub(super) fn refused_peers(fabric: &Fabric, model: &Model) -> Vec<Warning> {
         Some(Warning::NotPermitted { memory, initiator, others, reason })
     };
     by_reason.into_iter().filter_map(warning).collect()
+}
+
+fn ids_by_name(fabric: &Fabric) -> HashMap<&str, FunctionId> {
+    fabric.iter().map(|(id, function)| (function.name.as_str(), id)).collect()
 }
 
 /// The first of some names, and the number of the rest.

@@ -5,12 +5,6 @@ use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCali
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 
-/// Blocks of 4 KiB in random order.
-fn small(source: &str, target: &str) -> Flow {
-    let flow = Flow::new(source, target, Path::HostPipelined);
-    Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow }
-}
-
 #[test]
 fn small_blocks_share_commands() {
     let two = workload(vec![("two", vec![small("host", "a"); 2])]);

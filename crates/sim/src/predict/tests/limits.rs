@@ -72,13 +72,7 @@ fn more_depth_gains_as_more_blocks_do() {
 
 #[test]
 fn limits_of_one_kind_gain_together() {
-    let small = |target| Flow {
-        block: Bytes::kib(4),
-        depth: 64,
-        order: Order::Random,
-        ..Flow::new("host", target, Path::HostPipelined)
-    };
-    let flows = ["a", "b", "a", "b"].map(small).to_vec();
+    let flows = ["a", "b", "a", "b"].map(|target| small("host", target)).to_vec();
     let record = predict(&machine("pair"), &together(flows), Engine::Flow);
     assert!(is_near(gain(&record, "random commands of 2 drives"), 1.1));
     assert!(is_near(gain(&record, "random commands of a"), 1.05));
@@ -86,18 +80,12 @@ fn limits_of_one_kind_gain_together() {
 
 #[test]
 fn lowest_ceiling_is_the_limit() {
-    let small = |depth| Flow {
-        block: Bytes::kib(4),
-        depth,
-        order: Order::Random,
-        ..Flow::new("host", "a", Path::HostPipelined)
-    };
-    for (flows, given, expected) in [
-        (vec![small(64)], vec![], "random commands of a"),
-        (vec![small(64), small(64)], vec![], "random commands of a"),
-        (vec![small(64)], vec![("host.command", 50.0, "us")], "the processor"),
+    for (count, given, expected) in [
+        (1, vec![], "random commands of a"),
+        (2, vec![], "random commands of a"),
+        (1, vec![("host.command", 50.0, "us")], "the processor"),
     ] {
-        let asked = workload(vec![("some", flows)]);
+        let asked = workload(vec![("some", vec![small("host", "a"); count])]);
         let record = predict_with(&machine("pair"), &given, &asked, Engine::Flow);
         let lowest = &record.cases[0].limits[0];
         assert_eq!((lowest.object.as_str(), limits(&record)[0]), (expected, expected));

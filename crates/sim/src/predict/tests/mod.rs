@@ -47,6 +47,12 @@ fn one(flow: Flow) -> Workload {
     workload(vec![("one", vec![flow])])
 }
 
+/// Blocks of 4 KiB in random order.
+fn small(source: &str, target: &str) -> Flow {
+    let flow = Flow::new(source, target, Path::HostPipelined);
+    Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow }
+}
+
 /// Flows that run together for a second.
 fn together(flows: Vec<Flow>) -> Workload {
     let mut timed = workload(vec![("together", flows)]);

@@ -15,6 +15,22 @@ fn medians(record: &BenchRecord) -> Vec<f64> {
     record.cases[0].flows.iter().map(|flow| flow.block.p50_ns.0 as f64).collect()
 }
 
+/// A machine, and more transfers on it than `auto` simulates by packets.
+fn many() -> (Fabric, Workload) {
+    let machine = fabric("tree:20").expect("notation").expect("a machine");
+    let asked = generated("random:129", &machine).expect("notation").expect("a workload");
+    (machine, asked)
+}
+
+/// A case as the flow engine finds it.
+fn found(machine: &Fabric, case: &CaseSpec) -> (Model, Found) {
+    let parameters = with(&[]);
+    let predictor = Predictor { fabric: machine, parameters: &parameters, seed: 7 };
+    let model = predictor.model(case, &parameters.values()).expect("a model");
+    let found = model.flow(CAREFUL).expect("rates");
+    (model, found)
+}
+
 #[test]
 fn packets_decide_small_cases() {
     // One block at a time: packets find turns in which they meet less than flows do.
@@ -36,8 +52,7 @@ fn packets_decide_small_cases() {
 
 #[test]
 fn many_transfers_are_flows() {
-    let machine = fabric("tree:20").expect("notation").expect("a machine");
-    let asked = generated("random:129", &machine).expect("notation").expect("a workload");
+    let (machine, asked) = many();
     let record = predict(&machine, &asked, Engine::Auto);
     assert_eq!(prediction(&record).engine, "flow: too many transfers for packets");
     assert_eq!(record.cases[0].warnings, []);
@@ -45,12 +60,9 @@ fn many_transfers_are_flows() {
 
 #[test]
 fn packets_stand_in_for_unsettled_flows() {
-    let machine = fabric("tree:20").expect("notation").expect("a machine");
-    let asked = generated("random:129", &machine).expect("notation").expect("a workload");
-    let (case, parameters) = (&asked.cases[0], with(&[]));
-    let predictor = Predictor { fabric: &machine, parameters: &parameters, seed: 7 };
-    let model = predictor.model(case, &parameters.values()).expect("a model");
-    let mut found = model.flow(CAREFUL).expect("rates");
+    let (machine, asked) = many();
+    let case = &asked.cases[0];
+    let (model, mut found) = found(&machine, case);
     found.unsettled = 0.0149;
     assert_eq!(Engine::Auto.choose(case, &found).0, Engine::Tlp);
     assert_eq!(Engine::Flow.choose(case, &found).0, Engine::Flow);
@@ -96,11 +108,7 @@ fn flows_without_a_window_are_told() {
 #[test]
 fn packets_slow_a_flow_or_move_less() {
     let case = workload(vec![("two", vec![flow("d0", 1, 0), flow("d1", 1, 0)])]).cases.remove(0);
-    let parameters = with(&[]);
-    let ten = machine("ten");
-    let predictor = Predictor { fabric: &ten, parameters: &parameters, seed: 7 };
-    let model = predictor.model(&case, &parameters.values()).expect("a model");
-    let found = model.flow(CAREFUL).expect("rates");
+    let (_, found) = found(&machine("ten"), &case);
     let slower = [(1, 2.0)].into();
     let [longer, less] = [false, true].map(|has_time| {
         let mut slowed = found.clone();
