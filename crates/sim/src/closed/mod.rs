@@ -102,7 +102,7 @@ fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });
     }
-    if let Arrival::Open { rate } | Arrival::Paced { rate } = flow.arrival {
+    if let Arrival::Paced { rate } = flow.arrival {
         bounds.push(Bound { by: By::Arrival, rate: per_nano(rate.0) });
     }
     if let Some(work) = flow.work.as_ref().filter(|work| work.copy > Picos::ZERO) {

@@ -60,7 +60,7 @@ fn depth_bounds_flows_below_the_knee() {
 fn arrivals_and_legs_are_bounds() {
     let (topology, a, b) = pair(Bytes(256), &Endpoint::default());
     let mut flow = FlowSpec::write("w", a, b);
-    flow.arrival = Arrival::Open { rate: ByteRate(1_000_000_000) };
+    flow.arrival = Arrival::Paced { rate: ByteRate(1_000_000_000) };
     assert_eq!(Closed::for_flow(&topology, &flow).unwrap().bounds[0].by, By::Arrival);
     flow.first.bound = Some(ByteRate(500_000_000));
     let closed = Closed::for_flow(&topology, &flow).unwrap();

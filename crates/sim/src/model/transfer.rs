@@ -90,11 +90,6 @@ pub enum Arrival {
         /// Limit in bytes a second.
         rate: ByteRate,
     },
-    /// Open loop: Poisson arrivals at this rate, at most `depth` in flight. Latency counts from the arrival.
-    Open {
-        /// Offered bytes a second.
-        rate: ByteRate,
-    },
 }
 
 /// A transfer. With a second leg it is a relay: `first` fills slots of the memory, `second` empties them, and there are

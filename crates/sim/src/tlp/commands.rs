@@ -17,7 +17,7 @@ const BURST: u64 = 100_000_000_000;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Command {
     issued: u64,
-    pub(super) bytes: u32,
+    /// Bytes that are not yet at the end of the leg.
     left: u32,
     /// Random number that is compared with the coupling of nodes.
     pub(super) draw: u32,
@@ -40,15 +40,11 @@ pub(super) struct FlowState {
     /// The thread that submits or copies; `None` where nobody waits for it.
     pub(super) thread: Option<Box<Thread>>,
     free_slots: Vec<u32>,
-    /// Bytes that have not begun; `None` for an endless flow.
-    unissued: Option<u64>,
     pub(super) issued: u64,
-    pub(super) start: u64,
     /// Bytes at the end of the last leg.
     pub(super) moved: u64,
     pub(super) completed: u64,
     pub(super) latency: LatencyHistogram,
-    pub(super) last_done: Option<u64>,
 }
 
 impl FlowState {
@@ -56,11 +52,10 @@ impl FlowState {
         spec: &FlowSpec,
         thread: Option<Thread>,
         (number, first_leg): (u32, u32),
-        is_endless: bool,
     ) -> Self {
         let pace_per_kib = match spec.arrival {
             Arrival::Paced { rate } => picos_per_kib(rate),
-            Arrival::Closed | Arrival::Open { .. } => 0,
+            Arrival::Closed => 0,
         };
         Self {
             first_leg,
@@ -73,13 +68,10 @@ impl FlowState {
             commands: vec![Command::default(); spec.depth as usize],
             thread: thread.map(Box::new),
             free_slots: (0..spec.depth).rev().collect(),
-            unissued: (!is_endless).then_some(spec.bytes.0),
             issued: 0,
-            start: if is_endless { 0 } else { spec.start.0 },
             moved: 0,
             completed: 0,
             latency: LatencyHistogram::default(),
-            last_done: None,
         }
     }
 
@@ -91,11 +83,6 @@ impl FlowState {
         self.first_leg != self.last_leg
     }
 
-    /// Returns true if a flow with an end has come to it.
-    pub(super) fn is_done(&self) -> bool {
-        self.unissued == Some(0) && self.free_slots.len() == self.commands.len()
-    }
-
     pub(super) fn depth(&self) -> u64 {
         self.commands.len() as u64
     }
@@ -105,9 +92,9 @@ impl FlowState {
         self.thread.as_ref().is_some_and(|thread| thread.copies())
     }
 
-    /// Delays the next command by the time of one of so many bytes that begins now.
-    fn pace(&mut self, now: u64, bytes: u32) {
-        let time = (u128::from(bytes) * u128::from(self.pace_per_kib)) >> 10;
+    /// Delays the next command by the time of one that begins now.
+    fn pace(&mut self, now: u64) {
+        let time = (u128::from(self.request) * u128::from(self.pace_per_kib)) >> 10;
         let from = self.next_at.max(now.saturating_sub(BURST));
         self.next_at = from.saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
     }
@@ -115,18 +102,13 @@ impl FlowState {
     /// Takes a free slot for the next command, with its random number.
     fn take_slot(&mut self, now: u64, seed: u64) -> Option<u32> {
         let slot = self.free_slots.pop()?;
-        let left = self.unissued.unwrap_or(u64::MAX);
-        let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(self.request);
-        if let Some(left) = &mut self.unissued {
-            *left -= u64::from(bytes);
-        }
         self.issued += 1;
         if self.is_paced() {
-            self.pace(now, bytes);
+            self.pace(now);
         }
         let chance = draw(seed, self.stream, 2 * self.issued + 1) & 0xffff;
         let draw = u32::try_from(chance).unwrap_or(0);
-        self.commands[slot as usize] = Command { issued: now, bytes, left: bytes, draw };
+        self.commands[slot as usize] = Command { issued: now, left: self.request, draw };
         Some(slot)
     }
 }
@@ -135,7 +117,7 @@ impl Engine {
     /// Schedules the begin of every flow.
     pub(super) fn start(&mut self) {
         for index in 0..u32::try_from(self.flows.len()).unwrap_or(u32::MAX) {
-            self.push(self.flows[index as usize].start, BEGIN, index);
+            self.push(0, BEGIN, index);
         }
     }
 
@@ -149,7 +131,7 @@ impl Engine {
     fn fill(&mut self, index: u32) {
         loop {
             let flow = &mut self.flows[index as usize];
-            if self.is_draining || flow.unissued == Some(0) || flow.free_slots.is_empty() {
+            if self.is_draining || flow.free_slots.is_empty() {
                 return;
             }
             if flow.next_at > self.now {
@@ -200,7 +182,7 @@ impl Engine {
             return;
         }
         if !is_last {
-            command.left = command.bytes;
+            command.left = flow.request;
             if flow.copies() {
                 self.copy(index, slot);
             } else {
@@ -210,7 +192,6 @@ impl Engine {
         }
         let latency = self.now - command.issued;
         flow.completed += 1;
-        flow.last_done = Some(self.now);
         if self.is_measuring {
             flow.latency.record(latency);
         }

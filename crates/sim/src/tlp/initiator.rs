@@ -131,7 +131,7 @@ impl Engine {
         let (slot, left) = match leg.current {
             Some(current) => current,
             None => match leg.waiting.pop_front() {
-                Some(slot) => (slot, flow.commands[slot as usize].bytes),
+                Some(slot) => (slot, flow.request),
                 None => return,
             },
         };

@@ -16,8 +16,8 @@ use super::translation::Walkers;
 use super::{DEPTH_MAX, REQUEST_MAX, TlpError};
 use crate::media::Mixed;
 use crate::model::{
-    Arrival, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex,
-    NodeKind, Op, PathError, Store, Topology, egress,
+    Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex, NodeKind,
+    Op, PathError, Store, Topology, egress,
 };
 
 /// Packets of a train, at most.
@@ -125,9 +125,6 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         let is_request = (1..=u64::from(REQUEST_MAX)).contains(&flow.request.0);
         if !is_request || !(1..=DEPTH_MAX).contains(&flow.depth) {
             return Err(TlpError::Commands(flow.name.clone()));
-        }
-        if let Arrival::Open { .. } = flow.arrival {
-            return Err(TlpError::OpenArrivals(flow.name.clone()));
         }
         for leg in flow.legs() {
             builder.leg(flow, leg)?;

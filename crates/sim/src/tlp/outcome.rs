@@ -1,8 +1,7 @@
 //! The outcome of a simulation.
 
 use hdrhistogram::Histogram;
-use peerlane_results::Percentiles;
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes};
 
 use crate::model::{PathError, Picos};
 
@@ -29,9 +28,6 @@ pub enum TlpError {
         "flow {0}: commands have between 1 byte and 1 GiB, and between 1 and 65536 are under way"
     )]
     Commands(String),
-    /// A flow has commands at random moments.
-    #[error("flow {0}: open arrivals are not simulated")]
-    OpenArrivals(String),
     /// Accounts of the run are broken, so that it has no figures.
     #[error(
         "packets did not add up, a mistake of the model ({count} accounts are broken; the first: {first})"
@@ -55,7 +51,7 @@ pub struct TlpOutcome {
     pub warm_up: Picos,
     /// Simulated time of the measurement.
     pub measured: Picos,
-    /// True if rates were stable before the measurement and it was long enough, or if every flow came to its end.
+    /// True if rates were stable before the measurement and it was long enough.
     pub is_settled: bool,
     /// Packets in a full train.
     pub train: u32,
@@ -66,12 +62,10 @@ pub struct TlpOutcome {
 pub struct FlowOutcome {
     /// Payload moved in the measurement.
     pub bytes: Bytes,
-    /// Payload over the measurement, or over the time of the flow where it came to its end.
+    /// Payload over the measurement.
     pub rate: ByteRate,
     /// Latency of the commands completed in the measurement.
     pub latency: LatencyHistogram,
-    /// Time of the last completion of a command since the start of the run; `None` without one.
-    pub last_done: Option<Picos>,
 }
 
 /// Latencies of commands in picoseconds, to two significant digits: buckets of one percent and less.
@@ -104,24 +98,5 @@ impl LatencyHistogram {
     /// Returns the time that a share of the commands, 0 to 1, does not exceed.
     pub fn quantile(&self, share: f64) -> Picos {
         Picos(self.0.value_at_quantile(share))
-    }
-
-    /// Returns the mean.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean of u64")]
-    pub fn mean(&self) -> Picos {
-        Picos(self.0.mean() as u64)
-    }
-
-    /// Returns the percentiles of a record.
-    pub fn percentiles(&self) -> Percentiles {
-        let at = |share| -> Nanos { self.quantile(share).to_nanos() };
-        Percentiles {
-            count: self.count(),
-            p50_ns: at(0.5),
-            p90_ns: at(0.9),
-            p99_ns: at(0.99),
-            p999_ns: at(0.999),
-            max_ns: Picos(self.0.max()).to_nanos(),
-        }
     }
 }

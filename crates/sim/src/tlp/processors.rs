@@ -156,9 +156,7 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let Some(thread) = &mut flow.thread else { return };
         let Some(job) = thread.waiting.pop_front() else { return };
-        let (Job::Submit(slot) | Job::Copy(slot)) = job;
-        let left = flow.commands[slot as usize].bytes;
-        thread.current = Some(CurrentJob { job, left, until: 0 });
+        thread.current = Some(CurrentJob { job, left: flow.request, until: 0 });
     }
 
     /// Runs a thread on a free processor, or lets it wait for one.

@@ -66,7 +66,6 @@ impl<'a> Run<'a> {
         net.ports.iter_mut().for_each(|port| port.ahead *= u64::from(packets));
         let queue = EventWheel::new(between_events(&net, packets));
         let shared = Shared::from_flows(topology, specs.iter());
-        let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
         for (number, spec) in (0u32..).zip(specs) {
@@ -77,7 +76,7 @@ impl<'a> Run<'a> {
                 legs.push(LegState::new(number, leg, jitter, &net.routes[legs.len()], packets));
             }
             let thread = Thread::for_flow(topology, spec, &shared, &mut net);
-            flows.push(FlowState::new(spec, thread, (number, first), is_endless));
+            flows.push(FlowState::new(spec, thread, (number, first)));
         }
         let has_jitter = legs.iter().any(|leg| leg.jitter > 0);
         let engine = Engine {
@@ -112,11 +111,6 @@ impl<'a> Run<'a> {
                 let baseline = self.measure(time);
                 let is_complete = self.measure_commands(time, events);
                 (baseline, is_stable && is_complete)
-            }
-            Extent::Whole { most } => {
-                let baseline = self.measure(0);
-                self.engine.run_until(most.0);
-                (baseline, self.engine.flows.iter().all(FlowState::is_done))
             }
         };
         self.engine.is_measuring = false;
@@ -155,16 +149,8 @@ impl<'a> Run<'a> {
         let end = self.engine.now;
         let flow = |(flow, &before): (&FlowState, &u64)| {
             let bytes = Bytes(flow.moved - before);
-            let elapsed = match flow.last_done {
-                Some(last) if flow.is_done() => last.saturating_sub(flow.start),
-                _ => end - start,
-            };
-            FlowOutcome {
-                bytes,
-                rate: Picos(elapsed).rate_of(bytes).unwrap_or(ByteRate(0)),
-                latency: flow.latency.clone(),
-                last_done: flow.last_done.map(Picos),
-            }
+            let rate = Picos(end - start).rate_of(bytes).unwrap_or(ByteRate(0));
+            FlowOutcome { bytes, rate, latency: flow.latency.clone() }
         };
         TlpOutcome {
             flows: self.engine.flows.iter().zip(moved).map(flow).collect(),

@@ -25,7 +25,7 @@ pub enum Train {
     Fixed(u32),
 }
 
-/// Length of a run. All but [`Extent::Whole`] run endless flows, which ignore their `bytes`.
+/// Length of a run. Flows are endless: their `start` and `bytes` are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Until rates are stable and then `window`, in which figures are taken.
@@ -41,11 +41,6 @@ pub enum Extent {
     Window {
         /// Events, at most.
         events: u64,
-    },
-    /// Until every flow has moved its bytes.
-    Whole {
-        /// Simulated time, at most.
-        most: Picos,
     },
 }
 

@@ -183,7 +183,7 @@ fn shallow(flow: &FlowSpec) -> FlowSpec {
     let kept = u32::try_from(UNDER_WAY_MAX.0.div_ceil(flow.request.0.max(1))).unwrap_or(u32::MAX);
     let depth = match flow.arrival {
         Arrival::Paced { .. } => flow.depth,
-        Arrival::Closed | Arrival::Open { .. } => flow.depth.min(kept.max(DEPTH_KEPT)),
+        Arrival::Closed => flow.depth.min(kept.max(DEPTH_KEPT)),
     };
     FlowSpec { depth, ..flow.clone() }
 }

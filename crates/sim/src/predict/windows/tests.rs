@@ -68,12 +68,12 @@ fn errors(part: &Part) -> [f64; 3] {
     for ((one, left_out), long) in found.outcome.flows.iter().zip(&found.left_out).zip(&long.flows)
     {
         let nanos = |time: Nanos| super::super::nanos(time);
-        let (short, full) = (one.latency.percentiles(), long.latency.percentiles());
-        let pairs = [
-            (as_f64(Bytes(one.rate.0)), as_f64(Bytes(long.rate.0))),
-            (nanos(short.p50_ns) + left_out, nanos(full.p50_ns)),
-            (nanos(short.p99_ns) + left_out, nanos(full.p99_ns)),
-        ];
+        let at = |share| {
+            let times = [one, long].map(|flow| nanos(flow.latency.quantile(share).to_nanos()));
+            (times[0] + left_out, times[1])
+        };
+        let rates = (as_f64(Bytes(one.rate.0)), as_f64(Bytes(long.rate.0)));
+        let pairs = [rates, at(0.5), at(0.99)];
         for (error, (found, expected)) in errors.iter_mut().zip(pairs) {
             *error = error.max((found / expected - 1.0).abs());
         }

@@ -166,7 +166,9 @@ fn latency_obeys_littles_law() {
         ];
         let outcome = simulated(&t, &flows, &window(10_000, 16));
         for flow in &outcome.flows {
-            let under_way = flow.rate.0 as f64 * flow.latency.mean().0 as f64 / 1e12;
+            let times = flow.latency.steps().map(|(time, count)| time.0 as f64 * count as f64);
+            let mean = times.sum::<f64>() / flow.latency.count() as f64;
+            let under_way = flow.rate.0 as f64 * mean / 1e12;
             assert_near(under_way / request as f64, f64::from(depth), 1.0, "depth");
         }
     }

@@ -41,23 +41,6 @@ fn seeds_decide_figures() {
 }
 
 #[test]
-fn finite_flows_stop() {
-    let (t, mut flows) = mixture();
-    for (number, flow) in (1u64..).zip(&mut flows) {
-        flow.bytes = Bytes(number * 1_000_001);
-        flow.start = Picos::micros(number * 10);
-    }
-    let extent = Extent::Whole { most: Picos::millis(100) };
-    let outcome = simulated(&t, &flows, &Settings { extent, ..Settings::default() });
-    for (flow, found) in flows.iter().zip(&outcome.flows) {
-        assert_eq!(found.bytes, flow.bytes, "{}", flow.name);
-        let last = found.last_done.unwrap();
-        assert!(flow.start < last && last <= outcome.measured, "{}", flow.name);
-        assert_eq!(found.latency.count(), flow.bytes.0.div_ceil(flow.request.0));
-    }
-}
-
-#[test]
 fn windows_end_with_enough_commands() {
     let (t, flows) = mixture();
     let window = |events| {
