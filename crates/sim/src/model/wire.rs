@@ -134,37 +134,21 @@ impl Wire {
     }
 }
 
-/// Room of a receiver, in packets and 16-byte units of payload (PCIe base specification, "Flow control"). Initiators and
-/// root complexes take any completion that they requested.
+/// Room of a receiver for each class of packets (PCIe base specification, "Flow control"). Initiators and root
+/// complexes take any completion that they requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credits {
-    /// PH: posted packets.
-    pub posted_headers: u32,
-    /// PD: units of posted payload.
-    pub posted_data: u32,
-    /// NPH: read requests.
-    pub nonposted_headers: u32,
-    /// CPLH: completions.
-    pub completion_headers: u32,
-    /// CPLD: units of completion payload.
-    pub completion_data: u32,
+    /// Packets: PH, NPH and CPLH.
+    pub headers: u32,
+    /// Units of 16 bytes of payload: PD and CPLD.
+    pub data: u32,
 }
 
 impl Credits {
     /// Least count that means infinite credits.
     pub const MOST: u32 = 1 << 28;
     /// Infinite credits.
-    pub const UNLIMITED: Self = Self::new(Self::MOST, Self::MOST);
-
-    const fn new(headers: u32, data: u32) -> Self {
-        Self {
-            posted_headers: headers,
-            posted_data: data,
-            nonposted_headers: headers,
-            completion_headers: headers,
-            completion_data: data,
-        }
-    }
+    pub const UNLIMITED: Self = Self { headers: Self::MOST, data: Self::MOST };
 
     /// Credits that keep a link of `rate` busy over `round_trip` with payloads down to 64 bytes: the bandwidth-delay
     /// product, and 64 packets of `payload` at least.
@@ -173,6 +157,6 @@ impl Credits {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(64 * payload.0);
         let units =
             |unit: u64| u32::try_from(bytes / unit).unwrap_or(Self::MOST).clamp(64, Self::MOST);
-        Self::new(units(64), units(16))
+        Self { headers: units(64), data: units(16) }
     }
 }

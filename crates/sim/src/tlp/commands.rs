@@ -5,7 +5,7 @@
 
 use super::LatencyHistogram;
 use super::engine::{BEGIN, Engine};
-use super::processors::Thread;
+use super::processors::{Job, Thread};
 use super::random::draw;
 use crate::model::{Arrival, FlowSpec, picos_per_kib};
 
@@ -143,7 +143,7 @@ impl Engine {
             }
             let Some(slot) = flow.take_slot(self.now, self.seed) else { return };
             if flow.thread.as_ref().is_some_and(|thread| thread.submits()) {
-                self.submit(index, slot);
+                self.assign(index, Job::Submit(slot));
             } else {
                 self.submitted(index, slot);
             }
@@ -157,7 +157,7 @@ impl Engine {
             let leg = flow.first_leg;
             self.start_leg(leg, slot);
         } else {
-            self.copy(index, slot);
+            self.assign(index, Job::Copy(slot));
         }
     }
 
@@ -184,7 +184,7 @@ impl Engine {
         if !is_last {
             command.left = flow.request;
             if flow.copies() {
-                self.copy(index, slot);
+                self.assign(index, Job::Copy(slot));
             } else {
                 self.start_last_leg(index, slot);
             }

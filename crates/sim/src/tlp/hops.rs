@@ -155,10 +155,6 @@ impl Builder<'_> {
 /// specification, "FC initialization"), and no limit at the initiator of a read.
 fn buffer(step: &Step, class: u8, end: End) -> (u32, u32) {
     let credits = if end == End::Initiator { Credits::UNLIMITED } else { step.credits };
-    let (headers, units) = match class {
-        POSTED => (credits.posted_headers, credits.posted_data),
-        REQUEST => (credits.nonposted_headers, Credits::MOST),
-        _ => (credits.completion_headers, credits.completion_data),
-    };
-    (headers, units.max((1 << step.unit) / 16))
+    let units = if class == REQUEST { Credits::MOST } else { credits.data };
+    (credits.headers, units.max((1 << step.unit) / 16))
 }

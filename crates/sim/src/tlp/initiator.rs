@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::commands::FlowState;
 use super::engine::{Engine, READY, WAKE};
+use super::memory::OWN;
 use super::network::Route;
 use super::port::NONE;
 use super::random::{draw, within};
@@ -163,7 +164,8 @@ impl Engine {
         if memory == NONE {
             self.leave_for_port(train);
         } else {
-            self.access_own(memory, train);
+            // As it would wait for a medium.
+            self.queue_up(memory, OWN, train);
         }
     }
 

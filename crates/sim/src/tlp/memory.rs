@@ -16,8 +16,8 @@ use crate::model::{Memory, Op, picos_per_kib};
 /// owns the memory.
 const WRITES: usize = 0;
 const READS: usize = 1;
-const COPIES: usize = 2;
-const OWN: usize = 3;
+pub(super) const COPIES: usize = 2;
+pub(super) const OWN: usize = 3;
 const CLIENTS: usize = 4;
 
 /// A memory, or one direction of it where reads and writes do not share.
@@ -100,17 +100,8 @@ impl Engine {
         }
     }
 
-    /// A train waits for the memory of its own initiator before its first port, as it would for a medium.
-    pub(super) fn access_own(&mut self, memory: u32, index: u32) {
-        self.queue_up(memory, OWN, index);
-    }
-
-    /// The thread of a flow copies a piece in a memory whose clients take turns.
-    pub(super) fn access_for_copy(&mut self, memory: u32, flow: u32) {
-        self.queue_up(memory, COPIES, flow);
-    }
-
-    fn queue_up(&mut self, memory: u32, client: usize, access: u32) {
+    /// An access of a client waits for its turn: a train, or the flow of a copy.
+    pub(super) fn queue_up(&mut self, memory: u32, client: usize, access: u32) {
         let state = &mut self.net.memories[memory as usize];
         state.wait(client, access);
         let is_alone = state.waiting.iter().map(VecDeque::len).sum::<usize>() == 1;
@@ -124,18 +115,19 @@ impl Engine {
     /// A memory whose clients take turns serves the next access.
     pub(super) fn serve_next(&mut self, memory: u32) {
         let Some((client, access)) = self.net.memories[memory as usize].next() else { return };
-        let bytes = match client {
-            COPIES => self.copied_bytes(access),
-            _ => self.slab[access].bytes,
-        };
-        match client {
-            COPIES => {
-                let served = self.net.memories[memory as usize].serve_copy(bytes, self.now);
-                self.copied(access, served);
+        let bytes = if client == COPIES {
+            let bytes = self.copied_bytes(access);
+            let served = self.net.memories[memory as usize].serve_copy(bytes, self.now);
+            self.copied(access, served);
+            bytes
+        } else {
+            let bytes = self.slab[access].bytes;
+            match client {
+                OWN => self.serve_own(memory, access),
+                _ => self.serve(memory, access),
             }
-            OWN => self.serve_own(memory, access),
-            _ => self.serve(memory, access),
-        }
+            bytes
+        };
         let state = &mut self.net.memories[memory as usize];
         state.turns[client] += u64::from(bytes);
         if state.waiting.iter().any(|client| !client.is_empty()) {

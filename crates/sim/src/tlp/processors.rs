@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::engine::{Engine, WORKED};
+use super::memory::COPIES;
 use super::network::Network;
 use super::port::NONE;
 use crate::model::{FlowSpec, Topology};
@@ -41,7 +42,7 @@ impl Processors {
 
 /// A job of a thread, for a slot.
 #[derive(Debug, Clone, Copy)]
-enum Job {
+pub(super) enum Job {
     /// Submit the commands of the slot, which begin at once.
     Submit(u32),
     /// Copy the slot, then start its last leg.
@@ -132,17 +133,8 @@ impl Thread {
 }
 
 impl Engine {
-    /// Has the thread of a flow submit the commands of a slot.
-    pub(super) fn submit(&mut self, flow: u32, slot: u32) {
-        self.assign(flow, Job::Submit(slot));
-    }
-
-    /// Has the thread of a flow copy a slot.
-    pub(super) fn copy(&mut self, flow: u32, slot: u32) {
-        self.assign(flow, Job::Copy(slot));
-    }
-
-    fn assign(&mut self, flow: u32, job: Job) {
+    /// Gives the thread of a flow a job.
+    pub(super) fn assign(&mut self, flow: u32, job: Job) {
         let Some(thread) = &mut self.flows[flow as usize].thread else { return };
         thread.waiting.push_back(job);
         if thread.current.is_none() {
@@ -192,7 +184,7 @@ impl Engine {
         }
         let memory = thread.memory;
         match job {
-            Job::Copy(_) if memory != NONE => self.access_for_copy(memory, index),
+            Job::Copy(_) if memory != NONE => self.queue_up(memory, COPIES, index),
             Job::Copy(_) => self.push(until, WORKED, index),
             Job::Submit(slot) => {
                 self.push(until, WORKED, index);

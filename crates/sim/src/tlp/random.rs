@@ -1,17 +1,12 @@
 //! Random numbers by counter: equal for equal seed, flow and number, in any order and on any thread.
 
+use crate::parameters::mix;
+
 /// Returns a random number for `seed`, `stream` and `counter`: two rounds of the finaliser of SplitMix64 (Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub(super) fn draw(seed: u64, stream: u64, counter: u64) -> u64 {
     let keyed = mix(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mix(keyed ^ counter.wrapping_mul(0xd1b5_4a32_d192_ed03))
-}
-
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// Returns a time evenly distributed within `away` around `mean`, in picoseconds.

@@ -86,13 +86,7 @@ impl Builder<'_> {
             unit,
             overhead: 0,
             propagation: Picos::ZERO,
-            credits: Credits {
-                posted_headers: headers,
-                posted_data: data,
-                nonposted_headers: headers,
-                completion_headers: headers,
-                completion_data: data,
-            },
+            credits: Credits { headers, data },
         }
     }
 }

@@ -32,13 +32,9 @@ pub(super) fn hold_time(topology: &Topology, step: &Step, next: Option<LinkIndex
 /// Room of the receiver of a step, in bytes of payload.
 pub(super) fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
     let credits = &topology.link(step.link).wire.credits;
-    let (headers, units) = match way.kind {
-        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
-        // Requests carry no payload.
-        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
-        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
-    };
-    (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
+    // Requests carry no payload.
+    let units = if way.kind == PacketKind::NonPosted { u32::MAX } else { credits.data };
+    (f64::from(credits.headers) * way.payload).min(16.0 * f64::from(units))
 }
 
 /// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the

@@ -140,8 +140,8 @@ fn writes_obey_the_law_of_credits() {
         let (mut t, nodes) = pair("32GT/s x16", 256, 256);
         let link = t.link_above(nodes[0]).unwrap();
         let wire = t.wire_mut(link);
-        wire.credits.posted_headers = headers;
-        wire.credits.posted_data = data;
+        wire.credits.headers = headers;
+        wire.credits.data = data;
         wire.propagation = Picos::nanos(propagation);
         // Cut-through: the credit of a packet is on its way back as soon as it is out of the root
         // complex, one packet after its header was in.
