@@ -1,4 +1,4 @@
-//! The flow engine against packets: within 2 % for sums and 6 % for single flows, in the mean over families of hard cases.
+//! The flow engine against packets, in the mean over families of hard cases.
 //!
 //! `cargo run --release -p peerlane-sim --example agreement` prints the tables of `docs/model.md`.
 #![allow(
@@ -14,11 +14,15 @@ mod compare;
 use cases::FAMILIES;
 use compare::{DEVELOPMENT, HOLD_OUT, compared, spreads};
 
+/// Mean relative errors that `docs/model.md` states, of sums and of single flows, with room for small changes.
+const STATED: [[f64; 2]; 2] = [[0.003, 0.015], [0.006, 0.03]];
+
 #[test]
-fn rates_are_within_the_bounds() {
-    for seeds in [DEVELOPMENT, HOLD_OUT] {
+fn rates_are_as_near_as_stated() {
+    for (seeds, stated) in [DEVELOPMENT, HOLD_OUT].into_iter().zip(STATED) {
         let cases = compared(&seeds, &FAMILIES);
         let [sums, flows] = spreads(cases.iter().map(|(.., compared)| compared));
-        assert!(sums[0] < 0.02 && flows[0] < 0.06, "seeds {seeds:?}: {sums:?} {flows:?}");
+        let is_near = sums[0] < stated[0] && flows[0] < stated[1];
+        assert!(is_near, "seeds {seeds:?}: {sums:?} {flows:?}");
     }
 }

@@ -61,13 +61,6 @@ impl Solver {
         residual
     }
 
-    /// Empties the buffers that pools fill: those that are left may hold less than such a buffer.
-    pub(super) fn empty_pooled(&mut self) {
-        for &resource in self.layout.buffered.iter().filter(|&&at| self.layout.is_pooled[at]) {
-            self.effective[resource] = self.capacity[resource];
-        }
-    }
-
     /// True if a pooled buffer pushes back: once it is full and its outputs accept less than arrives.
     fn fill_up(&mut self, resource: usize) -> bool {
         let full = self.delay_when_full(resource);

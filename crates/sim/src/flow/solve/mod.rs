@@ -219,7 +219,6 @@ impl Solver {
         for input in inputs.iter_mut() {
             input.set_quantum(input.quantum, layout.flows_at_once(input, counts));
         }
-        self.empty_pooled();
         self.damping.fill(Damping::default());
         self.turning.fill(Turning::default());
     }
