@@ -6,9 +6,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use peerlane_engine::faults::{Kind, Tally, results, run};
+use peerlane_engine::faults::{Kind, Outcome, Tally, Untrue, results, run};
 
 const COMMAND: &str =
     "cargo run --release -p peerlane-engine --features simulation --example faults --";
@@ -44,6 +46,41 @@ fn wanted() -> Result<Wanted, String> {
     Ok(wanted)
 }
 
+/// Runs all of it on every core, and stops soon after the first promise that was broken. In order.
+fn run_all(wanted: &Wanted) -> Vec<(Kind, u64, Result<Outcome, Untrue>)> {
+    let count = wanted.kinds.len() as u64;
+    let case = |number: u64| {
+        let kind = wanted.kinds[usize::try_from(number % count).unwrap_or(0)];
+        (kind, wanted.seed + number / count)
+    };
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut done = Vec::new();
+        while !is_over.load(Relaxed) {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= wanted.runs {
+                break;
+            }
+            let (kind, seed) = case(number);
+            let outcome = run(kind, seed);
+            is_over.fetch_or(outcome.is_err(), Relaxed);
+            done.push((number, outcome));
+        }
+        done
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut done: Vec<(u64, Result<Outcome, Untrue>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    let named = |(number, outcome)| {
+        let (kind, seed) = case(number);
+        (kind, seed, outcome)
+    };
+    done.into_iter().map(named).collect()
+}
+
 fn main() -> ExitCode {
     let wanted = match wanted() {
         Ok(wanted) => wanted,
@@ -54,9 +91,8 @@ fn main() -> ExitCode {
     };
     let start = Instant::now();
     let mut tally = Tally::default();
-    let cases = (wanted.seed..).flat_map(|seed| wanted.kinds.iter().map(move |kind| (*kind, seed)));
-    for (kind, seed) in cases.take(usize::try_from(wanted.runs).unwrap_or(usize::MAX)) {
-        match run(kind, seed) {
+    for (kind, seed, outcome) in run_all(&wanted) {
+        match outcome {
             Ok(outcome) => tally.add(kind, outcome),
             Err(untrue) => {
                 eprintln!("error: {untrue}");

@@ -19,6 +19,7 @@ pub mod faults;
 mod guard;
 pub mod journal;
 pub mod load;
+mod machine;
 pub mod measure;
 mod open;
 mod pair;

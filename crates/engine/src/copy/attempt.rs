@@ -15,15 +15,16 @@ use super::gone::drive_of;
 use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
-use crate::device_memory::{self, DeviceRefusal};
+use crate::device_memory::DeviceRefusal;
 use crate::extents::{Grid, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
+use crate::machine::Machine;
 use crate::open::{Attached, Opened};
 use crate::plan::{GpuWay, Prepared, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Uring};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring};
 use crate::trace::Traced;
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
@@ -35,6 +36,7 @@ const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
 /// What is to be tried.
 pub(super) struct Attempt<'a> {
+    pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
     pub(super) ends: &'a Prepared,
     pub(super) source: &'a Opened,
@@ -168,7 +170,7 @@ impl Attempt<'_> {
         };
         let mut shape = shape.clone();
         loop {
-            match device_memory::allocate(self.memory, address, shape.memory) {
+            match self.machine.device_memory(self.memory, address, shape.memory) {
                 Ok(region) => return Ok(Ok((region, shape))),
                 Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
                     shape = fitted(&shape, Bytes(shape.memory.0 / 2));
@@ -198,11 +200,7 @@ impl Attempt<'_> {
     fn attach(&self, region: Region, shape: Shape, tools: &Tools<'_>) -> Result<Ready, CopyError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
-        let ring = match self.has_nodes {
-            true => Uring::for_passthrough(entries)?,
-            false => Uring::new(entries)?,
-        };
-        let mut ring = self.traced(AnyRing::Kernel(Box::new(ring)), tools);
+        let mut ring = self.traced(self.machine.ring(entries, self.has_nodes)?, tools);
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
             opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {
                 action: "attach",

@@ -4,7 +4,6 @@
 //! not is named. The journal's place is tried before the first byte moves.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_results::{Asked, Refusal, Route, Warning};
@@ -21,8 +20,9 @@ use crate::endpoint::{Live, Node};
 use crate::guard::Surveyor;
 use crate::journal::{
     Difference, Identity, Journal, JournalError, Now, Options, Overwritten, Role, Store,
-    beside_file, device_name, for_device, identity_of_device, identity_of_file, state_directory,
+    beside_file, for_device, identity_of_file, state_directory,
 };
+use crate::machine::Machine;
 use crate::open::Opened;
 use crate::ranges::RangeSet;
 
@@ -31,9 +31,8 @@ const JOURNALS_LOOKED_AT: usize = 256;
 
 /// What a copy begins with.
 #[derive(Debug, Clone)]
-pub(super) struct Beginning<'a> {
-    /// Where sysfs is.
-    pub(super) root: &'a Path,
+pub(super) struct Beginning<'a, 'm> {
+    pub(super) machine: &'m dyn Machine,
     pub(super) asked: &'a Asked,
     pub(super) options: &'a CopyOptions,
     pub(super) source_live: &'a Live,
@@ -57,9 +56,9 @@ pub(super) struct Beginning<'a> {
 
 /// The outcome of [`Beginning::begin`].
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum Outcome<'a> {
     /// A copy that begins, or goes on.
-    Begun(Box<Begun>),
+    Begun(Box<Begun<'a>>),
     /// No journal to go on by; nothing was changed.
     NoJournal {
         /// Where it would be.
@@ -71,10 +70,10 @@ pub(super) enum Outcome {
 
 /// A copy that may begin.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct Begun<'a> {
     pub(super) target: Target,
     /// `None` for a copy that cannot be resumed.
-    pub(super) keeper: Option<Keeper>,
+    pub(super) keeper: Option<Keeper<'a>>,
     pub(super) source: Identity,
     pub(super) done: RangeSet,
     pub(super) holes: Holes,
@@ -83,8 +82,8 @@ pub(super) struct Begun {
     pub(super) warnings: Vec<Warning>,
 }
 
-impl Beginning<'_> {
-    pub(super) fn begin(self) -> Result<Outcome, CopyError> {
+impl<'m> Beginning<'_, 'm> {
+    pub(super) fn begin(self) -> Result<Outcome<'m>, CopyError> {
         let source = self.source_identity()?;
         if let Some(path) = &self.options.journal {
             self.check_place(path)?;
@@ -127,7 +126,7 @@ impl Beginning<'_> {
         Ok(())
     }
 
-    fn onto_file(self, source: Identity) -> Result<Outcome, CopyError> {
+    fn onto_file(self, source: Identity) -> Result<Outcome<'m>, CopyError> {
         let name = &self.target_live.path;
         if let Some(reason) = not_resumable(&source) {
             if self.options.start == Start::Resume {
@@ -140,7 +139,7 @@ impl Beginning<'_> {
             Some(path) => path.clone(),
             None => beside_file(name)?,
         };
-        let store = Store::open(&path)?;
+        let store = Store::open(self.machine, &path)?;
         let found = self.found(&store, |journal| self.is_of_this_file(journal))?;
         if found.is_none() {
             self.sweep(&store);
@@ -161,8 +160,8 @@ impl Beginning<'_> {
         self.with_journal(target, store, source, overwrites)
     }
 
-    fn onto_device(self, source: Identity) -> Result<Outcome, CopyError> {
-        let target = Target::open_device(self.target_live, self.deadline)?;
+    fn onto_device(self, source: Identity) -> Result<Outcome<'m>, CopyError> {
+        let target = Target::open_device(self.machine, self.target_live, self.deadline)?;
         let identity = self.identity(self.target_live, target.file())?;
         let place = match (not_resumable(&source).or(not_resumable(&identity)), &identity) {
             (Some(reason), _) => Err(reason),
@@ -182,7 +181,7 @@ impl Beginning<'_> {
             }
             Err(reason) => return self.without_journal(target, source, reason),
         };
-        let store = Store::open(&path)?;
+        let store = Store::open(self.machine, &path)?;
         let found = self.found(&store, |journal| match (&journal.target, &identity) {
             (Identity::Device(then), Identity::Device(now)) => then.is_same_device(now),
             _ => false,
@@ -203,7 +202,7 @@ impl Beginning<'_> {
     /// target is all that tells of what lies there, so no force replaces it.
     fn found(
         &self,
-        store: &Store,
+        store: &Store<'_>,
         is_ours: impl FnOnce(&Journal) -> bool,
     ) -> Result<Option<Journal>, CopyError> {
         let found = store.load()?;
@@ -223,11 +222,11 @@ impl Beginning<'_> {
     }
 
     /// Removes what an unfinished copy left, if it is what its journal says.
-    fn forget(&self, store: &Store, journal: &Journal) -> Result<(), CopyError> {
+    fn forget(&self, store: &Store<'_>, journal: &Journal) -> Result<(), CopyError> {
         store.clear()?;
         if let Some(partial) = self.partial(journal) {
             let opened = File::open(&partial);
-            let identity = opened.map(|file| identity_of_file(self.root, &partial, &file));
+            let identity = opened.map(|file| identity_of_file(self.root(), &partial, &file));
             let is_ours = |found: Identity| match (&journal.target, found) {
                 (Identity::File(then), Identity::File(now)) => then.is_same_file(&now),
                 _ => false,
@@ -245,7 +244,7 @@ impl Beginning<'_> {
 
     /// Removes the unfinished file of a copy that was killed before it had a journal: nobody can go on
     /// with it, and as this copy holds the place of its journal, nobody is at it.
-    fn sweep(&self, store: &Store) {
+    fn sweep(&self, store: &Store<'_>) {
         let target = &self.target_live.path;
         let Some(name) = store.left().filter(|name| is_partial_of(target, name)) else { return };
         if let Err(error) = remove_left(target, name) {
@@ -271,10 +270,10 @@ impl Beginning<'_> {
 
     fn go_on_with_file(
         self,
-        store: Store,
+        store: Store<'m>,
         journal: Journal,
         source: Identity,
-    ) -> Result<Begun, CopyError> {
+    ) -> Result<Begun<'m>, CopyError> {
         let Some(partial) = self.partial(&journal) else {
             let (then, now) = (journal.target.kind().to_owned(), "a file".to_owned());
             let differences = vec![Difference::OtherKind { role: Role::Target, then, now }];
@@ -282,7 +281,7 @@ impl Beginning<'_> {
         };
         if journal.is_complete() && !partial.exists() {
             // The copy was complete and had its name when it was ended: only the journal was left.
-            let target = Target::open_finished(self.target_live, self.deadline)?;
+            let target = Target::open_finished(self.machine, self.target_live, self.deadline)?;
             let identity = self.identity(self.target_live, target.file())?;
             self.compare(&store, &journal, &source, &identity)?;
             return Ok(self.go_on(target, store, journal, source));
@@ -291,14 +290,20 @@ impl Beginning<'_> {
             return Err(CopyError::Refused(self.held));
         }
         let mut target = Target::reopen(self.target_live, &self.source.file, &partial)?;
-        let identity = Identity::File(identity_of_file(self.root, &partial, target.file())?);
+        let identity = Identity::File(identity_of_file(self.root(), &partial, target.file())?);
         self.compare(&store, &journal, &source, &identity)?;
         let holes = Holes::at(self.options.sparse, false);
         target.reserve(self.layout, holes, &self.source.file)?;
         Ok(self.go_on(target, store, journal, source))
     }
 
-    fn go_on(self, target: Target, store: Store, journal: Journal, source: Identity) -> Begun {
+    fn go_on(
+        self,
+        target: Target,
+        store: Store<'m>,
+        journal: Journal,
+        source: Identity,
+    ) -> Begun<'m> {
         let done = journal.done.clone();
         Begun {
             target,
@@ -324,14 +329,14 @@ impl Beginning<'_> {
     fn with_journal(
         self,
         target: Target,
-        store: Store,
+        store: Store<'m>,
         source: Identity,
         overwrites: Option<Overwritten>,
-    ) -> Result<Outcome, CopyError> {
+    ) -> Result<Outcome<'m>, CopyError> {
         let (identity, partial) = match target.partial() {
             Some(path) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                (Identity::File(identity_of_file(self.root, &path, target.file())?), name)
+                (Identity::File(identity_of_file(self.root(), &path, target.file())?), name)
             }
             None => (self.identity(self.target_live, target.file())?, None),
         };
@@ -379,7 +384,7 @@ impl Beginning<'_> {
     }
 
     /// What a copy that is asked to go on comes to where no journal can be kept.
-    fn not_resumable(&self, reason: JournalError) -> Result<Outcome, CopyError> {
+    fn not_resumable(&self, reason: JournalError) -> Result<Outcome<'m>, CopyError> {
         match self.options.journal {
             Some(_) => Err(reason.into()),
             None => Ok(Outcome::NotResumable { reason }),
@@ -392,7 +397,7 @@ impl Beginning<'_> {
         target: Target,
         source: Identity,
         reason: JournalError,
-    ) -> Result<Outcome, CopyError> {
+    ) -> Result<Outcome<'m>, CopyError> {
         if self.options.journal.is_some() {
             return Err(reason.into());
         }
@@ -418,7 +423,7 @@ impl Beginning<'_> {
 
     fn compare(
         &self,
-        store: &Store,
+        store: &Store<'_>,
         journal: &Journal,
         source: &Identity,
         target: &Identity,
@@ -431,13 +436,17 @@ impl Beginning<'_> {
         Err(CopyError::Changed { journal: store.path().into(), differences })
     }
 
+    pub(super) fn root(&self) -> &Path {
+        self.machine.system().root()
+    }
+
     fn identity(&self, live: &Live, file: &File) -> Result<Identity, CopyError> {
-        identify(self.root, live, file)
+        Ok(self.machine.identify(live, file)?)
     }
 }
 
 /// Why there is no journal for this device: there is none, or one of another device behind the same name.
-fn no_journal(now: &Identity, path: PathBuf) -> Result<Outcome, CopyError> {
+fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<Outcome<'m>, CopyError> {
     let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
     for entry in journals {
@@ -462,23 +471,6 @@ fn no_journal(now: &Identity, path: PathBuf) -> Result<Outcome, CopyError> {
     Ok(Outcome::NoJournal { journal: path })
 }
 
-/// What an end is known by; a device by the number of the open descriptor, which is that device for
-/// as long as it is open.
-pub(super) fn identify(root: &Path, live: &Live, file: &File) -> Result<Identity, CopyError> {
-    if live.node != Node::Block {
-        return Ok(Identity::File(identity_of_file(root, &live.path, file)?));
-    }
-    let number = file.metadata().map(|facts| facts.rdev()).map_err(|source| CopyError::File {
-        action: "identify",
-        path: live.path.clone(),
-        source,
-    })?;
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let name = device_name(root, major, minor)
-        .ok_or_else(|| JournalError::NoDevice { name: live.path.display().to_string() })?;
-    Ok(Identity::Device(identity_of_device(root, &name)?))
-}
-
 /// Why a copy from or to this could not be resumed.
 fn not_resumable(identity: &Identity) -> Option<JournalError> {
     match identity {
@@ -493,6 +485,7 @@ fn not_resumable(identity: &Identity) -> Option<JournalError> {
 mod tests {
     use super::*;
     use crate::journal::tests::sample;
+    use crate::machine::host;
 
     #[test]
     fn what_a_loss_of_power_left_of_a_journal_is_no_other_device() {
@@ -500,7 +493,7 @@ mod tests {
         let mut journal = sample();
         journal.target = journal.source.clone();
         let left = directory.path().join("journal.new");
-        Store::open(&left).unwrap().save(&journal).unwrap();
+        Store::open(host(), &left).unwrap().save(&journal).unwrap();
         let path = directory.path().join("journal");
         let found = no_journal(&journal.target, path.clone());
         assert!(matches!(found, Ok(Outcome::NoJournal { .. })), "{found:?}");

@@ -15,7 +15,7 @@ use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::{Layout, Pieces};
 use super::witness::MovedBytes;
-use super::{CopyError, Done, Job, Tools, begin, check};
+use super::{CopyError, Done, Job, Tools, check};
 use crate::Phase;
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
@@ -219,7 +219,7 @@ impl Job<'_> {
 
     /// Whether the content of a source file was changed since the copy began; a device does not tell.
     pub(super) fn source_has_changed(&self) -> bool {
-        let now = begin::identify(self.system.root(), self.source_live, &self.source.file);
+        let now = self.machine.identify(self.source_live, &self.source.file);
         match (&self.source_identity, now) {
             (Identity::File(then), Ok(Identity::File(now))) => {
                 (then.size, then.modified_ns) != (now.size, now.modified_ns)

@@ -38,6 +38,7 @@ impl Job<'_> {
         let unit = self.layout.block.max(PAGE).next_power_of_two();
         let pieces = picks(self.recorder.done(), self.layout.length, unit, tools.seed);
         let pair = Pair {
+            machine: self.machine,
             plan: self.plan,
             layout: self.layout,
             source: &self.source,
@@ -48,7 +49,7 @@ impl Job<'_> {
         }
         let is_device = self.ends.target.live.as_ref().is_some_and(|one| one.node == Node::Block);
         if is_device && !held.is_empty() {
-            let surveyor = Surveyor::new(tools.clock, tools.deadline);
+            let surveyor = Surveyor::on(self.machine, tools.clock, tools.deadline);
             if let Some(offset) = self.unexplained(&surveyor)? {
                 return Err(CopyError::Refused(self.with_place(held, offset)));
             }

@@ -11,6 +11,7 @@ use super::*;
 use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, planned, source};
 use crate::copy::{CopyOptions, Start, begin_job, ready_to_start};
 use crate::guard::System;
+use crate::machine::Host;
 use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
@@ -70,8 +71,8 @@ impl Bench {
                 tools.options.start,
             )?
         };
-        let system = System::at(&self.folder.path().join("root"));
-        begin_job(&system, &fabric, &plan, (&now, held), &mut tools)?.run(&mut tools)
+        let machine = Host::at(&self.folder.path().join("root"));
+        begin_job(&machine, &fabric, &plan, (&now, held), &mut tools)?.run(&mut tools)
     }
 
     fn interrupt(&mut self) {

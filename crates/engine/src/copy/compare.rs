@@ -11,8 +11,9 @@ use super::attempt::block;
 use super::claims::part_of;
 use super::pieces::Layout;
 use super::{CopyError, Tools};
+use crate::machine::Machine;
 use crate::open::Opened;
-use crate::ring::{Ring, Uring};
+use crate::ring::{AnyRing, Ring};
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
 /// Host memory for each end.
@@ -26,6 +27,7 @@ const ENTRIES: u32 = 128;
 
 /// Both ends of a copy, open.
 pub(super) struct Pair<'a> {
+    pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
     pub(super) layout: Layout,
     pub(super) source: &'a Opened,
@@ -43,7 +45,7 @@ impl Pair<'_> {
             return Ok(true);
         };
         let room = if longest > ROOM.0 { ROOM_LONG } else { ROOM };
-        let mut ring = Uring::new(ENTRIES)?;
+        let mut ring = self.machine.ring(ENTRIES, false)?;
         let whole =
             self.comparison(&mut ring, room.0.max(2 * self.layout.block), tools.deadline)?;
         let total = Bytes(parts.iter().map(|part| part.end - part.start).sum());
@@ -76,7 +78,7 @@ impl Pair<'_> {
 
     fn comparison(
         &self,
-        ring: &mut Uring,
+        ring: &mut AnyRing,
         room: u64,
         deadline: Nanos,
     ) -> Result<Comparison, CopyError> {

@@ -9,8 +9,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{Evidence, Refusal, RouteEvidence, RouteVerdict};
@@ -26,11 +24,12 @@ use crate::endpoint::{self, EndError, Endpoint, Live, Node};
 use crate::extents::Extent;
 use crate::failure::Role;
 use crate::guard::System;
-use crate::open::{Opened, drop_page_cache, open, open_source};
+use crate::machine::{Machine, host};
+use crate::open::{Opened, drop_page_cache, open_source};
 
-/// How long a claim of somebody else is waited for, and how often it is tried; nothing tells when it ends.
-const CLAIM_WAIT: Duration = Duration::from_secs(5);
-const CLAIM_NAP: Duration = Duration::from_millis(20);
+/// How often a claim of somebody else is tried, and the time between: five seconds; nothing tells when it ends.
+const CLAIM_NAPS: u32 = 250;
+const CLAIM_NAP: Nanos = Nanos(20_000_000);
 
 /// Looks at an end that is only read, and opens it.
 ///
@@ -74,7 +73,7 @@ pub(crate) fn open_in_place(
         (Node::Block, Claim::Exclusive) => OFlags::RDWR | OFlags::EXCL,
         _ => OFlags::RDWR,
     };
-    let opened = match open_claimed(flags, live, deadline) {
+    let opened = match open_claimed(host(), flags, live, deadline) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),
         Err(error) => return Err(failed("open")(error)),
@@ -147,8 +146,12 @@ impl Drop for Target {
 
 impl Target {
     /// Opens a target device exclusively.
-    pub(super) fn open_device(live: &Live, deadline: Nanos) -> Result<Self, CopyError> {
-        match open_claimed(OFlags::RDWR | OFlags::EXCL, live, deadline) {
+    pub(super) fn open_device(
+        machine: &dyn Machine,
+        live: &Live,
+        deadline: Nanos,
+    ) -> Result<Self, CopyError> {
+        match open_claimed(machine, OFlags::RDWR | OFlags::EXCL, live, deadline) {
             Ok(opened) => Ok(Self { opened, place: Place::Device }),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
             Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
@@ -156,9 +159,13 @@ impl Target {
     }
 
     /// Opens a target file that was finished before, to look at it.
-    pub(super) fn open_finished(live: &Live, deadline: Nanos) -> Result<Self, CopyError> {
+    pub(super) fn open_finished(
+        machine: &dyn Machine,
+        live: &Live,
+        deadline: Nanos,
+    ) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File { action: "open", path: live.path.clone(), source };
-        let opened = open_source(live, deadline).map_err(failed)?;
+        let opened = machine.open(OFlags::RDONLY, live, deadline).map_err(failed)?;
         Ok(Self { opened, place: Place::Finished })
     }
 
@@ -269,16 +276,19 @@ impl Target {
 /// Opens an end. A claim of somebody else is waited for a moment: the children of a copy that was just
 /// killed (`ring::apart`), and its ring, which the kernel takes down after the process
 /// (`io_ring_exit_work`, `io_uring/io_uring.c`), hold the device until they end.
-fn open_claimed(flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Opened> {
-    let end = Instant::now() + CLAIM_WAIT;
-    loop {
-        match open(flags, live, deadline) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
-                thread::sleep(CLAIM_NAP);
-            }
+fn open_claimed(
+    machine: &dyn Machine,
+    flags: OFlags,
+    live: &Live,
+    deadline: Nanos,
+) -> io::Result<Opened> {
+    for _ in 0..CLAIM_NAPS {
+        match machine.open(flags, live, deadline) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => machine.nap(CLAIM_NAP),
             opened => return opened,
         }
     }
+    machine.open(flags, live, deadline)
 }
 
 fn in_use(live: &Live) -> CopyError {

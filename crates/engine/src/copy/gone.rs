@@ -4,8 +4,6 @@
 //! target says that it has no room, memory is a bad address. So it is looked up: a drive that went has
 //! no directory in sysfs any more, or a controller that is on its way out.
 
-use std::path::Path;
-
 use peerlane_results::EndpointFacts;
 
 use super::{CopyError, Job};
@@ -41,17 +39,6 @@ pub(super) fn is_memory_gone(error: &CopyError) -> bool {
     failure(error).is_some_and(|failure| failure.cause == Cause::ProviderGone)
 }
 
-/// Whether a block device went away, or is about to.
-fn is_drive_gone(root: &Path, device: &str) -> bool {
-    let folder = root.join("sys/class/block").join(device);
-    let reads = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-    let state = reads("device/state");
-    !folder.exists()
-        || reads("size").trim() == "0"
-        || state.contains("dele")
-        || state.contains("dead")
-}
-
 /// An end in words: the drive with its path, as far as both are known.
 pub(super) fn drive_of(end: &EndpointFacts) -> String {
     match (&end.drive, &end.device) {
@@ -69,7 +56,7 @@ impl Job<'_> {
             Role::Source => ("source", &self.plan.source),
             Role::Target => ("target", &self.plan.target),
         };
-        let is_gone = |device: &String| is_drive_gone(self.system.root(), device);
+        let is_gone = |device: &String| self.machine.is_drive_gone(device);
         let what = if failure.cause == Cause::ProviderGone {
             let name = self.memory.as_deref().unwrap_or("device memory");
             format!("memory {name}")
@@ -79,29 +66,5 @@ impl Job<'_> {
             return error;
         };
         CopyError::Gone { what, source: Box::new(error) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_drive_is_gone_without_its_directory_or_with_a_controller_on_its_way_out() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("sys/class/block/nvme0n1");
-        assert!(is_drive_gone(root.path(), "nvme0n1"));
-        std::fs::create_dir_all(folder.join("device")).unwrap();
-        for (size, state, gone) in [
-            ("131072\n", "live\n", false),
-            ("131072\n", "resetting\n", false),
-            ("131072\n", "deleting (no IO)\n", true),
-            ("131072\n", "dead\n", true),
-            ("0\n", "live\n", true),
-        ] {
-            std::fs::write(folder.join("size"), size).unwrap();
-            std::fs::write(folder.join("device/state"), state).unwrap();
-            assert_eq!(is_drive_gone(root.path(), "nvme0n1"), gone, "{size:?} {state:?}");
-        }
     }
 }

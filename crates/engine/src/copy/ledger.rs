@@ -18,20 +18,20 @@ use crate::shares::Share;
 
 /// The journal of a copy, in its place.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    store: Store,
+pub(super) struct Keeper<'a> {
+    store: Store<'a>,
     journal: Journal,
     is_on_disk: bool,
     time_of_day: fn() -> u64,
 }
 
-impl Keeper {
+impl<'a> Keeper<'a> {
     /// A keeper of a journal that is to be saved when the first part of the copy is flushed.
     ///
     /// # Errors
     /// When the place has no room or permission for it.
     pub(super) fn begin(
-        store: Store,
+        store: Store<'a>,
         journal: Journal,
         time_of_day: fn() -> u64,
     ) -> Result<Self, JournalError> {
@@ -44,7 +44,7 @@ impl Keeper {
     /// # Errors
     /// When it cannot be saved.
     pub(super) fn claim(
-        store: Store,
+        store: Store<'a>,
         journal: Journal,
         time_of_day: fn() -> u64,
     ) -> Result<Self, JournalError> {
@@ -53,7 +53,7 @@ impl Keeper {
     }
 
     /// A keeper of a journal that was found.
-    pub(super) fn go_on(store: Store, journal: Journal, time_of_day: fn() -> u64) -> Self {
+    pub(super) fn go_on(store: Store<'a>, journal: Journal, time_of_day: fn() -> u64) -> Self {
         Self { store, journal, is_on_disk: true, time_of_day }
     }
 
@@ -150,16 +150,16 @@ impl Drop for Turn {
 }
 
 /// The account of one target: what is written, and the journal that is to know of it.
-pub(super) struct Account<'a> {
+pub(super) struct Account<'a, 'm> {
     pub(super) recorder: &'a mut Recorder,
-    pub(super) keeper: Option<&'a mut Keeper>,
+    pub(super) keeper: Option<&'a mut Keeper<'m>>,
     /// The last failure to save; the copy goes on, and its journal knows less than it could.
     pub(super) unsaved: Option<JournalError>,
     pub(super) flush_failed: bool,
 }
 
-impl<'a> Account<'a> {
-    pub(super) fn of(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper>) -> Self {
+impl<'a, 'm> Account<'a, 'm> {
+    pub(super) fn of(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper<'m>>) -> Self {
         Self { recorder, keeper, unsaved: None, flush_failed: false }
     }
 
@@ -187,14 +187,14 @@ impl<'a> Account<'a> {
 }
 
 /// What a relay moves and keeps account of.
-pub(super) struct Ledger<'a> {
+pub(super) struct Ledger<'a, 'm> {
     pub(super) pieces: Pieces,
-    pub(super) account: Account<'a>,
+    pub(super) account: Account<'a, 'm>,
     pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
 }
 
-impl Work for Ledger<'_> {
+impl Work for Ledger<'_, '_> {
     fn next_piece(&mut self) -> Option<io::Result<Piece>> {
         self.pieces.next_piece()
     }

@@ -30,14 +30,13 @@ mod scrub;
 mod unfinished;
 mod witness;
 
-use std::path::Path;
-
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     Asked, Candidate, CopyRecord, Evidence, MemoryFacts, MemoryKind, Plan, Refusal, Route,
     RouteChoice, RouteEvidence, RouteVerdict, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use rustix::fs::OFlags;
 
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
@@ -52,7 +51,8 @@ use crate::endpoint::{Live, Node};
 use crate::failure::Role;
 use crate::guard::{Surveyor, System};
 use crate::journal::{Identity, Recorder};
-use crate::open::{Opened, open_source};
+use crate::machine::{Machine, host};
+use crate::open::Opened;
 use crate::plan::{self, Prepared, host_memory, rules_evidence};
 use crate::ranges::RangeSet;
 use crate::relay::Moved;
@@ -84,24 +84,36 @@ pub struct Tools<'a> {
 /// # Errors
 /// [`CopyError`] by what went wrong; its variants say what is at the target then.
 pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
-    copy_on(&System::at(Path::new("/")), fabric, plan, tools)
+    copy_on(host(), fabric, plan, tools)
 }
 
 fn copy_on(
-    system: &System,
+    machine: &dyn Machine,
     fabric: &Fabric,
     plan: &Plan,
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
-    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let system = machine.system();
+    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
     let (now, held) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
         .map_err(|error| unfinished::name(error, system, plan, &tools.options))?;
-    begin_job(system, fabric, plan, (&now, held), tools)?.run(tools)
+    copy_prepared(machine, fabric, plan, (&now, held), tools)
 }
 
-/// Begins a copy: opens its ends and its journal. `held` is what only a journal that is found overrides.
+/// Carries out what was planned and looked at again; `held` is what only a journal that is found overrides.
+pub(crate) fn copy_prepared(
+    machine: &dyn Machine,
+    fabric: &Fabric,
+    plan: &Plan,
+    (now, held): (&Prepared, Vec<Refusal>),
+    tools: &mut Tools<'_>,
+) -> Result<CopyRecord, CopyError> {
+    begin_job(machine, fabric, plan, (now, held), tools)?.run(tools)
+}
+
+/// Begins a copy: opens its ends and its journal.
 fn begin_job<'a>(
-    system: &'a System,
+    machine: &'a dyn Machine,
     fabric: &'a Fabric,
     plan: &'a Plan,
     (now, held): (&'a Prepared, Vec<Refusal>),
@@ -117,8 +129,9 @@ fn begin_job<'a>(
         [source_live, target_live].map(|live| live.node == Node::Block),
         [&plan.source.path, &plan.target.path],
     )?;
-    let witnesses = Witnesses::new(system, fabric, plan, tools.options.watch_dma);
-    let source = open_source(source_live, tools.deadline).map_err(|source| CopyError::File {
+    let witnesses = Witnesses::new(machine.system(), fabric, plan, tools.options.watch_dma);
+    let source = machine.open(OFlags::RDONLY, source_live, tools.deadline);
+    let source = source.map_err(|source| CopyError::File {
         action: "open",
         path: source_live.path.clone(),
         source,
@@ -130,10 +143,10 @@ fn begin_job<'a>(
         hole_min: HOLE_MIN,
     };
     let stands = held.clone();
-    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
     let options = tools.options.clone();
     let beginning = Beginning {
-        root: system.root(),
+        machine,
         asked: &plan.asked,
         options: &options,
         source_live,
@@ -155,7 +168,7 @@ fn begin_job<'a>(
     }
     let recorder = Recorder::new(tools.options.cadence, begun.done.clone(), tools.clock.now());
     let mut job = Job {
-        system,
+        machine,
         fabric,
         plan,
         ends: now,
@@ -247,7 +260,7 @@ fn ready_to_start(
 
 /// A copy under way.
 struct Job<'a> {
-    system: &'a System,
+    machine: &'a dyn Machine,
     fabric: &'a Fabric,
     plan: &'a Plan,
     ends: &'a Prepared,
@@ -260,7 +273,7 @@ struct Job<'a> {
     layout: Layout,
     target: Target,
     preserved: Preserved,
-    keeper: Option<Keeper>,
+    keeper: Option<Keeper<'a>>,
     recorder: Recorder,
     holes: Holes,
     evidence: Vec<RouteEvidence>,
@@ -456,6 +469,7 @@ impl Job<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
         let attempt = Attempt {
+            machine: self.machine,
             plan: self.plan,
             ends: self.ends,
             source: &self.source,
@@ -490,8 +504,6 @@ impl Job<'_> {
 
 #[cfg(test)]
 mod beside_tests;
-#[cfg(test)]
-mod kill_tests;
 #[cfg(test)]
 mod resume_tests;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::journal::{EndDigests, Journal, Overwritten, identity_of_file};
 use crate::open::Opened;
 use crate::ring::apart;
 
-impl Beginning<'_> {
+impl Beginning<'_, '_> {
     /// The file that the target is to replace.
     pub(super) fn replaced(&self) -> Result<Option<Overwritten>, CopyError> {
         if !matches!(self.target_live.node, Node::File { .. }) {
@@ -27,7 +27,7 @@ impl Beginning<'_> {
             path: path.clone(),
             source,
         })?;
-        Ok(Some(Overwritten::File(identity_of_file(self.root, path, &file)?)))
+        Ok(Some(Overwritten::File(identity_of_file(self.root(), path, &file)?)))
     }
 
     /// Whether the file that stands in the way is the one that a copy was permitted to replace.

@@ -16,11 +16,11 @@ use crate::endpoint::Node;
 use crate::ranges::RangeSet;
 
 /// Begins a copy, or goes on with one.
-pub(super) fn begin(
-    beginning: Beginning<'_>,
+pub(super) fn begin<'m>(
+    beginning: Beginning<'_, 'm>,
     plan: &Plan,
     tools: &mut Tools<'_>,
-) -> Result<Begun, CopyError> {
+) -> Result<Begun<'m>, CopyError> {
     let (mut journal, mut reason) = (None, None);
     match beginning.clone().begin()? {
         Outcome::Begun(begun) => return Ok(*begun),
@@ -63,7 +63,7 @@ pub(super) fn begin(
 
 /// The target, open for reading, where it holds all of the copy and nothing else.
 fn complete(
-    beginning: &Beginning<'_>,
+    beginning: &Beginning<'_, '_>,
     plan: &Plan,
     tools: &mut Tools<'_>,
 ) -> Result<Option<Target>, CopyError> {
@@ -75,8 +75,14 @@ fn complete(
     if !is_whole {
         return Ok(None);
     }
-    let target = Target::open_finished(target, tools.deadline)?;
-    let pair =
-        Pair { plan, layout: beginning.layout, source: beginning.source, target: target.opened() };
+    let machine = beginning.machine;
+    let target = Target::open_finished(machine, target, tools.deadline)?;
+    let pair = Pair {
+        machine,
+        plan,
+        layout: beginning.layout,
+        source: beginning.source,
+        target: target.opened(),
+    };
     Ok(pair.is_complete(tools)?.then_some(target))
 }

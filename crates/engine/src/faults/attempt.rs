@@ -1,30 +1,39 @@
-//! One run of the program, from its journal to its end, in the order of `copy`.
+//! One run of the program, from its journal to its end: the copy of the product on a simulated machine.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::fs::{self, File};
 use std::io;
-use std::ops::Range;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use peerlane_results::{MemoryKind, Route, Tail};
+use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
+use peerlane_results::{
+    Asked, Candidate, CopyRecord, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind,
+    PLAN_SCHEMA, Plan as CopyPlan, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
+};
 use peerlane_units::{Bytes, Nanos};
 
-use super::world::{Event, FaultRing, Power, World, index};
-use crate::copy::check::{NotProved, flush_on, prove_on};
+use super::disk::Disk;
+use super::machine::{Drive, Life, Promise, SimMachine, State};
+use super::world::{Event, World};
+use crate::Watch;
+use crate::copy::{CopyError, CopyOptions, Start, Tools, copy_prepared};
+use crate::endpoint::{Endpoint, Live, Node};
 use crate::failure::RequestError;
-use crate::journal::{self, Cadence, Journal, Recorder};
-use crate::prove::{self, ProofCause};
-use crate::random::Random;
-use crate::ranges::RangeSet;
-use crate::relay::{FlushOutcome, Piece, RelayError, Transfer, Work, merge_in_host, relay_work};
-use crate::ring::sim::{SimClock, SimRegion, SimRing};
-use crate::ring::{RegionId, Ring};
-use crate::verify::{self, Comparison, Coverage, Verified, VerifyError};
-use crate::{Clock, Watch};
+use crate::journal::Cadence;
+use crate::plan::Prepared;
+use crate::prove::ProofCause;
+use crate::relay::RelayError;
+use crate::ring::sim::SimFile;
+use crate::scrub::ScrubCause;
+use crate::verify::{Coverage, VerifyError};
 
-/// Host memory for checks and tails: the proof's three parts, and two pages of the largest block.
-pub(super) const HOST_BYTES: usize = 3 * (16 << 10);
-pub(super) const ZERO_BYTES: usize = 8 << 10;
+/// Names of the drives.
+const SOURCE: &str = "/dev/nvme0n1";
+const TARGET: &str = "/dev/nvme1n1";
+/// Of the journal, in its folder.
+const JOURNAL: &str = "journal";
 
 /// How a run of the program ended.
 #[derive(Debug)]
@@ -44,22 +53,25 @@ pub(super) enum Blame {
     Proof(#[allow(dead_code, reason = "shown by Debug")] String),
     Shape(#[allow(dead_code, reason = "shown by Debug")] String),
     JournalNotSaved,
+    SourceChanged,
+    /// What became of the program without power, or after it was killed.
+    Nobody,
 }
 
 /// What a run showed besides its end.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// What the relay said is written.
-    pub(super) written: RangeSet,
-    /// What it counted: moved, zeroed, written as zeroes, skipped.
-    pub(super) counted: u64,
-    /// Bytes done before the relay, those of the relay, and what progress said at its end.
-    pub(super) before: u64,
+    pub(super) record: Option<CopyRecord>,
+    /// What progress said.
     pub(super) progress: Vec<u64>,
+    /// Payload is left in memory of the device.
+    pub(super) is_unclean: bool,
     pub(super) in_flight: u32,
     pub(super) operations: u64,
-    /// A flush vouched for what is there.
-    pub(super) is_verified: bool,
+    /// A promise that was broken when an operation was asked for.
+    pub(super) untrue: Option<String>,
+    /// Names that are left beside the journal.
+    pub(super) left: Vec<String>,
 }
 
 /// What may happen in a run, and when.
@@ -75,376 +87,269 @@ pub(super) struct Plan {
     pub(super) coverage: Option<Coverage>,
 }
 
-struct Run<'a> {
-    world: &'a mut World,
-    ring: FaultRing,
-    transfer: Transfer,
-    host: RegionId,
-    zeroes: Option<RegionId>,
-    clock: SimClock,
-    plan: Plan,
-    seen: Seen,
-    recorder: Recorder,
-    journal: Journal,
-    is_on_disk: bool,
-    saves: u64,
-    is_first: bool,
+/// A folder of a run, removed with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/dev/shm/peerlane-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Runs the program once; the world is then what it left.
-pub(super) fn attempt(world: &mut World, plan: Plan, is_first: bool) -> (End, Seen) {
-    let found = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
-    // A journal that cannot be read is no journal: whoever goes on begins anew.
-    let is_on_disk = found.is_some();
-    let journal = found.unwrap_or_else(|| world.new_journal());
-    world.power.set(Power::On);
-    let seed = world.random.next();
-    let mut ring = FaultRing {
-        ring: SimRing::new(world.shape.entries, seed, world.mood()),
-        source: crate::ring::FileId(0),
-        target: crate::ring::FileId(1),
-        operations: 0,
-        event: plan.event,
-        power: Rc::clone(&world.power),
-        is_stopped: Rc::default(),
-    };
-    let clock = ring.ring.clock();
-    let (Ok(source), Ok(target)) = (
-        ring.attach_file(std::mem::take(&mut world.source)),
-        ring.attach_file(std::mem::take(&mut world.target)),
-    ) else {
-        return (End::Failed(Blame::Shape("no file".to_owned())), Seen::default());
-    };
-    let region = |length, is_device| SimRegion { bytes: vec![0x5a; length], is_device };
-    let shape = world.shape;
-    let slots = ring.attach_region(region(index(shape.request * u64::from(shape.slots)), true));
-    let host = ring.attach_region(region(HOST_BYTES, false));
-    let zeroes = ring.attach_region(SimRegion { bytes: vec![0; ZERO_BYTES], is_device: false });
-    let transfer = Transfer {
-        source,
-        target,
-        region: slots,
-        memory: MemoryKind::P2pmem,
-        source_offset: shape.source_offset,
-        target_offset: shape.target_offset,
-        length: shape.length,
-        request: shape.request,
-        slots: shape.slots,
-        slot_stride: shape.request,
-        source_block: shape.source_block,
-        target_block: shape.target_block,
-        tail: shape.tail,
-        deadline: Nanos::seconds(1),
-    };
-    let cadence =
-        Cadence { first: Nanos(100_000), every: Nanos(100_000), bytes: Bytes(3 * shape.request) };
-    let recorder = Recorder::new(cadence, journal.done.clone(), clock.now());
-    let mut run = Run {
-        world,
-        ring,
-        transfer,
-        host,
-        zeroes: Some(zeroes),
-        clock,
-        plan,
-        seen: Seen::default(),
-        recorder,
-        journal,
-        is_on_disk,
-        saves: 0,
-        is_first,
-    };
-    let end = run.copy();
-    run.conclude(end)
+pub(super) fn attempt(world: &mut World, plan: Plan) -> (End, Seen) {
+    run(world, plan)
+        .unwrap_or_else(|error| (End::Failed(Blame::Shape(error.to_string())), Seen::default()))
 }
 
-impl Run<'_> {
-    fn copy(&mut self) -> Result<Route, End> {
-        let route = self.settle_route()?;
-        self.relay()?;
-        self.finish()?;
-        self.verify()?;
-        Ok(route)
-    }
-
-    fn settle_route(&mut self) -> Result<Route, End> {
-        if !self.plan.only_host {
-            // What a proof writes over must not be claimed meanwhile.
-            let mut done = self.recorder.done().clone();
-            done.subtract(0..prove::LENGTH_MAX.max(self.world.shape.block()));
-            if self.is_on_disk && &done != self.recorder.done() {
-                self.save(&done)?;
-                self.recorder = Recorder::new(self.cadence(), done, self.clock.now());
-            }
-            let seed = self.world.random.next();
-            match prove_on(&mut self.ring, &self.transfer, self.host, seed, &self.clock) {
-                Ok(_) => return Ok(Route::P2p),
-                Err(NotProved::Ended(failure)) => {
-                    let failure = *failure;
-                    return Err(match failure.cause {
-                        ProofCause::Request(error) => self.failed(error),
-                        other => End::Failed(Blame::Proof(other.to_string())),
-                    });
-                }
-                Err(NotProved::Rejected { .. }) => {}
-            }
-        }
-        let Some(slots) = self.ring.region_length(self.transfer.region) else {
-            return Err(End::Failed(Blame::Shape("no region".to_owned())));
-        };
-        let fresh = self.fresh_ring();
-        let old = std::mem::replace(&mut self.ring.ring, fresh);
-        self.take_over(old);
-        let bytes = vec![0x5a; index(slots)];
-        self.transfer.region = self.ring.attach_region(SimRegion { bytes, is_device: false });
-        self.transfer.memory = MemoryKind::Host;
-        self.host =
-            self.ring.attach_region(SimRegion { bytes: vec![0; HOST_BYTES], is_device: false });
-        let bytes = vec![0; ZERO_BYTES];
-        self.zeroes = Some(self.ring.attach_region(SimRegion { bytes, is_device: false }));
-        Ok(Route::Host)
-    }
-
-    fn fresh_ring(&mut self) -> SimRing {
-        SimRing::new(self.world.shape.entries, self.world.random.next(), self.world.mood())
-    }
-
-    /// Another memory is tried on a ring of its own.
-    fn take_over(&mut self, mut old: SimRing) {
-        old.abandon();
-        for file in [self.transfer.source, self.transfer.target] {
-            let taken = old.file(file).map(std::mem::take).unwrap_or_default();
-            let attached = self.ring.attach_file(taken);
-            debug_assert_eq!(attached.ok(), Some(file));
-        }
-        self.clock = self.ring.ring.clock();
-        let done = self.recorder.done().clone();
-        self.recorder = Recorder::new(self.cadence(), done, self.clock.now());
-    }
-
-    fn cadence(&self) -> Cadence {
-        Cadence {
+fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
+    let folder = Folder::make()?;
+    let journal = folder.0.join(JOURNAL);
+    let is_resumed = world.journal.is_some();
+    let copy = copy_plan(world, plan);
+    let machine = machine(world, plan, &folder)?;
+    let ends = Prepared {
+        source: endpoint(&copy.source),
+        target: endpoint(&copy.target),
+        plan: copy.clone(),
+    };
+    let options = CopyOptions {
+        start: if is_resumed { Start::Resume } else { Start::Anew },
+        journal: Some(journal.clone()),
+        cadence: Cadence {
             first: Nanos(100_000),
             every: Nanos(100_000),
-            bytes: Bytes(3 * self.world.shape.request),
-        }
-    }
-
-    fn relay(&mut self) -> Result<(), End> {
-        let pieces = self.pieces();
-        let lacking: u64 = pieces.iter().map(|piece| bounds(piece).end - bounds(piece).start).sum();
-        self.seen.before = self.transfer.length - lacking;
-        let is_stopped = Rc::clone(&self.ring.is_stopped);
-        let mut watch = Listener { is_stopped, progress: Vec::new() };
-        let mut ledger = Ledger {
-            pieces,
-            before: self.seen.before,
-            recorder: &mut self.recorder,
-            journal: &mut self.journal,
-            disk: &mut self.world.journal,
-            is_on_disk: &mut self.is_on_disk,
-            saves: &mut self.saves,
-            plan: self.plan,
-            power: Rc::clone(&self.world.power),
-            clock: self.clock.clone(),
-            random: &mut self.world.random,
-            flush_failed: false,
+            bytes: Bytes(3 * world.shape.request),
+        },
+        ..CopyOptions::default()
+    };
+    let mut watch = Listener { is_stopped: Rc::clone(&machine.is_stopped), progress: Vec::new() };
+    let clock = machine.clock.clone();
+    let seed = world.random.next();
+    let mut tools =
+        Tools { clock: &clock, watch: &mut watch, seed, deadline: Nanos::seconds(1), options };
+    let done = copy_prepared(&machine, &fabric(), &copy, (&ends, Vec::new()), &mut tools);
+    let (life, mut seen) = {
+        let state = &mut *machine.state.borrow_mut();
+        let seen = Seen {
+            is_unclean: state.is_unclean,
+            in_flight: state.left,
+            operations: state.operations,
+            untrue: state.untrue.take(),
+            progress: watch.progress,
+            ..Seen::default()
         };
-        let outcome = relay_work(
-            &mut self.ring,
-            &self.transfer,
-            &mut ledger,
-            self.zeroes,
-            &self.clock,
-            &mut watch,
-        );
-        let flush_failed = ledger.flush_failed;
-        self.seen.progress = watch.progress;
-        let (moved, ended) = match outcome {
-            Ok(moved) if moved.interrupted => (Some(moved), Err(End::Stopped)),
-            Ok(moved) => (Some(moved), Ok(())),
-            Err(RelayError::Stopped { source, moved }) => (Some(*moved), Err(self.failed(source))),
-            Err(other) => (None, Err(End::Failed(Blame::Shape(other.to_string())))),
-        };
-        if let Some(moved) = moved {
-            self.seen.counted = moved.bytes + moved.zeroed + moved.zeroes_written + moved.skipped;
-            self.seen.written = moved.written;
-        }
-        if ended.is_err() && !flush_failed && self.ring.in_flight() == 0 {
-            // What was written before the end is worth a flush.
-            self.recorder.flush_begins();
-            let flushed = flush_on(&mut self.ring, &self.transfer, &self.clock);
-            self.recorder.flush_ended(flushed.is_ok());
-        }
-        ended
+        (state.life, seen)
+    };
+    world.journal = match life {
+        Life::Dark => machine.disk.borrow().after_loss(JOURNAL.as_ref(), &mut world.random),
+        Life::Runs | Life::Killed => fs::read(&journal).ok(),
+    };
+    if life == Life::Runs {
+        let names = fs::read_dir(&folder.0)?.flatten().map(|entry| entry.file_name());
+        seen.left = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        seen.left.retain(|name| name != JOURNAL);
     }
-
-    /// The pieces that the journal lacks, cut into data and holes.
-    fn pieces(&self) -> VecDeque<Piece> {
-        let block = self.world.shape.block();
-        let mut pieces = VecDeque::new();
-        for missing in self.recorder.done().missing_in_blocks(0..self.transfer.length, block) {
-            let mut start = missing.start;
-            while start < missing.end {
-                let end = (start + block).min(missing.end);
-                let is_hole = self.world.holes.contains_range(start..end);
-                pieces.push_back(match (is_hole, self.world.is_new && self.is_first) {
-                    (true, true) => Piece::Nothing(start..end),
-                    (true, false) => Piece::Zeroes(start..end),
-                    (false, _) => Piece::Data(start..end),
-                });
-                start = end;
-            }
-        }
-        pieces
+    world.source = std::mem::take(&mut *machine.source.content.borrow_mut());
+    world.target = std::mem::take(&mut *machine.target.content.borrow_mut());
+    if life == Life::Dark {
+        world.target.lose_power(&mut world.random);
     }
+    let end = match (life, done) {
+        (Life::Dark, Err(_)) => End::PowerLost,
+        (Life::Killed, Err(_)) => End::Failed(Blame::Nobody),
+        (_, Ok(record)) => {
+            let route = record.route;
+            seen.record = Some(record);
+            End::Complete { route }
+        }
+        (_, Err(error)) => end(error),
+    };
+    Ok((end, seen))
+}
 
-    /// Tail, flush, and the journal of a copy that is complete.
-    fn finish(&mut self) -> Result<(), End> {
-        let rest = self.transfer.length / self.transfer.target_block * self.transfer.target_block
-            ..self.transfer.length;
-        let is_there = self.recorder.done().contains_range(rest.clone());
-        if self.transfer.tail == Tail::MergeInHost && !is_there {
-            match merge_in_host(&mut self.ring, &self.transfer, self.host, &self.clock) {
-                Ok(_) => self.recorder.wrote(rest),
-                Err(RelayError::Stopped { source, .. }) => return Err(self.failed(source)),
-                Err(other) => return Err(End::Failed(Blame::Shape(other.to_string()))),
-            }
+fn machine(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<SimMachine> {
+    let disk = match &world.journal {
+        Some(text) => {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = folder.0.join(JOURNAL);
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            Disk::with(JOURNAL.as_ref(), &File::open(&path)?, text)
         }
-        self.recorder.flush_begins();
-        let flushed = flush_on(&mut self.ring, &self.transfer, &self.clock);
-        self.recorder.flush_ended(flushed.is_ok());
-        if let Err(error) = flushed {
-            return Err(self.failed(error));
-        }
-        let mut all = RangeSet::new();
-        all.insert(0..self.transfer.length);
-        if self.is_on_disk {
-            self.save(&all)?;
-        }
-        self.recorder = Recorder::new(self.cadence(), all, self.clock.now());
-        Ok(())
-    }
+        None => Disk::default(),
+    };
+    let state = State {
+        event: plan.event,
+        cut_at_change: plan.cut_at_save,
+        room: plan.journal_is_full.then(|| world.random.below(4)),
+        ..State::default()
+    };
+    let promise = Promise {
+        payload: world.payload.clone(),
+        target_offset: world.shape.target_offset,
+        is_excused: world.kind == super::Kind::LostLater,
+    };
+    let drive = |path, serial, content: &mut SimFile, has_holes| {
+        Drive::new(path, serial, std::mem::take(content), has_holes)
+    };
+    let drives = [
+        drive(SOURCE, "A", &mut world.source, world.is_file)?,
+        drive(TARGET, "B", &mut world.target, false)?,
+    ];
+    let mut random = world.random.clone();
+    random.next();
+    let mood = world.mood();
+    Ok(SimMachine::new(drives, disk, state, promise, (random, world.shape.entries, mood)))
+}
 
-    fn verify(&mut self) -> Result<(), End> {
-        let Some(coverage) = self.plan.coverage else { return Ok(()) };
-        let transfer = self.transfer;
-        match compare(&mut self.ring, &transfer, coverage, (self.host, &self.clock)) {
-            Ok(verified) if verified.first.is_some() => Err(End::Differs),
-            Ok(_) => {
-                self.seen.is_verified = true;
-                Ok(())
-            }
-            Err(VerifyError::Request(error)) => Err(self.failed(error)),
-            Err(other) => Err(End::Failed(Blame::Shape(other.to_string()))),
-        }
-    }
-
-    fn failed(&self, error: RequestError) -> End {
-        match self.world.power.get() {
-            Power::Lost => End::PowerLost,
-            Power::On => End::Failed(Blame::Request(error)),
-        }
-    }
-
-    fn save(&mut self, done: &RangeSet) -> Result<(), End> {
-        if self.plan.journal_is_full {
-            return Err(End::Failed(Blame::JournalNotSaved));
-        }
-        self.journal.done = done.clone();
-        self.world.journal = journal::encode(&self.journal).ok();
-        self.is_on_disk = true;
-        Ok(())
-    }
-
-    /// Keeps what is done, gives the drives back, and says how it ended.
-    fn conclude(mut self, end: Result<Route, End>) -> (End, Seen) {
-        let end = end.map_or_else(|end| end, |route| End::Complete { route });
-        self.seen.in_flight = self.ring.in_flight();
-        self.seen.operations = self.ring.operations;
-        let done = self.recorder.done().clone();
-        match &end {
-            End::PowerLost => {}
-            End::Complete { .. } | End::Differs => self.world.journal = None,
-            End::Stopped | End::Failed(_) if done.is_empty() => self.world.journal = None,
-            End::Stopped | End::Failed(_) => drop(self.save(&done)),
-        }
-        let ring = &mut self.ring.ring;
-        if matches!(end, End::PowerLost) {
-            ring.cut_power();
-        } else {
-            ring.abandon();
-        }
-        self.world.source = ring.file(self.transfer.source).map(std::mem::take).unwrap_or_default();
-        self.world.target = ring.file(self.transfer.target).map(std::mem::take).unwrap_or_default();
-        (end, self.seen)
+/// This machine, without anything on it.
+fn fabric() -> Fabric {
+    Fabric {
+        name: "simulated".to_owned(),
+        origin: Origin::ThisMachine,
+        kernel: Kernel::default(),
+        cpu: Cpu::default(),
+        iommu: IommuMode::Unknown,
+        bridges: Vec::new(),
+        functions: Vec::new(),
+        product: None,
+        stacked: Vec::new(),
+        mounts: None,
+        libraries: None,
+        nvlinks: None,
+        nvidia: None,
+        cufile: None,
+        environment: peerlane_fabric::Environment::default(),
+        lab: None,
     }
 }
 
-fn bounds(piece: &Piece) -> Range<u64> {
-    let (Piece::Data(range) | Piece::Zeroes(range) | Piece::Nothing(range)) = piece;
-    range.clone()
+/// A plan as the planner makes one, of drives that it does not know.
+fn copy_plan(world: &mut World, plan: Plan) -> CopyPlan {
+    let shape = world.shape;
+    let verify = match plan.coverage {
+        None => VerifyMode::None,
+        Some(Coverage::Sample { .. }) => VerifyMode::Sample,
+        Some(Coverage::Full) => VerifyMode::Full,
+    };
+    let asked = Asked {
+        route: if plan.only_host { RouteChoice::Host } else { RouteChoice::Auto },
+        block: Bytes(shape.request),
+        depth: shape.slots,
+        offset: Bytes(shape.source_offset),
+        length: Some(Bytes(shape.length)),
+        target_offset: Bytes(shape.target_offset),
+        verify,
+        ..Asked::between(SOURCE, TARGET)
+    };
+    let facts = |path: &str, file: &SimFile, kind| EndpointFacts {
+        path: path.to_owned(),
+        kind,
+        size: Bytes(file.bytes.len() as u64),
+        block: Bytes(file.block),
+        request_host: Bytes(shape.request),
+        request_p2p: Some(Bytes(shape.request)),
+        device: None,
+        address: None,
+        drive: None,
+        file_system: None,
+        refusal: None,
+        way_out: None,
+    };
+    let kind = if world.is_file { EndpointKind::File } else { EndpointKind::BlockDevice };
+    let source = facts(SOURCE, &world.source, kind);
+    let target = facts(TARGET, &world.target, EndpointKind::BlockDevice);
+    let memory = |number: u32| MemoryFacts {
+        name: format!("cmb:nvme{number}"),
+        kind: MemoryKind::P2pmem,
+        address: Some(format!("0000:0{number}:00.0")),
+        size: None,
+        available: None,
+    };
+    let candidate = |number| Candidate {
+        memory: memory(number),
+        source: Verdict::BusAddress,
+        target: Verdict::BusAddress,
+        distance: None,
+        refusals: Vec::new(),
+        facts: Vec::new(),
+    };
+    let count = 1 + u32::from(world.random.below(3) == 0);
+    let slots = shape.slots;
+    CopyPlan {
+        schema: PLAN_SCHEMA.to_owned(),
+        asked,
+        source,
+        target,
+        route: Some(if plan.only_host { Route::Host } else { Route::P2p }),
+        memory: (!plan.only_host).then(|| memory(2)),
+        reason: "it is drawn".to_owned(),
+        candidates: (2..2 + count).map(candidate).collect(),
+        shape: Some(CopyShape {
+            length: Bytes(shape.length),
+            request: Bytes(shape.request),
+            slots,
+            memory: Bytes(shape.request * u64::from(slots)),
+            request_limit: String::new(),
+            slots_limit: String::new(),
+            tail: shape.tail,
+        }),
+        way: Vec::new(),
+        limits: Vec::new(),
+        unmeasured: Vec::new(),
+        refusals: Vec::new(),
+        warnings: Vec::new(),
+    }
 }
 
-/// The account of a run: as in `copy`, on a disk of memory.
-struct Ledger<'a> {
-    pieces: VecDeque<Piece>,
-    before: u64,
-    recorder: &'a mut Recorder,
-    journal: &'a mut Journal,
-    disk: &'a mut Option<Vec<u8>>,
-    is_on_disk: &'a mut bool,
-    saves: &'a mut u64,
-    plan: Plan,
-    power: Rc<Cell<Power>>,
-    clock: SimClock,
-    random: &'a mut Random,
-    flush_failed: bool,
+fn endpoint(facts: &EndpointFacts) -> Endpoint {
+    let node = match facts.kind {
+        EndpointKind::File => Node::File { device: (0, 1), inode: 1 },
+        _ => Node::Block,
+    };
+    let live = Live {
+        path: PathBuf::from(&facts.path),
+        node,
+        device: None,
+        layer: None,
+        is_direct: true,
+        passthrough: None,
+    };
+    Endpoint { facts: facts.clone(), initiator: None, further: Vec::new(), live: Some(live) }
 }
 
-impl Work for Ledger<'_> {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.pieces.pop_front().map(Ok)
-    }
-
-    fn done_before(&self) -> u64 {
-        self.before
-    }
-
-    fn wrote(&mut self, range: Range<u64>) {
-        self.recorder.wrote(range);
-    }
-
-    fn flush_is_due(&self, now: Nanos) -> bool {
-        self.recorder.is_due(now)
-    }
-
-    fn flush_begins(&mut self) {
-        self.recorder.flush_begins();
-    }
-
-    fn flush_ended(&mut self, outcome: FlushOutcome) {
-        self.recorder.flush_ended(outcome == FlushOutcome::Flushed);
-        if outcome == FlushOutcome::Failed {
-            self.flush_failed = true;
-            return;
-        }
-        self.recorder.saved(self.clock.now());
-        if self.power.get() == Power::Lost || self.plan.journal_is_full {
-            return;
-        }
-        self.journal.done = self.recorder.done().clone();
-        let text = journal::encode(self.journal).ok();
-        *self.saves += 1;
-        let is_cut = self.plan.cut_at_save.is_some_and(|at| at <= *self.saves);
-        // A rename leaves the old journal or the new one.
-        if !is_cut || self.random.below(2) == 0 {
-            *self.disk = text;
-            *self.is_on_disk = true;
-        }
-        if is_cut {
-            self.power.set(Power::Lost);
-        }
+/// What an error of the copy says.
+fn end(error: CopyError) -> End {
+    let request = |error| End::Failed(Blame::Request(error));
+    match error {
+        CopyError::Kept { source, .. } | CopyError::Gone { source, .. } => end(*source),
+        CopyError::Interrupted { .. } => End::Stopped,
+        CopyError::Differs { .. } => End::Differs,
+        CopyError::Stuck { source, .. } => request(RequestError::Stuck(source)),
+        CopyError::Move { source: RelayError::Stopped { source, .. }, .. } => request(source),
+        CopyError::Check { source: VerifyError::Request(source), .. } => request(source),
+        CopyError::Proof { source, .. } => match source.cause {
+            ProofCause::Request(error) => request(error),
+            other => End::Failed(Blame::Proof(other.to_string())),
+        },
+        CopyError::Scrub { source, .. } => match source.cause {
+            ScrubCause::Request(error) => request(error),
+            other => End::Failed(Blame::Proof(other.to_string())),
+        },
+        CopyError::SourceChanged { .. } => End::Failed(Blame::SourceChanged),
+        CopyError::Journal(_) => End::Failed(Blame::JournalNotSaved),
+        other => End::Failed(Blame::Shape(crate::failure::error_in_words(&other))),
     }
 }
 
@@ -455,6 +360,10 @@ pub(super) struct Listener {
 }
 
 impl Watch for Listener {
+    fn begin(&mut self, _done: Bytes, _total: Bytes) {
+        self.progress.clear();
+    }
+
     fn progress(&mut self, done: Bytes, _total: Bytes) {
         self.progress.push(done.0);
     }
@@ -462,18 +371,4 @@ impl Watch for Listener {
     fn stop_requested(&self) -> bool {
         self.is_stopped.get()
     }
-}
-
-/// Compares what a transfer moved, by a second region of host memory beside the one that is there.
-pub(super) fn compare(
-    ring: &mut FaultRing,
-    transfer: &Transfer,
-    coverage: Coverage,
-    (host, clock): (RegionId, &SimClock),
-) -> Result<Verified, VerifyError> {
-    let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
-    let spare = ring.attach_region(spare);
-    let files = [transfer.source, transfer.target];
-    let comparison = Comparison::of(transfer, files, coverage, [host, spare]);
-    verify::verify(ring, &comparison, clock, &mut ())
 }

@@ -1,6 +1,7 @@
 //! What must hold after every step of a run, one function each.
 
-use peerlane_results::{MemoryKind, Route};
+use peerlane_results::{MemoryKind, Route, Warning};
+use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::Kind;
@@ -12,18 +13,44 @@ use crate::ring::Action;
 
 type Check = Result<(), String>;
 
-/// Asks every check; `had_power` is false where the machine lost it.
+/// Asks every check.
 pub(super) fn after(world: &mut World, end: &End, seen: &Seen) -> Check {
+    if let Some(untrue) = &seen.untrue {
+        return Err(untrue.clone());
+    }
     let after_loss = world.target_after_loss();
     nothing_beside_the_copy_changed(world, &world.target.bytes)?;
     nothing_beside_the_copy_changed(world, &after_loss)?;
+    the_journal_is_whole(world)?;
     the_journal_claims_what_is_there(world, &after_loss)?;
-    what_is_written_is_written(world, seen)?;
-    no_byte_is_lost_or_doubled(world, end, seen)?;
-    complete_is_complete(world, end, seen, &after_loss)?;
+    no_byte_is_lost_or_doubled(world, seen)?;
+    complete_is_complete(world, end, &after_loss)?;
+    the_memory_is_clear(world, seen)?;
     a_bad_route_is_not_taken(world.kind, end)?;
-    nothing_is_left_in_flight(end, seen)?;
+    nothing_is_left(end, seen)?;
     the_cause_is_named(world.kind, end)
+}
+
+/// Whatever happened while it was saved.
+fn the_journal_is_whole(world: &World) -> Check {
+    match world.journal.as_deref().map(journal::decode) {
+        Some(Err(error)) => Err(format!("a journal that nobody can read is left: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// Memory of a device goes back without payload in it, where the record says so.
+fn the_memory_is_clear(world: &World, seen: &Seen) -> Check {
+    let Some(record) = &seen.record else { return Ok(()) };
+    if seen.is_unclean && record.scrubbed.bytes > Bytes::ZERO {
+        return Err("the memory is said to be cleared, and holds payload".to_owned());
+    }
+    let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }));
+    let is_gone = world.kind == Kind::MemoryGone;
+    if seen.is_unclean && !is_told && !is_gone {
+        return Err("payload is left in the memory, and nobody says so".to_owned());
+    }
+    Ok(())
 }
 
 pub(super) fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
@@ -58,49 +85,24 @@ pub(super) fn the_journal_claims_what_is_there(world: &World, target: &[u8]) -> 
     Ok(())
 }
 
-/// By the relay's own word, flushed or not.
-fn what_is_written_is_written(world: &World, seen: &Seen) -> Check {
-    let is_excused = matches!(world.kind, Kind::LostLater | Kind::PowerCut | Kind::PowerCutAtSave);
-    if is_excused {
-        return Ok(());
-    }
-    for range in seen.written.iter() {
-        if !holds(world, &world.target.bytes, range.clone()) {
-            return Err(format!("{range:?} is said to be written and is not"));
-        }
-    }
-    Ok(())
-}
-
-fn no_byte_is_lost_or_doubled(world: &World, end: &End, seen: &Seen) -> Check {
-    let total = seen.written.total();
-    if seen.counted != total {
-        return Err(format!("{} bytes are counted, {total} are written", seen.counted));
-    }
+fn no_byte_is_lost_or_doubled(world: &World, seen: &Seen) -> Check {
     if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err("progress went back".to_owned());
     }
-    if !matches!(end, End::Complete { .. }) {
+    let Some(record) = &seen.record else { return Ok(()) };
+    let content = &record.content;
+    let sum = content.before.0 + content.data.0 + content.holes.0;
+    if sum == world.shape.length {
         return Ok(());
     }
-    let length = world.shape.length;
-    let tail = match world.shape.tail {
-        peerlane_results::Tail::MergeInHost => length % world.shape.target_block,
-        _ => 0,
-    };
-    let sum = seen.before + seen.counted;
-    // A tail that was there already is in what was done before.
-    if sum == length - tail || sum == length {
-        return Ok(());
-    }
-    Err(format!("{} bytes before and {} now make no {length}", seen.before, seen.counted))
+    Err(format!("{content:?} are no {} bytes", world.shape.length))
 }
 
-fn complete_is_complete(world: &World, end: &End, seen: &Seen, after_loss: &[u8]) -> Check {
+fn complete_is_complete(world: &World, end: &End, after_loss: &[u8]) -> Check {
     let End::Complete { .. } = end else { return Ok(()) };
     let all = 0..world.shape.length;
-    if world.kind == Kind::LostLater && !seen.is_verified {
-        return Err("nothing was verified".to_owned());
+    if world.journal.is_some() {
+        return Err("the copy is complete, and its journal is there".to_owned());
     }
     if !holds(world, &world.target.bytes, all.clone()) {
         return Err("the copy is reported complete, and its content differs".to_owned());
@@ -124,9 +126,12 @@ pub(super) fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     }
 }
 
-fn nothing_is_left_in_flight(end: &End, seen: &Seen) -> Check {
-    let may_be_left =
-        matches!(end, End::PowerLost | End::Failed(Blame::Request(RequestError::Stuck(_))));
+fn nothing_is_left(end: &End, seen: &Seen) -> Check {
+    if !seen.left.is_empty() {
+        return Err(format!("{:?} are left beside the journal", seen.left));
+    }
+    let is_stuck = matches!(end, End::Failed(Blame::Request(RequestError::Stuck(_))));
+    let may_be_left = is_stuck || matches!(end, End::PowerLost | End::Failed(Blame::Nobody));
     if seen.in_flight == 0 || may_be_left {
         return Ok(());
     }
@@ -138,6 +143,9 @@ pub(super) fn the_cause_is_named(kind: Kind, end: &End) -> Check {
         End::Complete { .. } => true,
         End::Stopped => matches!(kind, Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull),
         End::PowerLost => matches!(kind, Kind::PowerCut | Kind::PowerCutAtSave),
+        End::Failed(Blame::Nobody) => kind == Kind::Killed,
+        End::Failed(Blame::SourceChanged) => kind == Kind::SourceShrinks,
+        End::Failed(Blame::JournalNotSaved) => kind == Kind::JournalFull,
         End::Differs => kind == Kind::LostLater,
         End::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
         End::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {

@@ -47,6 +47,8 @@ pub enum Kind {
     PowerCut,
     /// Power is lost while the journal is saved.
     PowerCutAtSave,
+    /// The program is killed at any operation, several times in one copy.
+    Killed,
     /// A person stops the copy at any operation.
     Stopped,
     /// The target cannot make zeroes by itself.
@@ -59,7 +61,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::None,
         Self::Difficult,
         Self::ReadErrorOnce,
@@ -82,6 +84,7 @@ impl Kind {
         Self::SourceShrinks,
         Self::PowerCut,
         Self::PowerCutAtSave,
+        Self::Killed,
         Self::Stopped,
         Self::ZeroRefused,
         Self::JournalFull,
@@ -113,6 +116,7 @@ impl Kind {
             Self::SourceShrinks => "the source becomes shorter",
             Self::PowerCut => "power is lost, several times",
             Self::PowerCutAtSave => "power is lost while the journal is saved",
+            Self::Killed => "the program is killed, several times",
             Self::Stopped => "a person stops the copy",
             Self::ZeroRefused => "the target cannot make zeroes",
             Self::JournalFull => "the journal cannot be saved",

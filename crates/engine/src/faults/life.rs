@@ -1,7 +1,7 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
 use super::attempt::{Blame, End, Plan, attempt};
-use super::world::{Event, World};
+use super::world::{Event, Onto, World};
 use super::{Kind, check};
 use crate::failure::RequestError;
 use crate::journal;
@@ -64,7 +64,7 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
     if seed % 4 == 3 {
         return super::fan_out::run(kind, seed);
     }
-    let mut world = World::draw(kind, seed);
+    let mut world = World::draw(kind, seed, Onto::Device);
     let mut outcome = Outcome { first: Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
     world.break_things();
     let breaks = breaks(&mut world);
@@ -75,7 +75,7 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
         }
         let plan = draw_plan(&mut world, is_faulty);
         let had = done(&world);
-        let (end, seen) = attempt(&mut world, plan, outcome.runs == 0);
+        let (end, seen) = attempt(&mut world, plan);
         outcome.runs += 1;
         outcome.resumed += u32::from(had > 0);
         outcome.operations += seen.operations;
@@ -93,7 +93,7 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
         if outcome.runs >= RUNS_MAX {
             return Err(untrue("the copy never ends".to_owned()));
         }
-        damage_journal(&mut world).map_err(untrue)?;
+        damage_journal(&mut world).and_then(|()| replace_damaged(&mut world)).map_err(untrue)?;
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn breaks(world: &mut World) -> u32 {
     let more = u32::try_from(world.random.below(3)).unwrap_or(0);
     match world.kind {
         Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
-        Kind::PowerCut | Kind::PowerCutAtSave | Kind::Stopped => 1 + 2 * more,
+        Kind::PowerCut | Kind::PowerCutAtSave | Kind::Killed | Kind::Stopped => 1 + 2 * more,
         Kind::JournalDamaged | Kind::JournalFull => 1 + more,
         _ => 1,
     }
@@ -128,7 +128,7 @@ pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
         [usize::try_from(random.below(3)).unwrap_or(0)];
     // A proof is 13 requests; then come two for each part, flushes, and those of verification.
     let at = random.below(20 + 3 * parts);
-    let at_save = 1 + random.below(4);
+    let at_save = random.below(24);
     let only_host = random.below(6) == 0;
     let flip = random.below(2) == 0;
     if world.kind == Kind::LostLater {
@@ -139,6 +139,7 @@ pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
     }
     let event = match world.kind {
         Kind::PowerCut => Some(Event::PowerCut),
+        Kind::Killed => Some(Event::Killed),
         Kind::SourceGone => Some(Event::SourceGone),
         Kind::TargetGone => Some(Event::TargetGone),
         Kind::MemoryGone => Some(Event::MemoryGone),
@@ -161,6 +162,20 @@ pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
 pub(super) fn done(world: &World) -> u64 {
     let journal = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
     journal.map_or(0, |journal| journal.done.total())
+}
+
+/// A person takes a damaged journal away, which no copy goes on by.
+fn replace_damaged(world: &mut World) -> Result<(), String> {
+    if world.journal.as_deref().is_none_or(|text| journal::decode(text).is_ok()) {
+        return Ok(());
+    }
+    let before = world.target.bytes.clone();
+    let (end, _) = attempt(world, Plan::default());
+    if !matches!(end, End::Failed(Blame::JournalNotSaved)) || world.target.bytes != before {
+        return Err(format!("a copy goes on by a damaged journal: {end:?}"));
+    }
+    world.journal = None;
+    Ok(())
 }
 
 /// Tears or changes the journal's text; whatever is then accepted must say what it said.

@@ -76,8 +76,9 @@ impl Tally {
 }
 
 const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
-    that end requests in any order and keep over a loss of power only what a flush vouched for. The fault \
-    strikes at any operation. The further columns count how the **first** run ended; then what was broken \
+    that end requests in any order and keep over a loss of power only what a flush vouched for. A copy to one \
+    drive is that of the product, from its journal to its end, three of four; one of four goes to several \
+    targets, by the product's parts in an order of the suite's own. The fault strikes at any operation. The further columns count how the **first** run ended; then what was broken \
     is repaired, the copy goes on by its journal, and in the end every byte is equal. After every run \
     these are asked: nothing beside the copy changed; the journal claims only what is on stable storage; \
     what is counted is written, once; what is reported complete is complete and on stable storage; a \

@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) holes: RangeSet,
     /// The target was made for this copy: its holes are holes already.
     pub(super) is_new: bool,
+    /// The source is a file, which tells its holes.
+    pub(super) is_file: bool,
     /// The text on disk.
     pub(super) journal: Option<Vec<u8>>,
     pub(super) power: Rc<Cell<Power>>,
@@ -86,9 +88,10 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
 }
 
 impl World {
-    pub(super) fn draw(kind: Kind, seed: u64) -> Self {
+    pub(super) fn draw(kind: Kind, seed: u64, onto: Onto) -> Self {
         let mut random = Random::new(seed);
-        let shape = draw_shape(&mut random);
+        let shape = draw_shape(&mut random, onto);
+        let is_file = onto == Onto::Device && random.below(2) == 0;
         let Shape { source_offset, length, .. } = shape;
         let mut full_source =
             vec![0; index((source_offset + length).next_multiple_of(shape.source_block))];
@@ -101,7 +104,8 @@ impl World {
                     .fill(0);
             }
         }
-        if shape.tail == Tail::RoundUpAndCut || random.below(2) == 0 {
+        let may_be_odd = onto == Onto::Either || is_file;
+        if shape.tail == Tail::RoundUpAndCut || may_be_odd && random.below(2) == 0 {
             // A file may end within a block.
             full_source.truncate(index(source_offset + length));
         }
@@ -110,7 +114,7 @@ impl World {
         let end = end.next_multiple_of(shape.target_block);
         let mut before = vec![0; index(end + random.below(3) * shape.target_block)];
         random.fill(&mut before);
-        let is_new = random.below(3) == 0;
+        let is_new = onto == Onto::Either && random.below(3) == 0;
         if is_new {
             before[shape.target_range()].fill(0);
         }
@@ -135,6 +139,7 @@ impl World {
             before,
             holes,
             is_new,
+            is_file,
             journal: None,
             power: Rc::default(),
         }
@@ -241,16 +246,29 @@ impl World {
     }
 }
 
-fn draw_shape(random: &mut Random) -> Shape {
+/// What a copy goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Onto {
+    Device,
+    /// That, or a file that is made for it.
+    Either,
+}
+
+fn draw_shape(random: &mut Random, onto: Onto) -> Shape {
     let (source_block, target_block) = (pick(random, &[512, 4096]), pick(random, &[512, 4096]));
     let larger: u64 = source_block.max(target_block);
     let tails = [Tail::None, Tail::RoundUpAndCut, Tail::MergeInSlot, Tail::MergeInHost];
-    let tail = pick(random, &tails);
+    let mut tail = pick(random, &tails);
+    if onto == Onto::Device && tail == Tail::RoundUpAndCut {
+        tail = Tail::MergeInHost;
+    }
     let unit = match tail {
         Tail::None => target_block,
         Tail::MergeInSlot => source_block,
         Tail::RoundUpAndCut | Tail::MergeInHost => 1,
     };
+    // Holes below 64 KiB are moved like data.
+    let long = if onto == Onto::Device && random.below(4) == 0 { random.below(8) << 16 } else { 0 };
     Shape {
         source_block,
         target_block,
@@ -259,7 +277,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         entries: 4 + u32::try_from(random.below(12)).unwrap_or(0),
         source_offset: source_block * random.below(4),
         target_offset: target_block * random.below(4),
-        length: (1 + random.below(20 * larger)).next_multiple_of(unit),
+        length: (1 + long + random.below(20 * larger)).next_multiple_of(unit),
         tail,
     }
 }
@@ -267,7 +285,7 @@ fn draw_shape(random: &mut Random) -> Shape {
 /// Whole blocks of the copy that are zero at the source.
 fn draw_holes(random: &mut Random, shape: &Shape) -> RangeSet {
     let mut holes = RangeSet::new();
-    let block = shape.block();
+    let block = if shape.length > 1 << 17 { 1 << 16 } else { shape.block() };
     for number in 0..shape.length / block {
         if random.below(3) == 0 {
             holes.insert(number * block..(number + 1) * block);
@@ -287,6 +305,33 @@ pub(super) enum Event {
     WritesLost,
     SourceShrinks,
     Stop,
+    Killed,
+}
+
+impl Event {
+    /// What it does to the source.
+    pub(super) fn strike_source(self, source: &mut SimFile) {
+        match self {
+            Self::SourceGone => source.is_gone = true,
+            Self::MemoryGone => source.device_refusal = Some(Errno::FAULT),
+            Self::ReadsLost => source.lost = Lost::Reads,
+            Self::SourceShrinks => {
+                let half = source.bytes.len() / 2 / index(source.block) * index(source.block);
+                source.bytes.truncate(half);
+            }
+            _ => {}
+        }
+    }
+
+    /// What it does to the target.
+    pub(super) fn strike_target(self, target: &mut SimFile) {
+        match self {
+            Self::TargetGone => target.is_gone = true,
+            Self::MemoryGone => target.device_refusal = Some(Errno::FAULT),
+            Self::WritesLost => target.lost = Lost::Writes,
+            _ => {}
+        }
+    }
 }
 
 /// A ring to which something happens.
@@ -304,28 +349,16 @@ pub(super) struct FaultRing {
 
 impl FaultRing {
     fn happen(&mut self, event: Event) {
-        let source = |ring: &mut SimRing, change: &dyn Fn(&mut SimFile)| {
-            ring.file(self.source).into_iter().for_each(change);
-        };
-        let target = |ring: &mut SimRing, change: &dyn Fn(&mut SimFile)| {
-            ring.file(self.target).into_iter().for_each(change);
-        };
-        let ring = &mut self.ring;
         match event {
             Event::PowerCut => self.power.set(Power::Lost),
-            Event::SourceGone => source(ring, &|file| file.is_gone = true),
-            Event::TargetGone => target(ring, &|file| file.is_gone = true),
-            Event::MemoryGone => {
-                source(ring, &|file| file.device_refusal = Some(Errno::FAULT));
-                target(ring, &|file| file.device_refusal = Some(Errno::FAULT));
-            }
-            Event::ReadsLost => source(ring, &|file| file.lost = Lost::Reads),
-            Event::WritesLost => target(ring, &|file| file.lost = Lost::Writes),
-            Event::SourceShrinks => source(ring, &|file| {
-                let half = file.bytes.len() / 2 / index(file.block) * index(file.block);
-                file.bytes.truncate(half);
-            }),
             Event::Stop => self.is_stopped.set(true),
+            _ => {}
+        }
+        if let Some(mut source) = self.ring.file(self.source) {
+            event.strike_source(&mut source);
+        }
+        if let Some(mut target) = self.ring.file(self.target) {
+            event.strike_target(&mut target);
         }
     }
 

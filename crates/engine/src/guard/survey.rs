@@ -22,14 +22,16 @@ use peerlane_memory::MemoryError;
 use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
+use rustix::fs::OFlags;
 
 use crate::Clock;
 use crate::endpoint::Live;
 use crate::failure::{RequestError, Role};
-use crate::open::{Opened, open_source};
+use crate::machine::{Machine, host};
+use crate::open::Opened;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, FileId, RegionId, Ring, Uring, UringError};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, UringError};
 use crate::stamp::Stamp;
 
 /// Devices and ranges of up to this size are read whole.
@@ -111,6 +113,7 @@ impl SurveyError {
 
 /// Surveys target devices, each range of one once.
 pub struct Surveyor<'a> {
+    machine: &'a dyn Machine,
     clock: &'a dyn Clock,
     deadline: Nanos,
     done: RefCell<Vec<(u64, Range<u64>, Survey)>>,
@@ -127,7 +130,12 @@ impl fmt::Debug for Surveyor<'_> {
 impl<'a> Surveyor<'a> {
     /// Waits for each request no longer than `deadline`.
     pub fn new(clock: &'a dyn Clock, deadline: Nanos) -> Self {
-        Self { clock, deadline, done: RefCell::default(), is_stuck: Cell::new(false) }
+        Self::on(host(), clock, deadline)
+    }
+
+    /// The same on a machine.
+    pub(crate) fn on(machine: &'a dyn Machine, clock: &'a dyn Clock, deadline: Nanos) -> Self {
+        Self { machine, clock, deadline, done: RefCell::default(), is_stuck: Cell::new(false) }
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
@@ -187,7 +195,7 @@ impl<'a> Surveyor<'a> {
 
     /// Reads an open device, whose blocks have `block` bytes.
     pub(crate) fn reader(&self, opened: &Opened, block: u64) -> Result<Reader<'a>, SurveyError> {
-        let mut ring = Uring::new(u32::try_from(DEPTH).unwrap_or(u32::MAX))?;
+        let mut ring = self.machine.ring(u32::try_from(DEPTH).unwrap_or(u32::MAX), false)?;
         let file = opened.file.try_clone().and_then(|file| ring.attach_file(file));
         let file = file.map_err(SurveyError::Attach)?;
         let region = ring.attach_region(host::allocate(Bytes(ROOM))?);
@@ -199,13 +207,13 @@ impl<'a> Surveyor<'a> {
     pub(crate) fn open(&self, live: &Live) -> Result<Opened, SurveyError> {
         let block =
             Live { path: live.guarded_path().to_owned(), passthrough: None, ..live.clone() };
-        open_source(&block, self.deadline).map_err(SurveyError::Open)
+        self.machine.open(OFlags::RDONLY, &block, self.deadline).map_err(SurveyError::Open)
     }
 }
 
 /// An end that is read by direct I/O, piece by piece.
 pub(crate) struct Reader<'a> {
-    ring: Uring,
+    ring: AnyRing,
     file: FileId,
     region: RegionId,
     block: u64,

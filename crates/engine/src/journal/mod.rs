@@ -47,7 +47,7 @@ pub use error::JournalError;
 pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, Partition, StableId};
 pub use place::{Environment, beside_file, for_device, state_directory};
 pub use recorder::{Cadence, Recorder};
-pub use store::Store;
+pub(crate) use store::Store;
 pub(crate) use system::is_distinct;
 pub use system::{device_name, identity_of_device, identity_of_file};
 

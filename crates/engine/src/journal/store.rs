@@ -6,10 +6,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -17,6 +15,7 @@ use rustix::io::Errno;
 
 use super::place::with_ending;
 use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
+use crate::machine::Machine;
 
 /// Tries to lock a file that another process may remove at its end.
 const LOCK_ATTEMPTS: u32 = 16;
@@ -37,22 +36,23 @@ const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// One journal's place, held by this process alone until it is dropped.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store<'a> {
+    machine: &'a dyn Machine,
     path: PathBuf,
     name: OsString,
-    directory: OwnedFd,
+    directory: File,
     lock: File,
     left: Option<OsString>,
 }
 
-impl Store {
+impl<'a> Store<'a> {
     /// Takes the place at `path`, making its directory when it is not there.
     ///
     /// # Errors
     /// [`JournalError::InUse`] while another copy holds it; [`JournalError::Io`] when the directory
     /// cannot be made or written; [`JournalError::Foreign`] when what has the name of the lock or of an unfinished
     /// journal is something else, which stays as it is.
-    pub fn open(path: &Path) -> Result<Self, JournalError> {
+    pub(crate) fn open(machine: &'a dyn Machine, path: &Path) -> Result<Self, JournalError> {
         let name = path
             .file_name()
             .ok_or_else(|| JournalError::NoFileName { path: path.to_owned() })?
@@ -66,15 +66,16 @@ impl Store {
             .map_err(|source| failed("make the directory of the journal", parent, source))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty())
+            .map(File::from)
             .map_err(|errno| failed("open the directory of the journal", parent, errno.into()))?;
-        let (lock, left) = take_lock(&directory, path, &with_ending(&name, LOCK_ENDING))?;
-        let store = Self { path: path.to_owned(), name, directory, lock, left };
+        let (lock, left) = take_lock(machine, &directory, path, &with_ending(&name, LOCK_ENDING))?;
+        let store = Self { machine, path: path.to_owned(), name, directory, lock, left };
         store.check_replaceable(&with_ending(&store.name, NEW_ENDING))?;
         Ok(store)
     }
 
     /// The names beside each other that a journal of this name takes: its own, of its lock, and while it is unfinished.
-    pub fn names(name: &OsStr) -> [OsString; 3] {
+    pub(crate) fn names(name: &OsStr) -> [OsString; 3] {
         ["", LOCK_ENDING, NEW_ENDING].map(|ending| with_ending(name, ending))
     }
 
@@ -83,19 +84,19 @@ impl Store {
     ///
     /// # Errors
     /// [`JournalError::Io`] when there is no room for it.
-    pub fn note(&self, name: &OsStr) -> Result<(), JournalError> {
-        write_lock(&self.lock, Some(name))
+    pub(crate) fn note(&self, name: &OsStr) -> Result<(), JournalError> {
+        write_lock(self.machine, &self.lock, Some(name))
             .map_err(|source| self.failed("note the unfinished file beside", source))
     }
 
     /// Returns the name that the last holder of this place noted, if it was killed. Anybody who may write
     /// to the directory may have written it.
-    pub fn left(&self) -> Option<&OsStr> {
+    pub(crate) fn left(&self) -> Option<&OsStr> {
         self.left.as_deref()
     }
 
     /// Returns where the journal is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -103,7 +104,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Store::read`].
-    pub fn load(&self) -> Result<Option<Journal>, JournalError> {
+    pub(crate) fn load(&self) -> Result<Option<Journal>, JournalError> {
         match open_journal(&self.directory, &self.name) {
             Ok(file) => read_journal(file, &self.path).map(Some),
             Err(Errno::NOENT) => Ok(None),
@@ -117,7 +118,7 @@ impl Store {
     /// # Errors
     /// [`JournalError::Foreign`] when the file is no regular file, belongs to another user, or others
     /// may write it; [`JournalError::TooLarge`]; [`JournalError::Io`]; and what [`decode`] refuses.
-    pub fn read(path: &Path) -> Result<Journal, JournalError> {
+    pub(crate) fn read(path: &Path) -> Result<Journal, JournalError> {
         let file = open_journal(rustix::fs::CWD, path.as_os_str())
             .map_err(|errno| failed("open the journal", path, errno.into()))?;
         read_journal(file, path)
@@ -131,12 +132,13 @@ impl Store {
     /// # Errors
     /// [`JournalError::Io`] with the step that failed. The journal on disk is then the old one or the
     /// new one, whole; [`JournalError::Foreign`] when something else has its name, which stays as it is; [`JournalError::Contradiction`] and [`JournalError::TooLong`] as [`encode`].
-    pub fn save(&self, journal: &Journal) -> Result<(), JournalError> {
+    pub(crate) fn save(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
         let new = with_ending(&self.name, NEW_ENDING);
         self.write_new(&new, &text)?;
         let placed = self.check_replaceable(&self.name).and_then(|()| {
-            rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
+            self.machine
+                .rename(&self.directory, &new, &self.name)
                 .map_err(|errno| self.failed("put the new journal in place", errno.into()))
         });
         if let Err(error) = placed {
@@ -151,7 +153,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::save`].
-    pub fn probe(&self, journal: &Journal) -> Result<(), JournalError> {
+    pub(crate) fn probe(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
         let new = with_ending(&self.name, NEW_ENDING);
         self.write_new(&new, &text)?;
@@ -163,9 +165,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::remove`].
-    pub fn clear(&self) -> Result<(), JournalError> {
+    pub(crate) fn clear(&self) -> Result<(), JournalError> {
         self.check_replaceable(&self.name)?;
-        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()) {
+        match self.machine.remove(&self.directory, &self.name) {
             Ok(()) | Err(Errno::NOENT) => self.flush_directory(),
             Err(errno) => Err(self.failed("remove the journal", errno.into())),
         }
@@ -176,7 +178,7 @@ impl Store {
     /// # Errors
     /// [`JournalError::Io`] when the journal is there and cannot be removed; [`JournalError::Foreign`] when something
     /// else has its name.
-    pub fn remove(self) -> Result<(), JournalError> {
+    pub(crate) fn remove(self) -> Result<(), JournalError> {
         self.clear()
     }
 
@@ -203,19 +205,21 @@ impl Store {
     fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {
         self.check_replaceable(new)?;
         // A leftover of a crash is removed and never written to.
-        match rustix::fs::unlinkat(&self.directory, new, AtFlags::empty()) {
+        match self.machine.remove(&self.directory, new) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(self.failed("remove an unfinished journal", errno.into())),
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.directory, new, flags, PRIVATE_FILE)
+        let file = self
+            .machine
+            .create(&self.directory, new, PRIVATE_FILE)
             .map_err(|errno| self.failed("write the journal", errno.into()))?;
-        let mut file = File::from(file);
-        let written = file
-            .write_all(text)
+        let written = self
+            .machine
+            .write(&file, text)
             .map_err(|source| self.failed("write the journal", source))
             .and_then(|()| {
-                file.sync_all().map_err(|source| self.failed("flush the journal", source))
+                let synced = self.machine.sync(&file);
+                synced.map_err(|errno| self.failed("flush the journal", errno.into()))
             });
         if written.is_err() {
             self.remove_new(new);
@@ -226,11 +230,12 @@ impl Store {
     /// Removes an unfinished journal that this store made: left behind it takes room that the next attempt needs, and
     /// is never read.
     fn remove_new(&self, new: &OsStr) {
-        let _ = rustix::fs::unlinkat(&self.directory, new, AtFlags::empty());
+        let _ = self.machine.remove(&self.directory, new);
     }
 
     fn flush_directory(&self) -> Result<(), JournalError> {
-        rustix::fs::fsync(&self.directory)
+        self.machine
+            .sync(&self.directory)
             .map_err(|errno| self.failed("flush the directory of the journal", errno.into()))
     }
 
@@ -239,13 +244,13 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for Store<'_> {
     fn drop(&mut self) {
         // Removed while it is held: whoever waits for it sees that the name is gone and begins anew.
         let lock = with_ending(&self.name, LOCK_ENDING);
         let held = rustix::fs::fstat(&self.lock);
         if held.is_ok_and(|held| is_named(&self.directory, &lock, &held)) {
-            let _ = rustix::fs::unlinkat(&self.directory, &lock, AtFlags::empty());
+            let _ = self.machine.remove(&self.directory, &lock);
         }
         let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
@@ -272,7 +277,8 @@ fn make_directory(path: &Path) -> io::Result<()> {
 
 /// The lock, and what its last holder noted in it.
 fn take_lock(
-    directory: &OwnedFd,
+    machine: &dyn Machine,
+    directory: &File,
     path: &Path,
     name: &OsStr,
 ) -> Result<(File, Option<OsString>), JournalError> {
@@ -299,7 +305,7 @@ fn take_lock(
             let (_, left) =
                 read_lock(&lock).ok_or_else(|| foreign("it is no lock of a journal"))?;
             // The note stays until this holder makes one: it may be killed, too.
-            write_lock(&lock, left.as_deref())
+            write_lock(machine, &lock, left.as_deref())
                 .map_err(|source| failed("lock the journal", &path, source))?;
             return Ok((lock, left));
         }
@@ -308,18 +314,17 @@ fn take_lock(
 }
 
 /// Tells whether `name` is a name of this very file.
-fn is_named(directory: &OwnedFd, name: &OsStr, file: &Stat) -> bool {
+fn is_named(directory: &File, name: &OsStr, file: &Stat) -> bool {
     let named = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
 }
 
 /// Writes this process and a file name into a lock.
-fn write_lock(lock: &File, name: Option<&OsStr>) -> io::Result<()> {
+fn write_lock(machine: &dyn Machine, lock: &File, name: Option<&OsStr>) -> io::Result<()> {
     let mut text = LOCK_HEAD.to_vec();
     text.extend(format!("{}\n", std::process::id()).as_bytes());
     text.extend(name.unwrap_or_default().as_bytes());
-    lock.write_all_at(&text, 0)?;
-    lock.set_len(text.len() as u64)
+    machine.rewrite(lock, &text)
 }
 
 /// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was

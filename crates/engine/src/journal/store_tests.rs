@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::super::tests::sample;
 use super::*;
+use crate::machine::host;
 use crate::testing::Tmpfs;
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -23,7 +24,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn what_was_saved_is_loaded_and_replaced_and_removed() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     assert!(store.load().unwrap().is_none());
     let mut journal = sample();
     store.save(&journal).unwrap();
@@ -40,7 +41,7 @@ fn what_was_saved_is_loaded_and_replaced_and_removed() {
 fn a_directory_that_is_not_there_is_made_for_the_owner_alone() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("state/peerlane/x.json");
-    Store::open(&path).unwrap().save(&sample()).unwrap();
+    Store::open(host(), &path).unwrap().save(&sample()).unwrap();
     for made in ["state", "state/peerlane"] {
         let mode = fs::metadata(root.path().join(made)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{made}");
@@ -50,8 +51,8 @@ fn a_directory_that_is_not_there_is_made_for_the_owner_alone() {
 #[test]
 fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
     let (_directory, path) = place();
-    let first = Store::open(&path).unwrap();
-    match Store::open(&path) {
+    let first = Store::open(host(), &path).unwrap();
+    match Store::open(host(), &path) {
         Err(error @ JournalError::InUse { process, .. }) => {
             assert_eq!(process, Some(std::process::id()));
             assert!(error.to_string().contains(&format!("process {}", std::process::id())));
@@ -59,7 +60,7 @@ fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
         other => panic!("{other:?}"),
     }
     drop(first);
-    Store::open(&path).unwrap();
+    Store::open(host(), &path).unwrap();
 }
 
 #[test]
@@ -68,11 +69,11 @@ fn a_lock_that_a_crash_left_behind_is_taken_over() {
     let left = directory.path().join(".set.bin.peerlane-journal.lock");
     fs::write(&left, "peerlane 4194304999 or something longer than a process id\n").unwrap();
     fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
-    drop(Store::open(&path).unwrap());
+    drop(Store::open(host(), &path).unwrap());
     // A loss of power may leave the length of a file and not what was in it.
     fs::write(&left, [0; 40]).unwrap();
     fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
-    let _store = Store::open(&path).unwrap();
+    let _store = Store::open(host(), &path).unwrap();
     assert_eq!(fs::read_to_string(&left).unwrap(), format!("peerlane {}\n", std::process::id()));
 }
 
@@ -80,7 +81,7 @@ fn a_lock_that_a_crash_left_behind_is_taken_over() {
 fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
     let (directory, path) = place();
     let lock = directory.path().join(".set.bin.peerlane-journal.lock");
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     assert_eq!(store.left(), None);
     store.note(OsStr::new("a\nname")).unwrap();
     let left = fs::read(&lock).unwrap();
@@ -88,23 +89,23 @@ fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
     // A process that is killed leaves the lock as it was.
     fs::write(&lock, left).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     assert_eq!(store.left(), Some(OsStr::new("a\nname")));
     let kept = format!("peerlane {}\na\nname", std::process::id());
     assert_eq!(fs::read_to_string(&lock).unwrap(), kept, "this holder may be killed, too");
     store.note(OsStr::new("b")).unwrap();
     assert_eq!(fs::read_to_string(&lock).unwrap(), format!("peerlane {}\nb", std::process::id()));
     drop(store);
-    assert_eq!(Store::open(&path).unwrap().left(), None);
+    assert_eq!(Store::open(host(), &path).unwrap().left(), None);
 }
 
 #[test]
 fn a_lock_whose_name_was_taken_by_another_is_not_removed() {
     let (directory, path) = place();
     let lock = directory.path().join(".set.bin.peerlane-journal.lock");
-    let first = Store::open(&path).unwrap();
+    let first = Store::open(host(), &path).unwrap();
     fs::remove_file(&lock).unwrap();
-    let second = Store::open(&path).unwrap();
+    let second = Store::open(host(), &path).unwrap();
     drop(first);
     assert!(lock.exists());
     drop(second);
@@ -114,7 +115,7 @@ fn a_lock_whose_name_was_taken_by_another_is_not_removed() {
 #[test]
 fn leftovers_of_a_crash_are_replaced() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     let new = directory.path().join(".set.bin.peerlane-journal.new");
     for left in [&b""[..], b"{\"sche", b"{\"schema\":\"peerlane.journal/1\",\"check", &[0; 4096]] {
         fs::write(&new, left).unwrap();
@@ -132,7 +133,7 @@ fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
         let taken = directory.path().join(format!(".set.bin.peerlane-journal{ending}"));
         let victim = directory.path().join("victim");
         let refused = |what: &str| {
-            let is_refused = matches!(Store::open(&path), Err(JournalError::Foreign { path, .. }) if path == taken);
+            let is_refused = matches!(Store::open(host(), &path), Err(JournalError::Foreign { path, .. }) if path == taken);
             assert!(is_refused, "{what}{ending}");
         };
         for text in ["untouched", "12345\n", "{\"schema\":\"another\"}", &"peerlane 1".repeat(99)] {
@@ -155,7 +156,7 @@ fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
 #[test]
 fn what_takes_the_name_of_an_unfinished_journal_later_stays_too() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     let taken = directory.path().join(".set.bin.peerlane-journal.new");
     fs::write(&taken, "untouched").unwrap();
     fs::set_permissions(&taken, fs::Permissions::from_mode(0o600)).unwrap();
@@ -174,20 +175,20 @@ fn what_takes_the_name_of_an_unfinished_journal_later_stays_too() {
 #[test]
 fn a_place_that_cannot_be_written_is_an_error_before_the_first_byte() {
     // sysfs takes no new files, from root neither.
-    match Store::open(Path::new("/sys/kernel/.x.peerlane-journal")) {
+    match Store::open(host(), Path::new("/sys/kernel/.x.peerlane-journal")) {
         Err(JournalError::Io { action, path, .. }) => {
             assert_eq!(action, "lock the journal");
             assert_eq!(path, Path::new("/sys/kernel/.x.peerlane-journal.lock"));
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(Store::open(Path::new("/")), Err(JournalError::NoFileName { .. })));
+    assert!(matches!(Store::open(host(), Path::new("/")), Err(JournalError::NoFileName { .. })));
 }
 
 #[test]
 fn a_journal_that_others_can_write_is_not_trusted() {
     let (_directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     store.save(&sample()).unwrap();
     for mode in [0o620, 0o602] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -198,7 +199,7 @@ fn a_journal_that_others_can_write_is_not_trusted() {
 #[test]
 fn what_is_no_file_of_ours_is_not_followed_nor_waited_for() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     let elsewhere = directory.path().join("elsewhere");
     fs::write(&elsewhere, encode(&sample()).unwrap()).unwrap();
     symlink(&elsewhere, &path).unwrap();
@@ -214,7 +215,7 @@ fn what_is_no_file_of_ours_is_not_followed_nor_waited_for() {
 #[test]
 fn a_file_larger_than_a_journal_is_not_read() {
     let (_directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     store.save(&sample()).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(JOURNAL_BYTES_MAX + 1).unwrap();
@@ -224,7 +225,7 @@ fn a_file_larger_than_a_journal_is_not_read() {
 #[test]
 fn a_failed_save_leaves_the_old_journal() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     store.save(&sample()).unwrap();
     // A directory in the way of the new file makes the save fail, for root as well.
     fs::create_dir(directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
@@ -237,7 +238,7 @@ fn a_failed_save_leaves_the_old_journal() {
 #[test]
 fn what_took_the_name_of_the_journal_is_neither_replaced_nor_removed() {
     let (directory, path) = place();
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(host(), &path).unwrap();
     store.save(&sample()).unwrap();
     fs::write(&path, "minutes of a meeting").unwrap();
     assert!(matches!(store.save(&sample()), Err(JournalError::Foreign { .. })));
@@ -250,7 +251,7 @@ fn what_took_the_name_of_the_journal_is_neither_replaced_nor_removed() {
 fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
     let mount = tempfile::tempdir().unwrap();
     let Some(mounted) = Tmpfs::on(mount.path(), "size=16k") else { return };
-    let store = Store::open(&mount.path().join("x.json")).unwrap();
+    let store = Store::open(host(), &mount.path().join("x.json")).unwrap();
     store.save(&sample()).unwrap();
     let mut large = sample();
     (0..1000).for_each(|n| large.done.insert(2 * n..2 * n + 1));

@@ -127,9 +127,12 @@ fn refused_route_writes_nothing() {
     for (at_source, step) in [(true, Step::ProbeSource), (false, Step::ProbeTarget)] {
         let (mut ring, setup) = bench(1, Mood::default());
         let file = if at_source { setup.source } else { setup.target };
-        let file = ring.file(file).unwrap();
-        file.device_refusal = Some(Errno::INVAL);
-        file.faults.push(SimFault { action: Action::Write, offset: 0, errno: None });
+        ring.file(file).unwrap().device_refusal = Some(Errno::INVAL);
+        ring.file(file).unwrap().faults.push(SimFault {
+            action: Action::Write,
+            offset: 0,
+            errno: None,
+        });
         let failure = prove(&mut ring, &setup).unwrap_err();
         assert_eq!((failure.step, failure.target), (step, TargetState::Untouched));
         let ProofCause::Request(RequestError::Failed(request)) = failure.cause else {

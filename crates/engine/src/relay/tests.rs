@@ -97,8 +97,8 @@ impl Case {
         relay(&mut self.ring, &self.transfer, &clock, &mut ())
     }
 
-    fn target(&mut self) -> &[u8] {
-        &self.ring.file(self.transfer.target).unwrap().bytes
+    fn target(&mut self) -> Vec<u8> {
+        self.ring.file(self.transfer.target).unwrap().bytes.clone()
     }
 
     /// What the target may hold beyond the payload: what it held before, but rubbish up to the end of
@@ -383,7 +383,7 @@ fn reading_and_writing_overlap() {
         let mut case = case(3, Mood::default());
         let length = 1000 * 4096;
         for file in [case.transfer.source, case.transfer.target] {
-            let file = case.ring.file(file).unwrap();
+            let mut file = case.ring.file(file).unwrap();
             *file = SimFile { bytes: vec![1; length], block: 512, ..SimFile::default() };
             file.page_time = Nanos(1_000_000);
         }

@@ -29,7 +29,7 @@ impl Nodes for AnyRing {
     fn attach_node(&mut self, node: PassthroughFile) -> io::Result<FileId> {
         match self {
             Self::Kernel(ring) => ring.attach_passthrough(node),
-            Self::Gpu(_) => Err(io::Error::other("a passthrough node reaches no GPU")),
+            _ => Err(io::Error::other("a passthrough node reaches no GPU")),
         }
     }
 }
@@ -40,22 +40,25 @@ pub(crate) enum AnyRing {
     Kernel(Box<Uring>),
     /// Between files and memory of a GPU.
     Gpu(Box<GpuRing>),
+    /// Between simulated drives and memory.
+    #[cfg(any(test, feature = "simulation"))]
+    Simulated(Box<dyn Ring<File = File, Region = Region>>),
 }
 
 impl AnyRing {
     /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
     pub(crate) fn said(&self) -> Option<&str> {
         match self {
-            Self::Kernel(_) => None,
             Self::Gpu(ring) => ring.failure(),
+            _ => None,
         }
     }
 
     /// Copies that a GPU has not finished.
     pub(crate) fn copies(&self) -> usize {
         match self {
-            Self::Kernel(_) => 0,
             Self::Gpu(ring) => ring.copies(),
+            _ => 0,
         }
     }
 }
@@ -64,10 +67,9 @@ impl fmt::Debug for AnyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kernel(ring) => ring.fmt(f),
-            Self::Gpu(ring) => f
-                .debug_struct("GpuRing")
-                .field("in_flight", &ring.in_flight())
-                .finish_non_exhaustive(),
+            ring => {
+                f.debug_struct("Ring").field("in_flight", &ring.in_flight()).finish_non_exhaustive()
+            }
         }
     }
 }
@@ -78,6 +80,8 @@ macro_rules! either {
         match $self {
             AnyRing::Kernel($ring) => $call,
             AnyRing::Gpu($ring) => $call,
+            #[cfg(any(test, feature = "simulation"))]
+            AnyRing::Simulated($ring) => $call,
         }
     };
 }

@@ -9,7 +9,7 @@ mod cache;
 #[cfg(test)]
 mod halting;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -28,6 +28,13 @@ use crate::random::Random;
 /// The time of a simulated ring; clones show the same time.
 #[derive(Debug, Clone, Default)]
 pub struct SimClock(Rc<Cell<u64>>);
+
+impl SimClock {
+    /// Lets time pass.
+    pub(crate) fn pass(&self, time: Nanos) {
+        self.0.set(self.0.get() + time.0);
+    }
+}
 
 impl Clock for SimClock {
     fn now(&self) -> Nanos {
@@ -120,7 +127,7 @@ pub struct Mood {
 #[derive(Debug)]
 pub struct SimRing {
     entries: u32,
-    files: Vec<(SimFile, Nanos)>,
+    files: Vec<(Rc<RefCell<SimFile>>, Nanos)>,
     regions: Vec<SimRegion>,
     queued: VecDeque<Operation>,
     running: Vec<Running>,
@@ -157,14 +164,25 @@ impl SimRing {
         }
     }
 
+    /// The same ring by another clock.
+    pub(crate) fn at(self, clock: &SimClock) -> Self {
+        Self { clock: clock.clone(), ..self }
+    }
+
+    /// Takes a file that others see, too.
+    pub(crate) fn attach_shared(&mut self, file: Rc<RefCell<SimFile>>) -> FileId {
+        self.files.push((file, Nanos(0)));
+        FileId(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX))
+    }
+
     /// Its clock; it moves only while the ring is waited for.
     pub fn clock(&self) -> SimClock {
         self.clock.clone()
     }
 
     /// A file that was attached.
-    pub fn file(&mut self, file: FileId) -> Option<&mut SimFile> {
-        self.files.get_mut(index(file.0)).map(|(file, _)| file)
+    pub fn file(&mut self, file: FileId) -> Option<RefMut<'_, SimFile>> {
+        self.files.get(index(file.0)).map(|(file, _)| file.borrow_mut())
     }
 
     /// A region that was attached, whatever is in flight.
@@ -177,7 +195,7 @@ impl SimRing {
     pub fn cut_power(&mut self) {
         self.abandon();
         for (file, _) in &mut self.files {
-            file.lose_power(&mut self.random);
+            file.borrow_mut().lose_power(&mut self.random);
         }
     }
 
@@ -185,12 +203,13 @@ impl SimRing {
     pub fn abandon(&mut self) {
         for running in std::mem::take(&mut self.running) {
             let Some(operation) = running.chain.front() else { continue };
-            let (file, _) = &self.files[index(operation.file.0)];
+            let file = Rc::clone(&self.files[index(operation.file.0)].0);
+            let file = &mut *file.borrow_mut();
             let room = file.bytes.len().saturating_sub(index_of(operation.file_offset)) as u64;
             let most = room.min(operation.length.into()) / file.block;
             let moved = self.random.below(most + 1) * file.block;
             if operation.action == Action::Write && !file.is_gone {
-                self.transfer(operation, index_of(moved));
+                self.transfer(file, operation, index_of(moved));
             }
         }
         self.queued.clear();
@@ -202,6 +221,7 @@ impl SimRing {
         let Some(operation) = chain.front() else { return };
         let now = self.clock.0.get();
         let (file, busy_until) = &mut self.files[index(operation.file.0)];
+        let file = file.borrow();
         let touches = |fault: &SimFault| {
             let end = operation.file_offset + u64::from(operation.length);
             if fault.action == Action::Flush {
@@ -262,7 +282,8 @@ impl SimRing {
     }
 
     fn perform(&mut self, operation: &Operation, barrier: u64) -> Result<u32, Errno> {
-        let (file, _) = &mut self.files[index(operation.file.0)];
+        let file = Rc::clone(&self.files[index(operation.file.0)].0);
+        let file = &mut *file.borrow_mut();
         if operation.action == Action::Flush {
             return flush(file, barrier, &mut self.random);
         }
@@ -272,7 +293,6 @@ impl SimRing {
         if self.chance(self.mood.again) {
             return Err(if self.chance(512) { Errno::AGAIN } else { Errno::INTR });
         }
-        let (file, _) = &mut self.files[index(operation.file.0)];
         let (offset, length) = (operation.file_offset, u64::from(operation.length));
         if operation.action == Action::Zero {
             return zero(file, offset, length);
@@ -300,7 +320,7 @@ impl SimRing {
             None if is_short => 1 + self.random.below(possible - 1),
             None => possible,
         };
-        self.transfer(operation, index_of(moved));
+        self.transfer(file, operation, index_of(moved));
         match fault {
             Some(errno) => Err(errno),
             None => Ok(u32::try_from(moved).unwrap_or(u32::MAX)),
@@ -308,8 +328,7 @@ impl SimRing {
     }
 
     /// Moves the first bytes of an operation; a read leaves rubbish in the rest of its memory.
-    fn transfer(&mut self, operation: &Operation, moved: usize) {
-        let (file, _) = &mut self.files[index(operation.file.0)];
+    fn transfer(&mut self, file: &mut SimFile, operation: &Operation, moved: usize) {
         let region = &mut self.regions[index(operation.region.0)];
         let start = index_of(operation.region_offset);
         let memory = &mut region.bytes[start..start + index(operation.length)];
@@ -398,8 +417,7 @@ impl Ring for SimRing {
     type Region = SimRegion;
 
     fn attach_file(&mut self, file: SimFile) -> io::Result<FileId> {
-        self.files.push((file, Nanos(0)));
-        Ok(FileId(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)))
+        Ok(self.attach_shared(Rc::new(RefCell::new(file))))
     }
 
     fn attach_region(&mut self, region: SimRegion) -> RegionId {

@@ -72,8 +72,11 @@ fn a_target_that_cannot_reach_the_memory_is_as_it_was() {
 fn a_target_that_cannot_be_read_is_not_written() {
     let (mut ring, setup) = bench(1, Mood::default());
     let offset = setup.target_offset;
-    let file = ring.file(setup.target).unwrap();
-    file.faults.push(SimFault { action: Action::Read, offset, errno: Some(Errno::IO) });
+    ring.file(setup.target).unwrap().faults.push(SimFault {
+        action: Action::Read,
+        offset,
+        errno: Some(Errno::IO),
+    });
     let failure = run(&mut ring, &setup).unwrap_err();
     assert_eq!((failure.step, failure.is_restored), (Step::Keep, true));
     assert!(target(&mut ring, &setup) == noise(32768, 2));
@@ -83,8 +86,11 @@ fn a_target_that_cannot_be_read_is_not_written() {
 fn a_target_that_cannot_be_written_back_is_said() {
     let (mut ring, setup) = bench(1, Mood::default());
     let offset = setup.target_offset + BLOCK;
-    let file = ring.file(setup.target).unwrap();
-    file.faults.push(SimFault { action: Action::Write, offset, errno: Some(Errno::IO) });
+    ring.file(setup.target).unwrap().faults.push(SimFault {
+        action: Action::Write,
+        offset,
+        errno: Some(Errno::IO),
+    });
     let failure = run(&mut ring, &setup).unwrap_err();
     assert_eq!((failure.step, failure.is_restored), (Step::WriteZeroes, false));
 }
@@ -93,8 +99,11 @@ fn a_target_that_cannot_be_written_back_is_said() {
 fn nothing_begins_while_requests_are_in_flight() {
     let (mut ring, setup) = bench(1, Mood::default());
     let offset = setup.target_offset;
-    let file = ring.file(setup.target).unwrap();
-    file.faults.push(SimFault { action: Action::Read, offset, errno: None });
+    ring.file(setup.target).unwrap().faults.push(SimFault {
+        action: Action::Read,
+        offset,
+        errno: None,
+    });
     let failure = run(&mut ring, &setup).unwrap_err();
     assert!(matches!(failure.cause, ScrubCause::Request(RequestError::Stuck(_))), "{failure:?}");
     assert_eq!(ring.in_flight(), 1);

@@ -11,14 +11,14 @@ use crate::copy::ledger::{Account, Turn};
 use crate::relay::{FlushOutcome, SharedPiece, SharedWork};
 
 /// What a fan-out moves and keeps account of.
-pub(super) struct SharedLedger<'a> {
+pub(super) struct SharedLedger<'a, 'm> {
     pub(super) pieces: SharedPieces,
-    pub(super) accounts: Vec<Account<'a>>,
+    pub(super) accounts: Vec<Account<'a, 'm>>,
     pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
 }
 
-impl SharedWork for SharedLedger<'_> {
+impl SharedWork for SharedLedger<'_, '_> {
     fn next_piece(&mut self) -> Option<io::Result<SharedPiece>> {
         self.pieces.next_piece()
     }

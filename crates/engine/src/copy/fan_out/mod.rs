@@ -8,8 +8,6 @@ mod ledger;
 mod pieces;
 mod settle;
 
-use std::path::Path;
-
 use peerlane_evidence::CpuMark;
 use peerlane_fabric::Fabric;
 use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Refusal, Route, Shape, Warning};
@@ -25,6 +23,7 @@ use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
 use crate::guard::{self, Span, Surveyor, System};
+use crate::machine::{Machine, host};
 use crate::plan::Prepared;
 use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
 use crate::ring::Ring as _;
@@ -50,11 +49,11 @@ pub fn copy_fan_out(
     plan: &FanOutPlan,
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
-    copy_fan_out_on(&System::at(Path::new("/")), fabric, plan, tools)
+    copy_fan_out_on(host(), fabric, plan, tools)
 }
 
 fn copy_fan_out_on(
-    system: &System,
+    machine: &dyn Machine,
     fabric: &Fabric,
     plan: &FanOutPlan,
     tools: &mut Tools<'_>,
@@ -64,7 +63,8 @@ fn copy_fan_out_on(
         let hint = Some("leave `--journal` out".to_owned());
         return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
     }
-    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let system = machine.system();
+    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
     let mut ends = Vec::with_capacity(plan.targets.len());
     let mut held = Vec::with_capacity(plan.targets.len());
     for one in &plan.targets {
@@ -76,7 +76,7 @@ fn copy_fan_out_on(
     refuse_same(system, &ends)?;
     let mut lanes = Vec::with_capacity(ends.len());
     for ((one, now), held) in plan.targets.iter().zip(&ends).zip(held) {
-        match begin_job(system, fabric, one, (now, held), tools) {
+        match begin_job(machine, fabric, one, (now, held), tools) {
             Ok(job) => lanes.push(Lane { job, failed: None }),
             Err(error) => {
                 lanes.iter_mut().for_each(|lane: &mut Lane<'_>| lane.job.withdraw());

@@ -131,6 +131,7 @@ impl Copy<'_> {
         let plan = Plan { route: Some(route), shape: shape_of(seats[0]), ..first.plan.clone() };
         let is_zeroed = seats.iter().any(|&lane| self.lanes[lane].job.holes == Holes::Zeroed);
         let attempt = Attempt {
+            machine: first.machine,
             plan: &plan,
             ends: first.ends,
             source: &first.source,

@@ -8,7 +8,7 @@ mod once;
 
 use super::attempt::{Blame, End};
 use super::life::{RUNS_MAX, breaks, damage_journal, done, draw_plan, ending};
-use super::world::{World, index};
+use super::world::{Onto, World, index};
 use super::{Kind, Outcome, Untrue, check};
 use once::attempt;
 
@@ -18,12 +18,12 @@ const WITH_ANOTHER: &str = "another does not answer";
 /// As [`run`](super::run), with several targets.
 pub(super) fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
     let mut worlds: Vec<World> = Vec::new();
-    let mut first = World::draw(kind, seed);
+    let mut first = World::draw(kind, seed, Onto::Either);
     let count = 2 + index(first.random.below(3));
     let broken = index(first.random.below(count as u64));
     let mut random = first.random.clone();
     for number in 0..count {
-        let mut world = World::draw(kind, seed);
+        let mut world = World::draw(kind, seed, Onto::Either);
         if number != broken {
             random.fill(&mut world.before);
             if world.is_new {

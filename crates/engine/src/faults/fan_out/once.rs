@@ -11,7 +11,7 @@ use super::ledger::{Ledger, Rest};
 use crate::Clock;
 use crate::copy::check::{NotProved, flush_on, prove_on};
 use crate::failure::RequestError;
-use crate::faults::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES, compare};
+use crate::faults::attempt::{Blame, End, Listener, Plan};
 use crate::faults::world::{FaultRing, Power, Shape, World, index};
 use crate::journal::{self, Cadence, Journal, Recorder};
 use crate::prove::{self, ProofCause};
@@ -22,7 +22,11 @@ use crate::relay::{
 };
 use crate::ring::sim::{SimClock, SimRegion, SimRing};
 use crate::ring::{FileId, RegionId, Ring};
-use crate::verify::VerifyError;
+use crate::verify::{self, Comparison, Coverage, Verified, VerifyError};
+
+/// Host memory for checks and tails: the proof's three parts, and two pages of the largest block.
+const HOST_BYTES: usize = 3 * (16 << 10);
+const ZERO_BYTES: usize = 8 << 10;
 
 /// One target in a run.
 pub(super) struct Lane {
@@ -222,7 +226,7 @@ impl Run<'_> {
         old.abandon();
         let files = 1 + u32::try_from(self.lanes.len()).unwrap_or(0);
         for file in (0..files).map(FileId) {
-            let taken = old.file(file).map(std::mem::take).unwrap_or_default();
+            let taken = old.file(file).as_deref_mut().map(std::mem::take).unwrap_or_default();
             let attached = self.ring.attach_file(taken);
             debug_assert_eq!(attached.ok(), Some(file));
         }
@@ -408,9 +412,27 @@ impl Run<'_> {
             ring.abandon();
         }
         for (lane, world) in self.lanes.iter().zip(&mut self.worlds) {
-            world.target = ring.file(lane.transfer.target).map(std::mem::take).unwrap_or_default();
+            world.target = ring
+                .file(lane.transfer.target)
+                .as_deref_mut()
+                .map(std::mem::take)
+                .unwrap_or_default();
         }
-        let source = ring.file(FileId(0)).map(std::mem::take).unwrap_or_default();
+        let source = ring.file(FileId(0)).as_deref_mut().map(std::mem::take).unwrap_or_default();
         (ends, source, self.ring.operations)
     }
+}
+
+/// Compares what a transfer moved, by a second region of host memory beside the one that is there.
+fn compare(
+    ring: &mut FaultRing,
+    transfer: &Transfer,
+    coverage: Coverage,
+    (host, clock): (RegionId, &SimClock),
+) -> Result<Verified, VerifyError> {
+    let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
+    let spare = ring.attach_region(spare);
+    let files = [transfer.source, transfer.target];
+    let comparison = Comparison::of(transfer, files, coverage, [host, spare]);
+    verify::verify(ring, &comparison, clock, &mut ())
 }

@@ -1,5 +1,7 @@
 //! Fan-outs on simulated drives.
 
+use std::cell::RefMut;
+
 use super::*;
 use crate::random::Random;
 use crate::ring::FileId;
@@ -127,7 +129,7 @@ impl Bench {
         fan_out(&mut self.ring, &self.transfers, &mut self.work, zeroes, &clock, &mut ()).unwrap()
     }
 
-    fn target(&mut self, target: usize) -> &mut SimFile {
+    fn target(&mut self, target: usize) -> RefMut<'_, SimFile> {
         self.ring.file(self.transfers[target].target).unwrap()
     }
 

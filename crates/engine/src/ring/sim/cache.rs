@@ -23,6 +23,11 @@ impl Cache {
         Self { stable: stable.to_vec(), written: Vec::new(), next: 0 }
     }
 
+    /// What the medium holds.
+    pub(crate) fn stable(&self) -> &[u8] {
+        &self.stable
+    }
+
     /// Every write that ended has a number below this.
     pub(super) fn barrier(&self) -> u64 {
         self.next

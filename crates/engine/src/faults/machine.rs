@@ -1,0 +1,433 @@
+//! A machine whose drives, memory, files and power are simulated, under the real copy.
+//!
+//! Rings move bytes of [`SimFile`]s; small files are real ones in a folder of their own, beside a [`Disk`] that knows
+//! what a loss of power leaves of them. An open drive is a file in memory that stands for it: where its holes are is
+//! told by the kernel, its content by the simulation. Every request and every change of a small file is an operation,
+//! and at each of them something may happen. A machine without power, and a program that was killed, change nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use peerlane_memory::{P2pRefusal, Region, host};
+use peerlane_results::MemoryFacts;
+use peerlane_units::{Bytes, Nanos};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::disk::Disk;
+use super::world::{Event, index};
+use crate::device_memory::DeviceRefusal;
+use crate::endpoint::{Live, Node};
+use crate::guard::System;
+use crate::journal::{
+    self, DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId,
+};
+use crate::machine::{Machine, SmallFiles};
+use crate::open::Opened;
+use crate::random::Random;
+use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
+use crate::ring::{AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError};
+
+/// Whether the program can still do anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Life {
+    #[default]
+    Runs,
+    /// The program was killed; what it had written is there.
+    Killed,
+    /// The machine has no power.
+    Dark,
+}
+
+/// A drive as the machine has it.
+#[derive(Debug)]
+pub(super) struct Drive {
+    pub(super) path: &'static str,
+    pub(super) serial: &'static str,
+    /// Stands for it where it is open.
+    token: File,
+    pub(super) content: Rc<RefCell<SimFile>>,
+}
+
+impl Drive {
+    /// A drive, or a file where `holes` of its zeroes are to be told.
+    pub(super) fn new(
+        path: &'static str,
+        serial: &'static str,
+        content: SimFile,
+        has_holes: bool,
+    ) -> io::Result<Self> {
+        let token = File::from(rustix::fs::memfd_create(path, MemfdFlags::CLOEXEC)?);
+        token.set_len(content.bytes.len() as u64)?;
+        for (page, offset) in content.bytes.chunks(4096).zip((0..).step_by(4096)) {
+            if !has_holes || page.iter().any(|&byte| byte != 0) {
+                token.write_all_at(page, offset)?;
+            }
+        }
+        Ok(Self { path, serial, token, content: Rc::new(RefCell::new(content)) })
+    }
+
+    fn inode(&self) -> io::Result<u64> {
+        Ok(self.token.metadata()?.ino())
+    }
+}
+
+/// What may happen, and what did.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// At which operation what happens.
+    pub(super) event: Option<(u64, Event)>,
+    /// At which change of a small file power is lost.
+    pub(super) cut_at_change: Option<u64>,
+    /// After how many texts the disk of the journal is full.
+    pub(super) room: Option<u64>,
+    pub(super) operations: u64,
+    pub(super) changes: u64,
+    pub(super) life: Life,
+    /// Memory of the device, by its address.
+    pub(super) lent: BTreeSet<usize>,
+    /// Memory of the device went back with payload in it.
+    pub(super) is_unclean: bool,
+    /// Requests that were in flight when their ring was dropped.
+    pub(super) left: u32,
+    /// A promise that was broken when an operation was asked for.
+    pub(super) untrue: Option<String>,
+}
+
+/// The machine.
+pub(super) struct SimMachine {
+    system: System,
+    pub(super) source: Drive,
+    pub(super) target: Drive,
+    pub(super) state: Rc<RefCell<State>>,
+    pub(super) is_stopped: Rc<Cell<bool>>,
+    pub(super) disk: RefCell<Disk>,
+    random: RefCell<Random>,
+    entries: u32,
+    mood: Mood,
+    promise: Promise,
+    pub(super) clock: SimClock,
+}
+
+/// What is to be at the target.
+#[derive(Debug)]
+pub(super) struct Promise {
+    pub(super) payload: Vec<u8>,
+    pub(super) target_offset: u64,
+    /// Data may be lost while every request succeeds, which only verification finds.
+    pub(super) is_excused: bool,
+}
+
+impl fmt::Debug for SimMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimMachine").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl SimMachine {
+    pub(super) fn new(
+        [source, target]: [Drive; 2],
+        disk: Disk,
+        state: State,
+        promise: Promise,
+        (random, entries, mood): (Random, u32, Mood),
+    ) -> Self {
+        Self {
+            system: System::at(Path::new("/nonexistent")),
+            source,
+            target,
+            state: Rc::new(RefCell::new(state)),
+            is_stopped: Rc::default(),
+            disk: RefCell::new(disk),
+            random: RefCell::new(random),
+            entries,
+            mood,
+            promise,
+            clock: SimClock::default(),
+        }
+    }
+
+    fn drives(&self) -> [&Drive; 2] {
+        [&self.source, &self.target]
+    }
+
+    /// A journal is about to take its name: what it claims must survive a loss of power in this moment.
+    fn judge(&self, name: &OsStr) {
+        let Some(text) = self.disk.borrow().text(name).map(<[u8]>::to_vec) else { return };
+        let Ok(journal) = journal::decode(&text) else { return };
+        let target = self.target.content.borrow();
+        let Some(cache) = target.cache.as_ref().filter(|_| !self.promise.is_excused) else {
+            return;
+        };
+        for range in journal.done.iter() {
+            let [start, end] = [range.start, range.end].map(index);
+            let at = index(self.promise.target_offset);
+            let wanted = self.promise.payload.get(start..end);
+            if cache.stable().get(at + start..at + end) != wanted {
+                let what = format!("a journal is put in place that claims {range:?}, not flushed");
+                self.state.borrow_mut().untrue.get_or_insert(what);
+            }
+        }
+    }
+
+    /// A change of a small file, if there is anybody who makes it.
+    fn change(&self) -> Result<(), Errno> {
+        let state = &mut *self.state.borrow_mut();
+        if state.life == Life::Runs {
+            state.changes += 1;
+            if state.cut_at_change.is_some_and(|at| at < state.changes) {
+                state.life = Life::Dark;
+            }
+        }
+        if state.life == Life::Runs { Ok(()) } else { Err(Errno::IO) }
+    }
+}
+
+impl SmallFiles for SimMachine {
+    fn create(&self, directory: &File, name: &OsStr, mode: Mode) -> Result<File, Errno> {
+        self.change()?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(directory, name, flags, mode)?);
+        self.disk.borrow_mut().created(name, &file);
+        Ok(file)
+    }
+
+    fn write(&self, file: &File, text: &[u8]) -> io::Result<()> {
+        self.change()?;
+        let room = &mut self.state.borrow_mut().room;
+        if *room == Some(0) {
+            return Err(Errno::NOSPC.into());
+        }
+        *room = room.map(|room| room - 1);
+        file.write_all_at(text, 0)?;
+        self.disk.borrow_mut().wrote(file, text);
+        Ok(())
+    }
+
+    fn rewrite(&self, file: &File, text: &[u8]) -> io::Result<()> {
+        self.change()?;
+        file.write_all_at(text, 0)?;
+        file.set_len(text.len() as u64)
+    }
+
+    fn sync(&self, file: &File) -> Result<(), Errno> {
+        self.change()?;
+        self.disk.borrow_mut().synced(file);
+        Ok(())
+    }
+
+    fn rename(&self, directory: &File, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+        self.change()?;
+        self.judge(from);
+        rustix::fs::renameat(directory, from, directory, to)?;
+        self.disk.borrow_mut().renamed(from, to);
+        Ok(())
+    }
+
+    fn remove(&self, directory: &File, name: &OsStr) -> Result<(), Errno> {
+        self.change()?;
+        rustix::fs::unlinkat(directory, name, rustix::fs::AtFlags::empty())?;
+        self.disk.borrow_mut().removed(name);
+        Ok(())
+    }
+}
+
+impl Machine for SimMachine {
+    fn system(&self) -> &System {
+        &self.system
+    }
+
+    fn ring(&self, entries: u32, _has_nodes: bool) -> Result<AnyRing, UringError> {
+        let seed = self.random.borrow_mut().next();
+        let drives = self
+            .drives()
+            .map(|drive| (drive.inode().unwrap_or_default(), Rc::clone(&drive.content)));
+        Ok(AnyRing::Simulated(Box::new(MachineRing {
+            // Few, so that there is not always room.
+            ring: SimRing::new(entries.min(self.entries), seed, self.mood).at(&self.clock),
+            drives,
+            state: Rc::clone(&self.state),
+            is_stopped: Rc::clone(&self.is_stopped),
+            lent: Vec::new(),
+            held: Vec::new(),
+        })))
+    }
+
+    fn device_memory(
+        &self,
+        _memory: &MemoryFacts,
+        _address: &str,
+        length: Bytes,
+    ) -> Result<Region, DeviceRefusal> {
+        let region = host::allocate(length).map_err(|_| P2pRefusal::Exhausted {
+            allocate: PathBuf::from("/simulated"),
+            length,
+            available: None,
+        })?;
+        self.state.borrow_mut().lent.insert(region.address().as_ptr() as usize);
+        Ok(region)
+    }
+
+    fn open(&self, _flags: OFlags, live: &Live, _deadline: Nanos) -> io::Result<Opened> {
+        let is_it = |drive: &&Drive| Path::new(drive.path) == live.path;
+        let drive = self.drives().into_iter().find(is_it).ok_or(Errno::NOENT)?;
+        Ok(Opened::new(drive.token.try_clone()?, true))
+    }
+
+    fn identify(&self, live: &Live, _file: &File) -> Result<Identity, JournalError> {
+        let is_it = |drive: &&Drive| Path::new(drive.path) == live.path;
+        let Some(drive) = self.drives().into_iter().find(is_it) else {
+            return Err(JournalError::NoDevice { name: live.path.display().to_string() });
+        };
+        let size = Bytes(drive.content.borrow().bytes.len() as u64);
+        Ok(match live.node {
+            Node::Block => Identity::Device(DeviceIdentity {
+                name: drive.path.trim_start_matches("/dev/").to_owned(),
+                model: None,
+                ids: vec![StableId { kind: IdKind::Serial, value: drive.serial.to_owned() }],
+                size,
+                partition: None,
+            }),
+            Node::File { .. } | Node::NewFile => Identity::File(FileIdentity {
+                path: drive.path.to_owned(),
+                device: None,
+                file_system: 1,
+                inode: 1,
+                size,
+                modified_ns: 1,
+                changed_ns: 1,
+                born_ns: None,
+            }),
+        })
+    }
+
+    fn is_drive_gone(&self, _device: &str) -> bool {
+        false
+    }
+
+    fn nap(&self, time: Nanos) {
+        self.clock.pass(time);
+    }
+}
+
+/// A ring of the machine.
+struct MachineRing {
+    ring: SimRing,
+    /// By the inode of what stands for them.
+    drives: [(u64, Rc<RefCell<SimFile>>); 2],
+    state: Rc<RefCell<State>>,
+    is_stopped: Rc<Cell<bool>>,
+    /// Regions of the device's memory.
+    lent: Vec<RegionId>,
+    /// Held, so that no address comes twice.
+    held: Vec<Region>,
+}
+
+impl MachineRing {
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::PowerCut => self.state.borrow_mut().life = Life::Dark,
+            Event::Killed => self.state.borrow_mut().life = Life::Killed,
+            Event::Stop => self.is_stopped.set(true),
+            _ => {}
+        }
+        let [source, target] = &self.drives;
+        event.strike_source(&mut source.1.borrow_mut());
+        event.strike_target(&mut target.1.borrow_mut());
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        match self.state.borrow().life {
+            Life::Runs => Ok(()),
+            Life::Killed => Err(io::Error::other("killed")),
+            Life::Dark => Err(io::Error::other("power is lost")),
+        }
+    }
+}
+
+impl Drop for MachineRing {
+    /// What is in flight goes on without its ring: any part of it may happen.
+    fn drop(&mut self) {
+        let in_flight = self.ring.in_flight();
+        let is_clear = |region: &SimRegion| region.bytes.iter().all(|&byte| byte == 0);
+        let is_unclean =
+            self.lent.iter().any(|&id| !self.ring.region(id).is_some_and(|one| is_clear(one)));
+        self.ring.abandon();
+        let mut state = self.state.borrow_mut();
+        for region in &self.held {
+            state.lent.remove(&(region.address().as_ptr() as usize));
+        }
+        state.left = state.left.max(in_flight);
+        state.is_unclean |= is_unclean;
+    }
+}
+
+impl Ring for MachineRing {
+    type File = File;
+    type Region = Region;
+
+    fn attach_file(&mut self, file: File) -> io::Result<FileId> {
+        let inode = file.metadata()?.ino();
+        let drive = self.drives.iter().find(|(of, _)| *of == inode).ok_or(Errno::NOENT)?;
+        Ok(self.ring.attach_shared(Rc::clone(&drive.1)))
+    }
+
+    fn attach_region(&mut self, region: Region) -> RegionId {
+        let is_device = self.state.borrow().lent.contains(&(region.address().as_ptr() as usize));
+        let bytes = vec![0; index(region.length().0)];
+        let id = self.ring.attach_region(SimRegion { bytes, is_device });
+        if is_device {
+            self.lent.push(id);
+        }
+        self.held.push(region);
+        id
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.ring.region_length(region)
+    }
+
+    fn space(&self) -> u32 {
+        self.ring.space()
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.ring.push(operation)?;
+        let due = {
+            let state = &mut *self.state.borrow_mut();
+            state.operations += 1;
+            let operations = state.operations;
+            state.event.take_if(|(at, _)| *at < operations)
+        };
+        if let Some((_, event)) = due {
+            self.happen(event);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        // What was in flight before may end in the last moment; what is queued never begins.
+        self.alive()?;
+        self.ring.submit(wait, timeout)?;
+        self.alive()
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        self.ring.pop()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.ring.in_flight()
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        self.ring.host_bytes(region)
+    }
+}

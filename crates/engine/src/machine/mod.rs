@@ -1,0 +1,69 @@
+//! The machine that a copy runs on, passed in: rings, memory of devices, ends, small files.
+//!
+//! [`Host`] is the one that this program runs on; tests pass one whose drives, memory and loss of power are simulated.
+//! The clock and the seed are passed in beside it. What only looks (plan, guards) is outside: it ends before a copy
+//! begins.
+
+mod files;
+mod host;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+
+use peerlane_memory::Region;
+use peerlane_results::MemoryFacts;
+use peerlane_units::{Bytes, Nanos};
+use rustix::fs::OFlags;
+
+use crate::device_memory::DeviceRefusal;
+use crate::endpoint::Live;
+use crate::guard::System;
+use crate::journal::{Identity, JournalError};
+use crate::open::Opened;
+use crate::ring::{AnyRing, UringError};
+pub(crate) use files::SmallFiles;
+#[cfg(test)]
+pub(crate) use host::Host;
+pub(crate) use host::host;
+
+/// What a copy uses of the machine that it runs on.
+pub(crate) trait Machine: SmallFiles + fmt::Debug {
+    /// Where sysfs and procfs are.
+    fn system(&self) -> &System;
+
+    /// A ring with room for so many requests; `has_nodes` where it is to take passthrough nodes.
+    ///
+    /// # Errors
+    /// When the kernel gives none.
+    fn ring(&self, entries: u32, has_nodes: bool) -> Result<AnyRing, UringError>;
+
+    /// Memory of the device at a PCI address.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn device_memory(
+        &self,
+        memory: &MemoryFacts,
+        address: &str,
+        length: Bytes,
+    ) -> Result<Region, DeviceRefusal>;
+
+    /// Opens an end.
+    ///
+    /// # Errors
+    /// The system's answer; `TimedOut` after `deadline`.
+    fn open(&self, flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Opened>;
+
+    /// What an open end is known by.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn identify(&self, live: &Live, file: &File) -> Result<Identity, JournalError>;
+
+    /// Whether a block device went away, or is about to.
+    fn is_drive_gone(&self, device: &str) -> bool;
+
+    /// Waits; for what nothing tells when it ends.
+    fn nap(&self, time: Nanos);
+}
