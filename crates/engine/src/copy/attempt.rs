@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use peerlane_memory::{Region, host};
+use peerlane_memory::Region;
 use peerlane_results::{
     EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteChoice, RouteEvidence,
     RouteVerdict, Shape, Tail, VerifyMode, Warning,
@@ -166,7 +166,7 @@ impl Attempt<'_> {
     fn allocate(&self, shape: &Shape) -> Result<Result<(Region, Shape), DeviceRefusal>, CopyError> {
         let address = match &self.memory.address {
             Some(address) if self.memory.kind == MemoryKind::P2pmem => address,
-            _ => return Ok(Ok((host::allocate(shape.memory)?, shape.clone()))),
+            _ => return Ok(Ok((self.machine.host_memory(shape.memory)?, shape.clone()))),
         };
         let mut shape = shape.clone();
         loop {
@@ -230,9 +230,9 @@ impl Attempt<'_> {
     ) -> Result<Ready, CopyError> {
         ring.name_region(region, &self.memory.name, self.memory.kind);
         let room = check_room(self.plan, &shape);
-        let host = ring.attach_region(host::allocate(room)?);
+        let host = ring.attach_region(self.machine.host_memory(room)?);
         let zeroes = match self.holes {
-            Holes::Zeroed => Some(ring.attach_region(host::allocate(ZEROES)?)),
+            Holes::Zeroed => Some(ring.attach_region(self.machine.host_memory(ZEROES)?)),
             Holes::Moved | Holes::Left => None,
         };
         let asked = &self.plan.asked;

@@ -51,7 +51,7 @@ impl Job<'_> {
         self.judge_gpu(ready, route)?;
         self.judge_route(route)?;
         tools.watch.phase(Phase::Verify);
-        let verification = check::verify(ready, self.plan, &self.before, tools)
+        let verification = check::verify(self.machine, ready, (self.plan, &self.before), tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         let check = tools.clock.now().since(end);
         let (elapsed, before) = (end.since(start), Bytes(done_before));

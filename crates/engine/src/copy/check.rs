@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use peerlane_memory::host;
 use peerlane_results::{
     MemoryKind, PhaseKind, Plan, RouteEvidence, RouteVerdict, Tail, Verification, VerifyMode,
 };
@@ -14,6 +13,7 @@ use super::{CopyError, Tools, claims, scrub};
 use crate::Clock;
 use crate::failure::error_in_words;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
+use crate::machine::Machine;
 use crate::prove::{
     LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,
 };
@@ -206,9 +206,9 @@ pub(crate) fn flush_file<R: Ring>(
 /// Compares source and target by way of host memory; a sample has as many blocks of what earlier runs
 /// moved as of the rest.
 pub(super) fn verify(
+    machine: &dyn Machine,
     ready: &mut Ready,
-    plan: &Plan,
-    before: &RangeSet,
+    (plan, before): (&Plan, &RangeSet),
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
@@ -223,7 +223,7 @@ pub(super) fn verify(
     let transfer = ready.transfer;
     // While one part is compared, the next is on its way into the other region.
     let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));
-    let second = ready.ring.attach_region(host::allocate(room)?);
+    let second = ready.ring.attach_region(machine.host_memory(room)?);
     let comparison = Comparison::of(&transfer, ready.compared, coverage, [ready.host, second]);
     let path = || plan.target.path.clone().into();
     let verified = match coverage {

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::Range;
 
-use peerlane_memory::host;
 use peerlane_results::Plan;
 use peerlane_units::{Bytes, Nanos};
 
@@ -91,8 +90,8 @@ impl Pair<'_> {
         let source = attach(&self.source.file, &plan.source.path)?;
         let target = attach(&self.target.file, &plan.target.path)?;
         let hosts = [
-            ring.attach_region(host::allocate(Bytes(room))?),
-            ring.attach_region(host::allocate(Bytes(room))?),
+            ring.attach_region(self.machine.host_memory(Bytes(room))?),
+            ring.attach_region(self.machine.host_memory(Bytes(room))?),
         ];
         Ok(Comparison {
             source,

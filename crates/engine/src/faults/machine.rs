@@ -6,7 +6,7 @@
 //! and at each of them something may happen. A machine without power, and a program that was killed, change nothing.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use peerlane_memory::{P2pRefusal, Region, host};
+use peerlane_memory::{MemoryError, P2pRefusal, Region, host};
 use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -34,6 +34,14 @@ use crate::open::Opened;
 use crate::random::Random;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
 use crate::ring::{AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError};
+
+thread_local! {
+    /// Regions that were used before, by length: a system takes longer to give pages than a copy takes here. What is in
+    /// them does not matter, since the simulated ring has bytes of its own.
+    static POOL: RefCell<BTreeMap<Bytes, Vec<Region>>> = RefCell::default();
+    /// The bytes of simulated regions, likewise.
+    static BYTES: RefCell<BTreeMap<usize, Vec<Vec<u8>>>> = RefCell::default();
+}
 
 /// Whether the program can still do anything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -260,13 +268,18 @@ impl Machine for SimMachine {
         })))
     }
 
+    fn host_memory(&self, length: Bytes) -> Result<Region, MemoryError> {
+        POOL.with_borrow_mut(|pool| pool.get_mut(&length).and_then(Vec::pop))
+            .map_or_else(|| host::allocate(length), Ok)
+    }
+
     fn device_memory(
         &self,
         _memory: &MemoryFacts,
         _address: &str,
         length: Bytes,
     ) -> Result<Region, DeviceRefusal> {
-        let region = host::allocate(length).map_err(|_| P2pRefusal::Exhausted {
+        let region = self.host_memory(length).map_err(|_| P2pRefusal::Exhausted {
             allocate: PathBuf::from("/simulated"),
             length,
             available: None,
@@ -360,9 +373,16 @@ impl Drop for MachineRing {
         let is_unclean =
             self.lent.iter().any(|&id| !self.ring.region(id).is_some_and(|one| is_clear(one)));
         self.ring.abandon();
+        for (id, _) in (0..).zip(&self.held) {
+            let bytes =
+                self.ring.region(RegionId(id)).map(|region| std::mem::take(&mut region.bytes));
+            let bytes = bytes.unwrap_or_default();
+            BYTES.with_borrow_mut(|pool| pool.entry(bytes.len()).or_default().push(bytes));
+        }
         let mut state = self.state.borrow_mut();
-        for region in &self.held {
+        for region in self.held.drain(..) {
             state.lent.remove(&(region.address().as_ptr() as usize));
+            POOL.with_borrow_mut(|pool| pool.entry(region.length()).or_default().push(region));
         }
         state.left = state.left.max(in_flight);
         state.is_unclean |= is_unclean;
@@ -381,7 +401,15 @@ impl Ring for MachineRing {
 
     fn attach_region(&mut self, region: Region) -> RegionId {
         let is_device = self.state.borrow().lent.contains(&(region.address().as_ptr() as usize));
-        let bytes = vec![0; index(region.length().0)];
+        let length = index(region.length().0);
+        let used = BYTES.with_borrow_mut(|pool| pool.get_mut(&length).and_then(Vec::pop));
+        let bytes = used.map_or_else(
+            || vec![0; length],
+            |mut used| {
+                used.fill(0);
+                used
+            },
+        );
         let id = self.ring.attach_region(SimRegion { bytes, is_device });
         if is_device {
             self.lent.push(id);

@@ -76,12 +76,14 @@ impl Tally {
 }
 
 const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
-    that end requests in any order and keep over a loss of power only what a flush vouched for. A copy to one \
-    drive is that of the product, from its journal to its end, three of four; one of four goes to several \
-    targets, by the product's parts in an order of the suite's own. The fault strikes at any operation. The further columns count how the **first** run ended; then what was broken \
+    that end requests in any order and keep over a loss of power only what a flush vouched for. Three of four go to \
+    one drive, and are the product's own copy from its journal to its end, on a machine that is passed to it; \
+    one of four goes to several targets, by the product's parts in an order of the suite's own. The fault \
+    strikes at any operation. The further columns count how the **first** run ended; then what was broken \
     is repaired, the copy goes on by its journal, and in the end every byte is equal. After every run \
-    these are asked: nothing beside the copy changed; the journal claims only what is on stable storage; \
-    what is counted is written, once; what is reported complete is complete and on stable storage; a \
+    these are asked: nothing beside the copy changed; the journal claims only what is on stable storage, \
+    in the moment when it is put in place, too; what is counted adds up; what is reported complete is \
+    complete, on stable storage, and without a journal or lock; memory goes back without payload; a \
     route that loses data is not taken; the error names the cause; nothing is left in flight. An answer of \
     no ends the command with the seed that replays it.";
 

@@ -19,7 +19,6 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use peerlane_memory::MemoryError;
-use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
@@ -198,7 +197,7 @@ impl<'a> Surveyor<'a> {
         let mut ring = self.machine.ring(u32::try_from(DEPTH).unwrap_or(u32::MAX), false)?;
         let file = opened.file.try_clone().and_then(|file| ring.attach_file(file));
         let file = file.map_err(SurveyError::Attach)?;
-        let region = ring.attach_region(host::allocate(Bytes(ROOM))?);
+        let region = ring.attach_region(self.machine.host_memory(Bytes(ROOM))?);
         let block = if opened.is_direct { block.max(1) } else { 1 };
         Ok(Reader { ring, file, region, block, clock: self.clock, deadline: self.deadline })
     }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
-use peerlane_memory::Region;
+use peerlane_memory::{MemoryError, Region};
 use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
@@ -50,6 +50,10 @@ impl Machine for Host {
     fn ring(&self, entries: u32, has_nodes: bool) -> Result<AnyRing, UringError> {
         let ring = if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
         Ok(AnyRing::Kernel(Box::new(ring)))
+    }
+
+    fn host_memory(&self, length: Bytes) -> Result<Region, MemoryError> {
+        peerlane_memory::host::allocate(length)
     }
 
     fn device_memory(

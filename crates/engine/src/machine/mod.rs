@@ -11,7 +11,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 
-use peerlane_memory::Region;
+use peerlane_memory::{MemoryError, Region};
 use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
@@ -37,6 +37,12 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// # Errors
     /// When the kernel gives none.
     fn ring(&self, entries: u32, has_nodes: bool) -> Result<AnyRing, UringError>;
+
+    /// Host memory, zeroed.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn host_memory(&self, length: Bytes) -> Result<Region, MemoryError>;
 
     /// Memory of the device at a PCI address.
     ///

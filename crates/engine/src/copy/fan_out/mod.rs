@@ -224,8 +224,9 @@ impl Copy<'_> {
                 continue;
             }
             agreed.take(seat);
-            let verified = check::verify(&mut agreed.ready, job.plan, &job.before, tools)
-                .map_err(|error| job.name_the_stuck(error, route));
+            let verified =
+                check::verify(job.machine, &mut agreed.ready, (job.plan, &job.before), tools)
+                    .map_err(|error| job.name_the_stuck(error, route));
             let verification = match verified {
                 Ok(verification) if !job.source_has_changed() => verification,
                 outcome => {
