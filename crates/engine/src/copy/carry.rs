@@ -158,7 +158,9 @@ impl Job<'_> {
                 return Err(CopyError::Interrupted { done, total, journal: None });
             }
             let tail = self.merge_tail(ready, tools).map_err(stopped)?;
-            Ok((moved, tail, done_before))
+            // A tail that was there may lie in a block of which other bytes were missing.
+            let before = self.layout.length.saturating_sub(moved.total() + tail.0);
+            Ok((moved, tail, before))
         });
         if flush_failed || ready.ring.in_flight() > idle {
             let copies = ready.ring.ring().copies();

@@ -64,6 +64,8 @@ pub(super) struct Seen {
     pub(super) record: Option<CopyRecord>,
     /// What progress said.
     pub(super) progress: Vec<u64>,
+    /// What the person was told while it ran.
+    pub(super) cautions: Vec<String>,
     /// Payload is left in memory of the device.
     pub(super) is_unclean: bool,
     pub(super) in_flight: u32,
@@ -133,7 +135,7 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
         },
         ..CopyOptions::default()
     };
-    let mut watch = Listener { is_stopped: Rc::clone(&machine.is_stopped), progress: Vec::new() };
+    let mut watch = Listener { is_stopped: Rc::clone(&machine.is_stopped), ..Listener::default() };
     let clock = machine.clock.clone();
     let seed = world.random.next();
     let mut tools =
@@ -147,6 +149,7 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
             operations: state.operations,
             untrue: state.untrue.take(),
             progress: watch.progress,
+            cautions: watch.cautions,
             ..Seen::default()
         };
         (state.life, seen)
@@ -353,10 +356,12 @@ fn end(error: CopyError) -> End {
     }
 }
 
-/// Hears progress, and stops when it is told to.
+/// Hears progress and cautions, and stops when it is told to.
+#[derive(Default)]
 pub(super) struct Listener {
     pub(super) is_stopped: Rc<Cell<bool>>,
     pub(super) progress: Vec<u64>,
+    pub(super) cautions: Vec<String>,
 }
 
 impl Watch for Listener {
@@ -366,6 +371,10 @@ impl Watch for Listener {
 
     fn progress(&mut self, done: Bytes, _total: Bytes) {
         self.progress.push(done.0);
+    }
+
+    fn caution(&mut self, text: &str) {
+        self.cautions.push(text.to_owned());
     }
 
     fn stop_requested(&self) -> bool {

@@ -27,7 +27,7 @@ pub(super) fn after(world: &mut World, end: &End, seen: &Seen) -> Check {
     complete_is_complete(world, end, &after_loss)?;
     the_memory_is_clear(world, seen)?;
     a_bad_route_is_not_taken(world.kind, end)?;
-    nothing_is_left(end, seen)?;
+    nothing_is_left(world, end, seen)?;
     the_cause_is_named(world.kind, end)
 }
 
@@ -45,7 +45,10 @@ fn the_memory_is_clear(world: &World, seen: &Seen) -> Check {
     if seen.is_unclean && record.scrubbed.bytes > Bytes::ZERO {
         return Err("the memory is said to be cleared, and holds payload".to_owned());
     }
-    let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }));
+    // A memory that was tried before the one of the record is told of when that happens.
+    let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
+    let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }))
+        || seen.cautions.iter().any(|one| one.starts_with(&caution));
     let is_gone = world.kind == Kind::MemoryGone;
     if seen.is_unclean && !is_told && !is_gone {
         return Err("payload is left in the memory, and nobody says so".to_owned());
@@ -126,11 +129,12 @@ pub(super) fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     }
 }
 
-fn nothing_is_left(end: &End, seen: &Seen) -> Check {
+fn nothing_is_left(world: &World, end: &End, seen: &Seen) -> Check {
     if !seen.left.is_empty() {
         return Err(format!("{:?} are left beside the journal", seen.left));
     }
-    let is_stuck = matches!(end, End::Failed(Blame::Request(RequestError::Stuck(_))));
+    // A proof that is not answered by one memory is left behind for the next.
+    let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
     let may_be_left = is_stuck || matches!(end, End::PowerLost | End::Failed(Blame::Nobody));
     if seen.in_flight == 0 || may_be_left {
         return Ok(());

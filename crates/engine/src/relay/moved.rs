@@ -66,6 +66,11 @@ impl fmt::Debug for Moved {
 }
 
 impl Moved {
+    /// Bytes of the copy that are over: moved, made zero, or left out as holes.
+    pub(crate) fn total(&self) -> u64 {
+        self.bytes + self.zeroed + self.zeroes_written + self.skipped
+    }
+
     /// Returns the offset of the copy below which everything is written.
     pub fn contiguous(&self) -> u64 {
         self.written.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)

@@ -388,8 +388,7 @@ impl Copy<'_> {
         let outcome = together.and_then(|mut moved| {
             let (rest, tail, _) = job.move_payload(ready, route, tools)?;
             moved.add(&rest);
-            let moved_now = moved.bytes + moved.zeroed + moved.zeroes_written + moved.skipped;
-            let before = job.layout.length.saturating_sub(moved_now + tail.0);
+            let before = job.layout.length.saturating_sub(moved.total() + tail.0);
             Ok((moved, tail, before))
         });
         match outcome {

@@ -250,7 +250,7 @@ impl Run<'_> {
             seats.iter().map(|&lane| self.lanes[lane].transfer).collect();
         let (pieces, before) = self.pieces(&seats, shared_length(&transfers));
         let is_stopped = Rc::clone(&self.ring.is_stopped);
-        let mut watch = Listener { is_stopped, progress: Vec::new() };
+        let mut watch = Listener { is_stopped, ..Listener::default() };
         let mut ledger = Ledger {
             pieces,
             before,
