@@ -43,6 +43,9 @@ struct Case {
     counts: Vec<(String, u64)>,
 }
 
+/// What became of bugs that were planted, written by hand.
+const PLANTED: &str = "planted.md";
+
 /// Reads the results below `root` and returns the page.
 ///
 /// # Errors
@@ -58,7 +61,9 @@ pub fn assemble(root: &Path) -> Result<String, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
         Ok((name, text))
     });
-    page(&texts.collect::<Result<Vec<_>, String>>()?)
+    let planted = std::fs::read_to_string(folder.join(PLANTED))
+        .map_err(|error| format!("{PLANTED}: {error}"))?;
+    Ok(page(&texts.collect::<Result<Vec<_>, String>>()?)? + "\n" + &planted)
 }
 
 /// Returns the page for results by file name.
