@@ -8,7 +8,7 @@
 //! 2. The journal is saved after that flush: whatever a journal on disk claims was on stable storage
 //!    before the journal was written.
 //! 3. It is saved by writing a new file, fsync, rename over the old one, fsync of the directory
-//!    ([`Store`]). Rename is atomic, so that after a crash one whole journal is there, the old or the
+//!    (`Store`). Rename is atomic, so that after a crash one whole journal is there, the old or the
 //!    new. Both are true; the old one only knows less.
 //! 4. A checksum, bounds and the form of the ranges are checked on reading. A torn, edited or foreign
 //!    journal is refused, never trusted.
@@ -17,7 +17,7 @@
 //!
 //! Resuming may write bytes again that are done: they come from the same source and are the same.
 //! At the end: flush the target, rename a partial file to its name, fsync its directory, and only
-//! then [`Store::remove`]. After a crash in between [`Journal::is_complete`] is true.
+//! then `Store::remove`. After a crash in between [`Journal::is_complete`] is true.
 //!
 //! Left out on purpose: who may overwrite what (guard), whether a block device was written between
 //! two runs (a drive keeps no time of change: verification at the end decides), any clock.
