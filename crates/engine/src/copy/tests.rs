@@ -5,36 +5,15 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
+use peerlane_fabric::{Fabric, Origin};
 use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::IFlags;
 
 use super::{CopyError, CopyOptions, Tools, copy};
+pub(crate) use crate::faults::bare_machine;
 use crate::testing::skip;
 use crate::{MonotonicClock, Phase, Watch, plan};
-
-/// This machine without any device: what remains is the host route.
-pub(crate) fn bare_machine() -> Fabric {
-    Fabric {
-        name: "bare".to_owned(),
-        origin: Origin::ThisMachine,
-        kernel: Kernel::default(),
-        cpu: Cpu::default(),
-        iommu: IommuMode::Unknown,
-        bridges: Vec::new(),
-        functions: Vec::new(),
-        product: None,
-        stacked: Vec::new(),
-        mounts: None,
-        libraries: None,
-        nvlinks: None,
-        nvidia: None,
-        cufile: None,
-        environment: peerlane_fabric::Environment::default(),
-        lab: None,
-    }
-}
 
 /// A folder on the file system of the build, which unlike `/tmp` is rarely one in memory.
 pub(crate) fn folder() -> tempfile::TempDir {

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
 use peerlane_results::{
     Asked, Candidate, CopyRecord, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind,
     PLAN_SCHEMA, Plan as CopyPlan, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
 };
 use peerlane_units::{Bytes, Nanos};
 
+use super::bare_machine;
 use super::disk::Disk;
 use super::machine::{Drive, Life, Promise, SimMachine, State};
 use super::world::{Event, World};
@@ -54,7 +54,7 @@ pub(super) enum Blame {
     Shape(#[allow(dead_code, reason = "shown by Debug")] String),
     JournalNotSaved,
     SourceChanged,
-    /// What became of the program without power, or after it was killed.
+    /// The program was killed and reported nothing.
     Nobody,
 }
 
@@ -62,11 +62,11 @@ pub(super) enum Blame {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) record: Option<CopyRecord>,
-    /// What progress said.
+    /// Reported progress, in bytes.
     pub(super) progress: Vec<u64>,
-    /// What the person was told while it ran.
+    /// Cautions shown while it ran.
     pub(super) cautions: Vec<String>,
-    /// Payload is left in memory of the device.
+    /// True if device memory was released with payload in it.
     pub(super) is_unclean: bool,
     pub(super) in_flight: u32,
     pub(super) operations: u64,
@@ -140,7 +140,7 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
     let seed = world.random.next();
     let mut tools =
         Tools { clock: &clock, watch: &mut watch, seed, deadline: Nanos::seconds(1), options };
-    let done = copy_prepared(&machine, &fabric(), &copy, (&ends, Vec::new()), &mut tools);
+    let done = copy_prepared(&machine, &bare_machine(), &copy, (&ends, Vec::new()), &mut tools);
     let (life, mut seen) = {
         let state = &mut *machine.state.borrow_mut();
         let seen = Seen {
@@ -214,28 +214,6 @@ fn machine(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<SimMach
     random.next();
     let mood = world.mood();
     Ok(SimMachine::new(drives, disk, state, promise, (random, world.shape.entries, mood)))
-}
-
-/// This machine, without anything on it.
-fn fabric() -> Fabric {
-    Fabric {
-        name: "simulated".to_owned(),
-        origin: Origin::ThisMachine,
-        kernel: Kernel::default(),
-        cpu: Cpu::default(),
-        iommu: IommuMode::Unknown,
-        bridges: Vec::new(),
-        functions: Vec::new(),
-        product: None,
-        stacked: Vec::new(),
-        mounts: None,
-        libraries: None,
-        nvlinks: None,
-        nvidia: None,
-        cufile: None,
-        environment: peerlane_fabric::Environment::default(),
-        lab: None,
-    }
 }
 
 /// A plan as the planner makes one, of drives that it does not know.
@@ -332,7 +310,7 @@ fn endpoint(facts: &EndpointFacts) -> Endpoint {
     Endpoint { facts: facts.clone(), initiator: None, further: Vec::new(), live: Some(live) }
 }
 
-/// What an error of the copy says.
+/// Translates an error of the copy.
 fn end(error: CopyError) -> End {
     let request = |error| End::Failed(Blame::Request(error));
     match error {

@@ -29,43 +29,43 @@ use crate::guard::System;
 use crate::journal::{
     self, DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId,
 };
-use crate::machine::{Machine, SmallFiles};
+use crate::machine::{self, Machine, SmallFiles};
 use crate::open::Opened;
 use crate::random::Random;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
 use crate::ring::{AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError};
 
 thread_local! {
-    /// Regions that were used before, by length: a system takes longer to give pages than a copy takes here. What is in
-    /// them does not matter, since the simulated ring has bytes of its own.
+    /// Regions for reuse, by length: allocating pages takes longer than a simulated copy. Their content is not used;
+    /// the simulated ring has bytes of its own.
     static POOL: RefCell<BTreeMap<Bytes, Vec<Region>>> = RefCell::default();
-    /// The bytes of simulated regions, likewise.
+    /// Bytes of simulated regions for reuse, by length.
     static BYTES: RefCell<BTreeMap<usize, Vec<Vec<u8>>>> = RefCell::default();
 }
 
-/// Whether the program can still do anything.
+/// State of the program and of its machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Life {
     #[default]
     Runs,
-    /// The program was killed; what it had written is there.
+    /// The program was killed; its writes are kept.
     Killed,
     /// The machine has no power.
     Dark,
 }
 
-/// A drive as the machine has it.
+/// A simulated drive, and the open file that represents it.
 #[derive(Debug)]
 pub(super) struct Drive {
     pub(super) path: &'static str,
     pub(super) serial: &'static str,
-    /// Stands for it where it is open.
+    /// Represents the drive in open calls.
     token: File,
     pub(super) content: Rc<RefCell<SimFile>>,
 }
 
 impl Drive {
-    /// A drive, or a file where `holes` of its zeroes are to be told.
+    /// Creates a drive; with `has_holes`, a file whose zero pages are reported as holes.
     pub(super) fn new(
         path: &'static str,
         serial: &'static str,
@@ -87,21 +87,21 @@ impl Drive {
     }
 }
 
-/// What may happen, and what did.
+/// Scheduled faults, and the observations of a run.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// At which operation what happens.
+    /// The event, and the number of the request at which it happens.
     pub(super) event: Option<(u64, Event)>,
-    /// At which change of a small file power is lost.
+    /// Number of the change of a small file at which power is lost.
     pub(super) cut_at_change: Option<u64>,
-    /// After how many texts the disk of the journal is full.
+    /// Texts that still fit on the disk of the journal.
     pub(super) room: Option<u64>,
     pub(super) operations: u64,
     pub(super) changes: u64,
     pub(super) life: Life,
-    /// Memory of the device, by its address.
+    /// Addresses of device memory in use.
     pub(super) lent: BTreeSet<usize>,
-    /// Memory of the device went back with payload in it.
+    /// True if device memory was released with payload in it.
     pub(super) is_unclean: bool,
     /// Requests that were in flight when their ring was dropped.
     pub(super) left: u32,
@@ -124,12 +124,12 @@ pub(super) struct SimMachine {
     pub(super) clock: SimClock,
 }
 
-/// What is to be at the target.
+/// Content that the copy must leave at the target.
 #[derive(Debug)]
 pub(super) struct Promise {
     pub(super) payload: Vec<u8>,
     pub(super) target_offset: u64,
-    /// Data may be lost while every request succeeds, which only verification finds.
+    /// True if data may be lost although every request succeeds: only verification finds that.
     pub(super) is_excused: bool,
 }
 
@@ -166,7 +166,11 @@ impl SimMachine {
         [&self.source, &self.target]
     }
 
-    /// A journal is about to take its name: what it claims must survive a loss of power in this moment.
+    fn drive(&self, path: &Path) -> Option<&Drive> {
+        self.drives().into_iter().find(|drive| Path::new(drive.path) == path)
+    }
+
+    /// Checks that the claims of a journal about to be renamed survive a loss of power now.
     fn judge(&self, name: &OsStr) {
         let Some(text) = self.disk.borrow().text(name).map(<[u8]>::to_vec) else { return };
         let Ok(journal) = journal::decode(&text) else { return };
@@ -185,7 +189,7 @@ impl SimMachine {
         }
     }
 
-    /// A change of a small file, if there is anybody who makes it.
+    /// Counts a change of a small file; fails once the program has ended.
     fn change(&self) -> Result<(), Errno> {
         let state = &mut *self.state.borrow_mut();
         if state.life == Life::Runs {
@@ -201,8 +205,7 @@ impl SimMachine {
 impl SmallFiles for SimMachine {
     fn create(&self, directory: &File, name: &OsStr, mode: Mode) -> Result<File, Errno> {
         self.change()?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(directory, name, flags, mode)?);
+        let file = machine::host().create(directory, name, mode)?;
         self.disk.borrow_mut().created(name, &file);
         Ok(file)
     }
@@ -214,15 +217,14 @@ impl SmallFiles for SimMachine {
             return Err(Errno::NOSPC.into());
         }
         *room = room.map(|room| room - 1);
-        file.write_all_at(text, 0)?;
+        machine::host().write(file, text)?;
         self.disk.borrow_mut().wrote(file, text);
         Ok(())
     }
 
     fn rewrite(&self, file: &File, text: &[u8]) -> io::Result<()> {
         self.change()?;
-        file.write_all_at(text, 0)?;
-        file.set_len(text.len() as u64)
+        machine::host().rewrite(file, text)
     }
 
     fn sync(&self, file: &File) -> Result<(), Errno> {
@@ -234,14 +236,14 @@ impl SmallFiles for SimMachine {
     fn rename(&self, directory: &File, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
         self.change()?;
         self.judge(from);
-        rustix::fs::renameat(directory, from, directory, to)?;
+        machine::host().rename(directory, from, to)?;
         self.disk.borrow_mut().renamed(from, to);
         Ok(())
     }
 
     fn remove(&self, directory: &File, name: &OsStr) -> Result<(), Errno> {
         self.change()?;
-        rustix::fs::unlinkat(directory, name, rustix::fs::AtFlags::empty())?;
+        machine::host().remove(directory, name)?;
         self.disk.borrow_mut().removed(name);
         Ok(())
     }
@@ -263,7 +265,6 @@ impl Machine for SimMachine {
             drives,
             state: Rc::clone(&self.state),
             is_stopped: Rc::clone(&self.is_stopped),
-            lent: Vec::new(),
             held: Vec::new(),
         })))
     }
@@ -289,16 +290,13 @@ impl Machine for SimMachine {
     }
 
     fn open(&self, _flags: OFlags, live: &Live, _deadline: Nanos) -> io::Result<Opened> {
-        let is_it = |drive: &&Drive| Path::new(drive.path) == live.path;
-        let drive = self.drives().into_iter().find(is_it).ok_or(Errno::NOENT)?;
+        let drive = self.drive(&live.path).ok_or(Errno::NOENT)?;
         Ok(Opened::new(drive.token.try_clone()?, true))
     }
 
     fn identify(&self, live: &Live, _file: &File) -> Result<Identity, JournalError> {
-        let is_it = |drive: &&Drive| Path::new(drive.path) == live.path;
-        let Some(drive) = self.drives().into_iter().find(is_it) else {
-            return Err(JournalError::NoDevice { name: live.path.display().to_string() });
-        };
+        let missing = || JournalError::NoDevice { name: live.path.display().to_string() };
+        let drive = self.drive(&live.path).ok_or_else(missing)?;
         let size = Bytes(drive.content.borrow().bytes.len() as u64);
         Ok(match live.node {
             Node::Block => Identity::Device(DeviceIdentity {
@@ -337,9 +335,7 @@ struct MachineRing {
     drives: [(u64, Rc<RefCell<SimFile>>); 2],
     state: Rc<RefCell<State>>,
     is_stopped: Rc<Cell<bool>>,
-    /// Regions of the device's memory.
-    lent: Vec<RegionId>,
-    /// Held, so that no address comes twice.
+    /// Regions by number, kept so that no address is allocated twice.
     held: Vec<Region>,
 }
 
@@ -369,23 +365,19 @@ impl Drop for MachineRing {
     /// What is in flight goes on without its ring: any part of it may happen.
     fn drop(&mut self) {
         let in_flight = self.ring.in_flight();
-        let is_clear = |region: &SimRegion| region.bytes.iter().all(|&byte| byte == 0);
-        let is_unclean =
-            self.lent.iter().any(|&id| !self.ring.region(id).is_some_and(|one| is_clear(one)));
         self.ring.abandon();
-        for (id, _) in (0..).zip(&self.held) {
-            let bytes =
-                self.ring.region(RegionId(id)).map(|region| std::mem::take(&mut region.bytes));
-            let bytes = bytes.unwrap_or_default();
-            BYTES.with_borrow_mut(|pool| pool.entry(bytes.len()).or_default().push(bytes));
-        }
         let mut state = self.state.borrow_mut();
-        for region in self.held.drain(..) {
+        state.left = state.left.max(in_flight);
+        for (region, id) in self.held.drain(..).zip(0..) {
             state.lent.remove(&(region.address().as_ptr() as usize));
             POOL.with_borrow_mut(|pool| pool.entry(region.length()).or_default().push(region));
+            let simulated = self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
+            state.is_unclean |=
+                simulated.is_device && simulated.bytes.iter().any(|&byte| byte != 0);
+            BYTES.with_borrow_mut(|pool| {
+                pool.entry(simulated.bytes.len()).or_default().push(simulated.bytes);
+            });
         }
-        state.left = state.left.max(in_flight);
-        state.is_unclean |= is_unclean;
     }
 }
 
@@ -411,9 +403,6 @@ impl Ring for MachineRing {
             },
         );
         let id = self.ring.attach_region(SimRegion { bytes, is_device });
-        if is_device {
-            self.lent.push(id);
-        }
         self.held.push(region);
         id
     }

@@ -18,9 +18,33 @@ mod machine;
 mod tally;
 mod world;
 
+use peerlane_fabric::{Cpu, Environment, Fabric, IommuMode, Kernel, Origin};
+
 pub use kind::Kind;
 pub use life::{Ending, Outcome, Untrue, run};
 pub use tally::{Tally, results};
+
+/// This machine without any device: what remains is the host route.
+pub(crate) fn bare_machine() -> Fabric {
+    Fabric {
+        name: "bare".to_owned(),
+        origin: Origin::ThisMachine,
+        kernel: Kernel::default(),
+        cpu: Cpu::default(),
+        iommu: IommuMode::Unknown,
+        bridges: Vec::new(),
+        functions: Vec::new(),
+        product: None,
+        stacked: Vec::new(),
+        mounts: None,
+        libraries: None,
+        nvlinks: None,
+        nvidia: None,
+        cufile: None,
+        environment: Environment::default(),
+        lab: None,
+    }
+}
 
 #[cfg(test)]
 mod tests;
