@@ -163,8 +163,8 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
         seen.left = names.map(|name| name.to_string_lossy().into_owned()).collect();
         seen.left.retain(|name| name != JOURNAL);
     }
-    world.source = std::mem::take(&mut *machine.source.content.borrow_mut());
-    world.target = std::mem::take(&mut *machine.target.content.borrow_mut());
+    let content = |number: usize| machine.drives[number].content.take();
+    (world.source, world.target) = (content(0), content(1));
     if life == Life::Dark {
         world.target.lose_power(&mut world.random);
     }
@@ -194,21 +194,23 @@ fn machine(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<SimMach
     };
     let state = State {
         event: plan.event,
+        struck: 1,
         cut_at_change: plan.cut_at_save,
         room: plan.journal_is_full.then(|| world.random.below(4)),
         ..State::default()
     };
     let promise = Promise {
         payload: world.payload.clone(),
-        target_offset: world.shape.target_offset,
         is_excused: world.kind == super::Kind::LostLater,
     };
-    let drive = |path, serial, content: &mut SimFile, has_holes| {
-        Drive::new(path, serial, std::mem::take(content), has_holes)
+    let drive = |path: &str, serial: &str, content: &mut SimFile, offset, has_holes| {
+        let names = (path.to_owned(), serial.to_owned());
+        Drive::new(names, std::mem::take(content), offset, has_holes)
     };
-    let drives = [
-        drive(SOURCE, "A", &mut world.source, world.is_file)?,
-        drive(TARGET, "B", &mut world.target, false)?,
+    let [from, to] = [world.shape.source_offset, world.shape.target_offset];
+    let drives = vec![
+        drive(SOURCE, "A", &mut world.source, from, world.is_file)?,
+        drive(TARGET, "B", &mut world.target, to, false)?,
     ];
     let mut random = world.random.clone();
     random.next();

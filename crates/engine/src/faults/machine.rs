@@ -57,8 +57,10 @@ pub(super) enum Life {
 /// A simulated drive, and the open file that represents it.
 #[derive(Debug)]
 pub(super) struct Drive {
-    pub(super) path: &'static str,
-    pub(super) serial: &'static str,
+    pub(super) path: String,
+    pub(super) serial: String,
+    /// Offset of the copy on it, in bytes.
+    pub(super) offset: u64,
     /// Represents the drive in open calls.
     token: File,
     pub(super) content: Rc<RefCell<SimFile>>,
@@ -67,19 +69,19 @@ pub(super) struct Drive {
 impl Drive {
     /// Creates a drive; with `has_holes`, a file whose zero pages are reported as holes.
     pub(super) fn new(
-        path: &'static str,
-        serial: &'static str,
+        (path, serial): (String, String),
         content: SimFile,
+        offset: u64,
         has_holes: bool,
     ) -> io::Result<Self> {
-        let token = File::from(rustix::fs::memfd_create(path, MemfdFlags::CLOEXEC)?);
+        let token = File::from(rustix::fs::memfd_create(&path, MemfdFlags::CLOEXEC)?);
         token.set_len(content.bytes.len() as u64)?;
         for (page, offset) in content.bytes.chunks(4096).zip((0..).step_by(4096)) {
             if !has_holes || page.iter().any(|&byte| byte != 0) {
                 token.write_all_at(page, offset)?;
             }
         }
-        Ok(Self { path, serial, token, content: Rc::new(RefCell::new(content)) })
+        Ok(Self { path, serial, offset, token, content: Rc::new(RefCell::new(content)) })
     }
 
     fn inode(&self) -> io::Result<u64> {
@@ -92,6 +94,8 @@ impl Drive {
 pub(super) struct State {
     /// The event, and the number of the request at which it happens.
     pub(super) event: Option<(u64, Event)>,
+    /// Number of the drive that an event of a target strikes.
+    pub(super) struck: usize,
     /// Number of the change of a small file at which power is lost.
     pub(super) cut_at_change: Option<u64>,
     /// Texts that still fit on the disk of the journal.
@@ -112,8 +116,8 @@ pub(super) struct State {
 /// The machine.
 pub(super) struct SimMachine {
     system: System,
-    pub(super) source: Drive,
-    pub(super) target: Drive,
+    /// The source, then the targets.
+    pub(super) drives: Vec<Drive>,
     pub(super) state: Rc<RefCell<State>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
     pub(super) disk: RefCell<Disk>,
@@ -124,11 +128,10 @@ pub(super) struct SimMachine {
     pub(super) clock: SimClock,
 }
 
-/// Content that the copy must leave at the target.
+/// Content that the copy must leave at each target.
 #[derive(Debug)]
 pub(super) struct Promise {
     pub(super) payload: Vec<u8>,
-    pub(super) target_offset: u64,
     /// True if data may be lost although every request succeeds: only verification finds that.
     pub(super) is_excused: bool,
 }
@@ -141,7 +144,7 @@ impl fmt::Debug for SimMachine {
 
 impl SimMachine {
     pub(super) fn new(
-        [source, target]: [Drive; 2],
+        drives: Vec<Drive>,
         disk: Disk,
         state: State,
         promise: Promise,
@@ -149,8 +152,7 @@ impl SimMachine {
     ) -> Self {
         Self {
             system: System::at(Path::new("/nonexistent")),
-            source,
-            target,
+            drives,
             state: Rc::new(RefCell::new(state)),
             is_stopped: Rc::default(),
             disk: RefCell::new(disk),
@@ -162,25 +164,24 @@ impl SimMachine {
         }
     }
 
-    fn drives(&self) -> [&Drive; 2] {
-        [&self.source, &self.target]
-    }
-
     fn drive(&self, path: &Path) -> Option<&Drive> {
-        self.drives().into_iter().find(|drive| Path::new(drive.path) == path)
+        self.drives.iter().find(|drive| Path::new(&drive.path) == path)
     }
 
     /// Checks that the claims of a journal about to be renamed survive a loss of power now.
     fn judge(&self, name: &OsStr) {
         let Some(text) = self.disk.borrow().text(name).map(<[u8]>::to_vec) else { return };
         let Ok(journal) = journal::decode(&text) else { return };
-        let target = self.target.content.borrow();
+        let Identity::Device(DeviceIdentity { ids, .. }) = &journal.target else { return };
+        let is_named = |drive: &&Drive| ids.iter().any(|id| id.value == drive.serial);
+        let Some(drive) = self.drives.iter().find(is_named) else { return };
+        let target = drive.content.borrow();
         let Some(cache) = target.cache.as_ref().filter(|_| !self.promise.is_excused) else {
             return;
         };
         for range in journal.done.iter() {
             let [start, end] = [range.start, range.end].map(index);
-            let at = index(self.promise.target_offset);
+            let at = index(drive.offset);
             let wanted = self.promise.payload.get(start..end);
             if cache.stable().get(at + start..at + end) != wanted {
                 let what = format!("a journal is put in place that claims {range:?}, not flushed");
@@ -256,13 +257,12 @@ impl Machine for SimMachine {
 
     fn ring(&self, entries: u32, _has_nodes: bool) -> Result<AnyRing, UringError> {
         let seed = self.random.borrow_mut().next();
-        let drives = self
-            .drives()
-            .map(|drive| (drive.inode().unwrap_or_default(), Rc::clone(&drive.content)));
+        let attachable =
+            |drive: &Drive| (drive.inode().unwrap_or_default(), Rc::clone(&drive.content));
         Ok(AnyRing::Simulated(Box::new(MachineRing {
             // Few, so that there is not always room.
             ring: SimRing::new(entries.min(self.entries), seed, self.mood).at(&self.clock),
-            drives,
+            drives: self.drives.iter().map(attachable).collect(),
             state: Rc::clone(&self.state),
             is_stopped: Rc::clone(&self.is_stopped),
             held: Vec::new(),
@@ -302,12 +302,12 @@ impl Machine for SimMachine {
             Node::Block => Identity::Device(DeviceIdentity {
                 name: drive.path.trim_start_matches("/dev/").to_owned(),
                 model: None,
-                ids: vec![StableId { kind: IdKind::Serial, value: drive.serial.to_owned() }],
+                ids: vec![StableId { kind: IdKind::Serial, value: drive.serial.clone() }],
                 size,
                 partition: None,
             }),
             Node::File { .. } | Node::NewFile => Identity::File(FileIdentity {
-                path: drive.path.to_owned(),
+                path: drive.path.clone(),
                 device: None,
                 file_system: 1,
                 inode: 1,
@@ -332,7 +332,7 @@ impl Machine for SimMachine {
 struct MachineRing {
     ring: SimRing,
     /// By the inode of what stands for them.
-    drives: [(u64, Rc<RefCell<SimFile>>); 2],
+    drives: Vec<(u64, Rc<RefCell<SimFile>>)>,
     state: Rc<RefCell<State>>,
     is_stopped: Rc<Cell<bool>>,
     /// Regions by number, kept so that no address is allocated twice.
@@ -347,9 +347,15 @@ impl MachineRing {
             Event::Stop => self.is_stopped.set(true),
             _ => {}
         }
-        let [source, target] = &self.drives;
-        event.strike_source(&mut source.1.borrow_mut());
-        event.strike_target(&mut target.1.borrow_mut());
+        let struck = self.state.borrow().struck;
+        for (number, (_, drive)) in self.drives.iter().enumerate() {
+            let drive = &mut drive.borrow_mut();
+            if number == 0 {
+                event.strike_source(drive);
+            } else if number == struck || event == Event::MemoryGone {
+                event.strike_target(drive);
+            }
+        }
     }
 
     fn alive(&self) -> io::Result<()> {
