@@ -48,21 +48,6 @@ pub(super) fn prove(
     judge(proved)
 }
 
-/// The same on any ring, without clearing the memory.
-#[cfg(any(test, feature = "simulation"))]
-pub(crate) fn prove_on<R: Ring>(
-    ring: &mut R,
-    transfer: &Transfer,
-    host: RegionId,
-    seed: u64,
-    clock: &dyn Clock,
-) -> Result<Vec<RouteEvidence>, NotProved> {
-    match setup(transfer, host, seed)? {
-        Some(setup) => judge(prove_route(ring, &setup, clock)),
-        None => Ok(Vec::new()),
-    }
-}
-
 /// What the proof works on; `None` where there is nothing to prove.
 pub(crate) fn setup(
     transfer: &Transfer,
@@ -148,21 +133,14 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 /// Makes what was written durable, waiting no longer than the deadline.
 pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestError> {
     ready.ring.phase(PhaseKind::Flush);
-    flush_on(&mut ready.ring, &ready.transfer, clock)
+    let transfer = &ready.transfer;
+    let file = (transfer.target, transfer.region);
+    flush_file(&mut ready.ring, file, transfer.deadline, clock)
 }
 
 /// Marks the completion of a flush: another for each file, since one that was given up may still end.
 fn flush_tag(file: FileId) -> u64 {
     u64::MAX - 1 - u64::from(file.0)
-}
-
-/// The same on any ring.
-pub(crate) fn flush_on<R: Ring>(
-    ring: &mut R,
-    transfer: &Transfer,
-    clock: &dyn Clock,
-) -> Result<(), RequestError> {
-    flush_file(ring, (transfer.target, transfer.region), transfer.deadline, clock)
 }
 
 /// The same for any file of the ring; a region of the ring is named with it and not used.
@@ -323,7 +301,8 @@ mod tests {
             deadline: peerlane_units::Nanos::seconds(1),
         };
         let clock = ring.clock();
-        let proved = prove_on(&mut ring, &transfer, host, 1, &clock);
+        let proved = setup(&transfer, host, 1)
+            .and_then(|setup| judge(prove_route(&mut ring, &setup.unwrap(), &clock)));
         let bytes = &ring.file(target).unwrap().bytes;
         let changed = bytes.iter().filter(|&&byte| byte != 7).count();
         (proved, changed as u64)

@@ -40,6 +40,8 @@ use rustix::fs::OFlags;
 
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use fan_out::fan_out_prepared;
 pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Claim, grow, open_end, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};

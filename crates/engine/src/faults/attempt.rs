@@ -1,41 +1,44 @@
-//! One run of the program, from its journal to its end: the copy of the product on a simulated machine.
+//! One run of the program, from its journals to its end: the copy of the product on a simulated machine.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peerlane_results::{
-    Asked, Candidate, CopyRecord, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind,
-    PLAN_SCHEMA, Plan as CopyPlan, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
+    CopyRecord, FAN_OUT_PLAN_SCHEMA, FanOutPlan, Plan as CopyPlan, Refusal, Route,
 };
 use peerlane_units::{Bytes, Nanos};
 
 use super::bare_machine;
 use super::disk::Disk;
 use super::machine::{Drive, Life, Promise, SimMachine, State};
+use super::plan::{copy_plans, prepared};
 use super::world::{Event, World};
 use crate::Watch;
-use crate::copy::{CopyError, CopyOptions, Start, Tools, copy_prepared};
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::copy::{CopyError, CopyOptions, FanOut, Start, Tools, copy_prepared, fan_out_prepared};
 use crate::failure::RequestError;
-use crate::journal::Cadence;
+use crate::journal::{Cadence, Environment, for_device};
 use crate::plan::Prepared;
 use crate::prove::ProofCause;
 use crate::relay::RelayError;
-use crate::ring::sim::SimFile;
 use crate::scrub::ScrubCause;
 use crate::verify::{Coverage, VerifyError};
 
-/// Names of the drives.
-const SOURCE: &str = "/dev/nvme0n1";
-const TARGET: &str = "/dev/nvme1n1";
-/// Of the journal, in its folder.
-const JOURNAL: &str = "journal";
+/// What became of one target in a run of the program.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// Its number.
+    pub(super) target: usize,
+    pub(super) end: End,
+    pub(super) record: Option<CopyRecord>,
+}
 
-/// How a run of the program ended.
+/// How a run of the program ended for a target.
 #[derive(Debug)]
 pub(super) enum End {
     Complete { route: Route },
@@ -52,27 +55,32 @@ pub(super) enum Blame {
     /// A proof that left a pattern, or found the target at fault.
     Proof(#[allow(dead_code, reason = "shown by Debug")] String),
     Shape(#[allow(dead_code, reason = "shown by Debug")] String),
+    /// Another target, or what all targets use.
+    Others(#[allow(dead_code, reason = "shown by Debug")] String),
     JournalNotSaved,
     SourceChanged,
     /// The program was killed and reported nothing.
     Nobody,
 }
 
-/// What a run showed besides its end.
+/// What a run showed besides its verdicts.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) record: Option<CopyRecord>,
+    /// Payload read of the source, as a copy with several targets counts it.
+    pub(super) read: Option<Bytes>,
     /// Reported progress, in bytes.
     pub(super) progress: Vec<u64>,
     /// Cautions shown while it ran.
     pub(super) cautions: Vec<String>,
     /// True if device memory was released with payload in it.
     pub(super) is_unclean: bool,
+    /// The same of the memory that was released last.
+    pub(super) is_last_unclean: bool,
     pub(super) in_flight: u32,
     pub(super) operations: u64,
     /// A promise that was broken when an operation was asked for.
     pub(super) untrue: Option<String>,
-    /// Names that are left beside the journal.
+    /// Names that are left beside the journals.
     pub(super) left: Vec<String>,
 }
 
@@ -87,9 +95,11 @@ pub(super) struct Plan {
     /// Only host memory is to be used.
     pub(super) only_host: bool,
     pub(super) coverage: Option<Coverage>,
+    /// Targets that are complete are named again.
+    pub(super) names_all: bool,
 }
 
-/// A folder of a run, removed with what is in it.
+/// A state directory, removed with what is in it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -98,7 +108,13 @@ impl Folder {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/shm/peerlane-{}-{number}", std::process::id()));
         fs::create_dir(&path)?;
-        Ok(Self(path))
+        let folder = Self(path);
+        fs::create_dir(folder.journals())?;
+        Ok(folder)
+    }
+
+    fn journals(&self) -> PathBuf {
+        self.0.join("peerlane")
     }
 }
 
@@ -109,25 +125,26 @@ impl Drop for Folder {
 }
 
 /// Runs the program once; the world is then what it left.
-pub(super) fn attempt(world: &mut World, plan: Plan) -> (End, Seen) {
-    run(world, plan)
-        .unwrap_or_else(|error| (End::Failed(Blame::Shape(error.to_string())), Seen::default()))
+pub(super) fn attempt(world: &mut World, plan: Plan) -> (Vec<Verdict>, Seen) {
+    let all = 0..world.targets.len();
+    let targets: Vec<usize> =
+        all.filter(|&one| plan.names_all || !world.targets[one].is_complete).collect();
+    run(world, plan, &targets).unwrap_or_else(|error| {
+        let end = || End::Failed(Blame::Shape(error.to_string()));
+        let verdict = |&target| Verdict { target, end: end(), record: None };
+        (targets.iter().map(verdict).collect(), Seen::default())
+    })
 }
 
-fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
+fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Verdict>, Seen)> {
     let folder = Folder::make()?;
-    let journal = folder.0.join(JOURNAL);
-    let is_resumed = world.journal.is_some();
-    let copy = copy_plan(world, plan);
-    let machine = machine(world, plan, &folder)?;
-    let ends = Prepared {
-        source: endpoint(&copy.source),
-        target: endpoint(&copy.target),
-        plan: copy.clone(),
-    };
+    let is_resumed = world.targets.iter().any(|one| one.is_complete || one.journal.is_some());
+    let copies = copy_plans(world, plan, targets);
+    let held = targets.iter().map(|&one| refusals(world.targets[one].is_complete)).collect();
+    let (machine, journals) = machine(world, plan, targets, &folder)?;
     let options = CopyOptions {
         start: if is_resumed { Start::Resume } else { Start::Anew },
-        journal: Some(journal.clone()),
+        environment: Environment { xdg_state_home: Some(folder.0.clone().into()), home: None },
         cadence: Cadence {
             first: Nanos(100_000),
             every: Nanos(100_000),
@@ -140,208 +157,182 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(End, Seen)> {
     let seed = world.random.next();
     let mut tools =
         Tools { clock: &clock, watch: &mut watch, seed, deadline: Nanos::seconds(1), options };
-    let done = copy_prepared(&machine, &bare_machine(), &copy, (&ends, Vec::new()), &mut tools);
-    let (life, mut seen) = {
-        let state = &mut *machine.state.borrow_mut();
-        let seen = Seen {
-            is_unclean: state.is_unclean,
-            in_flight: state.left,
-            operations: state.operations,
-            untrue: state.untrue.take(),
-            progress: watch.progress,
-            cautions: watch.cautions,
-            ..Seen::default()
-        };
-        (state.life, seen)
-    };
-    world.journal = match life {
-        Life::Dark => machine.disk.borrow().after_loss(JOURNAL.as_ref(), &mut world.random),
-        Life::Runs | Life::Killed => fs::read(&journal).ok(),
-    };
+    let done = copy(&machine, copies, held, &mut tools);
+    let life = machine.state.borrow().life;
+    let mut seen = seen(&machine, watch);
+    keep(world, targets, &machine, (&folder, &journals));
     if life == Life::Runs {
-        let names = fs::read_dir(&folder.0)?.flatten().map(|entry| entry.file_name());
-        seen.left = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        seen.left.retain(|name| name != JOURNAL);
+        let names = fs::read_dir(folder.journals())?.flatten().map(|entry| entry.file_name());
+        let left = names.filter(|name| !journals.contains(name));
+        seen.left = left.map(|name| name.to_string_lossy().into_owned()).collect();
     }
-    let content = |number: usize| machine.drives[number].content.take();
-    (world.source, world.target) = (content(0), content(1));
-    if life == Life::Dark {
-        world.target.lose_power(&mut world.random);
-    }
-    let end = match (life, done) {
-        (Life::Dark, Err(_)) => End::PowerLost,
-        (Life::Killed, Err(_)) => End::Failed(Blame::Nobody),
-        (_, Ok(record)) => {
-            let route = record.route;
-            seen.record = Some(record);
-            End::Complete { route }
+    let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
+        Ok(record) => {
+            let end = End::Complete { route: record.route };
+            Verdict { target, end, record: Some(record) }
         }
-        (_, Err(error)) => end(error),
+        Err(error) => Verdict { target, end: end(life, error), record: None },
     };
-    Ok((end, seen))
+    let numbers = targets.iter().copied();
+    let verdicts: Vec<Verdict> = match done {
+        Ok(FanOut { read, targets }) => {
+            seen.read = (targets.len() > 1).then_some(read);
+            let outcomes = targets.into_iter().zip(numbers);
+            outcomes.map(|(one, target)| verdict(target, one.as_ref().cloned())).collect()
+        }
+        Err(error) => numbers.map(|target| verdict(target, Err(&error))).collect(),
+    };
+    for Verdict { target, end, .. } in &verdicts {
+        world.targets[*target].is_complete |= matches!(end, End::Complete { .. });
+    }
+    Ok((verdicts, seen))
 }
 
-fn machine(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<SimMachine> {
-    let disk = match &world.journal {
-        Some(text) => {
-            use std::os::unix::fs::PermissionsExt as _;
-            let path = folder.0.join(JOURNAL);
-            fs::write(&path, text)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-            Disk::with(JOURNAL.as_ref(), &File::open(&path)?, text)
-        }
-        None => Disk::default(),
+/// What stands against a copy that does not find its journal: content that it left there itself.
+fn refusals(is_complete: bool) -> Vec<Refusal> {
+    let there = || Refusal { reason: "it is not blank".to_owned(), hint: None, forceable: true };
+    is_complete.then(there).into_iter().collect()
+}
+
+/// The product's copy: one target is a copy by itself.
+fn copy(
+    machine: &SimMachine,
+    plans: Vec<CopyPlan>,
+    held: Vec<Vec<Refusal>>,
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
+    let fabric = bare_machine();
+    let ends: Vec<Prepared> = plans.iter().map(prepared).collect();
+    if let ([plan], [now]) = (plans.as_slice(), ends.as_slice()) {
+        let held = held.into_iter().flatten().collect();
+        let record = copy_prepared(machine, &fabric, plan, (now, held), tools)?;
+        return Ok(FanOut { read: record.content.data, targets: vec![Ok(record)] });
+    }
+    let first = &plans[0];
+    let plan = FanOutPlan {
+        schema: FAN_OUT_PLAN_SCHEMA.to_owned(),
+        route: first.route,
+        memory: first.memory.clone(),
+        reason: first.reason.clone(),
+        targets: plans,
     };
+    fan_out_prepared(machine, &fabric, &plan, (&ends, held), tools)
+}
+
+fn seen(machine: &SimMachine, watch: Listener) -> Seen {
+    let state = &mut *machine.state.borrow_mut();
+    Seen {
+        is_unclean: state.is_unclean,
+        is_last_unclean: state.is_last_unclean,
+        in_flight: state.left,
+        operations: state.operations,
+        untrue: state.untrue.take(),
+        progress: watch.progress,
+        cautions: watch.cautions,
+        ..Seen::default()
+    }
+}
+
+/// Keeps what the run left of drives and journals.
+fn keep(
+    world: &mut World,
+    targets: &[usize],
+    machine: &SimMachine,
+    (folder, journals): (&Folder, &[OsString]),
+) {
+    let is_dark = machine.state.borrow().life == Life::Dark;
+    let texts = if is_dark {
+        machine.disk.borrow().after_loss(journals, &mut world.random)
+    } else {
+        journals.iter().map(|name| fs::read(folder.journals().join(name)).ok()).collect()
+    };
+    world.source = machine.drives[0].content.take();
+    for ((&number, text), drive) in targets.iter().zip(texts).zip(&machine.drives[1..]) {
+        let target = &mut world.targets[number];
+        (target.journal, target.file) = (text, drive.content.take());
+        if is_dark {
+            target.file.lose_power(&mut world.random);
+        }
+    }
+}
+
+/// A machine for one run, and the name of each target's journal.
+fn machine(
+    world: &mut World,
+    plan: Plan,
+    targets: &[usize],
+    folder: &Folder,
+) -> io::Result<(SimMachine, Vec<OsString>)> {
     let state = State {
         event: plan.event,
-        struck: 1,
+        struck: targets.iter().position(|&one| one == world.broken).map_or(0, |one| one + 1),
         cut_at_change: plan.cut_at_save,
-        room: plan.journal_is_full.then(|| world.random.below(4)),
+        room: plan.journal_is_full.then(|| world.random.below(4 * targets.len() as u64)),
         ..State::default()
     };
     let promise = Promise {
         payload: world.payload.clone(),
         is_excused: world.kind == super::Kind::LostLater,
     };
-    let drive = |path: &str, serial: &str, content: &mut SimFile, offset, has_holes| {
-        let names = (path.to_owned(), serial.to_owned());
-        Drive::new(names, std::mem::take(content), offset, has_holes)
-    };
-    let [from, to] = [world.shape.source_offset, world.shape.target_offset];
-    let drives = vec![
-        drive(SOURCE, "A", &mut world.source, from, world.is_file)?,
-        drive(TARGET, "B", &mut world.target, to, false)?,
-    ];
+    let (source, offset) = (std::mem::take(&mut world.source), world.shape.source_offset);
+    let mut drives = vec![Drive::new(0, source, offset, world.is_file)?];
+    let (mut disk, mut journals) = (Disk::default(), Vec::new());
+    for &number in targets {
+        let target = &mut world.targets[number];
+        let file = std::mem::take(&mut target.file);
+        let drive = Drive::new(number + 1, file, target.offset, false)?;
+        let path = for_device(&folder.journals(), &drive.identity()).map_err(io::Error::other)?;
+        let name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
+        if let Some(text) = &target.journal {
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+            disk.placed(&name, &File::open(&path)?, text);
+        }
+        journals.push(name);
+        drives.push(drive);
+    }
     let mut random = world.random.clone();
     random.next();
-    let mood = world.mood();
-    Ok(SimMachine::new(drives, disk, state, promise, (random, world.shape.entries, mood)))
-}
-
-/// A plan as the planner makes one, of drives that it does not know.
-fn copy_plan(world: &mut World, plan: Plan) -> CopyPlan {
-    let shape = world.shape;
-    let verify = match plan.coverage {
-        None => VerifyMode::None,
-        Some(Coverage::Sample { .. }) => VerifyMode::Sample,
-        Some(Coverage::Full) => VerifyMode::Full,
-    };
-    let asked = Asked {
-        route: if plan.only_host { RouteChoice::Host } else { RouteChoice::Auto },
-        block: Bytes(shape.request),
-        depth: shape.slots,
-        offset: Bytes(shape.source_offset),
-        length: Some(Bytes(shape.length)),
-        target_offset: Bytes(shape.target_offset),
-        verify,
-        ..Asked::between(SOURCE, TARGET)
-    };
-    let facts = |path: &str, file: &SimFile, kind| EndpointFacts {
-        path: path.to_owned(),
-        kind,
-        size: Bytes(file.bytes.len() as u64),
-        block: Bytes(file.block),
-        request_host: Bytes(shape.request),
-        request_p2p: Some(Bytes(shape.request)),
-        device: None,
-        address: None,
-        drive: None,
-        file_system: None,
-        refusal: None,
-        way_out: None,
-    };
-    let kind = if world.is_file { EndpointKind::File } else { EndpointKind::BlockDevice };
-    let source = facts(SOURCE, &world.source, kind);
-    let target = facts(TARGET, &world.target, EndpointKind::BlockDevice);
-    let memory = |number: u32| MemoryFacts {
-        name: format!("cmb:nvme{number}"),
-        kind: MemoryKind::P2pmem,
-        address: Some(format!("0000:0{number}:00.0")),
-        size: None,
-        available: None,
-    };
-    let candidate = |number| Candidate {
-        memory: memory(number),
-        source: Verdict::BusAddress,
-        target: Verdict::BusAddress,
-        distance: None,
-        refusals: Vec::new(),
-        facts: Vec::new(),
-    };
-    let count = 1 + u32::from(world.random.below(3) == 0);
-    let slots = shape.slots;
-    CopyPlan {
-        schema: PLAN_SCHEMA.to_owned(),
-        asked,
-        source,
-        target,
-        route: Some(if plan.only_host { Route::Host } else { Route::P2p }),
-        memory: (!plan.only_host).then(|| memory(2)),
-        reason: "it is drawn".to_owned(),
-        candidates: (2..2 + count).map(candidate).collect(),
-        shape: Some(CopyShape {
-            length: Bytes(shape.length),
-            request: Bytes(shape.request),
-            slots,
-            memory: Bytes(shape.request * u64::from(slots)),
-            request_limit: String::new(),
-            slots_limit: String::new(),
-            tail: shape.tail,
-        }),
-        way: Vec::new(),
-        limits: Vec::new(),
-        unmeasured: Vec::new(),
-        refusals: Vec::new(),
-        warnings: Vec::new(),
-    }
-}
-
-fn endpoint(facts: &EndpointFacts) -> Endpoint {
-    let node = match facts.kind {
-        EndpointKind::File => Node::File { device: (0, 1), inode: 1 },
-        _ => Node::Block,
-    };
-    let live = Live {
-        path: PathBuf::from(&facts.path),
-        node,
-        device: None,
-        layer: None,
-        is_direct: true,
-        passthrough: None,
-    };
-    Endpoint { facts: facts.clone(), initiator: None, further: Vec::new(), live: Some(live) }
+    let ring = (random, world.shape.entries, world.mood());
+    Ok((SimMachine::new(drives, disk, state, promise, ring), journals))
 }
 
 /// Translates an error of the copy.
-fn end(error: CopyError) -> End {
-    let request = |error| End::Failed(Blame::Request(error));
+fn end(life: Life, error: &CopyError) -> End {
+    let request = |error: &RequestError| End::Failed(Blame::Request(error.again()));
     match error {
-        CopyError::Kept { source, .. } | CopyError::Gone { source, .. } => end(*source),
+        // Whatever a program says that has no power, or is killed.
+        _ if life == Life::Dark => End::PowerLost,
+        _ if life == Life::Killed => End::Failed(Blame::Nobody),
+        CopyError::Kept { source, .. } | CopyError::Gone { source, .. } => end(life, source),
         CopyError::Interrupted { .. } => End::Stopped,
         CopyError::Differs { .. } => End::Differs,
-        CopyError::Stuck { source, .. } => request(RequestError::Stuck(source)),
+        CopyError::Stuck { source, .. } => request(&RequestError::Stuck(*source)),
         CopyError::Move { source: RelayError::Stopped { source, .. }, .. } => request(source),
         CopyError::Check { source: VerifyError::Request(source), .. } => request(source),
-        CopyError::Proof { source, .. } => match source.cause {
+        CopyError::Proof { source, .. } => match &source.cause {
             ProofCause::Request(error) => request(error),
             other => End::Failed(Blame::Proof(other.to_string())),
         },
-        CopyError::Scrub { source, .. } => match source.cause {
+        CopyError::Scrub { source, .. } => match &source.cause {
             ScrubCause::Request(error) => request(error),
             other => End::Failed(Blame::Proof(other.to_string())),
         },
         CopyError::SourceChanged { .. } => End::Failed(Blame::SourceChanged),
         CopyError::Journal(_) => End::Failed(Blame::JournalNotSaved),
-        other => End::Failed(Blame::Shape(crate::failure::error_in_words(&other))),
+        CopyError::WithOthers { .. } | CopyError::Move { source: RelayError::Busy { .. }, .. } => {
+            End::Failed(Blame::Others(crate::failure::error_in_words(error)))
+        }
+        other => End::Failed(Blame::Shape(crate::failure::error_in_words(other))),
     }
 }
 
 /// Hears progress and cautions, and stops when it is told to.
 #[derive(Default)]
-pub(super) struct Listener {
-    pub(super) is_stopped: Rc<Cell<bool>>,
-    pub(super) progress: Vec<u64>,
-    pub(super) cautions: Vec<String>,
+struct Listener {
+    is_stopped: Rc<Cell<bool>>,
+    progress: Vec<u64>,
+    cautions: Vec<String>,
 }
 
 impl Watch for Listener {

@@ -1,12 +1,14 @@
 //! What must hold after every step of a run, one function each.
 
+use std::ops::Range;
+
 use peerlane_results::{MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::Kind;
-use super::attempt::{Blame, End, Seen};
-use super::world::{World, index};
+use super::attempt::{Blame, End, Plan, Seen, Verdict};
+use super::world::{Event, Target, World, index};
 use crate::failure::{Cause, Failure, RequestError, Role};
 use crate::journal;
 use crate::ring::Action;
@@ -14,59 +16,74 @@ use crate::ring::Action;
 type Check = Result<(), String>;
 
 /// Asks every check.
-pub(super) fn after(world: &mut World, end: &End, seen: &Seen) -> Check {
+pub(super) fn after(world: &mut World, plan: Plan, verdicts: &[Verdict], seen: &Seen) -> Check {
     if let Some(untrue) = &seen.untrue {
         return Err(untrue.clone());
     }
-    let after_loss = world.target_after_loss();
-    nothing_beside_the_copy_changed(world, &world.target.bytes)?;
-    nothing_beside_the_copy_changed(world, &after_loss)?;
-    the_journal_is_whole(world)?;
-    the_journal_claims_what_is_there(world, &after_loss)?;
-    no_byte_is_lost_or_doubled(world, seen)?;
-    complete_is_complete(world, end, &after_loss)?;
-    the_memory_is_clear(world, seen)?;
-    a_bad_route_is_not_taken(world.kind, end)?;
-    nothing_is_left(world, end, seen)?;
-    the_cause_is_named(world.kind, end)
+    for verdict in verdicts {
+        let (number, count) = (verdict.target, world.targets.len());
+        of_one_target(world, verdict, seen).map_err(|what| match count {
+            1 => what,
+            _ => format!("target {number} of {count}: {what}"),
+        })?;
+    }
+    the_source_is_read_once(world, verdicts, seen)?;
+    the_memory_is_clear(world, verdicts, seen)?;
+    nothing_is_left(world, verdicts, seen)?;
+    each_has_its_own_verdict(world, plan, verdicts)
+}
+
+/// What holds for a target, whatever becomes of the others.
+fn of_one_target(world: &mut World, verdict: &Verdict, seen: &Seen) -> Check {
+    let target = &world.targets[verdict.target];
+    let after_loss = target.after_loss(&mut world.random);
+    nothing_beside_the_copy_changed(world, target, &target.file.bytes)?;
+    nothing_beside_the_copy_changed(world, target, &after_loss)?;
+    the_journal_is_whole(target)?;
+    the_journal_claims_what_is_there(world, target, &after_loss)?;
+    no_byte_is_lost_or_doubled(world, verdict, seen)?;
+    complete_is_complete(world, target, &after_loss)?;
+    a_bad_route_is_not_taken(world.kind, &verdict.end)?;
+    the_cause_is_named(world, &verdict.end)
 }
 
 /// Whatever happened while it was saved.
-fn the_journal_is_whole(world: &World) -> Check {
-    match world.journal.as_deref().map(journal::decode) {
+fn the_journal_is_whole(target: &Target) -> Check {
+    match target.journal.as_deref().map(journal::decode) {
         Some(Err(error)) => Err(format!("a journal that nobody can read is left: {error}")),
         _ => Ok(()),
     }
 }
 
 /// Memory of a device goes back without payload in it, where the record says so.
-fn the_memory_is_clear(world: &World, seen: &Seen) -> Check {
-    let Some(record) = &seen.record else { return Ok(()) };
-    if seen.is_unclean && record.scrubbed.bytes > Bytes::ZERO {
-        return Err("the memory is said to be cleared, and holds payload".to_owned());
-    }
-    // A memory that was tried before the one of the record is told of when that happens.
-    let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
-    let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }))
-        || seen.cautions.iter().any(|one| one.starts_with(&caution));
-    let is_gone = world.kind == Kind::MemoryGone;
-    if seen.is_unclean && !is_told && !is_gone {
-        return Err("payload is left in the memory, and nobody says so".to_owned());
+fn the_memory_is_clear(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
+    for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
+        if seen.is_last_unclean && record.scrubbed.bytes > Bytes::ZERO {
+            return Err("the memory is said to be cleared, and holds payload".to_owned());
+        }
+        // A memory that was tried before the one of the record is told of when that happens.
+        let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
+        let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }))
+            || seen.cautions.iter().any(|one| one.starts_with(&caution));
+        let is_gone = world.kind == Kind::MemoryGone;
+        if seen.is_unclean && !is_told && !is_gone {
+            return Err("payload is left in the memory, and nobody says so".to_owned());
+        }
     }
     Ok(())
 }
 
-pub(super) fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
-    let mut range = world.shape.target_range();
+fn nothing_beside_the_copy_changed(world: &World, target: &Target, now: &[u8]) -> Check {
+    let mut range = world.range(target);
     if world.kind == Kind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
-        range.end = range.end.next_multiple_of(index(world.shape.target_block));
+        range.end = range.end.next_multiple_of(index(target.file.block));
     }
-    let (before, after) = (&world.before, target);
-    if before.len() != after.len() {
-        return Err(format!("the target is {} bytes long, not {}", after.len(), before.len()));
+    let before = &target.before;
+    if before.len() != now.len() {
+        return Err(format!("the target is {} bytes long, not {}", now.len(), before.len()));
     }
-    let differs = |at: &usize| before[*at] != after[*at];
+    let differs = |at: &usize| before[*at] != now[*at];
     match (0..range.start).chain(range.end..before.len()).find(differs) {
         Some(at) => Err(format!("byte {at} of the target changed; the copy has {range:?}")),
         None => Ok(()),
@@ -74,25 +91,25 @@ pub(super) fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> C
 }
 
 /// On stable storage, whatever a loss of power takes away.
-pub(super) fn the_journal_claims_what_is_there(world: &World, target: &[u8]) -> Check {
+fn the_journal_claims_what_is_there(world: &World, target: &Target, after_loss: &[u8]) -> Check {
     // Data that are lost while every request succeeds are found by verification, not before.
-    let Some(text) = world.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
+    let Some(text) = target.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
         return Ok(());
     };
     let Ok(journal) = journal::decode(text) else { return Ok(()) };
     for range in journal.done.iter() {
-        if !holds(world, target, range.clone()) {
+        if !holds(world, target, after_loss, range.clone()) {
             return Err(format!("the journal claims {range:?}, which is not there"));
         }
     }
     Ok(())
 }
 
-fn no_byte_is_lost_or_doubled(world: &World, seen: &Seen) -> Check {
+fn no_byte_is_lost_or_doubled(world: &World, verdict: &Verdict, seen: &Seen) -> Check {
     if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err("progress went back".to_owned());
     }
-    let Some(record) = &seen.record else { return Ok(()) };
+    let Some(record) = &verdict.record else { return Ok(()) };
     let content = &record.content;
     let sum = content.before.0 + content.data.0 + content.holes.0;
     if sum == world.shape.length {
@@ -101,22 +118,72 @@ fn no_byte_is_lost_or_doubled(world: &World, seen: &Seen) -> Check {
     Err(format!("{content:?} are no {} bytes", world.shape.length))
 }
 
-fn complete_is_complete(world: &World, end: &End, after_loss: &[u8]) -> Check {
-    let End::Complete { .. } = end else { return Ok(()) };
+/// Also of a target that was complete before.
+fn complete_is_complete(world: &World, target: &Target, after_loss: &[u8]) -> Check {
+    if !target.is_complete {
+        return Ok(());
+    }
     let all = 0..world.shape.length;
-    if world.journal.is_some() {
+    if target.journal.is_some() {
         return Err("the copy is complete, and its journal is there".to_owned());
     }
-    if !holds(world, &world.target.bytes, all.clone()) {
+    if !holds(world, target, &target.file.bytes, all.clone()) {
         return Err("the copy is reported complete, and its content differs".to_owned());
     }
-    if !holds(world, after_loss, all) {
+    if !holds(world, target, after_loss, all) {
         return Err("the copy is reported complete, and is not on stable storage".to_owned());
     }
     Ok(())
 }
 
-pub(super) fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
+/// Once for all targets; a tail behind the last block that all have in common is read for each.
+fn the_source_is_read_once(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
+    let Some(Bytes(read)) = seen.read else { return Ok(()) };
+    for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
+        let Bytes(data) = record.content.data;
+        let is_too_little = read + world.shape.block <= data;
+        let is_too_much = read > data && record.content.before == Bytes::ZERO;
+        if is_too_little || is_too_much {
+            return Err(format!("{read} bytes of the source are read, and a target takes {data}"));
+        }
+    }
+    Ok(())
+}
+
+/// A target fails by a fault of its own, or by one of what all use.
+fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[Verdict]) -> Check {
+    let is_of_target = matches!(
+        world.kind,
+        Kind::WriteErrorOnce
+            | Kind::WriteErrorStays
+            | Kind::FlushError
+            | Kind::TargetGone
+            | Kind::WriteStuck
+            | Kind::FlushStuck
+            | Kind::TargetFull
+    ) || matches!(plan.event, Some((_, Event::WritesLost)));
+    let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
+    let has_cause = |verdict: &Verdict| {
+        !matches!(verdict.end, End::Complete { .. } | End::Failed(Blame::Others(_)))
+    };
+    for verdict in verdicts {
+        let is_fine = match &verdict.end {
+            End::Complete { .. } => true,
+            // What is never answered holds the ring that all use.
+            End::Failed(Blame::Others(_)) => {
+                (is_stuck || !is_of_target) && verdicts.iter().any(has_cause)
+            }
+            _ => !is_of_target || verdict.target == world.broken,
+        };
+        if !is_fine {
+            let (number, end) = (verdict.target, &verdict.end);
+            return Err(format!("target {number} fails with another: {end:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     let is_bad = matches!(
         kind,
         Kind::ReadsLost | Kind::WritesLost | Kind::WholeWritesLost | Kind::RouteRefused
@@ -129,20 +196,22 @@ pub(super) fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     }
 }
 
-fn nothing_is_left(world: &World, end: &End, seen: &Seen) -> Check {
+fn nothing_is_left(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
     if !seen.left.is_empty() {
         return Err(format!("{:?} are left beside the journal", seen.left));
     }
     // A proof that is not answered by one memory is left behind for the next.
     let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
-    let may_be_left = is_stuck || matches!(end, End::PowerLost | End::Failed(Blame::Nobody));
-    if seen.in_flight == 0 || may_be_left {
+    let is_ended =
+        |verdict: &Verdict| matches!(verdict.end, End::PowerLost | End::Failed(Blame::Nobody));
+    if seen.in_flight == 0 || is_stuck || verdicts.iter().any(is_ended) {
         return Ok(());
     }
-    Err(format!("{} requests are left in flight after {end:?}", seen.in_flight))
+    Err(format!("{} requests are left in flight after {verdicts:?}", seen.in_flight))
 }
 
-pub(super) fn the_cause_is_named(kind: Kind, end: &End) -> Check {
+fn the_cause_is_named(world: &World, end: &End) -> Check {
+    let kind = world.kind;
     let is_named = match end {
         End::Complete { .. } => true,
         End::Stopped => matches!(kind, Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull),
@@ -158,6 +227,7 @@ pub(super) fn the_cause_is_named(kind: Kind, end: &End) -> Check {
             Kind::FlushStuck => (stuck.role, stuck.action) == (Role::Target, Action::Flush),
             _ => false,
         },
+        End::Failed(Blame::Others(_)) => world.targets.len() > 1,
         End::Failed(_) => false,
     };
     if is_named { Ok(()) } else { Err(format!("the end does not name the cause: {end:?}")) }
@@ -193,8 +263,8 @@ fn names(kind: Kind, failure: &Failure) -> bool {
 }
 
 /// Whether a range of the copy reads at the target as it does at the source.
-pub(super) fn holds(world: &World, target: &[u8], range: std::ops::Range<u64>) -> bool {
-    let start = index(world.shape.target_offset);
+fn holds(world: &World, target: &Target, now: &[u8], range: Range<u64>) -> bool {
+    let start = index(target.offset);
     let at = start + index(range.start)..start + index(range.end);
-    target.get(at) == world.payload.get(index(range.start)..index(range.end))
+    now.get(at) == world.payload.get(index(range.start)..index(range.end))
 }

@@ -54,12 +54,10 @@ fn inode(file: &File) -> u64 {
 }
 
 impl Disk {
-    /// A folder in which one file is, flushed.
-    pub(super) fn with(name: &OsStr, file: &File, text: &[u8]) -> Self {
-        let mut disk = Self::default();
-        disk.stable.insert(name.to_owned(), inode(file));
-        disk.texts.insert(inode(file), Text { bytes: text.to_vec(), is_stable: true });
-        disk
+    /// Adds a file that was there before, flushed.
+    pub(super) fn placed(&mut self, name: &OsStr, file: &File, text: &[u8]) {
+        self.stable.insert(name.to_owned(), inode(file));
+        self.texts.insert(inode(file), Text { bytes: text.to_vec(), is_stable: true });
     }
 
     /// The text that a new file has now.
@@ -96,21 +94,31 @@ impl Disk {
         }
     }
 
-    /// The text under a name after a loss of power.
-    pub(super) fn after_loss(&self, name: &OsStr, random: &mut Random) -> Option<Vec<u8>> {
-        let mut names = self.stable.clone();
+    /// The texts under these names after a loss of power.
+    pub(super) fn after_loss(
+        &self,
+        names: &[OsString],
+        random: &mut Random,
+    ) -> Vec<Option<Vec<u8>>> {
+        let mut found = self.stable.clone();
         let kept = usize::try_from(random.below(self.changes.len() as u64 + 1)).unwrap_or(0);
-        self.changes[..kept].iter().for_each(|change| change.apply(&mut names));
-        let text = self.texts.get(names.get(name)?)?;
-        if text.is_stable {
-            return Some(text.bytes.clone());
+        self.changes[..kept].iter().for_each(|change| change.apply(&mut found));
+        let text = |name| Some(self.texts.get(found.get(name)?)?.after_loss(random));
+        names.iter().map(text).collect()
+    }
+}
+
+impl Text {
+    fn after_loss(&self, random: &mut Random) -> Vec<u8> {
+        if self.is_stable {
+            return self.bytes.clone();
         }
-        let part = usize::try_from(random.below(text.bytes.len() as u64 + 1)).unwrap_or(0);
-        Some(match random.below(4) {
+        let part = usize::try_from(random.below(self.bytes.len() as u64 + 1)).unwrap_or(0);
+        match random.below(4) {
             0 => Vec::new(),
-            1 => vec![0; text.bytes.len()],
-            2 => text.bytes[..part].to_vec(),
-            _ => text.bytes.clone(),
-        })
+            1 => vec![0; self.bytes.len()],
+            2 => self.bytes[..part].to_vec(),
+            _ => self.bytes.clone(),
+        }
     }
 }

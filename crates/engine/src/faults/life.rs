@@ -1,14 +1,14 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
 use super::attempt::{Blame, End, Plan, attempt};
-use super::world::{Event, Onto, World};
+use super::world::{Event, Target, World};
 use super::{Kind, check};
 use crate::failure::RequestError;
 use crate::journal;
 use crate::verify::Coverage;
 
 /// Runs after which a copy whose faults were repaired must be complete.
-pub(super) const RUNS_MAX: u32 = 12;
+const RUNS_MAX: u32 = 12;
 
 /// How the first run of a copy ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +32,10 @@ pub enum Ending {
 /// What became of a copy; every one is complete and equal in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// How the first run ended.
+    /// How the first run ended, for the target whose fault it is.
     pub first: Ending,
+    /// Targets that were complete after it.
+    pub complete: u32,
     /// Runs of the program, the last included.
     pub runs: u32,
     /// Runs that found something done in their journal.
@@ -61,11 +63,9 @@ pub struct Untrue {
 /// # Errors
 /// [`Untrue`] when a promise was broken.
 pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
-    if seed % 4 == 3 {
-        return super::fan_out::run(kind, seed);
-    }
-    let mut world = World::draw(kind, seed, Onto::Device);
-    let mut outcome = Outcome { first: Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
+    let mut world = World::draw(kind, seed);
+    let mut outcome =
+        Outcome { first: Ending::Stopped, complete: 0, runs: 0, resumed: 0, operations: 0 };
     world.break_things();
     let breaks = breaks(&mut world);
     loop {
@@ -74,21 +74,23 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
             world.repair();
         }
         let plan = draw_plan(&mut world, is_faulty);
-        let had = done(&world);
-        let (end, seen) = attempt(&mut world, plan);
+        let is_resumed = world.targets.iter().any(|target| target.claimed() > 0);
+        let (verdicts, seen) = attempt(&mut world, plan);
         outcome.runs += 1;
-        outcome.resumed += u32::from(had > 0);
+        outcome.resumed += u32::from(is_resumed);
         outcome.operations += seen.operations;
         let untrue = |what| Untrue { seed, kind, run: outcome.runs, what };
-        check::after(&mut world, &end, &seen).map_err(untrue)?;
+        check::after(&mut world, plan, &verdicts, &seen).map_err(untrue)?;
         if outcome.runs == 1 {
-            outcome.first = ending(&end);
+            outcome.first = ending(&verdicts[world.broken].end);
+            let complete = world.targets.iter().filter(|target| target.is_complete).count();
+            outcome.complete = u32::try_from(complete).unwrap_or(u32::MAX);
         }
-        if matches!(end, End::Complete { .. }) {
+        if world.targets.iter().all(|target| target.is_complete) {
             return Ok(outcome);
         }
         if !is_faulty {
-            return Err(untrue(format!("nothing is broken any more, and yet: {end:?}")));
+            return Err(untrue(format!("nothing is broken any more, and yet: {verdicts:?}")));
         }
         if outcome.runs >= RUNS_MAX {
             return Err(untrue("the copy never ends".to_owned()));
@@ -97,7 +99,7 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
     }
 }
 
-pub(super) fn ending(end: &End) -> Ending {
+fn ending(end: &End) -> Ending {
     match end {
         End::Complete { route: peerlane_results::Route::P2p } => Ending::Peer,
         End::Complete { .. } => Ending::FellBack,
@@ -110,7 +112,7 @@ pub(super) fn ending(end: &End) -> Ending {
 }
 
 /// Runs in which the fault is there.
-pub(super) fn breaks(world: &mut World) -> u32 {
+fn breaks(world: &mut World) -> u32 {
     let more = u32::try_from(world.random.below(3)).unwrap_or(0);
     match world.kind {
         Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
@@ -120,22 +122,24 @@ pub(super) fn breaks(world: &mut World) -> u32 {
     }
 }
 
-pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
+fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
     let parts = world.shape.length.div_ceil(world.shape.request);
+    let count = world.targets.len() as u64;
     let random = &mut world.random;
     let seed = random.next();
     let mut coverage = [None, Some(Coverage::Sample { seed }), Some(Coverage::Full)]
         [usize::try_from(random.below(3)).unwrap_or(0)];
     // A proof is 13 requests; then come two for each part, flushes, and those of verification.
-    let at = random.below(20 + 3 * parts);
-    let at_save = random.below(24);
+    let at = random.below(20 * count + (1 + 2 * count) * parts);
+    let at_save = random.below(24 * count);
     let only_host = random.below(6) == 0;
     let flip = random.below(2) == 0;
+    let names_all = count > 1 && random.below(4) == 0;
     if world.kind == Kind::LostLater {
         coverage = Some(Coverage::Full);
     }
     if !is_faulty {
-        return Plan { coverage, only_host, ..Plan::default() };
+        return Plan { coverage, only_host, names_all, ..Plan::default() };
     }
     let event = match world.kind {
         Kind::PowerCut => Some(Event::PowerCut),
@@ -155,35 +159,37 @@ pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
         journal_is_full: world.kind == Kind::JournalFull,
         only_host,
         coverage,
+        names_all,
     }
-}
-
-/// Bytes that the journal claims.
-pub(super) fn done(world: &World) -> u64 {
-    let journal = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
-    journal.map_or(0, |journal| journal.done.total())
 }
 
 /// A person takes a damaged journal away, which no copy goes on by.
 fn replace_damaged(world: &mut World) -> Result<(), String> {
-    if world.journal.as_deref().is_none_or(|text| journal::decode(text).is_ok()) {
+    let is_damaged = |target: &Target| {
+        target.journal.as_deref().is_some_and(|text| journal::decode(text).is_err())
+    };
+    if !world.targets.iter().any(is_damaged) {
         return Ok(());
     }
-    let before = world.target.bytes.clone();
-    let (end, _) = attempt(world, Plan::default());
-    if !matches!(end, End::Failed(Blame::JournalNotSaved)) || world.target.bytes != before {
-        return Err(format!("a copy goes on by a damaged journal: {end:?}"));
+    let state = |world: &World| -> Vec<_> {
+        world.targets.iter().map(|one| (one.file.bytes.clone(), one.journal.clone())).collect()
+    };
+    let before = state(world);
+    let (verdicts, _) = attempt(world, Plan::default());
+    let is_refused = |end: &End| matches!(end, End::Failed(Blame::JournalNotSaved));
+    if !verdicts.iter().all(|verdict| is_refused(&verdict.end)) || state(world) != before {
+        return Err(format!("a copy goes on by a damaged journal: {verdicts:?}"));
     }
-    world.journal = None;
+    world.targets[world.broken].journal = None;
     Ok(())
 }
 
 /// Tears or changes the journal's text; whatever is then accepted must say what it said.
-pub(super) fn damage_journal(world: &mut World) -> Result<(), String> {
+fn damage_journal(world: &mut World) -> Result<(), String> {
     if world.kind != Kind::JournalDamaged {
         return Ok(());
     }
-    let Some(text) = &mut world.journal else { return Ok(()) };
+    let Some(text) = &mut world.targets[world.broken].journal else { return Ok(()) };
     let before = journal::decode(text).map_err(|error| error.to_string())?;
     let at = usize::try_from(world.random.below(text.len() as u64)).unwrap_or(0);
     if world.random.below(2) == 0 {

@@ -54,13 +54,18 @@ pub(super) enum Life {
     Dark,
 }
 
+/// Path of a drive: the source is 0.
+pub(super) fn path_of(number: usize) -> String {
+    format!("/dev/nvme{number}n1")
+}
+
 /// A simulated drive, and the open file that represents it.
 #[derive(Debug)]
 pub(super) struct Drive {
-    pub(super) path: String,
-    pub(super) serial: String,
+    path: String,
+    serial: String,
     /// Offset of the copy on it, in bytes.
-    pub(super) offset: u64,
+    offset: u64,
     /// Represents the drive in open calls.
     token: File,
     pub(super) content: Rc<RefCell<SimFile>>,
@@ -69,11 +74,12 @@ pub(super) struct Drive {
 impl Drive {
     /// Creates a drive; with `has_holes`, a file whose zero pages are reported as holes.
     pub(super) fn new(
-        (path, serial): (String, String),
+        number: usize,
         content: SimFile,
         offset: u64,
         has_holes: bool,
     ) -> io::Result<Self> {
+        let (path, serial) = (path_of(number), format!("S{number}"));
         let token = File::from(rustix::fs::memfd_create(&path, MemfdFlags::CLOEXEC)?);
         token.set_len(content.bytes.len() as u64)?;
         for (page, offset) in content.bytes.chunks(4096).zip((0..).step_by(4096)) {
@@ -82,6 +88,17 @@ impl Drive {
             }
         }
         Ok(Self { path, serial, offset, token, content: Rc::new(RefCell::new(content)) })
+    }
+
+    /// What it is known by.
+    pub(super) fn identity(&self) -> DeviceIdentity {
+        DeviceIdentity {
+            name: self.path.trim_start_matches("/dev/").to_owned(),
+            model: None,
+            ids: vec![StableId { kind: IdKind::Serial, value: self.serial.clone() }],
+            size: Bytes(self.content.borrow().bytes.len() as u64),
+            partition: None,
+        }
     }
 
     fn inode(&self) -> io::Result<u64> {
@@ -107,6 +124,8 @@ pub(super) struct State {
     pub(super) lent: BTreeSet<usize>,
     /// True if device memory was released with payload in it.
     pub(super) is_unclean: bool,
+    /// The same of the memory that was released last.
+    pub(super) is_last_unclean: bool,
     /// Requests that were in flight when their ring was dropped.
     pub(super) left: u32,
     /// A promise that was broken when an operation was asked for.
@@ -172,8 +191,8 @@ impl SimMachine {
     fn judge(&self, name: &OsStr) {
         let Some(text) = self.disk.borrow().text(name).map(<[u8]>::to_vec) else { return };
         let Ok(journal) = journal::decode(&text) else { return };
-        let Identity::Device(DeviceIdentity { ids, .. }) = &journal.target else { return };
-        let is_named = |drive: &&Drive| ids.iter().any(|id| id.value == drive.serial);
+        let Identity::Device(device) = &journal.target else { return };
+        let is_named = |drive: &&Drive| drive.identity().is_same_device(device);
         let Some(drive) = self.drives.iter().find(is_named) else { return };
         let target = drive.content.borrow();
         let Some(cache) = target.cache.as_ref().filter(|_| !self.promise.is_excused) else {
@@ -297,21 +316,14 @@ impl Machine for SimMachine {
     fn identify(&self, live: &Live, _file: &File) -> Result<Identity, JournalError> {
         let missing = || JournalError::NoDevice { name: live.path.display().to_string() };
         let drive = self.drive(&live.path).ok_or_else(missing)?;
-        let size = Bytes(drive.content.borrow().bytes.len() as u64);
         Ok(match live.node {
-            Node::Block => Identity::Device(DeviceIdentity {
-                name: drive.path.trim_start_matches("/dev/").to_owned(),
-                model: None,
-                ids: vec![StableId { kind: IdKind::Serial, value: drive.serial.clone() }],
-                size,
-                partition: None,
-            }),
+            Node::Block => Identity::Device(drive.identity()),
             Node::File { .. } | Node::NewFile => Identity::File(FileIdentity {
                 path: drive.path.clone(),
                 device: None,
                 file_system: 1,
                 inode: 1,
-                size,
+                size: drive.identity().size,
                 modified_ns: 1,
                 changed_ns: 1,
                 born_ns: None,
@@ -378,8 +390,10 @@ impl Drop for MachineRing {
             state.lent.remove(&(region.address().as_ptr() as usize));
             POOL.with_borrow_mut(|pool| pool.entry(region.length()).or_default().push(region));
             let simulated = self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
-            state.is_unclean |=
-                simulated.is_device && simulated.bytes.iter().any(|&byte| byte != 0);
+            if simulated.is_device {
+                state.is_last_unclean = simulated.bytes.iter().any(|&byte| byte != 0);
+                state.is_unclean |= state.is_last_unclean;
+            }
             BYTES.with_borrow_mut(|pool| {
                 pool.entry(simulated.bytes.len()).or_default().push(simulated.bytes);
             });

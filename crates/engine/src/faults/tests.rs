@@ -67,3 +67,13 @@ fn equal_seeds_give_equal_runs() {
         assert_eq!(run(kind, 7), run(kind, 7), "{kind:?}");
     }
 }
+
+#[test]
+fn fault_of_one_target_spares_the_others() {
+    for kind in [Kind::WriteErrorOnce, Kind::FlushError, Kind::TargetFull] {
+        let outcomes: Vec<_> = (3..64).step_by(4).map(|seed| run(kind, seed).unwrap()).collect();
+        let failed = outcomes.iter().filter(|outcome| outcome.first == Ending::Failed);
+        assert!(failed.clone().count() > 4, "{kind:?} fails {} times only", failed.count());
+        assert!(failed.clone().all(|outcome| outcome.complete > 0), "{kind:?}: {outcomes:?}");
+    }
+}

@@ -1,82 +1,93 @@
-//! What outlives a run of the program: drives, content, the journal, and what is wrong with them.
+//! What outlives a run of the program: drives, content, journals, and what is wrong with them.
 
-use std::cell::Cell;
-use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 
-use peerlane_results::{Route, Tail};
-use peerlane_units::{Bytes, Nanos};
+use peerlane_results::Tail;
+use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 use super::Kind;
-use crate::journal::{DeviceIdentity, IdKind, Identity, Journal, Options, StableId};
+use crate::journal;
 use crate::random::Random;
 use crate::ranges::RangeSet;
-use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile, SimRing};
-use crate::ring::{Action, Around, FileId, Operation, PushError, Ring};
+use crate::ring::Action;
+use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile};
 
-/// A copy, its two drives and its journal.
+/// A copy, its source and its targets.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) kind: Kind,
     pub(super) random: Random,
     pub(super) shape: Shape,
     pub(super) source: SimFile,
-    pub(super) target: SimFile,
-    /// The source as it was made, and what of it is to be at the target.
+    /// The source as it was made, and what of it is to be at each target.
     pub(super) full_source: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// The target before the copy.
-    pub(super) before: Vec<u8>,
-    /// Ranges of the copy that are holes of the source.
-    pub(super) holes: RangeSet,
-    /// The target was made for this copy: its holes are holes already.
-    pub(super) is_new: bool,
     /// The source is a file, which tells its holes.
     pub(super) is_file: bool,
-    /// The text on disk.
-    pub(super) journal: Option<Vec<u8>>,
-    pub(super) power: Rc<Cell<Power>>,
+    pub(super) targets: Vec<Target>,
+    /// Number of the target that has a fault of its own, where that is what is wrong.
+    pub(super) broken: usize,
 }
 
-/// Sizes of a copy, in bytes unless they say otherwise.
+/// One target of the copy.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Offset of the copy on it, in bytes.
+    pub(super) offset: u64,
+    pub(super) tail: Tail,
+    pub(super) file: SimFile,
+    /// Its content before the copy.
+    pub(super) before: Vec<u8>,
+    /// The text on disk.
+    pub(super) journal: Option<Vec<u8>>,
+    /// A run reported it complete.
+    pub(super) is_complete: bool,
+}
+
+impl Target {
+    fn draw(random: &mut Random, place: Place, length: u64) -> Self {
+        let Place { block, offset, tail } = place;
+        let end = (offset + length).next_multiple_of(block);
+        let mut before = vec![0; index(end + random.below(3) * block)];
+        random.fill(&mut before);
+        let file = SimFile { cache: Some(Cache::over(&before)), ..drive(&before, block) };
+        Self { offset, tail, file, before, journal: None, is_complete: false }
+    }
+
+    /// Its content as it would be after a loss of power now.
+    pub(super) fn after_loss(&self, random: &mut Random) -> Vec<u8> {
+        let mut file = self.file.clone();
+        file.lose_power(random);
+        file.bytes
+    }
+
+    /// Bytes that the journal claims.
+    pub(super) fn claimed(&self) -> u64 {
+        let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
+        journal.map_or(0, |journal| journal.done.total())
+    }
+}
+
+/// Sizes that all targets of a copy have in common, in bytes unless they say otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) source_block: u64,
-    pub(super) target_block: u64,
+    /// The largest block of any drive.
+    pub(super) block: u64,
     pub(super) request: u64,
     pub(super) slots: u32,
     pub(super) entries: u32,
     pub(super) source_offset: u64,
-    pub(super) target_offset: u64,
     pub(super) length: u64,
-    pub(super) tail: Tail,
 }
 
-impl Shape {
-    pub(super) fn block(&self) -> u64 {
-        self.source_block.max(self.target_block)
-    }
-
-    /// What the copy may change of the target.
-    pub(super) fn target_range(&self) -> Range<usize> {
-        let end = self.target_offset + self.length;
-        let end = match self.tail {
-            // The owner of a file that was made for the copy cuts it back.
-            Tail::RoundUpAndCut => self.target_offset + self.length.next_multiple_of(self.block()),
-            _ => end,
-        };
-        index(self.target_offset)..index(end)
-    }
-}
-
-/// Whether the machine has power.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Power {
-    #[default]
-    On,
-    Lost,
+/// Where a target begins, and how it ends.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    block: u64,
+    offset: u64,
+    tail: Tail,
 }
 
 pub(super) fn index(number: u64) -> usize {
@@ -87,98 +98,47 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[index(random.below(from.len() as u64))]
 }
 
+fn drive(bytes: &[u8], block: u64) -> SimFile {
+    SimFile {
+        bytes: bytes.to_vec(),
+        block,
+        page_time: Nanos(1000),
+        latency: Nanos(20_000),
+        ..SimFile::default()
+    }
+}
+
 impl World {
-    pub(super) fn draw(kind: Kind, seed: u64, onto: Onto) -> Self {
+    pub(super) fn draw(kind: Kind, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let shape = draw_shape(&mut random, onto);
-        let is_file = onto == Onto::Device && random.below(2) == 0;
+        let count = draw_count(&mut random, seed);
+        let (shape, places) = draw_shape(&mut random, count);
+        let is_file = random.below(2) == 0;
         let Shape { source_offset, length, .. } = shape;
         let mut full_source =
             vec![0; index((source_offset + length).next_multiple_of(shape.source_block))];
         random.fill(&mut full_source);
-        let mut holes = RangeSet::new();
         if random.below(2) == 0 {
-            holes = draw_holes(&mut random, &shape);
-            for hole in holes.iter() {
+            for hole in draw_holes(&mut random, &shape).iter() {
                 full_source[index(source_offset + hole.start)..index(source_offset + hole.end)]
                     .fill(0);
             }
         }
-        let may_be_odd = onto == Onto::Either || is_file;
-        if shape.tail == Tail::RoundUpAndCut || may_be_odd && random.below(2) == 0 {
+        if is_file && random.below(2) == 0 {
             // A file may end within a block.
             full_source.truncate(index(source_offset + length));
         }
         let payload = full_source[index(source_offset)..index(source_offset + length)].to_vec();
-        let end = shape.target_range().end as u64;
-        let end = end.next_multiple_of(shape.target_block);
-        let mut before = vec![0; index(end + random.below(3) * shape.target_block)];
-        random.fill(&mut before);
-        let is_new = onto == Onto::Either && random.below(3) == 0;
-        if is_new {
-            before[shape.target_range()].fill(0);
-        }
-        let file = |bytes: &[u8], block| SimFile {
-            bytes: bytes.to_vec(),
-            block,
-            page_time: Nanos(1000),
-            latency: Nanos(20_000),
-            ..SimFile::default()
-        };
-        let source = file(&full_source, shape.source_block);
-        let cache = Some(Cache::over(&before));
-        let target = SimFile { cache, ..file(&before, shape.target_block) };
-        Self {
-            kind,
-            random,
-            shape,
-            source,
-            target,
-            full_source,
-            payload,
-            before,
-            holes,
-            is_new,
-            is_file,
-            journal: None,
-            power: Rc::default(),
-        }
+        let target = |place| Target::draw(&mut random, place, length);
+        let targets: Vec<Target> = places.into_iter().map(target).collect();
+        let broken = if count > 1 { index(random.below(count as u64)) } else { 0 };
+        let source = drive(&full_source, shape.source_block);
+        Self { kind, random, shape, source, full_source, payload, is_file, targets, broken }
     }
 
-    /// The journal of a copy that is about to begin.
-    pub(super) fn new_journal(&self) -> Journal {
-        let drive = |serial: &str| {
-            Identity::Device(DeviceIdentity {
-                name: "nvme0n1".to_owned(),
-                model: None,
-                ids: vec![StableId { kind: IdKind::Serial, value: serial.to_owned() }],
-                size: Bytes(1 << 30),
-                partition: None,
-            })
-        };
-        Journal {
-            program: "simulation".to_owned(),
-            source: drive("A"),
-            target: drive("B"),
-            options: Options {
-                source_offset: Bytes(self.shape.source_offset),
-                target_offset: Bytes(self.shape.target_offset),
-                length: Bytes(self.shape.length),
-            },
-            route: Route::P2p,
-            partial: None,
-            done: RangeSet::new(),
-            overwrites: None,
-            created: 1,
-            updated: 1,
-        }
-    }
-
-    /// The target as it would be after a loss of power now.
-    pub(super) fn target_after_loss(&mut self) -> Vec<u8> {
-        let mut target = self.target.clone();
-        target.lose_power(&mut self.random);
-        target.bytes
+    /// The range that the copy may change of a target.
+    pub(super) fn range(&self, target: &Target) -> Range<usize> {
+        index(target.offset)..index(target.offset + self.shape.length)
     }
 
     /// A sector of the copy's range at one end.
@@ -188,47 +148,52 @@ impl World {
 
     /// Puts the faults in place that are there from the start; a wish of the person is `None`.
     pub(super) fn break_things(&mut self) {
-        let Shape { source_offset, target_offset, .. } = self.shape;
+        let (source_offset, target_offset) =
+            (self.shape.source_offset, self.targets[self.broken].offset);
         let errno = pick(&mut self.random, &[Errno::IO, Errno::NODATA]);
         let at_source = self.sector(source_offset);
         let at_target = self.sector(target_offset);
         let fault = |action, offset, errno| SimFault { action, offset, errno };
+        let (source, target) = (&mut self.source, &mut self.targets[self.broken].file);
         match self.kind {
             Kind::ReadErrorOnce | Kind::ReadErrorStays => {
-                self.source.faults.push(fault(Action::Read, at_source, Some(errno)));
+                source.faults.push(fault(Action::Read, at_source, Some(errno)));
             }
             Kind::WriteErrorOnce | Kind::WriteErrorStays => {
-                self.target.faults.push(fault(Action::Write, at_target, Some(errno)));
-                self.target.faults.push(fault(Action::Zero, at_target, Some(errno)));
+                target.faults.push(fault(Action::Write, at_target, Some(errno)));
+                target.faults.push(fault(Action::Zero, at_target, Some(errno)));
             }
             Kind::TargetFull => {
-                self.target.faults.push(fault(Action::Write, at_target, Some(Errno::NOSPC)));
-                self.target.faults.push(fault(Action::Zero, at_target, Some(Errno::NOSPC)));
+                target.faults.push(fault(Action::Write, at_target, Some(Errno::NOSPC)));
+                target.faults.push(fault(Action::Zero, at_target, Some(Errno::NOSPC)));
             }
-            Kind::FlushError => self.target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
-            Kind::FlushStuck => self.target.faults.push(fault(Action::Flush, 0, None)),
-            Kind::ReadStuck => self.source.faults.push(fault(Action::Read, at_source, None)),
-            Kind::WriteStuck => self.target.faults.push(fault(Action::Write, at_target, None)),
-            Kind::ReadsLost => self.source.lost = Lost::Reads,
-            Kind::WritesLost => self.target.lost = Lost::Writes,
-            Kind::WholeWritesLost => self.target.lost = Lost::WholeWrites,
+            Kind::FlushError => target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
+            Kind::FlushStuck => target.faults.push(fault(Action::Flush, 0, None)),
+            Kind::ReadStuck => source.faults.push(fault(Action::Read, at_source, None)),
+            Kind::WriteStuck => target.faults.push(fault(Action::Write, at_target, None)),
+            Kind::ReadsLost => source.lost = Lost::Reads,
+            Kind::WritesLost => target.lost = Lost::Writes,
+            Kind::WholeWritesLost => target.lost = Lost::WholeWrites,
             Kind::RouteRefused => {
                 let refusal = pick(&mut self.random, &[Errno::INVAL, Errno::REMOTEIO]);
                 let end = pick(&mut self.random, &[0, 1]);
-                let file = if end == 0 { &mut self.source } else { &mut self.target };
+                let file = if end == 0 { source } else { target };
                 file.device_refusal = Some(refusal);
             }
-            Kind::ZeroRefused => self.target.zero_refusal = Some(Errno::OPNOTSUPP),
+            Kind::ZeroRefused => target.zero_refusal = Some(Errno::OPNOTSUPP),
             _ => {}
         }
     }
 
     /// Somebody replaces cables, drives and sectors.
     pub(super) fn repair(&mut self) {
-        if self.target.is_gone {
-            self.target.lose_power(&mut self.random);
+        for target in &mut self.targets {
+            if target.file.is_gone {
+                target.file.lose_power(&mut self.random);
+            }
         }
-        for file in [&mut self.source, &mut self.target] {
+        let targets = self.targets.iter_mut().map(|target| &mut target.file);
+        for file in targets.chain([&mut self.source]) {
             file.faults.clear();
             file.is_gone = false;
             file.lost = Lost::None;
@@ -246,46 +211,55 @@ impl World {
     }
 }
 
-/// What a copy goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Onto {
-    Device,
-    /// That, or a file that is made for it.
-    Either,
+/// Targets of a copy: one of four copies has several.
+fn draw_count(random: &mut Random, seed: u64) -> usize {
+    match seed % 4 {
+        3 if random.below(16) == 0 => 5 + index(random.below(12)),
+        3 => 2 + index(random.below(3)),
+        _ => 1,
+    }
 }
 
-fn draw_shape(random: &mut Random, onto: Onto) -> Shape {
-    let (source_block, target_block) = (pick(random, &[512, 4096]), pick(random, &[512, 4096]));
-    let larger: u64 = source_block.max(target_block);
-    let tails = [Tail::None, Tail::RoundUpAndCut, Tail::MergeInSlot, Tail::MergeInHost];
-    let mut tail = pick(random, &tails);
-    if onto == Onto::Device && tail == Tail::RoundUpAndCut {
-        tail = Tail::MergeInHost;
-    }
-    let unit = match tail {
-        Tail::None => target_block,
+fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<Place>) {
+    let source_block = pick(random, &[512, 4096]);
+    let blocks: Vec<u64> = (0..count).map(|_| pick(random, &[512, 4096])).collect();
+    let larger: u64 = blocks.iter().fold(source_block, |larger, &block| larger.max(block));
+    let first =
+        pick(random, &[Tail::None, Tail::MergeInHost, Tail::MergeInSlot, Tail::MergeInHost]);
+    let unit = match first {
+        Tail::None => blocks[0],
         Tail::MergeInSlot => source_block,
         Tail::RoundUpAndCut | Tail::MergeInHost => 1,
     };
     // Holes below 64 KiB are moved like data.
-    let long = if onto == Onto::Device && random.below(4) == 0 { random.below(8) << 16 } else { 0 };
-    Shape {
-        source_block,
-        target_block,
-        request: larger * (1 + random.below(4)),
-        slots: u32::try_from(1 + random.below(6)).unwrap_or(1),
-        entries: 4 + u32::try_from(random.below(12)).unwrap_or(0),
-        source_offset: source_block * random.below(4),
-        target_offset: target_block * random.below(4),
-        length: (1 + long + random.below(20 * larger)).next_multiple_of(unit),
-        tail,
-    }
+    let long = if random.below(4) == 0 { random.below(8) << 16 } else { 0 };
+    let request = larger * (1 + random.below(4));
+    let slots = u32::try_from(1 + random.below(6)).unwrap_or(1);
+    // Requests of one target that are given up must leave room for those of the others.
+    let given_up = if count > 1 { slots } else { 0 };
+    let entries = 4 + given_up + u32::try_from(random.below(12)).unwrap_or(0);
+    let source_offset = source_block * random.below(4);
+    let offsets: Vec<u64> = blocks.iter().map(|block| block * random.below(4)).collect();
+    let length = (1 + long + random.below(20 * larger)).next_multiple_of(unit);
+    let mut tails = vec![first];
+    tails.extend(blocks[1..].iter().map(|&block| draw_tail(random, [source_block, block], length)));
+    let places = blocks.into_iter().zip(offsets).zip(tails);
+    let places = places.map(|((block, offset), tail)| Place { block, offset, tail }).collect();
+    let block = larger;
+    (Shape { source_block, block, request, slots, entries, source_offset, length }, places)
+}
+
+/// A tail that can write the end of a copy of this length.
+fn draw_tail(random: &mut Random, [source, target]: [u64; 2], length: u64) -> Tail {
+    let tails = [(Tail::None, target), (Tail::MergeInSlot, source), (Tail::MergeInHost, 1)];
+    let fitting = tails.into_iter().filter(|(_, unit)| length % unit == 0);
+    pick(random, &fitting.map(|(tail, _)| tail).collect::<Vec<_>>())
 }
 
 /// Whole blocks of the copy that are zero at the source.
 fn draw_holes(random: &mut Random, shape: &Shape) -> RangeSet {
     let mut holes = RangeSet::new();
-    let block = if shape.length > 1 << 17 { 1 << 16 } else { shape.block() };
+    let block = if shape.length > 1 << 17 { 1 << 16 } else { shape.block };
     for number in 0..shape.length / block {
         if random.below(3) == 0 {
             holes.insert(number * block..(number + 1) * block);
@@ -331,69 +305,5 @@ impl Event {
             Self::WritesLost => target.lost = Lost::Writes,
             _ => {}
         }
-    }
-}
-
-/// A ring to which something happens.
-pub(super) struct FaultRing {
-    pub(super) ring: SimRing,
-    pub(super) source: FileId,
-    pub(super) target: FileId,
-    /// Operations queued up to now.
-    pub(super) operations: u64,
-    /// At which operation what happens.
-    pub(super) event: Option<(u64, Event)>,
-    pub(super) power: Rc<Cell<Power>>,
-    pub(super) is_stopped: Rc<Cell<bool>>,
-}
-
-impl FaultRing {
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::PowerCut => self.power.set(Power::Lost),
-            Event::Stop => self.is_stopped.set(true),
-            _ => {}
-        }
-        if let Some(mut source) = self.ring.file(self.source) {
-            event.strike_source(&mut source);
-        }
-        if let Some(mut target) = self.ring.file(self.target) {
-            event.strike_target(&mut target);
-        }
-    }
-
-    fn powered(&self) -> io::Result<()> {
-        match self.power.get() {
-            Power::On => Ok(()),
-            Power::Lost => Err(io::Error::other("power is lost")),
-        }
-    }
-}
-
-impl Around for FaultRing {
-    type Inner = SimRing;
-
-    fn inner(&self) -> &SimRing {
-        &self.ring
-    }
-
-    fn inner_mut(&mut self) -> &mut SimRing {
-        &mut self.ring
-    }
-
-    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
-        self.ring.push(operation)?;
-        self.operations += 1;
-        if let Some((_, event)) = self.event.take_if(|(at, _)| *at < self.operations) {
-            self.happen(event);
-        }
-        Ok(())
-    }
-
-    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
-        // What was in flight before may end in the last moment; what is queued never begins.
-        self.powered()?;
-        self.ring.submit(wait, timeout)?;
-        self.powered()
     }
 }

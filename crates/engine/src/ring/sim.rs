@@ -190,15 +190,6 @@ impl SimRing {
         self.regions.get_mut(index(region.0))
     }
 
-    /// Ends everything at once: of a write in flight any part may have happened, and what was not
-    /// flushed is lost in part.
-    pub fn cut_power(&mut self) {
-        self.abandon();
-        for (file, _) in &mut self.files {
-            file.borrow_mut().lose_power(&mut self.random);
-        }
-    }
-
     /// Ends everything in flight as a process does that leaves: any part of it may have happened.
     pub fn abandon(&mut self) {
         for running in std::mem::take(&mut self.running) {

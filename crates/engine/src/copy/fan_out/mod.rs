@@ -74,8 +74,19 @@ fn copy_fan_out_on(
         held.push(stands);
     }
     refuse_same(system, &ends)?;
+    fan_out_prepared(machine, fabric, plan, (&ends, held), tools)
+}
+
+/// Carries out what was planned and looked at again, as [`copy_prepared`](super::copy_prepared) for one target.
+pub(crate) fn fan_out_prepared(
+    machine: &dyn Machine,
+    fabric: &Fabric,
+    plan: &FanOutPlan,
+    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
     let mut lanes = Vec::with_capacity(ends.len());
-    for ((one, now), held) in plan.targets.iter().zip(&ends).zip(held) {
+    for ((one, now), held) in plan.targets.iter().zip(ends).zip(held) {
         match begin_job(machine, fabric, one, (now, held), tools) {
             Ok(job) => lanes.push(Lane { job, failed: None }),
             Err(error) => {
@@ -84,7 +95,7 @@ fn copy_fan_out_on(
             }
         }
     }
-    let mut copy = Copy { plan, ends: &ends, lanes, warnings: Vec::new(), read: Bytes::ZERO };
+    let mut copy = Copy { plan, ends, lanes, warnings: Vec::new(), read: Bytes::ZERO };
     let done = copy.run(tools);
     Ok(copy.finish(done, tools))
 }

@@ -181,21 +181,30 @@ impl Copy<'_> {
             let lane = agreed.seats[seat];
             agreed.take(seat);
             let seed = tools.seed.wrapping_add(number).wrapping_add((seat as u64) << 32);
-            let proved = check::prove(&mut agreed.ready, seed, tools);
-            let job = &mut self.lanes[lane].job;
-            match proved {
-                Ok(found) => job.evidence.extend(found),
-                Err(NotProved::Rejected { reason, hint }) => {
-                    let reason = format!("{}: {reason}", job.plan.target.path);
-                    let memory = agreed.ready.memory.name.clone();
-                    return Err(Some(Rejection { memory, reason, hint }));
+            let failure = match check::prove(&mut agreed.ready, seed, tools) {
+                Ok(found) => {
+                    self.lanes[lane].job.evidence.extend(found);
+                    continue;
                 }
-                Err(NotProved::Ended(source)) => {
-                    let path = job.plan.target.path.clone().into();
+                Err(failure) => failure,
+            };
+            let path = &self.lanes[lane].job.plan.target.path;
+            let outcome = match failure {
+                NotProved::Rejected { reason, hint } => {
+                    let reason = format!("{path}: {reason}");
+                    Some(Rejection { memory: agreed.ready.memory.name.clone(), reason, hint })
+                }
+                NotProved::Ended(source) => {
+                    let path = path.into();
                     self.lanes[lane].failed = Some(CopyError::Proof { path, source });
-                    return Err(None);
+                    None
                 }
+            };
+            if seat > 0 {
+                // The proofs that passed left payload in it.
+                self.scrub(agreed, tools);
             }
+            return Err(outcome);
         }
         if agreed.route == Route::P2p {
             let name = &agreed.ready.memory.name;
