@@ -66,8 +66,8 @@ pub(super) enum Blame {
 /// What a run showed besides its verdicts.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Payload read of the source, as a copy with several targets counts it.
-    pub(super) read: Option<Bytes>,
+    /// Payload read of the source, as the copy counts it.
+    pub(super) read: Bytes,
     /// Reported progress, in bytes.
     pub(super) progress: Vec<u64>,
     /// Cautions shown while it ran.
@@ -176,7 +176,7 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Verd
     let numbers = targets.iter().copied();
     let verdicts: Vec<Verdict> = match done {
         Ok(FanOut { read, targets }) => {
-            seen.read = (targets.len() > 1).then_some(read);
+            seen.read = read;
             let outcomes = targets.into_iter().zip(numbers);
             outcomes.map(|(one, target)| verdict(target, one.as_ref().cloned())).collect()
         }

@@ -138,7 +138,7 @@ fn complete_is_complete(world: &World, target: &Target, after_loss: &[u8]) -> Ch
 
 /// Once for all targets; a tail behind the last block that all have in common is read for each.
 fn the_source_is_read_once(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
-    let Some(Bytes(read)) = seen.read else { return Ok(()) };
+    let Bytes(read) = seen.read;
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         let Bytes(data) = record.content.data;
         let is_too_little = read + world.shape.block <= data;
