@@ -31,7 +31,7 @@ use crate::verify::{Coverage, VerifyError};
 
 /// What became of one target in a run of the program.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct TargetVerdict {
     /// Its number.
     pub(super) target: usize,
     pub(super) end: End,
@@ -125,18 +125,18 @@ impl Drop for Folder {
 }
 
 /// Runs the program once; the world is then what it left.
-pub(super) fn attempt(world: &mut World, plan: Plan) -> (Vec<Verdict>, Seen) {
+pub(super) fn attempt(world: &mut World, plan: Plan) -> (Vec<TargetVerdict>, Seen) {
     let all = 0..world.targets.len();
     let targets: Vec<usize> =
         all.filter(|&one| plan.names_all || !world.targets[one].is_complete).collect();
     run(world, plan, &targets).unwrap_or_else(|error| {
         let end = || End::Failed(Blame::Shape(error.to_string()));
-        let verdict = |&target| Verdict { target, end: end(), record: None };
+        let verdict = |&target| TargetVerdict { target, end: end(), record: None };
         (targets.iter().map(verdict).collect(), Seen::default())
     })
 }
 
-fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Verdict>, Seen)> {
+fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<TargetVerdict>, Seen)> {
     let folder = Folder::make()?;
     let is_resumed = world.targets.iter().any(|one| one.is_complete || one.journal.is_some());
     let copies = copy_plans(world, plan, targets);
@@ -169,12 +169,12 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Verd
     let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
         Ok(record) => {
             let end = End::Complete { route: record.route };
-            Verdict { target, end, record: Some(record) }
+            TargetVerdict { target, end, record: Some(record) }
         }
-        Err(error) => Verdict { target, end: end(life, error), record: None },
+        Err(error) => TargetVerdict { target, end: end(life, error), record: None },
     };
     let numbers = targets.iter().copied();
-    let verdicts: Vec<Verdict> = match done {
+    let verdicts: Vec<TargetVerdict> = match done {
         Ok(FanOut { read, targets }) => {
             seen.read = read;
             let outcomes = targets.into_iter().zip(numbers);
@@ -182,7 +182,7 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Verd
         }
         Err(error) => numbers.map(|target| verdict(target, Err(&error))).collect(),
     };
-    for Verdict { target, end, .. } in &verdicts {
+    for TargetVerdict { target, end, .. } in &verdicts {
         world.targets[*target].is_complete |= matches!(end, End::Complete { .. });
     }
     Ok((verdicts, seen))

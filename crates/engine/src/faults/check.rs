@@ -7,8 +7,8 @@ use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::Kind;
-use super::attempt::{Blame, End, Plan, Seen, Verdict};
-use super::world::{Event, Target, World, index};
+use super::attempt::{Blame, End, Plan, Seen, TargetVerdict};
+use super::world::{Event, SimTarget, World, index};
 use crate::failure::{Cause, Failure, RequestError, Role};
 use crate::journal;
 use crate::ring::Action;
@@ -16,7 +16,12 @@ use crate::ring::Action;
 type Check = Result<(), String>;
 
 /// Asks every check.
-pub(super) fn after(world: &mut World, plan: Plan, verdicts: &[Verdict], seen: &Seen) -> Check {
+pub(super) fn after(
+    world: &mut World,
+    plan: Plan,
+    verdicts: &[TargetVerdict],
+    seen: &Seen,
+) -> Check {
     if let Some(untrue) = &seen.untrue {
         return Err(untrue.clone());
     }
@@ -34,7 +39,7 @@ pub(super) fn after(world: &mut World, plan: Plan, verdicts: &[Verdict], seen: &
 }
 
 /// What holds for a target, whatever becomes of the others.
-fn of_one_target(world: &mut World, verdict: &Verdict, seen: &Seen) -> Check {
+fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &Seen) -> Check {
     let target = &world.targets[verdict.target];
     let after_loss = target.after_loss(&mut world.random);
     nothing_beside_the_copy_changed(world, target, &target.file.bytes)?;
@@ -48,7 +53,7 @@ fn of_one_target(world: &mut World, verdict: &Verdict, seen: &Seen) -> Check {
 }
 
 /// Whatever happened while it was saved.
-fn the_journal_is_whole(target: &Target) -> Check {
+fn the_journal_is_whole(target: &SimTarget) -> Check {
     match target.journal.as_deref().map(journal::decode) {
         Some(Err(error)) => Err(format!("a journal that nobody can read is left: {error}")),
         _ => Ok(()),
@@ -56,7 +61,7 @@ fn the_journal_is_whole(target: &Target) -> Check {
 }
 
 /// Memory of a device goes back without payload in it, where the record says so.
-fn the_memory_is_clear(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
+fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         if seen.is_last_unclean && record.scrubbed.bytes > Bytes::ZERO {
             return Err("the memory is said to be cleared, and holds payload".to_owned());
@@ -73,7 +78,7 @@ fn the_memory_is_clear(world: &World, verdicts: &[Verdict], seen: &Seen) -> Chec
     Ok(())
 }
 
-fn nothing_beside_the_copy_changed(world: &World, target: &Target, now: &[u8]) -> Check {
+fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]) -> Check {
     let mut range = world.range(target);
     if world.kind == Kind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
@@ -91,7 +96,7 @@ fn nothing_beside_the_copy_changed(world: &World, target: &Target, now: &[u8]) -
 }
 
 /// On stable storage, whatever a loss of power takes away.
-fn the_journal_claims_what_is_there(world: &World, target: &Target, after_loss: &[u8]) -> Check {
+fn the_journal_claims_what_is_there(world: &World, target: &SimTarget, after_loss: &[u8]) -> Check {
     // Data that are lost while every request succeeds are found by verification, not before.
     let Some(text) = target.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
         return Ok(());
@@ -105,7 +110,7 @@ fn the_journal_claims_what_is_there(world: &World, target: &Target, after_loss: 
     Ok(())
 }
 
-fn no_byte_is_lost_or_doubled(world: &World, verdict: &Verdict, seen: &Seen) -> Check {
+fn no_byte_is_lost_or_doubled(world: &World, verdict: &TargetVerdict, seen: &Seen) -> Check {
     if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err("progress went back".to_owned());
     }
@@ -119,7 +124,7 @@ fn no_byte_is_lost_or_doubled(world: &World, verdict: &Verdict, seen: &Seen) -> 
 }
 
 /// Also of a target that was complete before.
-fn complete_is_complete(world: &World, target: &Target, after_loss: &[u8]) -> Check {
+fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) -> Check {
     if !target.is_complete {
         return Ok(());
     }
@@ -137,7 +142,7 @@ fn complete_is_complete(world: &World, target: &Target, after_loss: &[u8]) -> Ch
 }
 
 /// Once for all targets; a tail behind the last block that all have in common is read for each.
-fn the_source_is_read_once(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
+fn the_source_is_read_once(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
     let Bytes(read) = seen.read;
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         let Bytes(data) = record.content.data;
@@ -151,7 +156,7 @@ fn the_source_is_read_once(world: &World, verdicts: &[Verdict], seen: &Seen) -> 
 }
 
 /// A target fails by a fault of its own, or by one of what all use.
-fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[Verdict]) -> Check {
+fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[TargetVerdict]) -> Check {
     let is_of_target = matches!(
         world.kind,
         Kind::WriteErrorOnce
@@ -163,7 +168,7 @@ fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[Verdict]) -> 
             | Kind::TargetFull
     ) || matches!(plan.event, Some((_, Event::WritesLost)));
     let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
-    let has_cause = |verdict: &Verdict| {
+    let has_cause = |verdict: &TargetVerdict| {
         !matches!(verdict.end, End::Complete { .. } | End::Failed(Blame::Others(_)))
     };
     for verdict in verdicts {
@@ -196,14 +201,15 @@ fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     }
 }
 
-fn nothing_is_left(world: &World, verdicts: &[Verdict], seen: &Seen) -> Check {
+fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
     if !seen.left.is_empty() {
         return Err(format!("{:?} are left beside the journal", seen.left));
     }
     // A proof that is not answered by one memory is left behind for the next.
     let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
-    let is_ended =
-        |verdict: &Verdict| matches!(verdict.end, End::PowerLost | End::Failed(Blame::Nobody));
+    let is_ended = |verdict: &TargetVerdict| {
+        matches!(verdict.end, End::PowerLost | End::Failed(Blame::Nobody))
+    };
     if seen.in_flight == 0 || is_stuck || verdicts.iter().any(is_ended) {
         return Ok(());
     }
@@ -263,7 +269,7 @@ fn names(kind: Kind, failure: &Failure) -> bool {
 }
 
 /// Whether a range of the copy reads at the target as it does at the source.
-fn holds(world: &World, target: &Target, now: &[u8], range: Range<u64>) -> bool {
+fn holds(world: &World, target: &SimTarget, now: &[u8], range: Range<u64>) -> bool {
     let start = index(target.offset);
     let at = start + index(range.start)..start + index(range.end);
     now.get(at) == world.payload.get(index(range.start)..index(range.end))

@@ -1,7 +1,7 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
 use super::attempt::{Blame, End, Plan, attempt};
-use super::world::{Event, Target, World};
+use super::world::{Event, SimTarget, World};
 use super::{Kind, check};
 use crate::failure::RequestError;
 use crate::journal;
@@ -165,7 +165,7 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
 
 /// A person takes a damaged journal away, which no copy goes on by.
 fn replace_damaged(world: &mut World) -> Result<(), String> {
-    let is_damaged = |target: &Target| {
+    let is_damaged = |target: &SimTarget| {
         target.journal.as_deref().is_some_and(|text| journal::decode(text).is_err())
     };
     if !world.targets.iter().any(is_damaged) {

@@ -25,14 +25,14 @@ pub(super) struct World {
     pub(super) payload: Vec<u8>,
     /// The source is a file, which tells its holes.
     pub(super) is_file: bool,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<SimTarget>,
     /// Number of the target that has a fault of its own, where that is what is wrong.
     pub(super) broken: usize,
 }
 
 /// One target of the copy.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct SimTarget {
     /// Offset of the copy on it, in bytes.
     pub(super) offset: u64,
     pub(super) tail: Tail,
@@ -45,9 +45,9 @@ pub(super) struct Target {
     pub(super) is_complete: bool,
 }
 
-impl Target {
-    fn draw(random: &mut Random, place: Place, length: u64) -> Self {
-        let Place { block, offset, tail } = place;
+impl SimTarget {
+    fn draw(random: &mut Random, place: TargetShape, length: u64) -> Self {
+        let TargetShape { block, offset, tail } = place;
         let end = (offset + length).next_multiple_of(block);
         let mut before = vec![0; index(end + random.below(3) * block)];
         random.fill(&mut before);
@@ -84,7 +84,7 @@ pub(super) struct Shape {
 
 /// Where a target begins, and how it ends.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct TargetShape {
     block: u64,
     offset: u64,
     tail: Tail,
@@ -129,15 +129,15 @@ impl World {
             full_source.truncate(index(source_offset + length));
         }
         let payload = full_source[index(source_offset)..index(source_offset + length)].to_vec();
-        let target = |place| Target::draw(&mut random, place, length);
-        let targets: Vec<Target> = places.into_iter().map(target).collect();
+        let target = |place| SimTarget::draw(&mut random, place, length);
+        let targets: Vec<SimTarget> = places.into_iter().map(target).collect();
         let broken = if count > 1 { index(random.below(count as u64)) } else { 0 };
         let source = drive(&full_source, shape.source_block);
         Self { kind, random, shape, source, full_source, payload, is_file, targets, broken }
     }
 
     /// The range that the copy may change of a target.
-    pub(super) fn range(&self, target: &Target) -> Range<usize> {
+    pub(super) fn range(&self, target: &SimTarget) -> Range<usize> {
         index(target.offset)..index(target.offset + self.shape.length)
     }
 
@@ -220,7 +220,7 @@ fn draw_count(random: &mut Random, seed: u64) -> usize {
     }
 }
 
-fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<Place>) {
+fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<TargetShape>) {
     let source_block = pick(random, &[512, 4096]);
     let blocks: Vec<u64> = (0..count).map(|_| pick(random, &[512, 4096])).collect();
     let larger: u64 = blocks.iter().fold(source_block, |larger, &block| larger.max(block));
@@ -244,7 +244,8 @@ fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<Place>) {
     let mut tails = vec![first];
     tails.extend(blocks[1..].iter().map(|&block| draw_tail(random, [source_block, block], length)));
     let places = blocks.into_iter().zip(offsets).zip(tails);
-    let places = places.map(|((block, offset), tail)| Place { block, offset, tail }).collect();
+    let places =
+        places.map(|((block, offset), tail)| TargetShape { block, offset, tail }).collect();
     let block = larger;
     (Shape { source_block, block, request, slots, entries, source_offset, length }, places)
 }
