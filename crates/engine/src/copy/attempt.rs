@@ -2,29 +2,27 @@
 
 use std::fs::File;
 
-use peerlane_memory::Region;
+use peerlane_memory::{MemoryError, Region};
 use peerlane_results::{
     EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteChoice, RouteEvidence,
-    RouteVerdict, Shape, Tail, VerifyMode, Warning,
+    RouteVerdict, Shape, Tail, VerifyMode,
 };
 use peerlane_units::Bytes;
 
-use super::check::{self, NotProved};
 use super::files::Target;
 use super::gone::drive_of;
 use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
-use crate::device_memory::DeviceRefusal;
 use crate::extents::{Grid, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
 use crate::machine::Machine;
 use crate::open::{Attached, Opened};
-use crate::plan::{GpuWay, Prepared, SLOT_ALIGNMENT, fitted, way_of};
+use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, UringError};
 use crate::trace::Traced;
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
@@ -34,25 +32,23 @@ const CHECK_ROOM: Bytes = Bytes::mib(1);
 const ZEROES: Bytes = Bytes::mib(1);
 const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
-/// What is to be tried.
+/// What is to be tried: the first of the targets; the others join its ring.
 pub(super) struct Attempt<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
-    pub(super) ends: &'a Prepared,
     pub(super) source: &'a Opened,
     pub(super) target: &'a Target,
     pub(super) route: Route,
+    pub(super) shape: &'a Shape,
     pub(super) holes: Holes,
     pub(super) memory: &'a MemoryFacts,
-    /// Memories tried before; each proof has a pattern of its own.
-    pub(super) number: u64,
     /// Targets that the ring is to have room for.
     pub(super) targets: u32,
     /// Whether any end is a passthrough node.
     pub(super) has_nodes: bool,
 }
 
-/// A route that is proved, ready to move payload.
+/// Memory that is taken and attached to a ring with the ends.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) ring: Traced<AnyRing>,
@@ -67,115 +63,81 @@ pub(super) struct Ready {
     pub(super) zeroes: Option<RegionId>,
     pub(super) shape: Shape,
     pub(super) memory: MemoryFacts,
+    /// What taking the memory showed.
+    pub(super) evidence: Vec<RouteEvidence>,
 }
 
 /// Why a memory does not serve; the next one may.
 #[derive(Debug)]
 pub(super) struct Rejection {
-    pub(super) memory: String,
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
 
+/// Why a memory cannot be used.
+#[derive(Debug)]
+pub(super) enum NotReady {
+    /// Another may serve.
+    Rejected(Rejection),
+    /// None would.
+    Ended(CopyError),
+}
+
+impl From<Rejection> for NotReady {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<CopyError> for NotReady {
+    fn from(error: CopyError) -> Self {
+        Self::Ended(error)
+    }
+}
+
+impl From<UringError> for NotReady {
+    fn from(error: UringError) -> Self {
+        Self::Ended(error.into())
+    }
+}
+
+impl From<MemoryError> for NotReady {
+    fn from(error: MemoryError) -> Self {
+        Self::Ended(error.into())
+    }
+}
+
 impl Attempt<'_> {
-    /// The outer result is an end of the copy, the inner one a memory that does not serve.
-    pub(super) fn make_ready(
-        &self,
-        tools: &mut Tools<'_>,
-        evidence: &mut Vec<RouteEvidence>,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<Result<Ready, Rejection>, CopyError> {
-        let (mut ready, reduced) = match self.open(tools, evidence)? {
-            Ok(opened) => opened,
-            Err(rejection) => return Ok(Err(rejection)),
-        };
-        if let Err(rejection) = self.look_at_gpu(&mut ready, tools) {
-            return Ok(Err(rejection));
-        }
-        match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools) {
-            Ok(found) => evidence.extend(found),
-            Err(NotProved::Rejected { reason, hint }) => {
-                return Ok(Err(self.rejection(reason, hint)));
-            }
-            Err(NotProved::Ended(source)) => {
-                return Err(CopyError::Proof {
-                    path: self.plan.target.path.clone().into(),
-                    source,
-                });
-            }
-        }
-        if let Some(side) = &mut ready.gpu {
-            side.mark();
-        }
-        warnings.extend(reduced);
-        Ok(Ok(ready))
-    }
-
-    /// Takes the memory and attaches it with both ends to a ring, without proof. Warns where the memory
-    /// had less room than was planned for.
-    pub(super) fn open(
-        &self,
-        tools: &Tools<'_>,
-        evidence: &mut Vec<RouteEvidence>,
-    ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
-        let planned = match self.shape() {
-            Ok(shape) => shape,
-            Err(reason) => return Ok(Err(self.rejection(reason, None))),
-        };
+    /// Takes the memory and attaches it with both ends to a ring, without proof.
+    pub(super) fn open(&self, tools: &mut Tools<'_>) -> Result<Ready, NotReady> {
         if let Some(way) = way_of(self.memory) {
-            return self.open_gpu(way, &planned, tools, evidence);
+            let mut ready = self.open_gpu(way, tools)?;
+            self.look_at_gpu(&mut ready, tools)?;
+            return Ok(ready);
         }
-        let (region, shape) = match self.allocate(&planned)? {
-            Ok(found) => found,
-            Err(refusal) => {
-                let reason = error_in_words(&refusal);
-                return Ok(Err(self.rejection(reason, refusal.hint())));
-            }
-        };
-        evidence.extend(self.pool());
-        let (asked, slots) = (planned.slots, shape.slots);
+        let (region, shape) = self.allocate()?;
+        let pool = self.pool();
         let ready = self.attach(region, shape, tools)?;
-        let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
-        Ok(Ok((ready, reduced)))
-    }
-
-    pub(super) fn rejection(&self, reason: String, hint: Option<String>) -> Rejection {
-        Rejection { memory: self.memory.name.clone(), reason, hint }
-    }
-
-    /// The planned shape, or one for this route where the plan was for the other.
-    fn shape(&self) -> Result<Shape, String> {
-        if self.route == Route::P2p {
-            for (is_direct, end) in [
-                (self.source.is_direct, &self.plan.source),
-                (self.target.is_direct(), &self.plan.target),
-            ] {
-                if !is_direct {
-                    return Err(format!("{} takes no direct I/O", end.path));
-                }
-            }
-        }
-        let planned = self.plan.shape.as_ref().filter(|_| self.plan.route == Some(self.route));
-        Ok(match planned {
-            Some(shape) => shape.clone(),
-            None => self.ends.shape_for(self.route, self.memory),
-        })
+        Ok(Ready { evidence: pool.into_iter().collect(), ..ready })
     }
 
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self, shape: &Shape) -> Result<Result<(Region, Shape), DeviceRefusal>, CopyError> {
+    fn allocate(&self) -> Result<(Region, Shape), NotReady> {
+        let mut shape = self.shape.clone();
         let address = match &self.memory.address {
             Some(address) if self.memory.kind == MemoryKind::P2pmem => address,
-            _ => return Ok(Ok((self.machine.host_memory(shape.memory)?, shape.clone()))),
+            _ => return Ok((self.machine.host_memory(shape.memory)?, shape)),
         };
-        let mut shape = shape.clone();
         loop {
             match self.machine.device_memory(self.memory, address, shape.memory) {
-                Ok(region) => return Ok(Ok((region, shape))),
+                Ok(region) => return Ok((region, shape)),
                 Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
                     shape = fitted(&shape, Bytes(shape.memory.0 / 2));
                 }
-                Err(refusal) => return Ok(Err(refusal)),
+                Err(refusal) => {
+                    let (reason, hint) = (error_in_words(&refusal), refusal.hint());
+                    return Err(Rejection { reason, hint }.into());
+                }
             }
         }
     }
@@ -255,44 +217,34 @@ impl Attempt<'_> {
         ring.slots(region, transfer.slot_stride, transfer.slots);
         let compared = [source.compared, target.compared];
         let memory = self.memory.clone();
-        Ok(Ready { ring, gpu: None, transfer, compared, host, zeroes, shape, memory })
+        let evidence = Vec::new();
+        Ok(Ready { ring, gpu: None, transfer, compared, host, zeroes, shape, memory, evidence })
     }
 }
 
 /// Memory of a GPU.
 impl Attempt<'_> {
     /// Opens the GPU by the way that the plan names, with both ends.
-    fn open_gpu(
-        &self,
-        way: GpuWay,
-        planned: &Shape,
-        tools: &Tools<'_>,
-        evidence: &mut Vec<RouteEvidence>,
-    ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
+    fn open_gpu(&self, way: GpuWay, tools: &Tools<'_>) -> Result<Ready, NotReady> {
         let (source, target) = (&self.plan.source, &self.plan.target);
         let ends = gpu::Ends {
             source: &self.source.file,
             target: self.target.file(),
             paths: [&source.path, &target.path],
         };
-        let entries = entries(planned.slots, self.targets).max(64);
-        let opened = match gpu::open(way, self.memory, planned, entries, &ends)? {
-            Ok(opened) => opened,
-            Err(refusal) => return Ok(Err(self.rejection(refusal.reason, refusal.hint))),
-        };
+        let entries = entries(self.shape.slots, self.targets).max(64);
+        let opened = gpu::open(way, self.memory, self.shape, entries, &ends)?;
         let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
             opened;
-        evidence.push(way.says(RouteVerdict::NotKnown));
         let mut ring = self.traced(AnyRing::Gpu(Box::new(ring)), tools);
         let mut attached = |id: FileId, end: &EndpointFacts| {
             ring.name_file(id, &drive_of(end));
             Attached { payload: id, compared: id }
         };
         let ends = [attached(from, source), attached(to, target)];
-        let (asked, slots) = (planned.slots, shape.slots);
         let ready = self.ready(ring, ends, region, shape, tools)?;
-        let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
-        Ok(Ok((Ready { gpu: Some(side), ..ready }, reduced)))
+        let evidence = vec![way.says(RouteVerdict::NotKnown)];
+        Ok(Ready { gpu: Some(side), evidence, ..ready })
     }
 
     /// Reads a block of data of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
@@ -322,7 +274,7 @@ impl Attempt<'_> {
             // It holds a block of either end; why it could not be cleared adds nothing.
             let _ = side.clear(tools.clock, tools.deadline);
         }
-        Err(self.rejection(reason, Some(hint.to_owned())))
+        Err(Rejection { reason, hint: Some(hint.to_owned()) })
     }
 
     /// Refuses holes that are to be read by a library that reads them through host memory.
@@ -337,7 +289,7 @@ impl Attempt<'_> {
         let reason =
             format!("{path} has holes, which cuFile reads through host memory from 1.19 on");
         let hint = "leave `--sparse never` out, and holes are not read";
-        Err(self.rejection(reason, Some(hint.to_owned())))
+        Err(Rejection { reason, hint: Some(hint.to_owned()) })
     }
 
     /// The first block of data of either end; where an end does not tell its holes, the first block.

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use peerlane_evidence::CpuMark;
 use peerlane_results::{
     Evidence, MemoryFacts, PhaseKind, Route, RouteChoice, RouteEvidence, RouteVerdict, Tail,
-    Warning,
+    Verification, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -15,8 +14,7 @@ use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::{Layout, Pieces};
 use super::witness::MovedBytes;
-use super::{CopyError, Done, Job, Tools, check};
-use crate::Phase;
+use super::{CopyError, Job, Tools, check};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
@@ -26,36 +24,21 @@ use crate::ring::Ring;
 use crate::verify::VerifyError;
 
 impl Job<'_> {
-    /// Moves, flushes and verifies.
-    pub(super) fn carry(
+    /// Judges the route by what was seen of it, and compares target and source.
+    pub(super) fn check(
         &mut self,
         ready: &mut Ready,
         route: Route,
         tools: &mut Tools<'_>,
-    ) -> Result<Done, CopyError> {
-        self.is_touched = true;
-        self.witnesses.begin(self.plan);
-        tools.watch.phase(Phase::Move);
-        let (start, cpu) = (tools.clock.now(), CpuMark::now());
-        let moved = self.move_payload(ready, route, tools);
-        let end = tools.clock.now();
-        let cpu = CpuMark::now().since(cpu);
-        if let Ok((moved, tail, _)) = &moved {
-            self.ask_witnesses(route, &ready.memory, MovedBytes::new(moved, *tail));
-        }
-        tools.watch.phase(Phase::Check);
-        // Also after a failure; the reason for that counts for more than a second one.
-        let scrubbed = self.scrub(ready, tools);
-        let (moved, tail, done_before) = moved?;
-        let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
+    ) -> Result<Verification, CopyError> {
         self.judge_gpu(ready, route)?;
         self.judge_route(route)?;
-        tools.watch.phase(Phase::Verify);
         let verification = check::verify(self.machine, ready, (self.plan, &self.before), tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
-        let check = tools.clock.now().since(end);
-        let (elapsed, before) = (end.since(start), Bytes(done_before));
-        Ok(Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification })
+        if self.source_has_changed() {
+            return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
+        }
+        Ok(verification)
     }
 
     /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
@@ -96,7 +79,7 @@ impl Job<'_> {
     }
 
     /// Refuses a copy whose peer-to-peer route a witness contradicts.
-    pub(super) fn judge_route(&self, route: Route) -> Result<(), CopyError> {
+    fn judge_route(&self, route: Route) -> Result<(), CopyError> {
         let against = |one: &&RouteEvidence| one.says == RouteVerdict::Contradicted;
         match self.evidence.iter().find(against) {
             Some(RouteEvidence { evidence, .. }) if route == Route::P2p => {

@@ -9,7 +9,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::*;
 use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, planned, source};
-use crate::copy::{CopyOptions, Start, begin_job, ready_to_start};
+use crate::copy::{CopyOptions, Start, copy_prepared, ready_to_start};
 use crate::guard::System;
 use crate::machine::Host;
 use crate::testing::Loop;
@@ -72,7 +72,7 @@ impl Bench {
             )?
         };
         let machine = Host::at(&self.folder.path().join("root"));
-        begin_job(&machine, &fabric, &plan, (&now, held), &mut tools)?.run(&mut tools)
+        copy_prepared(&machine, &fabric, &plan, (&now, held), &mut tools)
     }
 
     fn interrupt(&mut self) {

@@ -17,6 +17,7 @@ use peerlane_results::{Evidence, MemoryFacts, Route, RouteEvidence, Shape};
 use peerlane_units::{Bytes, Nanos};
 
 use super::CopyError;
+use super::attempt::{NotReady, Rejection};
 use crate::Clock;
 use crate::cufile;
 use crate::desk::{Desk, Stopped};
@@ -30,20 +31,13 @@ const DESK_ROOM: Bytes = Bytes::mib(1);
 /// Requests that are no payload, beside those of the slots.
 const SPARE: u32 = 2;
 
-/// Why a GPU does not serve; another way may.
-#[derive(Debug)]
-pub(super) struct GpuRefusal {
-    pub(super) reason: String,
-    pub(super) hint: Option<String>,
-}
-
-impl From<CudaError> for GpuRefusal {
+impl From<CudaError> for Rejection {
     fn from(error: CudaError) -> Self {
         Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
     }
 }
 
-impl From<CuFileError> for GpuRefusal {
+impl From<CuFileError> for Rejection {
     fn from(error: CuFileError) -> Self {
         Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
     }
@@ -85,30 +79,24 @@ pub(super) struct Ends<'a> {
     pub(super) paths: [&'a str; 2],
 }
 
-/// Opens a GPU with slots of `shape`, or as many as there is room for. The outer result is an end of the copy.
+/// Opens a GPU with slots of `shape`, or as many as there is room for.
 pub(super) fn open(
     way: GpuWay,
     facts: &MemoryFacts,
     shape: &Shape,
     entries: u32,
     ends: &Ends<'_>,
-) -> Result<Result<GpuSlots, GpuRefusal>, CopyError> {
-    let gpu = match open_gpu(facts) {
-        Ok(gpu) => gpu,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
+) -> Result<GpuSlots, NotReady> {
+    let gpu = open_gpu(facts)?;
     let ring = Uring::new(entries)?;
     let requests = shape.slots.saturating_add(SPARE);
     let (ring, session) = match way {
-        GpuWay::Pinned => match GpuRing::bounce(ring, &gpu, requests, shape.request) {
-            Ok(ring) => (ring, None),
-            Err(error) => return Ok(Err(error.into())),
-        },
+        GpuWay::Pinned => {
+            let ring = GpuRing::bounce(ring, &gpu, requests, shape.request);
+            (ring.map_err(Rejection::from)?, None)
+        }
         GpuWay::CuFile(mode) => {
-            let session = match open_cufile(mode) {
-                Ok(session) => session,
-                Err(error) => return Ok(Err(error.into())),
-            };
+            let session = open_cufile(mode).map_err(Rejection::from)?;
             let ring = GpuRing::cufile(ring, &session, requests).map_err(|source| {
                 let path = ends.paths[0].into();
                 CopyError::File { action: "begin threads for", path, source }
@@ -120,11 +108,11 @@ pub(super) fn open(
 }
 
 /// The GPU that a plan names, by its address: a process may be shown fewer than there are.
-fn open_gpu(facts: &MemoryFacts) -> Result<Arc<Gpu>, GpuRefusal> {
+fn open_gpu(facts: &MemoryFacts) -> Result<Arc<Gpu>, Rejection> {
     let address = facts.address.as_deref().and_then(|address| address.parse().ok());
     let Some(address) = address else {
         let reason = format!("{} has no PCI address", facts.name);
-        return Err(GpuRefusal { reason, hint: None });
+        return Err(Rejection { reason, hint: None });
     };
     let (cuda, found) = find_gpu(GpuName::Address(address))?;
     Ok(cuda.open(&found)?)
@@ -137,25 +125,20 @@ fn attach(
     (way, facts): (GpuWay, &MemoryFacts),
     shape: &Shape,
     ends: &Ends<'_>,
-) -> Result<Result<GpuSlots, GpuRefusal>, CopyError> {
+) -> Result<GpuSlots, NotReady> {
     let mut files = [None; 2];
     for (number, file) in [ends.source, ends.target].into_iter().enumerate() {
         let failed =
             |source| CopyError::File { action: "attach", path: ends.paths[number].into(), source };
         match ring.attach(file.try_clone().map_err(failed)?) {
             Ok(id) => files[number] = Some(id),
-            Err(AttachError::System(source)) => return Err(failed(source)),
-            Err(AttachError::CuFile(error)) => return Ok(Err(error.into())),
+            Err(AttachError::System(source)) => return Err(failed(source).into()),
+            Err(AttachError::CuFile(error)) => return Err(Rejection::from(error).into()),
         }
     }
-    let [Some(source), Some(target)] = files else { return Ok(Err(no_room(facts))) };
-    let taken = take_memory(&mut ring, gpu, shape);
-    let desk = Desk::new(gpu, DESK_ROOM);
-    let ((memory, region, shape), desk) = match (taken, desk) {
-        (Ok(taken), Ok(desk)) => (taken, desk),
-        (Err(refusal), _) => return Ok(Err(refusal)),
-        (_, Err(error)) => return Ok(Err(error.into())),
-    };
+    let [Some(source), Some(target)] = files else { return Err(no_room(facts).into()) };
+    let (memory, region, shape) = take_memory(&mut ring, gpu, shape)?;
+    let desk = Desk::new(gpu, DESK_ROOM).map_err(Rejection::from)?;
     let before = session.as_ref().map(|session| session.mark());
     let found = gpu.facts();
     let evidence = Evidence {
@@ -169,11 +152,11 @@ fn attach(
         },
     };
     let side = GpuSide { session, memory, desk, before };
-    Ok(Ok(GpuSlots { ring, source, target, region, shape, side, evidence }))
+    Ok(GpuSlots { ring, source, target, region, shape, side, evidence })
 }
 
-fn no_room(facts: &MemoryFacts) -> GpuRefusal {
-    GpuRefusal { reason: format!("{} takes no two files", facts.name), hint: None }
+fn no_room(facts: &MemoryFacts) -> Rejection {
+    Rejection { reason: format!("{} takes no two files", facts.name), hint: None }
 }
 
 /// Takes slots, fewer where there is no room for all: the window of a GPU may be smaller than its memory.
@@ -181,10 +164,10 @@ fn take_memory(
     ring: &mut GpuRing,
     gpu: &Arc<Gpu>,
     shape: &Shape,
-) -> Result<(Arc<DeviceMemory>, RegionId, Shape), GpuRefusal> {
+) -> Result<(Arc<DeviceMemory>, RegionId, Shape), Rejection> {
     let mut shape = shape.clone();
     loop {
-        let taken = gpu.allocate(shape.memory).map_err(GpuRefusal::from);
+        let taken = gpu.allocate(shape.memory).map_err(Rejection::from);
         let attached = taken.and_then(|memory| {
             let region = ring.attach_memory(Arc::clone(&memory))?;
             Ok((memory, region))

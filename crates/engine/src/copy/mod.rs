@@ -31,10 +31,7 @@ mod unfinished;
 mod witness;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    Asked, Candidate, CopyRecord, Evidence, MemoryFacts, MemoryKind, Plan, Refusal, Route,
-    RouteChoice, RouteEvidence, RouteVerdict, Warning,
-};
+use peerlane_results::{Asked, CopyRecord, Plan, Refusal, Route, RouteEvidence, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use rustix::fs::OFlags;
 
@@ -55,12 +52,12 @@ use crate::guard::{Surveyor, System};
 use crate::journal::{Identity, Recorder};
 use crate::machine::{Machine, host};
 use crate::open::Opened;
-use crate::plan::{self, Prepared, host_memory, rules_evidence};
+use crate::plan::{self, Prepared};
 use crate::ranges::RangeSet;
 use crate::relay::Moved;
-use crate::{Clock, Phase, Watch, prove};
-use attempt::{Attempt, Ready, Rejection};
+use crate::{Clock, Watch, prove};
 use begin::Beginning;
+use fan_out::Copying;
 use files::Target;
 use ledger::Keeper;
 use pieces::{HOLE_MIN, Holes, Layout};
@@ -110,7 +107,8 @@ pub(crate) fn copy_prepared(
     (now, held): (&Prepared, Vec<Refusal>),
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
-    begin_job(machine, fabric, plan, (now, held), tools)?.run(tools)
+    let job = begin_job(machine, fabric, plan, (now, held), tools)?;
+    Copying::of(vec![job]).run(tools).targets.swap_remove(0)
 }
 
 /// Begins a copy: opens its ends and its journal.
@@ -302,47 +300,9 @@ struct Done {
 }
 
 impl Job<'_> {
-    fn run(mut self, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
-        match self.copy(tools) {
-            Ok((settled, done)) => self.complete(settled, done, tools.options.limit),
-            Err(error) => Err(self.conclude(error)),
-        }
-    }
-
     /// Whether an end is a passthrough node.
     fn has_nodes(&self) -> bool {
         self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()
-    }
-
-    /// Everything up to the name of the target; the ring, which holds files, is gone after it.
-    fn copy(&mut self, tools: &mut Tools<'_>) -> Result<(record::Settled, Done), CopyError> {
-        let start = tools.clock.now();
-        tools.watch.phase(Phase::Check);
-        self.make_room_for_proof(tools)?;
-        let (mut ready, mut route, mut reason) = self.settle_route(tools)?;
-        if let Some(keeper) = &mut self.keeper {
-            keeper.set_route(route);
-        }
-        let proving = tools.clock.now().since(start);
-        let mut carried = self.carry(&mut ready, route, tools);
-        let is_lost = |error: &CopyError| gone::is_memory_gone(error);
-        if self.plan.asked.route == RouteChoice::Auto && carried.as_ref().is_err_and(is_lost) {
-            let lost = self.memory.take().unwrap_or_default();
-            let done = Bytes(self.recorder.done().total());
-            // What it holds of the kernel's and the drives goes first.
-            drop(ready);
-            reason =
-                format!("{lost} is gone: it was unplugged after {done}, or its driver unbound");
-            (ready, route) = (self.fall_back(&reason, tools)?, Route::Host);
-            carried = self.carry(&mut ready, route, tools);
-        }
-        let mut done = carried?;
-        done.check = done.check.after(proving);
-        if self.source_has_changed() {
-            return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
-        }
-        let Ready { shape, memory, .. } = ready;
-        Ok((record::Settled { route, reason, shape, memory }, done))
     }
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
@@ -378,115 +338,6 @@ impl Job<'_> {
             self.recorder = Recorder::new(tools.options.cadence, done, now);
         }
         Ok(())
-    }
-
-    /// Tries candidates until one works; the last is host memory, where that is allowed.
-    fn settle_route(&mut self, tools: &mut Tools<'_>) -> Result<(Ready, Route, String), CopyError> {
-        let mut rejections: Vec<Rejection> = Vec::new();
-        // A target that has its name already is only looked at, and not by a proof that writes.
-        let wants_p2p = self.plan.route == Some(Route::P2p) && !self.target.is_finished();
-        if wants_p2p {
-            let all = self.plan.candidates.iter();
-            let usable =
-                |one: &&Candidate| one.refusals.is_empty() && one.memory.kind != MemoryKind::Host;
-            for candidate in all.filter(usable) {
-                let number = rejections.len() as u64;
-                match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
-                    Ok(ready) => {
-                        let rules = rules_evidence(&candidate.memory.name, &candidate.facts);
-                        self.evidence.extend(rules);
-                        let reason = self.reason_for(&candidate.memory);
-                        self.memory = Some(candidate.memory.name.clone());
-                        return Ok((ready, Route::P2p, reason));
-                    }
-                    Err(rejection) => {
-                        let rejected = Evidence {
-                            looked_at: rejection.memory.clone(),
-                            showed: rejection.reason.clone(),
-                        };
-                        self.evidence.push(rejected.says(RouteVerdict::NotKnown));
-                        rejections.push(rejection);
-                    }
-                }
-            }
-        }
-        let reason = match rejections.as_slice() {
-            [] => self.plan.reason.clone(),
-            rejections => rejections
-                .iter()
-                .map(|one| format!("{}: {}", one.memory, one.reason))
-                .collect::<Vec<_>>()
-                .join("; "),
-        };
-        if wants_p2p {
-            if self.plan.asked.route == RouteChoice::P2p {
-                let hint = rejections.into_iter().find_map(|one| one.hint);
-                return Err(CopyError::NotPossible { reason, hint });
-            }
-            return Ok((self.fall_back(&reason, tools)?, Route::Host, reason));
-        }
-        if self.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })) {
-            tools.watch.notice(&format!("copying through host memory: {reason}"));
-        }
-        Ok((self.through_host_memory(tools)?, Route::Host, reason))
-    }
-
-    /// Goes over to host memory from the route that was planned, loudly.
-    fn fall_back(&mut self, reason: &str, tools: &mut Tools<'_>) -> Result<Ready, CopyError> {
-        self.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
-        self.warnings.push(Warning::FellBack { reason: reason.to_owned() });
-        tools.watch.notice(&format!("copying through host memory: {reason}"));
-        if let Some(keeper) = &mut self.keeper {
-            keeper.set_route(Route::Host);
-        }
-        self.through_host_memory(tools)
-    }
-
-    fn through_host_memory(&mut self, tools: &mut Tools<'_>) -> Result<Ready, CopyError> {
-        let attempt = self.attempt(Route::Host, &self.host_memory(), 0, tools)?;
-        attempt.map_err(|rejection| CopyError::NotPossible {
-            reason: rejection.reason,
-            hint: rejection.hint,
-        })
-    }
-
-    /// Host memory, with that of a GPU behind it where just this was asked for.
-    fn host_memory(&self) -> MemoryFacts {
-        let planned = self.plan.memory.as_ref().filter(|_| self.plan.route == Some(Route::Host));
-        planned.cloned().unwrap_or_else(host_memory)
-    }
-
-    fn reason_for(&self, memory: &MemoryFacts) -> String {
-        if self.plan.memory.as_ref() == Some(memory) {
-            return self.plan.reason.clone();
-        }
-        format!("{} passed the probe where the memories before it did not", memory.name)
-    }
-
-    fn attempt(
-        &mut self,
-        route: Route,
-        memory: &MemoryFacts,
-        number: u64,
-        tools: &mut Tools<'_>,
-    ) -> Result<Result<Ready, Rejection>, CopyError> {
-        let attempt = Attempt {
-            machine: self.machine,
-            plan: self.plan,
-            ends: self.ends,
-            source: &self.source,
-            target: &self.target,
-            route,
-            holes: self.holes,
-            memory,
-            number,
-            targets: 1,
-            has_nodes: self.has_nodes(),
-        };
-        let tried = attempt.make_ready(tools, &mut self.evidence, &mut self.warnings);
-        // A proof leaves data of the source behind, or a pattern where it could not restore the target.
-        self.is_touched |= route == Route::P2p && !matches!(tried, Ok(Err(_)));
-        tried
     }
 
     /// A file system that refused direct I/O after all.

@@ -159,7 +159,8 @@ fn a_copy_goes_on_any_number_of_times_with_other_sizes() {
 #[test]
 fn a_copy_shorter_than_the_first_save_makes_no_journal() {
     let mut bench = bench();
-    bench.options.cadence.every = Nanos::seconds(3600);
+    let hour = Nanos::seconds(3600);
+    bench.options.cadence = Cadence { first: hour, every: hour, ..bench.options.cadence };
     let folder = bench.folder.path().to_owned();
     let mut seen = Vec::new();
     let deed = || seen = names(&folder);

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Asked, Candidate, FAN_OUT_PLAN_SCHEMA, FanOutPlan, MemoryFacts, Plan, Refusal, Route,
-    RouteChoice, Shape, Warning,
+    Asked, Candidate, FAN_OUT_PLAN_SCHEMA, FanOutPlan, MemoryFacts, MemoryKind, Plan, Refusal,
+    Route, RouteChoice, Shape, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -119,7 +119,7 @@ pub(crate) fn prepare_fan_out(
         let choice = choose(&ends);
         let shapes = choice.route.map(|route| {
             let memory = choice.memory.clone().unwrap_or_else(host_memory);
-            shapes_for(&ends, route, &memory)
+            shapes_for(&ends.iter().collect::<Vec<_>>(), route, &memory)
         });
         for (number, prepared) in ends.iter_mut().enumerate() {
             let shape = shapes.as_ref().map(|shapes| shapes[number].clone());
@@ -208,11 +208,17 @@ fn candidate_of<'a>(plan: &'a Plan, memory: &MemoryFacts) -> Option<&'a Candidat
     plan.candidates.iter().find(|candidate| candidate.memory.name == memory.name)
 }
 
-/// Memories that nothing stands against for any target, nearest to all first.
+/// Memories of devices that nothing stands against for any target, nearest to all first; for one target in
+/// the order of its plan.
 pub(crate) fn memories_for_all(plans: &[&Plan]) -> Vec<MemoryFacts> {
     let Some(first) = plans.first() else { return Vec::new() };
+    let lent = first.candidates.iter().filter(|one| one.memory.kind != MemoryKind::Host);
+    if plans.len() == 1 {
+        let usable = lent.filter(|one| one.refusals.is_empty());
+        return usable.map(|one| one.memory.clone()).collect();
+    }
     let mut usable: Vec<(Option<u32>, &MemoryFacts)> = Vec::new();
-    for candidate in &first.candidates {
+    for candidate in lent {
         let all: Option<Vec<&Candidate>> =
             plans.iter().map(|plan| candidate_of(plan, &candidate.memory)).collect();
         let Some(all) = all else { continue };
@@ -228,16 +234,19 @@ pub(crate) fn memories_for_all(plans: &[&Plan]) -> Vec<MemoryFacts> {
 }
 
 /// Sizes and counts for a route and a memory: requests that suit every target, and the tail of each.
-pub(crate) fn shapes_for(ends: &[Prepared], route: Route, memory: &MemoryFacts) -> Vec<Shape> {
+pub(crate) fn shapes_for(ends: &[&Prepared], route: Route, memory: &MemoryFacts) -> Vec<Shape> {
     let shape = |one: &Prepared, asked: &Asked| {
         shape::shape(one.ends(), asked, one.length(), route, memory.available, &mut Vec::new())
     };
+    if let [one] = ends {
+        return vec![shape::for_memory(shape(one, &one.plan.asked), Some(memory))];
+    }
     let alone = ends.iter().map(|one| shape(one, &one.plan.asked));
     let Some(least) = alone.min_by_key(|shape| shape.request) else { return Vec::new() };
     let blocks = ends.iter().flat_map(|one| [one.source.facts.block, one.target.facts.block]);
     let unit = blocks.max().unwrap_or(least.request);
     let request = least.request.round_down(unit).max(unit);
-    let of_one = |one: &Prepared| {
+    let of_one = |one: &&Prepared| {
         let asked = &one.plan.asked;
         let per_block = asked.block.0.div_ceil(request.0.max(1)).max(1);
         let depth = u64::from(asked.depth).saturating_mul(per_block);

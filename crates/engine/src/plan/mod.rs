@@ -22,7 +22,7 @@ mod way;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
+use peerlane_results::{Asked, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
 pub(crate) use candidates::{memory_name, no_permission, rules_evidence};
 pub use ceilings::links_between;
@@ -62,17 +62,6 @@ pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) source: Endpoint,
     pub(crate) target: Endpoint,
-}
-
-impl Prepared {
-    /// Sizes and counts for a route and a memory that are not the plan's own.
-    pub(crate) fn shape_for(&self, route: Route, memory: &MemoryFacts) -> Shape {
-        let ends = shape::Ends { source: &self.source, target: &self.target };
-        let asked = &self.plan.asked;
-        let length = guard::length_of(asked, &self.source.facts);
-        let shape = shape::shape(ends, asked, length, route, memory.available, &mut Vec::new());
-        shape::for_memory(shape, Some(memory))
-    }
 }
 
 pub(crate) fn prepare(

@@ -10,15 +10,14 @@ mod settle;
 
 use peerlane_evidence::CpuMark;
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Refusal, Route, Shape, Warning};
+use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Plan, Refusal, RouteChoice, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::Ready;
 use super::ledger::{Account, Turn};
 use super::pieces::Layout;
 use super::record::Settled;
 use super::witness::MovedBytes;
-use super::{CopyError, Done, Job, Tools, begin_job, check, ready_to_start, unfinished};
+use super::{CopyError, Done, Job, Tools, begin_job, check, gone, ready_to_start, unfinished};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
@@ -85,19 +84,17 @@ pub(crate) fn fan_out_prepared(
     (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
-    let mut lanes = Vec::with_capacity(ends.len());
+    let mut jobs: Vec<Job<'_>> = Vec::with_capacity(ends.len());
     for ((one, now), held) in plan.targets.iter().zip(ends).zip(held) {
         match begin_job(machine, fabric, one, (now, held), tools) {
-            Ok(job) => lanes.push(Lane { job, failed: None }),
+            Ok(job) => jobs.push(job),
             Err(error) => {
-                lanes.iter_mut().for_each(|lane: &mut Lane<'_>| lane.job.withdraw());
+                jobs.iter_mut().for_each(Job::withdraw);
                 return Err(error);
             }
         }
     }
-    let mut copy = Copy { plan, ends, lanes, warnings: Vec::new(), read: Bytes::ZERO };
-    let done = copy.run(tools);
-    Ok(copy.finish(done, tools))
+    Ok(Copying::of(jobs).run(tools))
 }
 
 /// Names may have come to mean the same thing since the plan was made.
@@ -125,49 +122,81 @@ fn refuse_same(system: &System, ends: &[Prepared]) -> Result<(), CopyError> {
 struct Lane<'a> {
     job: Job<'a>,
     failed: Option<CopyError>,
+    /// What is known of it when it is complete but for its name.
+    finished: Option<(Settled, Done)>,
 }
 
-/// A copy under way.
-struct Copy<'a> {
-    plan: &'a FanOutPlan,
-    ends: &'a [Prepared],
+/// A copy under way, to one target or several.
+pub(super) struct Copying<'a> {
     lanes: Vec<Lane<'a>>,
-    /// What a reader of every target's record should know.
-    warnings: Vec<Warning>,
     read: Bytes,
 }
 
-/// What is known of a target that is complete but for its name.
-struct Finished {
-    lane: usize,
-    settled: Settled,
-    done: Done,
-}
-
-impl Copy<'_> {
-    /// The targets that are still in it.
-    fn live(&self) -> Vec<usize> {
-        (0..self.lanes.len()).filter(|&lane| self.lanes[lane].failed.is_none()).collect()
+impl<'a> Copying<'a> {
+    pub(super) fn of(jobs: Vec<Job<'a>>) -> Self {
+        let lane = |job| Lane { job, failed: None, finished: None };
+        Self { lanes: jobs.into_iter().map(lane).collect(), read: Bytes::ZERO }
     }
 
-    /// Everything up to the names of the targets; the ring is gone after it.
-    fn run(&mut self, tools: &mut Tools<'_>) -> Vec<Finished> {
+    /// Gives names to what is complete, and keeps journals of what is not. One outcome for each target.
+    pub(super) fn run(mut self, tools: &mut Tools<'_>) -> FanOut {
+        if let Err(error) = self.copy(tools) {
+            self.fail_all(error);
+        }
+        let targets = self.lanes.into_iter().map(|Lane { mut job, failed, finished }| {
+            match (failed, finished) {
+                (None, Some((settled, done))) => job.complete(settled, done, tools.options.limit),
+                (failed, _) => {
+                    let reason = "nothing was moved to this target".to_owned();
+                    Err(job.conclude(failed.unwrap_or(CopyError::WithOthers { reason })))
+                }
+            }
+        });
+        FanOut { read: self.read, targets: targets.collect() }
+    }
+
+    /// Everything up to the names of the targets; the ring, which holds files, is gone after it.
+    fn copy(&mut self, tools: &mut Tools<'_>) -> Result<(), CopyError> {
         let start = tools.clock.now();
         tools.watch.phase(Phase::Check);
-        let agreed = match self.settle(tools) {
-            Ok(agreed) => agreed,
-            Err(error) => {
-                self.fail_all(error);
-                return Vec::new();
-            }
-        };
-        for lane in self.live() {
-            if let Some(keeper) = &mut self.lanes[lane].job.keeper {
-                keeper.set_route(agreed.route);
+        let agreed = self.settle(tools)?;
+        let proving = tools.clock.now().since(start);
+        self.carry(agreed, proving, tools);
+        let Some(reason) = self.take_back_the_lost() else { return Ok(()) };
+        let agreed = self.fall_back(&reason, tools)?;
+        self.carry(agreed, proving, tools);
+        Ok(())
+    }
+
+    /// Targets that failed for want of memory that went away may go on by host memory; says why.
+    fn take_back_the_lost(&mut self) -> Option<String> {
+        let mut lost = None;
+        for Lane { job, failed, .. } in &mut self.lanes {
+            let is_lost = failed.as_ref().is_some_and(gone::is_memory_gone);
+            if is_lost && job.plan.asked.route == RouteChoice::Auto {
+                *failed = None;
+                let memory = job.memory.take().unwrap_or_default();
+                lost.get_or_insert((memory, Bytes(job.recorder.done().total())));
             }
         }
-        let proving = tools.clock.now().since(start);
-        self.carry(agreed, proving, tools)
+        let (memory, done) = lost?;
+        Some(format!("{memory} is gone: it was unplugged after {done}, or its driver unbound"))
+    }
+
+    /// The targets that are still in it.
+    fn live(&self) -> Vec<usize> {
+        let is_live = |lane: &Lane<'_>| lane.failed.is_none() && lane.finished.is_none();
+        (0..self.lanes.len()).filter(|&lane| is_live(&self.lanes[lane])).collect()
+    }
+
+    fn for_live(&mut self, mut each: impl FnMut(&mut Job<'a>)) {
+        for lane in self.live() {
+            each(&mut self.lanes[lane].job);
+        }
+    }
+
+    fn plans(&self) -> Vec<&'a Plan> {
+        self.lanes.iter().map(|lane| lane.job.plan).collect()
     }
 
     /// The first target in line gets the error itself, the others its words.
@@ -190,86 +219,61 @@ impl Copy<'_> {
     }
 
     /// Moves, flushes, clears the memory, verifies.
-    fn carry(
-        &mut self,
-        mut agreed: Agreed,
-        proving: Nanos,
-        tools: &mut Tools<'_>,
-    ) -> Vec<Finished> {
-        let seats = agreed.seats.clone();
-        let route = agreed.route;
-        self.lanes.iter_mut().for_each(|lane| lane.job.is_touched = true);
-        for Lane { job, .. } in &mut self.lanes {
+    fn carry(&mut self, mut agreed: Agreed, proving: Nanos, tools: &mut Tools<'_>) {
+        let (seats, route) = (agreed.seats.clone(), agreed.route);
+        self.for_live(|job| {
+            job.is_touched = true;
             job.witnesses.begin(job.plan);
-        }
+        });
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), CpuMark::now());
-        let fanned = self.move_together(&mut agreed, tools);
+        let together = self.move_together(&mut agreed, tools);
         // Only tags that nobody uses again are in flight now, if any.
         let given_up = agreed.ready.ring.in_flight();
         let mut moved: Vec<Option<(Moved, Bytes, u64)>> = Vec::new();
-        for (seat, (&lane, fanned)) in seats.iter().zip(fanned).enumerate() {
-            self.refuse_busy(lane, &agreed.ready, given_up);
-            agreed.take(seat);
-            moved.push(self.move_rest(lane, fanned, &mut agreed.ready, route, tools));
+        for (seat, together) in together.into_iter().enumerate() {
+            self.refuse_busy(seats[seat].lane, &agreed, given_up);
+            moved.push(self.move_rest(seat, together, &mut agreed, tools));
         }
         let (end, cpu) = (tools.clock.now(), CpuMark::now().since(cpu));
-        for (&lane, moved) in seats.iter().zip(&moved) {
+        for (seat, moved) in seats.iter().zip(&moved) {
             let Some((moved, tail, _)) = moved else { continue };
-            let job = &mut self.lanes[lane].job;
+            let job = &mut self.lanes[seat.lane].job;
             job.ask_witnesses(route, &agreed.ready.memory, MovedBytes::new(moved, *tail));
         }
         tools.watch.phase(Phase::Check);
+        // Also after a failure.
         let scrubbed = self.scrub(&mut agreed, tools);
         tools.watch.phase(Phase::Verify);
-        let mut finished = Vec::new();
-        for (seat, (lane, moved)) in seats.into_iter().zip(moved).enumerate() {
+        for (seat, moved) in moved.into_iter().enumerate() {
+            let lane = seats[seat].lane;
             let Some((moved, tail, done_before)) = moved else { continue };
-            self.refuse_busy(lane, &agreed.ready, given_up);
+            self.refuse_busy(lane, &agreed, given_up);
             if self.lanes[lane].failed.is_some() {
                 continue;
             }
-            let job = &mut self.lanes[lane].job;
-            if let Err(error) = job.judge_route(route) {
-                self.lanes[lane].failed = Some(error);
-                continue;
-            }
             agreed.take(seat);
-            let verified =
-                check::verify(job.machine, &mut agreed.ready, (job.plan, &job.before), tools)
-                    .map_err(|error| job.name_the_stuck(error, route));
-            let verification = match verified {
-                Ok(verification) if !job.source_has_changed() => verification,
-                outcome => {
-                    let path = job.plan.source.path.clone().into();
-                    let changed = CopyError::SourceChanged { path };
-                    self.lanes[lane].failed = Some(outcome.err().unwrap_or(changed));
-                    continue;
+            match self.lanes[lane].job.check(&mut agreed.ready, route, tools) {
+                Ok(verification) => {
+                    let check = tools.clock.now().since(end).after(proving);
+                    let (elapsed, before) = (end.since(start), Bytes(done_before));
+                    let scrubbed = scrubbed.clone();
+                    let done =
+                        Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification };
+                    self.lanes[lane].finished = Some((agreed.settled(seat), done));
                 }
-            };
-            let check = tools.clock.now().since(end).after(proving);
-            let (elapsed, before) = (end.since(start), Bytes(done_before));
-            let scrubbed = scrubbed.clone();
-            let done = Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification };
-            let settled = agreed.settled(self.shape_of(lane, &agreed));
-            finished.push(Finished { lane, settled, done });
+                Err(error) => self.lanes[lane].failed = Some(error),
+            }
         }
-        finished
     }
 
     /// A request of another target's tail or check that is not answered could be taken for one of this
     /// target: it goes no further on this ring.
-    fn refuse_busy(&mut self, lane: usize, ready: &Ready, given_up: u32) {
-        if ready.ring.in_flight() > given_up {
+    fn refuse_busy(&mut self, lane: usize, agreed: &Agreed, given_up: u32) {
+        if agreed.seats.len() > 1 && agreed.ready.ring.in_flight() > given_up {
             let reason = "a request to another target is not answered".to_owned();
             self.lanes[lane].failed.get_or_insert(CopyError::WithOthers { reason });
         }
-    }
-
-    fn shape_of(&self, lane: usize, agreed: &Agreed) -> Shape {
-        let planned = self.plan.targets[lane].shape.as_ref();
-        let tail = planned.map_or(agreed.ready.shape.tail, |shape| shape.tail);
-        Shape { tail, ..agreed.ready.shape.clone() }
     }
 
     /// Moves what all targets take out of the same slots. One result for each seat.
@@ -278,9 +282,13 @@ impl Copy<'_> {
         agreed: &mut Agreed,
         tools: &mut Tools<'_>,
     ) -> Vec<Result<Moved, CopyError>> {
-        let transfers = &agreed.transfers;
         let count = agreed.seats.len();
-        let first = &self.lanes[agreed.seats[0]].job;
+        if count == 1 {
+            return vec![Ok(Moved::nothing())];
+        }
+        let transfers: Vec<Transfer> = agreed.seats.iter().map(|seat| seat.transfer).collect();
+        let seats: Vec<usize> = agreed.seats.iter().map(|seat| seat.lane).collect();
+        let first = &self.lanes[seats[0]].job;
         let source = match first.source.file.try_clone() {
             Ok(file) => file,
             Err(source) => {
@@ -291,12 +299,11 @@ impl Copy<'_> {
         };
         let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
         let layout = Layout {
-            length: shared_length(transfers),
+            length: shared_length(&transfers),
             block: blocks.max().unwrap_or(1).max(first.layout.block),
             ..first.layout
         };
         let total = first.layout.length;
-        let seats = &agreed.seats;
         let mut in_it: Vec<&mut Job<'_>> = (self.lanes.iter_mut().enumerate())
             .filter(|(lane, _)| seats.contains(lane))
             .map(|(_, lane)| &mut lane.job)
@@ -318,7 +325,7 @@ impl Copy<'_> {
         agreed.ready.ring.phase(PhaseKind::Move);
         let (ring, zeroes) = (&mut agreed.ready.ring, agreed.ready.zeroes);
         let (clock, watch) = (tools.clock, &mut *tools.watch);
-        let fanned = fan_out(ring, transfers, &mut ledger, zeroes, clock, watch);
+        let fanned = fan_out(ring, &transfers, &mut ledger, zeroes, clock, watch);
         let ends: Vec<_> = (ledger.accounts.into_iter())
             .map(|account| (account.unsaved, account.flush_failed))
             .collect();
@@ -332,7 +339,7 @@ impl Copy<'_> {
         let flush_failed: Vec<bool> = ends.into_iter().map(|(_, failed)| failed).collect();
         match fanned {
             Ok(fanned) => {
-                self.read = fanned.read;
+                self.read = Bytes(self.read.0 + fanned.read.0);
                 self.judge(agreed, fanned, &flush_failed, tools)
             }
             Err(source) => {
@@ -355,7 +362,7 @@ impl Copy<'_> {
         let FannedOut { targets, stopped, interrupted, .. } = fanned;
         let mut results = Vec::with_capacity(targets.len());
         for (seat, (moved, failed)) in targets.into_iter().enumerate() {
-            let lane = &mut self.lanes[agreed.seats[seat]];
+            let lane = &mut self.lanes[agreed.seats[seat].lane];
             agreed.take(seat);
             let path = || lane.job.plan.target.path.clone().into();
             let stop = |source| CopyError::Move {
@@ -386,19 +393,26 @@ impl Copy<'_> {
     /// The tail of one target, and whatever a bounded account forgot of the rest.
     fn move_rest(
         &mut self,
-        lane: usize,
+        seat: usize,
         together: Result<Moved, CopyError>,
-        ready: &mut Ready,
-        route: Route,
+        agreed: &mut Agreed,
         tools: &mut Tools<'_>,
     ) -> Option<(Moved, Bytes, u64)> {
+        let lane = agreed.seats[seat].lane;
         if self.lanes[lane].failed.is_some() {
             return None;
         }
+        agreed.take(seat);
+        let is_alone = agreed.seats.len() == 1;
         let job = &mut self.lanes[lane].job;
         let outcome = together.and_then(|mut moved| {
-            let (rest, tail, _) = job.move_payload(ready, route, tools)?;
-            moved.add(&rest);
+            let (rest, tail, _) = job.move_payload(&mut agreed.ready, agreed.route, tools)?;
+            if is_alone {
+                self.read = Bytes(self.read.0 + rest.bytes);
+                moved = rest;
+            } else {
+                moved.add(&rest);
+            }
             let before = job.layout.length.saturating_sub(moved.total() + tail.0);
             Ok((moved, tail, before))
         });
@@ -413,56 +427,19 @@ impl Copy<'_> {
 
     /// Clears the memory once, out of the first target that is well.
     fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> peerlane_results::Scrubbed {
-        let well = agreed.seats.iter().position(|&lane| self.lanes[lane].failed.is_none());
+        let well = agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none());
         let seat = well.unwrap_or(0);
-        let lane = agreed.seats[seat];
+        let lane = agreed.seats[seat].lane;
         agreed.take(seat);
         match self.lanes[lane].job.scrub(&mut agreed.ready, tools) {
             Ok(scrubbed) => scrubbed,
             Err(error) => {
                 let reason = error_in_words(&error);
+                let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
                 self.lanes[lane].failed.get_or_insert(error);
                 peerlane_results::Scrubbed { bytes: Bytes::ZERO, reason }
             }
         }
-    }
-
-    /// Gives names to what is complete, and keeps journals of what is not.
-    fn finish(self, finished: Vec<Finished>, tools: &mut Tools<'_>) -> FanOut {
-        let mut finished: Vec<Option<Finished>> = finished.into_iter().map(Some).collect();
-        let targets = self.lanes.into_iter().enumerate().map(|(number, lane)| {
-            let Lane { mut job, failed } = lane;
-            let own = finished
-                .iter_mut()
-                .find(|one| one.as_ref().is_some_and(|finished| finished.lane == number));
-            match (failed, own.and_then(Option::take)) {
-                (None, Some(Finished { settled, done, .. })) => {
-                    job.warnings.extend(self.warnings.iter().cloned());
-                    job.complete(settled, done, tools.options.limit)
-                }
-                (failed, _) => {
-                    let reason = "nothing was moved to this target".to_owned();
-                    Err(job.conclude(failed.unwrap_or(CopyError::WithOthers { reason })))
-                }
-            }
-        });
-        FanOut { read: self.read, targets: targets.collect() }
-    }
-}
-
-/// The transfers of all targets differ in these only.
-fn transfer_of(
-    any: &Transfer,
-    target: crate::ring::FileId,
-    job: &Job<'_>,
-    tail: peerlane_results::Tail,
-) -> Transfer {
-    Transfer {
-        target,
-        target_offset: job.plan.asked.target_offset.0,
-        target_block: super::attempt::block(job.target.is_direct(), &job.plan.target),
-        tail: super::attempt::tail(tail, &job.target),
-        ..*any
     }
 }
 

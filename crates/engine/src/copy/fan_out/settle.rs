@@ -1,16 +1,18 @@
-//! The route of a fan-out: a memory that the kernel and a proof agree on for every target.
+//! The route of a copy: memory that the kernel and a proof agree on for every target.
 
-use peerlane_results::{FanOutPlan, MemoryFacts, Plan, Route, RouteChoice, Shape, Warning};
+use peerlane_results::{
+    Evidence, MemoryFacts, Route, RouteChoice, RouteVerdict, Shape, Tail, Warning,
+};
 
-use super::{Copy, transfer_of};
-use crate::copy::attempt::{Attempt, Ready, Rejection};
+use super::{Copying, Lane};
+use crate::copy::attempt::{Attempt, NotReady, Ready, Rejection, block, tail};
 use crate::copy::check::{self, NotProved};
 use crate::copy::gone::drive_of;
 use crate::copy::pieces::Holes;
 use crate::copy::record::Settled;
-use crate::copy::{CopyError, Tools};
+use crate::copy::{CopyError, Job, Tools};
 use crate::open::Attached;
-use crate::plan::{host_memory, memories_for_all, rules_evidence, shapes_for};
+use crate::plan::{Prepared, host_memory, memories_for_all, rules_evidence, shapes_for};
 use crate::relay::Transfer;
 use crate::ring::FileId;
 
@@ -20,215 +22,286 @@ pub(super) struct Agreed {
     pub(super) reason: String,
     /// Ring and memory; its transfer is that of the target which is being worked on.
     pub(super) ready: Ready,
-    /// Which target sits where: the number of its lane.
-    pub(super) seats: Vec<usize>,
-    /// One for each seat.
-    pub(super) transfers: Vec<Transfer>,
-    /// What each seat's source and target are compared by.
-    compared: Vec<[FileId; 2]>,
+    pub(super) seats: Vec<Seat>,
+    /// Where the memory had less room than was planned for.
+    reduced: Option<Warning>,
+}
+
+/// A target on the ring.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    /// Its number in the copy.
+    pub(super) lane: usize,
+    pub(super) transfer: Transfer,
+    /// What source and target are compared by.
+    compared: [FileId; 2],
+    tail: Tail,
 }
 
 impl Agreed {
     /// Turns to the target that has this seat.
     pub(super) fn take(&mut self, seat: usize) {
-        self.ready.transfer = self.transfers[seat];
-        self.ready.compared = self.compared[seat];
+        self.ready.transfer = self.seats[seat].transfer;
+        self.ready.compared = self.seats[seat].compared;
     }
 
-    pub(super) fn settled(&self, shape: Shape) -> Settled {
+    pub(super) fn settled(&self, seat: usize) -> Settled {
         let (reason, memory) = (self.reason.clone(), self.ready.memory.clone());
+        let shape = Shape { tail: self.seats[seat].tail, ..self.ready.shape.clone() };
         Settled { route: self.route, reason, shape, memory }
     }
 }
 
-impl Copy<'_> {
+impl Copying<'_> {
     /// Tries memories until one serves every target; the last is host memory, where that is allowed.
     pub(super) fn settle(&mut self, tools: &mut Tools<'_>) -> Result<Agreed, CopyError> {
+        let plan = self.lanes[0].job.plan;
+        // A target that has its name already is only looked at, and not by a proof that writes.
         let is_finished = self.lanes.iter().any(|lane| lane.job.target.is_finished());
-        let wants_p2p = self.plan.route == Some(Route::P2p) && !is_finished;
-        let mut rejections: Vec<Rejection> = Vec::new();
-        if wants_p2p {
-            for lane in self.live() {
-                self.lanes[lane].job.make_room_for_proof(tools)?;
+        if plan.route != Some(Route::P2p) || is_finished {
+            let is_fallen_back = |lane: &Lane<'_>| lane.job.warnings.iter().any(is_fall_back);
+            if self.lanes.iter().any(is_fallen_back) {
+                tools.watch.notice(&format!("copying through host memory: {}", plan.reason));
             }
-            let plans: Vec<&Plan> = self.plan.targets.iter().collect();
-            for memory in memories_for_all(&plans) {
-                let number = rejections.len() as u64;
-                match self.agree_on(Route::P2p, &memory, number, tools)? {
-                    Ok(agreed) => return Ok(agreed),
-                    Err(rejection) => rejections.push(rejection),
+            return self.through_host_memory(&plan.reason, tools);
+        }
+        for lane in self.live() {
+            self.lanes[lane].job.make_room_for_proof(tools)?;
+        }
+        let mut rejections: Vec<(String, Rejection)> = Vec::new();
+        for memory in memories_for_all(&self.plans()) {
+            let reason = match plan.memory.as_ref() == Some(&memory) {
+                true => plan.reason.clone(),
+                false => {
+                    format!("{} passed the probe where the memories before it did not", memory.name)
+                }
+            };
+            let number = rejections.len() as u64;
+            match self.agree_on((Route::P2p, reason), &memory, number, tools) {
+                Ok(agreed) => return Ok(agreed),
+                Err(NotReady::Ended(error)) => return Err(error),
+                Err(NotReady::Rejected(rejection)) => {
+                    let (looked_at, showed) = (memory.name.clone(), rejection.reason.clone());
+                    let rejected = Evidence { looked_at, showed }.says(RouteVerdict::NotKnown);
+                    self.for_live(|job| job.evidence.push(rejected.clone()));
+                    rejections.push((memory.name, rejection));
                 }
             }
         }
         let words: Vec<String> =
-            rejections.iter().map(|one| format!("{}: {}", one.memory, one.reason)).collect();
-        if wants_p2p {
-            let reason = words.join("; ");
-            if self.plan.targets[0].asked.route == RouteChoice::P2p {
-                let hint = rejections.into_iter().find_map(|one| one.hint);
-                return Err(CopyError::NotPossible { reason, hint });
-            }
-            self.warnings.push(Warning::FellBack { reason });
-            for lane in &mut self.lanes {
-                lane.job.warnings.retain(|one| !matches!(one, Warning::TailByHost { .. }));
-            }
+            rejections.iter().map(|(name, one)| format!("{name}: {}", one.reason)).collect();
+        let reason = words.join("; ");
+        if plan.asked.route == RouteChoice::P2p {
+            let hint = rejections.into_iter().find_map(|(_, one)| one.hint);
+            return Err(CopyError::NotPossible { reason, hint });
         }
-        if wants_p2p || has_fallen_back(self.plan) {
-            let reason = if wants_p2p { words.join("; ") } else { self.plan.reason.clone() };
-            tools.watch.notice(&format!("copying through host memory: {reason}"));
-        }
-        match self.agree_on(Route::Host, &host_memory(), 0, tools)? {
-            Ok(agreed) => Ok(agreed),
-            Err(rejection) => {
-                Err(CopyError::NotPossible { reason: rejection.reason, hint: rejection.hint })
+        self.fall_back(&reason, tools)
+    }
+
+    /// Goes over to host memory from the route that was planned, loudly.
+    pub(super) fn fall_back(
+        &mut self,
+        reason: &str,
+        tools: &mut Tools<'_>,
+    ) -> Result<Agreed, CopyError> {
+        self.for_live(|job| {
+            job.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
+            job.warnings.push(Warning::FellBack { reason: reason.to_owned() });
+        });
+        tools.watch.notice(&format!("copying through host memory: {reason}"));
+        self.through_host_memory(reason, tools)
+    }
+
+    fn through_host_memory(
+        &mut self,
+        reason: &str,
+        tools: &mut Tools<'_>,
+    ) -> Result<Agreed, CopyError> {
+        let plan = self.lanes[0].job.plan;
+        // With that of a GPU behind it where just this was asked for.
+        let planned = plan.memory.clone().filter(|_| plan.route == Some(Route::Host));
+        let memory = planned.unwrap_or_else(host_memory);
+        let route = (Route::Host, reason.to_owned());
+        self.agree_on(route, &memory, 0, tools).map_err(|error| match error {
+            NotReady::Ended(error) => error,
+            NotReady::Rejected(Rejection { reason, hint }) => {
+                CopyError::NotPossible { reason, hint }
             }
-        }
+        })
     }
 
     /// Opens one memory and proves it for every target. A target that fails by itself is dropped, and
     /// the others begin again on a ring of their own.
     fn agree_on(
         &mut self,
-        route: Route,
+        (route, reason): (Route, String),
         memory: &MemoryFacts,
         number: u64,
         tools: &mut Tools<'_>,
-    ) -> Result<Result<Agreed, Rejection>, CopyError> {
+    ) -> Result<Agreed, NotReady> {
         loop {
-            let seats = self.live();
-            if seats.is_empty() {
-                let reason = "no target is left".to_owned();
-                return Err(CopyError::WithOthers { reason });
-            }
-            let mut agreed = match self.open(route, memory, seats, tools)? {
-                Ok(agreed) => agreed,
-                Err(rejection) => return Ok(Err(rejection)),
-            };
-            match self.prove(&mut agreed, number, tools) {
-                Ok(()) => return Ok(Ok(agreed)),
-                Err(Some(rejection)) => return Ok(Err(rejection)),
-                Err(None) => {}
+            let live = self.live();
+            let mut agreed = self.open((route, &reason), memory, &live, tools)?;
+            self.prove(&mut agreed, number, tools)?;
+            if self.live().len() == live.len() {
+                self.note(&mut agreed);
+                return Ok(agreed);
             }
         }
     }
 
     fn open(
-        &mut self,
-        route: Route,
+        &self,
+        (route, reason): (Route, &str),
         memory: &MemoryFacts,
-        seats: Vec<usize>,
-        tools: &Tools<'_>,
-    ) -> Result<Result<Agreed, Rejection>, CopyError> {
-        let shapes = match self.plan.route {
-            Some(planned) if planned == route => None,
-            _ => Some(shapes_for(self.ends, route, memory)),
+        live: &[usize],
+        tools: &mut Tools<'_>,
+    ) -> Result<Agreed, NotReady> {
+        let shapes = self.shapes(route, memory);
+        let jobs: Vec<&Job<'_>> = live.iter().map(|&lane| &self.lanes[lane].job).collect();
+        let [first, others @ ..] = jobs.as_slice() else {
+            return Err(CopyError::WithOthers { reason: "no target is left".to_owned() }.into());
         };
-        let shape_of = |lane: usize| match &shapes {
-            Some(shapes) => Some(shapes[lane].clone()),
-            None => self.plan.targets[lane].shape.clone(),
-        };
-        let first = &self.lanes[seats[0]].job;
-        let plan = Plan { route: Some(route), shape: shape_of(seats[0]), ..first.plan.clone() };
-        let is_zeroed = seats.iter().any(|&lane| self.lanes[lane].job.holes == Holes::Zeroed);
+        if route == Route::P2p {
+            if let Some(path) = jobs.iter().find_map(|job| job.buffered_end()) {
+                let reason = format!("{path} takes no direct I/O");
+                return Err(Rejection { reason, hint: None }.into());
+            }
+        }
+        let is_zeroed = jobs.iter().any(|job| job.holes == Holes::Zeroed);
         let attempt = Attempt {
             machine: first.machine,
-            plan: &plan,
-            ends: first.ends,
+            plan: first.plan,
             source: &first.source,
             target: &first.target,
             route,
+            shape: &shapes[live[0]],
             holes: if is_zeroed { Holes::Zeroed } else { first.holes },
             memory,
-            number: 0,
-            targets: u32::try_from(seats.len()).unwrap_or(u32::MAX),
-            has_nodes: seats.iter().any(|&lane| self.lanes[lane].job.has_nodes()),
+            targets: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
+            has_nodes: jobs.iter().any(|job| job.has_nodes()),
         };
-        let mut evidence = Vec::new();
-        let (mut ready, reduced) = match attempt.open(tools, &mut evidence)? {
-            Ok(opened) => opened,
-            Err(rejection) => return Ok(Err(rejection)),
-        };
-        let mut transfers = vec![ready.transfer];
-        let mut compared = vec![ready.compared];
-        for &lane in &seats[1..] {
-            let job = &self.lanes[lane].job;
-            if route == Route::P2p && !job.target.is_direct() {
-                let reason = format!("{} takes no direct I/O", job.plan.target.path);
-                return Ok(Err(attempt.rejection(reason, None)));
-            }
-            let tail = shape_of(lane).map_or(ready.shape.tail, |shape| shape.tail);
+        let mut ready = attempt.open(tools)?;
+        let (transfer, compared) = (ready.transfer, ready.compared);
+        let mut seats =
+            vec![Seat { lane: live[0], transfer, compared, tail: shapes[live[0]].tail }];
+        for (job, &lane) in others.iter().zip(&live[1..]) {
             let target = attach(&mut ready, job)?;
-            transfers.push(transfer_of(&ready.transfer, target.payload, job, tail));
-            compared.push([ready.compared[0], target.compared]);
+            let tail = shapes[lane].tail;
+            let compared = [ready.compared[0], target.compared];
+            let transfer = transfer_of(&ready.transfer, target.payload, job, tail);
+            seats.push(Seat { lane, transfer, compared, tail });
         }
-        for &lane in &seats {
-            let job = &mut self.lanes[lane].job;
-            job.evidence.extend(evidence.iter().cloned());
-            job.warnings.extend(reduced.clone());
-        }
-        let reason = self.plan.reason.clone();
-        Ok(Ok(Agreed { route, reason, ready, seats, transfers, compared }))
+        let (asked, slots) = (shapes[live[0]].slots, ready.shape.slots);
+        let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
+        Ok(Agreed { route, reason: reason.to_owned(), ready, seats, reduced })
     }
 
-    /// An error of `None` means that a target was dropped.
+    /// The shape of each target: the planned one, or one for this route where the plan was for the other.
+    fn shapes(&self, route: Route, memory: &MemoryFacts) -> Vec<Shape> {
+        let planned = self.lanes.iter().map(|lane| {
+            let plan = lane.job.plan;
+            plan.shape.clone().filter(|_| plan.route == Some(route))
+        });
+        planned.collect::<Option<_>>().unwrap_or_else(|| {
+            let ends: Vec<&Prepared> = self.lanes.iter().map(|lane| lane.job.ends).collect();
+            shapes_for(&ends, route, memory)
+        })
+    }
+
+    /// Proves the route for each target; ends where one of them is dropped.
     fn prove(
         &mut self,
         agreed: &mut Agreed,
         number: u64,
         tools: &mut Tools<'_>,
-    ) -> Result<(), Option<Rejection>> {
+    ) -> Result<(), Rejection> {
+        let is_alone = agreed.seats.len() == 1;
         for seat in 0..agreed.seats.len() {
-            let lane = agreed.seats[seat];
             agreed.take(seat);
             let seed = tools.seed.wrapping_add(number).wrapping_add((seat as u64) << 32);
-            let failure = match check::prove(&mut agreed.ready, seed, tools) {
+            let proved = check::prove(&mut agreed.ready, seed, tools);
+            let Lane { job, failed, .. } = &mut self.lanes[agreed.seats[seat].lane];
+            // A proof leaves data of the source behind, or a pattern where it could not restore the target.
+            job.is_touched |=
+                agreed.route == Route::P2p && !matches!(proved, Err(NotProved::Rejected { .. }));
+            let path = &job.plan.target.path;
+            let outcome = match proved {
                 Ok(found) => {
-                    self.lanes[lane].job.evidence.extend(found);
+                    job.evidence.extend(found);
                     continue;
                 }
-                Err(failure) => failure,
-            };
-            let path = &self.lanes[lane].job.plan.target.path;
-            let outcome = match failure {
-                NotProved::Rejected { reason, hint } => {
-                    let reason = format!("{path}: {reason}");
-                    Some(Rejection { memory: agreed.ready.memory.name.clone(), reason, hint })
+                Err(NotProved::Rejected { reason, hint }) => {
+                    let reason = if is_alone { reason } else { format!("{path}: {reason}") };
+                    Err(Rejection { reason, hint })
                 }
-                NotProved::Ended(source) => {
-                    let path = path.into();
-                    self.lanes[lane].failed = Some(CopyError::Proof { path, source });
-                    None
+                Err(NotProved::Ended(source)) => {
+                    *failed = Some(CopyError::Proof { path: path.into(), source });
+                    Ok(())
                 }
             };
             if seat > 0 {
                 // The proofs that passed left payload in it.
                 self.scrub(agreed, tools);
             }
-            return Err(outcome);
-        }
-        if agreed.route == Route::P2p {
-            let name = &agreed.ready.memory.name;
-            for &lane in &agreed.seats {
-                let job = &mut self.lanes[lane].job;
-                let own = job.plan.candidates.iter().find(|one| one.memory.name == *name);
-                let rules = own.and_then(|own| rules_evidence(&own.memory.name, &own.facts));
-                job.evidence.extend(rules);
-            }
+            return outcome;
         }
         Ok(())
     }
+
+    /// Notes in each target's account what the copy goes by.
+    fn note(&mut self, agreed: &mut Agreed) {
+        let Agreed { route, ready, reduced, .. } = agreed;
+        if let Some(side) = &mut ready.gpu {
+            side.mark();
+        }
+        let name = &ready.memory.name;
+        self.for_live(|job| {
+            job.evidence.extend(ready.evidence.iter().cloned());
+            job.warnings.extend(reduced.clone());
+            if *route == Route::P2p {
+                let own = job.plan.candidates.iter().find(|one| one.memory.name == *name);
+                job.evidence.extend(own.and_then(|own| rules_evidence(name, &own.facts)));
+                job.memory = Some(name.clone());
+            }
+            if let Some(keeper) = &mut job.keeper {
+                keeper.set_route(*route);
+            }
+        });
+    }
 }
 
-fn has_fallen_back(plan: &FanOutPlan) -> bool {
-    let warnings = plan.targets.iter().flat_map(|target| &target.warnings);
-    warnings.into_iter().any(|warning| matches!(warning, Warning::FellBack { .. }))
+impl Job<'_> {
+    /// The path of an end that takes no direct I/O.
+    fn buffered_end(&self) -> Option<&str> {
+        let ends = [
+            (self.source.is_direct, &self.plan.source.path),
+            (self.target.is_direct(), &self.plan.target.path),
+        ];
+        ends.into_iter().find(|(is_direct, _)| !is_direct).map(|(_, path)| path.as_str())
+    }
 }
 
-fn attach(ready: &mut Ready, job: &super::Job<'_>) -> Result<Attached, CopyError> {
+fn is_fall_back(warning: &Warning) -> bool {
+    matches!(warning, Warning::FellBack { .. })
+}
+
+fn attach(ready: &mut Ready, job: &Job<'_>) -> Result<Attached, CopyError> {
     let attached = job.target.opened().attach(&mut ready.ring, &drive_of(&job.plan.target));
     attached.map_err(|source| CopyError::File {
         action: "attach",
         path: job.plan.target.path.clone().into(),
         source,
     })
+}
+
+/// The transfers of all targets differ in these only.
+fn transfer_of(any: &Transfer, target: FileId, job: &Job<'_>, planned: Tail) -> Transfer {
+    Transfer {
+        target,
+        target_offset: job.plan.asked.target_offset.0,
+        target_block: block(job.target.is_direct(), &job.plan.target),
+        tail: tail(planned, &job.target),
+        ..*any
+    }
 }
