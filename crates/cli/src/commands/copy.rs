@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use peerlane_engine::endpoint::Notation;
-use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
+use peerlane_engine::{
+    CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Start, Tools, Watch, copy_fan_out,
+};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, CopyRecord, Route};
+use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::trace_file::TraceFile;
-use super::{batch, fan_out, overwrite, plan, resume, trace_file};
+use super::{batch, outcome, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -32,50 +33,31 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked = args.transfer.asked();
-    let [asked] = asked.as_slice() else {
-        return fan_out::run(args, &fabric, &asked, reporter, printer);
-    };
-    not_with_gpu(asked)?;
+    asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
-    let plan = plan::make(&fabric, asked, deadline)?;
+    let plan = plan::make_all(&fabric, &asked, deadline)?;
     if args.dry_run {
-        return plan::show(&plan, printer);
+        return plan::show_all(&plan, printer);
     }
     let options = options(args);
     let asking = Asking { options: &options, deadline, printer };
     let plan = overwrite::settle(&fabric, plan, asking, || reporter.stop_requested())?;
-    let copy = |tools: &mut Tools<'_>| peerlane_engine::copy(&fabric, &plan, tools);
-    let (trace, result) = carry_out(args, plan.route, options, reporter, copy)?;
-    let shown = result.map_err(failure).and_then(|record| show(&record, printer));
-    trace_file::finish(trace, shown, printer)
-}
-
-/// Runs a copy, to one target or to several, with progress. The caller writes the trace.
-///
-/// # Errors
-/// When there is no place for the trace: nothing was moved.
-pub(super) fn carry_out<T>(
-    args: &CopyArgs,
-    route: Option<Route>,
-    options: CopyOptions,
-    mut reporter: Reporter,
-    copy: impl FnOnce(&mut Tools<'_>) -> T,
-) -> Result<(Option<TraceFile>, T), Failure> {
-    if let Some(route) = route {
-        reporter.show(Some(route), args.progress.readers());
+    if plan.route.is_some() {
+        reporter.show(plan.route, args.progress.readers());
     }
     let clock = MonotonicClock::start();
-    let asked = args.transfer.asked();
     let trace = trace_file::begin(args, &asked, clock)?;
-    let done = copy(&mut Tools {
+    let mut tools = Tools {
         clock: &clock,
         watch: &mut reporter,
         seed: seed(),
-        deadline: args.transfer.deadline(),
+        deadline,
         options: trace_file::for_copy(options, trace.as_ref()),
-    });
+    };
+    let copied = copy_fan_out(&fabric, &plan, &mut tools);
     reporter.finish();
-    Ok((trace, done))
+    let shown = copied.map_err(failure).and_then(|copied| show(&asked, copied, printer));
+    trace_file::finish(trace, shown, printer)
 }
 
 /// What a GPU holds is gone with the program that holds it, so that no copy ends there.
@@ -90,11 +72,18 @@ fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
     Err(Failure::new(error).hint(hint.to_owned()))
 }
 
-fn show(record: &CopyRecord, printer: Printer) -> Result<Exit, Failure> {
+fn show(asked: &[Asked], mut copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
+    let record = match (copied.targets.pop(), copied.targets.is_empty()) {
+        (Some(only), true) => only.map_err(failure)?,
+        (last, _) => {
+            copied.targets.extend(last);
+            return outcome::show(asked, copied, printer);
+        }
+    };
     if printer.is_json() {
-        printer.object(record)?;
+        printer.object(&record)?;
     } else {
-        printer.data(&render::copy(record))?;
+        printer.data(&render::copy(&record))?;
     }
     Ok(Exit::Done)
 }

@@ -5,7 +5,6 @@ mod bench;
 mod capture;
 mod copy;
 mod doctor;
-mod fan_out;
 mod haystack;
 mod lab;
 mod marks;

@@ -1,12 +1,18 @@
 //! What became of each target, where there are several: for the record, the terminal and the status.
 
-use peerlane_engine::CopyError;
-use peerlane_results::{CopyFailure, CopyRecord, TargetOutcome};
+use std::ffi::OsString;
+
+use peerlane_engine::{CopyError, FanOut};
+use peerlane_results::{
+    Asked, CopyFailure, CopyRecord, FAN_OUT_SCHEMA, FanOutRecord, TargetOutcome,
+};
 
 use super::copy::exit_of;
+use super::resume;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
+use crate::render;
 
 /// One target's outcome, and its exit status.
 pub(super) struct Ended {
@@ -46,6 +52,35 @@ impl Ended {
     pub(super) fn has_journal(&self) -> bool {
         self.outcome.failure.as_ref().is_some_and(|failure| failure.journal.is_some())
     }
+}
+
+/// Prints what became of several targets.
+///
+/// # Errors
+/// When one of them is not complete.
+pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
+    let ended: Vec<Ended> = (asked.iter().zip(copied.targets))
+        .map(|(asked, result)| Ended::of(&asked.target, result))
+        .collect();
+    let record = FanOutRecord {
+        schema: FAN_OUT_SCHEMA.to_owned(),
+        read: copied.read,
+        targets: ended.iter().map(|one| one.outcome.clone()).collect(),
+    };
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::fan_out(&record))?;
+    }
+    ended.iter().for_each(|one| one.report(printer));
+    end(&ended.iter().collect::<Vec<_>>(), hint(&ended))
+}
+
+/// The command that goes on with those that can.
+fn hint(ended: &[Ended]) -> Option<String> {
+    let is_kept: Vec<bool> = ended.iter().map(Ended::has_journal).collect();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    is_kept.contains(&true).then(|| format!("`{}` goes on", resume::command_with(&words, &is_kept)))
 }
 
 /// The end of a command with several targets: names those that are not complete.

@@ -28,28 +28,12 @@ pub(super) struct Asking<'a> {
     pub(super) printer: Printer,
 }
 
-/// Returns the plan, with leave to overwrite where that was needed and given.
+/// Returns the plan, with leave to overwrite where that was needed and given. All targets are asked for
+/// before any is looked at again, since each answer may take any time.
 ///
 /// # Errors
-/// When the answer is not yes, the terminal cannot be asked, or the target changed meanwhile.
+/// When an answer is not yes, the terminal cannot be asked, or a target changed meanwhile.
 pub(super) fn settle(
-    fabric: &Fabric,
-    plan: Plan,
-    asking: Asking<'_>,
-    is_stopped: impl FnOnce() -> bool,
-) -> Result<Plan, Failure> {
-    let Some(shown) = ask_for(&plan, asking, is_stopped)? else { return Ok(plan) };
-    let forced = plan::make(fabric, &forced(&plan), asking.deadline)?;
-    compare(&plan, Some(&shown), &forced, asking)?;
-    Ok(forced)
-}
-
-/// The same for several targets: all are asked for before any is looked at again, since each answer
-/// may take any time.
-///
-/// # Errors
-/// As [`settle`].
-pub(super) fn settle_all(
     fabric: &Fabric,
     plan: FanOutPlan,
     asking: Asking<'_>,
@@ -69,7 +53,7 @@ pub(super) fn settle_all(
     let asked: Vec<Asked> = (plan.targets.iter().zip(&shown))
         .map(|(one, shown)| shown.as_ref().map_or_else(|| one.asked.clone(), |_| forced(one)))
         .collect();
-    let settled = plan::make_fan_out(fabric, &asked, asking.deadline)?;
+    let settled = plan::make_all(fabric, &asked, asking.deadline)?;
     for ((one, shown), now) in plan.targets.iter().zip(&shown).zip(&settled.targets) {
         compare(one, shown.as_ref(), now, asking)?;
     }

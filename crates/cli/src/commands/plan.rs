@@ -35,8 +35,8 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
             Err(Failure::new("`--explain`, `--probe` and `--guest` are for one target").hint(hint))
         }
         several => {
-            let plan = make_fan_out(&fabric, several, deadline).map_err(answer)?;
-            show_fan_out(&plan, printer)
+            let plan = make_all(&fabric, several, deadline).map_err(answer)?;
+            show_all(&plan, printer)
         }
     }
 }
@@ -194,7 +194,7 @@ pub(super) fn make(fabric: &Fabric, asked: &Asked, deadline: Nanos) -> Result<Pl
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn make_fan_out(
+pub(super) fn make_all(
     fabric: &Fabric,
     asked: &[Asked],
     deadline: Nanos,
@@ -221,30 +221,17 @@ pub(super) fn answer(failure: Failure) -> Failure {
 ///
 /// # Errors
 /// When standard output does not take it.
-pub(super) fn show(plan: &Plan, printer: Printer) -> Result<Exit, Failure> {
-    if printer.is_json() {
-        printer.object(plan)?;
-    } else {
-        printer.data(&render::plan(plan))?;
+pub(super) fn show_all(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Failure> {
+    match plan.targets.as_slice() {
+        [one] if printer.is_json() => printer.object(one)?,
+        _ if printer.is_json() => printer.object(plan)?,
+        _ => printer.data(&render::fan_out_plan(plan))?,
     }
-    Ok(exit(plan))
+    Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
 }
 
 fn exit(plan: &Plan) -> Exit {
     if would_start(plan) { Exit::Done } else { Exit::Negative }
-}
-
-/// As [`show`].
-///
-/// # Errors
-/// When standard output does not take it.
-pub(super) fn show_fan_out(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Failure> {
-    if printer.is_json() {
-        printer.object(plan)?;
-    } else {
-        printer.data(&render::fan_out_plan(plan))?;
-    }
-    Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
 }
 
 /// Whether a copy by this plan would start.

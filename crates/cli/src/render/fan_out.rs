@@ -27,8 +27,11 @@ pub(crate) fn fan_out(record: &FanOutRecord) -> String {
     sheet.0
 }
 
-/// The plan for each target, and what is common to all.
+/// The plan for each target, and what is common to several.
 pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
+    if let [one] = plan.targets.as_slice() {
+        return super::plan(one);
+    }
     let mut sheet = Sheet::default();
     for one in &plan.targets {
         sheet.block(&super::plan(one));
@@ -49,11 +52,7 @@ pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
     let mut sheet = Sheet::default();
     for (number, plan) in batch.jobs.iter().enumerate() {
         sheet.line(format_args!("copy {}", number + 1));
-        let text = match plan.targets.as_slice() {
-            [one] => super::plan(one),
-            _ => fan_out_plan(plan),
-        };
-        sheet.block(&text);
+        sheet.block(&fan_out_plan(plan));
     }
     sheet.line(format_args!("{} copies planned", batch.jobs.len()));
     sheet.0

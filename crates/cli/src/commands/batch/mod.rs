@@ -197,12 +197,9 @@ impl Batch<'_> {
             deadline: Nanos::seconds(job.timeout),
             options,
         };
-        match plan.targets.as_slice() {
-            [one] => vec![peerlane_engine::copy(self.fabric, one, &mut tools)],
-            several => match copy_fan_out(self.fabric, plan, &mut tools) {
-                Ok(done) => done.targets,
-                Err(error) => copy::for_each(error, several.len()),
-            },
+        match copy_fan_out(self.fabric, plan, &mut tools) {
+            Ok(copied) => copied.targets,
+            Err(error) => copy::for_each(error, plan.targets.len()),
         }
     }
 
