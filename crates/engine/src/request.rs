@@ -2,10 +2,11 @@
 //!
 //! Short completions go on from the last whole block, `EAGAIN` and `EINTR` are tried again, both a
 //! bounded number of times. [`carry_out`] does this for a few ranges at a time; the relay drives its
-//! requests itself, since its reads and writes are chained.
+//! requests itself, since its writes follow its reads.
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
@@ -23,6 +24,13 @@ const SAME_ENDS: u32 = 8;
 
 /// The longest sleep of a loop that also watches deadlines and wishes to stop.
 pub(crate) const LONGEST_SLEEP: Nanos = Nanos(250_000_000);
+
+/// Returns a tag that no other request has or had: a late answer to a request that was given up is never
+/// taken for that to another.
+pub(crate) fn fresh_tag() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Relaxed) + 1
+}
 
 /// A range of a file that goes to or comes from a range of a region.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +72,8 @@ pub(crate) struct Progress {
     furthest: (u64, u32),
     /// Short completions and repeated tries, for the record.
     pub(crate) repeats: u32,
-    started: Option<Nanos>,
+    /// When the operation in flight began, and its tag.
+    started: Option<(Nanos, u64)>,
 }
 
 impl Request {
@@ -83,7 +92,7 @@ impl Request {
     }
 
     /// The operation for what is left; `ask` fits 32 bits by the checks of those who make requests.
-    pub(crate) fn operation(&self, tag: u64, linked: bool) -> Operation {
+    pub(crate) fn operation(&self, tag: u64) -> Operation {
         Operation {
             action: self.action,
             file: self.file,
@@ -91,14 +100,8 @@ impl Request {
             region: self.region,
             region_offset: self.region_offset + self.progress.done,
             length: u32::try_from(self.ask - self.progress.done).unwrap_or(u32::MAX),
-            linked,
             tag,
         }
-    }
-
-    /// Whether a result moved all that the last operation asked for.
-    pub(crate) fn is_full(&self, result: Result<u32, Errno>) -> bool {
-        result.is_ok_and(|moved| u64::from(moved) == self.ask - self.progress.done)
     }
 
     /// Takes the result of the last operation.
@@ -216,8 +219,9 @@ pub(crate) fn carry_until<R: Ring>(
             let request = &mut requests[index];
             let wants = failed.is_none() && !request.is_done();
             if request.progress.started.is_none() && wants && (pending == 0 || ring.space() > 0) {
-                ring.push(request.operation(index as u64, false))?;
-                request.progress.started = Some(clock.now());
+                let operation = request.operation(fresh_tag());
+                ring.push(operation)?;
+                request.progress.started = Some((clock.now(), operation.tag));
             }
             pending += usize::from(request.progress.started.is_some());
         }
@@ -257,13 +261,14 @@ fn is_waiting(requests: &[Request], wanted: &Range<usize>, has_failed: bool) -> 
 fn oldest(requests: &[Request], now: Nanos) -> Option<(Nanos, &Request)> {
     requests
         .iter()
-        .filter_map(|request| Some((now.since(request.progress.started?), request)))
+        .filter_map(|request| Some((now.since(request.progress.started?.0), request)))
         .max_by_key(|&(age, _)| age)
 }
 
 fn settle(requests: &mut [Request], completion: Completion) -> Result<(), Failure> {
-    let index = usize::try_from(completion.tag).unwrap_or(usize::MAX);
-    let Some(request) = requests.get_mut(index) else { return Ok(()) };
+    let is_its =
+        |one: &&mut Request| one.progress.started.is_some_and(|(_, tag)| tag == completion.tag);
+    let Some(request) = requests.iter_mut().find(is_its) else { return Ok(()) };
     request.progress.started = None;
     request.take(completion.result)
 }

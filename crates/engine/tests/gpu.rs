@@ -70,7 +70,6 @@ impl Bench {
             region,
             region_offset: offset,
             length: PIECE,
-            linked: false,
             tag,
         }
     }
@@ -129,7 +128,7 @@ fn more_than_the_slots_is_refused_until_one_is_free() {
 }
 
 #[test]
-fn what_does_not_fit_or_is_a_chain_is_refused() {
+fn what_does_not_fit_is_refused() {
     let mock = Mock::new("");
     let Some(mut bench) = bench(&mock, None) else { return };
     let fits = bench.operation(Action::Read, bench.memory, 0, 0);
@@ -137,8 +136,6 @@ fn what_does_not_fit_or_is_a_chain_is_refused() {
     assert!(matches!(bench.ring.push(beyond), Err(PushError::OutOfRegion { .. })));
     let long = Operation { length: PIECE + 1, ..fits };
     assert!(matches!(bench.ring.push(long), Err(PushError::TooLong { .. })));
-    let chain = Operation { linked: true, ..fits };
-    assert_eq!(bench.ring.push(chain), Err(PushError::NoChain));
     let unknown = Operation { region: RegionId(9), ..fits };
     assert_eq!(bench.ring.push(unknown), Err(PushError::UnknownRegion { region: RegionId(9) }));
     assert_eq!((bench.ring.in_flight(), bench.ring.space()), (0, 2));

@@ -148,10 +148,6 @@ pub struct Latency {
     pub read: Percentiles,
     /// Writes to the target.
     pub write: Percentiles,
-    /// Blocks of which read and write had both ended when the engine looked: when the one ended and the
-    /// other began is not known, so they are in neither. Many of them make both a biased sample.
-    #[serde(default)]
-    pub unsplit: u64,
 }
 
 /// Percentiles of a latency; all zero where nothing was counted.

@@ -55,8 +55,7 @@ pub use topo_diff::{
     TopoUncompared, TopoUncomparedReason,
 };
 pub use trace::{
-    KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
-    TraceRequest,
+    PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::{ResumedWithout, Warning};

@@ -88,11 +88,8 @@ pub struct TraceRequest {
     pub offset: u64,
     /// Bytes asked for.
     pub bytes: u64,
-    /// From its submission, or the end of the request that it was chained to, to the moment at which the
-    /// engine saw its end.
+    /// From its submission to the moment at which the engine saw its end.
     pub span: Span,
-    /// Which ends of the span are known.
-    pub known: KnownEnds,
     /// How it ended.
     pub outcome: TraceOutcome,
 }
@@ -108,18 +105,6 @@ pub enum TraceAction {
     Flush,
     /// Bytes that read as zeroes.
     Zero,
-}
-
-/// Which ends of a request's span are known. A write that is chained to a read begins unseen; where the
-/// engine saw both ends at once, nobody knows when the one ended and the other began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KnownEnds {
-    /// Both.
-    Both,
-    /// The begin: it ended earlier than the span says.
-    Begin,
-    /// The end: it began later than the span says.
-    End,
 }
 
 /// How a request ended.

@@ -211,7 +211,6 @@ fn record(
         latency: Latency {
             read: percentiles(outcomes.iter().map(|one| &one.read)),
             write: percentiles(outcomes.iter().map(|one| &one.write)),
-            unsplit: outcomes.iter().map(|one| one.unsplit).sum(),
         },
         cpu: observed.cpu,
         host_memory: observed.host_memory,

@@ -27,10 +27,6 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("time", times(record));
     sheet.row("reads", latency(&record.latency.read));
     sheet.row("writes", latency(&record.latency.write));
-    if record.latency.unsplit > 0 {
-        let unsplit = record.latency.unsplit;
-        sheet.more(format_args!("{unsplit} blocks in neither: both were seen to end at once"));
-    }
     sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
     sheet.row("route", route(record));
@@ -134,17 +130,5 @@ mod tests {
         assert!(short(&record).contains(" bytes, "), "{}", short(&record));
         record.content.data.0 = 65536;
         assert!(short(&record).contains(" bytes (65536 moved), "), "{}", short(&record));
-    }
-
-    #[test]
-    fn blocks_that_are_in_neither_latency_are_told() {
-        let sample = include_str!("../../../../fixtures/results/samples/copy.json");
-        let mut record: CopyRecord = serde_json::from_str(sample).unwrap();
-        record.latency.unsplit = 0;
-        let all = copy(&record);
-        record.latency.unsplit = 7;
-        let some = copy(&record);
-        let told: Vec<&str> = some.lines().filter(|line| !all.contains(line)).collect();
-        assert_eq!(told, ["            7 blocks in neither: both were seen to end at once"]);
     }
 }

@@ -1,7 +1,5 @@
 //! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
 
-use std::path::PathBuf;
-
 use peerlane_results::{
     Evidence, MemoryFacts, PhaseKind, Route, RouteChoice, RouteEvidence, RouteVerdict, Tail,
     Verification, Warning,
@@ -12,14 +10,14 @@ use super::attempt::Ready;
 use super::gone::drive_of;
 use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, Turn};
-use super::pieces::{Layout, Pieces};
+use super::pieces::{Lack, Layout, Pieces};
 use super::witness::MovedBytes;
 use super::{CopyError, Job, Tools, check};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
-use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
+use crate::relay::{Moved, RelayError, Relayed, Transfer, merge_in_host, relay_to};
 use crate::ring::Ring;
 use crate::verify::VerifyError;
 
@@ -90,95 +88,77 @@ impl Job<'_> {
         }
     }
 
-    /// Moves what is missing and flushes it; says how much went another way, and how much was there.
-    pub(super) fn move_payload(
+    /// Moves the tail of a target that got all else, and flushes the target, also one that failed.
+    pub(super) fn end_move(
         &mut self,
+        so_far: SoFar,
         ready: &mut Ready,
         route: Route,
         tools: &mut Tools<'_>,
-    ) -> Result<(Moved, Bytes, u64), CopyError> {
-        let [from, path] = [&self.plan.source, &self.plan.target]
-            .map(|end| -> PathBuf { end.path.clone().into() });
-        let source = self.source.file.try_clone().map_err(|source| CopyError::File {
-            action: "attach",
-            path: self.plan.source.path.clone().into(),
-            source,
-        })?;
-        // A request that touches a hole goes through host memory as a whole.
-        let reads_holes = ready.gpu.as_ref().is_some_and(GpuSide::reads_holes_by_host);
-        let hole_min = if reads_holes { 0 } else { self.layout.hole_min };
-        let layout = Layout { hole_min, ..self.layout };
-        let pieces = Pieces::new(source, layout, self.holes, self.recorder.done());
-        let done_before = pieces.done_before;
-        tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
-        let mut ledger = Ledger {
-            pieces,
-            account: Account::of(&mut self.recorder, self.keeper.as_mut()),
-            turn: Turn::of(&tools.options),
-            clock: tools.clock,
-        };
-        ready.ring.phase(PhaseKind::Move);
-        let (ring, transfer) = (&mut ready.ring, &ready.transfer);
-        let (clock, watch) = (tools.clock, &mut *tools.watch);
-        // Requests that were given up before are nobody's any more.
-        let idle = ring.in_flight();
-        let moved = if done_before == self.layout.length {
-            Ok(Moved::nothing())
-        } else {
-            relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch)
-        };
-        let Account { unsaved, flush_failed, .. } = ledger.account;
-        if let (Err(_), Some(said)) = (&moved, ready.ring.ring().said()) {
-            tools.watch.caution(&format!("{} says: {said}", ready.memory.name));
-        }
-        self.warnings.extend(
-            unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
-        );
-        let stopped = |source| CopyError::Move { from: from.clone(), path: path.clone(), source };
-        let mut outcome = moved.map_err(stopped).and_then(|moved| {
-            if moved.interrupted {
+    ) -> Result<Payload, CopyError> {
+        let SoFar { moved, failed, is_interrupted, flush_failed, refused } = so_far;
+        let is_stuck = matches!(failed, Some(RequestError::Stuck(_)));
+        let idle = ready.ring.in_flight();
+        let tail = match (failed, is_interrupted, refused) {
+            (Some(source), ..) => Err(self.stopped(source, &moved)),
+            (None, true, _) => {
                 let (done, total) = (Bytes(moved.contiguous()), Bytes(self.layout.length));
-                return Err(CopyError::Interrupted { done, total, journal: None });
+                Err(CopyError::Interrupted { done, total, journal: None })
             }
-            let tail = self.merge_tail(ready, tools).map_err(stopped)?;
-            // A tail that was there may lie in a block of which other bytes were missing.
-            let before = self.layout.length.saturating_sub(moved.total() + tail.0);
-            Ok((moved, tail, before))
-        });
-        if flush_failed || ready.ring.in_flight() > idle {
+            (None, false, Some(error)) => Err(error),
+            (None, false, None) => self.merge_tail(ready, tools),
+        };
+        if is_stuck || flush_failed || ready.ring.in_flight() > idle {
             let copies = ready.ring.ring().copies();
-            let error = |error| name_the_engine(error, &ready.memory.name, copies, route);
-            return outcome.map_err(|found| self.name_the_stuck(error(found), route));
+            let named = |error| name_the_engine(error, &ready.memory.name, copies, route);
+            return match tail {
+                Ok(tail) => Ok(self.payload(moved, tail)),
+                Err(error) => Err(self.name_the_stuck(named(error), route)),
+            };
         }
         self.recorder.flush_begins();
         let flushed = check::flush(ready, tools.clock);
         self.recorder.flush_ended(flushed.is_ok());
-        outcome = match (outcome, flushed) {
-            (Ok((moved, ..)), Err(source)) => {
-                Err(stopped(RelayError::Stopped { source, moved: Box::new(moved) }))
-            }
-            (outcome, _) => outcome,
-        };
-        if let (Ok(_), Some(keeper)) = (&outcome, &mut self.keeper) {
-            // All of it, whatever a bounded set of ranges may have forgotten.
-            let mut all = RangeSet::new();
-            all.insert(0..self.layout.length);
-            if keeper.is_on_disk() {
-                keeper.save(&all)?;
-            }
-            self.recorder = Recorder::new(tools.options.cadence, all, tools.clock.now());
+        let tail = tail.and_then(|tail| match flushed {
+            Ok(()) => Ok(tail),
+            Err(source) => Err(self.stopped(source, &moved)),
+        });
+        let tail = tail.map_err(|error| self.name_the_stuck(error, route))?;
+        // All of it, whatever a bounded set of ranges may have forgotten.
+        let mut all = RangeSet::new();
+        all.insert(0..self.layout.length);
+        if let Some(keeper) = self.keeper.as_mut().filter(|keeper| keeper.is_on_disk()) {
+            keeper.save(&all)?;
         }
-        outcome.map_err(|error| self.name_the_stuck(error, route))
+        self.recorder = Recorder::new(tools.options.cadence, all, tools.clock.now());
+        Ok(self.payload(moved, tail))
     }
 
-    fn merge_tail(&mut self, ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, RelayError> {
+    fn payload(&self, moved: Moved, tail: Bytes) -> Payload {
+        // A tail that was there may lie in a block of which other bytes were missing.
+        let before = Bytes(self.layout.length.saturating_sub(moved.total() + tail.0));
+        Payload { moved, tail, before }
+    }
+
+    fn stopped(&self, source: RequestError, moved: &Moved) -> CopyError {
+        self.not_moved(RelayError::Stopped { source, moved: Box::new(moved.clone()) })
+    }
+
+    fn not_moved(&self, source: RelayError) -> CopyError {
+        let [from, path] =
+            [&self.plan.source, &self.plan.target].map(|end| end.path.clone().into());
+        CopyError::Move { from, path, source }
+    }
+
+    fn merge_tail(&mut self, ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, CopyError> {
         let transfer = &ready.transfer;
         let rest = transfer.length / transfer.target_block * transfer.target_block..transfer.length;
         let is_there = self.recorder.done().contains_range(rest.clone());
         if transfer.tail != Tail::MergeInHost || is_there {
             return Ok(Bytes::ZERO);
         }
-        let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, tools.clock)?;
+        let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, tools.clock)
+            .map_err(|source| self.not_moved(source))?;
         self.recorder.wrote(rest);
         Ok(Bytes(bytes))
     }
@@ -255,6 +235,93 @@ impl Job<'_> {
             source => CopyError::Kept { source: Box::new(source), done, total, journal },
         }
     }
+}
+
+/// What one target got of a relay.
+pub(super) struct SoFar {
+    pub(super) moved: Moved,
+    pub(super) failed: Option<RequestError>,
+    pub(super) is_interrupted: bool,
+    /// Whether a flush failed on the way.
+    pub(super) flush_failed: bool,
+    /// Why it goes no further although nothing of it failed.
+    pub(super) refused: Option<CopyError>,
+}
+
+/// What moved to one target.
+pub(super) struct Payload {
+    pub(super) moved: Moved,
+    /// Payload that went through host memory although the route did not.
+    pub(super) tail: Bytes,
+    /// Bytes that an earlier run moved.
+    pub(super) before: Bytes,
+}
+
+/// What became of a relay for several jobs.
+pub(super) struct Carried {
+    pub(super) relayed: Relayed,
+    /// Whether a flush of each target failed on the way.
+    pub(super) flush_failed: Vec<bool>,
+}
+
+/// Moves what the targets of these jobs lack out of the same slots, and keeps an account of each.
+///
+/// # Errors
+/// When nothing was moved.
+pub(super) fn relay_jobs(
+    jobs: &mut [&mut Job<'_>],
+    ready: &mut Ready,
+    transfers: &[Transfer],
+    tools: &mut Tools<'_>,
+) -> Result<Carried, CopyError> {
+    let first = &jobs[0];
+    let source = (first.source.file.try_clone()).map_err(|source| CopyError::File {
+        action: "attach",
+        path: first.plan.source.path.clone().into(),
+        source,
+    })?;
+    // A request that touches a hole goes through host memory as a whole.
+    let reads_holes = ready.gpu.as_ref().is_some_and(GpuSide::reads_holes_by_host);
+    let hole_min = if reads_holes { 0 } else { first.layout.hole_min };
+    let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
+    let block = blocks.fold(first.layout.block, u64::max);
+    let layout = Layout { hole_min, block, ..first.layout };
+    let lacks = jobs.iter().map(|job| Lack { done: job.recorder.done(), holes: job.holes });
+    let pieces = Pieces::new(source, layout, &lacks.collect::<Vec<_>>());
+    let done_before = pieces.done_before.iter().min().copied().unwrap_or(0);
+    tools.watch.begin(Bytes(done_before), Bytes(layout.length));
+    let is_there = |(job, one): (&&mut Job<'_>, &Transfer)| {
+        job.recorder.done().contains_range(0..one.relayed())
+    };
+    let is_all_there = jobs.iter().zip(transfers).all(is_there);
+    let accounts = jobs.iter_mut().map(|job| Account::of(&mut job.recorder, job.keeper.as_mut()));
+    let (turn, clock) = (Turn::of(&tools.options), tools.clock);
+    let mut ledger = Ledger { pieces, accounts: accounts.collect(), turn, clock };
+    ready.ring.phase(PhaseKind::Move);
+    let (ring, zeroes, watch) = (&mut ready.ring, ready.zeroes, &mut *tools.watch);
+    let relayed = if is_all_there {
+        Ok(Relayed::nothing(transfers.len()))
+    } else {
+        relay_to(ring, transfers, &mut ledger, zeroes, clock, watch)
+    };
+    let ends = ledger.accounts.into_iter().map(|account| (account.unsaved, account.flush_failed));
+    let ends: Vec<_> = ends.collect();
+    let mut flush_failed = Vec::with_capacity(ends.len());
+    for (job, (unsaved, failed)) in jobs.iter_mut().zip(ends) {
+        flush_failed.push(failed);
+        job.warnings.extend(
+            unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
+        );
+    }
+    let said = ready.ring.ring().said();
+    let has_failed = |relayed: &Relayed| {
+        relayed.stopped.is_some() || relayed.targets.iter().any(|(_, failed)| failed.is_some())
+    };
+    if let (true, Some(said)) = (relayed.as_ref().map_or(true, has_failed), said) {
+        tools.watch.caution(&format!("{} says: {said}", ready.memory.name));
+    }
+    let relayed = relayed.map_err(|source| jobs[0].not_moved(source))?;
+    Ok(Carried { relayed, flush_failed })
 }
 
 /// Says that it is a GPU that does not answer, where one has copies under way.

@@ -19,7 +19,7 @@ use crate::prove::{
 };
 use crate::ranges::RangeSet;
 use crate::relay::Transfer;
-use crate::request::LONGEST_SLEEP;
+use crate::request::{LONGEST_SLEEP, fresh_tag};
 use crate::ring::{Action, FileId, Operation, RegionId, Ring};
 use crate::verify::{self, Comparison, Coverage, Mismatch, Verified, VerifyError};
 
@@ -138,11 +138,6 @@ pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestE
     flush_file(&mut ready.ring, file, transfer.deadline, clock)
 }
 
-/// Marks the completion of a flush: another for each file, since one that was given up may still end.
-fn flush_tag(file: FileId) -> u64 {
-    u64::MAX - 1 - u64::from(file.0)
-}
-
 /// The same for any file of the ring; a region of the ring is named with it and not used.
 pub(crate) fn flush_file<R: Ring>(
     ring: &mut R,
@@ -157,8 +152,7 @@ pub(crate) fn flush_file<R: Ring>(
         region,
         region_offset: 0,
         length: 0,
-        linked: false,
-        tag: flush_tag(file),
+        tag: fresh_tag(),
     };
     ring.push(operation)?;
     let (role, action) = (Role::Target, Action::Flush);
@@ -169,7 +163,7 @@ pub(crate) fn flush_file<R: Ring>(
         ring.submit(1, LONGEST_SLEEP)?;
         // Late answers to requests that were given up are passed over.
         let answers = std::iter::from_fn(|| ring.pop());
-        if let Some(completion) = answers.into_iter().find(|answer| answer.tag == flush_tag(file)) {
+        if let Some(completion) = answers.into_iter().find(|answer| answer.tag == operation.tag) {
             return completion.result.map(drop).map_err(|errno| {
                 let cause = Cause::of(errno, action, MemoryKind::Host);
                 Failure { role, action, offset: 0, length: 0, cause }.into()

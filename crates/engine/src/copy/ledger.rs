@@ -186,10 +186,10 @@ impl<'a, 'm> Account<'a, 'm> {
     }
 }
 
-/// What a relay moves and keeps account of.
+/// The pieces of a copy under way, and an account for each target.
 pub(super) struct Ledger<'a, 'm> {
     pub(super) pieces: Pieces,
-    pub(super) account: Account<'a, 'm>,
+    pub(super) accounts: Vec<Account<'a, 'm>>,
     pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
 }
@@ -199,12 +199,12 @@ impl Work for Ledger<'_, '_> {
         self.pieces.next_piece()
     }
 
-    fn done_before(&self) -> u64 {
-        self.pieces.done_before
+    fn done_before(&self, target: usize) -> u64 {
+        self.pieces.done_before[target]
     }
 
-    fn wrote(&mut self, range: Range<u64>) {
-        self.account.recorder.wrote(range);
+    fn wrote(&mut self, target: usize, range: Range<u64>) {
+        self.accounts[target].recorder.wrote(range);
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
@@ -219,15 +219,15 @@ impl Work for Ledger<'_, '_> {
         self.turn.end(bytes);
     }
 
-    fn flush_is_due(&self, now: Nanos) -> bool {
-        self.account.flush_is_due(now)
+    fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
+        self.accounts[target].flush_is_due(now)
     }
 
-    fn flush_begins(&mut self) {
-        self.account.recorder.flush_begins();
+    fn flush_begins(&mut self, target: usize) {
+        self.accounts[target].recorder.flush_begins();
     }
 
-    fn flush_ended(&mut self, outcome: FlushOutcome) {
-        self.account.flush_ended(outcome, self.clock);
+    fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
+        self.accounts[target].flush_ended(outcome, self.clock);
     }
 }

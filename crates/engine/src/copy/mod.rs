@@ -32,7 +32,7 @@ mod witness;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, CopyRecord, Plan, Refusal, Route, RouteEvidence, Warning};
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Nanos};
 use rustix::fs::OFlags;
 
 pub(crate) use beside::is_partial_of;
@@ -54,9 +54,9 @@ use crate::machine::{Machine, host};
 use crate::open::Opened;
 use crate::plan::{self, Prepared};
 use crate::ranges::RangeSet;
-use crate::relay::Moved;
 use crate::{Clock, Watch, prove};
 use begin::Beginning;
+use carry::Payload;
 use fan_out::Copying;
 use files::Target;
 use ledger::Keeper;
@@ -287,11 +287,7 @@ struct Job<'a> {
 
 /// What moving and checking showed.
 struct Done {
-    moved: Moved,
-    /// Payload that went through host memory although the route did not.
-    tail: Bytes,
-    /// Bytes that an earlier run moved.
-    before: Bytes,
+    payload: Payload,
     elapsed: Nanos,
     check: Nanos,
     cpu: peerlane_results::CpuTime,

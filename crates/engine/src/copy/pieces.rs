@@ -1,6 +1,6 @@
-//! What is to be moved: what the journal lacks, cut into data and holes of the source.
+//! The pieces that targets lack by their journals, cut into data and holes of the source.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::options::Sparse;
 use crate::extents::{Extent, Extents, Grid, data_ranges};
 use crate::ranges::RangeSet;
-use crate::relay::Piece;
+use crate::relay::{Piece, Targets};
 
 /// Shortest hole that is left out, unless something makes holes dear: a request for each takes longer.
 pub(super) const HOLE_MIN: u64 = 64 << 10;
@@ -60,52 +60,126 @@ impl Layout {
     }
 }
 
-/// The pieces of a copy, in ascending order.
+/// The content of one target, and what holes ask of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lack<'a> {
+    pub(super) done: &'a RangeSet,
+    pub(super) holes: Holes,
+}
+
+/// The pieces of a copy, in ascending order. Where one ends, the next is a hole, or another target begins
+/// to lack something or ceases to.
 #[derive(Debug)]
 pub(super) struct Pieces {
     source: File,
     layout: Layout,
-    holes: Holes,
-    missing: VecDeque<Range<u64>>,
-    walk: Option<Extents>,
-    /// Bytes that are done and of which no piece comes.
-    pub(super) done_before: u64,
+    holes: Vec<Holes>,
+    missing: VecDeque<(Range<u64>, Targets)>,
+    walk: Option<(Extents, Targets)>,
+    /// Bytes that each target has and of which no piece comes.
+    pub(super) done_before: Vec<u64>,
 }
 
 impl Pieces {
-    pub(super) fn new(source: File, layout: Layout, holes: Holes, done: &RangeSet) -> Self {
-        let missing: VecDeque<_> =
-            done.missing_in_blocks(0..layout.length, layout.block.max(1)).collect();
-        let lacking: u64 = missing.iter().map(|range| range.end - range.start).sum();
-        let done_before = layout.length - lacking;
-        Self { source, layout, holes, missing, walk: None, done_before }
+    /// Pieces of what each target lacks; the block of `layout` is a multiple of every block.
+    pub(super) fn new(source: File, layout: Layout, lacks: &[Lack<'_>]) -> Self {
+        let lists: Vec<Vec<Range<u64>>> = lacks
+            .iter()
+            .map(|lack| {
+                lack.done.missing_in_blocks(0..layout.length, layout.block.max(1)).collect()
+            })
+            .collect();
+        let lacking = |list: &[Range<u64>]| list.iter().map(|one| one.end - one.start).sum::<u64>();
+        let done_before = lists.iter().map(|list| layout.length - lacking(list)).collect();
+        Self {
+            source,
+            layout,
+            holes: lacks.iter().map(|lack| lack.holes).collect(),
+            missing: sweep(&lists),
+            walk: None,
+            done_before,
+        }
     }
 
     pub(super) fn next_piece(&mut self) -> Option<io::Result<Piece>> {
         loop {
-            match self.walk.as_mut().and_then(Iterator::next) {
-                Some(Ok(Extent::Data(range))) => {
-                    return Some(Ok(Piece::Data(self.layout.in_copy(&range))));
+            if let Some((walk, wanted)) = &mut self.walk {
+                let wanted = *wanted;
+                match walk.next() {
+                    Some(Ok(Extent::Data(range))) => {
+                        return Some(Ok(Piece::data(self.layout.in_copy(&range), wanted)));
+                    }
+                    Some(Ok(Extent::Hole(range))) => return Some(Ok(self.hole(&range, wanted))),
+                    Some(Err(error)) => return Some(Err(error)),
+                    None => self.walk = None,
                 }
-                Some(Ok(Extent::Hole(range))) => {
-                    let range = self.layout.in_copy(&range);
-                    return Some(Ok(match self.holes {
-                        Holes::Moved => Piece::Data(range),
-                        Holes::Left => Piece::Nothing(range),
-                        Holes::Zeroed => Piece::Zeroes(range),
-                    }));
-                }
-                Some(Err(error)) => return Some(Err(error)),
-                None => {}
             }
-            let range = self.missing.pop_front()?;
-            if self.holes == Holes::Moved {
-                return Some(Ok(Piece::Data(range)));
+            let (range, wanted) = self.missing.pop_front()?;
+            if self.holes.iter().all(|holes| *holes == Holes::Moved) {
+                return Some(Ok(Piece::data(range, wanted)));
             }
             match self.layout.walk(&self.source, &range) {
-                Ok(walk) => self.walk = Some(walk),
+                Ok(walk) => self.walk = Some((walk, wanted)),
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+
+    fn hole(&self, range: &Range<u64>, wanted: Targets) -> Piece {
+        let asks = |what| {
+            Targets::of(self.holes.len(), |one| wanted.contains(one) && self.holes[one] == what)
+        };
+        Piece {
+            range: self.layout.in_copy(range),
+            payload: asks(Holes::Moved),
+            zeroes: asks(Holes::Zeroed),
+            nothing: asks(Holes::Left),
+        }
+    }
+}
+
+/// Ranges that at least one list holds, and which lists do; each list is in ascending order.
+fn sweep(lists: &[Vec<Range<u64>>]) -> VecDeque<(Range<u64>, Targets)> {
+    let edges: BTreeSet<u64> =
+        lists.iter().flatten().flat_map(|range| [range.start, range.end]).collect();
+    let mut next = vec![0; lists.len()];
+    let mut found = VecDeque::new();
+    let edges: Vec<u64> = edges.into_iter().collect();
+    for pair in edges.windows(2) {
+        let (start, end) = (pair[0], pair[1]);
+        for (list, next) in lists.iter().zip(&mut next) {
+            while list.get(*next).is_some_and(|range| range.end <= start) {
+                *next += 1;
+            }
+        }
+        let holds =
+            |one: usize| lists[one].get(next[one]).is_some_and(|range| range.start <= start);
+        let wanted = Targets::of(lists.len(), holds);
+        if !wanted.is_empty() {
+            found.push_back((start..end, wanted));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_some_lack_is_cut_where_another_begins_to_lack() {
+        let of = |targets: &[usize]| Targets::of(3, |one| targets.contains(&one));
+        let lists = [vec![0..4, 8..12], vec![2..6, 6..10], vec![]];
+        let found: Vec<_> = sweep(&lists).into();
+        let expected = [
+            (0..2, of(&[0])),
+            (2..4, of(&[0, 1])),
+            (4..6, of(&[1])),
+            (6..8, of(&[1])),
+            (8..10, of(&[0, 1])),
+            (10..12, of(&[0])),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(sweep(&[vec![], vec![]]).len(), 0);
     }
 }

@@ -9,6 +9,7 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::Done;
+use super::carry::Payload;
 
 /// PCI vendor of the devices that QEMU makes up.
 const QEMU_VENDOR: u16 = 0x1b36;
@@ -30,27 +31,27 @@ pub(super) fn write(
     mut warnings: Vec<Warning>,
 ) -> CopyRecord {
     let bytes = settled.shape.length;
-    let relayed = Bytes(done.moved.bytes);
-    let data = Bytes(relayed.0 + done.tail.0);
+    let Payload { moved, tail, before } = done.payload;
+    let relayed = Bytes(moved.bytes);
+    let data = Bytes(relayed.0 + tail.0);
     let is_known = !warnings.iter().any(|one| matches!(one, Warning::RouteNotKnown { .. }));
     let bytes_by_route = match settled.route {
-        Route::P2p if is_known => BytesByRoute { p2p: relayed, host: done.tail },
-        Route::P2p => BytesByRoute { p2p: Bytes::ZERO, host: done.tail },
+        Route::P2p if is_known => BytesByRoute { p2p: relayed, host: tail },
+        Route::P2p => BytesByRoute { p2p: Bytes::ZERO, host: tail },
         Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: data },
     };
-    let zeroed = done.moved.zeroed + done.moved.zeroes_written;
+    let zeroed = moved.zeroed + moved.zeroes_written;
     let content = Content {
         data,
-        holes: Bytes(done.moved.skipped + zeroed),
-        zeroed_by_device: Bytes(done.moved.zeroed),
-        zeroes_written: Bytes(done.moved.zeroes_written),
-        before: done.before,
+        holes: Bytes(moved.skipped + zeroed),
+        zeroed_by_device: Bytes(moved.zeroed),
+        zeroes_written: Bytes(moved.zeroes_written),
+        before,
     };
     warnings.extend(of_the_machine(fabric));
     let latency = Latency {
-        read: percentiles(&done.moved.read_latency),
-        write: percentiles(&done.moved.write_latency),
-        unsplit: done.moved.unsplit,
+        read: percentiles(&moved.read_latency),
+        write: percentiles(&moved.write_latency),
     };
     CopyRecord {
         schema: COPY_SCHEMA.to_owned(),
@@ -65,8 +66,8 @@ pub(super) fn write(
         bytes,
         content,
         elapsed_ns: done.elapsed,
-        first_done_ns: done.moved.first_done,
-        last_done_ns: done.moved.last_done,
+        first_done_ns: moved.first_done,
+        last_done_ns: moved.last_done,
         check_ns: done.check,
         shape: settled.shape,
         latency,

@@ -11,7 +11,7 @@ use peerlane_units::{Bytes, Nanos};
 use super::looks::Looks;
 use crate::Clock;
 use crate::random::Random;
-use crate::relay::{Pace, Piece, Work, latencies};
+use crate::relay::{Pace, Piece, Targets, Work, latencies};
 
 /// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
 pub(super) struct Blocks<'a> {
@@ -141,7 +141,7 @@ impl<'a> Blocks<'a> {
     /// Is told that a request that is a whole block was done.
     pub(super) fn done(&mut self, range: Range<u64>, now: Nanos) {
         match self.account {
-            Account::OfBlocks => self.wrote(range),
+            Account::OfBlocks => self.wrote(0, range),
             Account::OfRequests => {
                 self.state.first_done.get_or_insert(now);
                 self.state.done += range.end - range.start;
@@ -159,7 +159,7 @@ impl<'a> Blocks<'a> {
 
 impl Work for Blocks<'_> {
     fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.next().map(|range| Ok(Piece::Data(range)))
+        self.next().map(|range| Ok(Piece::data(range, Targets::only(0))))
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
@@ -176,7 +176,7 @@ impl Work for Blocks<'_> {
         }
     }
 
-    fn wrote(&mut self, range: Range<u64>) {
+    fn wrote(&mut self, _target: usize, range: Range<u64>) {
         self.state.done += range.end - range.start;
         let key = range.start / self.block;
         let Some(open) = self.state.open.get_mut(&key) else { return };

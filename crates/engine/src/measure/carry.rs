@@ -23,7 +23,6 @@ pub(super) struct Run {
     pub(super) end: Nanos,
     pub(super) read: Histogram<u64>,
     pub(super) write: Histogram<u64>,
-    pub(super) unsplit: u64,
     pub(super) block: Histogram<u64>,
     pub(super) interrupted: bool,
     pub(super) pace: Vec<(Nanos, Bytes)>,
@@ -94,7 +93,6 @@ impl PlannedFlow {
             end,
             read: moved.read_latency,
             write: moved.write_latency,
-            unsplit: moved.unsplit,
             block,
             interrupted: moved.interrupted,
             pace,
@@ -167,11 +165,7 @@ impl PlannedFlow {
             _ => (latencies(), moved.latency),
         };
         let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-        let unsplit = 0;
-        Ok((
-            Run { bytes, start, first_done, end, read, write, unsplit, block, interrupted, pace },
-            (),
-        ))
+        Ok((Run { bytes, start, first_done, end, read, write, block, interrupted, pace }, ()))
     }
 
     /// A request that is a whole block needs no account of blocks, whose cost shows at small ones.
@@ -223,7 +217,6 @@ impl PlannedFlow {
             bytes_by_route,
             read: run.read,
             write: run.write,
-            unsplit: run.unsplit,
             block: run.block,
             pace: run.pace,
             verification,

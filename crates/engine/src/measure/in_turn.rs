@@ -67,6 +67,6 @@ fn run(
     let end = clock.now();
     let Ended { first_done, pace, .. } = blocks.end();
     let (read, write) = (latency.clone(), latencies());
-    let (unsplit, block) = (0, latency);
-    Ok(Run { bytes, start, first_done, end, read, write, unsplit, block, interrupted, pace })
+    let block = latency;
+    Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
 }

@@ -78,8 +78,5 @@ fn write(
     let Ended { latency: block, first_done, pace } = blocks.end();
     let (bytes, interrupted) = (moved.bytes, moved.interrupted);
     let (read, write) = (latencies(), moved.latency);
-    Ok((
-        Run { bytes, start, first_done, end, read, write, unsplit: 0, block, interrupted, pace },
-        written,
-    ))
+    Ok((Run { bytes, start, first_done, end, read, write, block, interrupted, pace }, written))
 }

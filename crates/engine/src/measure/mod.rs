@@ -122,8 +122,6 @@ pub struct FlowOutcome {
     pub read: Histogram<u64>,
     /// Writes to the target.
     pub write: Histogram<u64>,
-    /// Blocks that are in neither of both, see [`peerlane_results::Latency::unsplit`].
-    pub unsplit: u64,
     /// Blocks, from the hand-over of their first request to the end of their last.
     pub block: Histogram<u64>,
     /// When how much payload was done, from time to time.

@@ -67,7 +67,6 @@ fn copy(
         end: tools.clock.now(),
         read: latencies(),
         write: latencies(),
-        unsplit: 0,
         block: latencies(),
         interrupted: false,
         pace: Vec::new(),

@@ -175,7 +175,7 @@ impl Stream<'_, '_> {
             end: End::Fails,
             progress: Progress::default(),
         };
-        ring.push(request.operation(slot as u64, false))?;
+        ring.push(request.operation(slot as u64))?;
         self.log.begun(&range);
         self.lanes[slot] = Some(Lane { request, since: now, handed: now, range });
         // Handed over together, neighbours would be merged into one request and end together, again and
@@ -193,7 +193,7 @@ impl Stream<'_, '_> {
         let Some(lane) = self.lanes.get_mut(slot).and_then(Option::as_mut) else { return Ok(()) };
         let failure = lane.request.take(result).err();
         if failure.is_none() && !lane.request.is_done() {
-            ring.push(lane.request.operation(slot as u64, false))?;
+            ring.push(lane.request.operation(slot as u64))?;
             lane.handed = now;
             return Ok(());
         }

@@ -81,7 +81,7 @@ fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
     }
     for (part, time) in [(1, 50), (0, 110), (2, 120), (3, 130)] {
         clock.0.set(time);
-        blocks.wrote(parts[part].clone());
+        blocks.wrote(0, parts[part].clone());
     }
     let Ended { latency, first_done, pace } = blocks.end();
     assert_eq!(pace, [(Nanos(110), Bytes(16)), (Nanos(130), Bytes(32))]);

@@ -37,11 +37,8 @@ pub struct Moved {
     pub interrupted: bool,
     /// Reads of the source, in nanoseconds as the engine sees them.
     pub read_latency: Histogram<u64>,
-    /// Writes to the target, from the end of their read as the engine sees it.
+    /// Writes to the target, in nanoseconds as the engine sees them.
     pub write_latency: Histogram<u64>,
-    /// Reads whose write ended before the engine looked again. Where the one ended and the other began
-    /// is not known, so they are in neither latency; many of them make the latencies a biased sample.
-    pub unsplit: u64,
     /// Requests that came back short or were tried again.
     pub repeats: u64,
 }
@@ -59,7 +56,6 @@ impl fmt::Debug for Moved {
             .field("interrupted", &self.interrupted)
             .field("reads", &self.read_latency.len())
             .field("writes", &self.write_latency.len())
-            .field("unsplit", &self.unsplit)
             .field("repeats", &self.repeats)
             .finish()
     }
@@ -76,17 +72,6 @@ impl Moved {
         self.written.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
     }
 
-    /// Counts what was moved afterwards, too.
-    pub(crate) fn add(&mut self, later: &Self) {
-        self.bytes += later.bytes;
-        self.zeroed += later.zeroed;
-        self.zeroes_written += later.zeroes_written;
-        self.skipped += later.skipped;
-        self.written.union(&later.written);
-        self.unsplit += later.unsplit;
-        self.repeats += later.repeats;
-    }
-
     pub(crate) fn nothing() -> Self {
         Self {
             bytes: 0,
@@ -99,7 +84,6 @@ impl Moved {
             interrupted: false,
             read_latency: latencies(),
             write_latency: latencies(),
-            unsplit: 0,
             repeats: 0,
         }
     }

@@ -57,8 +57,8 @@ pub enum ShapeFault {
         /// The tail.
         tail: Tail,
     },
-    /// The transfers of a fan-out are none, too many, or differ in more than their targets.
-    #[error("{count} transfers are no fan-out: they differ in their targets only, 16 at most")]
+    /// The transfers are none, too many, or differ in more than their targets.
+    #[error("{count} transfers do not go together: 1 to 16 that differ in their targets only")]
     Targets {
         /// How many.
         count: usize,
@@ -96,6 +96,18 @@ pub(super) enum Kind {
     WriteZeroes,
 }
 
+/// Bytes of a copy that all targets take together; behind them each has a tail of its own.
+pub(super) fn shared_length(transfers: &[Transfer]) -> u64 {
+    let Some(first) = transfers.first() else { return 0 };
+    let merges = |one: &Transfer| matches!(one.tail, Tail::MergeInSlot | Tail::MergeInHost);
+    if !transfers.iter().any(merges) {
+        return first.length;
+    }
+    let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
+    let block = blocks.max().unwrap_or(1);
+    first.length / block * block
+}
+
 impl Part {
     pub(super) fn end(self) -> u64 {
         self.offset + self.length
@@ -109,7 +121,7 @@ impl Transfer {
     }
 
     /// Bytes that the relay moves: all but a tail that is merged in host memory.
-    pub(super) fn relayed(&self) -> u64 {
+    pub(crate) fn relayed(&self) -> u64 {
         if self.tail == Tail::MergeInHost { self.whole_blocks() } else { self.length }
     }
 

@@ -1,4 +1,4 @@
-//! What a relay moves, piece by piece, and who is told that it is there.
+//! What a relay moves, piece by piece, and who is told what is at which target.
 //!
 //! A copy that goes on after a crash, or one of a file with holes, is many pieces. They are asked for
 //! one at a time while others are in flight, so that neither their number nor the length of the copy
@@ -9,35 +9,94 @@ use std::ops::Range;
 
 use peerlane_units::Nanos;
 
-/// A piece of the copy; offsets from its start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// Is read and written.
-    Data(Range<u64>),
-    /// Reads as zeroes at the source: is made zero at the target, where that is possible without moving
-    /// bytes.
-    Zeroes(Range<u64>),
-    /// Is zero at both ends: there is nothing to do.
-    Nothing(Range<u64>),
+/// Most targets of one relay: each holds every slot until it has written it.
+pub const TARGETS_MAX: usize = 16;
+
+/// A set of targets, by their number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Targets(u16);
+
+impl Targets {
+    /// The set of those below `count` for which `holds` is true.
+    pub fn of(count: usize, holds: impl Fn(usize) -> bool) -> Self {
+        (0..count.min(TARGETS_MAX))
+            .filter(|&target| holds(target))
+            .fold(Self(0), |set, target| Self(set.0 | 1 << target))
+    }
+
+    /// The set of one target.
+    pub fn only(target: usize) -> Self {
+        Self::of(TARGETS_MAX, |one| one == target)
+    }
+
+    /// Whether the target is in it.
+    pub fn contains(self, target: usize) -> bool {
+        target < TARGETS_MAX && self.0 & 1 << target != 0
+    }
+
+    /// Whether there is none in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The numbers in it, in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..TARGETS_MAX).filter(move |&target| self.contains(target))
+    }
+
+    /// The first of them, and the others.
+    pub(super) fn split(self) -> Option<(usize, Self)> {
+        let first = self.iter().next()?;
+        Some((first, Self(self.0 & !(1 << first))))
+    }
 }
 
-/// What a relay moves, and who keeps account of it.
+/// A piece of the copy, and which target wants what of it; one that wants nothing has it already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Offsets from the start of the copy.
+    pub range: Range<u64>,
+    /// These get what is read from the source.
+    pub payload: Targets,
+    /// It reads as zeroes at the source: these are made zero there, where that is possible without
+    /// moving bytes.
+    pub zeroes: Targets,
+    /// It reads as zeroes at the source and there already.
+    pub nothing: Targets,
+}
+
+impl Piece {
+    /// A piece that is read and written to these targets.
+    pub fn data(range: Range<u64>, payload: Targets) -> Self {
+        let none = Targets::default();
+        Self { range, payload, zeroes: none, nothing: none }
+    }
+
+    /// A piece that is made zero at these targets.
+    pub(super) fn zeroes(range: Range<u64>, zeroes: Targets) -> Self {
+        let none = Targets::default();
+        Self { range, payload: none, zeroes, nothing: none }
+    }
+}
+
+/// What a relay moves, and who keeps account of it for each target.
 pub trait Work {
     /// The next piece, or `None` at the end. Pieces do not overlap; each begins on a block of source
-    /// and target, counted from the start of the copy, and ends on one or with the copy.
+    /// and targets, counted from the start of the copy, and ends on one or with the copy.
     ///
     /// # Errors
     /// When it is not to be known what follows; the relay then drains and stops.
     fn next_piece(&mut self) -> Option<io::Result<Piece>>;
 
-    /// Bytes of the copy that no piece holds since they are done: where progress begins.
-    fn done_before(&self) -> u64 {
+    /// Bytes of the copy that a target has and that no piece holds for it: where progress begins.
+    fn done_before(&self, target: usize) -> u64 {
+        let _ = target;
         0
     }
 
     /// Is told of a range that reads at the target as it does at the source, flushed or not.
-    fn wrote(&mut self, range: Range<u64>) {
-        let _ = range;
+    fn wrote(&mut self, target: usize, range: Range<u64>) {
+        let _ = (target, range);
     }
 
     /// Time until another part may begin, where there is a limit to the rate; zero when one may now.
@@ -51,24 +110,26 @@ pub trait Work {
         let _ = (bytes, now);
     }
 
-    /// Is told when a part that began is written, or given up.
+    /// Is told when a part that began is over at every target.
     fn ends(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Whether the target is to be flushed now.
-    fn flush_is_due(&self, now: Nanos) -> bool {
-        let _ = now;
+    /// Whether a target is to be flushed now.
+    fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
+        let _ = (target, now);
         false
     }
 
     /// Is told before a flush is submitted: it vouches for what was written up to now, while other
     /// requests go on.
-    fn flush_begins(&mut self) {}
+    fn flush_begins(&mut self, target: usize) {
+        let _ = target;
+    }
 
-    /// Is told how the flush ended; after one that failed the relay drains and stops.
-    fn flush_ended(&mut self, outcome: FlushOutcome) {
-        let _ = outcome;
+    /// Is told how the flush ended; after one that failed the target is dropped.
+    fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
+        let _ = (target, outcome);
     }
 }
 
@@ -81,11 +142,11 @@ pub enum FlushOutcome {
     Failed,
 }
 
-/// All of a copy in one piece, of which no account is kept.
+/// All of a copy to one target in one piece, of which no account is kept.
 pub(super) struct Whole(pub(super) Option<Range<u64>>);
 
 impl Work for Whole {
     fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.0.take().map(|range| Ok(Piece::Data(range)))
+        self.0.take().map(|range| Ok(Piece::data(range, Targets::only(0))))
     }
 }

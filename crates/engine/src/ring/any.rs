@@ -102,10 +102,6 @@ impl Ring for AnyRing {
         either!(self, ring => ring.region_length(region))
     }
 
-    fn takes_chains(&self) -> bool {
-        either!(self, ring => ring.takes_chains())
-    }
-
     fn space(&self) -> u32 {
         either!(self, ring => ring.space())
     }

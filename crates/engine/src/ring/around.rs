@@ -17,11 +17,6 @@ pub trait Around {
     /// The ring within, to be changed.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
-    /// Takes [`Ring::takes_chains`].
-    fn on_takes_chains(&self) -> bool {
-        self.inner().takes_chains()
-    }
-
     /// Takes [`Ring::push`].
     ///
     /// # Errors
@@ -61,10 +56,6 @@ impl<T: Around> Ring for T {
 
     fn region_length(&self, region: RegionId) -> Option<u64> {
         self.inner().region_length(region)
-    }
-
-    fn takes_chains(&self) -> bool {
-        self.on_takes_chains()
     }
 
     fn space(&self) -> u32 {

@@ -89,9 +89,6 @@ pub struct Operation {
     pub region_offset: u64,
     /// Bytes to move.
     pub length: u32,
-    /// The next operation pushed starts only when this one completes in full, and is cancelled
-    /// (`ECANCELED`) when it does not.
-    pub linked: bool,
     /// Comes back with the completion.
     pub tag: u64,
 }
@@ -150,9 +147,6 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
-    /// A chain that touches memory of a GPU, or ends in a flush.
-    #[error("cannot queue a chain: memory of a GPU and flushes take single requests")]
-    NoChain,
     /// A command that nobody splits is longer than the drive takes.
     #[error(
         "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"
@@ -184,14 +178,7 @@ pub trait Ring {
     /// Length of a region in bytes; `None` where there is no such region.
     fn region_length(&self, region: RegionId) -> Option<u64>;
 
-    /// Whether operations can be linked to each other; without, whoever wants one after the other waits for
-    /// the first to end.
-    fn takes_chains(&self) -> bool {
-        true
-    }
-
-    /// Operations that can be pushed now. A linked chain is pushed only when there is room for all of
-    /// it, since a chain that is handed to the kernel in parts is no chain.
+    /// Operations that can be pushed now.
     fn space(&self) -> u32;
 
     /// Queues an operation for the next [`Ring::submit`].

@@ -143,7 +143,6 @@ mod tests {
             region: RegionId(0),
             region_offset: 0,
             length,
-            linked: false,
             tag: 1,
         }
     }

@@ -73,11 +73,10 @@ impl Queues {
     ///
     /// # Safety
     /// Memory and file of the request must stay what they are until its completion was popped.
-    pub(super) unsafe fn push(&mut self, request: Request, number: u64, is_linked: bool) -> bool {
-        let flags = if is_linked { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
+    pub(super) unsafe fn push(&mut self, request: Request, number: u64) -> bool {
         match (self, request) {
             (Self::Narrow(ring), Request::Plain(entry)) => {
-                let entry = entry.flags(flags).user_data(number);
+                let entry = entry.user_data(number);
                 // SAFETY: the caller's.
                 unsafe { ring.submission().push(&entry) }.is_ok()
             }
@@ -87,7 +86,7 @@ impl Queues {
                     Request::Command(entry) => entry,
                 };
                 let entry: squeue::Entry128 = entry;
-                let entry = entry.flags(flags).user_data(number);
+                let entry = entry.user_data(number);
                 // SAFETY: the caller's.
                 unsafe { ring.submission().push(&entry) }.is_ok()
             }

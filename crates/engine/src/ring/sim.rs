@@ -138,11 +138,11 @@ pub struct SimRing {
     clock: SimClock,
 }
 
-/// A chain whose first operation the drive works on.
+/// An operation that the drive works on.
 #[derive(Debug)]
 struct Running {
     end: u64,
-    chain: VecDeque<Operation>,
+    operation: Operation,
     /// Writes before it had ended when this was submitted: what a flush vouches for.
     barrier: u64,
 }
@@ -193,7 +193,7 @@ impl SimRing {
     /// Ends everything in flight as a process does that leaves: any part of it may have happened.
     pub fn abandon(&mut self) {
         for running in std::mem::take(&mut self.running) {
-            let Some(operation) = running.chain.front() else { continue };
+            let operation = &running.operation;
             let file = Rc::clone(&self.files[index(operation.file.0)].0);
             let file = &mut *file.borrow_mut();
             let room = file.bytes.len().saturating_sub(index_of(operation.file_offset)) as u64;
@@ -208,8 +208,7 @@ impl SimRing {
         self.in_flight = 0;
     }
 
-    fn start(&mut self, chain: VecDeque<Operation>) {
-        let Some(operation) = chain.front() else { return };
+    fn start(&mut self, operation: Operation) {
         let now = self.clock.0.get();
         let (file, busy_until) = &mut self.files[index(operation.file.0)];
         let file = file.borrow();
@@ -226,19 +225,12 @@ impl SimRing {
         let latency = file.latency.0 + self.random.below(file.latency.0 + 1);
         let end = if hangs { u64::MAX } else { busy_until.0 + latency };
         let barrier = file.cache.as_ref().map_or(0, Cache::barrier);
-        self.running.push(Running { end, chain, barrier });
+        self.running.push(Running { end, operation, barrier });
     }
 
     fn start_queued(&mut self) {
-        while !self.queued.is_empty() {
-            let mut chain = VecDeque::new();
-            while let Some(operation) = self.queued.pop_front() {
-                chain.push_back(operation);
-                if !operation.linked {
-                    break;
-                }
-            }
-            self.start(chain);
+        while let Some(operation) = self.queued.pop_front() {
+            self.start(operation);
         }
     }
 
@@ -250,21 +242,10 @@ impl SimRing {
         else {
             return false;
         };
-        let Running { end, mut chain, barrier } = self.running.swap_remove(position);
+        let Running { end, operation, barrier } = self.running.swap_remove(position);
         self.clock.0.set(self.clock.0.get().max(end));
-        let Some(operation) = chain.pop_front() else { return true };
         let result = self.perform(&operation, barrier);
         self.ready.push_back(Completion { tag: operation.tag, result });
-        let is_full = !operation.action.has_memory() || result == Ok(operation.length);
-        if is_full && result.is_ok() {
-            self.start(chain);
-        } else {
-            let cancelled = |operation: Operation| Completion {
-                tag: operation.tag,
-                result: Err(Errno::CANCELED),
-            };
-            self.ready.extend(chain.into_iter().map(cancelled));
-        }
         true
     }
 
@@ -478,7 +459,7 @@ impl Ring for SimRing {
     }
 
     fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        let running = self.running.iter().flat_map(|running| &running.chain);
+        let running = self.running.iter().map(|running| &running.operation);
         if running.chain(&self.queued).any(|operation| operation.region == region) {
             return None;
         }

@@ -24,7 +24,7 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
-use super::queue::{Chains, Command, Entry, Held, InFlight, Queued, Waiting};
+use super::queue::{Command, Entry, Held, InFlight, Queued, Waiting};
 use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
 use super::worker::{Task, Worker};
@@ -128,12 +128,10 @@ pub struct Uring {
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
-    chains: Chains,
     /// Operations that are to be handed over by the next submission.
     ready: VecDeque<Held>,
     /// Ends that the kernel has no part in.
     ended: VecDeque<Completion>,
-    broken: bool,
     thread_bound: PhantomData<*const ()>,
 }
 
@@ -179,10 +177,8 @@ impl Uring {
             regions: Vec::new(),
             in_flight: InFlight::new(capacity),
             waiting: Waiting::default(),
-            chains: Chains::default(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
-            broken: false,
             thread_bound: PhantomData,
         })
     }
@@ -301,7 +297,7 @@ impl Uring {
     }
 
     /// Queues an operation that was checked under its number; false where there is no room.
-    fn hand_over(&mut self, number: u64, operation: &Operation, is_linked: bool) -> bool {
+    fn hand_over(&mut self, number: u64, operation: &Operation) -> bool {
         if let Some(task) = self.task(operation) {
             return self.hand_to_worker(number, operation.file, task);
         }
@@ -313,14 +309,14 @@ impl Uring {
         // SAFETY: the request's address range lies within a region that was checked when it was pushed
         // and that the ring owns until the operation's completion was popped, or for ever (see `Drop`);
         // so does the file. No reference to the bytes is given out meanwhile (`host_bytes`).
-        let pushed = unsafe { self.queues.push(request, number, is_linked) };
+        let pushed = unsafe { self.queues.push(request, number) };
         if pushed {
             if let Some(command) =
                 self.in_flight.get_mut(number).and_then(|entry| entry.command.as_mut())
             {
                 command.rest = rest;
             }
-            self.waiting.push(Queued::Operation { is_linked });
+            self.waiting.push(Queued::Operation);
         }
         pushed
     }
@@ -370,8 +366,7 @@ impl Uring {
             #[allow(clippy::cast_sign_loss)]
             let poll = opcode::PollAdd::new(socket, libc::POLLIN as u32).build();
             // SAFETY: a poll touches no memory; a socket that is closed meanwhile ends it.
-            let pushed =
-                unsafe { self.queues.push(Request::Plain(poll), POLLED | index as u64, false) };
+            let pushed = unsafe { self.queues.push(Request::Plain(poll), POLLED | index as u64) };
             if pushed {
                 attached.is_polled = true;
                 self.waiting.push(Queued::Poll);
@@ -397,7 +392,7 @@ impl Uring {
     /// Hands over what became ready, as far as there is room.
     fn hand_over_ready(&mut self) {
         while let Some(held) = self.ready.front().copied() {
-            if !self.hand_over(held.number, &held.operation, false) {
+            if !self.hand_over(held.number, &held.operation) {
                 return;
             }
             self.ready.pop_front();
@@ -420,27 +415,12 @@ impl Uring {
                 .map_err(|_| Errno::from_raw_os_error(result.checked_neg().unwrap_or(i32::MAX))),
         };
         self.in_flight.remove(number);
-        let is_full = match (result, entry.length) {
-            (Ok(moved), Some(length)) => moved == length,
-            (result, _) => result.is_ok(),
-        };
-        let mut next = self.chains.after(number);
-        if let Some(held) = next.filter(|_| is_full) {
-            self.ready.push_back(held);
-            next = None;
-        }
-        while let Some(held) = next {
-            if let Some(entry) = self.in_flight.remove(held.number) {
-                self.ended.push_back(Completion { tag: entry.tag, result: Err(Errno::CANCELED) });
-            }
-            next = self.chains.after(held.number);
-        }
         Some(Completion { tag: entry.tag, result })
     }
 
     /// Operations that the kernel has and has not finished, or whose end was not popped.
     fn with_kernel(&self) -> usize {
-        let elsewhere = self.chains.held() + self.ready.len() + self.with_workers();
+        let elsewhere = self.ready.len() + self.with_workers();
         self.in_flight.count() - self.waiting.operations() - elsewhere
     }
 
@@ -488,9 +468,6 @@ impl Ring for Uring {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.check(&operation)?;
-        if self.waiting.is_linked_on() && self.task(&operation).is_some() {
-            return Err(PushError::NoChain);
-        }
         let full = PushError::Full { space: self.space() };
         let namespace = self.namespace(operation.file);
         if operation.action == Action::Zero && namespace.is_some_and(|one| one.zeroes_max == 0) {
@@ -506,24 +483,14 @@ impl Ring for Uring {
             command: namespace.map(|_| Command { rest: None }),
         };
         let number = self.in_flight.insert(entry).ok_or(full)?;
-        // The kernel keeps a chain only as far as it has no command in it that has a successor.
-        let is_task = self.task(&operation).is_some();
-        let is_kept_here =
-            operation.linked && (self.chains.is_open() || namespace.is_some() || is_task);
-        if self.chains.is_open() {
-            self.chains.hold(Held { number, operation });
-        } else if !self.hand_over(number, &operation, operation.linked && !is_kept_here) {
+        if !self.hand_over(number, &operation) {
             self.in_flight.remove(number);
             return Err(full);
         }
-        self.chains.set_open(is_kept_here.then_some(number));
         Ok(())
     }
 
     fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
-        if self.broken {
-            return Err(Errno::IO.into());
-        }
         self.hand_over_ready();
         self.poll_workers();
         let wait = if self.ended.is_empty() { wait } else { 0 };
@@ -531,11 +498,7 @@ impl Ring for Uring {
         let timeout = Timespec::from(Duration::from(timeout));
         let arguments = SubmitArgs::new().timespec(&timeout);
         let entered = self.queues.submitter().submit_with_args(wait, &arguments);
-        let left = self.queues.waiting();
-        if !self.waiting.keep_newest(left) {
-            self.broken = true;
-            return Err(io::Error::other("io_uring took a chain of requests in parts"));
-        }
+        self.waiting.keep_newest(self.queues.waiting());
         match entered.map_err(|error| Errno::from_io_error(&error).ok_or(error)) {
             Ok(_) => Ok(()),
             // Nothing has come in time, a signal came, or the kernel wants completions popped or

@@ -6,7 +6,7 @@ use peerlane_results::{MemoryKind, PhaseKind, Span, Trace, TraceMemory, TracePha
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::{Shared, chain};
+use super::{Shared, requests};
 use crate::Clock;
 use crate::ring::{Action, Completion, FileId, Operation, RegionId};
 
@@ -67,7 +67,6 @@ pub(super) struct Place {
     pub(super) file: u16,
     pub(super) region: u16,
     pub(super) length: u32,
-    pub(super) is_linked: bool,
 }
 
 impl Log {
@@ -136,7 +135,6 @@ impl Log {
             file: narrow(operation.file.0),
             region: narrow(operation.region.0),
             length: operation.length,
-            is_linked: operation.linked,
         };
         let (tag, offset, region_offset) =
             (operation.tag, operation.file_offset, operation.region_offset);
@@ -207,7 +205,7 @@ impl Notes {
             _ => None,
         });
         let waits = waits.collect();
-        let chain::Requests { requests, drives, memories, unended } = chain::requests(&self);
+        let requests::Requests { requests, drives, memories, unended } = requests::requests(&self);
         Trace {
             name: self.name,
             drives,

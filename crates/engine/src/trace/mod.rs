@@ -6,10 +6,10 @@
 //! [`Tracer::finish`]. Without a tracer, [`Traced`] is a branch that is never taken.
 //!
 //! What a reader must know: a request is timed from the moment at which it is handed to the kernel to the
-//! moment at which the engine sees its end. Requests that were cancelled unbegun are not in a trace.
+//! moment at which the engine sees its end.
 
-mod chain;
 mod log;
+mod requests;
 mod tally;
 mod traced;
 

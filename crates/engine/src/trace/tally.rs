@@ -66,7 +66,6 @@ mod tests {
                 region: RegionId(region),
                 region_offset: 0,
                 length,
-                linked: false,
                 tag: 0,
             });
         }

@@ -1,8 +1,6 @@
 //! Traces of relays on simulated drives, whose clock moves only while the ring is waited for.
 
-use peerlane_results::{
-    KnownEnds, MemoryKind, PhaseKind, Tail, TraceAction, TraceOutcome, TraceRequest,
-};
+use peerlane_results::{MemoryKind, PhaseKind, Tail, TraceAction, TraceOutcome, TraceRequest};
 use peerlane_units::Nanos;
 
 use super::*;
@@ -75,11 +73,7 @@ fn a_trace_has_each_block_read_once_and_written_once() {
         assert!(requests.iter().all(|one| (one.drive, one.memory) == (drive, Some(0))));
         assert!(requests.iter().all(|one| one.outcome == TraceOutcome::Full));
     }
-    let counted = moved.read_latency.len() + moved.unsplit;
-    assert_eq!(counted, 100, "as many as the record counts");
-    let unknown = of(&trace, TraceAction::Write);
-    let unknown = unknown.iter().filter(|one| one.known == KnownEnds::End).count();
-    assert_eq!(unknown as u64, moved.unsplit);
+    assert_eq!(moved.read_latency.len(), 100, "as many as the record counts");
 }
 
 #[test]
@@ -107,15 +101,12 @@ fn spans_never_run_backwards_and_a_slot_is_never_beyond_the_plan() {
 }
 
 #[test]
-fn a_chained_write_begins_where_its_read_ended() {
+fn write_begins_after_its_read() {
     let (_, trace) = traced(50, 10_000, 3, Mood::default());
     let reads = of(&trace, TraceAction::Read);
     for write in of(&trace, TraceAction::Write) {
         let read = reads.iter().find(|read| read.offset == write.offset).unwrap();
-        match write.known {
-            KnownEnds::Both => assert_eq!(write.span.begin, read.span.end),
-            _ => assert_eq!(write.span, read.span, "nobody knows what of it is whose"),
-        }
+        assert!(write.span.begin >= read.span.end, "{read:?} {write:?}");
     }
 }
 
@@ -146,7 +137,6 @@ fn a_request_without_an_answer_lasts_until_the_end() {
         region,
         region_offset: 0,
         length: 4096,
-        linked: false,
         tag: 9,
     };
     ring.push(operation).unwrap();

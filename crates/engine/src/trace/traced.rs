@@ -93,10 +93,6 @@ impl<R: Ring> Ring for Traced<R> {
         self.ring.region_length(region)
     }
 
-    fn takes_chains(&self) -> bool {
-        self.ring.takes_chains()
-    }
-
     fn space(&self) -> u32 {
         self.ring.space()
     }

@@ -168,14 +168,8 @@ fn latencies(record: &CopyRecord) -> Table {
         cells
     };
     let rows = vec![row("reads", &record.latency.read), row("writes", &record.latency.write)];
-    let caption = match record.latency.unsplit {
-        0 => "Latency of requests".to_owned(),
-        unsplit => format!(
-            "Latency of requests, without {unsplit} blocks whose read and write were seen to end at once"
-        ),
-    };
     Table::new(
-        &caption,
+        "Latency of requests",
         vec!["request", "count", "50 %", "90 %", "99 %", "99.9 %", "longest"],
         rows,
     )

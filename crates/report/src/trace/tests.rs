@@ -1,8 +1,7 @@
 //! Traces read back.
 
 use peerlane_results::{
-    KnownEnds, MemoryKind, PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TracePhase,
-    TraceRequest,
+    MemoryKind, PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
 use peerlane_units::Nanos;
 
@@ -25,7 +24,6 @@ fn request(action: TraceAction, slot: u64, begin: u64, end: u64) -> TraceRequest
         offset: begin,
         bytes: 4096,
         span: span(begin, end),
-        known: KnownEnds::Both,
         outcome: TraceOutcome::Full,
     }
 }

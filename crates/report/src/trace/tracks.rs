@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use peerlane_results::{
-    KnownEnds, MemoryKind, PhaseKind, Span, Trace, TraceAction, TraceOutcome, TracePhase,
-    TraceRequest,
+    MemoryKind, PhaseKind, Span, Trace, TraceAction, TraceOutcome, TracePhase, TraceRequest,
 };
 use peerlane_units::Nanos;
 
@@ -186,13 +185,11 @@ fn phase<'a>(phase: &TracePhase) -> Slice<'a> {
 }
 
 fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
-    let name = match (request.action, request.known) {
-        (TraceAction::Read, KnownEnds::Begin) => "read (end not seen)",
-        (TraceAction::Write, KnownEnds::End) => "write (begin not seen)",
-        (TraceAction::Read, _) => "read",
-        (TraceAction::Write, _) => "write",
-        (TraceAction::Flush, _) => "flush",
-        (TraceAction::Zero, _) => "made zero",
+    let name = match request.action {
+        TraceAction::Read => "read",
+        TraceAction::Write => "write",
+        TraceAction::Flush => "flush",
+        TraceAction::Zero => "made zero",
     };
     let mut notes = Vec::new();
     if request.action != TraceAction::Flush {

@@ -177,7 +177,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             p2p: if is_p2p { bytes } else { Bytes(0) },
             host: if is_p2p { Bytes(0) } else { bytes },
         },
-        latency: Latency { read: latency.clone(), write: latency, unsplit: 0 },
+        latency: Latency { read: latency.clone(), write: latency },
         cpu: CpuCost {
             user_ns: Nanos((cpu * 0.3) as u64),
             system_ns: Nanos((cpu * 0.7) as u64),

@@ -52,11 +52,7 @@ pub(crate) fn copy() -> CopyRecord {
             slots_limit: "the depth".to_owned(),
             tail: Tail::None,
         },
-        latency: Latency {
-            read: percentiles(2.4e6, 2048),
-            write: percentiles(2.6e6, 2048),
-            unsplit: 0,
-        },
+        latency: Latency { read: percentiles(2.4e6, 2048), write: percentiles(2.6e6, 2048) },
         cpu: CpuTime { user_ns: Nanos(9_000_000), system_ns: Nanos(23_000_000) },
         host_memory: HostMemoryTraffic {
             bytes: None,

@@ -51,7 +51,6 @@ pub(super) fn run(args: &LeftoversArgs) -> Result<Exit, Failure> {
             region,
             region_offset: offset,
             length: u32::try_from(rest).map_err(Failure::new)?,
-            linked: false,
             tag: offset,
         })
         .map_err(Failure::new)?;

@@ -4,30 +4,25 @@
 //! A target that fails is dropped with its journal kept, and the others go on. Each target is a
 //! [`Job`] like that of a copy to it alone; only the payload that all of them take is moved together.
 
-mod ledger;
-mod pieces;
 mod settle;
 
 use peerlane_evidence::CpuMark;
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Plan, Refusal, RouteChoice, Warning};
+use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, RouteChoice, Scrubbed};
 use peerlane_units::{Bytes, Nanos};
 
-use super::ledger::{Account, Turn};
-use super::pieces::Layout;
+use super::carry::{Carried, Payload, SoFar, relay_jobs};
 use super::record::Settled;
 use super::witness::MovedBytes;
-use super::{CopyError, Done, Job, Tools, begin_job, check, gone, ready_to_start, unfinished};
+use super::{CopyError, Done, Job, Tools, begin_job, gone, ready_to_start, unfinished};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
 use crate::guard::{self, Span, Surveyor, System};
 use crate::machine::{Machine, host};
 use crate::plan::Prepared;
-use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
+use crate::relay::Transfer;
 use crate::ring::Ring as _;
-use ledger::SharedLedger;
-use pieces::{Lack, SharedPieces};
 use settle::Agreed;
 
 /// What became of a copy with several targets.
@@ -227,206 +222,83 @@ impl<'a> Copying<'a> {
         });
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), CpuMark::now());
-        let together = self.move_together(&mut agreed, tools);
-        // Only tags that nobody uses again are in flight now, if any.
-        let given_up = agreed.ready.ring.in_flight();
-        let mut moved: Vec<Option<(Moved, Bytes, u64)>> = Vec::new();
-        for (seat, together) in together.into_iter().enumerate() {
-            self.refuse_busy(seats[seat].lane, &agreed, given_up);
-            moved.push(self.move_rest(seat, together, &mut agreed, tools));
-        }
+        let moved = self.move_payload(&mut agreed, tools);
         let (end, cpu) = (tools.clock.now(), CpuMark::now().since(cpu));
-        for (seat, moved) in seats.iter().zip(&moved) {
-            let Some((moved, tail, _)) = moved else { continue };
+        for (seat, payload) in seats.iter().zip(&moved) {
+            let Some(payload) = payload else { continue };
             let job = &mut self.lanes[seat.lane].job;
-            job.ask_witnesses(route, &agreed.ready.memory, MovedBytes::new(moved, *tail));
+            let moved = MovedBytes::new(&payload.moved, payload.tail);
+            job.ask_witnesses(route, &agreed.ready.memory, moved);
         }
         tools.watch.phase(Phase::Check);
+        let given_up = agreed.ready.ring.in_flight();
         // Also after a failure.
         let scrubbed = self.scrub(&mut agreed, tools);
         tools.watch.phase(Phase::Verify);
-        for (seat, moved) in moved.into_iter().enumerate() {
-            let lane = seats[seat].lane;
-            let Some((moved, tail, done_before)) = moved else { continue };
-            self.refuse_busy(lane, &agreed, given_up);
-            if self.lanes[lane].failed.is_some() {
+        for (seat, payload) in moved.into_iter().enumerate() {
+            let Lane { job, failed, finished } = &mut self.lanes[seats[seat].lane];
+            let Some(payload) = payload.filter(|_| failed.is_none()) else { continue };
+            if let Some(error) = agreed.refuse_busy(given_up) {
+                *failed = Some(error);
                 continue;
             }
             agreed.take(seat);
-            match self.lanes[lane].job.check(&mut agreed.ready, route, tools) {
+            match job.check(&mut agreed.ready, route, tools) {
                 Ok(verification) => {
                     let check = tools.clock.now().since(end).after(proving);
-                    let (elapsed, before) = (end.since(start), Bytes(done_before));
-                    let scrubbed = scrubbed.clone();
-                    let done =
-                        Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification };
-                    self.lanes[lane].finished = Some((agreed.settled(seat), done));
+                    let (elapsed, scrubbed) = (end.since(start), scrubbed.clone());
+                    let done = Done { payload, elapsed, check, cpu, scrubbed, verification };
+                    *finished = Some((agreed.settled(seat), done));
                 }
-                Err(error) => self.lanes[lane].failed = Some(error),
+                Err(error) => *failed = Some(error),
             }
         }
     }
 
-    /// A request of another target's tail or check that is not answered could be taken for one of this
-    /// target: it goes no further on this ring.
-    fn refuse_busy(&mut self, lane: usize, agreed: &Agreed, given_up: u32) {
-        if agreed.seats.len() > 1 && agreed.ready.ring.in_flight() > given_up {
-            let reason = "a request to another target is not answered".to_owned();
-            self.lanes[lane].failed.get_or_insert(CopyError::WithOthers { reason });
-        }
-    }
-
-    /// Moves what all targets take out of the same slots. One result for each seat.
-    fn move_together(
-        &mut self,
-        agreed: &mut Agreed,
-        tools: &mut Tools<'_>,
-    ) -> Vec<Result<Moved, CopyError>> {
-        let count = agreed.seats.len();
-        if count == 1 {
-            return vec![Ok(Moved::nothing())];
-        }
-        let transfers: Vec<Transfer> = agreed.seats.iter().map(|seat| seat.transfer).collect();
-        let seats: Vec<usize> = agreed.seats.iter().map(|seat| seat.lane).collect();
-        let first = &self.lanes[seats[0]].job;
-        let source = match first.source.file.try_clone() {
-            Ok(file) => file,
-            Err(source) => {
-                let path = first.plan.source.path.clone().into();
-                self.fail_all(CopyError::File { action: "attach", path, source });
-                return (0..count).map(|_| Ok(Moved::nothing())).collect();
-            }
-        };
-        let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
-        let layout = Layout {
-            length: shared_length(&transfers),
-            block: blocks.max().unwrap_or(1).max(first.layout.block),
-            ..first.layout
-        };
-        let total = first.layout.length;
-        let mut in_it: Vec<&mut Job<'_>> = (self.lanes.iter_mut().enumerate())
-            .filter(|(lane, _)| seats.contains(lane))
+    /// Moves what the targets lack out of the same slots, then what is left of each. One for each seat.
+    fn move_payload(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Vec<Option<Payload>> {
+        let seats = agreed.seats.clone();
+        let transfers: Vec<Transfer> = seats.iter().map(|seat| seat.transfer).collect();
+        let is_seated = |lane: usize| seats.iter().any(|seat| seat.lane == lane);
+        let mut jobs: Vec<&mut Job<'_>> = (self.lanes.iter_mut().enumerate())
+            .filter(|(lane, _)| is_seated(*lane))
             .map(|(_, lane)| &mut lane.job)
             .collect();
-        let lacks: Vec<Lack<'_>> = (in_it.iter())
-            .map(|job| Lack { done: job.recorder.done(), holes: job.holes })
-            .collect();
-        let pieces = SharedPieces::new(source, layout, &lacks);
-        let done_before = pieces.done_before.iter().min().copied().unwrap_or(0);
-        tools.watch.begin(Bytes(done_before), Bytes(total));
-        let accounts =
-            in_it.iter_mut().map(|job| Account::of(&mut job.recorder, job.keeper.as_mut()));
-        let mut ledger = SharedLedger {
-            pieces,
-            accounts: accounts.collect(),
-            turn: Turn::of(&tools.options),
-            clock: tools.clock,
-        };
-        agreed.ready.ring.phase(PhaseKind::Move);
-        let (ring, zeroes) = (&mut agreed.ready.ring, agreed.ready.zeroes);
-        let (clock, watch) = (tools.clock, &mut *tools.watch);
-        let fanned = fan_out(ring, &transfers, &mut ledger, zeroes, clock, watch);
-        let ends: Vec<_> = (ledger.accounts.into_iter())
-            .map(|account| (account.unsaved, account.flush_failed))
-            .collect();
-        for (job, (unsaved, _)) in in_it.iter_mut().zip(&ends) {
-            job.warnings.extend(
-                unsaved
-                    .as_ref()
-                    .map(|error| Warning::JournalNotSaved { reason: error_in_words(error) }),
-            );
-        }
-        let flush_failed: Vec<bool> = ends.into_iter().map(|(_, failed)| failed).collect();
-        match fanned {
-            Ok(fanned) => {
-                self.read = Bytes(self.read.0 + fanned.read.0);
-                self.judge(agreed, fanned, &flush_failed, tools)
-            }
-            Err(source) => {
-                let plan = self.lanes[seats[0]].job.plan;
-                let [from, path] = [&plan.source, &plan.target].map(|end| end.path.clone().into());
-                self.fail_all(CopyError::Move { from, path, source });
-                (0..count).map(|_| Ok(Moved::nothing())).collect()
-            }
-        }
-    }
-
-    /// Flushes each target, also one that is not to go on, and says what ended it.
-    fn judge(
-        &mut self,
-        agreed: &mut Agreed,
-        fanned: FannedOut,
-        flush_failed: &[bool],
-        tools: &mut Tools<'_>,
-    ) -> Vec<Result<Moved, CopyError>> {
-        let FannedOut { targets, stopped, interrupted, .. } = fanned;
-        let mut results = Vec::with_capacity(targets.len());
-        for (seat, (moved, failed)) in targets.into_iter().enumerate() {
-            let lane = &mut self.lanes[agreed.seats[seat].lane];
-            agreed.take(seat);
-            let path = || lane.job.plan.target.path.clone().into();
-            let stop = |source| CopyError::Move {
-                from: lane.job.plan.source.path.clone().into(),
-                path: path(),
-                source: RelayError::Stopped { source, moved: Box::new(moved.clone()) },
-            };
-            let is_stuck = matches!(failed, Some(RequestError::Stuck(_)));
-            let mut ended = failed.or(stopped.as_ref().map(RequestError::again)).map(stop);
-            if !flush_failed[seat] && !is_stuck {
-                lane.job.recorder.flush_begins();
-                let flushed = check::flush(&mut agreed.ready, tools.clock);
-                lane.job.recorder.flush_ended(flushed.is_ok());
-                ended = ended.or(flushed.err().map(stop));
-            }
-            if interrupted && ended.is_none() {
-                let (done, total) = (Bytes(moved.contiguous()), Bytes(lane.job.layout.length));
-                ended = Some(CopyError::Interrupted { done, total, journal: None });
-            }
-            results.push(match ended {
-                Some(error) => Err(lane.job.name_the_stuck(error, agreed.route)),
-                None => Ok(moved),
-            });
-        }
-        results
-    }
-
-    /// The tail of one target, and whatever a bounded account forgot of the rest.
-    fn move_rest(
-        &mut self,
-        seat: usize,
-        together: Result<Moved, CopyError>,
-        agreed: &mut Agreed,
-        tools: &mut Tools<'_>,
-    ) -> Option<(Moved, Bytes, u64)> {
-        let lane = agreed.seats[seat].lane;
-        if self.lanes[lane].failed.is_some() {
-            return None;
-        }
-        agreed.take(seat);
-        let is_alone = agreed.seats.len() == 1;
-        let job = &mut self.lanes[lane].job;
-        let outcome = together.and_then(|mut moved| {
-            let (rest, tail, _) = job.move_payload(&mut agreed.ready, agreed.route, tools)?;
-            if is_alone {
-                self.read = Bytes(self.read.0 + rest.bytes);
-                moved = rest;
-            } else {
-                moved.add(&rest);
-            }
-            let before = job.layout.length.saturating_sub(moved.total() + tail.0);
-            Ok((moved, tail, before))
-        });
-        match outcome {
-            Ok(moved) => Some(moved),
+        let carried = match relay_jobs(&mut jobs, &mut agreed.ready, &transfers, tools) {
+            Ok(carried) => carried,
             Err(error) => {
-                self.lanes[lane].failed = Some(error);
-                None
+                self.fail_all(error);
+                return seats.iter().map(|_| None).collect();
+            }
+        };
+        let Carried { relayed, flush_failed } = carried;
+        self.read = Bytes(self.read.0 + relayed.read.0);
+        let given_up = agreed.ready.ring.in_flight();
+        let mut payloads = Vec::with_capacity(seats.len());
+        for (seat, (moved, failed)) in relayed.targets.into_iter().enumerate() {
+            agreed.take(seat);
+            let Lane { job, failed: end, .. } = &mut self.lanes[seats[seat].lane];
+            let failed = failed.or(relayed.stopped.as_ref().map(RequestError::again));
+            let so_far = SoFar {
+                moved,
+                failed,
+                is_interrupted: relayed.interrupted,
+                flush_failed: flush_failed[seat],
+                refused: agreed.refuse_busy(given_up),
+            };
+            match job.end_move(so_far, &mut agreed.ready, agreed.route, tools) {
+                Ok(payload) => payloads.push(Some(payload)),
+                Err(error) => {
+                    *end = Some(error);
+                    payloads.push(None);
+                }
             }
         }
+        payloads
     }
 
     /// Clears the memory once, out of the first target that is well.
-    fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> peerlane_results::Scrubbed {
+    fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
         let well = agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none());
         let seat = well.unwrap_or(0);
         let lane = agreed.seats[seat].lane;
@@ -437,7 +309,7 @@ impl<'a> Copying<'a> {
                 let reason = error_in_words(&error);
                 let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
                 self.lanes[lane].failed.get_or_insert(error);
-                peerlane_results::Scrubbed { bytes: Bytes::ZERO, reason }
+                Scrubbed { bytes: Bytes::ZERO, reason }
             }
         }
     }

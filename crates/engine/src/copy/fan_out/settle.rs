@@ -14,7 +14,7 @@ use crate::copy::{CopyError, Job, Tools};
 use crate::open::Attached;
 use crate::plan::{Prepared, host_memory, memories_for_all, rules_evidence, shapes_for};
 use crate::relay::Transfer;
-use crate::ring::FileId;
+use crate::ring::{FileId, Ring as _};
 
 /// A route that is proved for every target that is still in the copy.
 pub(super) struct Agreed {
@@ -43,6 +43,14 @@ impl Agreed {
     pub(super) fn take(&mut self, seat: usize) {
         self.ready.transfer = self.seats[seat].transfer;
         self.ready.compared = self.seats[seat].compared;
+    }
+
+    /// A request of another target's tail or of the memory's clearing that is not answered may still use
+    /// the memory of those: a target goes no further on this ring.
+    pub(super) fn refuse_busy(&self, given_up: u32) -> Option<CopyError> {
+        let is_busy = self.seats.len() > 1 && self.ready.ring.in_flight() > given_up;
+        let reason = "a request to another target is not answered";
+        is_busy.then(|| CopyError::WithOthers { reason: reason.to_owned() })
     }
 
     pub(super) fn settled(&self, seat: usize) -> Settled {

@@ -201,5 +201,5 @@ pub(super) fn carry(
         Role::Source => (latency, latencies()),
         Role::Target => (latencies(), latency),
     };
-    Ok(Run { bytes, start, first_done, end, read, write, unsplit: 0, block, interrupted, pace })
+    Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
 }

@@ -240,7 +240,7 @@ impl PlannedFlow {
             _ => (latencies(), moved.latency),
         };
         let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-        Ok(Run { bytes, start, first_done, end, read, write, unsplit: 0, block, interrupted, pace })
+        Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
     }
 }
 

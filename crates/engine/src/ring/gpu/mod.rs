@@ -6,9 +6,9 @@
 //! - [`GpuRing::cufile`]: requests go to cuFile, whose calls return when they are done, each by a thread.
 //!
 //! The one thing to know: to what uses it, it is a ring like any other, so that what streams from a drive into
-//! the memory of another drive streams into a GPU. Memory of a GPU is a region that has no bytes; chains are
-//! refused. Whoever waits is woken by the drive; for copies it looks again after a pause of [`NAP`], so that
-//! the latency of a request is at most that much too long.
+//! the memory of another drive streams into a GPU. Memory of a GPU is a region that has no
+//! bytes. Whoever waits is woken by the drive; for copies it looks again after a pause of [`NAP`], so that the
+//! latency of a request is at most that much too long.
 
 mod bounce;
 mod workers;
@@ -285,10 +285,6 @@ impl Ring for GpuRing {
         }
     }
 
-    fn takes_chains(&self) -> bool {
-        false
-    }
-
     fn space(&self) -> u32 {
         let own = match &self.way {
             Way::Bounce(bounce) => bounce.space(),
@@ -315,9 +311,6 @@ impl Ring for GpuRing {
         let (offset, region_length) = (operation.region_offset, memory.length().0);
         if offset.checked_add(length.into()).is_none_or(|end| end > region_length) {
             return Err(PushError::OutOfRegion { offset, length, region_length });
-        }
-        if operation.linked {
-            return Err(PushError::NoChain);
         }
         if self.space() == 0 {
             return Err(PushError::Full { space: 0 });

@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use peerlane_results::{
-    KnownEnds, PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TraceRequest,
-};
+use peerlane_results::{PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TraceRequest};
 use peerlane_units::Nanos;
-use rustix::io::Errno;
 
 use super::log::{Note, Notes, Place};
 use crate::ring::Action;
@@ -20,27 +17,10 @@ pub(super) struct Requests {
     pub(super) unended: u64,
 }
 
-/// A request and the one that it waited for.
-struct Seen {
-    request: TraceRequest,
-    state: State,
-    after: Option<usize>,
-    before: Option<usize>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Open,
-    Ended,
-    Cancelled,
-}
-
 struct Reader<'a> {
     notes: &'a Notes,
-    seen: Vec<Seen>,
+    requests: Vec<TraceRequest>,
     open: HashMap<u64, usize>,
-    /// The request that the next one is chained to.
-    chained: Option<usize>,
     drives: Vec<String>,
     memories: Vec<TraceMemory>,
 }
@@ -48,9 +28,8 @@ struct Reader<'a> {
 pub(super) fn requests(notes: &Notes) -> Requests {
     let mut reader = Reader {
         notes,
-        seen: Vec::new(),
+        requests: Vec::new(),
         open: HashMap::new(),
-        chained: None,
         drives: notes.drives.clone(),
         memories: Vec::new(),
     };
@@ -58,7 +37,8 @@ pub(super) fn requests(notes: &Notes) -> Requests {
         match *note {
             Note::Begun { at, tag, offset, region_offset, place } => {
                 let request = reader.request(number, at, (offset, region_offset), place);
-                reader.begun(request, tag, place.is_linked);
+                reader.open.insert(tag, reader.requests.len());
+                reader.requests.push(request);
             }
             Note::Ended { at, tag, result } => reader.ended(at, tag, result),
             Note::Waited(_) => {}
@@ -95,7 +75,6 @@ impl Reader<'_> {
             offset,
             bytes: u64::from(place.length),
             span: Span { begin: at, end: at },
-            known: KnownEnds::Both,
             outcome: TraceOutcome::Unanswered,
         }
     }
@@ -112,28 +91,10 @@ impl Reader<'_> {
         index_of(&mut self.memories, |one| *one == memory, || memory.clone())
     }
 
-    fn begun(&mut self, request: TraceRequest, tag: u64, is_linked: bool) {
-        let number = self.seen.len();
-        let before = self.chained.take();
-        if let Some(before) = before {
-            self.seen[before].after = Some(number);
-        }
-        self.chained = is_linked.then_some(number);
-        self.open.insert(tag, number);
-        self.seen.push(Seen { request, state: State::Open, after: None, before });
-    }
-
     fn ended(&mut self, at: Nanos, tag: u64, result: Result<u32, i32>) {
         let Some(number) = self.open.remove(&tag) else { return };
-        let Seen { request, state, after, before } = &mut self.seen[number];
-        let (after, before) = (*after, *before);
-        if before.is_some() && result == Err(Errno::CANCELED.raw_os_error()) {
-            *state = State::Cancelled;
-            return;
-        }
-        *state = State::Ended;
-        let at = at.max(request.span.begin);
-        request.span.end = at;
+        let request = &mut self.requests[number];
+        request.span.end = at.max(request.span.begin);
         request.outcome = match result {
             Err(errno) => TraceOutcome::Failed(errno),
             Ok(moved) if request.memory.is_some() && u64::from(moved) < request.bytes => {
@@ -141,34 +102,21 @@ impl Reader<'_> {
             }
             Ok(_) => TraceOutcome::Full,
         };
-        if let (Some(before), true) = (before, request.span.begin == at) {
-            let begin = self.seen[before].request.span.begin;
-            self.seen[before].request.known = KnownEnds::Begin;
-            let own = &mut self.seen[number].request;
-            own.span.begin = begin;
-            own.known = KnownEnds::End;
-        }
-        if let Some(after) = after {
-            self.seen[after].request.span.begin = at;
-        }
     }
 
+    /// Requests without an answer last until the end, unless there was no room to note their answers.
     fn finish(mut self) -> Requests {
         let mut unended = 0;
-        self.seen.retain_mut(|seen| match seen.state {
-            State::Ended => true,
-            State::Cancelled => false,
-            State::Open if self.notes.is_cut => {
-                unended += 1;
-                false
+        self.requests.retain_mut(|request| {
+            if request.outcome != TraceOutcome::Unanswered {
+                return true;
             }
-            State::Open => {
-                seen.request.span.end = self.notes.end.max(seen.request.span.begin);
-                true
-            }
+            request.span.end = self.notes.end.max(request.span.begin);
+            unended += u64::from(self.notes.is_cut);
+            !self.notes.is_cut
         });
-        let requests = self.seen.into_iter().map(|seen| seen.request).collect();
-        Requests { requests, drives: self.drives, memories: self.memories, unended }
+        let Self { requests, drives, memories, .. } = self;
+        Requests { requests, drives, memories, unended }
     }
 }
 

@@ -1,22 +1,18 @@
-//! Fan-outs on simulated drives.
+//! Relays to several targets on simulated drives.
 
 use std::cell::RefMut;
-
-use super::*;
-use crate::random::Random;
-use crate::ring::FileId;
-use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
-use peerlane_results::MemoryKind;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+
+use super::*;
 
 const KIB: u64 = 1 << 10;
 const LENGTH: u64 = 256 * KIB + 512;
 
 /// All of a copy for every target, and what each was told.
 struct Everything {
-    pieces: VecDeque<SharedPiece>,
+    pieces: VecDeque<Piece>,
     wrote: Vec<u64>,
     flushes: Vec<u64>,
     flush_every: u64,
@@ -24,15 +20,15 @@ struct Everything {
 }
 
 impl Everything {
-    fn new(pieces: impl IntoIterator<Item = SharedPiece>, targets: usize) -> Self {
+    fn new(pieces: impl IntoIterator<Item = Piece>, targets: usize) -> Self {
         let pieces = pieces.into_iter().collect();
         let (wrote, flushes) = (vec![0; targets], vec![0; targets]);
         Self { pieces, wrote, flushes, flush_every: u64::MAX, open: 0 }
     }
 }
 
-impl SharedWork for Everything {
-    fn next_piece(&mut self) -> Option<io::Result<SharedPiece>> {
+impl Work for Everything {
+    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
         self.pieces.pop_front().map(Ok)
     }
 
@@ -65,10 +61,6 @@ impl SharedWork for Everything {
 
 fn all(count: usize) -> Targets {
     Targets::of(count, |_| true)
-}
-
-fn data(range: Range<u64>, payload: Targets) -> SharedPiece {
-    SharedPiece { range, payload, zeroes: Targets::default(), nothing: Targets::default() }
 }
 
 struct Bench {
@@ -119,18 +111,26 @@ impl Bench {
             deadline: Nanos::seconds(1),
         };
         let transfers = files.into_iter().map(transfer).collect();
-        let work = Everything::new([data(0..LENGTH, all(targets))], targets);
+        let work = Everything::new([Piece::data(0..LENGTH, all(targets))], targets);
         Self { ring, transfers, zeroes, source, work }
     }
 
-    fn run(&mut self) -> FannedOut {
+    fn run(&mut self) -> Relayed {
         let clock = self.ring.clock();
         let zeroes = Some(self.zeroes);
-        fan_out(&mut self.ring, &self.transfers, &mut self.work, zeroes, &clock, &mut ()).unwrap()
+        relay_to(&mut self.ring, &self.transfers, &mut self.work, zeroes, &clock, &mut ()).unwrap()
     }
 
     fn target(&mut self, target: usize) -> RefMut<'_, SimFile> {
         self.ring.file(self.transfers[target].target).unwrap()
+    }
+
+    fn check(&mut self, target: usize, length: u64, seed: u64) {
+        let length = usize::try_from(length).unwrap();
+        let start = usize::try_from(self.transfers[target].target_offset).unwrap();
+        let payload = self.source[..length].to_vec();
+        let found = &self.target(target).bytes[start..start + length];
+        assert!(found == payload, "seed {seed}, target {target}");
     }
 
     fn is_equal(&mut self, target: usize) -> bool {
@@ -138,8 +138,6 @@ impl Bench {
         self.target(target).bytes[4096..] == source
     }
 }
-
-const DIFFICULT: Mood = Mood { short: 200, again: 100, early: 100 };
 
 #[test]
 fn every_target_gets_every_byte_of_one_read() {
@@ -166,9 +164,9 @@ fn every_target_gets_every_byte_of_one_read() {
 fn a_target_that_fails_is_named_and_the_others_go_on() {
     for seed in 0..25 {
         for (action, errno) in [
-            (Action::Write, Some(rustix::io::Errno::NOSPC)),
+            (Action::Write, Some(Errno::NOSPC)),
             (Action::Write, None),
-            (Action::Flush, Some(rustix::io::Errno::IO)),
+            (Action::Flush, Some(Errno::IO)),
             (Action::Flush, None),
         ] {
             let mut bench = Bench::new(3, seed, Mood { short: 40, again: 20, early: 100 });
@@ -202,7 +200,7 @@ fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
         let time = Nanos(2 * bench.transfers[0].deadline.0);
         let mut halting = Halting { ring: bench.ring, time };
         let (transfers, work) = (&bench.transfers, &mut bench.work);
-        let done = fan_out(&mut halting, transfers, work, zeroes, &clock, &mut ()).unwrap();
+        let done = relay_to(&mut halting, transfers, work, zeroes, &clock, &mut ()).unwrap();
         bench.ring = halting.ring;
         assert!(done.stopped.is_none(), "seed {seed}: {:?}", done.stopped);
         for target in 0..3 {
@@ -214,7 +212,7 @@ fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
 
 #[test]
 fn a_source_that_fails_stops_all_of_it() {
-    for errno in [Some(rustix::io::Errno::NODATA), None] {
+    for errno in [Some(Errno::NODATA), None] {
         let mut bench = Bench::new(2, 3, Mood::default());
         let source = bench.transfers[0].source;
         let fault = SimFault { action: Action::Read, offset: 100 * KIB, errno };
@@ -244,11 +242,11 @@ fn all_targets_lost_is_an_end() {
 fn a_target_gets_only_what_it_lacks() {
     let mut bench = Bench::new(2, 5, DIFFICULT);
     let middle = 64 * KIB..128 * KIB;
-    let only = |target| Targets::of(2, |one| one == target);
+    let only = Targets::only;
     bench.work.pieces = [
-        data(0..middle.start, all(2)),
-        data(middle.clone(), only(1)),
-        data(middle.end..LENGTH, all(2)),
+        Piece::data(0..middle.start, all(2)),
+        Piece::data(middle.clone(), only(1)),
+        Piece::data(middle.end..LENGTH, all(2)),
     ]
     .into();
     let done = bench.run();
@@ -265,22 +263,22 @@ fn holes_are_made_zero_where_a_target_may_hold_something() {
         let mut bench = Bench::new(2, 11, DIFFICULT);
         let hole = 64 * KIB..128 * KIB;
         bench.source[64 * 1024..128 * 1024].fill(0);
-        let only = |target| Targets::of(2, |one| one == target);
+        let only = Targets::only;
         bench.work.pieces = [
-            data(0..hole.start, all(2)),
-            SharedPiece {
+            Piece::data(0..hole.start, all(2)),
+            Piece {
                 range: hole.clone(),
                 payload: Targets::default(),
                 zeroes: only(0),
                 nothing: only(1),
             },
-            data(hole.end..LENGTH, all(2)),
+            Piece::data(hole.end..LENGTH, all(2)),
         ]
         .into();
         let from = bench.transfers[0].source;
         bench.ring.file(from).unwrap().bytes = bench.source.clone();
         if refuses {
-            bench.target(0).zero_refusal = Some(rustix::io::Errno::OPNOTSUPP);
+            bench.target(0).zero_refusal = Some(Errno::OPNOTSUPP);
         }
         let done = bench.run();
         let (first, second) = (&done.targets[0].0, &done.targets[1].0);
@@ -293,11 +291,102 @@ fn holes_are_made_zero_where_a_target_may_hold_something() {
 }
 
 #[test]
-fn transfers_that_read_different_things_are_no_fan_out() {
+fn transfers_of_different_payload_are_refused() {
     let mut bench = Bench::new(2, 1, Mood::default());
     bench.transfers[1].source_offset = 512;
     let clock = bench.ring.clock();
     let refused =
-        fan_out(&mut bench.ring, &bench.transfers, &mut bench.work, None, &clock, &mut ());
+        relay_to(&mut bench.ring, &bench.transfers, &mut bench.work, None, &clock, &mut ());
     assert!(matches!(refused, Err(RelayError::Shape(ShapeFault::Targets { count: 2 }))));
+}
+
+#[test]
+fn each_target_gets_its_own_tail() {
+    let length = LENGTH - 512 + 100;
+    for seed in 0..100 {
+        let mut bench = Bench::new(4, seed, DIFFICULT);
+        let tails = [
+            (4096, Tail::MergeInHost),
+            (512, Tail::RoundUpAndCut),
+            (4096, Tail::MergeInHost),
+            (512, Tail::RoundUpAndCut),
+        ];
+        bench.work = Everything::new([Piece::data(0..length, all(4))], 4);
+        for (transfer, (block, tail)) in bench.transfers.iter_mut().zip(tails) {
+            *transfer = Transfer { length, target_block: block, tail, ..*transfer };
+        }
+        let done = bench.run();
+        for (target, (moved, failed)) in done.targets.iter().enumerate() {
+            let (_, tail) = tails[target];
+            let relayed = if tail == Tail::MergeInHost { 256 * KIB } else { length };
+            assert!(failed.is_none(), "seed {seed}: {failed:?}");
+            assert_eq!((moved.bytes, moved.contiguous()), (relayed, relayed), "seed {seed}");
+            bench.check(target, relayed, seed);
+        }
+    }
+}
+
+#[test]
+fn blocks_of_targets_keep_what_is_behind_a_merged_tail() {
+    for seed in 0..100 {
+        let mut bench = Bench::new(3, seed, DIFFICULT);
+        for (transfer, block) in bench.transfers.iter_mut().zip([4096, 512, 8192]) {
+            transfer.target_block = block;
+            transfer.target_offset = 8192;
+            transfer.tail = Tail::MergeInSlot;
+        }
+        for target in 0..3 {
+            bench.target(target).bytes = vec![9; usize::try_from(LENGTH + 16 * KIB).unwrap()];
+        }
+        let done = bench.run();
+        for target in 0..3 {
+            let (moved, failed) = &done.targets[target];
+            assert!(failed.is_none(), "seed {seed}: {failed:?}");
+            assert_eq!(moved.contiguous(), LENGTH);
+            bench.check(target, LENGTH, seed);
+            let end = usize::try_from(8192 + LENGTH).unwrap();
+            let behind = &bench.target(target).bytes[end..];
+            assert!(behind.iter().all(|&byte| byte == 9), "seed {seed}, target {target}");
+        }
+    }
+}
+
+#[test]
+fn slot_that_a_stuck_read_may_write_is_not_used_again() {
+    for slots in [1, 4] {
+        let mut bench = Bench::new(3, 1, Mood::default());
+        for target in 0..3 {
+            let transfer = &mut bench.transfers[target];
+            (transfer.target_block, transfer.tail) = (4096, Tail::MergeInSlot);
+            transfer.slots = slots;
+            bench.target(target).bytes = vec![9; usize::try_from(LENGTH + 8 * KIB).unwrap()];
+        }
+        let offset = 4096 + 256 * KIB;
+        bench.target(0).faults.push(SimFault { action: Action::Read, offset, errno: None });
+        let done = bench.run();
+        assert!(matches!(done.targets[0].1, Some(RequestError::Stuck(_))));
+        let has_room = slots > 1;
+        assert_eq!(done.stopped.is_none(), has_room, "{:?}", done.stopped);
+        for target in 1..3 {
+            let (moved, failed) = &done.targets[target];
+            assert!(failed.is_none(), "{failed:?}");
+            let length = if has_room { LENGTH } else { 256 * KIB };
+            assert_eq!(moved.contiguous(), length);
+            bench.check(target, length, 1);
+        }
+    }
+}
+
+#[test]
+fn relay_on_a_busy_ring_is_refused() {
+    let mut bench = Bench::new(2, 1, Mood::default());
+    let fault = SimFault { action: Action::Write, offset: 4096, errno: None };
+    bench.target(1).faults.push(fault);
+    let done = bench.run();
+    assert!(done.targets[1].1.is_some() && bench.is_equal(0));
+    assert_eq!(bench.ring.in_flight(), 1, "given up");
+    let first = &bench.transfers[..1];
+    let clock = bench.ring.clock();
+    let busy = relay_to(&mut bench.ring, first, &mut bench.work, None, &clock, &mut ());
+    assert!(matches!(busy, Err(RelayError::Busy { in_flight: 1 })));
 }

@@ -1,0 +1,162 @@
+//! The meaning of an answer: the next request of its slot, the account of its target, or the end of
+//! either.
+
+use std::ops::Range;
+
+use peerlane_results::MemoryKind;
+use peerlane_units::{Bytes, Nanos};
+use rustix::io::Errno;
+
+use super::shape::Kind;
+use super::slot::Leg;
+use super::state::{Flight, State};
+use super::{FlushOutcome, Piece, Targets, Transfer};
+use crate::failure::{Cause, Failure, Role};
+use crate::ring::{Action, Completion};
+
+impl State<'_> {
+    /// Takes the answer to a request.
+    pub(super) fn ended(&mut self, completion: Completion, now: Nanos) {
+        // One that was given up, or of an earlier user of the ring.
+        let Some((flight, since)) = self.flights.remove(&completion.tag) else { return };
+        let result = completion.result;
+        match flight {
+            Flight::Flush { target } => self.flushed(target, result),
+            Flight::Leg { slot, leg } => self.leg_ended(slot, leg, result, (since, now)),
+        }
+    }
+
+    fn flushed(&mut self, target: usize, result: Result<u32, Errno>) {
+        self.lanes[target].is_flushing = false;
+        match result {
+            Ok(_) => self.work.flush_ended(target, FlushOutcome::Flushed),
+            Err(errno) => {
+                self.work.flush_ended(target, FlushOutcome::Failed);
+                let cause = Cause::of(errno, Action::Flush, MemoryKind::Host);
+                let (role, action) = (Role::Target, Action::Flush);
+                let failure = Failure { role, action, offset: 0, length: 0, cause };
+                self.lanes[target].failed.get_or_insert(failure.into());
+            }
+        }
+    }
+
+    fn leg_ended(
+        &mut self,
+        slot: usize,
+        leg: Leg,
+        result: Result<u32, Errno>,
+        (since, now): (Nanos, Nanos),
+    ) {
+        let Some(request) = self.slots[slot].request(leg) else { return };
+        let repeats = request.progress.repeats;
+        let taken = request.take(result);
+        let (is_done, repeats) = (request.is_done(), request.progress.repeats - repeats);
+        self.lanes[leg.target().unwrap_or(0)].moved.repeats += u64::from(repeats);
+        match taken {
+            Err(failure) => self.leg_failed(slot, leg, failure),
+            Ok(()) if is_done => self.leg_done(slot, leg, (since, now)),
+            // Writes of a target that was dropped, or with nothing read, are not tried again.
+            Ok(()) if self.is_in_vain(leg) => self.drop_leg(slot, leg),
+            Ok(()) => self.waiting.push_back((slot, leg)),
+        }
+    }
+
+    fn leg_failed(&mut self, slot: usize, leg: Leg, failure: Failure) {
+        match (leg, self.slots[slot].part) {
+            (Leg::Write(target), Some(part)) if part.kind == Kind::Zero => {
+                // Whatever the reason, writing them is right, and says so when it is not possible.
+                self.lanes[target].makes_zeroes = false;
+                let only = Targets::only(target);
+                self.pieces.push_front(Piece::zeroes(part.offset..part.end(), only));
+            }
+            _ => self.blame(leg, failure.into()),
+        }
+        self.drop_leg(slot, leg);
+    }
+
+    /// Counts a leg that is over, and goes on to those that wait for it.
+    fn leg_done(&mut self, slot: usize, leg: Leg, (since, now): (Nanos, Nanos)) {
+        let latency = now.since(since);
+        match leg {
+            Leg::Merge(_) => {}
+            Leg::Read => {
+                self.read += self.slots[slot].part.map_or(0, |part| part.length);
+                self.lanes[0].moved.read_latency.saturating_record(latency.0);
+            }
+            Leg::Write(target) => self.written(slot, target, now, latency),
+        }
+        self.slots[slot].remove(leg);
+        match leg {
+            Leg::Merge(_) => self.begin(slot),
+            Leg::Read => self.arrived(slot),
+            Leg::Write(_) => self.free(slot),
+        }
+    }
+
+    /// Goes on to the writes of a part. All its payload is in the slot and none of them has begun: a
+    /// stage that works on the data would stand here.
+    fn arrived(&mut self, slot: usize) {
+        self.begin(slot);
+    }
+
+    /// Lets the next legs of a part begin.
+    pub(super) fn begin(&mut self, slot: usize) {
+        self.waiting.extend(self.slots[slot].front().map(|leg| (slot, leg)));
+    }
+
+    fn written(&mut self, slot: usize, target: usize, now: Nanos, latency: Nanos) {
+        let Some(part) = self.slots[slot].part else { return };
+        let elapsed = now.since(self.start);
+        // A target that was dropped meanwhile still has what it was seen to write.
+        let moved = &mut self.lanes[target].moved;
+        moved.last_done = elapsed;
+        if moved.first_done == Nanos(0) {
+            moved.first_done = elapsed;
+        }
+        match part.kind {
+            Kind::Move | Kind::Merge => {
+                moved.bytes += part.length;
+                moved.write_latency.saturating_record(latency.0);
+            }
+            // How long a drive takes to make zeroes is not the latency of a write.
+            Kind::Zero => moved.zeroed += part.length,
+            Kind::WriteZeroes => moved.zeroes_written += part.length,
+        }
+        self.account(target, part.offset..part.end());
+    }
+
+    /// Takes a leg away that brings nothing, and with one that was to fill the slot all that wait for
+    /// it.
+    pub(super) fn drop_leg(&mut self, slot: usize, leg: Leg) {
+        if leg.is_reading() {
+            self.slots[slot].clear();
+        } else {
+            self.slots[slot].remove(leg);
+        }
+        self.free(slot);
+    }
+
+    /// Frees a slot of which nothing is left to do.
+    fn free(&mut self, slot: usize) {
+        if !self.slots[slot].is_over() {
+            return;
+        }
+        if let Some(part) = self.slots[slot].part.take() {
+            if part.kind != Kind::Zero {
+                self.work.ends(part.length);
+            }
+        }
+    }
+
+    /// Counts a range that reads at the target as it does at the source.
+    pub(super) fn account(&mut self, target: usize, range: Range<u64>) {
+        let lane = &mut self.lanes[target];
+        lane.accounted += range.end - range.start;
+        lane.moved.written.insert(range.clone());
+        self.work.wrote(target, range);
+        let lanes = self.lanes.iter().filter(|lane| lane.failed.is_none());
+        let Some(done) = lanes.map(|lane| lane.accounted).min() else { return };
+        let total = self.transfers.iter().map(Transfer::relayed).max().unwrap_or(0);
+        self.watch.progress(Bytes(done.min(total)), Bytes(total));
+    }
+}

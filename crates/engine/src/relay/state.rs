@@ -1,0 +1,239 @@
+//! The state of a relay, without a ring and without a clock: which request comes next, and what each
+//! answer means.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use peerlane_units::{Bytes, Nanos};
+
+use super::slot::{Leg, Slot};
+use super::{FlushOutcome, Moved, Piece, Relayed, Targets, Transfer, Work, shape};
+use crate::Watch;
+use crate::failure::{RequestError, Role, Stuck};
+use crate::request::fresh_tag;
+use crate::ring::{Action, Operation, RegionId};
+
+pub(super) struct State<'a> {
+    pub(super) transfers: &'a [Transfer],
+    /// Bytes that all targets take together; behind them each has a tail of its own.
+    pub(super) shared: u64,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) start: Nanos,
+    pub(super) work: &'a mut dyn Work,
+    pub(super) watch: &'a mut dyn Watch,
+    /// Host memory full of zeroes, and its length.
+    pub(super) zeroes: Option<(RegionId, u64)>,
+    /// What was begun of the work, the next first.
+    pub(super) pieces: VecDeque<Piece>,
+    pub(super) slots: Vec<Slot>,
+    /// Requests that may begin, or go on, in their order.
+    pub(super) waiting: VecDeque<(usize, Leg)>,
+    /// Requests under way by their tags, and when they began.
+    pub(super) flights: BTreeMap<u64, (Flight, Nanos)>,
+    /// Time until the next part may begin; zero unless that is all that keeps it.
+    pub(super) pause: Nanos,
+    pub(super) read: u64,
+    pub(super) stopped: Option<RequestError>,
+    pub(super) interrupted: bool,
+}
+
+/// One target on the way.
+pub(super) struct Lane {
+    pub(super) moved: Moved,
+    /// Bytes of the copy that it has, those of an earlier run included.
+    pub(super) accounted: u64,
+    pub(super) failed: Option<RequestError>,
+    /// Whether it is asked to make zeroes; no longer once it could not.
+    pub(super) makes_zeroes: bool,
+    pub(super) is_flushing: bool,
+}
+
+/// Whose request it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Flight {
+    Leg { slot: usize, leg: Leg },
+    Flush { target: usize },
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(
+        transfers: &'a [Transfer],
+        work: &'a mut dyn Work,
+        zeroes: Option<(RegionId, u64)>,
+        watch: &'a mut dyn Watch,
+        start: Nanos,
+    ) -> Self {
+        let lanes = (0..transfers.len()).map(|target| Lane {
+            moved: Moved::nothing(),
+            accounted: work.done_before(target),
+            failed: None,
+            makes_zeroes: true,
+            is_flushing: false,
+        });
+        Self {
+            transfers,
+            shared: shape::shared_length(transfers),
+            lanes: lanes.collect(),
+            start,
+            work,
+            watch,
+            zeroes,
+            pieces: VecDeque::new(),
+            slots: (0..transfers[0].slots).map(|_| Slot::default()).collect(),
+            waiting: VecDeque::new(),
+            flights: BTreeMap::new(),
+            pause: Nanos(0),
+            read: 0,
+            stopped: None,
+            interrupted: false,
+        }
+    }
+
+    /// Begins nothing more once the watch wishes to stop; what is under way comes to its end.
+    pub(super) fn hear_stop(&mut self) {
+        if !self.interrupted && self.watch.stop_requested() {
+            self.interrupted = self.has_more();
+        }
+    }
+
+    pub(super) fn stop(&mut self, error: RequestError) {
+        self.stopped.get_or_insert(error);
+    }
+
+    /// Time until the next part may begin, where nothing else keeps it.
+    pub(super) fn pause(&self) -> Nanos {
+        self.pause
+    }
+
+    /// Whether nothing is under way and nothing waits for room.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flights.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether nothing is left to be begun.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.waiting.is_empty() && !(self.goes_on() && self.has_more())
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.stopped.is_none() && !self.interrupted
+    }
+
+    fn is_lost(&self, target: usize) -> bool {
+        self.lanes[target].failed.is_some()
+    }
+
+    pub(super) fn are_all_lost(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.failed.is_some())
+    }
+
+    /// Whether nobody wants what a leg would bring any more.
+    pub(super) fn is_in_vain(&self, leg: Leg) -> bool {
+        match leg {
+            Leg::Read => self.stopped.is_some() || self.are_all_lost(),
+            Leg::Merge(target) | Leg::Write(target) => self.is_lost(target),
+        }
+    }
+
+    pub(super) fn remaining(&self, wanted: Targets) -> Targets {
+        Targets::of(self.lanes.len(), |target| wanted.contains(target) && !self.is_lost(target))
+    }
+
+    /// The next request; `None` while there is nothing to begin. The caller hands it to a ring, or
+    /// calls [`State::stop`] and nothing else.
+    pub(super) fn next(&mut self, now: Nanos) -> Option<Operation> {
+        if let Some(flush) = self.next_flush(now) {
+            return Some(flush);
+        }
+        loop {
+            let Some((slot, leg)) = self.waiting.pop_front() else {
+                if self.load(now) {
+                    continue;
+                }
+                return None;
+            };
+            if self.is_in_vain(leg) {
+                self.drop_leg(slot, leg);
+                continue;
+            }
+            let Some(request) = self.slots[slot].request(leg) else { continue };
+            let operation = request.operation(fresh_tag());
+            self.flights.insert(operation.tag, (Flight::Leg { slot, leg }, now));
+            return Some(operation);
+        }
+    }
+
+    /// A flush that is due. It comes before what waits: it vouches for what was written up to now, and
+    /// holds no slot.
+    fn next_flush(&mut self, now: Nanos) -> Option<Operation> {
+        let is_due = |target: &usize| {
+            let lane = &self.lanes[*target];
+            !lane.is_flushing && lane.failed.is_none() && self.work.flush_is_due(*target, now)
+        };
+        let mut targets = 0..self.lanes.len();
+        let target = targets.find(is_due).filter(|_| self.stopped.is_none())?;
+        self.work.flush_begins(target);
+        self.lanes[target].is_flushing = true;
+        let tag = fresh_tag();
+        self.flights.insert(tag, (Flight::Flush { target }, now));
+        Some(Operation {
+            action: Action::Flush,
+            file: self.transfers[target].target,
+            file_offset: 0,
+            region: self.transfers[target].region,
+            region_offset: 0,
+            length: 0,
+            tag,
+        })
+    }
+
+    /// Drops whoever did not answer for as long as the deadline.
+    pub(super) fn give_up(&mut self, now: Nanos, deadline: Nanos) {
+        let is_overdue = |(_, (_, since)): &(&u64, &(Flight, Nanos))| now.since(*since) >= deadline;
+        let overdue: Vec<(u64, Flight, Nanos)> = (self.flights.iter().filter(is_overdue))
+            .map(|(&tag, &(flight, since))| (tag, flight, now.since(since)))
+            .collect();
+        for (tag, flight, age) in overdue {
+            self.flights.remove(&tag);
+            match flight {
+                Flight::Flush { target } => {
+                    let (role, action) = (Role::Target, Action::Flush);
+                    self.work.flush_ended(target, FlushOutcome::Failed);
+                    let stuck = Stuck { role, action, offset: 0, age };
+                    self.lanes[target].failed.get_or_insert(stuck.into());
+                }
+                Flight::Leg { slot, leg } => {
+                    let Some(request) = self.slots[slot].request(leg) else { continue };
+                    let stuck = request.stuck(age);
+                    self.blame(leg, stuck.into());
+                    self.slots[slot].is_lost |= leg.is_reading();
+                    self.drop_leg(slot, leg);
+                }
+            }
+        }
+    }
+
+    /// Ends the target whose request failed, or all of it where that is the source's.
+    pub(super) fn blame(&mut self, leg: Leg, error: RequestError) {
+        let failed = match leg {
+            Leg::Read => &mut self.stopped,
+            Leg::Merge(target) | Leg::Write(target) => &mut self.lanes[target].failed,
+        };
+        failed.get_or_insert(error);
+    }
+
+    pub(super) fn finish(self) -> Relayed {
+        let reads = self.lanes[0].moved.read_latency.clone();
+        let interrupted = self.interrupted;
+        let targets = self.lanes.into_iter().map(|lane| {
+            let mut moved = Moved { interrupted, ..lane.moved };
+            moved.read_latency.clone_from(&reads);
+            (moved, lane.failed)
+        });
+        Relayed {
+            targets: targets.collect(),
+            read: Bytes(self.read),
+            stopped: self.stopped,
+            interrupted,
+        }
+    }
+}
