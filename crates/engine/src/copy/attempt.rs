@@ -37,7 +37,7 @@ pub(super) struct Attempt<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
     pub(super) source: &'a Opened,
-    pub(super) target: &'a Target,
+    pub(super) target: &'a Target<'a>,
     pub(super) route: Route,
     pub(super) shape: &'a Shape,
     pub(super) holes: Holes,
@@ -348,7 +348,7 @@ fn entries(slots: u32, targets: u32) -> u32 {
 }
 
 /// How the end is written; through host memory a merge is one wherever it happens.
-pub(super) fn tail(planned: Tail, target: &Target) -> Tail {
+pub(super) fn tail(planned: Tail, target: &Target<'_>) -> Tail {
     match (planned, target.is_direct()) {
         (Tail::RoundUpAndCut, false) => Tail::None,
         (tail, _) => tail,

@@ -71,7 +71,7 @@ pub(super) enum Outcome<'a> {
 /// A copy that may begin.
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
-    pub(super) target: Target,
+    pub(super) target: Target<'a>,
     /// `None` for a copy that cannot be resumed.
     pub(super) keeper: Option<Keeper<'a>>,
     pub(super) source: Identity,
@@ -232,10 +232,9 @@ impl<'m> Beginning<'_, 'm> {
                 _ => false,
             };
             if identity.is_ok_and(|found| found.is_ok_and(|found| is_ours(Identity::File(found)))) {
-                fs::remove_file(&partial).map_err(|source| CopyError::File {
-                    action: "remove the unfinished file",
-                    path: partial,
-                    source,
+                let (target, name) = (&self.target_live.path, partial.file_name());
+                remove_left(self.machine, target, name.unwrap_or_default()).map_err(|source| {
+                    CopyError::File { action: "remove the unfinished file", path: partial, source }
                 })?;
             }
         }
@@ -247,7 +246,7 @@ impl<'m> Beginning<'_, 'm> {
     fn sweep(&self, store: &Store<'_>) {
         let target = &self.target_live.path;
         let Some(name) = store.left().filter(|name| is_partial_of(target, name)) else { return };
-        if let Err(error) = remove_left(target, name) {
+        if let Err(error) = remove_left(self.machine, target, name) {
             let path = target.with_file_name(name);
             tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
         }
@@ -289,17 +288,18 @@ impl<'m> Beginning<'_, 'm> {
         if !self.held.is_empty() && !self.may_replace(&journal)? {
             return Err(CopyError::Refused(self.held));
         }
-        let mut target = Target::reopen(self.target_live, &self.source.file, &partial)?;
+        let mut target =
+            Target::reopen(self.machine, self.target_live, &self.source.file, &partial)?;
         let identity = Identity::File(identity_of_file(self.root(), &partial, target.file())?);
         self.compare(&store, &journal, &source, &identity)?;
         let holes = Holes::at(self.options.sparse, false);
-        target.reserve(self.layout, holes, &self.source.file)?;
+        target.reserve(self.machine, self.layout, holes, &self.source.file)?;
         Ok(self.go_on(target, store, journal, source))
     }
 
     fn go_on(
         self,
-        target: Target,
+        target: Target<'m>,
         store: Store<'m>,
         journal: Journal,
         source: Identity,
@@ -316,19 +316,20 @@ impl<'m> Beginning<'_, 'm> {
         }
     }
 
-    fn new_file(&self) -> Result<Target, CopyError> {
+    fn new_file(&self) -> Result<Target<'m>, CopyError> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held.clone()));
         }
-        let mut target = Target::beside(self.target_live, &self.source.file, self.seed)?;
+        let mut target =
+            Target::beside(self.machine, self.target_live, &self.source.file, self.seed)?;
         let holes = Holes::at(self.options.sparse, true);
-        target.reserve(self.layout, holes, &self.source.file)?;
+        target.reserve(self.machine, self.layout, holes, &self.source.file)?;
         Ok(target)
     }
 
     fn with_journal(
         self,
-        target: Target,
+        target: Target<'m>,
         store: Store<'m>,
         source: Identity,
         overwrites: Option<Overwritten>,
@@ -343,9 +344,9 @@ impl<'m> Beginning<'_, 'm> {
         if let (Some(path), true) = (target.partial(), self.options.journal.is_some()) {
             // A journal beside the file makes the file's name durable with its own.
             let directory = path.parent().unwrap_or(Path::new("/"));
-            File::open(directory).and_then(|opened| opened.sync_all()).map_err(|source| {
-                CopyError::File { action: "make durable", path: path.to_owned(), source }
-            })?;
+            File::open(directory)
+                .and_then(|opened| Ok(self.machine.sync(&opened)?))
+                .map_err(|source| CopyError::File { action: "make durable", path, source })?;
         }
         if let Some(name) = target.partial().as_deref().and_then(Path::file_name) {
             if name != first_name(&self.target_live.path, self.seed) {
@@ -394,7 +395,7 @@ impl<'m> Beginning<'_, 'm> {
     /// Begins a copy that cannot be resumed.
     fn without_journal(
         self,
-        target: Target,
+        target: Target<'m>,
         source: Identity,
         reason: JournalError,
     ) -> Result<Outcome<'m>, CopyError> {

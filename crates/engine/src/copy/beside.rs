@@ -13,16 +13,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use peerlane_units::Bytes;
-use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, fcntl_getfl, fcntl_setfl, linkat,
-    openat, renameat, renameat_with, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, statat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
 use super::CopyError;
 use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
+use crate::machine::{Machine, SmallFiles};
 
 /// Names tried for the file.
 const NAMES: u64 = 16;
@@ -33,7 +31,8 @@ const OWNERS: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A file beside its final name; removed when dropped, unless it is to be kept.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Beside<'m> {
+    machine: &'m dyn Machine,
     directory: File,
     /// For messages.
     folder: PathBuf,
@@ -58,17 +57,21 @@ enum Fate {
 /// Which file has a name, and whether it was written since: device, inode, bytes, and when it was written.
 type Seen = (u64, u64, i64, i64, u64);
 
-impl Beside {
+impl<'m> Beside<'m> {
     /// Makes an empty file, for its owner only, beside the target's name; `seed` chooses its name.
-    pub(super) fn make(live: &Live, source: &File, seed: u64) -> io::Result<(Self, File)> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mut beside = Self::of(live, source)?;
+    pub(super) fn make(
+        machine: &'m dyn Machine,
+        live: &Live,
+        source: &File,
+        seed: u64,
+    ) -> io::Result<(Self, File)> {
+        let mut beside = Self::of(machine, live, source)?;
         for number in 0..NAMES {
             beside.made = name_beside(&beside.name, seed.wrapping_add(number));
-            match openat(&beside.directory, &beside.made, flags | OFlags::CLOEXEC, OWNERS) {
+            match machine.create(&beside.directory, &beside.made, OFlags::EXCL, OWNERS) {
                 Ok(file) => {
                     beside.is_kept = false;
-                    return Ok((beside, file.into()));
+                    return Ok((beside, file));
                 }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
@@ -78,8 +81,13 @@ impl Beside {
     }
 
     /// Opens the file `made` that an interrupted copy left; it stays when this one fails, too.
-    pub(super) fn reopen(live: &Live, source: &File, made: &OsStr) -> io::Result<(Self, File)> {
-        let mut beside = Self::of(live, source)?;
+    pub(super) fn reopen(
+        machine: &'m dyn Machine,
+        live: &Live,
+        source: &File,
+        made: &OsStr,
+    ) -> io::Result<(Self, File)> {
+        let mut beside = Self::of(machine, live, source)?;
         made.clone_into(&mut beside.made);
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&beside.directory, made, flags, Mode::empty())?);
@@ -87,7 +95,7 @@ impl Beside {
         Ok((beside, file))
     }
 
-    fn of(live: &Live, source: &File) -> io::Result<Self> {
+    fn of(machine: &'m dyn Machine, live: &Live, source: &File) -> io::Result<Self> {
         let folder = live.path.parent().unwrap_or(Path::new("/")).to_owned();
         let name = live.path.file_name().unwrap_or(OsStr::new("")).to_owned();
         let directory = File::open(&folder)?;
@@ -102,7 +110,8 @@ impl Beside {
             }
         };
         let made = OsString::new();
-        Ok(Self { directory, folder, made, name, fate, is_kept: true, is_named: false })
+        let (is_kept, is_named) = (true, false);
+        Ok(Self { machine, directory, folder, made, name, fate, is_kept, is_named })
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -147,15 +156,19 @@ impl Beside {
             let path = name.clone();
             move |source| CopyError::File { action, path, source }
         };
-        file.set_len(length.0).map_err(failed("set the length of"))?;
+        self.machine.set_length(file, length.0).map_err(failed("set the length of"))?;
         let mode = self.hand_over(file).map_err(failed("look at"))?;
         preserved.finish(file, &name, mode)?;
-        file.sync_all().map_err(failed("flush"))?;
+        self.sync(file).map_err(failed("flush"))?;
         self.check(&self.made, file).map_err(failed("give its name to"))?;
         self.rename().map_err(failed("give its name to"))?;
         (self.is_kept, self.is_named) = (true, true);
         self.check(&self.name, file).map_err(failed("give its name to"))?;
-        self.directory.sync_all().map_err(failed("make durable"))
+        self.sync(&self.directory).map_err(failed("make durable"))
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        Ok(self.machine.sync(file)?)
     }
 
     /// Gives a file that replaces one its owners; returns the permissions that it is to have then.
@@ -176,7 +189,7 @@ impl Beside {
         let (directory, made, name) = (&self.directory, &self.made, &self.name);
         if let Fate::Replaces { seen: then, .. } = self.fate {
             match seen(directory, name) {
-                Ok(now) if now == then => return Ok(renameat(directory, made, directory, name)?),
+                Ok(now) if now == then => return Ok(self.machine.rename(directory, made, name)?),
                 Ok(_) => {
                     return Err(io::Error::new(
                         io::ErrorKind::AlreadyExists,
@@ -187,11 +200,11 @@ impl Beside {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        match renameat_with(directory, made, directory, name, RenameFlags::NOREPLACE) {
+        match self.machine.rename_new(directory, made, name) {
             // Not every file system has it; a link is never made over an existing name either.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                linkat(directory, made, directory, name, AtFlags::empty())?;
-                Ok(unlinkat(directory, made, AtFlags::empty())?)
+                self.machine.link(directory, made, name)?;
+                Ok(self.machine.remove(directory, made)?)
             }
             Err(Errno::EXIST) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
@@ -223,29 +236,15 @@ fn seen(directory: &File, name: &OsStr) -> Result<Seen, Errno> {
     Ok((found.st_dev, found.st_ino, found.st_size, found.st_mtime, found.st_mtime_nsec))
 }
 
-impl Drop for Beside {
+impl Drop for Beside<'_> {
     fn drop(&mut self) {
         if self.is_kept {
             return;
         }
-        if let Err(error) = unlinkat(&self.directory, &self.made, AtFlags::empty()) {
+        if let Err(error) = self.machine.remove(&self.directory, &self.made) {
             tracing::warn!(path = %self.path().display(), %error, "cannot remove an unfinished file");
         }
     }
-}
-
-/// Switches direct I/O on; false where the file system answers `EINVAL`.
-pub(super) fn set_direct(file: &File) -> io::Result<bool> {
-    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL) => Ok(false),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Switches direct I/O off.
-pub(super) fn set_buffered(file: &File) -> io::Result<()> {
-    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
 /// The permissions of a copy of this source: those of the source without execution, less the umask;
@@ -267,7 +266,11 @@ pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
 }
 
 /// Removes the unfinished file `made` beside `target`, if it is a file of this user and no more.
-pub(super) fn remove_left(target: &Path, made: &OsStr) -> io::Result<()> {
+pub(super) fn remove_left(
+    files: &(impl SmallFiles + ?Sized),
+    target: &Path,
+    made: &OsStr,
+) -> io::Result<()> {
     let directory = File::open(target.parent().unwrap_or(Path::new("/")))?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match openat(&directory, made, flags, Mode::empty()) {
@@ -275,7 +278,7 @@ pub(super) fn remove_left(target: &Path, made: &OsStr) -> io::Result<()> {
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(errno.into()),
     }
-    Ok(unlinkat(&directory, made, AtFlags::empty())?)
+    Ok(files.remove(&directory, made)?)
 }
 
 fn check_ours(file: &File) -> io::Result<()> {

@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Evidence, Refusal, RouteEvidence, RouteVerdict};
 use peerlane_units::{Bytes, Nanos};
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::CopyError;
-use super::beside::{Beside, set_buffered, set_direct};
+use super::beside::Beside;
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
 use crate::endpoint::{self, EndError, Endpoint, Live, Node};
 use crate::extents::Extent;
 use crate::failure::Role;
 use crate::guard::System;
-use crate::machine::{Machine, host};
+use crate::machine::{Machine, SmallFiles, host};
 use crate::open::{Opened, drop_page_cache, open_source};
 
 /// How often a claim of somebody else is tried, and the time between: five seconds; nothing tells when it ends.
@@ -93,7 +93,7 @@ pub(crate) fn grow(file: &File, end: u64) -> io::Result<()> {
     if length >= end {
         return Ok(());
     }
-    let reserved = file.set_len(end).and_then(|()| allocate(file, length..end));
+    let reserved = file.set_len(end).and_then(|()| allocate(host(), file, length..end));
     if reserved.is_err() {
         // What was reserved before the room ended goes back; the first error is the one to be told.
         let _ = file.set_len(length);
@@ -121,21 +121,21 @@ pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<RouteEvidence>
 
 /// The target of a copy.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct Target<'m> {
     opened: Opened,
-    place: Place,
+    place: Place<'m>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Place<'m> {
     Device,
     /// A file that has its name already; it is read only.
     Finished,
     /// A file that is to take its name.
-    Beside(Beside),
+    Beside(Beside<'m>),
 }
 
-impl Drop for Target {
+impl Drop for Target<'_> {
     /// What the page cache holds of a block device is not what commands wrote beside it.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
@@ -144,7 +144,7 @@ impl Drop for Target {
     }
 }
 
-impl Target {
+impl<'m> Target<'m> {
     /// Opens a target device exclusively.
     pub(super) fn open_device(
         machine: &dyn Machine,
@@ -170,31 +170,41 @@ impl Target {
     }
 
     /// Makes a file beside the target's name; `seed` chooses its name.
-    pub(super) fn beside(live: &Live, source: &File, seed: u64) -> Result<Self, CopyError> {
+    pub(super) fn beside(
+        machine: &'m dyn Machine,
+        live: &Live,
+        source: &File,
+        seed: u64,
+    ) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File {
             action: "make a file beside",
             path: live.path.clone(),
             source,
         };
-        let (beside, file) = Beside::make(live, source, seed).map_err(failed)?;
-        Self::of_file(live, beside, file).map_err(failed)
+        let (beside, file) = Beside::make(machine, live, source, seed).map_err(failed)?;
+        Ok(Self::of_file(live, beside, file))
     }
 
     /// Opens the file that an interrupted copy left beside the target's name.
-    pub(super) fn reopen(live: &Live, source: &File, path: &Path) -> Result<Self, CopyError> {
+    pub(super) fn reopen(
+        machine: &'m dyn Machine,
+        live: &Live,
+        source: &File,
+        path: &Path,
+    ) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File {
             action: "open the unfinished file",
             path: path.to_owned(),
             source,
         };
         let made = path.file_name().unwrap_or_default();
-        let (beside, file) = Beside::reopen(live, source, made).map_err(failed)?;
-        Self::of_file(live, beside, file).map_err(failed)
+        let (beside, file) = Beside::reopen(machine, live, source, made).map_err(failed)?;
+        Ok(Self::of_file(live, beside, file))
     }
 
-    fn of_file(live: &Live, beside: Beside, file: File) -> io::Result<Self> {
-        let is_direct = live.is_direct && set_direct(&file)?;
-        Ok(Self { opened: Opened::new(file, is_direct), place: Place::Beside(beside) })
+    /// Direct I/O is switched on when its space is reserved.
+    fn of_file(live: &Live, beside: Beside<'m>, file: File) -> Self {
+        Self { opened: Opened::new(file, live.is_direct), place: Place::Beside(beside) }
     }
 
     /// The file beside the target's name; `None` where there is none.
@@ -232,22 +242,23 @@ impl Target {
     /// told now, since a file system may keep a small or encrypted file otherwise.
     pub(super) fn reserve(
         &mut self,
+        machine: &dyn Machine,
         layout: Layout,
         holes: Holes,
         source: &File,
     ) -> Result<(), CopyError> {
         let Place::Beside(beside) = &self.place else { return Ok(()) };
-        reserve(&self.opened.file, layout, holes, source).map_err(|source| CopyError::File {
+        let file = &self.opened.file;
+        reserve(machine, file, layout, holes, source).map_err(|source| CopyError::File {
             action: "reserve space for",
             path: beside.final_path(),
             source,
         })?;
-        if self.opened.is_direct && !is_direct_in_truth(&self.opened.file) {
-            self.opened.is_direct = false;
-            set_buffered(&self.opened.file).map_err(|source| CopyError::File {
-                action: "switch direct I/O off for",
+        if self.opened.is_direct {
+            self.opened.is_direct = machine.set_direct(file).map_err(|errno| CopyError::File {
+                action: "switch direct I/O for",
                 path: beside.final_path(),
-                source,
+                source: errno.into(),
             })?;
         }
         Ok(())
@@ -302,41 +313,36 @@ fn in_use(live: &Live) -> CopyError {
     }])
 }
 
-/// False where the file system says that it would take direct I/O through the page cache, or encrypt.
-fn is_direct_in_truth(file: &File) -> bool {
-    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
-    rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags).is_ok_and(|found| {
-        let tells = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-        let is_encrypted = found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
-        !(is_encrypted || tells && found.stx_dio_offset_align == 0)
-    })
-}
-
-fn reserve(file: &File, layout: Layout, holes: Holes, source: &File) -> io::Result<()> {
+fn reserve(
+    machine: &dyn Machine,
+    file: &File,
+    layout: Layout,
+    holes: Holes,
+    source: &File,
+) -> io::Result<()> {
     // Proof and tail read and write whole blocks; the file is cut to its length in the end.
     let room = layout.length.next_multiple_of(layout.block.max(1));
     if file.metadata()?.len() < room {
-        file.set_len(room)?;
+        machine.set_length(file, room)?;
     }
     if room == 0 || holes == Holes::Moved {
-        return allocate(file, 0..room);
+        return allocate(machine, file, 0..room);
     }
     for extent in layout.walk(source, &(0..layout.length))? {
         if let Extent::Data(data) = extent? {
             let data = layout.in_copy(&data);
             let end = if data.end == layout.length { room } else { data.end };
-            allocate(file, data.start..end)?;
+            allocate(machine, file, data.start..end)?;
         }
     }
     Ok(())
 }
 
-fn allocate(file: &File, range: Range<u64>) -> io::Result<()> {
+fn allocate(files: &(impl SmallFiles + ?Sized), file: &File, range: Range<u64>) -> io::Result<()> {
     if range.is_empty() {
         return Ok(());
     }
-    let length = range.end - range.start;
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, length) {
+    match files.allocate(file, range) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

@@ -271,7 +271,7 @@ struct Job<'a> {
     /// What earlier runs moved.
     before: RangeSet,
     layout: Layout,
-    target: Target,
+    target: Target<'a>,
     preserved: Preserved,
     keeper: Option<Keeper<'a>>,
     recorder: Recorder,

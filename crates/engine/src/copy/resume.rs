@@ -62,11 +62,11 @@ pub(super) fn begin<'m>(
 }
 
 /// The target, open for reading, where it holds all of the copy and nothing else.
-fn complete(
-    beginning: &Beginning<'_, '_>,
+fn complete<'m>(
+    beginning: &Beginning<'_, 'm>,
     plan: &Plan,
     tools: &mut Tools<'_>,
-) -> Result<Option<Target>, CopyError> {
+) -> Result<Option<Target<'m>>, CopyError> {
     let target = beginning.target_live;
     if target.node == Node::NewFile {
         return Ok(None);

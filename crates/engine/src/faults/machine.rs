@@ -223,9 +223,15 @@ impl SimMachine {
 }
 
 impl SmallFiles for SimMachine {
-    fn create(&self, directory: &File, name: &OsStr, mode: Mode) -> Result<File, Errno> {
+    fn create(
+        &self,
+        directory: &File,
+        name: &OsStr,
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<File, Errno> {
         self.change()?;
-        let file = machine::host().create(directory, name, mode)?;
+        let file = machine::host().create(directory, name, flags, mode)?;
         self.disk.borrow_mut().created(name, &file);
         Ok(file)
     }

@@ -211,7 +211,7 @@ impl<'a> Store<'a> {
         }
         let file = self
             .machine
-            .create(&self.directory, new, PRIVATE_FILE)
+            .create(&self.directory, new, OFlags::EXCL, PRIVATE_FILE)
             .map_err(|errno| self.failed("write the journal", errno.into()))?;
         let written = self
             .machine
@@ -285,13 +285,11 @@ fn take_lock(
     let path = path.with_file_name(name);
     let fail = |errno: Errno| failed("lock the journal", &path, errno.into());
     for _ in 0..LOCK_ATTEMPTS {
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let lock = rustix::fs::openat(directory, name, flags, PRIVATE_FILE).map_err(fail)?;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let lock = machine.create(directory, name, flags, PRIVATE_FILE).map_err(fail)?;
         let held = rustix::fs::fstat(&lock).map_err(fail)?;
         let foreign = |reason| JournalError::Foreign { path: path.clone(), reason };
         check_alone(&held).map_err(foreign)?;
-        let lock = File::from(lock);
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
