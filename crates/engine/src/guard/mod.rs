@@ -14,6 +14,7 @@ mod naming;
 mod overlap;
 pub mod overwrite_summary;
 mod ranges;
+mod reader;
 mod same_bytes;
 mod shared;
 mod siblings;
@@ -29,8 +30,9 @@ use content::{Look, Usage};
 pub(crate) use described::check as check_described;
 pub(crate) use overlap::{Span, between, is_one_place};
 pub(crate) use ranges::length_of;
+pub(crate) use reader::Reader;
 pub use survey::Surveyor;
-pub(crate) use survey::{BLOCK, Device, Reader, SurveyError, is_blank, spans};
+pub(crate) use survey::{BLOCK, Device, SurveyError, is_blank, spans};
 pub(crate) use system::{Mount, System};
 
 use crate::endpoint::Endpoint;

@@ -19,18 +19,17 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use peerlane_memory::MemoryError;
-use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
 
+use super::reader::Reader;
 use crate::Clock;
 use crate::endpoint::Live;
-use crate::failure::{RequestError, Role};
+use crate::failure::RequestError;
 use crate::machine::{Machine, host};
 use crate::open::Opened;
 use crate::ranges::RangeSet;
-use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, UringError};
+use crate::ring::UringError;
 use crate::stamp::Stamp;
 
 /// Devices and ranges of up to this size are read whole.
@@ -41,12 +40,6 @@ const END: u64 = 1 << 20;
 const SAMPLES: u64 = 1 << 14;
 /// The unit that is blank or not, in bytes.
 pub(crate) const BLOCK: u64 = 4096;
-
-/// Most bytes of one request, and of all that are read at a time.
-const REQUEST_MAX: u64 = 1 << 20;
-const ROOM: u64 = 16 << 20;
-/// Requests at a time.
-const DEPTH: usize = 64;
 
 /// What of a device is not blank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,12 +187,7 @@ impl<'a> Surveyor<'a> {
 
     /// Reads an open device, whose blocks have `block` bytes.
     pub(crate) fn reader(&self, opened: &Opened, block: u64) -> Result<Reader<'a>, SurveyError> {
-        let mut ring = self.machine.ring(u32::try_from(DEPTH).unwrap_or(u32::MAX), false)?;
-        let file = opened.file.try_clone().and_then(|file| ring.attach_file(file));
-        let file = file.map_err(SurveyError::Attach)?;
-        let region = ring.attach_region(self.machine.host_memory(Bytes(ROOM))?);
-        let block = if opened.is_direct { block.max(1) } else { 1 };
-        Ok(Reader { ring, file, region, block, clock: self.clock, deadline: self.deadline })
+        Reader::new(self.machine, opened, block, (self.clock, self.deadline))
     }
 
     /// Opens what everybody else sees of a device.
@@ -207,104 +195,6 @@ impl<'a> Surveyor<'a> {
         let block =
             Live { path: live.guarded_path().to_owned(), passthrough: None, ..live.clone() };
         self.machine.open(OFlags::RDONLY, &block, self.deadline).map_err(SurveyError::Open)
-    }
-}
-
-/// An end that is read by direct I/O, piece by piece.
-pub(crate) struct Reader<'a> {
-    ring: AnyRing,
-    file: FileId,
-    region: RegionId,
-    block: u64,
-    clock: &'a dyn Clock,
-    deadline: Nanos,
-}
-
-impl Reader<'_> {
-    /// Reads a range that lies within the end.
-    pub(crate) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>, SurveyError> {
-        let mut all = Vec::new();
-        let mut spans = RangeSet::new();
-        let start = range.start / self.block * self.block;
-        spans.insert(start..range.end);
-        self.spans(&spans, |_, bytes| {
-            all.extend_from_slice(bytes);
-            ControlFlow::Continue(())
-        })?;
-        all.drain(..all.len().min(usize::try_from(range.start - start).unwrap_or(usize::MAX)));
-        Ok(all)
-    }
-
-    /// Reads a range that lies within the end; blocks that cannot be read count as zeroes.
-    pub(crate) fn readable_bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>, SurveyError> {
-        match self.bytes(range.clone()) {
-            Err(SurveyError::Request(RequestError::Failed(_))) => {}
-            read => return read,
-        }
-        let mut all = Vec::new();
-        let unit = self.block.max(BLOCK);
-        let mut start = range.start;
-        while start < range.end {
-            let end = ((start / unit + 1) * unit).min(range.end);
-            match self.bytes(start..end) {
-                Ok(bytes) => all.extend(bytes),
-                Err(SurveyError::Request(RequestError::Failed(_))) => {
-                    let length = usize::try_from(end - start).unwrap_or(usize::MAX);
-                    all.extend(std::iter::repeat_n(0, length));
-                }
-                Err(error) => return Err(error),
-            }
-            start = end;
-        }
-        Ok(all)
-    }
-
-    /// Reads spans that begin at blocks, in order of offset, and shows them piece by piece.
-    pub(crate) fn spans(
-        &mut self,
-        spans: &RangeSet,
-        mut show: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), SurveyError> {
-        let mut pieces = spans.iter().flat_map(pieces).peekable();
-        while pieces.peek().is_some() {
-            let mut room = ROOM;
-            let mut requests = Vec::with_capacity(DEPTH);
-            while let Some(piece) = pieces.next_if(|piece| {
-                requests.len() < DEPTH
-                    && (piece.end - piece.start).next_multiple_of(self.block) <= room
-            }) {
-                requests.push(self.request(&piece, ROOM - room));
-                room -= (piece.end - piece.start).next_multiple_of(self.block.max(BLOCK));
-            }
-            carry_out(&mut self.ring, &mut requests, self.clock, self.deadline)?;
-            let Some(bytes) = self.ring.host_bytes(self.region) else { return Ok(()) };
-            for request in &requests {
-                let start = usize::try_from(request.region_offset).unwrap_or(usize::MAX);
-                let length = usize::try_from(request.need).unwrap_or(usize::MAX);
-                if show(request.file_offset, &bytes[start..start + length]).is_break() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn request(&self, piece: &Range<u64>, region_offset: u64) -> Request {
-        let need = piece.end - piece.start;
-        Request {
-            role: Role::Target,
-            action: Action::Read,
-            file: self.file,
-            file_offset: piece.start,
-            region: self.region,
-            region_offset,
-            memory: MemoryKind::Host,
-            need,
-            ask: need.next_multiple_of(self.block),
-            block: self.block,
-            end: End::Fails,
-            progress: Progress::default(),
-        }
     }
 }
 
@@ -365,12 +255,6 @@ pub(crate) fn spans(device: Device, range: &Range<u64>) -> (RangeSet, u64) {
         at += step;
     }
     (spans, step)
-}
-
-/// A span in parts of one request.
-fn pieces(span: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let step = usize::try_from(REQUEST_MAX).unwrap_or(usize::MAX);
-    (span.start..span.end).step_by(step).map(move |at| at..(at + REQUEST_MAX).min(span.end))
 }
 
 #[cfg(test)]
