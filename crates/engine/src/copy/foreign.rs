@@ -1,9 +1,10 @@
-//! Content of a target that neither an interrupted copy nor its source explains.
+//! SectorContent of a target that neither an interrupted copy nor its source explains.
 //!
 //! A device that was blank, or that a person gave leave to overwrite, holds part of a copy now. Nobody
 //! wrote to it since if each block is one of these, sector by sector: blank; what the source has at this
 //! place; a pattern of the proof at the copy's beginning; or old content that was there when overwriting
-//! was permitted. Of that, both ends are known by digests; between them any content counts as old.
+//! was permitted. Of that, both ends are known by digests of blocks; between them any content counts as old, and so
+//! does the rest of a block of which the copy has written a part.
 
 use std::ops::{ControlFlow, Range};
 
@@ -92,13 +93,41 @@ impl Explainer<'_> {
         if guard::is_blank(block) || self.is_old(offset, block) {
             return true;
         }
-        let mut sectors = (offset..).step_by(SECTOR).zip(block.chunks(SECTOR));
-        sectors.all(|(at, sector)| {
-            let wanted = wanted.at(at, sector.len());
-            guard::is_blank(sector)
-                || wanted == Some(sector)
-                || self.is_in_proof(at) && prove::is_left_by_proof(sector, wanted)
-        })
+        let sectors = (offset..).step_by(SECTOR).zip(block.chunks(SECTOR));
+        let found: Vec<_> = sectors.map(|(at, sector)| self.content(at, sector, wanted)).collect();
+        let is_partly =
+            found.iter().any(|one| matches!(one, SectorContent::Copied | SectorContent::Mixed));
+        is_partly && self.overwritten.is_some()
+            || found.iter().all(|one| matches!(one, SectorContent::Blank | SectorContent::Copied))
+    }
+
+    fn content(&self, at: u64, sector: &[u8], wanted: &Wanted<'_>) -> SectorContent {
+        let inside = self.inside(at, sector);
+        if guard::is_blank(sector) {
+            return if inside.is_empty() { SectorContent::Blank } else { SectorContent::Copied };
+        }
+        let wanted = wanted.at(at + inside.start as u64, inside.len());
+        let is_whole = inside.len() == sector.len();
+        let is_of_proof =
+            || is_whole && self.is_in_proof(at) && prove::is_left_by_proof(sector, wanted);
+        if inside.is_empty() || wanted != Some(&sector[inside.clone()]) && !is_of_proof() {
+            return SectorContent::Other;
+        }
+        let around = [&sector[..inside.start], &sector[inside.end..]];
+        if around.into_iter().all(guard::is_blank) {
+            SectorContent::Copied
+        } else {
+            SectorContent::Mixed
+        }
+    }
+
+    /// The bytes of a sector that the copy writes.
+    fn inside(&self, at: u64, sector: &[u8]) -> Range<usize> {
+        let within = |offset: u64| {
+            let offset = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
+            offset.min(sector.len())
+        };
+        within(self.range.start)..within(self.range.end)
     }
 
     /// Whether a block is what was there when overwriting was permitted.
@@ -111,6 +140,17 @@ impl Explainer<'_> {
     fn is_in_proof(&self, at: u64) -> bool {
         at.checked_sub(self.range.start).is_some_and(|at| at < prove::LENGTH_MAX.max(1 << 16))
     }
+}
+
+/// What a sector of the target holds.
+#[derive(Debug, Clone, Copy)]
+enum SectorContent {
+    Blank,
+    /// What the copy writes, or makes zero.
+    Copied,
+    /// The same, up to where the copy begins or ends, and something else.
+    Mixed,
+    Other,
 }
 
 /// What the source has for a range of the target.

@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::CopyError;
 use super::begin::Beginning;
@@ -53,10 +54,15 @@ impl Beginning<'_, '_> {
                 source: io::Error::other(error),
             },
         };
-        let size = self.target_live.device.as_ref().map_or(0, |device| device.size.0);
+        let device = self.target_live.device.as_ref();
+        let size = device.map_or(0, |device| device.size.0);
         let mut reader = self.surveyor.reader(target, self.target_block).map_err(failed)?;
         let head = reader.readable_bytes(0..size.min(END)).map_err(failed)?;
         let tail = reader.readable_bytes(tail_start(size)..size).map_err(failed)?;
+        // What cannot be read counts as zeroes, which all of a device that went away would.
+        if device.is_some_and(|device| self.machine.is_drive_gone(&device.name)) {
+            return Err(failed(SurveyError::Open(Errno::NODEV.into())));
+        }
         Ok(Overwritten::Device(EndDigests::new(&head, &tail)))
     }
 }
