@@ -10,7 +10,7 @@ use peerlane_results::{Asked, Refusal, Route, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::CopyError;
-use super::beside::{first_name, is_partial_of, remove_left};
+use super::beside::{first_name, has_both_names, is_partial_of};
 use super::files::Target;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
@@ -221,37 +221,6 @@ impl<'m> Beginning<'_, 'm> {
         }
     }
 
-    /// Removes what an unfinished copy left, if it is what its journal says.
-    fn forget(&self, store: &Store<'_>, journal: &Journal) -> Result<(), CopyError> {
-        store.clear()?;
-        if let Some(partial) = self.partial(journal) {
-            let opened = File::open(&partial);
-            let identity = opened.map(|file| identity_of_file(self.root(), &partial, &file));
-            let is_ours = |found: Identity| match (&journal.target, found) {
-                (Identity::File(then), Identity::File(now)) => then.is_same_file(&now),
-                _ => false,
-            };
-            if identity.is_ok_and(|found| found.is_ok_and(|found| is_ours(Identity::File(found)))) {
-                let (target, name) = (&self.target_live.path, partial.file_name());
-                remove_left(self.machine, target, name.unwrap_or_default()).map_err(|source| {
-                    CopyError::File { action: "remove the unfinished file", path: partial, source }
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the unfinished file of a copy that was killed before it had a journal: nobody can go on
-    /// with it, and as this copy holds the place of its journal, nobody is at it.
-    fn sweep(&self, store: &Store<'_>) {
-        let target = &self.target_live.path;
-        let Some(name) = store.left().filter(|name| is_partial_of(target, name)) else { return };
-        if let Err(error) = remove_left(self.machine, target, name) {
-            let path = target.with_file_name(name);
-            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
-        }
-    }
-
     /// Whether a journal is of a copy onto this file; one beside it is, by its name.
     fn is_of_this_file(&self, journal: &Journal) -> bool {
         let Identity::File(then) = &journal.target else { return false };
@@ -261,7 +230,7 @@ impl<'m> Beginning<'_, 'm> {
                 && folder(Path::new(&then.path)) == folder(&self.target_live.path)
     }
 
-    fn partial(&self, journal: &Journal) -> Option<PathBuf> {
+    pub(super) fn partial(&self, journal: &Journal) -> Option<PathBuf> {
         let (target, partial) = (&self.target_live.path, journal.partial.as_ref()?);
         // A journal may be anybody's; it must not name other files.
         is_partial_of(target, partial.as_ref()).then(|| target.with_file_name(partial))
@@ -278,8 +247,13 @@ impl<'m> Beginning<'_, 'm> {
             let differences = vec![Difference::OtherKind { role: Role::Target, then, now }];
             return Err(CopyError::Changed { journal: store.path().into(), differences });
         };
-        if journal.is_complete() && !partial.exists() {
-            // The copy was complete and had its name when it was ended: only the journal was left.
+        let name = partial.file_name().unwrap_or_default();
+        let has_both = has_both_names(&self.target_live.path, name);
+        if journal.is_complete() && (has_both || !partial.exists()) {
+            // The copy was complete and had its name when it was ended: only what it had besides was left.
+            if has_both {
+                self.remove_partial(&partial)?;
+            }
             let target = Target::open_finished(self.machine, self.target_live, self.deadline)?;
             let identity = self.identity(self.target_live, target.file())?;
             self.compare(&store, &journal, &source, &identity)?;

@@ -265,7 +265,15 @@ pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
     name_beside(target.file_name().unwrap_or(OsStr::new("")), seed)
 }
 
-/// Removes the unfinished file `made` beside `target`, if it is a file of this user and no more.
+/// Whether the unfinished file `made` has the name of `target`, too: the copy was ended between the two steps that give
+/// a name where a file system has no single one.
+pub(super) fn has_both_names(target: &Path, made: &OsStr) -> bool {
+    let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| (facts.dev(), facts.ino()));
+    matches!((inode(target), inode(&target.with_file_name(made))), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Removes the unfinished file `made` beside `target`, if it is a file of this user, under no further name but that of
+/// the target. A loss of power does not bring it back: nobody would know of it.
 pub(super) fn remove_left(
     files: &(impl SmallFiles + ?Sized),
     target: &Path,
@@ -274,11 +282,13 @@ pub(super) fn remove_left(
     let directory = File::open(target.parent().unwrap_or(Path::new("/")))?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match openat(&directory, made, flags, Mode::empty()) {
+        Ok(_) if has_both_names(target, made) => {}
         Ok(file) => check_ours(&file.into())?,
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(errno.into()),
     }
-    Ok(files.remove(&directory, made)?)
+    files.remove(&directory, made)?;
+    Ok(files.sync(&directory)?)
 }
 
 fn check_ours(file: &File) -> io::Result<()> {

@@ -133,6 +133,23 @@ fn a_file_that_appears_during_the_copy_is_left_alone() {
     assert_eq!(names(folder.path()), ["target"]);
 }
 
+#[test]
+fn a_file_with_both_names_is_finished() {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    let target = folder.path().join("target");
+    let appeared = target.clone();
+    let mut watch = Meanwhile(Some(move || fs::write(&appeared, "precious").unwrap()));
+    copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap_err();
+    // As a loss of power leaves it between the further name and the removal of the first.
+    fs::remove_file(&target).unwrap();
+    fs::hard_link(unfinished(folder.path()), &target).unwrap();
+    let options = CopyOptions { start: Start::Resume, ..CopyOptions::default() };
+    copy_with(&planned(&asked(&source, &target)), options, &mut ()).unwrap();
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    assert_eq!(names(folder.path()), ["target"]);
+}
+
 /// Runs a copy during which the unfinished file is replaced by what `put` makes; returns the folder.
 fn swapped(put: impl Fn(&Path)) -> (tempfile::TempDir, PathBuf, Result<(), CopyError>) {
     let folder = folder();

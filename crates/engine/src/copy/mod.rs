@@ -20,6 +20,7 @@ mod foreign;
 mod gone;
 mod gpu;
 mod ledger;
+mod leftovers;
 mod options;
 mod permission;
 mod pieces;

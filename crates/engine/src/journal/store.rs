@@ -79,13 +79,14 @@ impl<'a> Store<'a> {
         ["", LOCK_ENDING, NEW_ENDING].map(|ending| with_ending(name, ending))
     }
 
-    /// Notes in the lock the name of a file that this copy makes: a copy that is killed before it has a
-    /// journal leaves it behind.
+    /// Notes in the lock the name of a file that this copy makes: a copy that is killed, or loses power, before it has
+    /// a journal leaves it behind.
     ///
     /// # Errors
     /// [`JournalError::Io`] when there is no room for it.
     pub(crate) fn note(&self, name: &OsStr) -> Result<(), JournalError> {
         write_lock(self.machine, &self.lock, Some(name))
+            .and_then(|()| Ok(self.machine.sync(&self.lock)?))
             .map_err(|source| self.failed("note the unfinished file beside", source))
     }
 
@@ -303,8 +304,12 @@ fn take_lock(
             let (_, left) =
                 read_lock(&lock).ok_or_else(|| foreign("it is no lock of a journal"))?;
             // The note stays until this holder makes one: it may be killed, too.
-            write_lock(machine, &lock, left.as_deref())
-                .map_err(|source| failed("lock the journal", &path, source))?;
+            if let Err(source) = write_lock(machine, &lock, left.as_deref()) {
+                if left.is_none() {
+                    let _ = machine.remove(directory, name);
+                }
+                return Err(failed("lock the journal", &path, source));
+            }
             return Ok((lock, left));
         }
     }
@@ -326,18 +331,20 @@ fn write_lock(machine: &dyn Machine, lock: &File, name: Option<&OsStr>) -> io::R
 }
 
 /// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was
-/// only just made is empty, and one whose content a loss of power took holds zeros.
+/// only just made is empty; one whose content a loss of power took holds zeros, or the beginning of a lock.
 fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();
     lock.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
     if bytes.len() > LOCK_BYTES_MAX {
         return None;
     }
-    if bytes.iter().all(|&byte| byte == 0) {
+    if bytes.iter().all(|&byte| byte == 0) || LOCK_HEAD.starts_with(&bytes) {
         return Some((None, None));
     }
     let text = bytes.strip_prefix(LOCK_HEAD)?;
-    let end = text.iter().position(|&byte| byte == b'\n')?;
+    let Some(end) = text.iter().position(|&byte| byte == b'\n') else {
+        return text.iter().all(u8::is_ascii_digit).then_some((None, None));
+    };
     let process = std::str::from_utf8(&text[..end]).ok().and_then(|text| text.parse().ok());
     let name = Some(&text[end + 1..]).filter(|name| !name.is_empty());
     Some((process, name.map(|name| OsStr::from_bytes(name).to_owned())))
