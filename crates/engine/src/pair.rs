@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, names};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::{
     Condition, Direction, MapType, NEWEST_LIST, Pair, Reach, Turn, environment_notes, guest,
     nature, nvlink, rules,
@@ -22,7 +23,8 @@ pub fn pair_ends(
     plan: Option<&Plan>,
     words: (&str, &str),
 ) -> Option<(FunctionId, FunctionId)> {
-    let end = |facts: Option<FunctionId>, word: &str| facts.or_else(|| fabric.find_device(word));
+    let end =
+        |facts: Option<FunctionId>, word: &str| facts.or_else(|| PROVIDERS.find(fabric, word));
     let first = end(plan.and_then(|plan| initiator(fabric, &plan.source)), words.0)?;
     let second = end(plan.and_then(|plan| initiator(fabric, &plan.target)), words.1)?;
     Some((first, second))
@@ -33,7 +35,7 @@ pub fn pair_ends(
 pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
     let kind = |word: &str| {
         let is_file = fabric.is_this_machine() && Path::new(word).exists();
-        let id = fabric.find_device(word).filter(|_| !is_file)?;
+        let id = PROVIDERS.find(fabric, word).filter(|_| !is_file)?;
         Some(fabric.function(id).kind)
     };
     match (kind(words.0), kind(words.1)) {

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::RouteState;
 use peerlane_results::{Asked, Route};
 
@@ -18,7 +19,7 @@ use crate::endpoint::{
 };
 use crate::failure::{Role, error_in_words};
 use crate::guard::System;
-use crate::plan::{PlanError, PlannedRoute, find_gpu, memory_name, route_only};
+use crate::plan::{PlanError, PlannedRoute, find_gpu, route_only};
 
 /// The route between two ends, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,8 +133,8 @@ impl End {
             PlanError::UnknownDevice { typed: typed.to_owned(), machine }
         };
         let found =
-            fabric.find_device(typed).or_else(|| fabric.find(strip_device_directory(typed)));
-        if let Ok(Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_)) = notation {
+            PROVIDERS.find(fabric, typed).or_else(|| fabric.find(strip_device_directory(typed)));
+        if let Ok(Notation::Device(_)) = notation {
             return found.map(|id| Self::Memory(typed.to_owned(), id)).ok_or_else(unknown);
         }
         match found {
@@ -148,12 +149,11 @@ impl End {
 
     fn from_function(fabric: &Fabric, id: FunctionId) -> Self {
         let function = fabric.function(id);
-        let has_memory = function.p2pmem.is_some()
-            || (function.kind == Kind::Fpga && fabric.memory(id).is_some());
-        if has_memory && function.kind != Kind::Gpu {
-            Self::Memory(memory_name(function), id)
-        } else {
-            Self::Device(id)
+        match PROVIDERS.for_function(function) {
+            Some((provider, name)) if function.kind != Kind::Gpu && provider.lends(fabric, id) => {
+                Self::Memory(name, id)
+            }
+            _ => Self::Device(id),
         }
     }
 }
@@ -191,7 +191,7 @@ fn answer_or(
 
 /// Two drives as functions; `None` where an end is a file.
 fn pair_of_drives(fabric: &Fabric, one: &str, other: &str) -> Option<RouteAnswer> {
-    let (one, other) = (fabric.find_device(one)?, fabric.find_device(other)?);
+    let (one, other) = (PROVIDERS.find(fabric, one)?, PROVIDERS.find(fabric, other)?);
     Some(devices::answer(fabric, one, other))
 }
 
@@ -201,7 +201,7 @@ fn path_and_device(
     device: FunctionId,
 ) -> Result<RouteAnswer, PlanError> {
     let as_function =
-        || fabric.find_device(path).map(|drive| devices::answer(fabric, drive, device));
+        || PROVIDERS.find(fabric, path).map(|drive| devices::answer(fabric, drive, device));
     if fabric.function(device).kind == Kind::Gpu {
         let asked = Asked::between(path, &fabric.device_word(device));
         return match route_only(fabric, &asked) {

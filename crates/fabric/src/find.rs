@@ -2,8 +2,10 @@
 
 use crate::{Bdf, Fabric, Function, FunctionId, Kind};
 
-/// Prefixes of memories and devices, and folders of device files, before the name of a function.
-const PREFIXES: [&str; 6] = ["cmb:", "p2pmem:", "fpga:", "/dev/infiniband/", "/dev/dri/", "/dev/"];
+/// Folders of device files.
+const FOLDERS: [&str; 3] = ["/dev/infiniband/", "/dev/dri/", "/dev/"];
+/// The word for a GPU, before its number or address.
+const GPU: &str = "gpu:";
 
 impl Fabric {
     /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
@@ -19,18 +21,21 @@ impl Fabric {
         self.iter().find(|(_, function)| is_it(function)).map(|(id, _)| id)
     }
 
-    /// Finds any PCI function: as [`Fabric::find`], or by `gpu:N`, `gpu:ADDRESS`, `fpga:ADDRESS`,
-    /// `cmb:NAME`, a name of the kernel (`mlx5_0`, `eth0`, `card0`) or its file below `/dev`; an address
-    /// may leave out the domain.
+    /// Finds any PCI function: as [`Fabric::find`], or by [`Fabric::device_word`], a name of the kernel
+    /// (`mlx5_0`, `eth0`, `card0`) or its file below `/dev`; an address may leave out the domain.
     pub fn find_device(&self, text: &str) -> Option<FunctionId> {
-        if let Some(gpu) = text.strip_prefix("gpu:") {
-            let numbered =
-                gpu.parse().ok().and_then(|number: usize| self.gpus().get(number).copied());
-            let is_gpu = |id: &FunctionId| self.function(*id).kind == Kind::Gpu;
-            return numbered.or_else(|| self.by_name(gpu).filter(is_gpu));
+        if let Some(gpu) = text.strip_prefix(GPU) {
+            return self.find_gpu(gpu);
         }
-        let bare = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+        let bare = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder)).unwrap_or(text);
         self.by_name(bare)
+    }
+
+    /// Finds a GPU by its number, or by a name or an address.
+    pub fn find_gpu(&self, name: &str) -> Option<FunctionId> {
+        let numbered = name.parse().ok().and_then(|number: usize| self.gpus().get(number).copied());
+        let is_gpu = |id: &FunctionId| self.function(*id).kind == Kind::Gpu;
+        numbered.or_else(|| self.by_name(name).filter(is_gpu))
     }
 
     fn by_name(&self, name: &str) -> Option<FunctionId> {
@@ -47,8 +52,8 @@ impl Fabric {
         let function = self.function(id);
         match function.kind {
             Kind::Gpu => match (self.gpu_number(id), function.address) {
-                (Some(number), _) => format!("gpu:{number}"),
-                (None, Some(address)) => format!("gpu:{address}"),
+                (Some(number), _) => format!("{GPU}{number}"),
+                (None, Some(address)) => format!("{GPU}{address}"),
                 (None, None) => function.name.clone(),
             },
             Kind::Nic => function.kernel_names.last().unwrap_or(&function.name).clone(),
@@ -89,7 +94,6 @@ mod tests {
             ("eth0", Some(2)),
             ("43:00.0", Some(2)),
             ("nvme2", Some(3)),
-            ("cmb:nvme2", Some(3)),
             ("eth1", None),
         ] {
             assert_eq!(machine.find_device(word), expected.map(FunctionId), "{word}");

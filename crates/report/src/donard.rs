@@ -5,6 +5,7 @@
 //! one for each window that it maps at once, and no count of memory traffic. What a counter of memory counted
 //! stands beside it, where there is one.
 
+use peerlane_memory::provider::{Kind, PROVIDERS};
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Path, Summary};
 use peerlane_units::Bytes;
 
@@ -94,7 +95,7 @@ fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, Row)> 
 }
 
 fn is_gpu(typed: &str) -> bool {
-    typed.starts_with("gpu:")
+    PROVIDERS.kind(typed) == Some(Kind::Gpu)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! From a brief to its workload: what all kinds have in common.
 
+use std::borrow::Cow;
+
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 use peerlane_units::{Bytes, Nanos};
 
@@ -20,7 +22,7 @@ pub enum BriefError {
         /// The kind.
         kind: WorkloadKind,
         /// What it needs.
-        what: &'static str,
+        what: Cow<'static, str>,
     },
     /// More than can be run or kept.
     #[error("{count} {what} are too many: {most} at most")]
@@ -114,8 +116,8 @@ impl Brief {
         }
     }
 
-    pub(super) fn missing(&self, what: &'static str) -> BriefError {
-        BriefError::Missing { kind: self.kind, what }
+    pub(super) fn missing(&self, what: impl Into<Cow<'static, str>>) -> BriefError {
+        BriefError::Missing { kind: self.kind, what: what.into() }
     }
 
     pub(super) fn length(&self) -> Bytes {

@@ -1,5 +1,6 @@
 //! Drives against one memory, in either direction.
 
+use peerlane_memory::provider::{Kind, PROVIDERS};
 use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::Bytes;
 
@@ -15,9 +16,8 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     }
     let memory = if is_memory(&targets[0]) { &targets[0] } else { &sources[0] };
     if !is_memory(memory) {
-        return Err(brief.missing(
-            "a memory: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` or `gpu:N`",
-        ));
+        let devices = PROVIDERS.usage(|kind| kind != Kind::Host, "or");
+        return Err(brief.missing(format!("a memory: `host`, `null`, {devices}")));
     }
     let paths = match memory.as_str() {
         _ if is_gpu(memory) && !brief.routes.is_empty() => brief.routes.clone(),
@@ -65,11 +65,10 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
 
 /// Says whether a text names memory of a GPU.
 pub fn is_gpu(typed: &str) -> bool {
-    typed.starts_with("gpu:")
+    PROVIDERS.kind(typed) == Some(Kind::Gpu)
 }
 
 /// Says whether a text names a memory and no drive.
 pub fn is_memory(typed: &str) -> bool {
-    matches!(typed, "host" | "null")
-        || ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
+    typed == "null" || PROVIDERS.kind(typed).is_some()
 }

@@ -2,6 +2,7 @@
 
 use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
 use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
     Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
     ReachVerdict,
@@ -113,7 +114,7 @@ fn is_pair_alone(
 /// The error for a word that names nothing beside one that names a device other than a drive.
 fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     let is_other = |word: &str| {
-        let id = fabric.find_device(word)?;
+        let id = PROVIDERS.find(fabric, word)?;
         Some(fabric.function(id).kind != Kind::Nvme)
     };
     let missing = match (is_other(words.0), is_other(words.1)) {

@@ -1,6 +1,7 @@
 //! Two ends of a copy: obstacles of their plan, and the answers of a probe.
 
 use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Candidate, Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix,
@@ -11,7 +12,6 @@ use super::{
     BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix, gpu_stack,
     iommu, kernel, link, memory, redirection, root_complex, saw,
 };
-use crate::endpoint::lender;
 use crate::plan::initiator;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
@@ -178,7 +178,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
         ProbeAnswer::Refused { reason } => reason.clone(),
         ProbeAnswer::NotAsked { .. } => return None,
     };
-    let owner = fabric.find(lender(&probe.memory)?)?;
+    let owner = fabric.find(PROVIDERS.lender(&probe.memory)?)?;
     let function = fabric.function(owner);
     let address = function.address?;
     let driver = function.driver.name().unwrap_or("nvme");

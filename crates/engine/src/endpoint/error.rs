@@ -147,9 +147,7 @@ impl EndpointError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotPayload {
-                notation: memory @ (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_)),
-            } => Some(format!(
+            Self::NotPayload { notation: memory @ Notation::Device(_) } => Some(format!(
                 "device memory lies between source and target: name it with `--via {memory}`"
             )),
             Self::NotPayload { notation: Notation::Host } => {

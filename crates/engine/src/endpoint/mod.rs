@@ -27,7 +27,7 @@ pub(crate) use end::{look, look_to_read};
 pub use error::EndpointError;
 pub(crate) use layer::Layer;
 pub(crate) use live::has_flag;
-pub use notation::{GpuName, Notation, NotationError, lender};
+pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
 pub use unserved::Unserved;

@@ -5,26 +5,22 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use peerlane_fabric::Bdf;
+use peerlane_memory::provider::{Kind, PROVIDERS};
 
 /// An endpoint or a memory as typed, before anything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notation {
     /// A path: `/data/set.bin`, `./x`, `/dev/nvme0n1`; also the PCI address of a drive.
     Path(PathBuf),
-    /// `cmb:NAME`: memory that a drive offers to its peers. The name is a controller, a PCI address,
-    /// a serial number or a device path.
-    Cmb(String),
-    /// `p2pmem:NAME`: memory that another device offers to its peers through its driver. The name is a
-    /// PCI address, or a path that leads to the device's folder in sysfs.
-    P2pmem(String),
+    /// Memory that a device lends to its peers, by the whole name: `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`.
+    /// Behind the colon is a controller, a PCI address, a serial number, or a path to the device.
+    Device(String),
     /// `host`: host memory.
     Host,
     /// `null`: nothing is read, or what is written is thrown away.
     Null,
     /// `gpu:N`: memory of a GPU, counted from 0 by PCI address, or `gpu:ADDRESS`.
     Gpu(GpuName),
-    /// `fpga:ADDRESS`: memory of an FPGA card through XRT, by the address of the card's user function.
-    Fpga(String),
 }
 
 /// Which GPU.
@@ -75,25 +71,20 @@ impl FromStr for Notation {
 
     /// Reads an endpoint; a text without a known prefix is a path (`./cmb:x` for a file so named).
     fn from_str(text: &str) -> Result<Self, NotationError> {
-        let named = |name: &str| {
-            (!name.is_empty())
-                .then(|| name.to_owned())
-                .ok_or_else(|| NotationError::NoName(text.to_owned()))
-        };
-        match text.split_once(':') {
-            _ if text.is_empty() => Err(NotationError::Empty),
+        let memory = PROVIDERS.split(text).map(|(provider, name)| (provider.kind(), name));
+        match memory {
+            None if text.is_empty() => Err(NotationError::Empty),
             None if text == "-" => Err(NotationError::Pipe),
-            None if text == "host" => Ok(Self::Host),
             None if text == "null" => Ok(Self::Null),
-            Some(("cmb", name)) => named(name).map(Self::Cmb),
-            Some(("p2pmem", name)) => named(name).map(Self::P2pmem),
-            Some(("fpga", name)) => named(name).map(Self::Fpga),
-            Some(("gpu", name)) => {
+            None => Ok(Self::Path(PathBuf::from(text))),
+            Some((Kind::Host, _)) => Ok(Self::Host),
+            Some((Kind::Gpu, name)) => {
                 let index = name.parse().map(GpuName::Index);
                 let gpu = index.or_else(|_| name.parse().map(GpuName::Address));
                 gpu.map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))
             }
-            _ => Ok(Self::Path(PathBuf::from(text))),
+            Some((_, "")) => Err(NotationError::NoName(text.to_owned())),
+            Some(_) => Ok(Self::Device(text.to_owned())),
         }
     }
 }
@@ -102,19 +93,12 @@ impl fmt::Display for Notation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
-            Self::Cmb(name) => write!(f, "cmb:{name}"),
-            Self::P2pmem(name) => write!(f, "p2pmem:{name}"),
+            Self::Device(name) => f.write_str(name),
             Self::Host => f.write_str("host"),
             Self::Null => f.write_str("null"),
             Self::Gpu(name) => write!(f, "gpu:{name}"),
-            Self::Fpga(name) => write!(f, "fpga:{name}"),
         }
     }
-}
-
-/// The name of the function that lends a memory, out of the name of the memory.
-pub fn lender(memory: &str) -> Option<&str> {
-    ["cmb:", "p2pmem:", "fpga:"].iter().find_map(|prefix| memory.strip_prefix(prefix))
 }
 
 #[cfg(test)]
@@ -131,15 +115,12 @@ mod tests {
             ("0000:41:00.0", path("0000:41:00.0")),
             ("./cmb:x", path("./cmb:x")),
             ("./-", path("./-")),
-            ("cmb:nvme2", Notation::Cmb("nvme2".into())),
-            ("cmb:0000:05:00.0", Notation::Cmb("0000:05:00.0".into())),
-            ("cmb:/dev/lab/c", Notation::Cmb("/dev/lab/c".into())),
-            ("p2pmem:0000:06:00.0", Notation::P2pmem("0000:06:00.0".into())),
+            ("cmb:nvme2", Notation::Device("cmb:nvme2".into())),
             ("host", Notation::Host),
             ("null", Notation::Null),
             ("gpu:0", Notation::Gpu(GpuName::Index(0))),
             ("gpu:0000:41:00.0", Notation::Gpu(GpuName::Address("0000:41:00.0".parse().unwrap()))),
-            ("fpga:0000:04:00.1", Notation::Fpga("0000:04:00.1".into())),
+            ("fpga:0000:04:00.1", Notation::Device("fpga:0000:04:00.1".into())),
         ] {
             assert_eq!(text.parse(), Ok(notation.clone()), "{text}");
             assert_eq!(notation.to_string(), text);

@@ -1,5 +1,6 @@
 //! Why a flow was not measured.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ pub enum MeasureError {
         /// Target as typed.
         to: String,
         /// Why.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// The target is not among what may be written; nothing was changed.
     #[error("cannot write to {path}: `--scratch` does not name it")]

@@ -1,8 +1,10 @@
 //! What a flow is before anything moves: ends, memory, sizes, and what stands against it.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
+use peerlane_memory::provider::{Kind, PROVIDERS};
 use peerlane_results::Path as Way;
 use peerlane_results::{Flow, Route, RouteChoice, Warning};
 use peerlane_units::Bytes;
@@ -72,9 +74,9 @@ impl Look<'_> {
         offset.0..offset.0.saturating_add(self.flow.bytes.0)
     }
 
-    pub(super) fn no_pair(&self, reason: &'static str) -> MeasureError {
+    pub(super) fn no_pair(&self, reason: impl Into<Cow<'static, str>>) -> MeasureError {
         let (from, to) = (self.flow.source.clone(), self.flow.target.clone());
-        MeasureError::Pair { from, to, reason }
+        MeasureError::Pair { from, to, reason: reason.into() }
     }
 
     /// From storage to storage.
@@ -228,14 +230,11 @@ impl Look<'_> {
     fn lender(&self, memory: &Notation, role: Role) -> Result<Option<String>, MeasureError> {
         Ok(match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
-            (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), _) => {
-                Some(memory.to_string())
-            }
+            (Notation::Device(name), _) => Some(name.clone()),
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
             _ => {
-                return Err(self.no_pair(
-                    "only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` and `gpu:N` are device memory here",
-                ));
+                let devices = PROVIDERS.usage(|kind| kind != Kind::Host, "and");
+                return Err(self.no_pair(format!("only {devices} are device memory here")));
             }
         })
     }

@@ -2,19 +2,19 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, P2pMem};
+use peerlane_fabric::{Fabric, Function, FunctionId, Memory};
+use peerlane_memory::provider::{Kind, PROVIDERS, Provider};
 use peerlane_reach::MapType;
 use peerlane_results::{
     Asked, Candidate, Evidence, MemoryFacts, MemoryKind, RouteChoice, RouteEvidence, RouteVerdict,
     Verdict,
 };
 use peerlane_units::Bytes;
-use rustix::fs::{Access, access};
-use rustix::io::Errno;
 
 use super::shape::Ends;
 use super::{PlanError, card, gpu};
-use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
+use crate::device_memory::recorded;
+use crate::endpoint::{Endpoint, Notation, strip_device_directory};
 use crate::guard::System;
 
 /// The memory that was asked for.
@@ -36,22 +36,18 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
     let notation = typed.parse().map_err(|source| PlanError::Via { source })?;
     let contradiction = || PlanError::Contradiction { route: asked.route, via: typed.clone() };
     match (notation, asked.route) {
-        (Notation::Host, RouteChoice::P2p)
-        | (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), RouteChoice::Host) => {
+        (Notation::Host, RouteChoice::P2p) | (Notation::Device(_), RouteChoice::Host) => {
             Err(contradiction())
         }
-        (Notation::Fpga(name), _) => function_called(fabric, &name)
-            .filter(|&id| fabric.function(id).kind == Kind::Fpga && fabric.memory(id).is_some())
-            .map(Via::Function)
-            .ok_or_else(|| unknown(fabric, typed)),
         (Notation::Host, _) => Ok(Via::Host),
-        (Notation::Cmb(name) | Notation::P2pmem(name), _) => {
-            lender_called(fabric, &name).map(Via::Function).ok_or_else(|| unknown(fabric, typed))
+        (Notation::Device(_), _) => {
+            device_called(fabric, typed).map(Via::Function).ok_or_else(|| unknown(fabric, typed))
         }
         // A PCI address, or the path that leads to a device, by itself.
         (Notation::Path(name), RouteChoice::Auto | RouteChoice::P2p) => name
             .to_str()
-            .and_then(|name| lender_called(fabric, name))
+            .and_then(|name| function_called(fabric, name))
+            .filter(|&id| fabric.function(id).p2pmem.is_some())
             .map(Via::Function)
             .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
         (Notation::Gpu(name), _) => {
@@ -70,9 +66,10 @@ fn unknown(fabric: &Fabric, typed: &str) -> PlanError {
     }
 }
 
-/// Finds a device that lends memory.
-fn lender_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
-    function_called(fabric, name).filter(|&id| fabric.function(id).p2pmem.is_some())
+/// Finds a device that lends memory by the name of the memory.
+fn device_called(fabric: &Fabric, memory: &str) -> Option<FunctionId> {
+    let (provider, name) = PROVIDERS.split(memory)?;
+    function_called(fabric, name).filter(|&id| provider.lends(fabric, id))
 }
 
 /// Finds a device by name; on this machine a path may be a link to its node.
@@ -93,7 +90,7 @@ pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<F
     if memory.kind == MemoryKind::Gpu {
         return fabric.find(memory.address.as_deref()?);
     }
-    fabric.find(lender(&memory.name)?)
+    fabric.find(PROVIDERS.lender(&memory.name)?)
 }
 
 /// Judges every memory, usable ones first, then by distance, then by room.
@@ -107,29 +104,19 @@ pub(super) fn judge(
     via: &Via,
     slot: Bytes,
 ) -> Vec<Candidate> {
-    let is_asked = |id: FunctionId| match via {
-        Via::Any => true,
+    // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
+    let is_asked = |id: FunctionId, function: &Function| match via {
+        Via::Any => function.p2pmem.is_some(),
         Via::Function(only) => *only == id,
         Via::Gpu(..) | Via::Host => false,
     };
     if let Via::Gpu(gpu, typed) = via {
         return gpu::between(fabric, ends, *gpu, typed);
     }
-    // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
-    let is_named = |id: FunctionId| *via == Via::Function(id) && card::memory(fabric, id).is_some();
     let mut candidates: Vec<Candidate> = fabric
         .iter()
-        .filter(|(id, function)| (function.p2pmem.is_some() && is_asked(*id)) || is_named(*id))
-        .filter_map(|(id, function)| candidate(fabric, ends, id, function, slot))
-        .map(|mut candidate| {
-            if fabric.is_this_machine() {
-                let address = candidate.memory.address.as_deref();
-                candidate
-                    .refusals
-                    .extend(address.and_then(|address| no_permission(system, address)));
-            }
-            candidate
-        })
+        .filter(|(id, function)| is_asked(*id, function))
+        .filter_map(|(id, function)| candidate(system, fabric, ends, (id, function), slot))
         .collect();
     candidates.sort_by_key(|candidate| {
         (
@@ -141,30 +128,18 @@ pub(super) fn judge(
     candidates
 }
 
-/// Why the memory may not be taken by whoever runs this; what else may be wrong with it shows when it
-/// is taken.
-pub(crate) fn no_permission(system: &System, address: &str) -> Option<String> {
-    let file = format!("sys/bus/pci/devices/{address}/p2pmem/allocate");
-    match access(system.root().join(&file), Access::READ_OK | Access::WRITE_OK) {
-        Err(Errno::ACCESS | Errno::PERM) => Some(format!(
-            "no permission to read and write /{file}: docs/privileges.md shows how a group gets it"
-        )),
-        _ => None,
-    }
-}
-
 fn candidate(
+    system: &System,
     fabric: &Fabric,
     ends: Ends<'_>,
-    id: FunctionId,
-    function: &Function,
+    (id, function): (FunctionId, &Function),
     slot: Bytes,
 ) -> Option<Candidate> {
-    let (memory, mut refusals) = match function.p2pmem {
-        Some(pool) => pool_facts(function, pool, slot),
-        None => card::facts(fabric, id, function)?,
-    };
-    let known = refusals.clone();
+    let (provider, name) = PROVIDERS.for_function(function)?;
+    let (memory, mut refusals) = facts(fabric, provider, name, (id, function), slot)?;
+    let address = memory.address.as_deref().filter(|_| fabric.is_this_machine());
+    let denied = address.and_then(|address| provider.denied(system.root(), address));
+    let known: Vec<String> = refusals.iter().cloned().chain(denied.clone()).collect();
     let mut facts = Vec::new();
     let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);
     let (source, from_source) = leg(ends.source);
@@ -176,28 +151,27 @@ fn candidate(
         let facts = vec![card::own_way(fabric)];
         return Some(Candidate { memory, source, target, distance, refusals: known, facts });
     }
+    refusals.extend(denied);
     Some(Candidate { memory, source, target, distance, refusals, facts })
 }
 
-/// What the kernel's pool of a function is, and what stands against it.
-fn pool_facts(function: &Function, pool: P2pMem, slot: Bytes) -> (MemoryFacts, Vec<String>) {
-    let memory = MemoryFacts {
-        name: memory_name(function),
-        kind: MemoryKind::P2pmem,
-        address: function.address.map(|address| address.to_string()),
-        size: Some(pool.size),
-        available: Some(pool.available),
-    };
-    let mut refusals = Vec::new();
-    if !pool.published {
-        refusals.push(
-            "it is not published: the device supports only reads or only writes there".to_owned(),
-        );
+/// The memory of a function, and what stands against it whatever the route.
+fn facts(
+    fabric: &Fabric,
+    provider: &dyn Provider,
+    name: String,
+    (id, function): (FunctionId, &Function),
+    slot: Bytes,
+) -> Option<(MemoryFacts, Vec<String>)> {
+    let Memory { size, available, .. } = fabric.memory(id)?;
+    let address = function.address.map(|address| address.to_string());
+    let memory = MemoryFacts { name, kind: recorded(provider.kind()), address, size, available };
+    let mut refusals = provider.missing(fabric, function);
+    if let Some(available) = available.filter(|available| *available < slot) {
+        refusals.push(format!("it has {available} free, and one request takes {slot}"));
     }
-    if pool.available < slot {
-        refusals.push(format!("it has {} free, and one request takes {slot}", pool.available));
-    }
-    (memory, refusals)
+    refusals.extend(card::risk(fabric).filter(|_| provider.kind() == Kind::Card));
+    Some((memory, refusals))
 }
 
 /// The kernel's decision for one end, the worst of its drives; reasons go to `refusals` and `facts`.
@@ -268,10 +242,5 @@ pub(crate) fn rules_evidence(memory: &str, facts: &[String]) -> Option<RouteEvid
 
 /// Name of the memory that a function lends.
 pub(crate) fn memory_name(function: &Function) -> String {
-    let kind = match (function.kind, function.p2pmem) {
-        (Kind::Nvme, _) => "cmb",
-        (Kind::Fpga, None) => "fpga",
-        _ => "p2pmem",
-    };
-    format!("{kind}:{}", function.name)
+    PROVIDERS.for_function(function).map_or_else(|| function.name.clone(), |(_, name)| name)
 }

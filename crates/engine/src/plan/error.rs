@@ -1,5 +1,7 @@
 //! Why there is no plan.
 
+use peerlane_memory::provider::PROVIDERS;
+
 use crate::endpoint::{EndError, EndpointError, NotationError};
 
 /// Why there is no plan: what was asked for makes no sense here.
@@ -16,7 +18,8 @@ pub enum PlanError {
     },
     /// Memory of a kind that payload cannot rest in.
     #[error(
-        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N` and `host` are memories"
+        "cannot copy through `{typed}`: only {} are memories",
+        PROVIDERS.usage(|_| true, "and")
     )]
     NotMemory {
         /// What was typed.

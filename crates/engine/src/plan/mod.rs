@@ -24,7 +24,7 @@ use std::path::Path;
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
-pub(crate) use candidates::{memory_name, no_permission, rules_evidence};
+pub(crate) use candidates::{memory_name, rules_evidence};
 pub use ceilings::links_between;
 pub use error::PlanError;
 pub use explain::explain;

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
+use peerlane_memory::provider::{Kind, PROVIDERS};
 use peerlane_results::Asked;
 use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::Nanos;
@@ -15,7 +16,7 @@ use super::gpu::{GpuWay, way_of};
 use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
 use crate::cufile;
-use crate::device_memory::{self, CARD};
+use crate::device_memory;
 use crate::endpoint::{Endpoint, Node};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
@@ -80,9 +81,8 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
     if let Some(way) = way_of(&candidate.memory) {
         return ProbeAnswer::NotAsked { reason: ask_library(way) };
     }
-    if let (true, Some(refusal)) =
-        (candidate.memory.name.starts_with(CARD), candidate.refusals.first())
-    {
+    let is_card = PROVIDERS.kind(&candidate.memory.name) == Some(Kind::Card);
+    if let (true, Some(refusal)) = (is_card, candidate.refusals.first()) {
         // The request itself is what some kernels may not survive.
         return ProbeAnswer::NotAsked { reason: refusal.clone() };
     }

@@ -1,6 +1,7 @@
 //! The choice of the route, and its reason in words.
 
 use peerlane_fabric::Fabric;
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Asked, Candidate, MemoryFacts, MemoryKind, Route, RouteChoice, Tail, Verdict,
@@ -10,7 +11,7 @@ use peerlane_units::Bytes;
 use super::candidates::Via;
 use super::shape::Ends;
 use super::{by_node, card, gpu};
-use crate::endpoint::{Endpoint, is_old_head, lender};
+use crate::endpoint::{Endpoint, is_old_head};
 
 /// What the choice depends on, besides the candidates.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +182,7 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
              be told from here, and a probe before the copy decides"
         );
     }
-    let is_own = |end: &str| lender(memory) == Some(end);
+    let is_own = |end: &str| PROVIDERS.lender(memory) == Some(end);
     if source == target && is_own(&source) {
         return format!("{source} reads and writes by its own memory");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use peerlane_memory::provider::{Kind as MemoryProvider, PROVIDERS};
 use peerlane_results::{Limit, Order, Path};
 use peerlane_units::Bytes;
 
@@ -144,7 +145,8 @@ pub(super) fn pairs_with_memory<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
 }
 
 fn is_memory(end: &str) -> bool {
-    end == "host" || ["cmb:", "p2pmem:", "fpga:"].iter().any(|prefix| end.starts_with(prefix))
+    // Memory of a GPU is the same end by every path.
+    PROVIDERS.kind(end).is_some_and(|kind| kind != MemoryProvider::Gpu)
 }
 
 fn pairs_by<'a>(cases: &[Case<'a>], end: fn(&'a str) -> &'a str) -> Vec<Pair<'a>> {

@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, Parent};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::MapType;
 use peerlane_results::{Basis, CaseRecord, Direction, Flow, FlowRecord, LinkLoad};
 use peerlane_units::{ByteRate, Bytes};
 
-/// Prefixes of what a person types for memory of a device.
-const MEMORIES: [&str; 4] = ["cmb:", "gpu:", "fpga:", "p2pmem:"];
 /// Folders that devices are in.
 const FOLDERS: [&str; 2] = ["/dev/lab/", "/dev/"];
 
@@ -121,8 +120,7 @@ fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> 
 
 /// An end by the name that the record has for it, else by what was typed.
 fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> End {
-    let is_memory = MEMORIES.iter().any(|prefix| typed.starts_with(prefix));
-    if is_memory || matches!(typed, "host" | "null") {
+    if typed == "null" || PROVIDERS.split(typed).is_some() {
         return End::Memory;
     }
     let found = match named {
@@ -141,8 +139,8 @@ fn memory(fabric: &Fabric, asked: &Flow, done: &FlowRecord) -> Option<FunctionId
         [asked.via.as_deref(), Some(&asked.source), Some(&asked.target), Some(&done.memory)];
     let is_memory = |id: &FunctionId| fabric.memory(*id).is_some();
     typed.into_iter().flatten().find_map(|text| {
-        let name = MEMORIES.iter().find_map(|prefix| text.strip_prefix(prefix));
-        fabric.find(name.unwrap_or(text)).filter(is_memory)
+        let name = PROVIDERS.split(text).map_or(text, |(_, name)| name);
+        fabric.find(name).filter(is_memory)
     })
 }
 

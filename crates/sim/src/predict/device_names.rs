@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind};
+use peerlane_memory::provider::{Kind as MemoryProvider, PROVIDERS};
 
 use super::links;
 use super::setting::parameters;
@@ -12,29 +13,30 @@ use super::table::{self, ANY_DRIVE, ANY_LINK, Used};
 use crate::parameters::{Parameter, ParameterError, Parameters, Provenance};
 use crate::way::as_f64;
 
-/// Prefixes of memories of devices.
-const MEMORIES: [&str; 4] = ["cmb:", "p2pmem:", "gpu:", "fpga:"];
-
 /// Returns the beginning of the names of a drive's parameters: its own name, unless that is the one of any drive.
 pub(super) fn prefix(drive: &str) -> &str {
     if drive == ANY_DRIVE { "/dev/drive" } else { drive }
 }
 
-/// The device of a memory: `nvme2` of `cmb:nvme2`; `None` for what is not a memory.
-pub(crate) fn memory_of(typed: &str) -> Option<&str> {
-    MEMORIES.iter().find_map(|kind| typed.strip_prefix(kind))
+/// The device of a memory: `nvme2` of `cmb:nvme2`; `None` for what is not memory of a device.
+pub(crate) fn memory_of(typed: &str) -> Option<(MemoryProvider, &str)> {
+    let (provider, name) = PROVIDERS.split(typed)?;
+    (provider.kind() != MemoryProvider::Host).then_some((provider.kind(), name))
 }
 
 /// Finds a device by any of its names.
 pub(super) fn device(fabric: &Fabric, typed: &str) -> Option<FunctionId> {
-    let name = memory_of(typed).unwrap_or_else(|| typed.strip_prefix("/dev/").unwrap_or(typed));
+    let (memory, name) = match memory_of(typed) {
+        Some((memory, name)) => (Some(memory), name),
+        None => (None, typed.strip_prefix("/dev/").unwrap_or(typed)),
+    };
     let by_number = |kind| {
         let number: usize = name.parse().ok()?;
         fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
     };
-    let counted = match typed.split_once(':').map(|(kind, _)| kind) {
-        Some("gpu") => by_number(Kind::Gpu),
-        Some("fpga") => by_number(Kind::Fpga),
+    let counted = match memory {
+        Some(MemoryProvider::Gpu) => by_number(Kind::Gpu),
+        Some(MemoryProvider::Card) => by_number(Kind::Fpga),
         _ => None,
     };
     counted.map(|(id, _)| id).or_else(|| fabric.find(name))

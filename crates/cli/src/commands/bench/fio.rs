@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use peerlane_bench::workload::{is_gpu, is_memory};
-use peerlane_engine::endpoint::{GpuName, Notation, lender};
+use peerlane_engine::endpoint::{GpuName, Notation};
 use peerlane_fabric::Fabric;
+use peerlane_memory::provider::{Kind as MemoryProvider, PROVIDERS};
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Path as Way, Workload};
 use peerlane_units::ByteRate;
 
@@ -195,7 +196,9 @@ fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
     let form = if is_with_gpu(flow) { GPU_FLOW } else { FLOW };
     let mut text =
         words.iter().fold(form.to_owned(), |text, (name, word)| text.replace(name, word));
-    let owner = lender(memory).and_then(|name| fabric.find(name));
+    let pool =
+        PROVIDERS.split(memory).filter(|(provider, _)| provider.kind() == MemoryProvider::Pool);
+    let owner = pool.and_then(|(_, name)| fabric.find(name));
     if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
         let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");
     }

@@ -55,7 +55,7 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     let _ = write!(text, " ({kind})");
     if function.kind == Kind::Gpu && fabric.moves_payload(id) {
         let word = fabric.device_word(id);
-        if word.starts_with("gpu:") {
+        if word != function.name {
             let _ = write!(text, " {word}");
         }
     }

@@ -1,0 +1,39 @@
+//! Host memory, by the name `host`.
+
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, Function, FunctionId};
+use peerlane_units::Bytes;
+
+use super::{Kind, Provider, Refusal};
+use crate::region::Region;
+
+/// Host memory: a bounce buffer.
+#[derive(Debug)]
+pub(super) struct Host;
+
+impl Provider for Host {
+    fn forms(&self) -> &'static [&'static str] {
+        &["host"]
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Host
+    }
+
+    fn find(&self, _fabric: &Fabric, _name: &str) -> Option<FunctionId> {
+        None
+    }
+
+    fn lends(&self, _fabric: &Fabric, _id: FunctionId) -> bool {
+        false
+    }
+
+    fn prefix_for(&self, _function: &Function) -> Option<&'static str> {
+        None
+    }
+
+    fn allocate(&self, _root: &Path, _address: &str, length: Bytes) -> Result<Region, Refusal> {
+        Ok(crate::host::allocate(length)?)
+    }
+}

@@ -1,0 +1,173 @@
+//! Providers of memory: one row of a table for each way in which payload gets memory.
+//!
+//! A provider knows the names of its memory, the functions behind them, the state of its library and
+//! permissions, and how to take a region. It does not judge routes: `reach` does. Nothing else decides by
+//! the first letters of a name; [`PROVIDERS`] is the one table.
+//!
+//! A new provider is a file beside this one and a row in the table.
+
+mod cuda;
+mod host;
+mod p2pmem;
+mod refusal;
+mod xrt;
+
+use std::fmt;
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, Function, FunctionId};
+use peerlane_units::Bytes;
+
+use crate::region::Region;
+pub use p2pmem::P2pmem;
+pub use refusal::{Reason, Refusal};
+
+/// The providers that this build has.
+pub static PROVIDERS: Providers =
+    Providers::new(&[&p2pmem::P2pmem, &xrt::Xrt, &cuda::Cuda, &host::Host]);
+
+/// The way to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Host memory.
+    Host,
+    /// A pool that the kernel keeps.
+    Pool,
+    /// A window that the library of a card's maker maps.
+    Card,
+    /// Memory of a GPU, which is not mapped: cuFile or a copy engine moves payload there.
+    Gpu,
+}
+
+impl Kind {
+    /// True if memory of a device is mapped, so that drives read and write it through the kernel's queue.
+    pub fn is_mapped_device(self) -> bool {
+        matches!(self, Self::Pool | Self::Card)
+    }
+}
+
+/// One way to get memory.
+pub trait Provider: fmt::Debug + Sync {
+    /// Names of its memory as usage texts show them: `cmb:NAME`, or `host` for a name without a colon.
+    /// The part before the colon is what a name begins with.
+    fn forms(&self) -> &'static [&'static str];
+
+    /// The way to the memory.
+    fn kind(&self) -> Kind;
+
+    /// Finds the function behind a name without its prefix.
+    fn find(&self, fabric: &Fabric, name: &str) -> Option<FunctionId> {
+        fabric.find_device(name)
+    }
+
+    /// True if a function lends memory through this provider when a person asks for it by name.
+    fn lends(&self, fabric: &Fabric, id: FunctionId) -> bool;
+
+    /// The prefix that names the memory of a function; `None` if another provider names it.
+    fn prefix_for(&self, function: &Function) -> Option<&'static str>;
+
+    /// Missing drivers, settings and libraries, as the fabric knows them, each with the way out.
+    fn missing(&self, _fabric: &Fabric, _function: &Function) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The permission that this process lacks for memory of the function at a PCI address of the machine
+    /// with sysfs below `root`, with the way out.
+    fn denied(&self, _root: &Path, _address: &str) -> Option<String> {
+        None
+    }
+
+    /// Takes memory of the function at a PCI address; host memory has none and ignores it.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what is missing, and a hint with a command.
+    fn allocate(&self, root: &Path, address: &str, length: Bytes) -> Result<Region, Refusal>;
+}
+
+/// A table of providers.
+#[derive(Debug, Clone, Copy)]
+pub struct Providers {
+    rows: &'static [&'static dyn Provider],
+}
+
+impl Providers {
+    /// Creates a table; where two providers know a name or a function, the earlier row has it.
+    pub const fn new(rows: &'static [&'static dyn Provider]) -> Self {
+        Self { rows }
+    }
+
+    /// Splits the name of a memory into its provider and the rest: `nvme2` of `cmb:nvme2`, nothing of `host`.
+    /// `None` if no provider knows the name.
+    pub fn split<'a>(&self, text: &'a str) -> Option<(&'static dyn Provider, &'a str)> {
+        self.rows.iter().find_map(|row| {
+            let rest = row.forms().iter().find_map(|form| strip(form, text))?;
+            Some((*row, rest))
+        })
+    }
+
+    /// The way to a memory; `None` if no provider knows the name.
+    pub fn kind(&self, text: &str) -> Option<Kind> {
+        self.split(text).map(|(provider, _)| provider.kind())
+    }
+
+    /// The name of the function that lends a memory: `nvme2` of `cmb:nvme2`; `None` for host memory and GPUs.
+    pub fn lender<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let (provider, name) = self.split(text)?;
+        provider.kind().is_mapped_device().then_some(name)
+    }
+
+    /// Finds a function by its name, or by the name of its memory.
+    pub fn find(&self, fabric: &Fabric, text: &str) -> Option<FunctionId> {
+        match self.split(text) {
+            Some((provider, name)) => provider.find(fabric, name),
+            None => fabric.find_device(text),
+        }
+    }
+
+    /// The provider that memory of a function comes from, with the name of that memory.
+    pub fn for_function(&self, function: &Function) -> Option<(&'static dyn Provider, String)> {
+        self.rows.iter().find_map(|row| {
+            let prefix = row.prefix_for(function)?;
+            Some((*row, format!("{prefix}:{}", function.name)))
+        })
+    }
+
+    /// Takes memory by its name and the PCI address of its function.
+    ///
+    /// # Errors
+    /// As [`Provider::allocate`]; also for a name that no provider knows.
+    pub fn allocate(
+        &self,
+        memory: &str,
+        (root, address): (&Path, &str),
+        length: Bytes,
+    ) -> Result<Region, Refusal> {
+        let (provider, _) = self.split(memory).ok_or_else(|| Refusal::unknown(memory))?;
+        provider.allocate(root, address, length)
+    }
+
+    /// Names of the kinds of memory that a message lists: "`cmb:NAME`, `fpga:ADDRESS` and `gpu:N`", with the
+    /// word before the last.
+    pub fn usage(&self, is_listed: impl Fn(Kind) -> bool, word: &str) -> String {
+        let rows = self.rows.iter().filter(|row| is_listed(row.kind()));
+        let forms: Vec<String> =
+            rows.flat_map(|row| row.forms()).map(|form| format!("`{form}`")).collect();
+        match forms.split_last() {
+            Some((last, rest)) if !rest.is_empty() => {
+                format!("{} {word} {last}", rest.join(", "))
+            }
+            _ => forms.concat(),
+        }
+    }
+}
+
+/// The part of a text that the second half of a form stands for.
+fn strip<'a>(form: &str, text: &'a str) -> Option<&'a str> {
+    match form.split_once(':') {
+        Some((prefix, _)) => text.strip_prefix(prefix)?.strip_prefix(':'),
+        None => (text == form).then_some(""),
+    }
+}
+
+#[cfg(test)]
+mod tests;

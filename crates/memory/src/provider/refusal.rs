@@ -1,0 +1,92 @@
+//! The answer of a provider that gives no memory.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::{MemoryError, P2pRefusal, XrtRefusal};
+
+/// An error of a provider: what is missing, and what to do about it.
+pub trait Reason: Error + Send + Sync + 'static {
+    /// What to do about it, with a command.
+    fn hint(&self) -> Option<String>;
+
+    /// True if less memory may be had where this much is not.
+    fn is_for_want_of_room(&self) -> bool {
+        false
+    }
+}
+
+/// Why a provider gives no memory.
+#[derive(Debug)]
+pub struct Refusal(Box<dyn Reason>);
+
+/// No provider knows a name.
+#[derive(Debug, thiserror::Error)]
+#[error("no provider of memory knows `{0}`")]
+struct Unknown(String);
+
+impl Reason for Unknown {
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Refusal {
+    pub(super) fn unknown(memory: &str) -> Self {
+        Unknown(memory.to_owned()).into()
+    }
+
+    /// What to do about it, with a command.
+    pub fn hint(&self) -> Option<String> {
+        self.0.hint()
+    }
+
+    /// True if less memory may be had where this much is not.
+    pub fn is_for_want_of_room(&self) -> bool {
+        self.0.is_for_want_of_room()
+    }
+}
+
+impl<R: Reason> From<R> for Refusal {
+    fn from(reason: R) -> Self {
+        Self(Box::new(reason))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Refusal {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Reason for MemoryError {
+    fn hint(&self) -> Option<String> {
+        self.hint().map(str::to_owned)
+    }
+}
+
+impl Reason for P2pRefusal {
+    fn hint(&self) -> Option<String> {
+        self.hint()
+    }
+
+    fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Exhausted { .. })
+    }
+}
+
+impl Reason for XrtRefusal {
+    fn hint(&self) -> Option<String> {
+        self.hint()
+    }
+
+    fn is_for_want_of_room(&self) -> bool {
+        self.is_for_want_of_room()
+    }
+}
