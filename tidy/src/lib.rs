@@ -13,6 +13,7 @@ pub mod files;
 pub mod glossary;
 pub mod links;
 pub mod markdown;
+pub mod modules;
 pub mod reliability;
 pub mod rust;
 pub mod style;

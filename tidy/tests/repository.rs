@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peerlane_tidy::{
-    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, rust,
-    style, text,
+    Finding, dependencies, edges, fence, files, glossary, links, markdown, modules, reliability,
+    rust, style, text,
 };
 
 fn root() -> PathBuf {
@@ -37,6 +37,12 @@ fn crates_depend_only_downwards() {
     packages.extend(packages_of("python/Cargo.toml"));
     assert!(packages.iter().any(|package| !package.uses.is_empty()), "no edge was read");
     expect_none(&edges::check(&table, &packages));
+}
+
+#[test]
+fn modules_use_each_other_in_one_direction() {
+    let findings = modules::check(&page("ARCHITECTURE.md"), &all_files());
+    expect_none(&findings.unwrap_or_else(|fault| panic!("{fault}")));
 }
 
 /// The packages of a workspace.

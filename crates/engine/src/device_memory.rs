@@ -4,7 +4,7 @@ use std::path::Path;
 
 use peerlane_memory::Region;
 pub use peerlane_memory::provider::Refusal as DeviceRefusal;
-use peerlane_memory::provider::{Kind, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{MemoryFacts, MemoryKind};
 use peerlane_units::Bytes;
 
@@ -18,10 +18,10 @@ pub(crate) fn allocate(
 }
 
 /// The kind of memory as records have it.
-pub(crate) fn recorded(kind: Kind) -> MemoryKind {
+pub(crate) fn recorded(kind: ProviderKind) -> MemoryKind {
     match kind {
-        Kind::Host => MemoryKind::Host,
-        Kind::Pool | Kind::Card => MemoryKind::P2pmem,
-        Kind::Gpu => MemoryKind::Gpu,
+        ProviderKind::Host => MemoryKind::Host,
+        ProviderKind::Pool | ProviderKind::Card => MemoryKind::P2pmem,
+        ProviderKind::Gpu => MemoryKind::Gpu,
     }
 }

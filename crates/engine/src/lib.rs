@@ -20,6 +20,7 @@ mod guard;
 pub mod journal;
 pub mod load;
 mod machine;
+mod machine_record;
 pub mod measure;
 mod open;
 mod pair;
@@ -34,8 +35,11 @@ mod request;
 pub mod ring;
 mod route_answer;
 pub mod scrub;
+mod session;
 pub mod shares;
+mod small_files;
 mod stamp;
+mod system;
 #[cfg(test)]
 #[path = "../../../tools/testing.rs"]
 mod testing;
@@ -46,13 +50,13 @@ mod watch;
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{
     CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
-    warnings_of_machine,
 };
 pub use device_memory::DeviceRefusal;
 pub use doctor::{
     DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair, use_record,
 };
 pub use guard::{Surveyor, overwrite_summary};
+pub use machine_record::warnings_of_machine;
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};

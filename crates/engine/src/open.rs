@@ -8,14 +8,16 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use peerlane_fabric::PassthroughNode;
+use peerlane_fabric::{Fabric, PassthroughNode};
 use peerlane_units::Nanos;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::endpoint::{Live, Node, Passthrough};
+use crate::endpoint::{self, EndError, Endpoint, Live, Node, Passthrough};
+use crate::failure::Role;
 use crate::journal::device_name;
 use crate::ring::{FileId, Nodes, PassthroughFile, Ring as _, apart};
+use crate::system::System;
 use crate::trace::Traced;
 
 /// An open file, and whether it goes round the page cache.
@@ -69,6 +71,25 @@ impl Opened {
         ring.name_file(payload, drive);
         Ok(Attached { payload, compared })
     }
+}
+
+/// Looks at an end that is only read, and opens it.
+///
+/// # Errors
+/// [`EndError`] by what stands against it.
+pub(crate) fn open_end(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    role: Role,
+    deadline: Nanos,
+) -> Result<(Endpoint, Opened), EndError> {
+    let end = endpoint::look_to_read(system, fabric, typed, role)?;
+    let not_here = || EndError::NotHere { machine: fabric.name.clone() };
+    let live = end.live.as_ref().ok_or_else(not_here)?;
+    let failed = |source| EndError::Open { path: live.path.clone(), source };
+    let opened = open_source(live, deadline).map_err(failed)?;
+    Ok((end, opened))
 }
 
 /// Opens the source for reading.

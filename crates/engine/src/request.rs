@@ -77,6 +77,31 @@ pub(crate) struct Progress {
 }
 
 impl Request {
+    /// Moves `need` bytes between a place in a file and one in memory, asked for in whole blocks of the file. A file
+    /// that ends before is a failure.
+    pub(crate) fn new(
+        (role, action): (Role, Action),
+        (file, file_offset): (FileId, u64),
+        (region, region_offset, memory): (RegionId, u64, MemoryKind),
+        need: u64,
+        block: u64,
+    ) -> Self {
+        Self {
+            role,
+            action,
+            file,
+            file_offset,
+            region,
+            region_offset,
+            memory,
+            need,
+            ask: need.next_multiple_of(block),
+            block,
+            end: End::Fails,
+            progress: Progress::default(),
+        }
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.progress.ended || self.progress.done >= self.need
     }

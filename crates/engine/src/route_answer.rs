@@ -18,8 +18,8 @@ use crate::endpoint::{
     EndError, Endpoint, Notation, look_to_read, no_function, strip_device_directory,
 };
 use crate::failure::{Role, error_in_words};
-use crate::guard::System;
 use crate::plan::{PlanError, PlannedRoute, find_gpu, route_only};
+use crate::system::System;
 
 /// The route between two ends, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

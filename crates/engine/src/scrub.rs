@@ -15,7 +15,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
 use crate::failure::{RequestError, Role};
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 
 /// The most that is borrowed, in bytes: host traffic and the loss at a power cut grow with it, the
@@ -220,26 +220,9 @@ impl<R: Ring> Scrubber<'_, R> {
         Ok(carry_out(self.ring, &mut request, self.clock, self.setup.deadline)?)
     }
 
-    fn request(
-        &self,
-        action: Action,
-        (region, region_offset, memory): (RegionId, u64, MemoryKind),
-        length: u64,
-    ) -> Request {
-        Request {
-            role: Role::Target,
-            action,
-            file: self.setup.target,
-            file_offset: self.setup.target_offset,
-            region,
-            region_offset,
-            memory,
-            need: length,
-            ask: length,
-            block: self.setup.block,
-            end: End::Fails,
-            progress: Progress::default(),
-        }
+    fn request(&self, action: Action, place: (RegionId, u64, MemoryKind), length: u64) -> Request {
+        let file = (self.setup.target, self.setup.target_offset);
+        Request::new((Role::Target, action), file, place, length, self.setup.block)
     }
 
     fn part(&mut self, part: u64) -> Result<&mut [u8], ScrubCause> {

@@ -13,7 +13,7 @@ use peerlane_units::{Bytes, Nanos};
 use crate::failure::{RequestError, Role};
 use crate::random::Random;
 use crate::relay::Transfer;
-use crate::request::{End, Progress, Request, carry_out, carry_until};
+use crate::request::{Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
 pub use ends::{VerifyAsked, VerifyEndsError, verify_ends};
@@ -320,29 +320,16 @@ fn pair(
     lane: u64,
     stretch: Stretch,
 ) -> [Request; 2] {
-    let source = Request {
-        role: Role::Source,
-        action: Action::Read,
-        file: comparison.source,
-        file_offset: comparison.source_offset + stretch.offset,
-        region,
-        region_offset: 2 * lane * layout.part,
-        memory: MemoryKind::Host,
-        need: stretch.length,
-        ask: stretch.length.next_multiple_of(comparison.source_block),
-        block: comparison.source_block,
-        end: End::Fails,
-        progress: Progress::default(),
+    let Comparison { source_block, target_block, source_offset, target_offset, .. } = comparison;
+    let read = |role, (file, start): (FileId, &u64), place, block: &u64| {
+        let place = (region, place, MemoryKind::Host);
+        let from = (file, start + stretch.offset);
+        Request::new((role, Action::Read), from, place, stretch.length, *block)
     };
-    let target = Request {
-        role: Role::Target,
-        file: comparison.target,
-        file_offset: comparison.target_offset + stretch.offset,
-        region_offset: source.region_offset + layout.part,
-        ask: stretch.length.next_multiple_of(comparison.target_block),
-        block: comparison.target_block,
-        ..source
-    };
+    let place = 2 * lane * layout.part;
+    let source = read(Role::Source, (comparison.source, source_offset), place, source_block);
+    let place = place + layout.part;
+    let target = read(Role::Target, (comparison.target, target_offset), place, target_block);
     [source, target]
 }
 

@@ -1,6 +1,8 @@
 //! Who is told what happens while a copy runs.
 
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
+
+use crate::Clock;
 
 /// What the engine is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,3 +55,13 @@ pub trait Watch {
 
 /// Hears nothing and never stops.
 impl Watch for () {}
+
+/// Clock, watch and deadline of a read.
+pub struct ReadTools<'a> {
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// Is told what happens, and may ask for an end.
+    pub watch: &'a mut dyn Watch,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+}

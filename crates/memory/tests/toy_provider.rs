@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind as FunctionKind};
-use peerlane_memory::provider::{Kind, P2pmem, Provider, Providers, Reason, Refusal};
+use peerlane_memory::provider::{
+    P2pmemProvider, Provider, ProviderKind, Providers, Reason, Refusal,
+};
 use peerlane_memory::{Region, host};
 use peerlane_units::Bytes;
 
@@ -30,8 +32,8 @@ impl Provider for Toy {
         &["toy:NAME"]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Card
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Card
     }
 
     fn lends(&self, fabric: &Fabric, id: FunctionId) -> bool {
@@ -55,7 +57,7 @@ impl Provider for Toy {
     }
 }
 
-static TABLE: Providers = Providers::new(&[&Toy, &P2pmem]);
+static TABLE: Providers = Providers::new(&[&Toy, &P2pmemProvider]);
 
 #[test]
 fn a_row_is_all_that_a_provider_needs() {
@@ -66,10 +68,10 @@ fn a_row_is_all_that_a_provider_needs() {
     let (id, function) = fabric.iter().next().expect("a function");
     let (provider, name) = TABLE.for_function(function).expect("a provider");
     assert_eq!((name.as_str(), TABLE.find(&fabric, &name)), ("toy:nic", Some(id)));
-    assert_eq!((TABLE.kind(&name), TABLE.lender(&name)), (Some(Kind::Card), Some("nic")));
+    assert_eq!((TABLE.kind(&name), TABLE.lender(&name)), (Some(ProviderKind::Card), Some("nic")));
     assert!(provider.lends(&fabric, id));
     assert_eq!(provider.missing(&fabric, function), ["`sudo modprobe toy`"]);
-    let usage = TABLE.usage(Kind::is_mapped_device, "or");
+    let usage = TABLE.usage(ProviderKind::is_mapped_device, "or");
     assert_eq!(usage, "`toy:NAME`, `cmb:NAME` or `p2pmem:NAME`");
 
     let root = Path::new("/");

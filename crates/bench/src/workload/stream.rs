@@ -1,6 +1,6 @@
 //! Drives against one memory, in either direction.
 
-use peerlane_memory::provider::{Kind, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::Bytes;
 
@@ -16,7 +16,7 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     }
     let memory = if is_memory(&targets[0]) { &targets[0] } else { &sources[0] };
     if !is_memory(memory) {
-        let devices = PROVIDERS.usage(|kind| kind != Kind::Host, "or");
+        let devices = PROVIDERS.usage(|kind| kind != ProviderKind::Host, "or");
         return Err(brief.missing(format!("a memory: `host`, `null`, {devices}")));
     }
     let paths = match memory.as_str() {
@@ -65,7 +65,7 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
 
 /// Says whether a text names memory of a GPU.
 pub fn is_gpu(typed: &str) -> bool {
-    PROVIDERS.kind(typed) == Some(Kind::Gpu)
+    PROVIDERS.kind(typed) == Some(ProviderKind::Gpu)
 }
 
 /// Says whether a text names a memory and no drive.

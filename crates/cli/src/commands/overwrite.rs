@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use peerlane_engine::overwrite_summary::{OverwriteSummary, summarize};
+use peerlane_engine::overwrite_summary::{JournalPlace, OverwriteSummary, summarize};
 use peerlane_engine::{CopyOptions, MonotonicClock, Start, Surveyor};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, EndpointKind, FanOutPlan, Plan};
@@ -81,7 +81,9 @@ fn look(plan: &Plan, asking: Asking<'_>) -> io::Result<OverwriteSummary> {
     let start = plan.asked.target_offset.0;
     let length = plan.shape.as_ref().map_or(0, |shape| shape.length.0);
     let written = start..start.saturating_add(length);
-    summarize(Path::new(&plan.target.path), written, asking.options, &surveyor)
+    let CopyOptions { journal, environment, .. } = asking.options;
+    let place = JournalPlace { path: journal.as_deref(), environment };
+    summarize(Path::new(&plan.target.path), written, place, &surveyor)
 }
 
 fn forced(plan: &Plan) -> Asked {

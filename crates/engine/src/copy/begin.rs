@@ -10,7 +10,7 @@ use peerlane_results::{Asked, Refusal, Route, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::CopyError;
-use super::beside::{first_name, has_both_names, is_partial_of};
+use super::beside::{first_name, has_both_names};
 use super::files::Target;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
@@ -20,7 +20,7 @@ use crate::endpoint::{Live, Node};
 use crate::guard::Surveyor;
 use crate::journal::{
     Difference, Identity, Journal, JournalError, Now, Options, Overwritten, Role, Store,
-    beside_file, for_device, identity_of_file, state_directory,
+    beside_file, for_device, identity_of_file, is_partial_of, state_directory,
 };
 use crate::machine::Machine;
 use crate::open::Opened;
@@ -139,7 +139,7 @@ impl<'m> Beginning<'_, 'm> {
             Some(path) => path.clone(),
             None => beside_file(name)?,
         };
-        let store = Store::open(self.machine, &path)?;
+        let store = Store::open(self.machine.small_files(), &path)?;
         let found = self.found(&store, |journal| self.is_of_this_file(journal))?;
         if found.is_none() {
             self.sweep(&store);
@@ -181,7 +181,7 @@ impl<'m> Beginning<'_, 'm> {
             }
             Err(reason) => return self.without_journal(target, source, reason),
         };
-        let store = Store::open(self.machine, &path)?;
+        let store = Store::open(self.machine.small_files(), &path)?;
         let found = self.found(&store, |journal| match (&journal.target, &identity) {
             (Identity::Device(then), Identity::Device(now)) => then.is_same_device(now),
             _ => false,

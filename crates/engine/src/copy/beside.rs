@@ -8,7 +8,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,12 +19,12 @@ use rustix::process::{getegid, geteuid};
 use super::CopyError;
 use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
-use crate::machine::{Machine, SmallFiles};
+use crate::journal::partial_stem;
+use crate::machine::Machine;
+use crate::small_files::SmallFiles;
 
 /// Names tried for the file.
 const NAMES: u64 = 16;
-/// Longest part of the final name that is kept; file names end at 255 bytes.
-const NAME_KEPT: usize = 200;
 /// Permissions of an unfinished file.
 const OWNERS: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -300,22 +299,7 @@ fn check_ours(file: &File) -> io::Result<()> {
 }
 
 fn name_beside(name: &OsStr, seed: u64) -> OsString {
-    let mut beside = stem_beside(name);
+    let mut beside = partial_stem(name);
     beside.push(format!("{:08x}", seed & 0xffff_ffff));
     beside
-}
-
-fn stem_beside(name: &OsStr) -> OsString {
-    let kept = if name.len() <= NAME_KEPT { name } else { OsStr::new("") };
-    let mut stem = OsString::from(".");
-    stem.push(kept);
-    stem.push(".peerlane-");
-    stem
-}
-
-/// Whether a file of this name is one that a copy onto `target` makes beside it.
-pub(crate) fn is_partial_of(target: &Path, found: &OsStr) -> bool {
-    let stem = stem_beside(target.file_name().unwrap_or(OsStr::new("")));
-    let rest = found.as_bytes().strip_prefix(stem.as_bytes());
-    rest.is_some_and(|rest| rest.len() == 8 && rest.iter().all(u8::is_ascii_hexdigit))
 }

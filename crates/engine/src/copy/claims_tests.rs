@@ -10,8 +10,8 @@ use peerlane_units::{Bytes, Nanos};
 use super::*;
 use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, planned, source};
 use crate::copy::{CopyOptions, Start, copy_prepared, ready_to_start};
-use crate::guard::System;
 use crate::machine::Host;
+use crate::system::System;
 use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 

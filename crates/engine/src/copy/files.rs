@@ -10,7 +10,6 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::Fabric;
 use peerlane_results::{Evidence, Refusal, RouteEvidence, RouteVerdict};
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
@@ -20,35 +19,16 @@ use super::CopyError;
 use super::beside::Beside;
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
-use crate::endpoint::{self, EndError, Endpoint, Live, Node};
+use crate::endpoint::{Live, Node};
 use crate::extents::Extent;
 use crate::failure::Role;
-use crate::guard::System;
-use crate::machine::{Machine, SmallFiles, host};
-use crate::open::{Opened, drop_page_cache, open_source};
+use crate::machine::{Machine, host};
+use crate::open::{Opened, drop_page_cache};
+use crate::small_files::SmallFiles;
 
 /// How often a claim of somebody else is tried, and the time between: five seconds; nothing tells when it ends.
 const CLAIM_NAPS: u32 = 250;
 const CLAIM_NAP: Nanos = Nanos(20_000_000);
-
-/// Looks at an end that is only read, and opens it.
-///
-/// # Errors
-/// [`EndError`] by what stands against it.
-pub(crate) fn open_end(
-    system: &System,
-    fabric: &Fabric,
-    typed: &str,
-    role: Role,
-    deadline: Nanos,
-) -> Result<(Endpoint, Opened), EndError> {
-    let end = endpoint::look_to_read(system, fabric, typed, role)?;
-    let not_here = || EndError::NotHere { machine: fabric.name.clone() };
-    let live = end.live.as_ref().ok_or_else(not_here)?;
-    let failed = |source| EndError::Open { path: live.path.clone(), source };
-    let opened = open_source(live, deadline).map_err(failed)?;
-    Ok((end, opened))
-}
 
 /// Whether an open of a device is the one that keeps others away, or one of several below such a one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,7 @@ use super::attempt::{NotReady, Rejection};
 use crate::Clock;
 use crate::cufile;
 use crate::desk::{Desk, Stopped};
-use crate::endpoint::GpuName;
-use crate::measure::find_gpu;
+use crate::endpoint::{GpuName, find_gpu};
 use crate::plan::{GpuWay, fitted};
 use crate::ring::{AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::CopyError;
 use super::begin::Beginning;
-use super::beside::{is_partial_of, remove_left};
+use super::beside::remove_left;
+use crate::journal::is_partial_of;
 use crate::journal::{Identity, Journal, Store, identity_of_file};
 
 impl Beginning<'_, '_> {

@@ -36,25 +36,23 @@ use peerlane_results::{Asked, CopyRecord, Plan, Refusal, Route, RouteEvidence, W
 use peerlane_units::{ByteRate, Nanos};
 use rustix::fs::OFlags;
 
-pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fan_out::fan_out_prepared;
 pub use fan_out::{FanOut, copy_fan_out};
-pub(crate) use files::{Claim, grow, open_end, open_in_place};
+pub(crate) use files::{Claim, grow, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
-pub(crate) use record::machine as machine_of;
-pub use record::of_the_machine as warnings_of_machine;
 
 use crate::endpoint::{Live, Node};
 use crate::failure::Role;
-use crate::guard::{Surveyor, System};
+use crate::guard::Surveyor;
 use crate::journal::{Identity, Recorder};
 use crate::machine::{Machine, host};
 use crate::open::Opened;
 use crate::plan::{self, Prepared};
 use crate::ranges::RangeSet;
+use crate::system::System;
 use crate::{Clock, Watch, prove};
 use begin::Beginning;
 use carry::Payload;

@@ -3,16 +3,14 @@
 use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, Machine,
-    MemoryFacts, Percentiles, Plan, Route, RouteEvidence, RouteVerdict, Shape, Warning,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, MemoryFacts,
+    Percentiles, Plan, Route, RouteEvidence, RouteVerdict, Shape, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
 use super::Done;
 use super::carry::Payload;
-
-/// PCI vendor of the devices that QEMU makes up.
-const QEMU_VENDOR: u16 = 0x1b36;
+use crate::machine_record::{machine_of, warnings_of_machine};
 
 /// What was settled before the first byte moved.
 pub(super) struct Settled {
@@ -48,7 +46,7 @@ pub(super) fn write(
         zeroes_written: Bytes(moved.zeroes_written),
         before,
     };
-    warnings.extend(of_the_machine(fabric));
+    warnings.extend(warnings_of_machine(fabric));
     let latency = Latency {
         read: percentiles(&moved.read_latency),
         write: percentiles(&moved.write_latency),
@@ -56,7 +54,7 @@ pub(super) fn write(
     CopyRecord {
         schema: COPY_SCHEMA.to_owned(),
         asked: plan.asked.clone(),
-        machine: machine(fabric),
+        machine: machine_of(fabric),
         source: plan.source.clone(),
         target: plan.target.clone(),
         memory: settled.memory,
@@ -89,40 +87,6 @@ pub(super) fn write(
     }
 }
 
-pub(crate) fn machine(fabric: &Fabric) -> Machine {
-    Machine {
-        name: fabric.name.clone(),
-        fabric: format!("{:016x}", fnv1a(fabric.to_toml().as_bytes())),
-        kernel: fabric.kernel.release.clone(),
-        program: env!("CARGO_PKG_VERSION").to_owned(),
-    }
-}
-
-/// FNV-1a, 64 bits (draft-eastlake-fnv).
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-/// What a reader must know of the machine and the program.
-pub fn of_the_machine(fabric: &Fabric) -> Vec<Warning> {
-    let is_made_up = |model: Option<&str>| model.is_some_and(|model| model.contains("QEMU"));
-    let sign = fabric.functions.iter().find_map(|function| {
-        let model = function.nvme.as_ref().and_then(|nvme| nvme.model.as_deref());
-        if is_made_up(model) {
-            return model.map(|model| model.trim().to_owned());
-        }
-        (function.vendor == Some(QEMU_VENDOR)).then(|| format!("{} is QEMU's", function.name))
-    });
-    let mut warnings: Vec<Warning> =
-        sign.map(|sign| Warning::Emulated { sign }).into_iter().collect();
-    if cfg!(debug_assertions) {
-        warnings.push(Warning::DebugBuild);
-    }
-    warnings
-}
-
 fn percentiles(latency: &Histogram<u64>) -> Percentiles {
     if latency.is_empty() {
         return Percentiles::default();
@@ -135,16 +99,5 @@ fn percentiles(latency: &Histogram<u64>) -> Percentiles {
         p99_ns: at(0.99),
         p999_ns: at(0.999),
         max_ns: Nanos(latency.max()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_digest_is_fnv_1a() {
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

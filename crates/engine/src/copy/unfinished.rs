@@ -5,8 +5,8 @@ use peerlane_units::Bytes;
 
 use super::CopyError;
 use super::options::{CopyOptions, Start};
-use crate::guard::System;
 use crate::journal::{Identity, Journal, Store, for_device, identity_of_device, state_directory};
+use crate::system::System;
 
 /// Puts the journal of an unfinished copy first among what stands against another one.
 pub(super) fn name(

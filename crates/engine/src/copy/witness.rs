@@ -10,8 +10,8 @@ use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
 use peerlane_units::Bytes;
 
-use crate::guard::System;
 use crate::relay::Moved;
+use crate::system::System;
 
 /// The witnesses of one copy.
 pub(super) struct Witnesses {

@@ -29,7 +29,7 @@ mod xrt_stack;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
-use peerlane_memory::provider::{P2pmem, Provider as _};
+use peerlane_memory::provider::{P2pmemProvider, Provider as _};
 use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
@@ -40,11 +40,10 @@ pub use devices::examine_devices;
 pub use drop_ins::{DropIn, drop_ins};
 pub use pair::examine_pair;
 pub use use_records::use_record;
-pub(crate) use window::ADDRESS_SPACE_FIX;
 
-use crate::copy::machine_of;
-use crate::guard::System;
+use crate::machine_record::machine_of;
 use crate::pairs::Dnas;
+use crate::system::System;
 use bearing::BearsOn;
 
 /// The reason why whoever runs this may not take the memory of the function at an address; `None` where
@@ -146,7 +145,7 @@ pub fn examine_cards(fabric: &Fabric, dnas: &Dnas) -> DoctorRecord {
 /// Asks this machine, where the fabric is of it.
 fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
     let system = fabric.is_this_machine().then(|| System::at(Path::new("/")));
-    move |address| P2pmem.denied(system.as_ref()?.root(), address)
+    move |address| P2pmemProvider.denied(system.as_ref()?.root(), address)
 }
 
 /// The same with the question to this machine why somebody may not take the memory of an address.

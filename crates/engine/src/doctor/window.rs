@@ -4,14 +4,10 @@ use peerlane_fabric::{Function, FunctionId};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
 
 use super::{BearsOn, Examination, at, finding, fix, parameter_commands, saw};
+use crate::endpoint::ADDRESS_SPACE_FIX;
 
 /// Lets Linux assign the windows of bridges and devices itself (Documentation/admin-guide/kernel-parameters.txt).
 const REASSIGN: &str = "pci=realloc";
-
-/// What gets a window its address space.
-pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in the firmware's settings, or give a \
-     virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
-     among the kernel's parameters lets Linux assign anew";
 
 /// Examines every function that moves payload.
 pub(super) fn examine(on: &mut Examination<'_>) {

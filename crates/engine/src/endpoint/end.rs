@@ -7,7 +7,7 @@ use peerlane_fabric::Fabric;
 
 use super::{Endpoint, EndpointError, NotationError, inspect};
 use crate::failure::{Role, hint_of_denial};
-use crate::guard::System;
+use crate::system::System;
 
 /// Why an end that was typed cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@
 
 use peerlane_fabric::BlockDevice;
 
-use crate::guard::System;
+use crate::system::System;
 
 /// What a block device is.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,7 +18,7 @@ use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
 use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, request_p2p};
 use crate::failure::Role;
-use crate::guard::{Mount, System};
+use crate::system::{Mount, System};
 
 /// Block size assumed where neither file system nor device tells, and the largest believed.
 const BLOCK_DEFAULT: Bytes = Bytes::kib(4);

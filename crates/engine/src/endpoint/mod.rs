@@ -8,6 +8,7 @@
 mod described;
 mod end;
 mod error;
+mod gpu;
 mod layer;
 mod live;
 mod notation;
@@ -25,15 +26,17 @@ pub(crate) use described::strip_device_directory;
 pub use end::EndError;
 pub(crate) use end::{look, look_to_read};
 pub use error::EndpointError;
+pub use gpu::find_gpu;
 pub(crate) use layer::Layer;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
+pub(crate) use unserved::ADDRESS_SPACE_FIX;
 pub use unserved::Unserved;
 
 use crate::failure::Role;
-use crate::guard::System;
+use crate::system::System;
 
 /// Most bytes of one peer-to-peer request: 256 segments of a page each (Linux 7.2
 /// `include/linux/bio.h`, `BIO_MAX_VECS`).

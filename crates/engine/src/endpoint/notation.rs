@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use peerlane_fabric::Bdf;
-use peerlane_memory::provider::{Kind, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 
 /// An endpoint or a memory as typed, before anything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +77,8 @@ impl FromStr for Notation {
             None if text == "-" => Err(NotationError::Pipe),
             None if text == "null" => Ok(Self::Null),
             None => Ok(Self::Path(PathBuf::from(text))),
-            Some((Kind::Host, _)) => Ok(Self::Host),
-            Some((Kind::Gpu, name)) => {
+            Some((ProviderKind::Host, _)) => Ok(Self::Host),
+            Some((ProviderKind::Gpu, name)) => {
                 let index = name.parse().map(GpuName::Index);
                 let gpu = index.or_else(|_| name.parse().map(GpuName::Address));
                 gpu.map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))

@@ -16,8 +16,8 @@ use peerlane_units::Bytes;
 use super::live::initiator;
 use super::peer;
 use super::{Endpoint, EndpointError, Live, Node, drive_name, request_p2p};
-use crate::guard::System;
 use crate::ring::Namespace;
+use crate::system::System;
 
 /// What a passthrough node adds to a device.
 #[derive(Debug, Clone)]

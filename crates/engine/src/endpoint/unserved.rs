@@ -11,6 +11,11 @@ use peerlane_fabric::{DriverBinding, Function, Kind, NvmeController};
 const DRIVER: &str = "nvme";
 /// The state of a controller that takes requests (`nvme_sysfs_show_state()` in drivers/nvme/host/sysfs.c).
 const LIVE: &str = "live";
+/// The fix for a window without address space.
+pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in the firmware's settings, or give a \
+     virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
+     among the kernel's parameters lets Linux assign anew";
+
 /// Why the driver `nvme` does not serve a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
@@ -50,7 +55,7 @@ impl Unserved {
     /// What to do about it.
     pub(crate) fn way_out(&self) -> &'static str {
         match self {
-            Self::NoAddressSpace => crate::doctor::ADDRESS_SPACE_FIX,
+            Self::NoAddressSpace => ADDRESS_SPACE_FIX,
             Self::NoDriver => "give it to nvme",
             Self::OtherDriver(_) => {
                 "give it back to nvme once nobody uses it; what driverctl or SPDK have set is undone by \

@@ -25,7 +25,6 @@ use super::disk::Disk;
 use super::world::{Event, index};
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::{Live, Node};
-use crate::guard::System;
 use crate::journal::{
     self, DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId,
 };
@@ -34,6 +33,7 @@ use crate::open::Opened;
 use crate::random::Random;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
 use crate::ring::{AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError};
+use crate::system::System;
 
 thread_local! {
     /// Regions for reuse, by length: allocating pages takes longer than a simulated copy. Their content is not used;

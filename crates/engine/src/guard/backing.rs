@@ -14,9 +14,9 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-use super::System;
 use super::exported::Exported;
 use crate::endpoint::{Endpoint, Node};
+use crate::system::System;
 
 /// Whose bytes an end's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]

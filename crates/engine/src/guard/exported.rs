@@ -9,8 +9,9 @@ use std::fs;
 use peerlane_nvmet::{Export, ExportKind, NvmeTarget, StorageIdentity};
 use peerlane_results::{Refusal, Warning};
 
-use super::{System, refuse, refuse_unless_forced};
+use super::{refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Node};
+use crate::system::System;
 
 /// What an export leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]

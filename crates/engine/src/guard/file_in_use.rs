@@ -11,8 +11,9 @@ use rustix::fs::{major, minor};
 
 use super::backing::{Owner, loops_in_use};
 use super::in_use::uses_of_disk;
-use super::{System, refuse};
+use super::refuse;
 use crate::endpoint::{Endpoint, Node};
+use crate::system::System;
 
 /// Refuses to replace a file that is in use as a disk.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {

@@ -7,8 +7,9 @@ use peerlane_fabric::BlockDevice;
 use peerlane_results::{Refusal, Warning};
 
 use super::backing::{Owner, Seen};
-use super::{Mount, System, refuse};
+use super::refuse;
 use crate::endpoint::{Endpoint, Node};
+use crate::system::{Mount, System};
 
 /// Refuses a target device that anyone uses or that takes no writes.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {

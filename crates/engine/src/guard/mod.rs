@@ -17,9 +17,7 @@ mod ranges;
 mod reader;
 mod same_bytes;
 mod shared;
-mod siblings;
 mod survey;
-mod system;
 
 use std::ops::Range;
 
@@ -33,9 +31,9 @@ pub(crate) use ranges::length_of;
 pub(crate) use reader::Reader;
 pub use survey::Surveyor;
 pub(crate) use survey::{BLOCK, Device, SurveyError, is_blank, spans};
-pub(crate) use system::{Mount, System};
 
 use crate::endpoint::Endpoint;
+use crate::system::System;
 
 /// What the guards look at.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,9 @@ use peerlane_results::{Asked, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
 use super::backing::{Owner, Seen};
-use super::{System, Wanted, refuse};
+use super::{Wanted, refuse};
 use crate::endpoint::{Endpoint, Node, strip_device_directory};
+use crate::system::System;
 
 /// Refuses a copy onto its own source.
 pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {

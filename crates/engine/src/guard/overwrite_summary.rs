@@ -14,11 +14,10 @@ use peerlane_units::Bytes;
 
 use super::naming;
 use super::survey::{Device, SurveyError, Surveyor};
-use crate::copy::CopyOptions;
 use crate::endpoint::{Live, Node};
 use crate::journal::{
-    DeviceIdentity, IdKind, Journal, Store, beside_file, for_device, identity_of_device,
-    state_directory,
+    DeviceIdentity, Environment, IdKind, Journal, Store, beside_file, for_device,
+    identity_of_device, state_directory,
 };
 
 /// What a target holds.
@@ -78,6 +77,15 @@ pub struct PartitionSummary {
     pub content: Option<Vec<String>>,
 }
 
+/// Where a copy keeps its journal.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalPlace<'a> {
+    /// As a person names it; `None` for the place that belongs to the target.
+    pub path: Option<&'a Path>,
+    /// Decides where journals of devices are kept.
+    pub environment: &'a Environment,
+}
+
 /// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
 /// block device of its namespace. `written` is the range of a device that is to be written.
 ///
@@ -86,13 +94,13 @@ pub struct PartitionSummary {
 pub fn summarize(
     path: &Path,
     written: Range<u64>,
-    options: &CopyOptions,
+    place: JournalPlace<'_>,
     surveyor: &Surveyor<'_>,
 ) -> io::Result<OverwriteSummary> {
     let facts = fs::metadata(path)?;
     let (root, kind) = (Path::new("/"), facts.file_type());
     let number = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
-    let seen = Seen { root, options, surveyor, written };
+    let seen = Seen { root, place, surveyor, written };
     if kind.is_block_device() {
         return seen.device(read_device(root, number)?, path);
     }
@@ -102,7 +110,7 @@ pub fn summarize(
     if !kind.is_file() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let journal = options.journal.clone().or_else(|| beside_file(path).ok());
+    let journal = place.path.map(Path::to_owned).or_else(|| beside_file(path).ok());
     Ok(OverwriteSummary {
         target: TargetSummary::File {
             identity: (facts.dev(), facts.ino()),
@@ -119,7 +127,7 @@ fn read_device(root: &Path, (major, minor): (u32, u32)) -> io::Result<BlockDevic
 
 struct Seen<'a> {
     root: &'a Path,
-    options: &'a CopyOptions,
+    place: JournalPlace<'a>,
     surveyor: &'a Surveyor<'a>,
     written: Range<u64>,
 }
@@ -154,8 +162,8 @@ impl Seen<'_> {
             }
         });
         let partitions = partitions.collect();
-        let journal = self.options.journal.clone().or_else(|| {
-            let directory = state_directory(&self.options.environment).ok()?;
+        let journal = self.place.path.map(Path::to_owned).or_else(|| {
+            let directory = state_directory(self.place.environment).ok()?;
             for_device(&directory, &identity).ok()
         });
         let summary = DeviceSummary { identity, size, content, partitions };
@@ -222,9 +230,10 @@ mod tests {
 
     /// Asks with a surveyor that has read nothing yet.
     fn seen<T>(root: &Path, ask: impl FnOnce(Seen<'_>) -> T) -> T {
-        let (options, clock) = (CopyOptions::default(), MonotonicClock::start());
+        let (environment, clock) = (Environment::default(), MonotonicClock::start());
+        let place = JournalPlace { path: None, environment: &environment };
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        ask(Seen { root, options: &options, surveyor: &surveyor, written: 0..512 })
+        ask(Seen { root, place, surveyor: &surveyor, written: 0..512 })
     }
 
     fn look(root: &tempfile::TempDir) -> DeviceSummary {
@@ -242,7 +251,9 @@ mod tests {
     fn summarize_file(path: &Path) -> io::Result<OverwriteSummary> {
         let clock = MonotonicClock::start();
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        summarize(path, 0..512, &CopyOptions::default(), &surveyor)
+        let environment = Environment::default();
+        let place = JournalPlace { path: None, environment: &environment };
+        summarize(path, 0..512, place, &surveyor)
     }
 
     #[test]

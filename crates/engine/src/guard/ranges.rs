@@ -8,8 +8,8 @@ use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
 use super::{Wanted, refuse};
-use crate::copy::is_partial_of;
 use crate::endpoint::{Endpoint, Node};
+use crate::journal::is_partial_of;
 
 /// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
 /// end, which [`check`] refuses.

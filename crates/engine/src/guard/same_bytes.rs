@@ -10,8 +10,9 @@ use peerlane_results::Refusal;
 use super::backing::{LoopInUse, Seen, loops_in_use};
 use super::file_in_use::shown_by;
 use super::in_use::{block_device, uses_of_disk};
-use super::{System, refuse};
+use super::refuse;
 use crate::endpoint::Endpoint;
+use crate::system::System;
 
 /// Refuses a target device that a loop device shows, or whose bytes another loop device has in use.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use peerlane_results::{Refusal, Warning};
 
-use super::{SurveyError, Surveyor, System, refuse, refuse_unless_forced};
+use super::{SurveyError, Surveyor, refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Live, Node};
 use crate::ring::{Sharing, is_no_answer, sharing};
+use crate::system::System;
 
 /// What stands against a target that others can write to, and what a person should know.
 pub(super) fn check_target(

@@ -8,8 +8,9 @@ use peerlane_fabric::{BlockDevice, ParentDisk, Partition};
 use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal, Warning};
 use peerlane_units::Bytes;
 
-use super::{System, Wanted, check};
+use super::{Wanted, check};
 use crate::endpoint::{Endpoint, Live, Node};
+use crate::system::System;
 
 const DISK: Bytes = Bytes::mib(64);
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::place::with_ending;
 use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
-use crate::machine::Machine;
+use crate::small_files::SmallFiles;
 
 /// Tries to lock a file that another process may remove at its end.
 const LOCK_ATTEMPTS: u32 = 16;
@@ -37,7 +37,7 @@ const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// One journal's place, held by this process alone until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Store<'a> {
-    machine: &'a dyn Machine,
+    machine: &'a dyn SmallFiles,
     path: PathBuf,
     name: OsString,
     directory: File,
@@ -52,7 +52,7 @@ impl<'a> Store<'a> {
     /// [`JournalError::InUse`] while another copy holds it; [`JournalError::Io`] when the directory
     /// cannot be made or written; [`JournalError::Foreign`] when what has the name of the lock or of an unfinished
     /// journal is something else, which stays as it is.
-    pub(crate) fn open(machine: &'a dyn Machine, path: &Path) -> Result<Self, JournalError> {
+    pub(crate) fn open(machine: &'a dyn SmallFiles, path: &Path) -> Result<Self, JournalError> {
         let name = path
             .file_name()
             .ok_or_else(|| JournalError::NoFileName { path: path.to_owned() })?
@@ -278,7 +278,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
 
 /// The lock, and what its last holder noted in it.
 fn take_lock(
-    machine: &dyn Machine,
+    machine: &dyn SmallFiles,
     directory: &File,
     path: &Path,
     name: &OsStr,
@@ -323,7 +323,7 @@ fn is_named(directory: &File, name: &OsStr, file: &Stat) -> bool {
 }
 
 /// Writes this process and a file name into a lock.
-fn write_lock(machine: &dyn Machine, lock: &File, name: Option<&OsStr>) -> io::Result<()> {
+fn write_lock(machine: &dyn SmallFiles, lock: &File, name: Option<&OsStr>) -> io::Result<()> {
     let mut text = LOCK_HEAD.to_vec();
     text.extend(format!("{}\n", std::process::id()).as_bytes());
     text.extend(name.unwrap_or_default().as_bytes());

@@ -14,7 +14,7 @@ use peerlane_units::{Bytes, Nanos};
 use super::{BLOCK, LoadError, Loader, Ways, room};
 use crate::Clock;
 use crate::desk::{Stopped, wait_until};
-use crate::read::ReadTools;
+use crate::watch::ReadTools;
 
 /// Memory of our own at most.
 const PART: u64 = 64 << 20;

@@ -30,12 +30,12 @@ pub use error::LoadError;
 pub use fill::{Filled, fill};
 pub use ways::Ways;
 
-pub use crate::measure::find_gpu;
+pub use crate::endpoint::find_gpu;
 
 use crate::Clock;
 use crate::cufile::meets_hole;
 use crate::failure::Role;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{Request, carry_out};
 use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
 
 /// What offsets and lengths of requests are multiples of: no drive or file system in use asks for more.
@@ -246,19 +246,15 @@ fn requests(
     region: RegionId,
 ) -> Vec<Request> {
     let starts = std::iter::successors(Some(all.start), |start| start.checked_add(piece));
-    let request = |start: u64| Request {
-        role: Role::Source,
-        action: Action::Read,
-        file,
-        file_offset: start,
-        region,
-        region_offset: start - all.start,
-        memory: MemoryKind::Gpu,
-        need: piece.min(end - start),
-        ask: piece.min(all.end - start),
-        block: BLOCK,
-        end: End::Fails,
-        progress: Progress::default(),
+    let request = |start: u64| {
+        let place = (region, start - all.start, MemoryKind::Gpu);
+        Request::new(
+            (Role::Source, Action::Read),
+            (file, start),
+            place,
+            piece.min(end - start),
+            BLOCK,
+        )
     };
     starts.take_while(|start| *start < end).map(request).collect()
 }

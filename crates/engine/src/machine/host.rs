@@ -16,10 +16,10 @@ use rustix::fs::OFlags;
 use super::{Machine, SmallFiles};
 use crate::device_memory::{self, DeviceRefusal};
 use crate::endpoint::{Live, Node};
-use crate::guard::System;
 use crate::journal::{Identity, JournalError, device_name, identity_of_device, identity_of_file};
 use crate::open::{self, Opened};
 use crate::ring::{AnyRing, Uring, UringError};
+use crate::system::System;
 
 /// This machine.
 pub(crate) fn host() -> &'static Host {

@@ -4,7 +4,6 @@
 //! The clock and the seed are passed in beside it. What only looks (plan, guards) is outside: it ends before a copy
 //! begins.
 
-mod files;
 mod host;
 
 use std::fmt;
@@ -18,11 +17,11 @@ use rustix::fs::OFlags;
 
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::Live;
-use crate::guard::System;
 use crate::journal::{Identity, JournalError};
 use crate::open::Opened;
 use crate::ring::{AnyRing, UringError};
-pub(crate) use files::SmallFiles;
+pub(crate) use crate::small_files::SmallFiles;
+use crate::system::System;
 #[cfg(test)]
 pub(crate) use host::Host;
 pub(crate) use host::host;

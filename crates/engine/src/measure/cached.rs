@@ -5,96 +5,125 @@
 //! drive, as far as the kernel drops it.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use peerlane_memory::{Region, host, mapped};
-use peerlane_results::Path as Way;
 use peerlane_units::Bytes;
-use rustix::io::Errno;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::error::MAP;
-use super::in_turn::{self, Step};
+use super::in_turn::{Half, Step};
 use super::planned::PlannedFlow;
 use super::ready::Cache;
 use super::serial::{forget, read_all};
-use super::{FlowOutcome, FlowTools, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::open::Opened;
 
-/// Carries a flow from a drive or a file to host memory out by the page cache.
-pub(super) fn carry(
-    planned: &PlannedFlow,
-    tools: &mut FlowTools<'_>,
-) -> Result<FlowOutcome, MeasureError> {
-    let [source, _] = planned.open_ends(Cache::Through, tools.hold, tools.deadline)?;
-    let source = source.ok_or(MeasureError::WithOthers)?;
-    let (offset, bytes) = (planned.flow.offset.0, planned.flow.bytes);
-    let run = if planned.flow.path == Way::HostMapped {
-        let path = planned.source().map(|facts| facts.path.clone()).unwrap_or_default();
-        let mut step = Mapped { file: &source.file, path, offset, bytes, stored: true, map: None };
-        in_turn::carry(planned, &mut step, tools)?
-    } else {
-        let buffer = host::allocate(planned.flow.block)?;
-        in_turn::carry(planned, &mut Copied { source, offset, bytes, buffer }, tools)?
-    };
-    Ok(planned.outcome(run, None, Vec::new(), Vec::new()))
-}
+/// Bytes that are written at once to a file in memory.
+const PART: usize = 1 << 20;
 
 /// Reads by `pread(2)`, which copies out of the page cache.
-struct Copied {
+pub(super) struct CacheReader {
     source: Opened,
     offset: u64,
     bytes: Bytes,
     buffer: Region,
 }
 
-impl Step for Copied {
-    fn begin(&mut self) -> Result<(), MeasureError> {
+impl CacheReader {
+    pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Self> {
+        let source = planned.cached_source(tools)?;
+        let (offset, bytes) = (planned.flow.offset.0, planned.flow.bytes);
+        Ok(Self { source, offset, bytes, buffer: host::allocate(planned.flow.block)? })
+    }
+}
+
+impl PlannedFlow {
+    /// Opens the source through the page cache, which forgets the range.
+    pub(super) fn cached_source(&self, tools: &FlowTools<'_>) -> Result<Opened> {
+        let [source, _] = self.open_ends(Cache::Through, tools)?;
+        let source = source.ok_or(MeasureError::WithOthers)?;
+        forget(&source.file, self.flow.offset.0, self.flow.bytes);
+        Ok(source)
+    }
+}
+
+impl Step for CacheReader {
+    fn again(&mut self) -> Result<()> {
         forget(&self.source.file, self.offset, self.bytes);
         Ok(())
     }
 
-    fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError> {
+    fn block(&mut self, range: Range<u64>, _: &PlannedFlow, _: &FlowTools<'_>) -> Result<Half> {
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let buffer = self.buffer.host_bytes_mut().and_then(|bytes| bytes.get_mut(..length));
-        read_all(&self.source, buffer.unwrap_or(&mut []), self.offset + range.start)
+        read_all(&self.source, buffer.unwrap_or(&mut []), self.offset + range.start)?;
+        Ok(Half::Read)
     }
 }
 
 /// Has the kernel map page after page, as a program does that reads a map: nothing is copied.
-pub(super) struct Mapped<'a> {
-    pub(super) file: &'a File,
+pub(super) struct MapReader {
+    source: Opened,
     /// For errors.
-    pub(super) path: String,
-    pub(super) offset: u64,
-    pub(super) bytes: Bytes,
-    /// Whether there is a drive behind it, which is to be read each time.
-    pub(super) stored: bool,
-    pub(super) map: Option<Region>,
+    path: PathBuf,
+    offset: u64,
+    bytes: Bytes,
+    /// True if there is a drive behind it, which is read each time.
+    is_stored: bool,
+    map: Option<Region>,
 }
 
-impl Mapped<'_> {
-    fn failed(&self, action: &'static str) -> impl Fn(Errno) -> MeasureError + use<> {
-        let path = self.path.clone();
-        move |errno| MeasureError::File { action, path: path.clone().into(), source: errno.into() }
+impl MapReader {
+    /// Maps the source.
+    pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Self> {
+        let (source, path) = (planned.cached_source(tools)?, planned.path());
+        let (offset, bytes) = (planned.flow.offset.0, planned.flow.bytes);
+        let mut mapped = Self { source, path, offset, bytes, is_stored: true, map: None };
+        mapped.again()?;
+        Ok(mapped)
+    }
+
+    /// Maps a file that is in memory.
+    pub(super) fn in_memory(planned: &PlannedFlow) -> Result<Self> {
+        let (bytes, path) = (planned.flow.bytes, PathBuf::from("a file in memory"));
+        let made = memfd_create(c"peerlane", MemfdFlags::CLOEXEC);
+        let mut file: File =
+            made.map_err(|errno| MeasureError::file("make", &path)(errno.into()))?.into();
+        let part = vec![1; PART];
+        let mut left = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+        while left > 0 {
+            let part = &part[..left.min(PART)];
+            file.write_all(part).map_err(MeasureError::file("write to", &path))?;
+            left -= part.len();
+        }
+        let source = Opened::new(file, false);
+        let mut mapped = Self { source, path, offset: 0, bytes, is_stored: false, map: None };
+        mapped.again()?;
+        Ok(mapped)
     }
 }
 
-impl Step for Mapped<'_> {
-    fn begin(&mut self) -> Result<(), MeasureError> {
+impl Step for MapReader {
+    fn again(&mut self) -> Result<()> {
         // The cache keeps what is mapped.
         self.map = None;
-        if self.stored {
-            forget(self.file, self.offset, self.bytes);
+        if self.is_stored {
+            forget(&self.source.file, self.offset, self.bytes);
         }
         let end = Bytes(self.offset.saturating_add(self.bytes.0));
-        self.map = Some(mapped::map(self.file, end).map_err(self.failed("map"))?);
+        let map = mapped::map(&self.source.file, end)
+            .map_err(|errno| MeasureError::file("map", &self.path)(errno.into()))?;
+        self.map = Some(map);
         Ok(())
     }
 
-    fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError> {
-        let failed = self.failed(MAP);
-        let Some(map) = &mut self.map else { return Err(MeasureError::WithOthers) };
-        let within = self.offset + range.start..self.offset + range.end;
-        mapped::fault_in(map, within).map_err(failed)
+    fn block(&mut self, range: Range<u64>, _: &PlannedFlow, _: &FlowTools<'_>) -> Result<Half> {
+        let map = self.map.as_mut().ok_or(MeasureError::WithOthers)?;
+        mapped::fault_in(map, self.offset + range.start..self.offset + range.end)
+            .map_err(|errno| MeasureError::file(MAP, &self.path)(errno.into()))?;
+        Ok(Half::Read)
     }
 }

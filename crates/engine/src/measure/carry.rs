@@ -1,21 +1,45 @@
-//! Carries a flow out: ready, together with the others, moved, flushed, checked.
+//! Carries a flow out: open, moved together with the others, flushed, checked, cleared.
 
 use hdrhistogram::Histogram;
 use peerlane_results::{BytesByRoute, Path as Way, Route, RouteEvidence, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Blocks, Cut, Ended};
-use super::content::{Filled, Slots};
+use super::blocks::{Account, Blocks, Cut};
 use super::planned::PlannedFlow;
-use super::ready::Ready;
-use super::stream::{Log, OneWay, Place, stream};
-use super::{FlowOutcome, FlowTools, MeasureError, Moved, cached, mapped, processor, serial};
+use super::requests::{OneWayFlow, RelayedFlow};
+use super::{
+    FlowOutcome, FlowTools, MeasureError, Moved, Result, cached, gpu, mapped, processor, serial,
+};
 use crate::plan::rules_evidence;
-use crate::ranges::RangeSet;
-use crate::relay::{Pace, Transfer, latencies, relay_work};
-use crate::ring::Action;
+use crate::relay::Pace;
 
-/// What moving showed, before the content was checked.
+/// One way to carry a flow out, with everything open that it needs.
+pub(super) trait Carrier {
+    /// Begins to count which memory requests name.
+    fn begin_count(&mut self) {}
+
+    /// Moves the payload and makes it durable.
+    ///
+    /// # Errors
+    /// When a block was not moved.
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run>;
+
+    /// Payload by the memory that requests named.
+    fn requested(&self, bytes: Bytes) -> BytesByRoute;
+
+    /// Checks the content, then clears memory of a device.
+    ///
+    /// # Errors
+    /// When the content differs, or cannot be compared.
+    fn check(
+        &mut self,
+        planned: &PlannedFlow,
+        run: &Run,
+        tools: &mut FlowTools<'_>,
+    ) -> Result<CheckResult>;
+}
+
+/// Payload and times of a run, before the content was checked.
 pub(super) struct Run {
     pub(super) bytes: u64,
     pub(super) start: Nanos,
@@ -28,12 +52,12 @@ pub(super) struct Run {
     pub(super) pace: Vec<(Nanos, Bytes)>,
 }
 
-impl Run {
-    /// What the others of the case are told of it; nothing where it failed.
-    pub(super) fn moved<T>(run: Option<&(Self, T)>, ready: &Ready) -> Moved {
-        let bytes = Bytes(run.map_or(0, |(run, _)| run.bytes));
-        Moved { bytes, requested: ready.ring.counted(bytes) }
-    }
+/// Findings of a check.
+#[derive(Default)]
+pub(super) struct CheckResult {
+    pub(super) verification: Option<Verification>,
+    pub(super) evidence: Vec<RouteEvidence>,
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl PlannedFlow {
@@ -42,135 +66,38 @@ impl PlannedFlow {
     /// # Errors
     /// [`MeasureError`]; where it failed before it moved, others of the case must be told through their
     /// gate by the caller.
-    pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        if let Some(gpu) = &self.gpu {
-            return self.carry_gpu(gpu, tools);
+    pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome> {
+        let mut carrier = self.carrier(tools)?;
+        if !tools.gate.begin() {
+            return Err(MeasureError::WithOthers);
         }
-        let is_copy = self.source.storage().is_some() && self.target.storage().is_some();
-        match self.flow.path {
-            Way::HostSerial | Way::HostPageCache if is_copy => serial::carry(self, tools),
-            Way::HostMapped if is_copy => mapped::carry(self, tools),
-            _ if is_copy => self.carry_copy(tools),
-            _ if self.is_processors() => processor::carry(self, tools),
-            Way::HostPageCache | Way::HostMapped => cached::carry(self, tools),
-            _ => self.carry_one_way(tools),
+        carrier.begin_count();
+        let run = carrier.run(self, tools);
+        let bytes = Bytes(run.as_ref().map_or(0, |run| run.bytes));
+        tools.gate.end(Moved { bytes, requested: carrier.requested(bytes) });
+        let run = run?;
+        let checked = carrier.check(self, &run, tools)?;
+        Ok(self.outcome(run, checked))
+    }
+
+    /// Opens what carries the flow.
+    fn carrier(&self, tools: &mut FlowTools<'_>) -> Result<Box<dyn Carrier>> {
+        if let Some(end) = &self.gpu {
+            return Ok(Box::new(gpu::GpuFlow::open(self, end, tools)?));
         }
-    }
-
-    fn carry_copy(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open(tools)?;
-        let transfer = ready.transfer(self, tools.deadline).ok_or(MeasureError::WithOthers)?;
-        ready.prove(&transfer, tools)?;
-        self.wait(tools)?;
-        ready.begin_count();
-        let moved = self.relay(&mut ready, &transfer, tools);
-        tools.gate.end(Run::moved(moved.as_ref().ok(), &ready));
-        let (run, written) = moved?;
-        let mut warnings = Vec::new();
-        let verification = ready.compare(self, &written, tools)?;
-        ready.scrub(self, tools, &mut warnings)?;
-        Ok(self.outcome(run, Some(verification), ready.evidence, warnings))
-    }
-
-    fn relay(
-        &self,
-        ready: &mut Ready,
-        transfer: &Transfer,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<(Run, RangeSet), MeasureError> {
-        let clock = tools.clock;
-        let start = clock.now();
-        let mut blocks = self.blocks(start, Account::OfBlocks, tools);
-        let ring = &mut ready.ring;
-        let moved = relay_work(ring, transfer, &mut blocks, None, clock, tools.watch)?;
-        ready.flush(tools)?;
-        let end = clock.now();
-        let Ended { latency: block, first_done, pace } = blocks.end();
-        let run = Run {
-            bytes: moved.bytes,
-            start,
-            first_done,
-            end,
-            read: moved.read_latency,
-            write: moved.write_latency,
-            block,
-            interrupted: moved.interrupted,
-            pace,
-        };
-        Ok((run, moved.written))
-    }
-
-    fn carry_one_way(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open(tools)?;
-        let filled = ready.fill_slots(self, tools)?;
-        let mut slots = filled.as_ref().map(|_| Slots::new(self));
-        self.wait(tools)?;
-        ready.begin_count();
-        let moved = self.stream(&mut ready, slots.as_mut(), tools);
-        tools.gate.end(Run::moved(moved.as_ref().ok(), &ready));
-        let (run, ()) = moved?;
-        let mut warnings = Vec::new();
-        let verification = match (filled, slots) {
-            (Some(Filled { seed }), Some(slots)) => {
-                Some(ready.read_back(self, &slots, seed, tools)?)
+        let drives = [&self.source, &self.target].map(|end| end.storage().is_some());
+        Ok(match (self.flow.path, drives) {
+            (Way::HostSerial | Way::HostPageCache, [true, true]) => {
+                Box::new(serial::BufferCopy::open(self, tools)?)
             }
-            _ => None,
-        };
-        if self.is_device() && self.target.storage().is_none() {
-            let memory = self.memory.name.clone();
-            warnings.push(Warning::MemoryNotChecked { memory });
-        }
-        ready.scrub(self, tools, &mut warnings)?;
-        Ok(self.outcome(run, verification, ready.evidence, warnings))
-    }
-
-    fn stream(
-        &self,
-        ready: &mut Ready,
-        slots: Option<&mut Slots>,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<(Run, ()), MeasureError> {
-        let clock = tools.clock;
-        let (action, file, offset, file_block) = match (ready.source, ready.target) {
-            (Some(source), _) => (Action::Read, source, self.flow.offset, ready.blocks[0]),
-            (_, Some(target)) => (Action::Write, target, self.flow.target_offset, ready.blocks[1]),
-            _ => return Err(MeasureError::WithOthers),
-        };
-        let way = OneWay {
-            action,
-            file: file.payload,
-            offset: offset.0,
-            file_block,
-            region: ready.region,
-            memory: ready.kind,
-            slots: ready.slots,
-            place: Place::Slot(ready.stride),
-            deadline: tools.deadline,
-        };
-        let start = clock.now();
-        let account = self.account();
-        let mut blocks = self.blocks(start, account, tools);
-        let mut nobody = ();
-        let log: &mut dyn Log = match slots {
-            Some(slots) => slots,
-            None => &mut nobody,
-        };
-        let moved = stream(&mut ready.ring, &way, &mut blocks, log, clock, tools.watch)?;
-        ready.flush(tools)?;
-        let end = clock.now();
-        let Ended { latency: block, first_done, pace } = blocks.end();
-        let block = if account == Account::OfRequests { moved.latency.clone() } else { block };
-        let (read, write) = match action {
-            Action::Read => (moved.latency, latencies()),
-            _ => (latencies(), moved.latency),
-        };
-        let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-        Ok((Run { bytes, start, first_done, end, read, write, block, interrupted, pace }, ()))
-    }
-
-    /// A request that is a whole block needs no account of blocks, whose cost shows at small ones.
-    pub(super) fn account(&self) -> Account {
-        if self.flow.block.0 <= self.request { Account::OfRequests } else { Account::OfBlocks }
+            (Way::HostMapped, [true, true]) => Box::new(mapped::open(self, tools)?),
+            (_, [true, true]) => Box::new(RelayedFlow::open(self, tools)?),
+            (Way::HostMapped, [false, false]) => Box::new(cached::MapReader::in_memory(self)?),
+            (_, [false, false]) => Box::new(processor::CoreCopy::new(self, tools)?),
+            (Way::HostMapped, _) => Box::new(cached::MapReader::open(self, tools)?),
+            (Way::HostPageCache, _) => Box::new(cached::CacheReader::open(self, tools)?),
+            _ => Box::new(OneWayFlow::open(self, tools)?),
+        })
     }
 
     pub(super) fn blocks<'a>(
@@ -191,17 +118,7 @@ impl PlannedFlow {
         Blocks::new(tools.clock, &cut, account, until, flow.limit.map(Pace::new))
     }
 
-    pub(super) fn wait(&self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {
-        if tools.gate.begin() { Ok(()) } else { Err(MeasureError::WithOthers) }
-    }
-
-    pub(super) fn outcome(
-        &self,
-        run: Run,
-        verification: Option<Verification>,
-        evidence: Vec<RouteEvidence>,
-        warnings: Vec<Warning>,
-    ) -> FlowOutcome {
+    fn outcome(&self, run: Run, checked: CheckResult) -> FlowOutcome {
         let bytes = Bytes(run.bytes);
         let bytes_by_route = match self.route() {
             Route::P2p => BytesByRoute { p2p: bytes, host: Bytes::ZERO },
@@ -219,9 +136,9 @@ impl PlannedFlow {
             write: run.write,
             block: run.block,
             pace: run.pace,
-            verification,
-            evidence: rules.into_iter().chain(evidence).collect(),
-            warnings,
+            verification: checked.verification,
+            evidence: rules.into_iter().chain(checked.evidence).collect(),
+            warnings: checked.warnings,
             interrupted: run.interrupted,
         }
     }

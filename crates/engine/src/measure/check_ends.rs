@@ -2,8 +2,8 @@
 
 use peerlane_units::Bytes;
 
-use super::MeasureError;
 use super::look::Look;
+use super::{MeasureError, Result};
 use crate::endpoint::{self, Endpoint, Node};
 use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
@@ -11,7 +11,7 @@ use crate::guard;
 use crate::open::open_source;
 
 impl Look<'_> {
-    pub(super) fn check_target(&self, target: &Endpoint) -> Result<(), MeasureError> {
+    pub(super) fn check_target(&self, target: &Endpoint) -> Result<()> {
         if self.is_scratch(target, &self.flow.target)? {
             return Ok(());
         }
@@ -20,7 +20,7 @@ impl Look<'_> {
 
     /// Whether the source may be written, and so is filled; nothing must stand against that. Otherwise it
     /// must have content in its whole range.
-    pub(super) fn check_source(&self, source: &Endpoint) -> Result<bool, MeasureError> {
+    pub(super) fn check_source(&self, source: &Endpoint) -> Result<bool> {
         if !self.is_scratch(source, &self.flow.source)? {
             return self.check_holes(source).map(|()| false);
         }
@@ -36,13 +36,10 @@ impl Look<'_> {
     }
 
     /// Refuses a file with a hole in the range that is read: those bytes come from no drive.
-    fn check_holes(&self, source: &Endpoint) -> Result<(), MeasureError> {
+    fn check_holes(&self, source: &Endpoint) -> Result<()> {
         let live = source.live.as_ref().filter(|live| live.node != Node::Block);
         let Some(live) = live else { return Ok(()) };
-        let failed = |action| {
-            let path = live.path.clone();
-            move |source| MeasureError::File { action, path, source }
-        };
+        let failed = |action| MeasureError::file(action, &live.path);
         let opened = open_source(live, self.surveyor.deadline()).map_err(failed("open"))?;
         let start = self.flow.offset.0;
         let within = start..start.saturating_add(self.flow.bytes.0);
@@ -56,7 +53,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn is_scratch(&self, end: &Endpoint, typed: &str) -> Result<bool, MeasureError> {
+    fn is_scratch(&self, end: &Endpoint, typed: &str) -> Result<bool> {
         // The same words mean the same end, which need not be looked at for that; others may mean it, too.
         if self.consent.scratch.iter().any(|scratch| scratch == typed) {
             return Ok(true);
@@ -70,12 +67,7 @@ impl Look<'_> {
         Ok(false)
     }
 
-    pub(super) fn check_range(
-        &self,
-        end: &Endpoint,
-        offset: Bytes,
-        role: Role,
-    ) -> Result<(), MeasureError> {
+    pub(super) fn check_range(&self, end: &Endpoint, offset: Bytes, role: Role) -> Result<()> {
         let (flow, facts) = (self.flow, &end.facts);
         let wrong = |reason: String| Err(MeasureError::Range { path: facts.path.clone(), reason });
         for (what, value) in [("block", flow.block), ("offset", offset), ("length", flow.bytes)] {

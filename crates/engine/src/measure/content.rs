@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use peerlane_memory::host;
-use peerlane_results::{Evidence, RouteVerdict, Verification, VerifyMode, Warning};
+use peerlane_results::{Evidence, MemoryKind, RouteVerdict, Verification, VerifyMode, Warning};
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::ready::Ready;
 use super::stream::Log;
-use super::{FlowTools, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::failure::Role;
 use crate::ranges::RangeSet;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::stamp::{SECTOR, Stamp};
@@ -28,13 +28,10 @@ const UNKNOWN: u16 = u16::MAX;
 /// Requests side by side while content is read back.
 const SIDE_BY_SIDE: usize = 16;
 
-/// Slots that hold patterns.
-pub(super) struct Filled {
-    pub(super) seed: u64,
-}
-
 /// Which slot wrote which part of the range last. A part is what one request writes: the last of a block may be shorter.
 pub(super) struct Slots {
+    /// Of the patterns.
+    seed: u64,
     block: u64,
     request: u64,
     last: Vec<u16>,
@@ -51,13 +48,13 @@ struct UnderWay {
 }
 
 impl Slots {
-    pub(super) fn new(planned: &PlannedFlow) -> Self {
-        Self::of(planned.flow.block.0, planned.request, planned.flow.bytes.0)
+    pub(super) fn new(planned: &PlannedFlow, seed: u64) -> Self {
+        Self { seed, ..Self::of(planned.flow.block.0, planned.request, planned.flow.bytes.0) }
     }
 
     fn of(block: u64, request: u64, bytes: u64) -> Self {
-        let mut slots =
-            Self { block: block.max(1), request, last: Vec::new(), under_way: HashMap::new() };
+        let (block, last, under_way) = (block.max(1), Vec::new(), HashMap::new());
+        let mut slots = Self { seed: 0, block, request, last, under_way };
         let blocks = bytes.div_ceil(slots.block);
         let parts = usize::try_from(blocks.saturating_mul(slots.of_a_block())).unwrap_or(0);
         slots.last = vec![UNKNOWN; parts];
@@ -133,9 +130,10 @@ impl Ready {
         &mut self,
         planned: &PlannedFlow,
         tools: &FlowTools<'_>,
-    ) -> Result<Option<Filled>, MeasureError> {
+    ) -> Result<Option<Slots>> {
         let Some(target) = self.target else { return Ok(None) };
         let (seed, length) = (tools.seed, planned.request);
+        let slots = Slots::new(planned, seed);
         if !planned.is_device() {
             let stride = usize::try_from(self.stride).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.region) {
@@ -143,39 +141,25 @@ impl Ready {
                     fill(seed, slot as u64, bytes);
                 }
             }
-            return Ok(Some(Filled { seed }));
+            return Ok(Some(slots));
         }
+        let start = planned.flow.target_offset.0;
         for slot in 0..u64::from(self.slots) {
             let size = usize::try_from(length).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.host).and_then(|b| b.get_mut(..size)) {
                 fill(seed, slot, bytes);
             }
-            let steps =
-                [(Action::Write, self.host, 0), (Action::Read, self.region, slot * self.stride)];
-            for (action, region, region_offset) in steps {
-                let memory = if region == self.host {
-                    peerlane_results::MemoryKind::Host
-                } else {
-                    self.kind
-                };
-                let request = Request {
-                    role: Role::Target,
-                    action,
-                    file: target.payload,
-                    file_offset: planned.flow.target_offset.0,
-                    region,
-                    region_offset,
-                    memory,
-                    need: length,
-                    ask: length,
-                    block: self.blocks[1],
-                    end: End::Fails,
-                    progress: Progress::default(),
-                };
+            let steps = [
+                (Action::Write, (self.host, 0, MemoryKind::Host)),
+                (Action::Read, (self.region, slot * self.stride, self.kind)),
+            ];
+            for (action, place) in steps {
+                let (what, file) = ((Role::Target, action), (target.payload, start));
+                let request = Request::new(what, file, place, length, self.blocks[1]);
                 carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
             }
         }
-        Ok(Some(Filled { seed }))
+        Ok(Some(slots))
     }
 
     /// Reads back what slots wrote, by host memory.
@@ -183,12 +167,10 @@ impl Ready {
         &mut self,
         planned: &PlannedFlow,
         slots: &Slots,
-        seed: u64,
         tools: &FlowTools<'_>,
-    ) -> Result<Verification, MeasureError> {
+    ) -> Result<Verification> {
         let Some(target) = self.target else { return Err(MeasureError::WithOthers) };
-        let block = self.blocks[1];
-        let back = Back { file: target.compared, host: self.host, block, seed };
+        let back = Back { file: target.compared, host: self.host, block: self.blocks[1] };
         read_back(&mut self.ring, planned, slots, &back, tools)
     }
 
@@ -198,7 +180,7 @@ impl Ready {
         planned: &PlannedFlow,
         written: &RangeSet,
         tools: &mut FlowTools<'_>,
-    ) -> Result<Verification, MeasureError> {
+    ) -> Result<Verification> {
         let (Some(source), Some(target)) = (self.source, self.target) else {
             return Err(MeasureError::WithOthers);
         };
@@ -235,15 +217,13 @@ impl Ready {
         &mut self,
         planned: &PlannedFlow,
         tools: &FlowTools<'_>,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<Option<Warning>> {
         if !planned.is_device() {
-            return Ok(());
+            return Ok(None);
         }
         let Some(target) = self.target else {
             let reason = "no drive of this transfer may be written".to_owned();
-            warnings.push(Warning::NotScrubbed { reason });
-            return Ok(());
+            return Ok(Some(Warning::NotScrubbed { reason }));
         };
         let block = self.blocks[1];
         let room = self.ring.region_length(self.host).unwrap_or(0) / HOST_PARTS;
@@ -265,7 +245,8 @@ impl Ready {
         let showed = format!("{} bytes were overwritten with zeroes by DMA", cleared.0);
         let says = RouteVerdict::Consistent;
         self.evidence.push(Evidence { looked_at, showed }.says(says));
-        self.flush(tools)
+        self.flush(tools)?;
+        Ok(None)
     }
 }
 
@@ -275,8 +256,6 @@ pub(super) struct Back {
     pub(super) host: RegionId,
     /// Block size of the file.
     pub(super) block: u64,
-    /// Of the patterns.
-    pub(super) seed: u64,
 }
 
 /// Reads back what slots wrote, by host memory, and compares it with their patterns.
@@ -286,7 +265,7 @@ pub(super) fn read_back<R: Ring>(
     slots: &Slots,
     back: &Back,
     tools: &FlowTools<'_>,
-) -> Result<Verification, MeasureError> {
+) -> Result<Verification> {
     let room = ring.region_length(back.host).unwrap_or(0);
     let piece = slots.request.min(room).max(1);
     let lanes = usize::try_from(room / piece).unwrap_or(1).clamp(1, SIDE_BY_SIDE);
@@ -303,20 +282,9 @@ pub(super) fn read_back<R: Ring>(
             .map(|(lane, (index, _))| {
                 let part = slots.part(*index, planned.flow.bytes.0);
                 let (start, need) = (part.start, piece.min(part.end - part.start));
-                Request {
-                    role: Role::Target,
-                    action: Action::Read,
-                    file: back.file,
-                    file_offset: planned.flow.target_offset.0 + start,
-                    region: back.host,
-                    region_offset: lane as u64 * piece,
-                    memory: peerlane_results::MemoryKind::Host,
-                    need,
-                    ask: need.next_multiple_of(back.block),
-                    block: back.block,
-                    end: End::Fails,
-                    progress: Progress::default(),
-                }
+                let from = (back.file, planned.flow.target_offset.0 + start);
+                let place = (back.host, lane as u64 * piece, MemoryKind::Host);
+                Request::new((Role::Target, Action::Read), from, place, need, back.block)
             })
             .collect();
         carry_out(ring, &mut requests, tools.clock, tools.deadline)?;
@@ -325,7 +293,7 @@ pub(super) fn read_back<R: Ring>(
             let range = request.region_offset..request.region_offset + request.need;
             let found = &found[as_size(range.start)..as_size(range.end)];
             bytes += request.need;
-            if !is_filled(back.seed, u64::from(*slot), found) {
+            if !is_filled(slots.seed, u64::from(*slot), found) {
                 mismatches += 1;
                 let part = slots.part(*index, planned.flow.bytes.0);
                 first.get_or_insert(planned.flow.target_offset.0 + part.start);

@@ -201,6 +201,15 @@ pub enum MeasureError {
 }
 
 impl MeasureError {
+    /// What the system refused to do with a file.
+    pub(super) fn file(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

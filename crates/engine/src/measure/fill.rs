@@ -1,17 +1,16 @@
 //! Content for a source that may be written, given to it before anything is timed.
 
-use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::content;
 use super::planned::PlannedFlow;
-use super::{FlowTools, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::copy::{Claim, check, open_in_place};
 use crate::failure::Role;
-use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, RegionId, Ring, Uring};
-use crate::trace::Traced;
+use crate::request::{Request, carry_out};
+use crate::ring::{Action, Ring};
+use crate::session::Session;
 
 impl PlannedFlow {
     /// Whether the source may be written, so that [`PlannedFlow::fill_source`] gives it content.
@@ -25,7 +24,7 @@ impl PlannedFlow {
     ///
     /// # Errors
     /// When the drive does not take it.
-    pub fn fill_source(&self, tools: &FlowTools<'_>) -> Result<bool, MeasureError> {
+    pub fn fill_source(&self, tools: &FlowTools<'_>) -> Result<bool> {
         if !self.is_source_scratch {
             return Ok(false);
         }
@@ -34,46 +33,29 @@ impl PlannedFlow {
         let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
         let opened = open_in_place(live, offset + length, Claim::Exclusive, tools.deadline)
             .map_err(|error| MeasureError::Open(Box::new(error)))?;
-        let ring = if opened.passthrough.is_some() {
-            Uring::for_passthrough(16)?
-        } else {
-            Uring::new(16)?
-        };
-        let mut ring = Traced::new(ring, None);
-        let file = opened.attach(&mut ring, &end.facts.path).map_err(|source| {
-            MeasureError::File { action: "attach", path: live.path.clone(), source }
-        })?;
+        let mut session = Session::new(16, [&opened], None)?;
+        let file = session
+            .attach(&opened, &end.facts.path)
+            .map_err(MeasureError::file("attach", &live.path))?
+            .payload;
         let block = if opened.is_direct { end.facts.block.0 } else { 1 };
         let part = (1u64 << 20).next_multiple_of(block);
-        let region: RegionId = ring.attach_region(host::allocate(Bytes(part))?);
+        let region = session.host(Bytes(part))?;
         let mut start = 0;
         while start < length {
             if tools.watch.stop_requested() {
                 return Ok(false);
             }
             let need = part.min(length - start);
-            if let Some(bytes) = ring.host_bytes(region) {
+            if let Some(bytes) = session.ring.host_bytes(region) {
                 content::fill(tools.seed, offset + start, bytes);
             }
-            let request = Request {
-                role: Role::Source,
-                action: Action::Write,
-                file: file.payload,
-                file_offset: offset + start,
-                region,
-                region_offset: 0,
-                memory: MemoryKind::Host,
-                need,
-                ask: need,
-                block,
-                end: End::Fails,
-                progress: Progress::default(),
-            };
-            carry_out(&mut ring, &mut [request], tools.clock, tools.deadline)?;
+            let (what, place) = ((Role::Source, Action::Write), (region, 0, MemoryKind::Host));
+            let request = Request::new(what, (file, offset + start), place, need, block);
+            carry_out(&mut session.ring, &mut [request], tools.clock, tools.deadline)?;
             start += need;
         }
-        let named = (file.payload, region);
-        check::flush_file(&mut ring, named, tools.deadline, tools.clock)?;
+        check::flush_file(&mut session.ring, (file, region), tools.deadline, tools.clock)?;
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::MeasureError;
+use super::{MeasureError, Result};
 use peerlane_units::Nanos;
 
 use super::planned::PlannedFlow;
@@ -21,7 +21,7 @@ impl Hold {
     ///
     /// # Errors
     /// When one is in use or may not be opened.
-    pub fn of(flows: &[PlannedFlow], deadline: Nanos) -> Result<Self, MeasureError> {
+    pub fn of(flows: &[PlannedFlow], deadline: Nanos) -> Result<Self> {
         let mut held: Vec<(PathBuf, Opened)> = Vec::new();
         for flow in flows {
             let live = flow.target.storage().and_then(|end| end.live.as_ref());

@@ -1,72 +1,140 @@
-//! One block after the other, each by calls of the system or by the processor itself: what has no requests in flight
-//! and so no ring.
+//! One block after the other, each by calls of the system, of a driver, or by the processor itself: no requests are
+//! in flight, so there is no ring.
 
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 use peerlane_results::BytesByRoute;
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::blocks::{Account, Ended};
-use super::carry::Run;
+use super::carry::{Carrier, CheckResult, Run};
 use super::planned::PlannedFlow;
-use super::{FlowTools, MeasureError, Moved};
-use crate::relay::latencies;
+use super::{FlowTools, Result};
+use crate::relay::{Work as _, latencies};
 
-/// What is done with each block.
+/// Longest pause between two looks at the pace, the watch or a deadline.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
+
+/// Steps of a flow.
 pub(super) trait Step {
-    /// Called before the first block of the range, the first time before anything is timed.
+    /// Called before the range begins again.
     ///
     /// # Errors
     /// When the system refuses what the blocks need.
-    fn begin(&mut self) -> Result<(), MeasureError>;
+    fn again(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Moves a block; offsets are in bytes from the start of the range.
     ///
     /// # Errors
     /// When the block was not moved.
-    fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError>;
+    fn block(
+        &mut self,
+        range: Range<u64>,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<Half>;
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The system's answer.
+    fn flush(&mut self, _tools: &FlowTools<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks the content.
+    ///
+    /// # Errors
+    /// When it differs, or cannot be compared.
+    fn compare(
+        &mut self,
+        _planned: &PlannedFlow,
+        _run: &Run,
+        _tools: &mut FlowTools<'_>,
+    ) -> Result<CheckResult> {
+        Ok(CheckResult::default())
+    }
 }
 
-/// Waits for the other flows of the case, moves all blocks, and tells the others.
-pub(super) fn carry(
+/// Without a ring, nothing counts requests, and memory of devices takes no part.
+impl<S: Step> Carrier for S {
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+        run(planned, self, tools)
+    }
+
+    fn requested(&self, bytes: Bytes) -> BytesByRoute {
+        BytesByRoute { p2p: Bytes::ZERO, host: bytes }
+    }
+
+    fn check(
+        &mut self,
+        planned: &PlannedFlow,
+        run: &Run,
+        tools: &mut FlowTools<'_>,
+    ) -> Result<CheckResult> {
+        self.compare(planned, run, tools)
+    }
+}
+
+/// The part of a block's time that is a read or a write.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Half {
+    /// All of it is a read.
+    Read,
+    /// All of it is a write.
+    Write,
+    /// A read until then, and a write from there on.
+    Both(Nanos),
+}
+
+/// Moves all blocks and flushes.
+///
+/// # Errors
+/// The first failure of a step.
+pub(super) fn run(
     planned: &PlannedFlow,
     step: &mut dyn Step,
     tools: &mut FlowTools<'_>,
-) -> Result<Run, MeasureError> {
-    step.begin()?;
-    planned.wait(tools)?;
-    let run = run(planned, step, tools);
-    let bytes = Bytes(run.as_ref().map_or(0, |run| run.bytes));
-    // It has no ring that counts, and names no memory but the host's.
-    tools.gate.end(Moved { bytes, requested: BytesByRoute { p2p: Bytes::ZERO, host: bytes } });
-    run
-}
-
-fn run(
-    planned: &PlannedFlow,
-    step: &mut dyn Step,
-    tools: &mut FlowTools<'_>,
-) -> Result<Run, MeasureError> {
+) -> Result<Run> {
     let clock = tools.clock;
     let start = clock.now();
     let mut blocks = planned.blocks(start, Account::OfRequests, tools);
-    let (mut bytes, mut latency, mut interrupted) = (0, latencies(), false);
+    let (mut read, mut write, mut block) = (latencies(), latencies(), latencies());
+    let (mut bytes, mut interrupted, mut half) = (0, false, Half::Read);
     loop {
         interrupted |= tools.watch.stop_requested();
+        let pause = planned.flow.limit.map_or(Nanos(0), |_| blocks.pause(clock.now()));
+        if pause > Nanos(0) && !interrupted {
+            thread::sleep(Duration::from_nanos(pause.0).min(LOOK));
+            continue;
+        }
         let Some(range) = (if interrupted { None } else { blocks.next() }) else { break };
         if range.start == 0 && bytes > 0 {
-            step.begin()?;
+            step.again()?;
         }
         let since = clock.now();
-        step.block(range.clone())?;
+        blocks.begins(range.end - range.start, since);
+        half = step.block(range.clone(), planned, tools)?;
         let now = clock.now();
-        latency.saturating_record(now.since(since).0);
+        block.saturating_record(now.since(since).0);
+        if let Half::Both(between) = half {
+            read.saturating_record(between.since(since).0);
+            write.saturating_record(now.since(between).0);
+        }
         bytes += range.end - range.start;
         blocks.done(range, now);
     }
+    step.flush(tools)?;
     let end = clock.now();
     let Ended { first_done, pace, .. } = blocks.end();
-    let (read, write) = (latency.clone(), latencies());
-    let block = latency;
+    match half {
+        Half::Read => read = block.clone(),
+        Half::Write => write = block.clone(),
+        Half::Both(_) => {}
+    }
     Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
 }

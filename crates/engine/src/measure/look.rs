@@ -4,17 +4,18 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_memory::provider::{Kind, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::Path as Way;
 use peerlane_results::{Flow, Route, RouteChoice, Warning};
 use peerlane_units::Bytes;
 
 use super::planned::{End, Parts, PlannedFlow, as_copy};
-use super::{Consent, MeasureError};
+use super::{Consent, MeasureError, Result};
 use crate::endpoint::{self, EndError, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
 use crate::failure::Role;
-use crate::guard::{self, Surveyor, System, Wanted};
+use crate::guard::{self, Surveyor, Wanted};
 use crate::plan::{self, host_memory};
+use crate::system::System;
 
 /// Most bytes of one request through host memory in one direction: the kernel moves less than 2 GiB at
 /// once (`MAX_RW_COUNT`).
@@ -24,7 +25,7 @@ const ONE_WAY_MAX: u64 = 1 << 30;
 ///
 /// # Errors
 /// When it is not there, or is neither.
-pub fn size_of(fabric: &Fabric, typed: &str) -> Result<Bytes, MeasureError> {
+pub fn size_of(fabric: &Fabric, typed: &str) -> Result<Bytes> {
     Ok(endpoint::look(&System::at(Path::new("/")), fabric, typed, Role::Source)?.facts.size)
 }
 
@@ -42,7 +43,7 @@ impl PlannedFlow {
         flow: &Flow,
         consent: &Consent,
         surveyor: &Surveyor<'_>,
-    ) -> Result<Self, MeasureError> {
+    ) -> Result<Self> {
         if !fabric.is_this_machine() {
             return Err(MeasureError::NotHere { name: fabric.name.clone() });
         }
@@ -80,7 +81,7 @@ impl Look<'_> {
     }
 
     /// From storage to storage.
-    fn copy(&self) -> Result<PlannedFlow, MeasureError> {
+    fn copy(&self) -> Result<PlannedFlow> {
         let route = match self.flow.path {
             Way::P2p => RouteChoice::P2p,
             _ => RouteChoice::Host,
@@ -141,7 +142,7 @@ impl Look<'_> {
     }
 
     /// One drive against a memory; `role` is the drive's.
-    fn one_way(&self, memory: &Notation, role: Role) -> Result<PlannedFlow, MeasureError> {
+    fn one_way(&self, memory: &Notation, role: Role) -> Result<PlannedFlow> {
         let flow = self.flow;
         let is_gpu = matches!(memory, Notation::Gpu(_));
         let is_cached = matches!(flow.path, Way::HostPageCache | Way::HostMapped);
@@ -227,13 +228,13 @@ impl Look<'_> {
     }
 
     /// The memory of a device that bytes rest in, as `--via` names it; `None` for host memory.
-    fn lender(&self, memory: &Notation, role: Role) -> Result<Option<String>, MeasureError> {
+    fn lender(&self, memory: &Notation, role: Role) -> Result<Option<String>> {
         Ok(match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
             (Notation::Device(name), _) => Some(name.clone()),
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
             _ => {
-                let devices = PROVIDERS.usage(|kind| kind != Kind::Host, "and");
+                let devices = PROVIDERS.usage(|kind| kind != ProviderKind::Host, "and");
                 return Err(self.no_pair(format!("only {devices} are device memory here")));
             }
         })
@@ -247,7 +248,7 @@ impl Look<'_> {
         drive: Endpoint,
         is_source_scratch: bool,
         mut warnings: Vec<Warning>,
-    ) -> Result<PlannedFlow, MeasureError> {
+    ) -> Result<PlannedFlow> {
         let found = self.gpu(name, &drive, role)?;
         warnings.extend(found.warnings);
         let (unit, storage) = (drive.facts.block.0, End::Storage(Box::new(drive)));

@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::MeasureError;
 use super::planned::PlannedFlow;
+use super::{MeasureError, Result};
 use crate::copy::grow;
 use crate::endpoint::Node;
 
@@ -28,9 +28,7 @@ impl Made {
     ///
     /// # Errors
     /// When a file came into being meanwhile, cannot be made, or has no room; what was made is removed.
-    pub fn targets<'a>(
-        flows: impl IntoIterator<Item = &'a PlannedFlow>,
-    ) -> Result<Self, MeasureError> {
+    pub fn targets<'a>(flows: impl IntoIterator<Item = &'a PlannedFlow>) -> Result<Self> {
         let mut ends: Vec<(&str, &Path, u64)> = Vec::new();
         for flow in flows {
             let live = flow.target.storage().and_then(|end| end.live.as_ref());
@@ -43,8 +41,7 @@ impl Made {
         }
         let mut made = Self::default();
         for (typed, path, end) in ends {
-            let failed =
-                |action| move |source| MeasureError::File { action, path: path.to_owned(), source };
+            let failed = |action| MeasureError::file(action, path);
             let mut options = OpenOptions::new();
             let options = options.read(true).write(true).create_new(true);
             let file = options.open(path).map_err(failed("make"))?;

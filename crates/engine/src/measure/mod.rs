@@ -26,6 +26,7 @@ mod mapped;
 mod planned;
 mod processor;
 mod ready;
+mod requests;
 mod sample;
 mod serial;
 mod stream;
@@ -33,12 +34,10 @@ mod stream;
 mod tests;
 
 use hdrhistogram::Histogram;
-use peerlane_fabric::Fabric;
-use peerlane_results::{BytesByRoute, Machine, RouteEvidence, Verification, Warning};
+use peerlane_results::{BytesByRoute, RouteEvidence, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
-pub use gpu::find as find_gpu;
 pub use hold::Hold;
 pub use look::size_of;
 pub use made::Made;
@@ -46,6 +45,9 @@ pub use planned::PlannedFlow;
 
 use crate::trace::Tracer;
 use crate::{Clock, Watch};
+
+/// The result of a step of a measurement.
+type Result<T, E = MeasureError> = std::result::Result<T, E>;
 
 /// What may be written, and over what.
 #[derive(Debug, Clone, Default)]
@@ -136,15 +138,8 @@ pub struct FlowOutcome {
     pub interrupted: bool,
 }
 
-/// Says where a measurement runs.
-pub fn machine(fabric: &Fabric) -> Machine {
-    crate::copy::machine_of(fabric)
-}
-
-/// What a reader must know of the machine and the program.
-pub fn warnings_of_machine(fabric: &Fabric) -> Vec<Warning> {
-    crate::copy::warnings_of_machine(fabric)
-}
+pub use crate::endpoint::find_gpu;
+pub use crate::machine_record::{machine_of as machine, warnings_of_machine};
 
 /// Latencies in nanoseconds; above an hour they count as an hour.
 pub fn latencies() -> Histogram<u64> {

@@ -1,6 +1,6 @@
 //! A flow that was looked at: ends, memory, requests and slots.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use peerlane_memory::cuda::CudaError;
 use peerlane_results::Path as Way;
@@ -13,8 +13,9 @@ use peerlane_units::Bytes;
 use super::MeasureError;
 use super::gpu::GpuEnd;
 use crate::endpoint::{Endpoint, Node};
-use crate::guard::{self, Span, System};
+use crate::guard::{self, Span};
 use crate::plan::SLOT_ALIGNMENT;
+use crate::system::System;
 
 /// Most slots: a bound for the ring.
 const SLOTS_MAX: u64 = 4096;
@@ -121,6 +122,12 @@ impl PlannedFlow {
     pub fn memory_taken(&self) -> Bytes {
         let stride = Bytes(self.request).round_up(SLOT_ALIGNMENT).unwrap_or(Bytes(self.request));
         Bytes(stride.0.saturating_mul(u64::from(self.slots)))
+    }
+
+    /// The path of its source, else of its target, for errors.
+    pub(super) fn path(&self) -> PathBuf {
+        let facts = self.source().or(self.target());
+        facts.map(|facts| facts.path.clone().into()).unwrap_or_default()
     }
 
     /// What stands against using its GPU.

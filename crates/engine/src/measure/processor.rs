@@ -3,20 +3,17 @@
 //! Leaves out several cores, and copies within caches: a range should be beyond them. The one thing to know: no device
 //! takes part, so that there is nothing to hand over and one block is under way at a time.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::ops::Range;
 
 use peerlane_memory::{Region, host};
 use peerlane_results::{Path as Way, Verification, VerifyMode};
 use peerlane_units::Bytes;
-use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::cached::Mapped;
-use super::in_turn::{self, Step};
+use super::carry::{CheckResult, Run};
+use super::in_turn::{Half, Step};
 use super::look::Look;
 use super::planned::{End, Parts, PlannedFlow};
-use super::{FlowOutcome, FlowTools, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::plan::host_memory;
 use crate::random::Random;
 
@@ -29,7 +26,7 @@ const PAGE: Bytes = Bytes::kib(4);
 
 impl Look<'_> {
     /// Copies and maps by the processor.
-    pub(super) fn processor(&self) -> Result<PlannedFlow, MeasureError> {
+    pub(super) fn processor(&self) -> Result<PlannedFlow> {
         let flow = self.flow;
         let wrong = |reason| Err(self.no_pair(reason));
         match flow.path {
@@ -66,59 +63,20 @@ impl Look<'_> {
     }
 }
 
-impl PlannedFlow {
-    /// Whether no end is a drive or a file, nor memory of a device.
-    pub(super) fn is_processors(&self) -> bool {
-        self.source.storage().is_none() && self.target.storage().is_none()
-    }
-}
-
-/// Carries a flow from host memory to host memory out.
-pub(super) fn carry(
-    planned: &PlannedFlow,
-    tools: &mut FlowTools<'_>,
-) -> Result<FlowOutcome, MeasureError> {
-    if planned.flow.path == Way::HostMapped {
-        return map(planned, tools);
-    }
-    let bytes = planned.flow.bytes;
-    let (source, target) = (host::allocate(bytes)?, host::allocate(bytes)?);
-    let mut step = Copied { source, target };
-    fill(tools.seed, step.source.host_bytes_mut().unwrap_or(&mut []));
-    let run = in_turn::carry(planned, &mut step, tools)?;
-    let verification = step.compare(planned, run.bytes)?;
-    Ok(planned.outcome(run, verification, Vec::new(), Vec::new()))
-}
-
-/// Maps a file that is in memory, block after block.
-fn map(planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-    let bytes = planned.flow.bytes;
-    let path = "a file in memory".to_owned();
-    let failed = |action| {
-        let path = path.clone();
-        move |source| MeasureError::File { action, path: path.into(), source }
-    };
-    let made = memfd_create(c"peerlane", MemfdFlags::CLOEXEC);
-    let mut file: File = made.map_err(|errno| failed("make")(errno.into()))?.into();
-    let part = vec![1; PATTERN];
-    let mut left = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-    while left > 0 {
-        let part = &part[..left.min(PATTERN)];
-        file.write_all(part).map_err(failed("write to"))?;
-        left -= part.len();
-    }
-    let mut step = Mapped { file: &file, path, offset: 0, bytes, stored: false, map: None };
-    let run = in_turn::carry(planned, &mut step, tools)?;
-    Ok(planned.outcome(run, None, Vec::new(), Vec::new()))
-}
-
 /// Copies by the processor, out of one region into another.
-struct Copied {
+pub(super) struct CoreCopy {
     source: Region,
     target: Region,
 }
 
-impl Copied {
+impl CoreCopy {
+    pub(super) fn new(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Self> {
+        let bytes = planned.flow.bytes;
+        let (mut source, target) = (host::allocate(bytes)?, host::allocate(bytes)?);
+        fill(tools.seed, source.host_bytes_mut().unwrap_or(&mut []));
+        Ok(Self { source, target })
+    }
+
     fn both(&mut self, range: Range<u64>) -> Option<(&mut [u8], &mut [u8])> {
         let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
         let source = self.source.host_bytes_mut()?.get_mut(range.clone())?;
@@ -126,11 +84,7 @@ impl Copied {
     }
 
     /// What was copied against where it came from; of random blocks nobody knows which were, so that there is no check.
-    fn compare(
-        &mut self,
-        planned: &PlannedFlow,
-        moved: u64,
-    ) -> Result<Option<Verification>, MeasureError> {
+    fn verify(&mut self, planned: &PlannedFlow, moved: u64) -> Result<Option<Verification>> {
         if planned.flow.order == peerlane_results::Order::Random {
             return Ok(None);
         }
@@ -156,15 +110,21 @@ impl Copied {
     }
 }
 
-impl Step for Copied {
-    fn begin(&mut self) -> Result<(), MeasureError> {
-        Ok(())
-    }
-
-    fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError> {
+impl Step for CoreCopy {
+    fn block(&mut self, range: Range<u64>, _: &PlannedFlow, _: &FlowTools<'_>) -> Result<Half> {
         let Some((source, target)) = self.both(range) else { return Err(MeasureError::WithOthers) };
         target.copy_from_slice(source);
-        Ok(())
+        Ok(Half::Read)
+    }
+
+    fn compare(
+        &mut self,
+        planned: &PlannedFlow,
+        run: &Run,
+        _: &mut FlowTools<'_>,
+    ) -> Result<CheckResult> {
+        let verification = self.verify(planned, run.bytes)?;
+        Ok(CheckResult { verification, ..CheckResult::default() })
     }
 }
 
@@ -188,7 +148,7 @@ mod tests {
     use peerlane_results::{Flow, Order};
     use peerlane_units::Nanos;
 
-    use super::super::{Consent, Hold};
+    use super::super::{Consent, FlowOutcome, Hold};
     use super::*;
     use crate::Clock;
 
@@ -208,7 +168,7 @@ mod tests {
         Flow { block, bytes, depth: 1, ..Flow::new("host", "host", path) }
     }
 
-    fn looked(flow: &Flow) -> Result<PlannedFlow, MeasureError> {
+    fn looked(flow: &Flow) -> Result<PlannedFlow> {
         let fabric = Fabric::discover_quietly(std::path::Path::new("/")).expect("this machine");
         PlannedFlow::look(&fabric, flow, &Consent::default(), &crate::Surveyor::for_tests())
     }
@@ -246,17 +206,18 @@ mod tests {
     fn what_was_not_copied_is_an_error() {
         let planned = looked(&flow(Way::HostPipelined, 4096, 16384)).expect("a plan");
         let region = || host::allocate(Bytes(16384)).expect("memory");
-        let mut copied = Copied { source: region(), target: region() };
+        let mut copied = CoreCopy { source: region(), target: region() };
         fill(3, copied.source.host_bytes_mut().expect("bytes"));
         for start in [0, 4096, 12288] {
-            copied.block(start..start + 4096).expect("copied");
+            let (source, target) = copied.both(start..start + 4096).expect("a block");
+            target.copy_from_slice(source);
         }
-        let error = copied.compare(&planned, 16384).expect_err("a block is missing");
+        let error = copied.verify(&planned, 16384).expect_err("a block is missing");
         assert!(
             matches!(error, MeasureError::MemoryDiffers { mismatches: 1, offset: Bytes(8192), .. }),
             "{error:?}"
         );
-        assert!(copied.compare(&planned, 8192).is_ok(), "what was not reached is not compared");
+        assert!(copied.verify(&planned, 8192).is_ok(), "what was not reached is not compared");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A flow with everything open: files, memory, ring; a peer-to-peer route is proved.
 
 use peerlane_memory::{Region, RegionKind, host};
-use peerlane_results::{MemoryKind, RouteEvidence, RouteVerdict, Tail};
+use peerlane_results::{MemoryKind, RouteEvidence, RouteVerdict, Tail, Verification};
 use peerlane_units::{Bytes, Nanos};
 
+use super::carry::CheckResult;
 use super::planned::{End, PlannedFlow};
-use super::{FlowTools, Hold, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::copy::check::{self, NotProved};
 use crate::copy::open_in_place;
 use crate::device_memory;
@@ -15,7 +16,8 @@ use crate::plan::SLOT_ALIGNMENT;
 use crate::prove::prove_route;
 use crate::relay::Transfer;
 use crate::ring::{FileId, RegionId, Ring, Uring};
-use crate::trace::Traced;
+use crate::session::Session;
+use crate::trace::{Log, Traced};
 
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
@@ -62,31 +64,26 @@ impl PlannedFlow {
     pub(super) fn open_ends(
         &self,
         cache: Cache,
-        hold: &Hold,
-        deadline: Nanos,
-    ) -> Result<[Option<Opened>; 2], MeasureError> {
+        tools: &FlowTools<'_>,
+    ) -> Result<[Option<Opened>; 2]> {
         let [source, target] = [&self.source, &self.target].map(|end| {
             let live = live(end)?;
             Some(Live { is_direct: live.is_direct && cache == Cache::Around, ..live.clone() })
         });
         let source = source.as_ref().map(|live| {
-            open_source(live, deadline).map_err(|source| MeasureError::File {
-                action: "open",
-                path: live.path.clone(),
-                source,
-            })
+            open_source(live, tools.deadline).map_err(MeasureError::file("open", &live.path))
         });
         let end = self.flow.target_offset.0.saturating_add(self.flow.bytes.0);
         let target = target.as_ref().map(|live| {
-            open_in_place(live, end, hold.claim(live), deadline)
+            open_in_place(live, end, tools.hold.claim(live), tools.deadline)
                 .map_err(|error| MeasureError::Open(Box::new(error)))
         });
         Ok([source.transpose()?, target.transpose()?])
     }
 
     /// Opens the ends, takes the memory and attaches all to a ring.
-    pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<Ready, MeasureError> {
-        let [source, target] = self.open_ends(Cache::Around, tools.hold, tools.deadline)?;
+    pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<Ready> {
+        let [source, target] = self.open_ends(Cache::Around, tools)?;
         let opened = [source.as_ref(), target.as_ref()];
         for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
             let is_direct = opened.is_none_or(|opened| opened.is_direct);
@@ -99,27 +96,21 @@ impl PlannedFlow {
         let (region, slots, stride) = self.allocate()?;
         let taken = region.kind();
         let entries = slots.saturating_mul(2).clamp(16, 4096);
-        let has_nodes = opened.iter().flatten().any(|opened| opened.passthrough.is_some());
-        let ring = if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
-        let log = tools
-            .trace
-            .map(|tracer| tracer.log(format!("{} to {}", self.flow.source, self.flow.target)));
-        let mut ring = Traced::new(ring, log);
+        let mut session =
+            Session::new(entries, opened.into_iter().flatten(), self.trace_log(tools))?;
         let mut attach = |end: &End, opened: Option<&Opened>| {
             let Some((live, opened)) = live(end).zip(opened) else { return Ok(None) };
             let device = live.device.as_ref().map(|device| device.name.clone());
             let drive = device.unwrap_or_else(|| live.path.display().to_string());
-            opened.attach(&mut ring, &drive).map(Some).map_err(|source| MeasureError::File {
-                action: "attach",
-                path: live.path.clone(),
-                source,
-            })
+            let attached = session.attach(opened, &drive).map(Some);
+            attached.map_err(MeasureError::file("attach", &live.path))
         };
         let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
+        let host = session.host(CHECK_ROOM)?;
+        let mut ring = session.ring;
         let region = ring.attach_region(region);
         ring.name_region(region, &self.memory.name, self.memory.kind);
         ring.slots(region, stride, slots);
-        let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
         let own = [block(&self.source, opened[0]), block(&self.target, opened[1])];
         let either = own.into_iter().flatten().max().unwrap_or(1);
         Ok(Ready {
@@ -137,8 +128,14 @@ impl PlannedFlow {
         })
     }
 
+    /// The log of its ring, where a trace was asked for.
+    pub(super) fn trace_log(&self, tools: &FlowTools<'_>) -> Option<Log> {
+        let name = || format!("{} to {}", self.flow.source, self.flow.target);
+        tools.trace.map(|tracer| tracer.log(name()))
+    }
+
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self) -> Result<(Region, u32, u64), MeasureError> {
+    fn allocate(&self) -> Result<(Region, u32, u64)> {
         let request = Bytes(self.request);
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
         let length = |slots: u32| Bytes(stride.saturating_mul(u64::from(slots)));
@@ -184,11 +181,7 @@ impl Ready {
     }
 
     /// Proves a peer-to-peer route from drive to drive; host memory needs no proof.
-    pub(super) fn prove(
-        &mut self,
-        transfer: &Transfer,
-        tools: &FlowTools<'_>,
-    ) -> Result<(), MeasureError> {
+    pub(super) fn prove(&mut self, transfer: &Transfer, tools: &FlowTools<'_>) -> Result<()> {
         let rejected = |reason| MeasureError::NotPossible { reason };
         let setup = match check::setup(transfer, self.host, tools.seed) {
             Ok(Some(setup)) => setup,
@@ -208,8 +201,20 @@ impl Ready {
         self.ring.begin_count(is_device.then_some(self.region));
     }
 
+    /// Clears memory of a device, and says what there is to say of the flow.
+    pub(super) fn end(
+        &mut self,
+        planned: &PlannedFlow,
+        verification: Option<Verification>,
+        tools: &FlowTools<'_>,
+    ) -> Result<CheckResult> {
+        let warnings = self.scrub(planned, tools)?.into_iter().collect();
+        let evidence = std::mem::take(&mut self.evidence);
+        Ok(CheckResult { verification, evidence, warnings })
+    }
+
     /// Makes what was written durable.
-    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {
+    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         let Some(target) = self.target else { return Ok(()) };
         let file: (FileId, RegionId) = (target.payload, self.region);
         Ok(check::flush_file(&mut self.ring, file, tools.deadline, tools.clock)?)

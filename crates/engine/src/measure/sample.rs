@@ -1,16 +1,15 @@
 //! Whether a source holds anything, by a few of its blocks, read before anything is timed.
 
-use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
-use super::{FlowTools, MeasureError};
+use super::{FlowTools, MeasureError, Result};
 use crate::failure::Role;
 use crate::open::open_source;
-use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, Ring, Uring};
-use crate::trace::Traced;
+use crate::request::{Request, carry_out};
+use crate::ring::{Action, Ring};
+use crate::session::Session;
 
 /// Blocks that are read, spread evenly over the range.
 const SAMPLES: u64 = 32;
@@ -23,43 +22,27 @@ impl PlannedFlow {
     ///
     /// # Errors
     /// When the source cannot be read.
-    pub fn source_is_zero(&self, tools: &FlowTools<'_>) -> Result<Option<bool>, MeasureError> {
+    pub fn source_is_zero(&self, tools: &FlowTools<'_>) -> Result<Option<bool>> {
         let Some(end) = self.source.storage() else { return Ok(None) };
         let Some(live) = end.live.as_ref() else { return Ok(None) };
-        let failed = |action| {
-            let path = live.path.clone();
-            move |source| MeasureError::File { action, path, source }
-        };
+        let failed = |action| MeasureError::file(action, &live.path);
         let opened = open_source(live, tools.deadline).map_err(failed("open"))?;
-        let is_node = opened.passthrough.is_some();
-        let ring = if is_node { Uring::for_passthrough(16)? } else { Uring::new(16)? };
-        let mut ring = Traced::new(ring, None);
-        let file = opened.attach(&mut ring, &end.facts.path).map_err(failed("attach"))?;
+        let mut session = Session::new(16, [&opened], None)?;
+        let file = session.attach(&opened, &end.facts.path).map_err(failed("attach"))?.payload;
         let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
         let length = self.flow.bytes.0;
         let most = SAMPLE.next_multiple_of(block);
-        let region = ring.attach_region(host::allocate(Bytes(most))?);
+        let region = session.host(Bytes(most))?;
         let step = (length / SAMPLES).next_multiple_of(most).max(most);
         let mut start = 0;
         while start < length {
             let need = most.min(length - start);
-            let request = Request {
-                role: Role::Source,
-                action: Action::Read,
-                file: file.payload,
-                file_offset: self.flow.offset.0 + start,
-                region,
-                region_offset: 0,
-                memory: MemoryKind::Host,
-                need,
-                ask: need.next_multiple_of(block),
-                block,
-                end: End::Fails,
-                progress: Progress::default(),
-            };
-            carry_out(&mut ring, &mut [request], tools.clock, tools.deadline)?;
+            let from = (file, self.flow.offset.0 + start);
+            let (what, place) = ((Role::Source, Action::Read), (region, 0, MemoryKind::Host));
+            let request = Request::new(what, from, place, need, block);
+            carry_out(&mut session.ring, &mut [request], tools.clock, tools.deadline)?;
             let need = usize::try_from(need).unwrap_or(0);
-            let found = ring.host_bytes(region).and_then(|bytes| bytes.get(..need));
+            let found = session.ring.host_bytes(region).and_then(|bytes| bytes.get(..need));
             if found.is_none_or(|bytes| bytes.iter().any(|&byte| byte != 0)) {
                 return Ok(Some(false));
             }

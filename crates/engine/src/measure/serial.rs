@@ -1,140 +1,119 @@
 //! The baselines that papers call classical: one buffer, read then write, one after the other.
 
+use std::ops::Range;
 use std::os::fd::AsFd;
 
-use peerlane_memory::host;
-use peerlane_results::{BytesByRoute, Path as Way};
+use peerlane_memory::{Region, host};
+use peerlane_results::{MemoryKind, Path as Way};
 use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::carry::Run;
-use super::looks::Looks;
+use super::carry::{CheckResult, Run};
+use super::in_turn::{Half, Step};
 use super::planned::PlannedFlow;
 use super::ready::Cache;
-use super::{FlowOutcome, FlowTools, MeasureError, Moved};
+use super::{FlowTools, MeasureError, Result};
 use crate::failure::{Cause, Failure, RequestError, Role};
 use crate::open::Opened;
-use crate::random::Random;
 use crate::ranges::RangeSet;
-use crate::relay::latencies;
 use crate::ring::Action;
 
-/// Carries a flow from file to file out through one buffer.
-pub(super) fn carry(
-    planned: &PlannedFlow,
-    tools: &mut FlowTools<'_>,
-) -> Result<FlowOutcome, MeasureError> {
-    let cache = match planned.flow.path {
-        Way::HostPageCache => Cache::Through,
-        _ => Cache::Around,
-    };
-    let [source, target] = planned.open_ends(cache, tools.hold, tools.deadline)?;
-    let (Some(source), Some(target)) = (source, target) else {
-        return Err(MeasureError::WithOthers);
-    };
-    if cache == Cache::Through {
-        forget(&source.file, planned.flow.offset.0, planned.flow.bytes);
-    }
-    planned.wait(tools)?;
-    let moved = copy(planned, [&source, &target], tools);
-    let bytes = Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes));
-    // Its one buffer is host memory, and it has no ring that counts.
-    let requested = BytesByRoute { p2p: Bytes::ZERO, host: bytes };
-    tools.gate.end(Moved { bytes, requested });
-    let (run, written) = moved?;
-    drop((source, target));
-    let mut ready = planned.open(tools)?;
-    let verification = ready.compare(planned, &written, tools)?;
-    Ok(planned.outcome(run, Some(verification), ready.evidence, Vec::new()))
+/// From file to file through one buffer.
+pub(super) struct BufferCopy {
+    /// Source and target, until all is moved.
+    ends: Option<(Opened, Opened)>,
+    buffer: Region,
+    written: RangeSet,
 }
 
-fn copy(
-    planned: &PlannedFlow,
-    [source, target]: [&Opened; 2],
-    tools: &mut FlowTools<'_>,
-) -> Result<(Run, RangeSet), MeasureError> {
-    let flow = &planned.flow;
-    let (length, block) = (flow.bytes.0, flow.block.0);
-    let mut buffer = host::allocate(flow.block)?;
-    let bytes = buffer.host_bytes_mut().unwrap_or(&mut []);
-    let mut random = Random::new(tools.seed);
-    let mut written = RangeSet::new();
-    let mut run = Run {
-        bytes: 0,
-        start: tools.clock.now(),
-        first_done: None,
-        end: tools.clock.now(),
-        read: latencies(),
-        write: latencies(),
-        block: latencies(),
-        interrupted: false,
-        pace: Vec::new(),
-    };
-    let mut looks = Looks::default();
-    let until = tools.time.map(|time| run.start.after(time));
-    loop {
-        run.interrupted = tools.watch.stop_requested();
-        let before = tools.clock.now();
-        if run.interrupted || until.map_or(run.bytes >= length, |until| before >= until) {
-            break;
+impl BufferCopy {
+    pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Self> {
+        let is_cached = planned.flow.path == Way::HostPageCache;
+        let cache = if is_cached { Cache::Through } else { Cache::Around };
+        let [source, target] = planned.open_ends(cache, tools)?;
+        let ends = source.zip(target).ok_or(MeasureError::WithOthers)?;
+        if is_cached {
+            forget(&ends.0.file, planned.flow.offset.0, planned.flow.bytes);
         }
-        let at = match flow.order {
-            peerlane_results::Order::Sequential => run.bytes % length,
-            peerlane_results::Order::Random => random.below((length / block).max(1)) * block,
-        };
-        let part = &mut bytes[..usize::try_from(block.min(length - at)).unwrap_or(0)];
-        read_all(source, part, flow.offset.0 + at)?;
-        let between = tools.clock.now();
-        write_all(&target.file, part, flow.target_offset.0 + at)?;
-        let after = tools.clock.now();
-        run.read.saturating_record(between.since(before).0);
-        run.write.saturating_record(after.since(between).0);
-        run.block.saturating_record(after.since(before).0);
-        run.first_done.get_or_insert(after);
-        run.bytes += part.len() as u64;
-        looks.note(after, run.bytes);
-        written.insert(at..at + part.len() as u64);
+        let buffer = host::allocate(planned.flow.block)?;
+        Ok(Self { ends: Some(ends), buffer, written: RangeSet::new() })
     }
-    rustix::fs::fdatasync(&target.file)
-        .map_err(|errno| failure(Role::Target, Action::Flush, 0, 0, errno))?;
-    run.end = tools.clock.now();
-    run.pace = looks.all();
-    Ok((run, written))
+}
+
+impl Step for BufferCopy {
+    fn block(
+        &mut self,
+        range: Range<u64>,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<Half> {
+        let (source, target) = self.ends.as_ref().ok_or(MeasureError::WithOthers)?;
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let bytes = self.buffer.host_bytes_mut().and_then(|bytes| bytes.get_mut(..length));
+        let bytes = bytes.ok_or(MeasureError::WithOthers)?;
+        read_all(source, bytes, planned.flow.offset.0 + range.start)?;
+        let between = tools.clock.now();
+        write_all(&target.file, bytes, planned.flow.target_offset.0 + range.start)?;
+        self.written.insert(range);
+        Ok(Half::Both(between))
+    }
+
+    fn flush(&mut self, _: &FlowTools<'_>) -> Result<()> {
+        let (_, target) = self.ends.as_ref().ok_or(MeasureError::WithOthers)?;
+        rustix::fs::fdatasync(&target.file)
+            .map_err(|errno| failure(Role::Target, Action::Flush, 0, 0, errno))
+    }
+
+    fn compare(
+        &mut self,
+        planned: &PlannedFlow,
+        _: &Run,
+        tools: &mut FlowTools<'_>,
+    ) -> Result<CheckResult> {
+        self.ends = None;
+        let mut ready = planned.open(tools)?;
+        let verification = Some(ready.compare(planned, &self.written, tools)?);
+        Ok(CheckResult { verification, evidence: ready.evidence, ..CheckResult::default() })
+    }
 }
 
 /// Reads all of it by the calls of the system.
-pub(super) fn read_all(file: &Opened, bytes: &mut [u8], offset: u64) -> Result<(), MeasureError> {
-    let (mut done, length) = (0, bytes.len() as u64);
-    while done < bytes.len() {
-        match pread(&file.file, &mut bytes[done..], offset + done as u64) {
-            Ok(0) => return Err(failure(Role::Source, Action::Read, offset, length, Errno::IO)),
-            Ok(moved) => done += moved,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(failure(Role::Source, Action::Read, offset, length, errno)),
-        }
-    }
-    Ok(())
+pub(super) fn read_all(file: &Opened, bytes: &mut [u8], offset: u64) -> Result<()> {
+    let length = bytes.len() as u64;
+    all(bytes.len(), Errno::IO, |done| pread(&file.file, &mut bytes[done..], offset + done as u64))
+        .map_err(|errno| failure(Role::Source, Action::Read, offset, length, errno))
 }
 
 /// Writes all of it by the calls of the system.
-pub(super) fn write_all(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<(), MeasureError> {
-    let (mut done, length) = (0, bytes.len() as u64);
-    while done < bytes.len() {
-        match pwrite(file.as_fd(), &bytes[done..], offset + done as u64) {
-            Ok(0) => {
-                return Err(failure(Role::Target, Action::Write, offset, length, Errno::NOSPC));
-            }
+pub(super) fn write_all(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<()> {
+    let length = bytes.len() as u64;
+    all(bytes.len(), Errno::NOSPC, |done| {
+        pwrite(file.as_fd(), &bytes[done..], offset + done as u64)
+    })
+    .map_err(|errno| failure(Role::Target, Action::Write, offset, length, errno))
+}
+
+/// Calls until so many bytes are moved; `end` is the failure of a call that moves none.
+fn all(
+    length: usize,
+    end: Errno,
+    mut call: impl FnMut(usize) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < length {
+        match call(done) {
+            Ok(0) => return Err(end),
             Ok(moved) => done += moved,
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(failure(Role::Target, Action::Write, offset, length, errno)),
+            Err(errno) => return Err(errno),
         }
     }
     Ok(())
 }
 
 fn failure(role: Role, action: Action, offset: u64, length: u64, errno: Errno) -> MeasureError {
-    let cause = Cause::of(errno, action, peerlane_results::MemoryKind::Host);
+    let cause = Cause::of(errno, action, MemoryKind::Host);
     RequestError::from(Failure { role, action, offset, length, cause }).into()
 }
 

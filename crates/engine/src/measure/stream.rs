@@ -9,13 +9,13 @@ use peerlane_units::Nanos;
 use super::blocks::Blocks;
 use crate::failure::{RequestError, Role};
 use crate::relay::{Work, latencies};
-use crate::request::{End, LONGEST_SLEEP, Progress, Request};
+use crate::request::{LONGEST_SLEEP, Request};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
 
 /// What is moved, and between what. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OneWay {
+pub(super) struct StreamSetup {
     pub(super) action: Action,
     pub(super) file: FileId,
     /// Start of the range in the file.
@@ -68,7 +68,7 @@ struct Lane {
 }
 
 struct Stream<'a, 'b> {
-    way: &'a OneWay,
+    way: &'a StreamSetup,
     blocks: &'a mut Blocks<'b>,
     log: &'a mut dyn Log,
     clock: &'a dyn Clock,
@@ -84,7 +84,7 @@ struct Stream<'a, 'b> {
 /// The first failure; what was in flight has ended, unless the ring says otherwise.
 pub(super) fn stream<R: Ring>(
     ring: &mut R,
-    way: &OneWay,
+    way: &StreamSetup,
     blocks: &mut Blocks<'_>,
     log: &mut dyn Log,
     clock: &dyn Clock,
@@ -158,23 +158,13 @@ impl Stream<'_, '_> {
         let way = self.way;
         let need = range.end - range.start;
         let role = if way.action == Action::Read { Role::Source } else { Role::Target };
-        let request = Request {
-            role,
-            action: way.action,
-            file: way.file,
-            file_offset: way.offset + range.start,
-            region: way.region,
-            region_offset: match way.place {
-                Place::Slot(stride) => slot as u64 * stride,
-                Place::Range(start) => start + range.start,
-            },
-            memory: way.memory,
-            need,
-            ask: need.next_multiple_of(way.file_block),
-            block: way.file_block,
-            end: End::Fails,
-            progress: Progress::default(),
+        let region_offset = match way.place {
+            Place::Slot(stride) => slot as u64 * stride,
+            Place::Range(start) => start + range.start,
         };
+        let file = (way.file, way.offset + range.start);
+        let place = (way.region, region_offset, way.memory);
+        let request = Request::new((role, way.action), file, place, need, way.file_block);
         ring.push(request.operation(slot as u64))?;
         self.log.begun(&range);
         self.lanes[slot] = Some(Lane { request, since: now, handed: now, range });
@@ -241,7 +231,7 @@ mod tests {
         let file = ring.attach_file(file).unwrap();
         let region = ring.attach_region(SimRegion { bytes: vec![0; 4 * 4096], is_device: false });
         let clock = ring.clock();
-        let way = OneWay {
+        let way = StreamSetup {
             action: Action::Read,
             file,
             offset: 0,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Memory};
-use peerlane_memory::provider::{Kind, PROVIDERS, Provider};
+use peerlane_memory::provider::{PROVIDERS, Provider, ProviderKind};
 use peerlane_reach::MapType;
 use peerlane_results::{
     Asked, Candidate, Evidence, MemoryFacts, MemoryKind, RouteChoice, RouteEvidence, RouteVerdict,
@@ -15,7 +15,7 @@ use super::shape::Ends;
 use super::{PlanError, card, gpu};
 use crate::device_memory::recorded;
 use crate::endpoint::{Endpoint, Notation, strip_device_directory};
-use crate::guard::System;
+use crate::system::System;
 
 /// The memory that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +170,7 @@ fn facts(
     if let Some(available) = available.filter(|available| *available < slot) {
         refusals.push(format!("it has {available} free, and one request takes {slot}"));
     }
-    refusals.extend(card::risk(fabric).filter(|_| provider.kind() == Kind::Card));
+    refusals.extend(card::risk(fabric).filter(|_| provider.kind() == ProviderKind::Card));
     Some((memory, refusals))
 }
 

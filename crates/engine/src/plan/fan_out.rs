@@ -16,8 +16,9 @@ use peerlane_units::Bytes;
 use super::route::{Choice, host_memory};
 use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
 use crate::endpoint::Notation;
-use crate::guard::{self, Span, Surveyor, System};
+use crate::guard::{self, Span, Surveyor};
 use crate::relay::TARGETS_MAX;
+use crate::system::System;
 
 /// Plans a copy of one source to several targets; `asked` differ in their targets only.
 ///

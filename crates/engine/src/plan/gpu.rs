@@ -20,7 +20,8 @@ use peerlane_units::Bytes;
 use super::{PlanError, look};
 use crate::endpoint::{GpuName, Notation};
 use crate::failure::Role;
-use crate::guard::{self, System};
+use crate::guard;
+use crate::system::System;
 pub(super) use ways::between;
 use ways::{Scene, ways};
 

@@ -40,7 +40,8 @@ pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
 use crate::endpoint::{Endpoint, look};
 use crate::failure::Role;
-use crate::guard::{self, Surveyor, System, Wanted};
+use crate::guard::{self, Surveyor, Wanted};
+use crate::system::System;
 use route::Choice;
 
 /// Plans a copy; `surveyor` reads a target device to tell whether it is blank.

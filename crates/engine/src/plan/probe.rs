@@ -7,23 +7,25 @@
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_memory::provider::{Kind, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::Asked;
-use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
-use peerlane_units::Nanos;
+use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
+use peerlane_units::{Bytes, Nanos};
 
 use super::gpu::{GpuWay, way_of};
 use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
 use crate::cufile;
 use crate::device_memory;
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, Live, Node};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
-use crate::guard::{Surveyor, System};
+use crate::guard::Surveyor;
 use crate::open::open_source;
-use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, Ring, Uring, open_cufile};
+use crate::request::{Request, carry_out};
+use crate::ring::{Action, Ring as _, open_cufile};
+use crate::session::Session;
+use crate::system::System;
 
 /// Asks the kernel about every candidate of a plan and either end.
 ///
@@ -70,8 +72,6 @@ fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
 }
 
 fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos) -> ProbeAnswer {
-    let not_asked =
-        |reason: &dyn std::error::Error| ProbeAnswer::NotAsked { reason: error_in_words(reason) };
     let Some(live) = end.live.as_ref().filter(|live| live.node != Node::NewFile) else {
         return ProbeAnswer::NotAsked { reason: "there is nothing yet to read".to_owned() };
     };
@@ -81,7 +81,7 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
     if let Some(way) = way_of(&candidate.memory) {
         return ProbeAnswer::NotAsked { reason: ask_library(way) };
     }
-    let is_card = PROVIDERS.kind(&candidate.memory.name) == Some(Kind::Card);
+    let is_card = PROVIDERS.kind(&candidate.memory.name) == Some(ProviderKind::Card);
     if let (true, Some(refusal)) = (is_card, candidate.refusals.first()) {
         // The request itself is what some kernels may not survive.
         return ProbeAnswer::NotAsked { reason: refusal.clone() };
@@ -91,38 +91,33 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         return ProbeAnswer::NotAsked { reason: "it holds less than one block".to_owned() };
     }
     let room = block.round_up(SLOT_ALIGNMENT).unwrap_or(block);
-    let region = match device_memory::allocate(&candidate.memory, address, room) {
-        Ok(region) => region,
-        Err(refusal) => return not_asked(&refusal),
-    };
-    let opened = match open_source(live, deadline) {
-        Ok(opened) if opened.is_direct => opened,
-        Ok(_) => return ProbeAnswer::NotAsked { reason: "it takes no direct I/O".to_owned() },
-        Err(error) => return not_asked(&error),
-    };
-    let mut ring = match Uring::new(4) {
-        Ok(ring) => ring,
-        Err(error) => return not_asked(&error),
-    };
-    let file = match opened.file.try_clone().and_then(|file| ring.attach_file(file)) {
-        Ok(file) => file,
-        Err(error) => return not_asked(&error),
-    };
-    let request = Request {
-        role: Role::Source,
-        action: Action::Read,
-        file,
-        file_offset: 0,
-        region: ring.attach_region(region),
-        region_offset: 0,
-        memory: MemoryKind::P2pmem,
-        need: block.0,
-        ask: block.0,
-        block: block.0,
-        end: End::Fails,
-        progress: Progress::default(),
-    };
-    judge(carry_out(&mut ring, &mut [request], clock, deadline))
+    let asked = read_block(live, &candidate.memory, (address, room), block.0, clock, deadline);
+    asked.unwrap_or_else(|reason| ProbeAnswer::NotAsked { reason })
+}
+
+/// Reads the first block of an end into memory of a device; the error is in words.
+fn read_block(
+    live: &Live,
+    memory: &MemoryFacts,
+    (address, room): (&str, Bytes),
+    block: u64,
+    clock: &dyn Clock,
+    deadline: Nanos,
+) -> Result<ProbeAnswer, String> {
+    let region = device_memory::allocate(memory, address, room).map_err(in_words)?;
+    let opened = open_source(live, deadline).map_err(in_words)?;
+    if !opened.is_direct {
+        return Err("it takes no direct I/O".to_owned());
+    }
+    let mut session = Session::new(4, [], None).map_err(in_words)?;
+    let file = session.attach_file(&opened).map_err(in_words)?;
+    let place = (session.ring.attach_region(region), 0, MemoryKind::P2pmem);
+    let request = Request::new((Role::Source, Action::Read), (file, 0), place, block, block);
+    Ok(judge(carry_out(&mut session.ring, &mut [request], clock, deadline)))
+}
+
+fn in_words(error: impl std::error::Error) -> String {
+    error_in_words(&error)
 }
 
 /// What cuFile says of its direct ways. It answers for a file and memory only when a copy registers them.

@@ -11,7 +11,8 @@ use super::gpu::{GpuWay, way_of};
 use super::{PlanError, candidates, gpu, route, shape};
 use crate::endpoint::look_to_read;
 use crate::failure::Role;
-use crate::guard::{self, System};
+use crate::guard;
+use crate::system::System;
 
 /// The route that a plan would choose.
 #[derive(Debug, Clone, PartialEq, Eq)]

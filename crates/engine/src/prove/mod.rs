@@ -21,7 +21,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
 use crate::failure::Role;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::stamp::Stamp;
 
@@ -235,24 +235,11 @@ impl<R: Ring> Prover<'_, R> {
             Place::Memory => (setup.memory, setup.slot_offset, setup.memory_kind),
             Place::Host(part) => (setup.host, part * setup.length, MemoryKind::Host),
         };
-        let ask = need.next_multiple_of(block);
+        let spot = (region, region_offset, memory);
+        let mut request = [Request::new((role, action), (file, file_offset), spot, need, block)];
         if place != Place::Memory {
-            self.host_bytes += ask;
+            self.host_bytes += request[0].ask;
         }
-        let mut request = [Request {
-            role,
-            action,
-            file,
-            file_offset,
-            region,
-            region_offset,
-            memory,
-            need,
-            ask,
-            block,
-            end: End::Fails,
-            progress: Progress::default(),
-        }];
         Ok(carry_out(self.ring, &mut request, self.clock, setup.deadline)?)
     }
 

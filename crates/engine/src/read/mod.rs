@@ -17,20 +17,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
-use peerlane_memory::{Lent, host, lent};
+use peerlane_memory::{Lent, lent};
 use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{AtFlags, StatxFlags};
 
 pub use error::ReadError;
 
-use crate::copy::open_end;
+pub use crate::watch::ReadTools;
+
+use crate::Phase;
 use crate::failure::Role;
-use crate::guard::System;
-use crate::open::Opened;
-use crate::request::{End, Progress, Request, carry_out, carry_until};
+use crate::open::{Opened, open_end};
+use crate::request::{Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring, Uring};
-use crate::{Clock, Phase, Watch};
+use crate::session::Session;
+use crate::system::System;
+use crate::trace::Traced;
 use pieces::{Piece, Pieces, Way};
 
 /// Requests in flight at most.
@@ -39,16 +42,6 @@ const DEPTH: usize = 16;
 const ENTRIES: u32 = 32;
 /// The most that one request reads.
 const REQUEST_MAX: u64 = 1 << 20;
-
-/// What a read is given from outside.
-pub struct ReadTools<'a> {
-    /// Tells the time.
-    pub clock: &'a dyn Clock,
-    /// Is told what happens, and may ask for an end.
-    pub watch: &'a mut dyn Watch,
-    /// The longest wait for a single request.
-    pub deadline: Nanos,
-}
 
 /// What was read, and how it came to where it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -146,13 +139,13 @@ impl Reader {
             return Ok(Reading::default());
         }
         let pieces = Pieces::new(self.rules, offset.0, total, memory.address() as u64);
-        let mut ring = Uring::new(ENTRIES)?;
-        let file = self.opened.file.try_clone().map_err(|error| self.failed("open", error))?;
-        let file = ring.attach_file(file).map_err(|error| self.failed("attach", error))?;
-        let region = ring.attach_region(lent::region(memory));
+        let mut session = Session::new(ENTRIES, [], None)?;
+        let attached = session.attach_file(&self.opened);
+        let file = attached.map_err(|error| self.failed("attach", error))?;
+        let region = session.ring.attach_region(lent::region(memory));
         let room = pieces.room();
         let work = Work { rules: self.rules, file, region, room, total, slots: Vec::new() };
-        work.run(&mut ring, pieces, memory, tools).map_err(|error| self.named(error))
+        work.run(&mut session, pieces, memory, tools).map_err(|error| self.named(error))
     }
 
     fn failed(&self, action: &'static str, source: std::io::Error) -> ReadError {
@@ -200,7 +193,7 @@ struct Slot {
 impl Work {
     fn run(
         mut self,
-        ring: &mut Uring,
+        session: &mut Session<Uring>,
         mut pieces: Pieces,
         memory: &Lent,
         tools: &mut ReadTools<'_>,
@@ -209,56 +202,56 @@ impl Work {
         for piece in pieces.by_ref().take(DEPTH) {
             self.slots.push(Slot::default());
             let index = self.slots.len() - 1;
-            requests.push(self.fill(index, piece, ring)?);
+            requests.push(self.fill(index, piece, session)?);
         }
         let mut reading = Reading::default();
         for index in (0..self.slots.len()).cycle() {
             let Some(piece) = self.slots[index].piece else { break };
             if tools.watch.stop_requested() {
-                carry_out(ring, &mut requests, tools.clock, tools.deadline)?;
+                carry_out(&mut session.ring, &mut requests, tools.clock, tools.deadline)?;
                 return Err(ReadError::Interrupted {
                     done: reading.bytes,
                     total: Bytes(self.total),
                 });
             }
-            carry_until(ring, &mut requests, index..index + 1, tools.clock, tools.deadline)?;
-            self.settle(index, piece, ring, memory, &mut reading)?;
+            carry_until(
+                &mut session.ring,
+                &mut requests,
+                index..index + 1,
+                tools.clock,
+                tools.deadline,
+            )?;
+            self.settle(index, piece, &mut session.ring, memory, &mut reading)?;
             tools.watch.progress(reading.bytes, Bytes(self.total));
             self.slots[index].piece = None;
             if let Some(piece) = pieces.next() {
-                requests[index] = self.fill(index, piece, ring)?;
+                requests[index] = self.fill(index, piece, session)?;
             }
         }
         Ok(reading)
     }
 
     /// The request for a piece in a slot.
-    fn fill(&mut self, index: usize, piece: Piece, ring: &mut Uring) -> Result<Request, ReadError> {
+    fn fill(
+        &mut self,
+        index: usize,
+        piece: Piece,
+        session: &mut Session<Uring>,
+    ) -> Result<Request, ReadError> {
         let slot = &mut self.slots[index];
         slot.piece = Some(piece);
         let (region, region_offset) = match (piece.way, slot.host) {
             (Way::InPlace, _) => (self.region, piece.place),
             (Way::Copied, Some(host)) => (host, 0),
             (Way::Copied, None) => {
-                let host = ring.attach_region(host::allocate(Bytes(self.room))?);
+                let host = session.host(Bytes(self.room))?;
                 slot.host = Some(host);
                 (host, 0)
             }
         };
-        Ok(Request {
-            role: Role::Source,
-            action: Action::Read,
-            file: self.file,
-            file_offset: piece.offset,
-            region,
-            region_offset,
-            memory: MemoryKind::Host,
-            need: piece.need,
-            ask: piece.need.next_multiple_of(self.rules.block),
-            block: self.rules.block,
-            end: End::Fails,
-            progress: Progress::default(),
-        })
+        let (what, from) = ((Role::Source, Action::Read), (self.file, piece.offset));
+        let place = (region, region_offset, MemoryKind::Host);
+        Ok(Request::new(what, from, place, piece.need, self.rules.block))
     }
 
     /// Puts what was read to where it belongs, and counts it.
@@ -266,7 +259,7 @@ impl Work {
         &self,
         index: usize,
         piece: Piece,
-        ring: &mut Uring,
+        ring: &mut Traced<Uring>,
         memory: &Lent,
         reading: &mut Reading,
     ) -> Result<(), ReadError> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use peerlane_memory::{Lent, host, lent};
 
 use super::*;
-use crate::MonotonicClock;
 use crate::copy::tests::{bare_machine, content, folder};
+use crate::{MonotonicClock, Watch};
 
 const DEADLINE: Nanos = Nanos::seconds(60);
 

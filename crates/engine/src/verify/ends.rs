@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
-use peerlane_memory::{MemoryError, host};
+use peerlane_memory::MemoryError;
 use peerlane_results::{
     Difference, Digest, EndpointFacts, EndpointKind, VERIFY_SCHEMA, VerifyMode, VerifyRecord,
     Warning,
@@ -12,12 +12,14 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::{Comparison, Coverage, Digests, Verified, VerifyError, verify};
-use crate::copy::{machine_of, open_end, warnings_of_machine};
 use crate::endpoint::{EndError, Endpoint};
 use crate::failure::Role;
-use crate::guard::{self, System};
-use crate::open::Opened;
-use crate::ring::{Ring, Uring, UringError};
+use crate::guard;
+use crate::machine_record::{machine_of, warnings_of_machine};
+use crate::open::{Opened, open_end};
+use crate::ring::UringError;
+use crate::session::Session;
+use crate::system::System;
 use crate::{Clock, Phase, Watch};
 
 /// Bytes of each of the two regions of host memory.
@@ -279,9 +281,9 @@ fn compare(
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<(Verified, Nanos), VerifyEndsError> {
-    let mut ring = Uring::new(ENTRIES)?;
+    let mut session = Session::new(ENTRIES, [], None)?;
     let mut attach = |end: &End| {
-        end.opened.file.try_clone().and_then(|file| ring.attach_file(file)).map_err(|source| {
+        session.attach_file(&end.opened).map_err(|source| {
             let path = end.facts().path.clone().into();
             VerifyEndsError::File { action: "attach", path, source }
         })
@@ -289,8 +291,7 @@ fn compare(
     let files = [attach(source)?, attach(target)?];
     let room = Bytes(range.common.saturating_mul(2).next_multiple_of(1 << 20))
         .clamp(Bytes::mib(1), REGION);
-    let hosts =
-        [ring.attach_region(host::allocate(room)?), ring.attach_region(host::allocate(room)?)];
+    let hosts = [session.host(room)?, session.host(room)?];
     let comparison = Comparison {
         source: files[0],
         target: files[1],
@@ -305,12 +306,13 @@ fn compare(
         deadline: asked.deadline,
     };
     let start = clock.now();
-    let verified =
-        verify(&mut ring, &comparison, clock, watch).map_err(|error| VerifyEndsError::Compare {
+    let verified = verify(&mut session.ring, &comparison, clock, watch).map_err(|error| {
+        VerifyEndsError::Compare {
             source_path: source.facts().path.clone(),
             target_path: target.facts().path.clone(),
             source: error,
-        })?;
+        }
+    })?;
     Ok((verified, clock.now().since(start)))
 }
 

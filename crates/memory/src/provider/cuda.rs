@@ -5,12 +5,12 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Function, FunctionId, MemoryKind};
 use peerlane_units::Bytes;
 
-use super::{Kind, Provider, Reason, Refusal};
+use super::{Provider, ProviderKind, Reason, Refusal};
 use crate::region::Region;
 
 /// GPUs with CUDA.
 #[derive(Debug)]
-pub(super) struct Cuda;
+pub(super) struct CudaProvider;
 
 /// A region was asked for in memory that is not mapped.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +26,13 @@ impl Reason for NotMapped {
     }
 }
 
-impl Provider for Cuda {
+impl Provider for CudaProvider {
     fn forms(&self) -> &'static [&'static str] {
         &["gpu:N"]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Gpu
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Gpu
     }
 
     fn find(&self, fabric: &Fabric, name: &str) -> Option<FunctionId> {

@@ -5,20 +5,20 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_units::Bytes;
 
-use super::{Kind, Provider, Refusal};
+use super::{Provider, ProviderKind, Refusal};
 use crate::region::Region;
 
 /// Host memory: a bounce buffer.
 #[derive(Debug)]
-pub(super) struct Host;
+pub(super) struct HostProvider;
 
-impl Provider for Host {
+impl Provider for HostProvider {
     fn forms(&self) -> &'static [&'static str] {
         &["host"]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Host
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Host
     }
 
     fn find(&self, _fabric: &Fabric, _name: &str) -> Option<FunctionId> {

@@ -19,16 +19,20 @@ use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_units::Bytes;
 
 use crate::region::Region;
-pub use p2pmem::P2pmem;
+pub use p2pmem::P2pmemProvider;
 pub use refusal::{Reason, Refusal};
 
 /// The providers that this build has.
-pub static PROVIDERS: Providers =
-    Providers::new(&[&p2pmem::P2pmem, &xrt::Xrt, &cuda::Cuda, &host::Host]);
+pub static PROVIDERS: Providers = Providers::new(&[
+    &p2pmem::P2pmemProvider,
+    &xrt::XrtProvider,
+    &cuda::CudaProvider,
+    &host::HostProvider,
+]);
 
 /// The way to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ProviderKind {
     /// Host memory.
     Host,
     /// A pool that the kernel keeps.
@@ -39,7 +43,7 @@ pub enum Kind {
     Gpu,
 }
 
-impl Kind {
+impl ProviderKind {
     /// True if memory of a device is mapped, so that drives read and write it through the kernel's queue.
     pub fn is_mapped_device(self) -> bool {
         matches!(self, Self::Pool | Self::Card)
@@ -53,7 +57,7 @@ pub trait Provider: fmt::Debug + Sync {
     fn forms(&self) -> &'static [&'static str];
 
     /// The way to the memory.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> ProviderKind;
 
     /// Finds the function behind a name without its prefix.
     fn find(&self, fabric: &Fabric, name: &str) -> Option<FunctionId> {
@@ -106,7 +110,7 @@ impl Providers {
     }
 
     /// The way to a memory; `None` if no provider knows the name.
-    pub fn kind(&self, text: &str) -> Option<Kind> {
+    pub fn kind(&self, text: &str) -> Option<ProviderKind> {
         self.split(text).map(|(provider, _)| provider.kind())
     }
 
@@ -148,7 +152,7 @@ impl Providers {
 
     /// Names of the kinds of memory that a message lists: "`cmb:NAME`, `fpga:ADDRESS` and `gpu:N`", with the
     /// word before the last.
-    pub fn usage(&self, is_listed: impl Fn(Kind) -> bool, word: &str) -> String {
+    pub fn usage(&self, is_listed: impl Fn(ProviderKind) -> bool, word: &str) -> String {
         let rows = self.rows.iter().filter(|row| is_listed(row.kind()));
         let forms: Vec<String> =
             rows.flat_map(|row| row.forms()).map(|form| format!("`{form}`")).collect();

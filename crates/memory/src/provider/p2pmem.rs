@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::{Kind, Provider, Refusal};
+use super::{Provider, ProviderKind, Refusal};
 use crate::p2pmem;
 use crate::region::Region;
 
@@ -18,15 +18,15 @@ const POOL: &str = "p2pmem";
 
 /// The kernel's pools.
 #[derive(Debug)]
-pub struct P2pmem;
+pub struct P2pmemProvider;
 
-impl Provider for P2pmem {
+impl Provider for P2pmemProvider {
     fn forms(&self) -> &'static [&'static str] {
         &["cmb:NAME", "p2pmem:NAME"]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Pool
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Pool
     }
 
     fn lends(&self, fabric: &Fabric, id: FunctionId) -> bool {

@@ -23,9 +23,9 @@ pub struct Refusal(Box<dyn Reason>);
 /// No provider knows a name.
 #[derive(Debug, thiserror::Error)]
 #[error("no provider of memory knows `{0}`")]
-struct Unknown(String);
+struct UnknownMemory(String);
 
-impl Reason for Unknown {
+impl Reason for UnknownMemory {
     fn hint(&self) -> Option<String> {
         None
     }
@@ -33,7 +33,7 @@ impl Reason for Unknown {
 
 impl Refusal {
     pub(super) fn unknown(memory: &str) -> Self {
-        Unknown(memory.to_owned()).into()
+        UnknownMemory(memory.to_owned()).into()
     }
 
     /// What to do about it, with a command.

@@ -3,17 +3,17 @@ use std::path::Path;
 use peerlane_fabric::Fabric;
 use peerlane_units::Bytes;
 
-use super::{Kind, PROVIDERS};
+use super::{PROVIDERS, ProviderKind};
 
 #[test]
 fn each_name_has_its_provider() {
     for (text, kind, rest) in [
-        ("host", Kind::Host, ""),
-        ("cmb:nvme2", Kind::Pool, "nvme2"),
-        ("cmb:0000:05:00.0", Kind::Pool, "0000:05:00.0"),
-        ("p2pmem:/dev/lab/c", Kind::Pool, "/dev/lab/c"),
-        ("fpga:0000:04:00.1", Kind::Card, "0000:04:00.1"),
-        ("gpu:0", Kind::Gpu, "0"),
+        ("host", ProviderKind::Host, ""),
+        ("cmb:nvme2", ProviderKind::Pool, "nvme2"),
+        ("cmb:0000:05:00.0", ProviderKind::Pool, "0000:05:00.0"),
+        ("p2pmem:/dev/lab/c", ProviderKind::Pool, "/dev/lab/c"),
+        ("fpga:0000:04:00.1", ProviderKind::Card, "0000:04:00.1"),
+        ("gpu:0", ProviderKind::Gpu, "0"),
     ] {
         let (provider, name) = PROVIDERS.split(text).expect(text);
         assert_eq!((provider.kind(), name), (kind, rest), "{text}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind as FunctionKind};
 use peerlane_units::Bytes;
 
-use super::{Kind, Provider, Refusal};
+use super::{Provider, ProviderKind, Refusal};
 use crate::region::Region;
 use crate::xrt;
 
@@ -16,15 +16,15 @@ const XCLBIN: &str = "PEERLANE_XCLBIN";
 
 /// Cards with XRT.
 #[derive(Debug)]
-pub(super) struct Xrt;
+pub(super) struct XrtProvider;
 
-impl Provider for Xrt {
+impl Provider for XrtProvider {
     fn forms(&self) -> &'static [&'static str] {
         &["fpga:ADDRESS"]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Card
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Card
     }
 
     fn lends(&self, fabric: &Fabric, id: FunctionId) -> bool {

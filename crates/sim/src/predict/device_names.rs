@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind};
-use peerlane_memory::provider::{Kind as MemoryProvider, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 
 use super::links;
 use super::setting::parameters;
@@ -19,9 +19,9 @@ pub(super) fn prefix(drive: &str) -> &str {
 }
 
 /// The device of a memory: `nvme2` of `cmb:nvme2`; `None` for what is not memory of a device.
-pub(crate) fn memory_of(typed: &str) -> Option<(MemoryProvider, &str)> {
+pub(crate) fn memory_of(typed: &str) -> Option<(ProviderKind, &str)> {
     let (provider, name) = PROVIDERS.split(typed)?;
-    (provider.kind() != MemoryProvider::Host).then_some((provider.kind(), name))
+    (provider.kind() != ProviderKind::Host).then_some((provider.kind(), name))
 }
 
 /// Finds a device by any of its names.
@@ -35,8 +35,8 @@ pub(super) fn device(fabric: &Fabric, typed: &str) -> Option<FunctionId> {
         fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
     };
     let counted = match memory {
-        Some(MemoryProvider::Gpu) => by_number(Kind::Gpu),
-        Some(MemoryProvider::Card) => by_number(Kind::Fpga),
+        Some(ProviderKind::Gpu) => by_number(Kind::Gpu),
+        Some(ProviderKind::Card) => by_number(Kind::Fpga),
         _ => None,
     };
     counted.map(|(id, _)| id).or_else(|| fabric.find(name))

@@ -8,7 +8,7 @@ use std::process::Command;
 use peerlane_bench::workload::{is_gpu, is_memory};
 use peerlane_engine::endpoint::{GpuName, Notation};
 use peerlane_fabric::Fabric;
-use peerlane_memory::provider::{Kind as MemoryProvider, PROVIDERS};
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Path as Way, Workload};
 use peerlane_units::ByteRate;
 
@@ -197,7 +197,7 @@ fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
     let mut text =
         words.iter().fold(form.to_owned(), |text, (name, word)| text.replace(name, word));
     let pool =
-        PROVIDERS.split(memory).filter(|(provider, _)| provider.kind() == MemoryProvider::Pool);
+        PROVIDERS.split(memory).filter(|(provider, _)| provider.kind() == ProviderKind::Pool);
     let owner = pool.and_then(|(_, name)| fabric.find(name));
     if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
         let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");

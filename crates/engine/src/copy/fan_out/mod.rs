@@ -18,11 +18,12 @@ use super::{CopyError, Done, Job, Tools, begin_job, gone, ready_to_start, unfini
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
-use crate::guard::{self, Span, Surveyor, System};
+use crate::guard::{self, Span, Surveyor};
 use crate::machine::{Machine, host};
 use crate::plan::Prepared;
 use crate::relay::Transfer;
 use crate::ring::Ring as _;
+use crate::system::System;
 use settle::Agreed;
 
 /// What became of a copy with several targets.

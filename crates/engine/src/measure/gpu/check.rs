@@ -6,16 +6,16 @@ use peerlane_memory::cuda::Direction;
 use peerlane_results::{MemoryKind, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::super::content::{self, Filled, Slots};
+use super::super::content::{self, Slots};
 use super::super::planned::PlannedFlow;
 use super::super::stream::{Log, Place};
-use super::super::{FlowTools, MeasureError};
+use super::super::{FlowTools, MeasureError, Result};
 use super::ready::Ready;
 use super::saw;
 use crate::desk::Stopped;
 use crate::failure::Role;
 use crate::ranges::RangeSet;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{Request, carry_out};
 use crate::ring::{Action, Ring};
 
 /// Where in the memory which part of the range came to lie last.
@@ -103,11 +103,7 @@ impl Ready {
     }
 
     /// Gives every slot a pattern of its own.
-    pub(super) fn fill(
-        &mut self,
-        planned: &PlannedFlow,
-        tools: &FlowTools<'_>,
-    ) -> Result<Filled, MeasureError> {
+    pub(super) fn fill(&mut self, planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Slots> {
         let (seed, time) = (tools.seed, (tools.clock, tools.deadline));
         for slot in 0..u64::from(planned.slots) {
             let mut done = 0;
@@ -122,7 +118,7 @@ impl Ready {
                 done += part;
             }
         }
-        Ok(Filled { seed })
+        Ok(Slots::new(planned, seed))
     }
 
     /// Compares what is in the memory with the file, which is read by host memory.
@@ -131,7 +127,7 @@ impl Ready {
         planned: &PlannedFlow,
         landed: &Landed,
         tools: &FlowTools<'_>,
-    ) -> Result<Verification, MeasureError> {
+    ) -> Result<Verification> {
         let (mut bytes, mut mismatches, mut first) = (0, 0, None);
         for (place, range) in landed.parts() {
             let mut start = range.start;
@@ -166,26 +162,15 @@ impl Ready {
         place: u64,
         range: Range<u64>,
         tools: &FlowTools<'_>,
-    ) -> Result<Differ, MeasureError> {
+    ) -> Result<Differ> {
         let need = range.end - range.start;
         let time = (tools.clock, tools.deadline);
         self.desk
             .copy(Direction::ToHost, (&self.memory, place), need, time)
             .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
-        let request = Request {
-            role: Role::Source,
-            action: Action::Read,
-            file: self.file,
-            file_offset: planned.flow.offset.0 + range.start,
-            region: self.host,
-            region_offset: 0,
-            memory: MemoryKind::Host,
-            need,
-            ask: need.next_multiple_of(self.block),
-            block: self.block,
-            end: End::Fails,
-            progress: Progress::default(),
-        };
+        let from = (self.file, planned.flow.offset.0 + range.start);
+        let (what, place) = ((Role::Source, Action::Read), (self.host, 0, MemoryKind::Host));
+        let request = Request::new(what, from, place, need, self.block);
         carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
         let size = usize::try_from(need).unwrap_or(usize::MAX);
         let file = self.ring.host_bytes(self.host).and_then(|bytes| bytes.get(..size));
@@ -199,19 +184,14 @@ impl Ready {
         &mut self,
         planned: &PlannedFlow,
         slots: &Slots,
-        seed: u64,
         tools: &FlowTools<'_>,
-    ) -> Result<Verification, MeasureError> {
-        let back = content::Back { file: self.file, host: self.host, block: self.block, seed };
+    ) -> Result<Verification> {
+        let back = content::Back { file: self.file, host: self.host, block: self.block };
         content::read_back(&mut self.ring, planned, slots, &back, tools)
     }
 
     /// Overwrites the memory with zeroes, before its next user can have it.
-    pub(super) fn clear(
-        &mut self,
-        planned: &PlannedFlow,
-        tools: &FlowTools<'_>,
-    ) -> Result<(), MeasureError> {
+    pub(super) fn clear(&mut self, planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<()> {
         let time = (tools.clock, tools.deadline);
         let length = self
             .desk

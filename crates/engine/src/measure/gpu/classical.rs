@@ -8,30 +8,26 @@
 //! thread makes them, and whoever waits for it has a deadline.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use peerlane_memory::Region;
 use peerlane_memory::cuda::{CudaError, DeviceMemory};
 use peerlane_memory::host;
 use peerlane_memory::mapped;
 use peerlane_results::Path as Way;
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Bytes;
 
-use super::super::blocks::{Account, Ended};
 use super::super::carry::Run;
+use super::super::in_turn::{self, Half, LOOK, Step};
 use super::super::planned::PlannedFlow;
 use super::super::serial::write_all;
 use super::super::stream::{Log, Place};
-use super::super::{FlowTools, MeasureError};
+use super::super::{FlowTools, MeasureError, Result};
 use super::ready::Ready;
 use crate::failure::Role;
-use crate::relay::{Work, latencies};
-
-/// Pause between two looks at the deadline, and the longest of a pace.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Whether a path is this way; `role` is the drive's.
 pub(super) fn is_classical(path: Way, role: Role) -> bool {
@@ -90,13 +86,9 @@ impl Hands {
         file: File,
         role: Role,
         memory: &Arc<DeviceMemory>,
-    ) -> Result<Self, MeasureError> {
+    ) -> Result<Self> {
         let memory = Arc::clone(memory);
-        let failed = |action| {
-            let facts = planned.source().or(planned.target());
-            let path = facts.map(|facts| facts.path.clone().into()).unwrap_or_default();
-            move |source| MeasureError::File { action, path, source }
-        };
+        let failed = |action| MeasureError::file(action, planned.path());
         let ends = match role {
             Role::Source => {
                 let end = Bytes(planned.flow.offset.0.saturating_add(planned.flow.bytes.0));
@@ -119,12 +111,7 @@ impl Hands {
     }
 
     /// Moves a block; after a deadline the thread is left to itself, with all that it uses.
-    fn carry(
-        &self,
-        piece: Piece,
-        planned: &PlannedFlow,
-        tools: &FlowTools<'_>,
-    ) -> Result<(), MeasureError> {
+    fn carry(&self, piece: Piece, planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<()> {
         let start = tools.clock.now();
         self.asked.send(piece).map_err(|_| MeasureError::WithOthers)?;
         loop {
@@ -151,6 +138,39 @@ impl Hands {
     }
 }
 
+/// A flow in these hands.
+struct Steps<'a> {
+    ready: &'a mut Ready,
+    hands: &'a Hands,
+    log: &'a mut dyn Log,
+}
+
+impl Step for Steps<'_> {
+    fn block(
+        &mut self,
+        range: Range<u64>,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<Half> {
+        let memory_offset = match self.ready.place {
+            Place::Range(start) => start + range.start,
+            Place::Slot(_) => 0,
+        };
+        let (offset, half) = match self.ready.role {
+            Role::Source => (planned.flow.offset.0, Half::Read),
+            Role::Target => (planned.flow.target_offset.0, Half::Write),
+        };
+        let (file_offset, length) = (offset + range.start, range.end - range.start);
+        self.hands.carry(Piece { file_offset, memory_offset, length }, planned, tools)?;
+        self.log.done(0, range);
+        Ok(half)
+    }
+
+    fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
+        if self.ready.role == Role::Target { self.ready.flush(tools) } else { Ok(()) }
+    }
+}
+
 /// Moves the blocks one after the other, and flushes what was written.
 pub(super) fn carry(
     planned: &PlannedFlow,
@@ -158,48 +178,8 @@ pub(super) fn carry(
     hands: Hands,
     log: &mut dyn Log,
     tools: &mut FlowTools<'_>,
-) -> Result<Run, MeasureError> {
-    let (flow, clock) = (&planned.flow, tools.clock);
-    let offset = match ready.role {
-        Role::Source => flow.offset.0,
-        Role::Target => flow.target_offset.0,
-    };
-    let (start, mut latency, mut bytes) = (clock.now(), latencies(), 0);
-    let mut blocks = planned.blocks(start, Account::OfRequests, tools);
-    let mut interrupted = false;
-    loop {
-        interrupted = interrupted || tools.watch.stop_requested();
-        let begin = clock.now();
-        let pause = blocks.pause(begin);
-        if pause > Nanos(0) && !interrupted {
-            thread::sleep(Duration::from_nanos(pause.0).min(LOOK));
-            continue;
-        }
-        let Some(range) = (if interrupted { None } else { blocks.next() }) else { break };
-        let length = range.end - range.start;
-        blocks.begins(length, begin);
-        let memory_offset = match ready.place {
-            Place::Range(start) => start + range.start,
-            Place::Slot(_) => 0,
-        };
-        let piece = Piece { file_offset: offset + range.start, memory_offset, length };
-        hands.carry(piece, planned, tools)?;
-        let now = clock.now();
-        latency.saturating_record(now.since(begin).0);
-        bytes += length;
-        log.done(0, range.clone());
-        blocks.done(range, now);
-    }
-    if ready.role == Role::Target {
-        ready.flush(tools)?;
-    }
-    let end = clock.now();
+) -> Result<Run> {
+    let run = in_turn::run(planned, &mut Steps { ready, hands: &hands, log }, tools)?;
     hands.end();
-    let Ended { first_done, pace, .. } = blocks.end();
-    let block = latency.clone();
-    let (read, write) = match ready.role {
-        Role::Source => (latency, latencies()),
-        Role::Target => (latencies(), latency),
-    };
-    Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
+    Ok(run)
 }

@@ -7,30 +7,29 @@
 //! possible where both refuse, or where cuFile has no counters that would show the way; what it counts afterwards as
 //! moved through host memory, or does not count, makes the run an error.
 //!
-//! Content goes into the GPU and out of it for the check by the copy engine, never by the route that is measured.
+//! GpuContent goes into the GPU and out of it for the check by the copy engine, never by the route that is measured.
 
 mod check;
 mod classical;
 mod ready;
 
-use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
+use peerlane_memory::cuda::{Cuda, GpuFacts};
+use peerlane_memory::cufile::Mark;
 use peerlane_results::{
     BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, RouteEvidence,
     RouteVerdict, Warning,
 };
 use peerlane_units::Bytes;
 
-use super::blocks::Ended;
-use super::carry::Run;
-use super::content::{Filled, Slots};
+use super::carry::{Carrier, CheckResult, Run};
+use super::content::Slots;
 use super::look::Look;
 use super::planned::PlannedFlow;
-use super::stream::{Log, OneWay, stream};
-use super::{FlowOutcome, FlowTools, MeasureError};
-use crate::endpoint::{Endpoint, GpuName, Notation};
+use super::requests::one_way;
+use super::stream::Log;
+use super::{FlowTools, MeasureError, Result};
+use crate::endpoint::{Endpoint, GpuName, Notation, find_gpu};
 use crate::failure::Role;
-use crate::relay::latencies;
-use crate::ring::Action;
 use check::Landed;
 use classical::is_classical;
 use ready::Ready;
@@ -56,35 +55,9 @@ pub(super) struct Found {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Finds a GPU by its name.
-///
-/// # Errors
-/// What CUDA lacks.
-pub fn find(name: GpuName) -> Result<(Cuda, GpuFacts), CudaError> {
-    let cuda = Cuda::load()?;
-    let gpus = cuda.gpus()?;
-    let is_it = |one: &&GpuFacts| match name {
-        GpuName::Index(index) => one.index == index,
-        GpuName::Address(address) => one.address == address,
-    };
-    match gpus.iter().find(is_it) {
-        Some(facts) => Ok((cuda, facts.clone())),
-        None => {
-            let asked = format!("gpu:{name}");
-            let shown = gpus.iter().map(|one| one.address.to_string()).collect();
-            Err(CudaError::NoSuchGpu { asked, shown })
-        }
-    }
-}
-
 impl Look<'_> {
     /// What a drive and a GPU are to each other, before anything is opened.
-    pub(super) fn gpu(
-        &self,
-        name: GpuName,
-        drive: &Endpoint,
-        role: Role,
-    ) -> Result<Found, MeasureError> {
+    pub(super) fn gpu(&self, name: GpuName, drive: &Endpoint, role: Role) -> Result<Found> {
         let typed = Notation::Gpu(name).to_string();
         if self.flow.path == Way::HostMapped && role == Role::Target {
             return Err(self.no_pair("out of a GPU there is no source to map"));
@@ -104,7 +77,7 @@ impl Look<'_> {
             warnings.push(Warning::PageCache { path: drive.facts.path.clone() });
         }
         let (cuda, facts) =
-            find(name).map_err(|source| MeasureError::Gpu { gpu: typed.clone(), source })?;
+            find_gpu(name).map_err(|source| MeasureError::Gpu { gpu: typed.clone(), source })?;
         let memory = MemoryFacts {
             name: typed,
             kind: MemoryKind::Gpu,
@@ -129,118 +102,83 @@ impl PlannedFlow {
     pub(super) fn gpu_route(&self) -> Route {
         self.flow.path.route()
     }
+}
 
-    /// Carries a flow between a drive and a GPU out.
-    pub(super) fn carry_gpu(
-        &self,
-        gpu: &GpuEnd,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = Ready::open(self, gpu, tools)?;
-        match ready.role {
-            Role::Source => self.read_in(&mut ready, tools),
-            Role::Target => self.write_out(&mut ready, tools),
+/// A flow between a drive and memory of a GPU.
+pub(super) struct GpuFlow {
+    ready: Ready,
+    content: GpuContent,
+    /// cuFile's counters before the run.
+    before: Option<Mark>,
+    /// True if requests of the ring move the payload.
+    has_ring: bool,
+}
+
+/// Which payload is where.
+enum GpuContent {
+    /// In the memory.
+    Landed(Landed),
+    /// In the file, out of slots.
+    Slots(Slots),
+}
+
+impl GpuFlow {
+    pub(super) fn open(planned: &PlannedFlow, gpu: &GpuEnd, tools: &FlowTools<'_>) -> Result<Self> {
+        let mut ready = Ready::open(planned, gpu, tools)?;
+        let content = match ready.role {
+            Role::Source => GpuContent::Landed(Landed::new(&ready)),
+            Role::Target => GpuContent::Slots(ready.fill(planned, tools)?),
+        };
+        let has_ring = ready.hands.is_none();
+        Ok(Self { ready, content, before: None, has_ring })
+    }
+}
+
+impl Carrier for GpuFlow {
+    fn begin_count(&mut self) {
+        let ready = &mut self.ready;
+        ready.ring.begin_count(ready.is_direct.then_some(ready.region));
+        self.before = ready.mark();
+    }
+
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+        let ready = &mut self.ready;
+        let log: &mut dyn Log = match &mut self.content {
+            GpuContent::Landed(landed) => landed,
+            GpuContent::Slots(slots) => slots,
+        };
+        let run = match ready.hands.take() {
+            Some(hands) => classical::carry(planned, ready, hands, log, tools),
+            None => {
+                let way = ready.way(planned, tools);
+                one_way(planned, (&mut ready.ring, ready.host), &way, log, tools)
+            }
+        };
+        run.map_err(|error| ready.explained(error, planned, tools.deadline))
+    }
+
+    fn requested(&self, bytes: Bytes) -> BytesByRoute {
+        match self.has_ring {
+            true => self.ready.ring.counted(bytes),
+            false => BytesByRoute { p2p: Bytes::ZERO, host: bytes },
         }
     }
 
-    fn read_in(
-        &self,
-        ready: &mut Ready,
+    fn check(
+        &mut self,
+        planned: &PlannedFlow,
+        _: &Run,
         tools: &mut FlowTools<'_>,
-    ) -> Result<FlowOutcome, MeasureError> {
-        let mut landed = Landed::new(ready);
-        let run = self.move_gpu(ready, &mut landed, tools)?;
-        let verification = ready.compare(self, &landed, tools)?;
-        ready.clear(self, tools)?;
+    ) -> Result<CheckResult> {
+        let ready = &mut self.ready;
+        ready.judge(planned, self.before.take())?;
+        let verification = Some(match &self.content {
+            GpuContent::Landed(landed) => ready.compare(planned, landed, tools)?,
+            GpuContent::Slots(slots) => ready.read_back(planned, slots, tools)?,
+        });
+        ready.clear(planned, tools)?;
         let evidence = std::mem::take(&mut ready.evidence);
-        Ok(self.outcome(run, Some(verification), evidence, Vec::new()))
-    }
-
-    fn write_out(
-        &self,
-        ready: &mut Ready,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<FlowOutcome, MeasureError> {
-        let Filled { seed } = ready.fill(self, tools)?;
-        let mut slots = Slots::new(self);
-        let run = self.move_gpu(ready, &mut slots, tools)?;
-        let verification = ready.read_back(self, &slots, seed, tools)?;
-        ready.clear(self, tools)?;
-        let evidence = std::mem::take(&mut ready.evidence);
-        Ok(self.outcome(run, Some(verification), evidence, Vec::new()))
-    }
-
-    /// Waits for the others of the case, moves, and says what was moved by which route.
-    fn move_gpu(
-        &self,
-        ready: &mut Ready,
-        log: &mut dyn Log,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<Run, MeasureError> {
-        self.wait(tools)?;
-        let is_direct = self.gpu_route() == Route::P2p;
-        ready.ring.begin_count(is_direct.then_some(ready.region));
-        let before = ready.mark();
-        let hands = ready.hands.take();
-        let has_ring = hands.is_none();
-        let moved = match hands {
-            Some(hands) => classical::carry(self, ready, hands, log, tools),
-            None => self.stream_gpu(ready, log, tools),
-        };
-        let bytes = Bytes(moved.as_ref().map_or(0, |run| run.bytes));
-        let requested = if has_ring {
-            ready.ring.counted(bytes)
-        } else {
-            BytesByRoute { p2p: Bytes::ZERO, host: bytes }
-        };
-        tools.gate.end(super::Moved { bytes, requested });
-        let run = moved.map_err(|error| ready.explained(error, self, tools.deadline))?;
-        ready.judge(self, before)?;
-        Ok(run)
-    }
-
-    fn stream_gpu(
-        &self,
-        ready: &mut Ready,
-        log: &mut dyn Log,
-        tools: &mut FlowTools<'_>,
-    ) -> Result<Run, MeasureError> {
-        let clock = tools.clock;
-        let (action, offset) = match ready.role {
-            Role::Source => (Action::Read, self.flow.offset),
-            Role::Target => (Action::Write, self.flow.target_offset),
-        };
-        let way = OneWay {
-            action,
-            file: ready.file,
-            offset: offset.0,
-            file_block: ready.block,
-            region: ready.region,
-            // What an errno means is a matter of who is between: the drive meets host memory on the other ways.
-            memory: if self.gpu_route() == Route::P2p { MemoryKind::Gpu } else { MemoryKind::Host },
-            slots: self.slots,
-            place: ready.place,
-            deadline: tools.deadline,
-        };
-        let start = clock.now();
-        let account = self.account();
-        let mut blocks = self.blocks(start, account, tools);
-        let moved = stream(&mut ready.ring, &way, &mut blocks, log, clock, tools.watch)?;
-        if action == Action::Write {
-            ready.flush(tools)?;
-        }
-        let end = clock.now();
-        let Ended { latency: block, first_done, pace } = blocks.end();
-        let block = match account {
-            super::blocks::Account::OfRequests => moved.latency.clone(),
-            super::blocks::Account::OfBlocks => block,
-        };
-        let (read, write) = match action {
-            Action::Read => (moved.latency, latencies()),
-            _ => (latencies(), moved.latency),
-        };
-        let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-        Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
+        Ok(CheckResult { verification, evidence, ..CheckResult::default() })
     }
 }
 

@@ -12,8 +12,8 @@ use peerlane_units::{Bytes, Nanos};
 use super::super::planned::PlannedFlow;
 use super::super::ready::Cache;
 use super::super::serial::forget;
-use super::super::stream::Place;
-use super::super::{FlowTools, MeasureError};
+use super::super::stream::{self, Place};
+use super::super::{FlowTools, MeasureError, Result};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
@@ -22,7 +22,7 @@ use crate::desk::Desk;
 use crate::failure::{RequestError, Role};
 use crate::open::Opened;
 use crate::plan::SLOT_ALIGNMENT;
-use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring, open_cufile};
+use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring, open_cufile};
 use crate::trace::Traced;
 
 /// Host memory that content is compared in.
@@ -47,6 +47,8 @@ pub(super) struct Ready {
     /// What moves bytes in place of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
+    /// True if payload goes by peer-to-peer requests.
+    pub(super) is_direct: bool,
     pub(super) evidence: Vec<RouteEvidence>,
 }
 
@@ -71,14 +73,10 @@ struct Open {
 }
 
 impl Ready {
-    pub(super) fn open(
-        planned: &PlannedFlow,
-        end: &GpuEnd,
-        tools: &FlowTools<'_>,
-    ) -> Result<Self, MeasureError> {
+    pub(super) fn open(planned: &PlannedFlow, end: &GpuEnd, tools: &FlowTools<'_>) -> Result<Self> {
         let is_cached = matches!(planned.flow.path, Way::HostPageCache | Way::HostMapped);
         let cache = if is_cached { Cache::Through } else { Cache::Around };
-        let [source, target] = planned.open_ends(cache, tools.hold, tools.deadline)?;
+        let [source, target] = planned.open_ends(cache, tools)?;
         let role = if source.is_some() { Role::Source } else { Role::Target };
         let Some(opened) = source.or(target) else { return Err(MeasureError::WithOthers) };
         if is_cached && role == Role::Source {
@@ -88,7 +86,7 @@ impl Ready {
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
         let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
         let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
-        let is_direct = opened.is_direct;
+        let takes_direct = opened.is_direct;
         let parts = Parts { planned, gpu, file: opened, role, stride };
         let mut evidence = Vec::new();
         let open = match planned.flow.path {
@@ -98,15 +96,13 @@ impl Ready {
             _ => parts.bounce()?,
         };
         evidence.push(parts.named(&open));
-        let name = format!("{} to {}", planned.flow.source, planned.flow.target);
-        let mut ring = Traced::new(open.ring, tools.trace.map(|tracer| tracer.log(name)));
-        let drive = planned.source().or(planned.target()).map(|facts| facts.path.clone());
-        ring.name_file(open.file, &drive.unwrap_or_default());
+        let mut ring = Traced::new(open.ring, planned.trace_log(tools));
+        let facts = planned.source().or(planned.target());
+        ring.name_file(open.file, facts.map_or("", |facts| &facts.path));
         ring.name_region(open.region, &planned.memory.name, MemoryKind::Gpu);
         ring.slots(open.region, stride, planned.slots);
         let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
-        let facts = planned.source().or(planned.target());
-        let block = facts.filter(|_| is_direct).map_or(1, |facts| facts.block.0);
+        let block = facts.filter(|_| takes_direct).map_or(1, |facts| facts.block.0);
         let Open { session, memory, region, file, place, hands, .. } = open;
         Ok(Self {
             ring,
@@ -121,8 +117,29 @@ impl Ready {
             place,
             hands,
             stride,
+            is_direct: planned.gpu_route() == Route::P2p,
             evidence,
         })
+    }
+
+    /// Payload by requests of the ring.
+    pub(super) fn way(&self, planned: &PlannedFlow, tools: &FlowTools<'_>) -> stream::StreamSetup {
+        let (action, offset) = match self.role {
+            Role::Source => (Action::Read, planned.flow.offset),
+            Role::Target => (Action::Write, planned.flow.target_offset),
+        };
+        stream::StreamSetup {
+            action,
+            file: self.file,
+            offset: offset.0,
+            file_block: self.block,
+            region: self.region,
+            // The meaning of an errno depends on who is between: the drive meets host memory on the other ways.
+            memory: if self.is_direct { MemoryKind::Gpu } else { MemoryKind::Host },
+            slots: planned.slots,
+            place: self.place,
+            deadline: tools.deadline,
+        }
     }
 
     /// cuFile's counters now.
@@ -134,14 +151,10 @@ impl Ready {
     ///
     /// # Errors
     /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
-    pub(super) fn judge(
-        &mut self,
-        planned: &PlannedFlow,
-        before: Option<Mark>,
-    ) -> Result<(), MeasureError> {
+    pub(super) fn judge(&mut self, planned: &PlannedFlow, before: Option<Mark>) -> Result<()> {
         let (Some(session), Some(before)) = (&self.session, before) else { return Ok(()) };
         let counted = session.since(&before);
-        if planned.gpu_route() == Route::P2p {
+        if self.is_direct {
             let memory = || planned.memory.name.clone();
             let counts = counted
                 .map_err(|source| MeasureError::CuFileNotCounted { memory: memory(), source })?;
@@ -173,7 +186,7 @@ impl Ready {
     }
 
     /// Makes what was written durable: cuFile leaves that to its users.
-    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {
+    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         let named = (self.file, self.host);
         Ok(flush_file(&mut self.ring, named, tools.deadline, tools.clock)?)
     }
@@ -181,7 +194,7 @@ impl Ready {
 
 impl Parts<'_> {
     /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
-    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<Open, MeasureError> {
+    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<Open> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
             match self.counted(mode) {
@@ -199,7 +212,7 @@ impl Parts<'_> {
     }
 
     /// A mode whose counters are going to show the way.
-    fn counted(&self, mode: Mode) -> Result<Open, MeasureError> {
+    fn counted(&self, mode: Mode) -> Result<Open> {
         let open = self.cufile(mode)?;
         let shown = open.session.as_ref().map_or(Ok(()), |session| session.mark().check());
         shown.map_err(|none| self.refused(none.into()))?;
@@ -210,7 +223,7 @@ impl Parts<'_> {
         MeasureError::CuFile { gpu: self.planned.memory.name.clone(), source }
     }
 
-    fn cufile(&self, mode: Mode) -> Result<Open, MeasureError> {
+    fn cufile(&self, mode: Mode) -> Result<Open> {
         let refused = |source| self.refused(source);
         let session = open_cufile(mode).map_err(refused)?;
         let ring = Uring::new(self.entries())?;
@@ -236,19 +249,19 @@ impl Parts<'_> {
         Err(last.map_or(MeasureError::WithOthers, refused))
     }
 
-    fn bounce(&self) -> Result<Open, MeasureError> {
+    fn bounce(&self) -> Result<Open> {
         self.by_ring(self.planned.slots, Bytes(self.planned.request))
     }
 
     /// What pins nothing; the ring is for the check alone.
-    fn classical(&self) -> Result<Open, MeasureError> {
+    fn classical(&self) -> Result<Open> {
         let open = self.by_ring(1, Bytes::kib(4))?;
         let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, &open.memory)?;
         Ok(Open { hands: Some(hands), ..open })
     }
 
     /// A ring with so many slots of pinned memory.
-    fn by_ring(&self, slots: u32, length: Bytes) -> Result<Open, MeasureError> {
+    fn by_ring(&self, slots: u32, length: Bytes) -> Result<Open> {
         let no_gpu = |source| self.planned.no_gpu(source);
         let ring = Uring::new(self.entries())?;
         let mut ring = GpuRing::bounce(ring, &self.gpu, slots, length).map_err(no_gpu)?;
@@ -266,7 +279,7 @@ impl Parts<'_> {
 
     /// Where payload may lie in the memory, and how much of that it takes: every byte of what is read has a
     /// place of its own where there is room, so that all of it can be compared.
-    fn places(&self) -> Result<Vec<(Place, Bytes)>, MeasureError> {
+    fn places(&self) -> Result<Vec<(Place, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
         let by_slot = (Place::Slot(self.stride), Bytes(slots));
         let free = self.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
@@ -282,14 +295,12 @@ impl Parts<'_> {
         self.planned.slots.saturating_mul(2).clamp(64, 4096)
     }
 
-    fn copy_of_file(&self) -> Result<File, MeasureError> {
+    fn copy_of_file(&self) -> Result<File> {
         self.file.file.try_clone().map_err(|source| self.file_error("open", source))
     }
 
     fn file_error(&self, action: &'static str, source: std::io::Error) -> MeasureError {
-        let facts = self.planned.source().or(self.planned.target());
-        let path = facts.map(|facts| facts.path.clone().into()).unwrap_or_default();
-        MeasureError::File { action, path, source }
+        MeasureError::file(action, self.planned.path())(source)
     }
 
     /// The way in words.

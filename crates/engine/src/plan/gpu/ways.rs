@@ -8,7 +8,7 @@ use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
-use crate::doctor::ADDRESS_SPACE_FIX;
+use crate::endpoint::ADDRESS_SPACE_FIX;
 use crate::endpoint::{Endpoint, MULTIPATH_SINCE, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::Ends;

@@ -1,6 +1,7 @@
 //! Files and names that are changed without a ring: journals, their locks, targets that are files.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -12,8 +13,19 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+/// The part of a machine that journals use: `dyn Machine` is not `dyn SmallFiles` before Rust 1.86.
+pub(crate) trait AsSmallFiles {
+    fn small_files(&self) -> &dyn SmallFiles;
+}
+
+impl<T: SmallFiles> AsSmallFiles for T {
+    fn small_files(&self) -> &dyn SmallFiles {
+        self
+    }
+}
+
 /// Calls that change files and names in an open directory. Each default is the system's own.
-pub(crate) trait SmallFiles {
+pub(crate) trait SmallFiles: AsSmallFiles + fmt::Debug {
     /// Makes a file and opens it; one that is there is opened, or refused with `EXCL` among `flags`.
     ///
     /// # Errors

@@ -15,15 +15,15 @@ use std::ops::Range;
 
 use peerlane_fabric::BlockDevice;
 
-use super::System;
 use crate::journal::is_distinct;
+use crate::system::System;
 
 /// sysfs counts in these, whatever the device's block size.
 const SECTOR: u64 = 512;
 
 impl System {
     /// The other disks that show the same namespace as `disk`.
-    pub(super) fn siblings(&self, disk: &str) -> BTreeSet<String> {
+    pub(crate) fn siblings(&self, disk: &str) -> BTreeSet<String> {
         let Some(mine) = self.identity(disk) else { return BTreeSet::new() };
         let is_sibling = |other: &String| {
             other != disk && self.identity(other).is_some_and(|other| other == mine)
@@ -32,18 +32,18 @@ impl System {
     }
 
     /// Whether two names of disks are names of the same bytes.
-    pub(super) fn is_same_disk(&self, one: &str, other: &str) -> bool {
+    pub(crate) fn is_same_disk(&self, one: &str, other: &str) -> bool {
         one == other || self.siblings(one).contains(other)
     }
 
     /// The one name that stands for `disk` and its siblings.
-    pub(super) fn first_name(&self, disk: &str) -> String {
+    pub(crate) fn first_name(&self, disk: &str) -> String {
         let first = self.siblings(disk).pop_first();
         first.filter(|first| first.as_str() < disk).unwrap_or_else(|| disk.to_owned())
     }
 
     /// The sibling disks of a device, and their partitions that share bytes with it.
-    pub(super) fn shared_with(&self, device: &BlockDevice) -> BTreeSet<String> {
+    pub(crate) fn shared_with(&self, device: &BlockDevice) -> BTreeSet<String> {
         match &device.partition {
             Some(part) => {
                 let end = part.start.0.saturating_add(device.size.0);
@@ -54,7 +54,7 @@ impl System {
     }
 
     /// As [`Self::shared_with`], of a disk or partition by name.
-    pub(super) fn shared_with_name(&self, name: &str) -> BTreeSet<String> {
+    pub(crate) fn shared_with_name(&self, name: &str) -> BTreeSet<String> {
         match self.disk_of(name) {
             Some(disk) => {
                 let range = self.range_of(&disk, name).unwrap_or(0..u64::MAX);
@@ -77,7 +77,7 @@ impl System {
     }
 
     /// The partitions of a disk, by name.
-    pub(super) fn parts_of(&self, disk: &str) -> BTreeSet<String> {
+    pub(crate) fn parts_of(&self, disk: &str) -> BTreeSet<String> {
         let folder = format!("sys/class/block/{disk}");
         let is_part = |name: &String| self.line(&format!("{folder}/{name}/partition")).is_some();
         self.names(&folder).into_iter().filter(is_part).collect()

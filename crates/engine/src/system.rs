@@ -4,6 +4,8 @@
 //! machine. What is not there or cannot be read counts as absent: the exclusive open at the start of
 //! a copy is the kernel's own answer, this is the one with names in it.
 
+mod siblings;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -46,7 +48,7 @@ impl System {
     }
 
     /// Exports of this machine's NVMe target.
-    pub(super) fn nvme_target(&self) -> &NvmeTarget {
+    pub(crate) fn nvme_target(&self) -> &NvmeTarget {
         self.nvme_target.get_or_init(|| peerlane_nvmet::read(&self.root))
     }
 
@@ -108,7 +110,7 @@ impl System {
     }
 
     /// The disk that a partition is part of; `None` for what is no partition.
-    pub(super) fn disk_of(&self, name: &str) -> Option<String> {
+    pub(crate) fn disk_of(&self, name: &str) -> Option<String> {
         let link = self.root.join("sys/class/block").join(name);
         link.join("partition").exists().then_some(())?;
         let place = fs::read_link(link).ok()?;
@@ -124,13 +126,13 @@ impl System {
     }
 
     /// Bytes of a block device, by name.
-    pub(super) fn size(&self, name: &str) -> Option<u64> {
+    pub(crate) fn size(&self, name: &str) -> Option<u64> {
         let sectors: u64 = self.line(&format!("sys/class/block/{name}/size"))?.parse().ok()?;
         sectors.checked_mul(SECTOR)
     }
 
     /// The block device with this number.
-    pub(super) fn name_of(&self, number: (u32, u32)) -> Option<String> {
+    pub(crate) fn name_of(&self, number: (u32, u32)) -> Option<String> {
         let mut names = self.names("sys/class/block").into_iter();
         names.find(|name| self.number(name) == Some(number))
     }
@@ -167,7 +169,7 @@ impl System {
             .map_or(0, |devices| devices.len())
     }
 
-    pub(super) fn names(&self, path: &str) -> BTreeSet<String> {
+    pub(crate) fn names(&self, path: &str) -> BTreeSet<String> {
         fs::read_dir(self.root.join(path))
             .into_iter()
             .flatten()
