@@ -8,10 +8,10 @@ use peerlane_results::{Asked, CopyRecord, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::*;
+use crate::copy::start::look_again;
 use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, planned, source};
-use crate::copy::{CopyOptions, Start, copy_prepared, ready_to_start};
+use crate::copy::{CopyOptions, Start, copy_prepared};
 use crate::machine::Host;
-use crate::system::System;
 use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
@@ -61,18 +61,11 @@ impl Bench {
         let (deadline, options) = (Nanos::seconds(60), self.options.clone());
         let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };
         let (fabric, plan) = (bare_machine(), planned(asked));
-        let (now, held) = {
-            let here = System::at(Path::new("/"));
-            ready_to_start(
-                &here,
-                &crate::Surveyor::for_tests(),
-                &fabric,
-                &plan,
-                tools.options.start,
-            )?
-        };
+        let here = Host::at(Path::new("/"));
+        let plans = [plan];
+        let (ends, held) = look_again(&here, &fabric, &plans, &tools)?;
         let machine = Host::at(&self.folder.path().join("root"));
-        copy_prepared(&machine, &fabric, &plan, (&now, held), &mut tools)
+        copy_prepared(&machine, &fabric, &plans, (&ends, held), &mut tools)?.targets.swap_remove(0)
     }
 
     fn interrupt(&mut self) {

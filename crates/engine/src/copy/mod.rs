@@ -13,8 +13,8 @@ mod carry;
 pub(crate) mod check;
 mod claims;
 mod compare;
+mod copying;
 mod error;
-mod fan_out;
 mod files;
 mod foreign;
 mod gone;
@@ -28,38 +28,34 @@ mod preserve;
 mod record;
 mod resume;
 mod scrub;
+mod settle;
+mod start;
 mod unfinished;
 mod witness;
 
+use std::slice;
+
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, CopyRecord, Plan, Refusal, Route, RouteEvidence, Warning};
-use peerlane_units::{ByteRate, Nanos};
-use rustix::fs::OFlags;
+use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, Route, RouteEvidence, Warning};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub use error::CopyError;
-#[cfg(any(test, feature = "simulation"))]
-pub(crate) use fan_out::fan_out_prepared;
-pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Claim, grow, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
 
-use crate::endpoint::{Live, Node};
-use crate::failure::Role;
-use crate::guard::Surveyor;
+use crate::endpoint::Live;
 use crate::journal::{Identity, Recorder};
 use crate::machine::{Machine, host};
 use crate::open::Opened;
-use crate::plan::{self, Prepared};
+use crate::plan::Prepared;
 use crate::ranges::RangeSet;
-use crate::system::System;
 use crate::{Clock, Watch, prove};
-use begin::Beginning;
 use carry::Payload;
-use fan_out::Copying;
+use copying::Copying;
 use files::Target;
 use ledger::Keeper;
-use pieces::{HOLE_MIN, Holes, Layout};
+use pieces::{Holes, Layout};
 use preserve::Preserved;
 use witness::Witnesses;
 
@@ -77,184 +73,64 @@ pub struct Tools<'a> {
     pub options: CopyOptions,
 }
 
-/// Carries a plan out on this machine.
+/// What became of a copy with several targets.
+#[derive(Debug)]
+pub struct FanOut {
+    /// Payload read from the source to be written, each byte once besides tails.
+    pub read: Bytes,
+    /// Each target's record, or why it is not complete.
+    pub targets: Vec<Result<CopyRecord, CopyError>>,
+}
+
+/// Carries a plan for one target out on this machine.
 ///
 /// # Errors
 /// [`CopyError`] by what went wrong; its variants say what is at the target then.
 pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
-    copy_on(host(), fabric, plan, tools)
+    copy_on(host(), fabric, slice::from_ref(plan), tools)?.targets.swap_remove(0)
+}
+
+/// Carries a plan for 1 to 16 targets out on this machine.
+///
+/// # Errors
+/// [`CopyError`] when nothing was begun; what ends the copy later is the outcome of each target.
+pub fn copy_fan_out(
+    fabric: &Fabric,
+    plan: &FanOutPlan,
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
+    copy_on(host(), fabric, &plan.targets, tools)
 }
 
 fn copy_on(
     machine: &dyn Machine,
     fabric: &Fabric,
-    plan: &Plan,
+    plans: &[Plan],
     tools: &mut Tools<'_>,
-) -> Result<CopyRecord, CopyError> {
-    let system = machine.system();
-    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
-    let (now, held) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
-        .map_err(|error| unfinished::name(error, system, plan, &tools.options))?;
-    copy_prepared(machine, fabric, plan, (&now, held), tools)
+) -> Result<FanOut, CopyError> {
+    let (ends, held) = start::look_again(machine, fabric, plans, tools)?;
+    copy_prepared(machine, fabric, plans, (&ends, held), tools)
 }
 
-/// Carries out what was planned and looked at again; `held` is what only a journal that is found overrides.
+/// Carries out what was planned and looked at again; what is held is what only a journal that is found overrides.
 pub(crate) fn copy_prepared(
     machine: &dyn Machine,
     fabric: &Fabric,
-    plan: &Plan,
-    (now, held): (&Prepared, Vec<Refusal>),
+    plans: &[Plan],
+    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
     tools: &mut Tools<'_>,
-) -> Result<CopyRecord, CopyError> {
-    let job = begin_job(machine, fabric, plan, (now, held), tools)?;
-    Copying::of(vec![job]).run(tools).targets.swap_remove(0)
-}
-
-/// Begins a copy: opens its ends and its journal.
-fn begin_job<'a>(
-    machine: &'a dyn Machine,
-    fabric: &'a Fabric,
-    plan: &'a Plan,
-    (now, held): (&'a Prepared, Vec<Refusal>),
-    tools: &mut Tools<'_>,
-) -> Result<Job<'a>, CopyError> {
-    let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
-    let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
-    let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
-        return Err(not_planned());
-    };
-    preserve::refuse_devices(
-        &tools.options.preserve,
-        [source_live, target_live].map(|live| live.node == Node::Block),
-        [&plan.source.path, &plan.target.path],
-    )?;
-    let witnesses = Witnesses::new(machine.system(), fabric, plan, tools.options.watch_dma);
-    let source = machine.open(OFlags::RDONLY, source_live, tools.deadline);
-    let source = source.map_err(|source| CopyError::File {
-        action: "open",
-        path: source_live.path.clone(),
-        source,
-    })?;
-    let layout = Layout {
-        source_offset: plan.asked.offset.0,
-        length: shape.length.0,
-        block: plan.source.block.max(plan.target.block).0,
-        hole_min: HOLE_MIN,
-    };
-    let stands = held.clone();
-    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
-    let options = tools.options.clone();
-    let beginning = Beginning {
-        machine,
-        asked: &plan.asked,
-        options: &options,
-        source_live,
-        target_live,
-        source: &source,
-        layout,
-        held,
-        route: plan.route.unwrap_or(Route::Host),
-        seed: tools.seed,
-        deadline: tools.deadline,
-        surveyor: &surveyor,
-        target_block: plan.target.block.0,
-        target_name: gone::drive_of(&plan.target),
-    };
-    let begun = resume::begin(beginning, plan, tools)?;
-    let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
-    if begun.target.partial().is_some() {
-        preserved.try_on(begun.target.file(), &target_live.path)?;
-    }
-    let recorder = Recorder::new(tools.options.cadence, begun.done.clone(), tools.clock.now());
-    let mut job = Job {
-        machine,
-        fabric,
-        plan,
-        ends: now,
-        source,
-        source_live,
-        source_identity: begun.source,
-        before: begun.done,
-        layout,
-        target: begun.target,
-        preserved,
-        keeper: begun.keeper,
-        recorder,
-        holes: begun.holes,
-        evidence: Vec::new(),
-        witnesses,
-        warnings: plan.warnings.clone(),
-        memory: None,
-        is_touched: begun.is_resumed,
-    };
-    for warning in begun.warnings {
-        // At the end, in the record, it would be too late.
-        tools.watch.caution(&format!("{warning}; {}", warning.advice()));
-        job.warnings.push(warning);
-    }
-    job.note_page_cache();
-    job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
-    job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
-    if begun.is_resumed {
-        match job.check_claims(stands, tools) {
-            Ok(()) => {}
-            // It says itself that nothing was changed and what to do.
-            Err(error @ CopyError::Refused(_)) => return Err(error),
+) -> Result<FanOut, CopyError> {
+    let mut jobs: Vec<Job<'_>> = Vec::with_capacity(ends.len());
+    for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
+        match start::begin_job(machine, fabric, plan, (now, held), tools) {
+            Ok(job) => jobs.push(job),
             Err(error) => {
-                let error = job.name_the_stuck(error, Route::Host);
-                return Err(job.conclude(error));
+                jobs.iter_mut().for_each(Job::withdraw);
+                return Err(error);
             }
         }
     }
-    Ok(job)
-}
-
-/// Looks again at everything the plan was made from: minutes may have passed since. Returns also what
-/// stands against a copy that does not find its journal.
-fn ready_to_start(
-    system: &System,
-    surveyor: &Surveyor<'_>,
-    fabric: &Fabric,
-    plan: &Plan,
-    start: Start,
-) -> Result<(Prepared, Vec<Refusal>), CopyError> {
-    // What a copy that goes on has written itself is no content that somebody would miss.
-    let stands = |refusals: &[Refusal]| {
-        let is_held = start == Start::Resume && refusals.iter().all(|refusal| refusal.forceable);
-        !refusals.is_empty() && !is_held
-    };
-    if !fabric.is_this_machine() {
-        let reason = format!("machine {} is described, not here", fabric.name);
-        return Err(CopyError::NotPossible { reason, hint: None });
-    }
-    if stands(&plan.refusals) {
-        return Err(CopyError::Refused(plan.refusals.clone()));
-    }
-    if plan.route.is_none() {
-        let by_host = "`--route auto` copies through host memory";
-        let way_out = [&plan.source, &plan.target].into_iter().find_map(|end| end.way_out.as_ref());
-        let hint = way_out.map_or_else(|| by_host.to_owned(), |way| format!("{way}; or {by_host}"));
-        let hint = Some(hint);
-        return Err(CopyError::NotPossible { reason: plan.reason.clone(), hint });
-    }
-    // The plan holds absolute paths; the working directory may have changed since.
-    let asked = Asked {
-        source: plan.source.path.clone(),
-        target: plan.target.path.clone(),
-        ..plan.asked.clone()
-    };
-    let now = plan::prepare(system, surveyor, fabric, &asked)?;
-    if stands(&now.plan.refusals) {
-        return Err(CopyError::Refused(now.plan.refusals));
-    }
-    let held = now.plan.refusals.clone();
-    for (planned, found) in [(&plan.source, &now.plan.source), (&plan.target, &now.plan.target)] {
-        if (planned.kind, planned.size, planned.block) != (found.kind, found.size, found.block) {
-            let reason = format!("{} is not what it was when the copy was planned", planned.path);
-            return Err(CopyError::Refused(vec![Refusal { reason, hint: None, forceable: false }]));
-        }
-    }
-    Ok((now, held))
+    Ok(Copying::of(jobs).run(tools))
 }
 
 /// A copy under way.
@@ -354,5 +230,7 @@ impl Job<'_> {
 mod beside_tests;
 #[cfg(test)]
 mod resume_tests;
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peerlane_results::{
-    CopyRecord, FAN_OUT_PLAN_SCHEMA, FanOutPlan, Plan as CopyPlan, Refusal, Route,
-};
+use peerlane_results::{CopyRecord, Refusal, Route};
 use peerlane_units::{Bytes, Nanos};
 
 use super::bare_machine;
@@ -20,7 +18,7 @@ use super::machine::{Drive, Life, Promise, SimMachine, State};
 use super::plan::{copy_plans, prepared};
 use super::world::{Event, World};
 use crate::Watch;
-use crate::copy::{CopyError, CopyOptions, FanOut, Start, Tools, copy_prepared, fan_out_prepared};
+use crate::copy::{CopyError, CopyOptions, FanOut, Start, Tools, copy_prepared};
 use crate::failure::RequestError;
 use crate::journal::{Cadence, Environment, for_device};
 use crate::plan::Prepared;
@@ -157,7 +155,8 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Targ
     let seed = world.random.next();
     let mut tools =
         Tools { clock: &clock, watch: &mut watch, seed, deadline: Nanos::seconds(1), options };
-    let done = copy(&machine, copies, held, &mut tools);
+    let ends: Vec<Prepared> = copies.iter().map(prepared).collect();
+    let done = copy_prepared(&machine, &bare_machine(), &copies, (&ends, held), &mut tools);
     let life = machine.state.borrow().life;
     let mut seen = seen(&machine, watch);
     keep(world, targets, &machine, (&folder, &journals));
@@ -192,31 +191,6 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Targ
 fn refusals(is_complete: bool) -> Vec<Refusal> {
     let there = || Refusal { reason: "it is not blank".to_owned(), hint: None, forceable: true };
     is_complete.then(there).into_iter().collect()
-}
-
-/// The product's copy: one target is a copy by itself.
-fn copy(
-    machine: &SimMachine,
-    plans: Vec<CopyPlan>,
-    held: Vec<Vec<Refusal>>,
-    tools: &mut Tools<'_>,
-) -> Result<FanOut, CopyError> {
-    let fabric = bare_machine();
-    let ends: Vec<Prepared> = plans.iter().map(prepared).collect();
-    if let ([plan], [now]) = (plans.as_slice(), ends.as_slice()) {
-        let held = held.into_iter().flatten().collect();
-        let record = copy_prepared(machine, &fabric, plan, (now, held), tools)?;
-        return Ok(FanOut { read: record.content.data, targets: vec![Ok(record)] });
-    }
-    let first = &plans[0];
-    let plan = FanOutPlan {
-        schema: FAN_OUT_PLAN_SCHEMA.to_owned(),
-        route: first.route,
-        memory: first.memory.clone(),
-        reason: first.reason.clone(),
-        targets: plans,
-    };
-    fan_out_prepared(machine, &fabric, &plan, (&ends, held), tools)
 }
 
 fn seen(machine: &SimMachine, watch: Listener) -> Seen {

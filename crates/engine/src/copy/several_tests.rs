@@ -12,7 +12,7 @@ use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, names, s
 use crate::copy::{CopyOptions, Start};
 use crate::journal::Cadence;
 use crate::plan::plan_fan_out;
-use crate::{MonotonicClock, Watch};
+use crate::{MonotonicClock, Phase, Watch};
 
 const LENGTH: u64 = (4 << 20) + 1234;
 
@@ -74,7 +74,7 @@ fn every_target_is_a_copy_of_one_read() {
             assert_eq!(record.target.path, bench.path(name).to_str().unwrap());
             fs::remove_file(bench.path(name)).unwrap();
         }
-        assert_eq!(super::super::tests::names(bench.folder.path()), Vec::<String>::new());
+        assert_eq!(super::tests::names(bench.folder.path()), Vec::<String>::new());
     }
 }
 

@@ -1,130 +1,34 @@
-//! Carries a plan with several targets out: one memory, one read, and for each target a journal, a
+//! The phases of a copy to 1 to 16 targets: one memory and one read for all; for each target a journal, a
 //! proof, a verification and a name of its own.
 //!
-//! A target that fails is dropped with its journal kept, and the others go on. Each target is a
-//! [`Job`] like that of a copy to it alone; only the payload that all of them take is moved together.
-
-mod settle;
+//! A target that fails is dropped with its journal kept, and the others go on.
 
 use peerlane_evidence::CpuMark;
-use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, RouteChoice, Scrubbed};
+use peerlane_results::{Plan, RouteChoice, Scrubbed};
 use peerlane_units::{Bytes, Nanos};
 
 use super::carry::{Carried, Payload, SoFar, relay_jobs};
 use super::record::Settled;
+use super::settle::Agreed;
 use super::witness::MovedBytes;
-use super::{CopyError, Done, Job, Tools, begin_job, gone, ready_to_start, unfinished};
+use super::{CopyError, Done, FanOut, Job, Tools, gone};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
-use crate::guard::{self, Span, Surveyor};
-use crate::machine::{Machine, host};
-use crate::plan::Prepared;
 use crate::relay::Transfer;
 use crate::ring::Ring as _;
-use crate::system::System;
-use settle::Agreed;
-
-/// What became of a copy with several targets.
-#[derive(Debug)]
-pub struct FanOut {
-    /// Payload read from the source to be written, each byte once besides tails.
-    pub read: Bytes,
-    /// Each target's record, or why it is not complete.
-    pub targets: Vec<Result<CopyRecord, CopyError>>,
-}
-
-/// Carries a plan for several targets out on this machine.
-///
-/// # Errors
-/// [`CopyError`] when nothing was begun; what ends the copy later is the outcome of each target.
-pub fn copy_fan_out(
-    fabric: &Fabric,
-    plan: &FanOutPlan,
-    tools: &mut Tools<'_>,
-) -> Result<FanOut, CopyError> {
-    copy_fan_out_on(host(), fabric, plan, tools)
-}
-
-fn copy_fan_out_on(
-    machine: &dyn Machine,
-    fabric: &Fabric,
-    plan: &FanOutPlan,
-    tools: &mut Tools<'_>,
-) -> Result<FanOut, CopyError> {
-    if tools.options.journal.is_some() && plan.targets.len() > 1 {
-        let reason = "one file cannot be the journal of several targets".to_owned();
-        let hint = Some("leave `--journal` out".to_owned());
-        return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
-    }
-    let system = machine.system();
-    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
-    let mut ends = Vec::with_capacity(plan.targets.len());
-    let mut held = Vec::with_capacity(plan.targets.len());
-    for one in &plan.targets {
-        let (now, stands) = ready_to_start(system, &surveyor, fabric, one, tools.options.start)
-            .map_err(|error| unfinished::name(error, system, one, &tools.options))?;
-        ends.push(now);
-        held.push(stands);
-    }
-    refuse_same(system, &ends)?;
-    fan_out_prepared(machine, fabric, plan, (&ends, held), tools)
-}
-
-/// Carries out what was planned and looked at again, as [`copy_prepared`](super::copy_prepared) for one target.
-pub(crate) fn fan_out_prepared(
-    machine: &dyn Machine,
-    fabric: &Fabric,
-    plan: &FanOutPlan,
-    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
-    tools: &mut Tools<'_>,
-) -> Result<FanOut, CopyError> {
-    let mut jobs: Vec<Job<'_>> = Vec::with_capacity(ends.len());
-    for ((one, now), held) in plan.targets.iter().zip(ends).zip(held) {
-        match begin_job(machine, fabric, one, (now, held), tools) {
-            Ok(job) => jobs.push(job),
-            Err(error) => {
-                jobs.iter_mut().for_each(Job::withdraw);
-                return Err(error);
-            }
-        }
-    }
-    Ok(Copying::of(jobs).run(tools))
-}
-
-/// Names may have come to mean the same thing since the plan was made.
-fn refuse_same(system: &System, ends: &[Prepared]) -> Result<(), CopyError> {
-    let span = |one: &Prepared| {
-        let asked = &one.plan.asked;
-        (asked.target_offset, guard::length_of(asked, &one.source.facts))
-    };
-    for (later, one) in ends.iter().enumerate() {
-        for other in &ends[..later] {
-            let [mine, yours] = [one, other].map(|end| {
-                let (offset, length) = span(end);
-                Span { end: &end.target, offset, length }
-            });
-            let found = guard::between(system, &one.plan.asked, yours, mine, "two targets");
-            if let Some(refusal) = found {
-                return Err(CopyError::Refused(vec![refusal]));
-            }
-        }
-    }
-    Ok(())
-}
 
 /// One target of the copy.
-struct Lane<'a> {
-    job: Job<'a>,
-    failed: Option<CopyError>,
+pub(super) struct Lane<'a> {
+    pub(super) job: Job<'a>,
+    pub(super) failed: Option<CopyError>,
     /// What is known of it when it is complete but for its name.
     finished: Option<(Settled, Done)>,
 }
 
 /// A copy under way, to one target or several.
 pub(super) struct Copying<'a> {
-    lanes: Vec<Lane<'a>>,
+    pub(super) lanes: Vec<Lane<'a>>,
     read: Bytes,
 }
 
@@ -180,18 +84,18 @@ impl<'a> Copying<'a> {
     }
 
     /// The targets that are still in it.
-    fn live(&self) -> Vec<usize> {
+    pub(super) fn live(&self) -> Vec<usize> {
         let is_live = |lane: &Lane<'_>| lane.failed.is_none() && lane.finished.is_none();
         (0..self.lanes.len()).filter(|&lane| is_live(&self.lanes[lane])).collect()
     }
 
-    fn for_live(&mut self, mut each: impl FnMut(&mut Job<'a>)) {
+    pub(super) fn for_live(&mut self, mut each: impl FnMut(&mut Job<'a>)) {
         for lane in self.live() {
             each(&mut self.lanes[lane].job);
         }
     }
 
-    fn plans(&self) -> Vec<&'a Plan> {
+    pub(super) fn plans(&self) -> Vec<&'a Plan> {
         self.lanes.iter().map(|lane| lane.job.plan).collect()
     }
 
@@ -299,7 +203,7 @@ impl<'a> Copying<'a> {
     }
 
     /// Clears the memory once, out of the first target that is well.
-    fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
+    pub(super) fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
         let well = agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none());
         let seat = well.unwrap_or(0);
         let lane = agreed.seats[seat].lane;
@@ -315,6 +219,3 @@ impl<'a> Copying<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

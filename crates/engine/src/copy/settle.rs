@@ -4,13 +4,13 @@ use peerlane_results::{
     Evidence, MemoryFacts, Route, RouteChoice, RouteVerdict, Shape, Tail, Warning,
 };
 
-use super::{Copying, Lane};
-use crate::copy::attempt::{Attempt, NotReady, Ready, Rejection, block, tail};
-use crate::copy::check::{self, NotProved};
-use crate::copy::gone::drive_of;
-use crate::copy::pieces::Holes;
-use crate::copy::record::Settled;
-use crate::copy::{CopyError, Job, Tools};
+use super::attempt::{Attempt, NotReady, Ready, Rejection, block, tail};
+use super::check::{self, NotProved};
+use super::copying::{Copying, Lane};
+use super::gone::drive_of;
+use super::pieces::Holes;
+use super::record::Settled;
+use super::{CopyError, Job, Tools};
 use crate::open::Attached;
 use crate::plan::{Prepared, host_memory, memories_for_all, rules_evidence, shapes_for};
 use crate::relay::Transfer;
