@@ -33,7 +33,7 @@ pub(super) struct Copying<'a> {
 }
 
 impl<'a> Copying<'a> {
-    pub(super) fn of(jobs: Vec<Job<'a>>) -> Self {
+    pub(super) fn new(jobs: Vec<Job<'a>>) -> Self {
         let lane = |job| Lane { job, failed: None, finished: None };
         Self { lanes: jobs.into_iter().map(lane).collect(), read: Bytes::ZERO }
     }

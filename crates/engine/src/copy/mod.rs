@@ -130,7 +130,7 @@ pub(crate) fn copy_prepared(
             }
         }
     }
-    Ok(Copying::of(jobs).run(tools))
+    Ok(Copying::new(jobs).run(tools))
 }
 
 /// A copy under way.
