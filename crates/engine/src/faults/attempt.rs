@@ -1,26 +1,24 @@
 //! One run of the program, from its journals to its end: the copy of the product on a simulated machine.
 
-use std::cell::Cell;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::cell::{Cell, RefCell};
+use std::ffi::OsString;
+use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use peerlane_results::{CopyRecord, Refusal, Route};
+use peerlane_results::{CopyRecord, Route};
 use peerlane_units::{Bytes, Nanos};
+use rustix::io::Errno;
 
 use super::bare_machine;
-use super::disk::Disk;
-use super::machine::{Drive, Life, Promise, SimMachine, State};
-use super::plan::{copy_plans, prepared};
+use super::folder::{Folder, TARGET};
+use super::machine::{Drive, DriveName, Life, Promise, SimMachine, State};
+use super::plan::{copy_plans, prepared, refusals};
 use super::world::{Event, World};
 use crate::Watch;
-use crate::copy::{CopyError, CopyOptions, FanOut, Start, Tools, copy_prepared};
+use crate::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
 use crate::failure::RequestError;
-use crate::journal::{Cadence, Environment, for_device};
+use crate::journal::{self, Cadence, Environment};
 use crate::plan::Prepared;
 use crate::prove::ProofCause;
 use crate::relay::RelayError;
@@ -34,6 +32,12 @@ pub(super) struct TargetVerdict {
     pub(super) target: usize,
     pub(super) end: End,
     pub(super) record: Option<CopyRecord>,
+}
+
+impl TargetVerdict {
+    fn is_complete(&self) -> bool {
+        matches!(self.end, End::Complete { .. })
+    }
 }
 
 /// How a run of the program ended for a target.
@@ -56,7 +60,16 @@ pub(super) enum Blame {
     /// Another target, or what all targets use.
     Others(#[allow(dead_code, reason = "shown by Debug")] String),
     JournalNotSaved,
+    /// A file could not be made, given space or finished.
+    File {
+        action: &'static str,
+        errno: Option<Errno>,
+    },
     SourceChanged,
+    /// An end is not what the journal says.
+    Changed,
+    /// Something stands against the copy.
+    Refused(#[allow(dead_code, reason = "shown by Debug")] String),
     /// The program was killed and reported nothing.
     Nobody,
 }
@@ -64,6 +77,8 @@ pub(super) enum Blame {
 /// What a run showed besides its verdicts.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Every target was ready for the copy; else one error is that of all.
+    pub(super) is_begun: bool,
     /// Payload read of the source, as the copy counts it.
     pub(super) read: Bytes,
     /// Reported progress, in bytes.
@@ -80,76 +95,75 @@ pub(super) struct Seen {
     pub(super) untrue: Option<String>,
     /// Names that are left beside the journals.
     pub(super) left: Vec<String>,
+    /// A target file had its name when the run began.
+    pub(super) had_its_name: bool,
 }
 
 /// What may happen in a run, and when.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Plan {
     pub(super) event: Option<(u64, Event)>,
-    /// Power is lost at this save.
-    pub(super) cut_at_save: Option<u64>,
+    /// The program ends at this change of a small file, and how.
+    pub(super) cut_at_change: Option<(u64, Life)>,
+    /// It begins anew, whatever is there.
+    pub(super) is_anew: bool,
+    /// A person does not say again that content may be overwritten.
+    pub(super) is_unforced: bool,
     /// Saving fails.
     pub(super) journal_is_full: bool,
     /// Only host memory is to be used.
     pub(super) only_host: bool,
     pub(super) coverage: Option<Coverage>,
-    /// Targets that are complete are named again.
+    /// Targets that are complete are named again, unless content is to be overwritten.
     pub(super) names_all: bool,
 }
 
-/// A state directory, removed with what is in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> io::Result<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/peerlane-{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        let folder = Self(path);
-        fs::create_dir(folder.journals())?;
-        Ok(folder)
-    }
-
-    fn journals(&self) -> PathBuf {
-        self.0.join("peerlane")
-    }
+/// What a person types.
+pub(super) struct Invocation {
+    /// The targets, by number and name.
+    pub(super) targets: Vec<(usize, DriveName)>,
+    /// Content may be overwritten.
+    pub(super) is_forced: bool,
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+impl Invocation {
+    fn draw(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<Self> {
+        // A person may leave it out where a copy goes on.
+        let is_left_out = plan.is_unforced || plan.names_all || world.random.below(2) == 0;
+        let is_forced = plan.is_anew || world.needs_force() || !is_left_out;
+        let names_all = plan.names_all && !is_forced;
+        let all = 0..world.targets.len();
+        let named = all.filter(|&one| names_all || !world.targets[one].is_complete);
+        let named = named.map(|one| Ok((one, world.name(one, folder)?)));
+        Ok(Self { targets: named.collect::<io::Result<_>>()?, is_forced })
+    }
+
+    fn has_target(&self, number: usize) -> bool {
+        self.targets.iter().any(|(one, _)| *one == number)
     }
 }
 
 /// Runs the program once; the world is then what it left.
 pub(super) fn attempt(world: &mut World, plan: Plan) -> (Vec<TargetVerdict>, Seen) {
-    let all = 0..world.targets.len();
-    let targets: Vec<usize> =
-        all.filter(|&one| plan.names_all || !world.targets[one].is_complete).collect();
-    run(world, plan, &targets).unwrap_or_else(|error| {
-        let end = || End::Failed(Blame::Shape(error.to_string()));
-        let verdict = |&target| TargetVerdict { target, end: end(), record: None };
-        (targets.iter().map(verdict).collect(), Seen::default())
+    run(world, plan).unwrap_or_else(|error| {
+        let end = End::Failed(Blame::Shape(error.to_string()));
+        (vec![TargetVerdict { target: 0, end, record: None }], Seen::default())
     })
 }
 
-fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<TargetVerdict>, Seen)> {
-    let folder = Folder::make()?;
-    let is_resumed = world.targets.iter().any(|one| one.is_complete || one.journal.is_some());
-    let copies = copy_plans(world, plan, targets);
-    let held = targets.iter().map(|&one| refusals(world.targets[one].is_complete)).collect();
-    let (machine, journals) = machine(world, plan, targets, &folder)?;
-    let options = CopyOptions {
-        start: if is_resumed { Start::Resume } else { Start::Anew },
-        environment: Environment { xdg_state_home: Some(folder.0.clone().into()), home: None },
-        cadence: Cadence {
-            first: Nanos(100_000),
-            every: Nanos(100_000),
-            bytes: Bytes(3 * world.shape.request),
-        },
-        ..CopyOptions::default()
-    };
+fn run(world: &mut World, plan: Plan) -> io::Result<(Vec<TargetVerdict>, Seen)> {
+    let folder = world.folder()?;
+    let had_its_name = begin(world, &mut folder.borrow_mut())?;
+    let names = folder.borrow().names()?;
+    let invocation = Invocation::draw(world, plan, &folder.borrow())?;
+    let copies = copy_plans(world, plan, &invocation);
+    let held = refusals(world, &invocation);
+    let has_journal =
+        invocation.targets.iter().any(|(one, _)| world.targets[*one].journal.is_some());
+    let is_resumed = !plan.is_anew && has_journal || held.iter().any(|held| !held.is_empty());
+    let machine = machine(world, plan, &invocation, &folder)?;
+    let start = if is_resumed { Start::Resume } else { Start::Anew };
+    let options = CopyOptions { start, ..options(world, &invocation, &folder.borrow()) };
     let mut watch = Listener { is_stopped: Rc::clone(&machine.is_stopped), ..Listener::default() };
     let clock = machine.clock.clone();
     let seed = world.random.next();
@@ -158,13 +172,55 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Targ
     let ends: Vec<Prepared> = copies.iter().map(prepared).collect();
     let done = copy_prepared(&machine, &bare_machine(), &copies, (&ends, held), &mut tools);
     let life = machine.state.borrow().life;
-    let mut seen = seen(&machine, watch);
-    keep(world, targets, &machine, (&folder, &journals));
-    if life == Life::Runs {
-        let names = fs::read_dir(folder.journals())?.flatten().map(|entry| entry.file_name());
-        let left = names.filter(|name| !journals.contains(name));
-        seen.left = left.map(|name| name.to_string_lossy().into_owned()).collect();
+    let mut seen = Seen { had_its_name, ..seen(&machine, watch) };
+    let is_lost = keep(world, &invocation, &machine, &mut folder.borrow_mut())?;
+    let verdicts = verdicts(&invocation, life, done, &mut seen);
+    if life == Life::Runs && !is_lost {
+        let before = if verdicts.iter().all(TargetVerdict::is_complete) { vec![] } else { names };
+        seen.left = left(world, &invocation, &folder.borrow(), &before)?;
     }
+    for verdict in &verdicts {
+        world.targets[verdict.target].is_complete |= verdict.is_complete();
+    }
+    Ok((verdicts, seen))
+}
+
+fn options(world: &mut World, invocation: &Invocation, folder: &Folder) -> CopyOptions {
+    let own_journal = world.has_own_journal.then(|| &invocation.targets[0].1.journal);
+    let state_home = folder.state_home().as_os_str().to_owned();
+    CopyOptions {
+        sparse: if world.random.below(4) == 0 { Sparse::Never } else { Sparse::Auto },
+        journal: own_journal.map(|journal| folder.path(journal)),
+        environment: Environment { xdg_state_home: Some(state_home), home: None },
+        cadence: Cadence {
+            first: Nanos(100_000),
+            every: Nanos(100_000),
+            bytes: Bytes(3 * world.shape.request),
+        },
+        ..CopyOptions::default()
+    }
+}
+
+/// Puts journals where they are, and a target file that has its name. Returns whether there is one.
+fn begin(world: &mut World, folder: &mut Folder) -> io::Result<bool> {
+    for number in 0..world.targets.len() {
+        let journal = world.name(number, folder)?.journal;
+        folder.put(&journal, world.targets[number].journal.as_deref())?;
+    }
+    let had_its_name = folder.is_named();
+    if had_its_name {
+        folder.settle(&world.payload)?;
+        world.targets[0].old = Some(world.payload.clone());
+    }
+    Ok(had_its_name)
+}
+
+fn verdicts(
+    invocation: &Invocation,
+    life: Life,
+    done: Result<FanOut, CopyError>,
+    seen: &mut Seen,
+) -> Vec<TargetVerdict> {
     let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
         Ok(record) => {
             let end = End::Complete { route: record.route };
@@ -172,25 +228,43 @@ fn run(world: &mut World, plan: Plan, targets: &[usize]) -> io::Result<(Vec<Targ
         }
         Err(error) => TargetVerdict { target, end: end(life, error), record: None },
     };
-    let numbers = targets.iter().copied();
-    let verdicts: Vec<TargetVerdict> = match done {
+    let numbers = invocation.targets.iter().map(|(number, _)| *number);
+    match done {
         Ok(FanOut { read, targets }) => {
-            seen.read = read;
+            (seen.is_begun, seen.read) = (true, read);
             let outcomes = targets.into_iter().zip(numbers);
             outcomes.map(|(one, target)| verdict(target, one.as_ref().cloned())).collect()
         }
         Err(error) => numbers.map(|target| verdict(target, Err(&error))).collect(),
-    };
-    for TargetVerdict { target, end, .. } in &verdicts {
-        world.targets[*target].is_complete |= matches!(end, End::Complete { .. });
     }
-    Ok((verdicts, seen))
 }
 
-/// What stands against a copy that does not find its journal: content that it left there itself.
-fn refusals(is_complete: bool) -> Vec<Refusal> {
-    let there = || Refusal { reason: "it is not blank".to_owned(), hint: None, forceable: true };
-    is_complete.then(there).into_iter().collect()
+/// Names that the run left and should not have: what was there before may stay.
+fn left(
+    world: &World,
+    invocation: &Invocation,
+    folder: &Folder,
+    before: &[OsString],
+) -> io::Result<Vec<String>> {
+    let mut may_stay = vec![OsString::from(TARGET)];
+    for number in (0..world.targets.len()).filter(|&one| !invocation.has_target(one)) {
+        // A loss of power may have brought back the lock of a target that is complete.
+        let mut lock = world.name(number, folder)?.journal;
+        lock.push(".lock");
+        may_stay.push(lock);
+    }
+    for (number, name) in &invocation.targets {
+        let text = world.targets[*number].journal.as_deref();
+        let journal = text.and_then(|text| journal::decode(text).ok());
+        may_stay.extend(journal.and_then(|journal| journal.partial).map(OsString::from));
+        may_stay.push(name.journal.clone());
+    }
+    let is_lock = |name: &OsString| name.as_encoded_bytes().ends_with(b".lock");
+    let left = folder
+        .names()?
+        .into_iter()
+        .filter(|name| !may_stay.contains(name) && (is_lock(name) || !before.contains(name)));
+    Ok(left.map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 fn seen(machine: &SimMachine, watch: Listener) -> Seen {
@@ -207,40 +281,44 @@ fn seen(machine: &SimMachine, watch: Listener) -> Seen {
     }
 }
 
-/// Keeps what the run left of drives and journals.
+/// Keeps what the run left of drives and files. Returns whether any of it was lost.
 fn keep(
     world: &mut World,
-    targets: &[usize],
+    invocation: &Invocation,
     machine: &SimMachine,
-    (folder, journals): (&Folder, &[OsString]),
-) {
-    let is_dark = machine.state.borrow().life == Life::Dark;
-    let texts = if is_dark {
-        machine.disk.borrow().after_loss(journals, &mut world.random)
-    } else {
-        journals.iter().map(|name| fs::read(folder.journals().join(name)).ok()).collect()
-    };
+    folder: &mut Folder,
+) -> io::Result<bool> {
     world.source = machine.drives[0].content.take();
-    for ((&number, text), drive) in targets.iter().zip(texts).zip(&machine.drives[1..]) {
-        let target = &mut world.targets[number];
-        (target.journal, target.file) = (text, drive.content.take());
-        if is_dark {
-            target.file.lose_power(&mut world.random);
-        }
+    for ((number, _), drive) in invocation.targets.iter().zip(&machine.drives[1..]) {
+        world.targets[*number].content = drive.content.take();
     }
+    // What is unplugged under a file has its folder, too.
+    let is_gone = machine.file_system.is_some() && world.targets[0].content.is_gone;
+    let is_lost = machine.state.borrow().life == Life::Dark || is_gone;
+    if is_lost {
+        for (number, _) in &invocation.targets {
+            world.targets[*number].content.lose_power(&mut world.random);
+        }
+        folder.lose_power(world.targets[0].content.bytes.len() as u64, &mut world.random)?;
+    }
+    for (number, name) in &invocation.targets {
+        world.targets[*number].journal = fs::read(folder.path(&name.journal)).ok();
+    }
+    Ok(is_lost)
 }
 
-/// A machine for one run, and the name of each target's journal.
+/// A machine for one run.
 fn machine(
     world: &mut World,
     plan: Plan,
-    targets: &[usize],
-    folder: &Folder,
-) -> io::Result<(SimMachine, Vec<OsString>)> {
+    invocation: &Invocation,
+    folder: &Rc<RefCell<Folder>>,
+) -> io::Result<SimMachine> {
+    let targets = &invocation.targets;
     let state = State {
         event: plan.event,
-        struck: targets.iter().position(|&one| one == world.broken).map_or(0, |one| one + 1),
-        cut_at_change: plan.cut_at_save,
+        struck: targets.iter().position(|(one, _)| *one == world.broken).map_or(0, |one| one + 1),
+        cut_at_change: plan.cut_at_change,
         room: plan.journal_is_full.then(|| world.random.below(4 * targets.len() as u64)),
         ..State::default()
     };
@@ -249,26 +327,18 @@ fn machine(
         is_excused: world.kind == super::Kind::LostLater,
     };
     let (source, offset) = (std::mem::take(&mut world.source), world.shape.source_offset);
-    let mut drives = vec![Drive::new(0, source, offset, world.is_file)?];
-    let (mut disk, mut journals) = (Disk::default(), Vec::new());
-    for &number in targets {
-        let target = &mut world.targets[number];
-        let file = std::mem::take(&mut target.file);
-        let drive = Drive::new(number + 1, file, target.offset, false)?;
-        let path = for_device(&folder.journals(), &drive.identity()).map_err(io::Error::other)?;
-        let name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
-        if let Some(text) = &target.journal {
-            fs::write(&path, text)?;
-            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-            disk.placed(&name, &File::open(&path)?, text);
-        }
-        journals.push(name);
-        drives.push(drive);
+    let name = DriveName::new(0, world.version);
+    let mut drives = vec![Drive::new(name, source, offset, world.is_file)?];
+    for (number, name) in targets {
+        let target = &mut world.targets[*number];
+        let content = std::mem::take(&mut target.content);
+        drives.push(Drive::new(name.clone(), content, target.shape.offset, false)?);
     }
     let mut random = world.random.clone();
     random.next();
     let ring = (random, world.shape.entries, world.mood());
-    Ok((SimMachine::new(drives, disk, state, promise, ring), journals))
+    let files = (Rc::clone(folder), world.targets[0].file_system);
+    Ok(SimMachine::new(drives, files, state, promise, ring))
 }
 
 /// Translates an error of the copy.
@@ -292,8 +362,13 @@ fn end(life: Life, error: &CopyError) -> End {
             ScrubCause::Request(error) => request(error),
             other => End::Failed(Blame::Proof(other.to_string())),
         },
+        CopyError::Refused(_) => End::Failed(Blame::Refused(crate::failure::error_in_words(error))),
+        CopyError::Changed { .. } => End::Failed(Blame::Changed),
         CopyError::SourceChanged { .. } => End::Failed(Blame::SourceChanged),
         CopyError::Journal(_) => End::Failed(Blame::JournalNotSaved),
+        CopyError::File { action, source, .. } => {
+            End::Failed(Blame::File { action, errno: Errno::from_io_error(source) })
+        }
         CopyError::WithOthers { .. } | CopyError::Move { source: RelayError::Busy { .. }, .. } => {
             End::Failed(Blame::Others(crate::failure::error_in_words(error)))
         }

@@ -6,9 +6,9 @@ use peerlane_results::{MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
-use super::Kind;
 use super::attempt::{Blame, End, Plan, Seen, TargetVerdict};
-use super::world::{Event, SimTarget, World, index};
+use super::world::{Event, Shape, SimTarget, World, index};
+use super::{Kind, final_name};
 use crate::failure::{Cause, Failure, RequestError, Role};
 use crate::journal;
 use crate::ring::Action;
@@ -35,21 +35,25 @@ pub(super) fn after(
     the_source_is_read_once(world, verdicts, seen)?;
     the_memory_is_clear(world, verdicts, seen)?;
     nothing_is_left(world, verdicts, seen)?;
-    each_has_its_own_verdict(world, plan, verdicts)
+    if seen.is_begun { each_has_its_own_verdict(world, plan, verdicts) } else { Ok(()) }
 }
 
 /// What holds for a target, whatever becomes of the others.
 fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &Seen) -> Check {
     let target = &world.targets[verdict.target];
     let after_loss = target.after_loss(&mut world.random);
-    nothing_beside_the_copy_changed(world, target, &target.file.bytes)?;
-    nothing_beside_the_copy_changed(world, target, &after_loss)?;
+    if target.file_system.is_some() {
+        final_name::check(world, target, &verdict.end, seen)?;
+    } else {
+        nothing_beside_the_copy_changed(world, target, &target.content.bytes)?;
+        nothing_beside_the_copy_changed(world, target, &after_loss)?;
+    }
     the_journal_is_whole(target)?;
     the_journal_claims_what_is_there(world, target, &after_loss)?;
     no_byte_is_lost_or_doubled(world, verdict, seen)?;
     complete_is_complete(world, target, &after_loss)?;
     a_bad_route_is_not_taken(world.kind, &verdict.end)?;
-    the_cause_is_named(world, &verdict.end)
+    the_cause_is_named(world, target, &verdict.end)
 }
 
 /// Whatever happened while it was saved.
@@ -82,7 +86,7 @@ fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]
     let mut range = world.range(target);
     if world.kind == Kind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
-        range.end = range.end.next_multiple_of(index(target.file.block));
+        range.end = range.end.next_multiple_of(index(target.shape.block));
     }
     let before = &target.before;
     if before.len() != now.len() {
@@ -132,7 +136,7 @@ fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) ->
     if target.journal.is_some() {
         return Err("the copy is complete, and its journal is there".to_owned());
     }
-    if !holds(world, target, &target.file.bytes, all.clone()) {
+    if !holds(world, target, &target.content.bytes, all.clone()) {
         return Err("the copy is reported complete, and its content differs".to_owned());
     }
     if !holds(world, target, after_loss, all) {
@@ -141,16 +145,17 @@ fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) ->
     Ok(())
 }
 
-/// Once for all targets; a tail behind the last block that all have in common is read for each.
+/// Once for all targets; a tail behind the last block that all have in common is read for each, and what was in slots
+/// of a memory that went away is read again.
 fn the_source_is_read_once(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
     let Bytes(read) = seen.read;
-    let tails = world.shape.block * (verdicts.len() as u64 - 1);
+    let Shape { block, request, slots, .. } = world.shape;
+    let lost = if world.kind == Kind::MemoryGone { u64::from(slots) * request } else { 0 };
+    let again = block * (verdicts.len() as u64 - 1) + lost;
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         let Bytes(data) = record.content.data;
-        let is_too_little = read + world.shape.block <= data;
-        // What was read into memory that went away is read again.
-        let again = if world.kind == Kind::MemoryGone { data } else { 0 };
-        let is_too_much = read > data + tails + again && record.content.before == Bytes::ZERO;
+        let is_too_little = read + block <= data;
+        let is_too_much = read > data + again && record.content.before == Bytes::ZERO;
         if is_too_little || is_too_much {
             return Err(format!("{read} bytes of the source are read, and a target takes {data}"));
         }
@@ -219,15 +224,27 @@ fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Ch
     Err(format!("{} requests are left in flight after {verdicts:?}", seen.in_flight))
 }
 
-fn the_cause_is_named(world: &World, end: &End) -> Check {
+fn the_cause_is_named(world: &World, target: &SimTarget, end: &End) -> Check {
     let kind = world.kind;
     let is_named = match end {
         End::Complete { .. } => true,
-        End::Stopped => matches!(kind, Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull),
+        End::Stopped => matches!(
+            kind,
+            Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged
+        ),
         End::PowerLost => matches!(kind, Kind::PowerCut | Kind::PowerCutAtSave),
         End::Failed(Blame::Nobody) => kind == Kind::Killed,
         End::Failed(Blame::SourceChanged) => kind == Kind::SourceShrinks,
-        End::Failed(Blame::JournalNotSaved) => kind == Kind::JournalFull,
+        // What is unplugged under a file has its journal, too.
+        End::Failed(Blame::JournalNotSaved) => {
+            kind == Kind::JournalFull || kind == Kind::TargetGone && target.file_system.is_some()
+        }
+        End::Failed(Blame::File { action, errno }) => match kind {
+            Kind::TargetGone => true,
+            Kind::FlushError => *action == "flush",
+            Kind::TargetFull | Kind::JournalFull => *errno == Some(Errno::NOSPC),
+            _ => false,
+        },
         End::Differs => kind == Kind::LostLater,
         End::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
         End::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {
@@ -273,7 +290,7 @@ fn names(kind: Kind, failure: &Failure) -> bool {
 
 /// Whether a range of the copy reads at the target as it does at the source.
 fn holds(world: &World, target: &SimTarget, now: &[u8], range: Range<u64>) -> bool {
-    let start = index(target.offset);
+    let start = index(target.shape.offset);
     let at = start + index(range.start)..start + index(range.end);
     now.get(at) == world.payload.get(index(range.start)..index(range.end))
 }

@@ -1,16 +1,15 @@
 //! What a loss of power leaves of small files: texts that were flushed, and names whose directory was.
 //!
 //! Names change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however many. A text that
-//! was not flushed is there whole, in part, as zeroes, or not at all.
+//! was not flushed is there whole, in part, as zeroes, or not at all; where it replaced one that was, this or the new
+//! one is there, perhaps with the length of the other.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 
 use crate::random::Random;
 
-/// One folder.
+/// One folder; files are known by their inodes.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     stable: BTreeMap<OsString, u64>,
@@ -21,7 +20,29 @@ pub(super) struct Disk {
 #[derive(Debug, Default)]
 struct Text {
     bytes: Vec<u8>,
-    is_stable: bool,
+    /// What was flushed last.
+    stable: Option<Vec<u8>>,
+}
+
+impl Text {
+    fn lose_power(&mut self, random: &mut Random) {
+        let mut part =
+            |length: usize| usize::try_from(random.below(length as u64 + 1)).unwrap_or(0);
+        match &self.stable {
+            Some(stable) => match part(2) {
+                0 => self.bytes.clone_from(stable),
+                1 => self.bytes.resize(stable.len(), 0),
+                _ => {}
+            },
+            None => match part(3) {
+                0 => self.bytes.clear(),
+                1 => self.bytes.fill(0),
+                2 => self.bytes.truncate(part(self.bytes.len())),
+                _ => {}
+            },
+        }
+        self.stable = Some(self.bytes.clone());
+    }
 }
 
 #[derive(Debug)]
@@ -49,31 +70,43 @@ impl Change {
     }
 }
 
-fn inode(file: &File) -> u64 {
-    file.metadata().map(|facts| facts.ino()).unwrap_or_default()
-}
-
 impl Disk {
-    /// Adds a file that was there before, flushed.
-    pub(super) fn placed(&mut self, name: &OsStr, file: &File, text: &[u8]) {
-        self.stable.insert(name.to_owned(), inode(file));
-        self.texts.insert(inode(file), Text { bytes: text.to_vec(), is_stable: true });
+    /// Puts a file there, flushed.
+    pub(super) fn put(&mut self, name: &OsStr, inode: u64, text: &[u8]) {
+        self.named(name, inode);
+        self.synced_names();
+        self.set_text(inode, text);
     }
 
-    /// The text that a new file has now.
-    pub(super) fn text(&self, name: &OsStr) -> Option<&[u8]> {
+    /// The text of a file is known, and flushed.
+    pub(super) fn set_text(&mut self, inode: u64, text: &[u8]) {
+        self.texts.insert(inode, Text { bytes: text.to_vec(), stable: Some(text.to_vec()) });
+    }
+
+    /// The text of a file.
+    pub(super) fn text(&self, inode: u64) -> Option<&[u8]> {
+        self.texts.get(&inode).map(|text| text.bytes.as_slice())
+    }
+
+    /// A name that a file has now.
+    pub(super) fn name_of(&self, inode: u64) -> Option<OsString> {
         let mut names = self.stable.clone();
         self.changes.iter().for_each(|change| change.apply(&mut names));
-        self.texts.get(names.get(name)?).map(|text| text.bytes.as_slice())
+        names.into_iter().find(|(_, of)| *of == inode).map(|(name, _)| name)
     }
 
-    pub(super) fn created(&mut self, name: &OsStr, file: &File) {
-        self.changes.push(Change::Created(name.to_owned(), inode(file)));
-        self.texts.insert(inode(file), Text::default());
+    /// What is in a file is not known here from now on.
+    pub(super) fn forget_text(&mut self, inode: u64) {
+        self.texts.remove(&inode);
     }
 
-    pub(super) fn wrote(&mut self, file: &File, text: &[u8]) {
-        self.texts.insert(inode(file), Text { bytes: text.to_vec(), is_stable: false });
+    /// A file has a name, which may be a further one.
+    pub(super) fn named(&mut self, name: &OsStr, inode: u64) {
+        self.changes.push(Change::Created(name.to_owned(), inode));
+    }
+
+    pub(super) fn wrote(&mut self, inode: u64, text: &[u8]) {
+        self.texts.entry(inode).or_default().bytes = text.to_vec();
     }
 
     pub(super) fn renamed(&mut self, from: &OsStr, to: &OsStr) {
@@ -84,41 +117,23 @@ impl Disk {
         self.changes.push(Change::Removed(name.to_owned()));
     }
 
-    /// A file, or the folder, is flushed.
-    pub(super) fn synced(&mut self, file: &File) {
-        match self.texts.get_mut(&inode(file)) {
-            Some(text) => text.is_stable = true,
-            None => {
-                self.changes.drain(..).for_each(|change| change.apply(&mut self.stable));
-            }
+    pub(super) fn synced(&mut self, inode: u64) {
+        if let Some(text) = self.texts.get_mut(&inode) {
+            text.stable = Some(text.bytes.clone());
         }
     }
 
-    /// The texts under these names after a loss of power.
-    pub(super) fn after_loss(
-        &self,
-        names: &[OsString],
-        random: &mut Random,
-    ) -> Vec<Option<Vec<u8>>> {
-        let mut found = self.stable.clone();
+    /// The folder is flushed.
+    pub(super) fn synced_names(&mut self) {
+        self.changes.drain(..).for_each(|change| change.apply(&mut self.stable));
+    }
+
+    /// Loses what is not flushed, in part. Returns the names that are left.
+    pub(super) fn lose_power(&mut self, random: &mut Random) -> &BTreeMap<OsString, u64> {
         let kept = usize::try_from(random.below(self.changes.len() as u64 + 1)).unwrap_or(0);
-        self.changes[..kept].iter().for_each(|change| change.apply(&mut found));
-        let text = |name| Some(self.texts.get(found.get(name)?)?.after_loss(random));
-        names.iter().map(text).collect()
-    }
-}
-
-impl Text {
-    fn after_loss(&self, random: &mut Random) -> Vec<u8> {
-        if self.is_stable {
-            return self.bytes.clone();
-        }
-        let part = usize::try_from(random.below(self.bytes.len() as u64 + 1)).unwrap_or(0);
-        match random.below(4) {
-            0 => Vec::new(),
-            1 => vec![0; self.bytes.len()],
-            2 => self.bytes[..part].to_vec(),
-            _ => self.bytes.clone(),
-        }
+        self.changes.truncate(kept);
+        self.synced_names();
+        self.texts.values_mut().for_each(|text| text.lose_power(random));
+        &self.stable
     }
 }

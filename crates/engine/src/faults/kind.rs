@@ -45,7 +45,7 @@ pub enum Kind {
     SourceShrinks,
     /// Power is lost at any operation, several times in one copy.
     PowerCut,
-    /// Power is lost while the journal is saved.
+    /// Power is lost at any change of a journal, a name or a length.
     PowerCutAtSave,
     /// The program is killed at any operation, several times in one copy.
     Killed,
@@ -57,11 +57,13 @@ pub enum Kind {
     JournalFull,
     /// The journal is damaged between two runs.
     JournalDamaged,
+    /// A drive, a file or the content of the source is exchanged between two runs.
+    Exchanged,
 }
 
 impl Kind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::None,
         Self::Difficult,
         Self::ReadErrorOnce,
@@ -89,6 +91,7 @@ impl Kind {
         Self::ZeroRefused,
         Self::JournalFull,
         Self::JournalDamaged,
+        Self::Exchanged,
     ];
 
     /// The fault in words.
@@ -115,12 +118,13 @@ impl Kind {
             Self::TargetFull => "the target is full",
             Self::SourceShrinks => "the source becomes shorter",
             Self::PowerCut => "power is lost, several times",
-            Self::PowerCutAtSave => "power is lost while the journal is saved",
+            Self::PowerCutAtSave => "power is lost while a journal or a name changes",
             Self::Killed => "the program is killed, several times",
             Self::Stopped => "a person stops the copy",
             Self::ZeroRefused => "the target cannot make zeroes",
             Self::JournalFull => "the journal cannot be saved",
             Self::JournalDamaged => "the journal is damaged between two runs",
+            Self::Exchanged => "an end is exchanged between two runs",
         }
     }
 

@@ -1,6 +1,8 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
 use super::attempt::{Blame, End, Plan, attempt};
+use super::exchange::exchange;
+use super::machine::Life;
 use super::world::{Event, SimTarget, World};
 use super::{Kind, check};
 use crate::failure::RequestError;
@@ -58,7 +60,8 @@ pub struct Untrue {
     pub what: String,
 }
 
-/// Copies with one kind of fault, all of it drawn from the seed: one in four has several targets.
+/// Copies with one kind of fault, all of it drawn from the seed: one in four has several targets, and
+/// one a file.
 ///
 /// # Errors
 /// [`Untrue`] when a promise was broken.
@@ -96,6 +99,10 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
             return Err(untrue("the copy never ends".to_owned()));
         }
         damage_journal(&mut world).and_then(|()| replace_damaged(&mut world)).map_err(untrue)?;
+        if exchange(&mut world).map_err(untrue)? {
+            outcome.runs += 1;
+            return Ok(outcome);
+        }
     }
 }
 
@@ -117,7 +124,7 @@ fn breaks(world: &mut World) -> u32 {
     match world.kind {
         Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
         Kind::PowerCut | Kind::PowerCutAtSave | Kind::Killed | Kind::Stopped => 1 + 2 * more,
-        Kind::JournalDamaged | Kind::JournalFull => 1 + more,
+        Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged => 1 + more,
         _ => 1,
     }
 }
@@ -131,7 +138,7 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
         [usize::try_from(random.below(3)).unwrap_or(0)];
     // A proof is 13 requests; then come two for each part, flushes, and those of verification.
     let at = random.below(20 * count + (1 + 2 * count) * parts);
-    let at_save = random.below(24 * count);
+    let at_change = random.below(24 * count);
     let only_host = random.below(6) == 0;
     let flip = random.below(2) == 0;
     let names_all = count > 1 && random.below(4) == 0;
@@ -141,7 +148,14 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
     if !is_faulty {
         return Plan { coverage, only_host, names_all, ..Plan::default() };
     }
+    let is_file = world.targets[0].file_system.is_some();
+    let cut_at_change = match world.kind {
+        Kind::PowerCutAtSave => Some((at_change, Life::Dark)),
+        Kind::Killed if is_file && flip => Some((at_change, Life::Killed)),
+        _ => None,
+    };
     let event = match world.kind {
+        Kind::Killed if cut_at_change.is_some() => None,
         Kind::PowerCut => Some(Event::PowerCut),
         Kind::Killed => Some(Event::Killed),
         Kind::SourceGone => Some(Event::SourceGone),
@@ -150,16 +164,19 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
         Kind::SourceShrinks => Some(Event::SourceShrinks),
         Kind::LostLater if flip => Some(Event::ReadsLost),
         Kind::LostLater => Some(Event::WritesLost),
-        Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull => Some(Event::Stop),
+        Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged => {
+            Some(Event::Stop)
+        }
         _ => None,
     };
     Plan {
         event: event.map(|event| (at, event)),
-        cut_at_save: (world.kind == Kind::PowerCutAtSave).then_some(at_save),
+        cut_at_change,
         journal_is_full: world.kind == Kind::JournalFull,
         only_host,
         coverage,
         names_all,
+        ..Plan::default()
     }
 }
 
@@ -172,7 +189,7 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
         return Ok(());
     }
     let state = |world: &World| -> Vec<_> {
-        world.targets.iter().map(|one| (one.file.bytes.clone(), one.journal.clone())).collect()
+        world.targets.iter().map(|one| (one.content.bytes.clone(), one.journal.clone())).collect()
     };
     let before = state(world);
     let (verdicts, _) = attempt(world, Plan::default());
@@ -181,7 +198,12 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
         return Err(format!("a copy goes on by a damaged journal: {verdicts:?}"));
     }
     world.targets[world.broken].journal = None;
-    Ok(())
+    match &world.folder {
+        Some(folder) => {
+            folder.borrow_mut().remove_partial_files().map_err(|error| error.to_string())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Tears or changes the journal's text; whatever is then accepted must say what it said.

@@ -1,16 +1,16 @@
 //! A machine whose drives, memory, files and power are simulated, under the real copy.
 //!
-//! Rings move bytes of [`SimFile`]s; small files are real ones in a folder of their own, beside a [`Disk`] that knows
-//! what a loss of power leaves of them. An open drive is a file in memory that stands for it: where its holes are is
+//! Rings move bytes of [`SimFile`]s; other files are real ones in a [`Folder`] that knows what a loss of power leaves
+//! of them. An open drive is a file in memory that stands for it: where its holes are is
 //! told by the kernel, its content by the simulation. Every request and every change of a small file is an operation,
 //! and at each of them something may happen. A machine without power, and a program that was killed, change nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,20 +19,21 @@ use peerlane_memory::{MemoryError, P2pRefusal, Region, host};
 use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::io::Errno;
 
-use super::disk::Disk;
-use super::world::{Event, index};
+use super::folder::Folder;
+use super::world::{Event, FileSystem, index};
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::{Live, Node};
 use crate::journal::{
-    self, DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId,
+    DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId, identity_of_file,
 };
-use crate::machine::{self, Machine, SmallFiles};
+use crate::machine::Machine;
 use crate::open::Opened;
 use crate::random::Random;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
-use crate::ring::{AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError};
+use crate::ring::{
+    Action, AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError,
+};
 use crate::system::System;
 
 thread_local! {
@@ -54,18 +55,42 @@ pub(super) enum Life {
     Dark,
 }
 
-/// Path of a drive: the source is 0.
-pub(super) fn path_of(number: usize) -> String {
-    format!("/dev/nvme{number}n1")
+/// What a drive is called and known by, and the name of its journal.
+#[derive(Debug, Clone)]
+pub(super) struct DriveName {
+    pub(super) path: PathBuf,
+    serial: String,
+    /// Tells it from another one behind its path.
+    version: i64,
+    /// Empty for the source.
+    pub(super) journal: OsString,
+}
+
+impl DriveName {
+    /// The name of a drive; the source is 0.
+    pub(super) fn new(number: usize, version: i64) -> Self {
+        let path = PathBuf::from(format!("/dev/nvme{number}n1"));
+        let serial = format!("S{number}-{version}");
+        Self { path, serial, version, journal: OsString::new() }
+    }
+
+    pub(super) fn identity(&self, size: Bytes) -> DeviceIdentity {
+        DeviceIdentity {
+            name: self.path.to_string_lossy().trim_start_matches("/dev/").to_owned(),
+            model: None,
+            ids: vec![StableId { kind: IdKind::Serial, value: self.serial.clone() }],
+            size,
+            partition: None,
+        }
+    }
 }
 
 /// A simulated drive, and the open file that represents it.
 #[derive(Debug)]
 pub(super) struct Drive {
-    path: String,
-    serial: String,
+    pub(super) name: DriveName,
     /// Offset of the copy on it, in bytes.
-    offset: u64,
+    pub(super) offset: u64,
     /// Represents the drive in open calls.
     token: File,
     pub(super) content: Rc<RefCell<SimFile>>,
@@ -74,31 +99,20 @@ pub(super) struct Drive {
 impl Drive {
     /// Creates a drive; with `has_holes`, a file whose zero pages are reported as holes.
     pub(super) fn new(
-        number: usize,
+        name: DriveName,
         content: SimFile,
         offset: u64,
         has_holes: bool,
     ) -> io::Result<Self> {
-        let (path, serial) = (path_of(number), format!("S{number}"));
-        let token = File::from(rustix::fs::memfd_create(&path, MemfdFlags::CLOEXEC)?);
+        let token = rustix::fs::memfd_create(name.path.as_path(), MemfdFlags::CLOEXEC)?;
+        let token = File::from(token);
         token.set_len(content.bytes.len() as u64)?;
         for (page, offset) in content.bytes.chunks(4096).zip((0..).step_by(4096)) {
             if !has_holes || page.iter().any(|&byte| byte != 0) {
                 token.write_all_at(page, offset)?;
             }
         }
-        Ok(Self { path, serial, offset, token, content: Rc::new(RefCell::new(content)) })
-    }
-
-    /// What it is known by.
-    pub(super) fn identity(&self) -> DeviceIdentity {
-        DeviceIdentity {
-            name: self.path.trim_start_matches("/dev/").to_owned(),
-            model: None,
-            ids: vec![StableId { kind: IdKind::Serial, value: self.serial.clone() }],
-            size: Bytes(self.content.borrow().bytes.len() as u64),
-            partition: None,
-        }
+        Ok(Self { name, offset, token, content: Rc::new(RefCell::new(content)) })
     }
 
     fn inode(&self) -> io::Result<u64> {
@@ -113,8 +127,8 @@ pub(super) struct State {
     pub(super) event: Option<(u64, Event)>,
     /// Number of the drive that an event of a target strikes.
     pub(super) struck: usize,
-    /// Number of the change of a small file at which power is lost.
-    pub(super) cut_at_change: Option<u64>,
+    /// Number of the change of a small file at which the program ends, and how.
+    pub(super) cut_at_change: Option<(u64, Life)>,
     /// Texts that still fit on the disk of the journal.
     pub(super) room: Option<u64>,
     pub(super) operations: u64,
@@ -132,6 +146,13 @@ pub(super) struct State {
     pub(super) untrue: Option<String>,
 }
 
+impl State {
+    /// Keeps the first promise that was broken.
+    pub(super) fn note_untrue(&mut self, what: String) {
+        self.untrue.get_or_insert(what);
+    }
+}
+
 /// The machine.
 pub(super) struct SimMachine {
     system: System,
@@ -139,11 +160,13 @@ pub(super) struct SimMachine {
     pub(super) drives: Vec<Drive>,
     pub(super) state: Rc<RefCell<State>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
-    pub(super) disk: RefCell<Disk>,
-    random: RefCell<Random>,
+    pub(super) folder: Rc<RefCell<Folder>>,
+    /// That of a target that is a file: it is the only one.
+    pub(super) file_system: Option<FileSystem>,
+    pub(super) random: RefCell<Random>,
     entries: u32,
     mood: Mood,
-    promise: Promise,
+    pub(super) promise: Promise,
     pub(super) clock: SimClock,
 }
 
@@ -164,7 +187,7 @@ impl fmt::Debug for SimMachine {
 impl SimMachine {
     pub(super) fn new(
         drives: Vec<Drive>,
-        disk: Disk,
+        (folder, file_system): (Rc<RefCell<Folder>>, Option<FileSystem>),
         state: State,
         promise: Promise,
         (random, entries, mood): (Random, u32, Mood),
@@ -174,7 +197,8 @@ impl SimMachine {
             drives,
             state: Rc::new(RefCell::new(state)),
             is_stopped: Rc::default(),
-            disk: RefCell::new(disk),
+            folder,
+            file_system,
             random: RefCell::new(random),
             entries,
             mood,
@@ -183,95 +207,10 @@ impl SimMachine {
         }
     }
 
+    /// The drive behind a path; a target that is a file is none.
     fn drive(&self, path: &Path) -> Option<&Drive> {
-        self.drives.iter().find(|drive| Path::new(&drive.path) == path)
-    }
-
-    /// Checks that the claims of a journal about to be renamed survive a loss of power now.
-    fn judge(&self, name: &OsStr) {
-        let Some(text) = self.disk.borrow().text(name).map(<[u8]>::to_vec) else { return };
-        let Ok(journal) = journal::decode(&text) else { return };
-        let Identity::Device(device) = &journal.target else { return };
-        let is_named = |drive: &&Drive| drive.identity().is_same_device(device);
-        let Some(drive) = self.drives.iter().find(is_named) else { return };
-        let target = drive.content.borrow();
-        let Some(cache) = target.cache.as_ref().filter(|_| !self.promise.is_excused) else {
-            return;
-        };
-        for range in journal.done.iter() {
-            let [start, end] = [range.start, range.end].map(index);
-            let at = index(drive.offset);
-            let wanted = self.promise.payload.get(start..end);
-            if cache.stable().get(at + start..at + end) != wanted {
-                let what = format!("a journal is put in place that claims {range:?}, not flushed");
-                self.state.borrow_mut().untrue.get_or_insert(what);
-            }
-        }
-    }
-
-    /// Counts a change of a small file; fails once the program has ended.
-    fn change(&self) -> Result<(), Errno> {
-        let state = &mut *self.state.borrow_mut();
-        if state.life == Life::Runs {
-            state.changes += 1;
-            if state.cut_at_change.is_some_and(|at| at < state.changes) {
-                state.life = Life::Dark;
-            }
-        }
-        if state.life == Life::Runs { Ok(()) } else { Err(Errno::IO) }
-    }
-}
-
-impl SmallFiles for SimMachine {
-    fn create(
-        &self,
-        directory: &File,
-        name: &OsStr,
-        flags: OFlags,
-        mode: Mode,
-    ) -> Result<File, Errno> {
-        self.change()?;
-        let file = machine::host().create(directory, name, flags, mode)?;
-        self.disk.borrow_mut().created(name, &file);
-        Ok(file)
-    }
-
-    fn write(&self, file: &File, text: &[u8]) -> io::Result<()> {
-        self.change()?;
-        let room = &mut self.state.borrow_mut().room;
-        if *room == Some(0) {
-            return Err(Errno::NOSPC.into());
-        }
-        *room = room.map(|room| room - 1);
-        machine::host().write(file, text)?;
-        self.disk.borrow_mut().wrote(file, text);
-        Ok(())
-    }
-
-    fn rewrite(&self, file: &File, text: &[u8]) -> io::Result<()> {
-        self.change()?;
-        machine::host().rewrite(file, text)
-    }
-
-    fn sync(&self, file: &File) -> Result<(), Errno> {
-        self.change()?;
-        self.disk.borrow_mut().synced(file);
-        Ok(())
-    }
-
-    fn rename(&self, directory: &File, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-        self.change()?;
-        self.judge(from);
-        machine::host().rename(directory, from, to)?;
-        self.disk.borrow_mut().renamed(from, to);
-        Ok(())
-    }
-
-    fn remove(&self, directory: &File, name: &OsStr) -> Result<(), Errno> {
-        self.change()?;
-        machine::host().remove(directory, name)?;
-        self.disk.borrow_mut().removed(name);
-        Ok(())
+        let count = if self.file_system.is_some() { 1 } else { self.drives.len() };
+        self.drives[..count].iter().find(|drive| drive.name.path == path)
     }
 }
 
@@ -282,12 +221,21 @@ impl Machine for SimMachine {
 
     fn ring(&self, entries: u32, _has_nodes: bool) -> Result<AnyRing, UringError> {
         let seed = self.random.borrow_mut().next();
-        let attachable =
-            |drive: &Drive| (drive.inode().unwrap_or_default(), Rc::clone(&drive.content));
+        let attachable = |drive: &Drive| Attachable {
+            inode: drive.inode().unwrap_or_default(),
+            journal: drive.name.journal.clone(),
+            content: Rc::clone(&drive.content),
+        };
+        let mut drives: Vec<_> = self.drives.iter().map(attachable).collect();
+        if let Some(inode) = self.folder.borrow().target {
+            drives[1].inode = inode;
+        }
         Ok(AnyRing::Simulated(Box::new(MachineRing {
             // Few, so that there is not always room.
             ring: SimRing::new(entries.min(self.entries), seed, self.mood).at(&self.clock),
-            drives: self.drives.iter().map(attachable).collect(),
+            drives,
+            journals: Vec::new(),
+            folder: Rc::clone(&self.folder),
             state: Rc::clone(&self.state),
             is_stopped: Rc::clone(&self.is_stopped),
             held: Vec::new(),
@@ -314,31 +262,38 @@ impl Machine for SimMachine {
         Ok(region)
     }
 
-    fn open(&self, _flags: OFlags, live: &Live, _deadline: Nanos) -> io::Result<Opened> {
-        let drive = self.drive(&live.path).ok_or(Errno::NOENT)?;
-        Ok(Opened::new(drive.token.try_clone()?, true))
+    fn open(&self, flags: OFlags, live: &Live, _deadline: Nanos) -> io::Result<Opened> {
+        if let Some(drive) = self.drive(&live.path) {
+            return Ok(Opened::new(drive.token.try_clone()?, true));
+        }
+        let file = rustix::fs::open(&live.path, flags | OFlags::CLOEXEC, Mode::empty())?;
+        let is_direct = self.file_system.is_some_and(|one| one.takes_direct);
+        Ok(Opened::new(file.into(), is_direct))
     }
 
-    fn identify(&self, live: &Live, _file: &File) -> Result<Identity, JournalError> {
-        let missing = || JournalError::NoDevice { name: live.path.display().to_string() };
-        let drive = self.drive(&live.path).ok_or_else(missing)?;
+    fn identify(&self, live: &Live, file: &File) -> Result<Identity, JournalError> {
+        let Some(drive) = self.drive(&live.path) else {
+            return Ok(Identity::File(identity_of_file(self.system.root(), &live.path, file)?));
+        };
+        let size = Bytes(drive.content.borrow().bytes.len() as u64);
         Ok(match live.node {
-            Node::Block => Identity::Device(drive.identity()),
+            Node::Block => Identity::Device(drive.name.identity(size)),
             Node::File { .. } | Node::NewFile => Identity::File(FileIdentity {
-                path: drive.path.clone(),
+                path: live.path.display().to_string(),
                 device: None,
                 file_system: 1,
                 inode: 1,
-                size: drive.identity().size,
-                modified_ns: 1,
-                changed_ns: 1,
+                size,
+                modified_ns: drive.name.version,
+                changed_ns: drive.name.version,
                 born_ns: None,
             }),
         })
     }
 
-    fn is_drive_gone(&self, _device: &str) -> bool {
-        false
+    fn is_drive_gone(&self, device: &str) -> bool {
+        let drive = self.drive(&Path::new("/dev").join(device));
+        drive.is_some_and(|drive| drive.content.borrow().is_gone)
     }
 
     fn nap(&self, time: Nanos) {
@@ -346,11 +301,28 @@ impl Machine for SimMachine {
     }
 }
 
+/// A real file, to be read only.
+fn read_whole(mut file: File) -> io::Result<SimFile> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(SimFile { bytes, block: 1, latency: Nanos(20_000), ..SimFile::default() })
+}
+
+/// A drive, for a ring.
+struct Attachable {
+    /// Of the file that stands for it.
+    inode: u64,
+    journal: OsString,
+    content: Rc<RefCell<SimFile>>,
+}
+
 /// A ring of the machine.
 struct MachineRing {
     ring: SimRing,
-    /// By the inode of what stands for them.
-    drives: Vec<(u64, Rc<RefCell<SimFile>>)>,
+    drives: Vec<Attachable>,
+    /// Those of attached files, by number.
+    journals: Vec<OsString>,
+    folder: Rc<RefCell<Folder>>,
     state: Rc<RefCell<State>>,
     is_stopped: Rc<Cell<bool>>,
     /// Regions by number, kept so that no address is allocated twice.
@@ -366,8 +338,8 @@ impl MachineRing {
             _ => {}
         }
         let struck = self.state.borrow().struck;
-        for (number, (_, drive)) in self.drives.iter().enumerate() {
-            let drive = &mut drive.borrow_mut();
+        for (number, drive) in self.drives.iter().enumerate() {
+            let drive = &mut drive.content.borrow_mut();
             if number == 0 {
                 event.strike_source(drive);
             } else if number == struck || event == Event::MemoryGone {
@@ -381,6 +353,17 @@ impl MachineRing {
             Life::Runs => Ok(()),
             Life::Killed => Err(io::Error::other("killed")),
             Life::Dark => Err(io::Error::other("power is lost")),
+        }
+    }
+
+    /// Notes a target that is about to change, unless its journal is locked.
+    fn judge_lock(&self, operation: Operation) {
+        let journal = self.journals.get(index(operation.file.0.into()));
+        let is_locked = journal.is_some_and(|journal| self.folder.borrow().is_locked(journal));
+        let is_change = matches!(operation.action, Action::Write | Action::Zero);
+        if is_change && !is_locked && self.alive().is_ok() {
+            let what = "the target is written without the lock of the journal".to_owned();
+            self.state.borrow_mut().note_untrue(what);
         }
     }
 }
@@ -413,8 +396,13 @@ impl Ring for MachineRing {
 
     fn attach_file(&mut self, file: File) -> io::Result<FileId> {
         let inode = file.metadata()?.ino();
-        let drive = self.drives.iter().find(|(of, _)| *of == inode).ok_or(Errno::NOENT)?;
-        Ok(self.ring.attach_shared(Rc::clone(&drive.1)))
+        let drive = self.drives.iter().find(|drive| drive.inode == inode);
+        self.journals.push(drive.map(|drive| drive.journal.clone()).unwrap_or_default());
+        let content = match drive {
+            Some(drive) => Rc::clone(&drive.content),
+            None => Rc::new(RefCell::new(read_whole(file)?)),
+        };
+        Ok(self.ring.attach_shared(content))
     }
 
     fn attach_region(&mut self, region: Region) -> RegionId {
@@ -443,6 +431,7 @@ impl Ring for MachineRing {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.ring.push(operation)?;
+        self.judge_lock(operation);
         let due = {
             let state = &mut *self.state.borrow_mut();
             state.operations += 1;

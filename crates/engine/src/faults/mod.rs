@@ -2,14 +2,18 @@
 //!
 //! One run is one copy: it begins, something goes wrong, it ends or does not, somebody repairs what
 //! was broken, it goes on by its journal until it is complete. After each of these steps the checks
-//! of [`check`] ask whether anything untrue was said or done. The copy, to one target or to several, is
-//! that of the product, on a [`machine`] that is passed to it in place of the host.
+//! of [`check`] ask whether anything untrue was said or done. The copy, to a drive, to several or to
+//! a file, is that of the product, on a [`machine`] that is passed to it in place of the host.
 //!
 //! A run that breaks a promise is an [`Untrue`]; its seed replays it.
 
 mod attempt;
 mod check;
 mod disk;
+mod exchange;
+mod files;
+mod final_name;
+mod folder;
 mod kind;
 mod life;
 mod machine;

@@ -1,50 +1,74 @@
-//! The plans of a run, as the planner makes them, of drives that it does not know.
+//! The plans of a run, as the planner makes them, of ends that it does not know.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
+use peerlane_fabric::{BlockDevice, QueueLimits};
 use peerlane_results::{
     Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA,
-    Plan as CopyPlan, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
+    Plan as CopyPlan, Refusal, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
 };
 use peerlane_units::Bytes;
 
-use super::attempt::Plan;
-use super::machine::path_of;
+use super::attempt::{Invocation, Plan};
+use super::machine::DriveName;
 use super::world::World;
 use crate::endpoint::{Endpoint, Live, Node};
 use crate::plan::Prepared;
-use crate::ring::sim::SimFile;
 use crate::verify::Coverage;
 
 /// One plan for each of these targets: they differ in the target and its tail only.
-pub(super) fn copy_plans(world: &mut World, plan: Plan, targets: &[usize]) -> Vec<CopyPlan> {
+pub(super) fn copy_plans(world: &mut World, plan: Plan, invocation: &Invocation) -> Vec<CopyPlan> {
     let memories = 1 + u32::from(world.random.below(3) == 0);
-    targets.iter().map(|&target| copy_plan(world, plan, target, memories)).collect()
+    let plan = |(number, name): &(usize, DriveName)| {
+        let mut copy = copy_plan(world, plan, (*number, name), memories);
+        copy.asked.force = invocation.is_forced;
+        copy
+    };
+    invocation.targets.iter().map(plan).collect()
 }
 
-fn copy_plan(world: &World, plan: Plan, number: usize, memories: u32) -> CopyPlan {
+/// What stands against a copy that does not find its journal, for each target.
+pub(super) fn refusals(world: &World, invocation: &Invocation) -> Vec<Vec<Refusal>> {
+    let held = |(number, name): &(usize, DriveName)| {
+        let target = &world.targets[*number];
+        let exists = target.file_system.is_some() && name.path.exists();
+        let is_held = !invocation.is_forced && (exists || target.is_held());
+        let reason = format!("{} exists, or is not blank", name.path.display());
+        is_held.then_some(Refusal { reason, hint: None, forceable: true }).into_iter().collect()
+    };
+    invocation.targets.iter().map(held).collect()
+}
+
+fn copy_plan(
+    world: &World,
+    plan: Plan,
+    (number, name): (usize, &DriveName),
+    memories: u32,
+) -> CopyPlan {
     let (shape, target) = (world.shape, &world.targets[number]);
     let verify = match plan.coverage {
         None => VerifyMode::None,
         Some(Coverage::Sample { .. }) => VerifyMode::Sample,
         Some(Coverage::Full) => VerifyMode::Full,
     };
-    let [from, to] = [path_of(0), path_of(number + 1)];
+    let [from, to] = [source_path(), name.path.clone()].map(|path| path.display().to_string());
     let asked = Asked {
         route: if plan.only_host { RouteChoice::Host } else { RouteChoice::Auto },
         block: Bytes(shape.request),
         depth: shape.slots,
         offset: Bytes(shape.source_offset),
         length: Some(Bytes(shape.length)),
-        target_offset: Bytes(target.offset),
+        target_offset: Bytes(target.shape.offset),
         verify,
         ..Asked::between(&from, &to)
     };
-    let facts = |path: String, file: &SimFile, kind| EndpointFacts {
+    let facts = |path: String, size, block, is_file| EndpointFacts {
         path,
-        kind,
-        size: Bytes(file.bytes.len() as u64),
-        block: Bytes(file.block),
+        kind: if is_file { EndpointKind::File } else { EndpointKind::BlockDevice },
+        size: Bytes(size),
+        block: Bytes(block),
         request_host: Bytes(shape.request),
         request_p2p: Some(Bytes(shape.request)),
         device: None,
@@ -54,7 +78,10 @@ fn copy_plan(world: &World, plan: Plan, number: usize, memories: u32) -> CopyPla
         refusal: None,
         way_out: None,
     };
-    let kind = if world.is_file { EndpointKind::File } else { EndpointKind::BlockDevice };
+    let source_size = world.source.bytes.len() as u64;
+    let is_file = target.file_system.is_some();
+    let found = fs::metadata(&name.path).ok().filter(|_| is_file);
+    let target_size = found.map_or(target.content.bytes.len() as u64, |facts| facts.len());
     let memory = |number: u32| MemoryFacts {
         name: format!("cmb:nvme{number}"),
         kind: MemoryKind::P2pmem,
@@ -73,8 +100,8 @@ fn copy_plan(world: &World, plan: Plan, number: usize, memories: u32) -> CopyPla
     CopyPlan {
         schema: PLAN_SCHEMA.to_owned(),
         asked,
-        source: facts(from, &world.source, kind),
-        target: facts(to, &target.file, EndpointKind::BlockDevice),
+        source: facts(from, source_size, shape.source_block, world.is_file),
+        target: facts(to, target_size, target.shape.block, is_file),
         route: Some(if plan.only_host { Route::Host } else { Route::P2p }),
         memory: (!plan.only_host).then(|| memory(2)),
         reason: "it is drawn".to_owned(),
@@ -86,7 +113,7 @@ fn copy_plan(world: &World, plan: Plan, number: usize, memories: u32) -> CopyPla
             memory: Bytes(shape.request * u64::from(shape.slots)),
             request_limit: String::new(),
             slots_limit: String::new(),
-            tail: target.tail,
+            tail: target.shape.tail,
         }),
         way: Vec::new(),
         limits: Vec::new(),
@@ -102,18 +129,49 @@ pub(super) fn prepared(plan: &CopyPlan) -> Prepared {
     Prepared { source, target, plan: plan.clone() }
 }
 
+fn source_path() -> PathBuf {
+    DriveName::new(0, 0).path
+}
+
 fn endpoint(facts: &EndpointFacts) -> Endpoint {
+    let path = PathBuf::from(&facts.path);
     let node = match facts.kind {
-        EndpointKind::File => Node::File { device: (0, 1), inode: 1 },
+        EndpointKind::File if path == source_path() => Node::File { device: (0, 1), inode: 1 },
+        EndpointKind::File => fs::metadata(&path)
+            .map_or(Node::NewFile, |facts| Node::File { device: (0, 1), inode: facts.ino() }),
         _ => Node::Block,
     };
     let live = Live {
-        path: PathBuf::from(&facts.path),
+        path,
         node,
-        device: None,
+        device: (node == Node::Block).then(|| block_device(facts)),
         layer: None,
         is_direct: true,
         passthrough: None,
     };
     Endpoint { facts: facts.clone(), initiator: None, further: Vec::new(), live: Some(live) }
+}
+
+fn block_device(facts: &EndpointFacts) -> BlockDevice {
+    BlockDevice {
+        name: facts.path.trim_start_matches("/dev/").to_owned(),
+        size: facts.size,
+        limits: QueueLimits {
+            logical_block: facts.block,
+            physical_block: facts.block,
+            max_request: None,
+            max_hw_request: None,
+            max_segments: None,
+        },
+        read_only: false,
+        partition: None,
+        partitions: Vec::new(),
+        holders: Vec::new(),
+        slaves: Vec::new(),
+        function: None,
+        controller: None,
+        integrity: None,
+        stable_writes: false,
+        is_multipath_head: false,
+    }
 }

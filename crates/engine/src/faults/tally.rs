@@ -76,17 +76,18 @@ impl Tally {
 }
 
 const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
-    that end requests in any order and keep over a loss of power only what a flush vouched for. Three of four go to \
-    one drive, and one of four to several, 16 at most, each with a journal of its own. All are the product's own \
-    copy from its journals to its end, on a machine that is passed to it. The fault strikes at any operation, one \
-    of a target at one of them. The further columns count how the **first** run ended for that target; then what \
-    was broken is repaired, the copy goes on by its journals, and in the end every byte is equal. After every run \
-    these are asked: nothing beside the copy changed; the journal claims only what is on stable storage, \
-    in the moment when it is put in place, too; what is counted adds up; what is reported complete is \
-    complete, on stable storage, and without a journal or lock; memory goes back without payload; a \
-    route that loses data is not taken; the error names the cause, and only targets fail whose fault it is; \
-    the source is read once for all of them; nothing is left in flight. An answer of no ends the command with \
-    the seed that replays it.";
+    that end requests in any order and keep over a loss of power only what a flush vouched for. Two of four go to \
+    one drive, one to a file, and one to several drives, 16 at most, each with a journal of its own. All are the \
+    product's own copy from its journals to its end, on a machine that is passed to it. The fault strikes at any \
+    operation, one of a target at one of them. The further columns count how the **first** run ended for that \
+    target; then what was broken is repaired, the copy goes on by its journals, and in the end every byte is equal. \
+    After every run these are asked: nothing beside the copy changed; the name of a file shows all of the copy, \
+    flushed, or what it showed before; targets and journals are changed under the lock only; the journal claims \
+    only what is on stable storage, in the moment when it is put in place, too; what is counted adds up; what is \
+    reported complete is complete, on stable storage, and without a journal, lock or unfinished file; memory goes \
+    back without payload; a route that loses data is not taken; the error names the cause, and only targets fail \
+    whose fault it is; the source is read once for all of them; nothing is left in flight. An answer of no ends the \
+    command with the seed that replays it.";
 
 /// The results of the repository that hold a tally (form: `docs/reliability/README.md`), with the
 /// command that made it.

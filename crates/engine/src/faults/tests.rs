@@ -54,6 +54,7 @@ fn assert_each_fault_strikes(tally: &Tally) {
         (Kind::ZeroRefused, Ending::Peer),
         (Kind::JournalFull, Ending::Stopped),
         (Kind::JournalDamaged, Ending::Stopped),
+        (Kind::Exchanged, Ending::Stopped),
     ] {
         let count = tally.count(kind, ending);
         assert!(count > SEEDS / 10, "{kind:?} ends as {ending:?} {count} times only");

@@ -1,13 +1,20 @@
-//! What outlives a run of the program: drives, content, journals, and what is wrong with them.
+//! What outlives a run of the program: drives, files, content, journals, and what is wrong with them.
 
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 
 use peerlane_results::Tail;
-use peerlane_units::Nanos;
+use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
 use super::Kind;
-use crate::journal;
+use super::folder::{Folder, TARGET};
+use super::machine::DriveName;
+use crate::guard;
+use crate::journal::{self, Identity};
 use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::ring::Action;
@@ -25,41 +32,88 @@ pub(super) struct World {
     pub(super) payload: Vec<u8>,
     /// The source is a file, which tells its holes.
     pub(super) is_file: bool,
+    /// Of the source; another one is another drive, or a file that was changed.
+    pub(super) version: i64,
+    /// A person named the place of the journal.
+    pub(super) has_own_journal: bool,
+    /// Files of the copy; `None` before its first run.
+    pub(super) folder: Option<Rc<RefCell<Folder>>>,
     pub(super) targets: Vec<SimTarget>,
     /// Number of the target that has a fault of its own, where that is what is wrong.
     pub(super) broken: usize,
 }
 
-/// One target of the copy.
+/// One target of the copy: a drive, or the only one and a file.
 #[derive(Debug)]
 pub(super) struct SimTarget {
-    /// Offset of the copy on it, in bytes.
-    pub(super) offset: u64,
-    pub(super) tail: Tail,
-    pub(super) file: SimFile,
-    /// Its content before the copy.
+    pub(super) shape: TargetShape,
+    pub(super) content: SimFile,
+    /// Its content before the copy, where it is a drive.
     pub(super) before: Vec<u8>,
+    /// Another one is another drive behind its name.
+    pub(super) version: i64,
+    /// Where it is, if it is a file.
+    pub(super) file_system: Option<FileSystem>,
+    /// The file that has its name.
+    pub(super) old: Option<Vec<u8>>,
     /// The text on disk.
     pub(super) journal: Option<Vec<u8>>,
     /// A run reported it complete.
     pub(super) is_complete: bool,
 }
 
+/// A file system, as its files are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileSystem {
+    pub(super) takes_direct: bool,
+    /// It reserves space.
+    pub(super) allocates: bool,
+    /// It renames to names that nothing has.
+    pub(super) renames_new: bool,
+}
+
+impl FileSystem {
+    fn draw(random: &mut Random) -> Self {
+        let mut is_so = |of: u64| random.below(of) != 0;
+        Self { takes_direct: is_so(4), allocates: is_so(3), renames_new: is_so(3) }
+    }
+}
+
 impl SimTarget {
-    fn draw(random: &mut Random, place: TargetShape, length: u64) -> Self {
-        let TargetShape { block, offset, tail } = place;
-        let end = (offset + length).next_multiple_of(block);
-        let mut before = vec![0; index(end + random.below(3) * block)];
-        random.fill(&mut before);
-        let file = SimFile { cache: Some(Cache::over(&before)), ..drive(&before, block) };
-        Self { offset, tail, file, before, journal: None, is_complete: false }
+    fn new(shape: TargetShape, content: SimFile) -> Self {
+        Self {
+            shape,
+            content,
+            before: Vec::new(),
+            version: 0,
+            file_system: None,
+            old: None,
+            journal: None,
+            is_complete: false,
+        }
+    }
+
+    /// A drive with this byte everywhere, or content of its own.
+    fn drive(random: &mut Random, shape: TargetShape, length: u64, blank: Option<u8>) -> Self {
+        let before = content_before(random, shape, length, blank);
+        let content = SimFile { cache: Some(Cache::over(&before)), ..drive(&before, shape.block) };
+        Self { before, ..Self::new(shape, content) }
+    }
+
+    fn file(random: &mut Random, shape: TargetShape, length: u64) -> Self {
+        let file_system = FileSystem::draw(random);
+        let block = if file_system.takes_direct { shape.block } else { 1 };
+        let cache = Some(Cache::over(&[]));
+        let content = SimFile { cache, grows: true, ..drive(&[], block) };
+        let old = (random.below(2) == 0).then(|| content_before(random, shape, length, None));
+        Self { file_system: Some(file_system), old, ..Self::new(shape, content) }
     }
 
     /// Its content as it would be after a loss of power now.
     pub(super) fn after_loss(&self, random: &mut Random) -> Vec<u8> {
-        let mut file = self.file.clone();
-        file.lose_power(random);
-        file.bytes
+        let mut content = self.content.clone();
+        content.lose_power(random);
+        content.bytes
     }
 
     /// Bytes that the journal claims.
@@ -67,6 +121,37 @@ impl SimTarget {
         let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
         journal.map_or(0, |journal| journal.done.total())
     }
+
+    /// Whether the journal is of a source of another size.
+    fn is_of_other_source(&self, size: Bytes) -> bool {
+        let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
+        journal.is_some_and(|journal| match journal.source {
+            Identity::Device(source) => source.size != size,
+            Identity::File(source) => source.size != size,
+        })
+    }
+
+    /// Whether something stands against a copy that does not find its journal.
+    pub(super) fn is_held(&self) -> bool {
+        match self.file_system {
+            Some(_) => self.old.is_some(),
+            None => self.is_complete || !self.content.bytes.chunks(4096).all(guard::is_blank),
+        }
+    }
+}
+
+fn content_before(
+    random: &mut Random,
+    shape: TargetShape,
+    length: u64,
+    blank: Option<u8>,
+) -> Vec<u8> {
+    let end = (shape.offset + length).next_multiple_of(shape.block);
+    let mut before = vec![blank.unwrap_or(0); index(end + random.below(3) * shape.block)];
+    if blank.is_none() {
+        random.fill(&mut before);
+    }
+    before
 }
 
 /// Sizes that all targets of a copy have in common, in bytes unless they say otherwise.
@@ -82,12 +167,13 @@ pub(super) struct Shape {
     pub(super) length: u64,
 }
 
-/// Where a target begins, and how it ends.
+/// Where a copy begins at a target, and how it ends.
 #[derive(Debug, Clone, Copy)]
-struct TargetShape {
-    block: u64,
-    offset: u64,
-    tail: Tail,
+pub(super) struct TargetShape {
+    pub(super) block: u64,
+    /// In bytes.
+    pub(super) offset: u64,
+    pub(super) tail: Tail,
 }
 
 pub(super) fn index(number: u64) -> usize {
@@ -110,9 +196,10 @@ fn drive(bytes: &[u8], block: u64) -> SimFile {
 
 impl World {
     pub(super) fn draw(kind: Kind, seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let count = draw_count(&mut random, seed);
-        let (shape, places) = draw_shape(&mut random, count);
+        // Each fault meets copies of its own.
+        let mut random = Random::new((seed << 8) | kind as u64);
+        let onto = draw_onto(&mut random, seed);
+        let (shape, target_shapes) = draw_shape(&mut random, onto);
         let is_file = random.below(2) == 0;
         let Shape { source_offset, length, .. } = shape;
         let mut full_source =
@@ -129,16 +216,71 @@ impl World {
             full_source.truncate(index(source_offset + length));
         }
         let payload = full_source[index(source_offset)..index(source_offset + length)].to_vec();
-        let target = |place| SimTarget::draw(&mut random, place, length);
-        let targets: Vec<SimTarget> = places.into_iter().map(target).collect();
-        let broken = if count > 1 { index(random.below(count as u64)) } else { 0 };
-        let source = drive(&full_source, shape.source_block);
-        Self { kind, random, shape, source, full_source, payload, is_file, targets, broken }
+        let targets: Vec<SimTarget> = match onto {
+            Onto::File => vec![SimTarget::file(&mut random, target_shapes[0], length)],
+            Onto::Drives(_) => {
+                let blank = pick(&mut random, &[None, None, Some(0), Some(0xff)]);
+                let target = |shape| SimTarget::drive(&mut random, shape, length, blank);
+                target_shapes.into_iter().map(target).collect()
+            }
+        };
+        let count = targets.len() as u64;
+        Self {
+            kind,
+            shape,
+            source: drive(&full_source, shape.source_block),
+            full_source,
+            payload,
+            is_file,
+            version: 0,
+            has_own_journal: count == 1 && random.below(2) == 0,
+            folder: None,
+            targets,
+            broken: if count > 1 { index(random.below(count)) } else { 0 },
+            random,
+        }
+    }
+
+    /// The files of the copy.
+    pub(super) fn folder(&mut self) -> io::Result<Rc<RefCell<Folder>>> {
+        if let Some(folder) = &self.folder {
+            return Ok(Rc::clone(folder));
+        }
+        let mut folder = Folder::make()?;
+        if let Some(old) = &self.targets[0].old {
+            folder.put(TARGET.as_ref(), Some(old))?;
+        }
+        Ok(Rc::clone(self.folder.insert(Rc::new(RefCell::new(folder)))))
+    }
+
+    /// What a target is called, and its journal.
+    pub(super) fn name(&self, number: usize, folder: &Folder) -> io::Result<DriveName> {
+        let target = &self.targets[number];
+        let mut name = DriveName::new(number + 1, target.version);
+        if target.file_system.is_some() {
+            name.path = folder.path(TARGET);
+        }
+        let journal = match target.file_system {
+            _ if self.has_own_journal => Ok(folder.path("journal")),
+            Some(_) => journal::beside_file(&name.path),
+            None => journal::for_device(&folder.path(""), &name.identity(Bytes::ZERO)),
+        };
+        let journal = journal.map_err(io::Error::other)?;
+        name.journal = journal.file_name().map(OsStr::to_owned).unwrap_or_default();
+        Ok(name)
+    }
+
+    /// Whether a target that is not complete can be written to only if a person permits it.
+    pub(super) fn needs_force(&self) -> bool {
+        let needs = |one: &SimTarget| !one.is_complete && one.journal.is_none() && one.is_held();
+        // The slot of a write that was given up takes another part for the other targets, which may still be written.
+        let may_hold_others = self.kind == Kind::WriteStuck && self.targets.len() > 1;
+        may_hold_others || self.targets.iter().any(needs)
     }
 
     /// The range that the copy may change of a target.
     pub(super) fn range(&self, target: &SimTarget) -> Range<usize> {
-        index(target.offset)..index(target.offset + self.shape.length)
+        index(target.shape.offset)..index(target.shape.offset + self.shape.length)
     }
 
     /// A sector of the copy's range at one end.
@@ -149,12 +291,12 @@ impl World {
     /// Puts the faults in place that are there from the start; a wish of the person is `None`.
     pub(super) fn break_things(&mut self) {
         let (source_offset, target_offset) =
-            (self.shape.source_offset, self.targets[self.broken].offset);
+            (self.shape.source_offset, self.targets[self.broken].shape.offset);
         let errno = pick(&mut self.random, &[Errno::IO, Errno::NODATA]);
         let at_source = self.sector(source_offset);
         let at_target = self.sector(target_offset);
         let fault = |action, offset, errno| SimFault { action, offset, errno };
-        let (source, target) = (&mut self.source, &mut self.targets[self.broken].file);
+        let (source, target) = (&mut self.source, &mut self.targets[self.broken].content);
         match self.kind {
             Kind::ReadErrorOnce | Kind::ReadErrorStays => {
                 source.faults.push(fault(Action::Read, at_source, Some(errno)));
@@ -187,12 +329,17 @@ impl World {
 
     /// Somebody replaces cables, drives and sectors.
     pub(super) fn repair(&mut self) {
+        let size = Bytes(self.full_source.len() as u64);
         for target in &mut self.targets {
-            if target.file.is_gone {
-                target.file.lose_power(&mut self.random);
+            if target.is_of_other_source(size) {
+                // It was begun after the source became shorter; a person takes it away.
+                target.journal = None;
+            }
+            if target.content.is_gone {
+                target.content.lose_power(&mut self.random);
             }
         }
-        let targets = self.targets.iter_mut().map(|target| &mut target.file);
+        let targets = self.targets.iter_mut().map(|target| &mut target.content);
         for file in targets.chain([&mut self.source]) {
             file.faults.clear();
             file.is_gone = false;
@@ -211,21 +358,33 @@ impl World {
     }
 }
 
-/// Targets of a copy: one of four copies has several.
-fn draw_count(random: &mut Random, seed: u64) -> usize {
+/// What a copy goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Onto {
+    Drives(usize),
+    File,
+}
+
+/// One of four copies goes to several drives, and one to a file.
+fn draw_onto(random: &mut Random, seed: u64) -> Onto {
     match seed % 4 {
-        3 if random.below(16) == 0 => 5 + index(random.below(12)),
-        3 => 2 + index(random.below(3)),
-        _ => 1,
+        1 => Onto::File,
+        3 if random.below(16) == 0 => Onto::Drives(5 + index(random.below(12))),
+        3 => Onto::Drives(2 + index(random.below(3))),
+        _ => Onto::Drives(1),
     }
 }
 
-fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<TargetShape>) {
+fn draw_shape(random: &mut Random, onto: Onto) -> (Shape, Vec<TargetShape>) {
+    let count = if let Onto::Drives(count) = onto { count } else { 1 };
     let source_block = pick(random, &[512, 4096]);
     let blocks: Vec<u64> = (0..count).map(|_| pick(random, &[512, 4096])).collect();
     let larger: u64 = blocks.iter().fold(source_block, |larger, &block| larger.max(block));
-    let first =
+    let mut first =
         pick(random, &[Tail::None, Tail::MergeInHost, Tail::MergeInSlot, Tail::MergeInHost]);
+    if onto == Onto::File && first != Tail::None {
+        first = Tail::RoundUpAndCut;
+    }
     let unit = match first {
         Tail::None => blocks[0],
         Tail::MergeInSlot => source_block,
@@ -239,8 +398,12 @@ fn draw_shape(random: &mut Random, count: usize) -> (Shape, Vec<TargetShape>) {
     let given_up = if count > 1 { slots } else { 0 };
     let entries = 4 + given_up + u32::try_from(random.below(12)).unwrap_or(0);
     let source_offset = source_block * random.below(4);
-    let offsets: Vec<u64> = blocks.iter().map(|block| block * random.below(4)).collect();
+    let places = if onto == Onto::File { 1 } else { 4 };
+    let offsets: Vec<u64> = blocks.iter().map(|block| block * random.below(places)).collect();
     let length = (1 + long + random.below(20 * larger)).next_multiple_of(unit);
+    if first == Tail::RoundUpAndCut && length % blocks[0] == 0 {
+        first = Tail::None;
+    }
     let mut tails = vec![first];
     tails.extend(blocks[1..].iter().map(|&block| draw_tail(random, [source_block, block], length)));
     let places = blocks.into_iter().zip(offsets).zip(tails);

@@ -6,6 +6,7 @@
 //! loss of power only what a flush vouched for; without one, what was written is there.
 
 mod cache;
+mod file;
 #[cfg(test)]
 mod halting;
 
@@ -18,6 +19,8 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 pub use cache::Cache;
+pub use file::{Lost, SimFault, SimFile};
+use file::{SECTOR, flush, gone, zero};
 #[cfg(test)]
 pub(crate) use halting::Halting;
 
@@ -40,67 +43,6 @@ impl Clock for SimClock {
     fn now(&self) -> Nanos {
         Nanos(self.0.get())
     }
-}
-
-/// A simulated file or block device.
-#[derive(Debug, Clone, Default)]
-pub struct SimFile {
-    /// Content.
-    pub bytes: Vec<u8>,
-    /// Offsets and lengths must be multiples of it, in bytes.
-    pub block: u64,
-    /// Writes beyond the end make it longer, as a file; else they find no room, as a device.
-    pub grows: bool,
-    /// Time that the drive spends on 4 KiB, one request after another.
-    pub page_time: Nanos,
-    /// Time that a request takes besides, side by side with others: this at least, twice this at most.
-    pub latency: Nanos,
-    /// The answer to every request on device memory.
-    pub device_refusal: Option<Errno>,
-    /// The answer to every wish to make bytes zero.
-    pub zero_refusal: Option<Errno>,
-    /// Transfers with device memory that are lost although they succeed.
-    pub lost: Lost,
-    /// Requests that fail.
-    pub faults: Vec<SimFault>,
-    /// It was unplugged: every request fails, one way or another.
-    pub is_gone: bool,
-    /// What a loss of power would take away.
-    pub cache: Option<Cache>,
-}
-
-impl SimFile {
-    /// Loses what was not flushed, in part; nothing where there is no cache.
-    pub(crate) fn lose_power(&mut self, random: &mut Random) {
-        if let Some(cache) = &mut self.cache {
-            self.bytes = cache.lose(self.block, random);
-        }
-    }
-}
-
-/// Transfers between a drive and device memory that are lost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Lost {
-    /// None.
-    #[default]
-    None,
-    /// What the drive writes to memory when it is read: memory stays as it was.
-    Reads,
-    /// What the drive reads from memory when it is written: it gets ones.
-    Writes,
-    /// Whole writes: the file stays as it was.
-    WholeWrites,
-}
-
-/// A place where requests fail or hang.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SimFault {
-    /// Which requests.
-    pub action: Action,
-    /// Offset in the file; requests that touch it are affected, and every flush.
-    pub offset: u64,
-    /// The answer, or `None` for none, ever.
-    pub errno: Option<Errno>,
 }
 
 /// Simulated memory.
@@ -292,6 +234,9 @@ impl SimRing {
             None if is_short => 1 + self.random.below(possible - 1),
             None => possible,
         };
+        // A medium changes by whole sectors.
+        let is_part = operation.action == Action::Write && file.block >= SECTOR && moved < possible;
+        let moved = if is_part { moved.next_multiple_of(SECTOR).min(possible) } else { moved };
         self.transfer(file, operation, index_of(moved));
         match fault {
             Some(errno) => Err(errno),
@@ -329,51 +274,6 @@ impl SimRing {
             Action::Flush | Action::Zero => {}
         }
     }
-}
-
-/// Keeps what had ended when the flush was submitted; of what a failed one was to keep nobody knows.
-fn flush(file: &mut SimFile, barrier: u64, random: &mut Random) -> Result<u32, Errno> {
-    let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
-    let errno = fault.and_then(|fault| fault.errno).or(file.is_gone.then_some(Errno::IO));
-    if let Some(cache) = &mut file.cache {
-        match errno {
-            None => cache.keep(barrier),
-            Some(_) => cache.forget(barrier, random),
-        }
-    }
-    errno.map_or(Ok(0), Err)
-}
-
-/// What a device that is not there answers.
-fn gone(action: Action, random: &mut Random) -> Result<u32, Errno> {
-    match (action, random.below(3)) {
-        (Action::Read, 0) => Ok(0),
-        (Action::Write, 0) => Err(Errno::NOSPC),
-        (_, 1) => Err(Errno::NODEV),
-        _ => Err(Errno::IO),
-    }
-}
-
-/// Zeroes whole blocks within the file.
-fn zero(file: &mut SimFile, offset: u64, length: u64) -> Result<u32, Errno> {
-    if let Some(errno) = file.zero_refusal {
-        return Err(errno);
-    }
-    let end = index_of(offset + length).min(file.bytes.len());
-    if offset % file.block != 0 || length % file.block != 0 || end <= index_of(offset) {
-        return Err(Errno::INVAL);
-    }
-    let touched = |fault: &&SimFault| {
-        fault.action == Action::Zero && (offset..offset + length).contains(&fault.offset)
-    };
-    if let Some(errno) = file.faults.iter().find(touched).and_then(|fault| fault.errno) {
-        return Err(errno);
-    }
-    file.bytes[index_of(offset)..end].fill(0);
-    if let Some(cache) = &mut file.cache {
-        cache.wrote(index_of(offset), &file.bytes[index_of(offset)..end]);
-    }
-    Ok(0)
 }
 
 fn index(number: u32) -> usize {

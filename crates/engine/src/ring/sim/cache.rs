@@ -13,8 +13,13 @@ pub struct Cache {
 #[derive(Debug, Clone)]
 struct Written {
     number: u64,
-    offset: usize,
-    bytes: Vec<u8>,
+    change: CachedChange,
+}
+
+#[derive(Debug, Clone)]
+enum CachedChange {
+    Bytes { offset: usize, bytes: Vec<u8> },
+    Length(usize),
 }
 
 impl Cache {
@@ -34,7 +39,15 @@ impl Cache {
     }
 
     pub(super) fn wrote(&mut self, offset: usize, bytes: &[u8]) {
-        self.written.push(Written { number: self.next, offset, bytes: bytes.to_vec() });
+        self.changed(CachedChange::Bytes { offset, bytes: bytes.to_vec() });
+    }
+
+    pub(super) fn set_length(&mut self, length: usize) {
+        self.changed(CachedChange::Length(length));
+    }
+
+    fn changed(&mut self, change: CachedChange) {
+        self.written.push(Written { number: self.next, change });
         self.next += 1;
     }
 
@@ -42,7 +55,7 @@ impl Cache {
     pub(super) fn keep(&mut self, barrier: u64) {
         let kept = self.written.partition_point(|written| written.number < barrier);
         for written in self.written.drain(..kept) {
-            put(&mut self.stable, written.offset, &written.bytes);
+            written.change.put(&mut self.stable);
         }
     }
 
@@ -51,7 +64,7 @@ impl Cache {
         let forgotten = self.written.partition_point(|written| written.number < barrier);
         for written in self.written.drain(..forgotten) {
             if random.below(2) == 0 {
-                put(&mut self.stable, written.offset, &written.bytes);
+                written.change.put(&mut self.stable);
             }
         }
     }
@@ -60,13 +73,28 @@ impl Cache {
     pub(super) fn lose(&mut self, block: u64, random: &mut Random) -> Vec<u8> {
         let block = usize::try_from(block.max(1)).unwrap_or(1);
         for written in self.written.drain(..) {
-            for (number, bytes) in written.bytes.chunks(block).enumerate() {
+            let CachedChange::Bytes { offset, bytes } = written.change else {
                 if random.below(2) == 0 {
-                    put(&mut self.stable, written.offset + number * block, bytes);
+                    written.change.put(&mut self.stable);
+                }
+                continue;
+            };
+            for (number, bytes) in bytes.chunks(block).enumerate() {
+                if random.below(2) == 0 {
+                    put(&mut self.stable, offset + number * block, bytes);
                 }
             }
         }
         self.stable.clone()
+    }
+}
+
+impl CachedChange {
+    fn put(&self, stable: &mut Vec<u8>) {
+        match self {
+            Self::Bytes { offset, bytes } => put(stable, *offset, bytes),
+            Self::Length(length) => stable.resize(*length, 0),
+        }
     }
 }
 

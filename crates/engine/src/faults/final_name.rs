@@ -1,0 +1,66 @@
+//! What must hold of a target that is a file: its name shows all of the copy, or what it showed before.
+
+use std::fs;
+
+use super::attempt::{Blame, End, Seen};
+use super::folder::{Folder, TARGET};
+use super::world::{SimTarget, World};
+use crate::journal;
+
+/// What the name of the target shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Old,
+    Copy,
+    Other,
+}
+
+pub(super) fn check(
+    world: &World,
+    target: &SimTarget,
+    end: &End,
+    seen: &Seen,
+) -> Result<(), String> {
+    let Some(folder) = &world.folder else { return Ok(()) };
+    let folder = folder.borrow();
+    let shown = shown(world, target, &folder);
+    let before = if target.old.is_some() { Shown::Old } else { Shown::Nothing };
+    let is_as_before = shown == before || seen.had_its_name && shown == Shown::Copy;
+    let is_fitting = match end {
+        End::Complete { .. } => shown == Shown::Copy,
+        // The name changes at one moment, before or after which it ended.
+        End::PowerLost | End::Failed(Blame::Nobody) => is_as_before || shown == Shown::Copy,
+        // What comes after the name: the flush of it, the end of the journal.
+        End::Failed(Blame::File { action: "make durable", .. } | Blame::JournalNotSaved) => {
+            is_as_before || shown == Shown::Copy
+        }
+        _ => is_as_before,
+    };
+    if !is_fitting {
+        return Err(format!("the name of the target shows {shown:?} after {end:?}"));
+    }
+    the_journal_has_its_file(target, &folder)
+}
+
+fn shown(world: &World, target: &SimTarget, folder: &Folder) -> Shown {
+    if folder.inode(TARGET).is_none() {
+        return Shown::Nothing;
+    }
+    if folder.is_named() {
+        return if target.content.bytes == world.payload { Shown::Copy } else { Shown::Other };
+    }
+    let found = fs::read(folder.path(TARGET)).ok();
+    if found == target.old { Shown::Old } else { Shown::Other }
+}
+
+/// A journal that claims something is of a file that can be found.
+fn the_journal_has_its_file(target: &SimTarget, folder: &Folder) -> Result<(), String> {
+    let journal = target.journal.as_deref().and_then(|text| journal::decode(text).ok());
+    match journal.filter(|journal| !journal.done.is_empty()) {
+        Some(journal) if !folder.has_file_of(&journal) => {
+            Err("the journal claims parts of a file that nobody finds".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
