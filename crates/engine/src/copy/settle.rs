@@ -47,8 +47,10 @@ impl Agreed {
 
     /// A request of another target's tail or of the memory's clearing that is not answered may still use
     /// the memory of those: a target goes no further on this ring.
-    pub(super) fn refuse_busy(&self, given_up: u32) -> Option<CopyError> {
-        let is_busy = self.seats.len() > 1 && self.ready.ring.in_flight() > given_up;
+    pub(super) fn refuse_busy(&mut self, given_up: u32) -> Option<CopyError> {
+        let (ring, host) = (&mut self.ready.ring, self.ready.host);
+        let is_used = ring.in_flight() > given_up || ring.host_bytes(host).is_none();
+        let is_busy = self.seats.len() > 1 && is_used;
         let reason = "a request to another target is not answered";
         is_busy.then(|| CopyError::WithOthers { reason: reason.to_owned() })
     }
