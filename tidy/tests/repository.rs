@@ -45,6 +45,26 @@ fn modules_use_each_other_in_one_direction() {
     expect_none(&findings.unwrap_or_else(|fault| panic!("{fault}")));
 }
 
+#[test]
+fn planted_bugs_fit_the_sources() {
+    let folder = root().join("tools/planted");
+    let entries = std::fs::read_dir(&folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let patches: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "patch")).collect();
+    assert!(patches.len() >= 10, "{} patches", patches.len());
+    for patch in patches {
+        let output = Command::new("git")
+            .args(["apply", "--check"])
+            .arg(&patch)
+            .current_dir(root())
+            .output()
+            .expect("git runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", patch.display());
+    }
+}
+
 /// The packages of a workspace.
 fn packages_of(manifest: &str) -> Vec<edges::Package> {
     let output = Command::new(env!("CARGO"))
