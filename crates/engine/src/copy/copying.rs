@@ -202,20 +202,26 @@ impl<'a> Copying<'a> {
         payloads
     }
 
-    /// Clears the memory once, out of the first target that is well.
+    /// Clears the memory once, out of the first target that is well; another one where that fails by it.
     pub(super) fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
-        let well = agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none());
-        let seat = well.unwrap_or(0);
-        let lane = agreed.seats[seat].lane;
-        agreed.take(seat);
-        match self.lanes[lane].job.scrub(&mut agreed.ready, tools) {
-            Ok(scrubbed) => scrubbed,
-            Err(error) => {
-                let reason = error_in_words(&error);
-                let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
-                self.lanes[lane].failed.get_or_insert(error);
-                Scrubbed { bytes: Bytes::ZERO, reason }
+        loop {
+            let seat = self.well_seat(agreed).unwrap_or(0);
+            let lane = agreed.seats[seat].lane;
+            agreed.take(seat);
+            let error = match self.lanes[lane].job.scrub(&mut agreed.ready, tools) {
+                Ok(scrubbed) => return scrubbed,
+                Err(error) => error,
+            };
+            let reason = error_in_words(&error);
+            let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
+            self.lanes[lane].failed.get_or_insert(error);
+            if self.well_seat(agreed).is_none() {
+                return Scrubbed { bytes: Bytes::ZERO, reason };
             }
         }
+    }
+
+    fn well_seat(&self, agreed: &Agreed) -> Option<usize> {
+        agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none())
     }
 }
