@@ -1,4 +1,4 @@
-//! One memory tried: allocated, attached to a ring of its own, and proved.
+//! One memory tried: allocated, and attached with the ends to a ring of its own.
 
 use std::fs::File;
 

@@ -59,6 +59,19 @@ impl Bench {
 }
 
 #[test]
+fn a_plan_has_1_to_16_targets() {
+    let bench = bench();
+    for count in [0, 17] {
+        let mut plan = bench.plan(&["a"]);
+        plan.targets = vec![plan.targets[0].clone(); count];
+        let error = bench.copy(&plan, &mut ()).unwrap_err();
+        let said = format!("cannot copy to {count} targets at once: there may be 1 to 16");
+        assert!(crate::failure::error_in_words(&error).ends_with(&said), "{error:?}");
+    }
+    assert_eq!(names(bench.folder.path()), Vec::<String>::new());
+}
+
+#[test]
 fn every_target_is_a_copy_of_one_read() {
     let bench = bench();
     for (length, targets) in [(LENGTH, 3), (0, 2), (1, 2), (4096, 4), (1 << 20, 1)] {

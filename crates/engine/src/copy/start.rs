@@ -12,10 +12,11 @@ use super::witness::Witnesses;
 use super::{CopyError, Job, Tools, files, gone, resume, unfinished};
 use crate::endpoint::Node;
 use crate::failure::Role;
-use crate::guard::{self, Span, Surveyor};
+use crate::guard::{self, Surveyor};
 use crate::journal::Recorder;
 use crate::machine::Machine;
-use crate::plan::{self, Prepared};
+use crate::plan::{self, PlanError, Prepared};
+use crate::relay::TARGETS_MAX;
 use crate::system::System;
 
 /// Looks again at everything the plans were made from, since minutes may have passed. Returns also what stands
@@ -26,7 +27,11 @@ pub(super) fn look_again(
     plans: &[Plan],
     tools: &Tools<'_>,
 ) -> Result<(Vec<Prepared>, Vec<Vec<Refusal>>), CopyError> {
-    if tools.options.journal.is_some() && plans.len() > 1 {
+    let count = plans.len();
+    if !(1..=TARGETS_MAX).contains(&count) {
+        return Err(PlanError::Targets { count, most: TARGETS_MAX }.into());
+    }
+    if tools.options.journal.is_some() && count > 1 {
         let reason = "one file cannot be the journal of several targets".to_owned();
         let hint = Some("leave `--journal` out".to_owned());
         return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
@@ -47,16 +52,9 @@ pub(super) fn look_again(
 
 /// Names may have come to mean the same thing since the plan was made.
 fn refuse_same(system: &System, ends: &[Prepared]) -> Result<(), CopyError> {
-    let span = |one: &Prepared| {
-        let asked = &one.plan.asked;
-        (asked.target_offset, guard::length_of(asked, &one.source.facts))
-    };
     for (later, one) in ends.iter().enumerate() {
         for other in &ends[..later] {
-            let [mine, yours] = [one, other].map(|end| {
-                let (offset, length) = span(end);
-                Span { end: &end.target, offset, length }
-            });
+            let (mine, yours) = (one.target_span(), other.target_span());
             let found = guard::between(system, &one.plan.asked, yours, mine, "two targets");
             if let Some(refusal) = found {
                 return Err(CopyError::Refused(vec![refusal]));
@@ -166,7 +164,7 @@ pub(super) fn begin_job<'a>(
 }
 
 /// Whether a plan still holds, and what stands against a copy that does not find its journal.
-pub(super) fn ready_to_start(
+fn ready_to_start(
     system: &System,
     surveyor: &Surveyor<'_>,
     fabric: &Fabric,

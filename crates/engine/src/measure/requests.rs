@@ -81,7 +81,7 @@ pub(super) struct OneWayFlow {
     pub(super) content: CheckedContent,
 }
 
-/// CheckedContent at the target that is checked.
+/// Content that a check reads at the target.
 pub(super) enum CheckedContent {
     /// The drive is only read.
     Nothing,

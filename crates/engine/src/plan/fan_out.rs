@@ -84,7 +84,7 @@ impl Prepared {
         Span { end: &self.source, offset: self.plan.asked.offset, length: self.length() }
     }
 
-    fn target_span(&self) -> Span<'_> {
+    pub(crate) fn target_span(&self) -> Span<'_> {
         Span { end: &self.target, offset: self.plan.asked.target_offset, length: self.length() }
     }
 
