@@ -271,6 +271,9 @@ pub enum RequestError {
     /// The ring itself failed.
     #[error("cannot submit requests")]
     Ring(#[from] io::Error),
+    /// No memory is left that a device could not change or take at any time.
+    #[error("all memory of the copy may still be in use by a device that did not answer")]
+    NoSlot,
     /// The source does not tell where it has holes.
     #[error("cannot find the holes of the source")]
     Holes(#[source] io::Error),
@@ -285,6 +288,7 @@ impl RequestError {
             Self::Stuck(stuck) => Self::Stuck(*stuck),
             Self::Push(error) => Self::Push(*error),
             Self::Ring(error) => Self::Ring(same(error)),
+            Self::NoSlot => Self::NoSlot,
             Self::Holes(error) => Self::Holes(same(error)),
         }
     }
@@ -293,7 +297,7 @@ impl RequestError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Failed(failure) => failure.cause.hint(),
-            Self::Stuck(_) => Some(
+            Self::Stuck(_) | Self::NoSlot => Some(
                 "`dmesg | tail` names the drive that does not answer; on a confidential guest use \
                  --route host",
             ),

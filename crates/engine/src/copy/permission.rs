@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::CopyError;
@@ -13,7 +13,6 @@ use crate::guard::SurveyError;
 use crate::journal::digests::{END, tail_start};
 use crate::journal::{EndDigests, Journal, Overwritten, identity_of_file};
 use crate::open::Opened;
-use crate::ring::apart;
 
 impl Beginning<'_, '_> {
     /// The file that the target is to replace.
@@ -22,13 +21,13 @@ impl Beginning<'_, '_> {
             return Ok(None);
         }
         let path = &self.target_live.path;
-        let opened = apart::open(path, OFlags::RDONLY, Mode::empty(), self.deadline);
-        let file = opened.map_err(|source| CopyError::File {
+        let opened = self.machine.open(OFlags::RDONLY, self.target_live, self.deadline);
+        let opened = opened.map_err(|source| CopyError::File {
             action: "look at",
             path: path.clone(),
             source,
         })?;
-        Ok(Some(Overwritten::File(identity_of_file(self.root(), path, &file)?)))
+        Ok(Some(Overwritten::File(identity_of_file(self.root(), path, &opened.file)?)))
     }
 
     /// Whether the file that stands in the way is the one that a copy was permitted to replace.

@@ -194,8 +194,8 @@ fn options(world: &mut World, invocation: &Invocation, folder: &Folder) -> CopyO
         environment: Environment { xdg_state_home: Some(state_home), home: None },
         cadence: Cadence {
             first: Nanos(100_000),
-            every: Nanos(100_000),
-            bytes: Bytes(3 * world.shape.request),
+            every: Nanos(100_000 * (1 + world.random.below(6))),
+            bytes: Bytes((2 + world.random.below(6)) * world.shape.request),
         },
         ..CopyOptions::default()
     }
@@ -328,11 +328,14 @@ fn machine(
     };
     let (source, offset) = (std::mem::take(&mut world.source), world.shape.source_offset);
     let name = DriveName::new(0, world.version);
-    let mut drives = vec![Drive::new(name, source, offset, world.is_file)?];
+    let token = world.token(0, &source)?;
+    let mut drives = vec![Drive::new(name, source, offset, token)];
     for (number, name) in targets {
         let target = &mut world.targets[*number];
         let content = std::mem::take(&mut target.content);
-        drives.push(Drive::new(name.clone(), content, target.shape.offset, false)?);
+        let offset = target.shape.offset;
+        let token = world.token(number + 1, &content)?;
+        drives.push(Drive::new(name.clone(), content, offset, token));
     }
     let mut random = world.random.clone();
     random.next();
@@ -352,6 +355,10 @@ fn end(life: Life, error: &CopyError) -> End {
         CopyError::Interrupted { .. } => End::Stopped,
         CopyError::Differs { .. } => End::Differs,
         CopyError::Stuck { source, .. } => request(&RequestError::Stuck(*source)),
+        CopyError::Move {
+            source: RelayError::Stopped { source: RequestError::NoSlot, .. },
+            ..
+        } => End::Failed(Blame::Others(crate::failure::error_in_words(error))),
         CopyError::Move { source: RelayError::Stopped { source, .. }, .. } => request(source),
         CopyError::Check { source: VerifyError::Request(source), .. } => request(source),
         CopyError::Proof { source, .. } => match &source.cause {

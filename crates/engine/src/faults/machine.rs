@@ -37,11 +37,16 @@ use crate::ring::{
 use crate::system::System;
 
 thread_local! {
-    /// Regions for reuse, by length: allocating pages takes longer than a simulated copy. Their content is not used;
-    /// the simulated ring has bytes of its own.
-    static POOL: RefCell<BTreeMap<Bytes, Vec<Region>>> = RefCell::default();
-    /// Bytes of simulated regions for reuse, by length.
-    static BYTES: RefCell<BTreeMap<usize, Vec<Vec<u8>>>> = RefCell::default();
+    /// Zeroes for simulated regions, by length: page faults take longer than a simulated copy.
+    static POOL: RefCell<BTreeMap<usize, Vec<Vec<u8>>>> = RefCell::default();
+}
+
+/// Lengths of pooled bytes are multiples of so many.
+const POOLED: usize = 64 << 10;
+
+/// Whether these are zeroes; compared by the page, which takes a tenth of the time.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(4096).all(|page| page == &[0; 4096][..page.len()])
 }
 
 /// State of the program and of its machine.
@@ -92,31 +97,30 @@ pub(super) struct Drive {
     /// Offset of the copy on it, in bytes.
     pub(super) offset: u64,
     /// Represents the drive in open calls.
-    token: File,
+    token: Rc<File>,
     pub(super) content: Rc<RefCell<SimFile>>,
 }
 
 impl Drive {
-    /// Creates a drive; with `has_holes`, a file whose zero pages are reported as holes.
-    pub(super) fn new(
-        name: DriveName,
-        content: SimFile,
-        offset: u64,
-        has_holes: bool,
-    ) -> io::Result<Self> {
-        let token = rustix::fs::memfd_create(name.path.as_path(), MemfdFlags::CLOEXEC)?;
+    pub(super) fn new(name: DriveName, content: SimFile, offset: u64, token: Rc<File>) -> Self {
+        Self { name, offset, token, content: Rc::new(RefCell::new(content)) }
+    }
+
+    /// Creates what represents a drive; with `tells_holes`, a file whose zero pages are reported as holes.
+    pub(super) fn token(content: &SimFile, tells_holes: bool) -> io::Result<File> {
+        let token = rustix::fs::memfd_create("drive", MemfdFlags::CLOEXEC)?;
         let token = File::from(token);
         token.set_len(content.bytes.len() as u64)?;
-        if has_holes {
-            for (page, offset) in content.bytes.chunks(4096).zip((0..).step_by(4096)) {
-                if page.iter().any(|&byte| byte != 0) {
-                    token.write_all_at(page, offset)?;
-                }
-            }
-        } else {
+        let pages = content.bytes.chunks(4096).zip((0..).step_by(4096));
+        if !tells_holes {
             token.write_all_at(&content.bytes, 0)?;
         }
-        Ok(Self { name, offset, token, content: Rc::new(RefCell::new(content)) })
+        for (page, offset) in pages.filter(|_| tells_holes) {
+            if !is_zero(page) {
+                token.write_all_at(&page[..1], offset)?;
+            }
+        }
+        Ok(token)
     }
 
     fn inode(&self) -> io::Result<u64> {
@@ -243,12 +247,13 @@ impl Machine for SimMachine {
             state: Rc::clone(&self.state),
             is_stopped: Rc::clone(&self.is_stopped),
             held: Vec::new(),
+            touched: Vec::new(),
         })))
     }
 
     fn host_memory(&self, length: Bytes) -> Result<Region, MemoryError> {
-        POOL.with_borrow_mut(|pool| pool.get_mut(&length).and_then(Vec::pop))
-            .map_or_else(|| host::allocate(length), Ok)
+        // It stands for the bytes that the simulated ring has of it, and is never touched.
+        host::untouched(length)
     }
 
     fn device_memory(
@@ -331,6 +336,8 @@ struct MachineRing {
     is_stopped: Rc<Cell<bool>>,
     /// Regions by number, kept so that no address is allocated twice.
     held: Vec<Region>,
+    /// Where the bytes end that are written to, of each region.
+    touched: Vec<usize>,
 }
 
 impl MachineRing {
@@ -350,6 +357,11 @@ impl MachineRing {
                 event.strike_target(drive);
             }
         }
+    }
+
+    fn touch(&mut self, region: RegionId, end: usize) {
+        let touched = &mut self.touched[index(region.0.into())];
+        *touched = end.max(*touched);
     }
 
     fn alive(&self) -> io::Result<()> {
@@ -384,15 +396,17 @@ impl Drop for MachineRing {
         state.left = state.left.max(in_flight);
         for (region, id) in self.held.drain(..).zip(0..) {
             state.lent.remove(&(region.address().as_ptr() as usize));
-            POOL.with_borrow_mut(|pool| pool.entry(region.length()).or_default().push(region));
-            let simulated = self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
+            let mut simulated =
+                self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
+            let touched = &mut simulated.bytes[..self.touched[index(id.into())]];
             if simulated.is_device {
-                state.is_last_unclean = simulated.bytes.iter().any(|&byte| byte != 0);
+                state.is_last_unclean = !is_zero(touched);
                 state.is_unclean |= state.is_last_unclean;
             }
-            BYTES.with_borrow_mut(|pool| {
-                pool.entry(simulated.bytes.len()).or_default().push(simulated.bytes);
-            });
+            touched.fill(0);
+            let mut bytes = simulated.bytes;
+            bytes.resize(bytes.len().next_multiple_of(POOLED), 0);
+            POOL.with_borrow_mut(|pool| pool.entry(bytes.len()).or_default().push(bytes));
         }
     }
 }
@@ -415,14 +429,11 @@ impl Ring for MachineRing {
     fn attach_region(&mut self, region: Region) -> RegionId {
         let is_device = self.state.borrow().lent.contains(&(region.address().as_ptr() as usize));
         let length = index(region.length().0);
-        let used = BYTES.with_borrow_mut(|pool| pool.get_mut(&length).and_then(Vec::pop));
-        let bytes = used.map_or_else(
-            || vec![0; length],
-            |mut used| {
-                used.fill(0);
-                used
-            },
-        );
+        let pooled = length.next_multiple_of(POOLED);
+        let used = POOL.with_borrow_mut(|pool| pool.get_mut(&pooled).and_then(Vec::pop));
+        let mut bytes = used.unwrap_or_else(|| vec![0; pooled]);
+        bytes.truncate(length);
+        self.touched.push(0);
         let id = self.ring.attach_region(SimRegion { bytes, is_device });
         self.held.push(region);
         id
@@ -438,6 +449,10 @@ impl Ring for MachineRing {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.ring.push(operation)?;
+        if operation.action == Action::Read {
+            let end = operation.region_offset + u64::from(operation.length);
+            self.touch(operation.region, index(end));
+        }
         self.judge_lock(operation);
         let due = {
             let state = &mut *self.state.borrow_mut();
@@ -467,6 +482,8 @@ impl Ring for MachineRing {
     }
 
     fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        self.ring.host_bytes(region)
+        let bytes = self.ring.host_bytes(region)?;
+        self.touched[index(region.0.into())] = bytes.len();
+        Some(bytes)
     }
 }

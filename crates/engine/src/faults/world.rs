@@ -1,7 +1,9 @@
 //! What outlives a run of the program: drives, files, content, journals, and what is wrong with them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,7 +14,7 @@ use rustix::io::Errno;
 
 use super::Kind;
 use super::folder::{Folder, TARGET};
-use super::machine::DriveName;
+use super::machine::{Drive, DriveName};
 use crate::guard;
 use crate::journal::{self, Identity};
 use crate::random::Random;
@@ -39,6 +41,8 @@ pub(super) struct World {
     /// Files of the copy; `None` before its first run.
     pub(super) folder: Option<Rc<RefCell<Folder>>>,
     pub(super) targets: Vec<SimTarget>,
+    /// What stands for drives in open calls, by number, version of the source and size.
+    tokens: BTreeMap<(usize, i64, usize), Rc<File>>,
     /// Number of the target that has a fault of its own, where that is what is wrong.
     pub(super) broken: usize,
 }
@@ -236,6 +240,7 @@ impl World {
             has_own_journal: count == 1 && random.below(2) == 0,
             folder: None,
             targets,
+            tokens: BTreeMap::new(),
             broken: if count > 1 { index(random.below(count)) } else { 0 },
             random,
         }
@@ -251,6 +256,16 @@ impl World {
             folder.put(TARGET.as_ref(), Some(old))?;
         }
         Ok(Rc::clone(self.folder.insert(Rc::new(RefCell::new(folder)))))
+    }
+
+    /// What stands for a drive; the source is number 0, and only its content matters.
+    pub(super) fn token(&mut self, number: usize, content: &SimFile) -> io::Result<Rc<File>> {
+        let key = (number, self.version, content.bytes.len());
+        if let Some(token) = self.tokens.get(&key) {
+            return Ok(Rc::clone(token));
+        }
+        let token = Rc::new(Drive::token(content, self.is_file && number == 0)?);
+        Ok(Rc::clone(self.tokens.entry(key).or_insert(token)))
     }
 
     /// What a target is called, and its journal.

@@ -11,7 +11,7 @@ use peerlane_units::{Bytes, Nanos};
 use super::looks::Looks;
 use crate::Clock;
 use crate::random::Random;
-use crate::relay::{Pace, Piece, Targets, Work, latencies};
+use crate::relay::{Pace, Piece, Targets, Work, count, latencies};
 
 /// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
 pub(super) struct Blocks<'a> {
@@ -187,7 +187,7 @@ impl Work for Blocks<'_> {
         let now = self.clock.now();
         let since = open.since.unwrap_or(now);
         self.state.open.remove(&key);
-        self.state.latency.saturating_record(now.since(since).0);
+        count(&mut self.state.latency, now.since(since));
         self.state.first_done.get_or_insert(now);
         self.state.looks.note(now, self.state.done);
     }

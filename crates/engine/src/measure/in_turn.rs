@@ -12,7 +12,7 @@ use super::blocks::{Account, Ended};
 use super::carry::{Carrier, CheckResult, Run};
 use super::planned::PlannedFlow;
 use super::{FlowTools, Result};
-use crate::relay::{Work as _, latencies};
+use crate::relay::{Work as _, count, latencies};
 
 /// Longest pause between two looks at the pace, the watch or a deadline.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
@@ -120,10 +120,10 @@ pub(super) fn run(
         blocks.begins(range.end - range.start, since);
         half = step.block(range.clone(), planned, tools)?;
         let now = clock.now();
-        block.saturating_record(now.since(since).0);
+        count(&mut block, now.since(since));
         if let Half::Both(between) = half {
-            read.saturating_record(between.since(since).0);
-            write.saturating_record(now.since(between).0);
+            count(&mut read, between.since(since));
+            count(&mut write, now.since(between));
         }
         bytes += range.end - range.start;
         blocks.done(range, now);

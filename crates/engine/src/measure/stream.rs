@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 
 use super::blocks::Blocks;
 use crate::failure::{RequestError, Role};
-use crate::relay::{Work, latencies};
+use crate::relay::{Work, count, latencies};
 use crate::request::{LONGEST_SLEEP, Request};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
@@ -195,7 +195,7 @@ impl Stream<'_, '_> {
                 self.failed.get_or_insert(failure.into());
             }
             None => {
-                self.out.latency.saturating_record(now.since(since).0);
+                count(&mut self.out.latency, now.since(since));
                 self.out.bytes += range.end - range.start;
                 self.log.done(u32::try_from(slot).unwrap_or(u32::MAX), range.clone());
                 self.blocks.done(range, now);

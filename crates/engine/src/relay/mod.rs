@@ -12,8 +12,9 @@
 //!
 //! Parts begin in order and end in any order, so after a failure only what [`Moved::written`] holds is
 //! certain. A request that is never answered is given up after its deadline, while the device may still
-//! use its slot. A slot that it may still write is not used again. One that it may still read is: that
-//! range is not counted as written. Memory in use does not grow with the length of the copy.
+//! use its slot. A slot that it may still write is not used again, nor one with a merged block, which
+//! holds bytes beside the copy. Another that it may still read is: that range is not counted as
+//! written. Memory in use does not grow with the length of the copy.
 
 mod load;
 mod moved;
@@ -37,7 +38,7 @@ use crate::request::LONGEST_SLEEP;
 use crate::ring::{FileId, PushError, RegionId, Ring};
 use crate::{Clock, Watch};
 pub use moved::Moved;
-pub(crate) use moved::latencies;
+pub(crate) use moved::{count, latencies};
 pub use pace::Pace;
 pub use shape::ShapeFault;
 use state::State;
@@ -239,7 +240,11 @@ fn drive<R: Ring>(
         let pause = state.pause();
         if state.is_idle() && pause == Nanos(0) {
             // Requests that were given up may hold all of the ring, or every slot.
-            return if state.is_over() { Ok(()) } else { Err(PushError::Full { space: 0 }.into()) };
+            return match ring.space() {
+                _ if state.is_over() => Ok(()),
+                0 => Err(PushError::Full { space: 0 }.into()),
+                _ => Err(RequestError::NoSlot),
+            };
         }
         let asked = clock.now();
         ring.submit(1, if pause > Nanos(0) { sleep.min(pause) } else { sleep })?;

@@ -7,12 +7,15 @@ use peerlane_units::Nanos;
 
 use crate::ranges::RangeSet;
 
-/// Latencies above an hour are counted as an hour.
-const LATENCY_MAX: u64 = 3_600_000_000_000;
-
-/// Counts latencies in nanoseconds.
+/// Latencies in nanoseconds, to three digits; it grows with the longest.
 pub(crate) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order")
+    Histogram::new(3).expect("three digits are few enough")
+}
+
+/// Counts a latency.
+pub(crate) fn count(latencies: &mut Histogram<u64>, latency: Nanos) {
+    // One that has grown takes every number.
+    let _ = latencies.record(latency.0);
 }
 
 /// What was moved.

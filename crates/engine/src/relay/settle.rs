@@ -7,6 +7,7 @@ use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
+use super::moved::count;
 use super::shape::Kind;
 use super::slot::Leg;
 use super::state::{Flight, State};
@@ -81,7 +82,7 @@ impl State<'_> {
             Leg::Merge(_) => {}
             Leg::Read => {
                 self.read += self.slots[slot].part.map_or(0, |part| part.length);
-                self.lanes[0].moved.read_latency.saturating_record(latency.0);
+                count(&mut self.lanes[0].moved.read_latency, latency);
             }
             Leg::Write(target) => self.written(slot, target, now, latency),
         }
@@ -116,7 +117,7 @@ impl State<'_> {
         match part.kind {
             Kind::Move | Kind::Merge => {
                 moved.bytes += part.length;
-                moved.write_latency.saturating_record(latency.0);
+                count(&mut moved.write_latency, latency);
             }
             // How long a drive takes to make zeroes is not the latency of a write.
             Kind::Zero => moved.zeroed += part.length,

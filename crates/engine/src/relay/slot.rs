@@ -44,7 +44,8 @@ pub(super) struct Slot {
     pub(super) part: Option<Part>,
     /// What is not over of it, in the order in which it begins.
     legs: Vec<(Leg, Request)>,
-    /// A device that does not answer may still write it: it takes no other part.
+    /// A device that does not answer may still write it, or take from it what is beside the copy: it
+    /// takes no other part.
     pub(super) is_lost: bool,
 }
 

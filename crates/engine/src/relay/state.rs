@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use peerlane_units::{Bytes, Nanos};
 
+use super::shape::Kind;
 use super::slot::{Leg, Slot};
 use super::{FlushOutcome, Moved, Piece, Relayed, Targets, Transfer, Work, shape};
 use crate::Watch;
@@ -205,7 +206,10 @@ impl<'a> State<'a> {
                     let Some(request) = self.slots[slot].request(leg) else { continue };
                     let stuck = request.stuck(age);
                     self.blame(leg, stuck.into());
-                    self.slots[slot].is_lost |= leg.is_reading();
+                    let part = self.slots[slot].part;
+                    // A merged block holds bytes of its target that are none of the copy's.
+                    let is_merged = part.is_some_and(|part| part.kind == Kind::Merge);
+                    self.slots[slot].is_lost |= leg.is_reading() || is_merged;
                     self.drop_leg(slot, leg);
                 }
             }
@@ -221,12 +225,14 @@ impl<'a> State<'a> {
         failed.get_or_insert(error);
     }
 
-    pub(super) fn finish(self) -> Relayed {
-        let reads = self.lanes[0].moved.read_latency.clone();
+    pub(super) fn finish(mut self) -> Relayed {
         let interrupted = self.interrupted;
+        let (first, others) = self.lanes.split_at_mut(1);
+        for lane in others {
+            lane.moved.read_latency.clone_from(&first[0].moved.read_latency);
+        }
         let targets = self.lanes.into_iter().map(|lane| {
-            let mut moved = Moved { interrupted, ..lane.moved };
-            moved.read_latency.clone_from(&reads);
+            let moved = Moved { interrupted, ..lane.moved };
             (moved, lane.failed)
         });
         Relayed {
