@@ -2,35 +2,39 @@
 
 use std::io;
 
-use peerlane_memory::{MemoryError, Region, host};
+use peerlane_memory::MemoryError;
 use peerlane_units::Bytes;
 
+use crate::machine::{self, Machine};
 use crate::open::{Attached, Opened};
-use crate::ring::{FileId, Nodes, RegionId, Ring as _, Uring, UringError};
+use crate::ring::{AnyRing, FileId, RegionId, Ring as _, UringError};
 use crate::trace::{Log, Traced};
 
-/// A ring for files that are open.
-pub(crate) struct Session<R> {
-    pub(crate) ring: Traced<R>,
+/// A ring of a machine for files that are open.
+pub(crate) struct Session<'m> {
+    machine: &'m dyn Machine,
+    pub(crate) ring: Traced<AnyRing>,
 }
 
-impl Session<Uring> {
-    /// Sets up a ring of the kernel; it takes passthrough nodes where one of the files is one.
+impl<'m> Session<'m> {
+    /// Sets up a ring; `has_nodes` where it is to take passthrough nodes.
     ///
     /// # Errors
     /// The system's answer.
-    pub(crate) fn new<'a>(
+    pub(crate) fn on(
+        machine: &'m dyn Machine,
         entries: u32,
-        files: impl IntoIterator<Item = &'a Opened>,
+        has_nodes: bool,
         log: Option<Log>,
     ) -> Result<Self, UringError> {
-        let has_nodes = files.into_iter().any(|opened| opened.passthrough.is_some());
-        let ring = if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
-        Ok(Self { ring: Traced::new(ring, log) })
+        Ok(Self::with(machine, machine.ring(entries, has_nodes)?, log))
     }
-}
 
-impl<R: Nodes<Region = Region>> Session<R> {
+    /// Takes a ring that was set up otherwise.
+    pub(crate) fn with(machine: &'m dyn Machine, ring: AnyRing, log: Option<Log>) -> Self {
+        Self { machine, ring: Traced::new(ring, log) }
+    }
+
     /// Attaches a file, by the name that a trace has for it.
     ///
     /// # Errors
@@ -52,6 +56,21 @@ impl<R: Nodes<Region = Region>> Session<R> {
     /// # Errors
     /// [`MemoryError`] with what was asked for.
     pub(crate) fn host(&mut self, length: Bytes) -> Result<RegionId, MemoryError> {
-        Ok(self.ring.attach_region(host::allocate(length)?))
+        Ok(self.ring.attach_region(self.machine.host_memory(length)?))
+    }
+}
+
+impl Session<'static> {
+    /// Sets up a ring of this machine; it takes passthrough nodes where one of the files is one.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub(crate) fn new<'a>(
+        entries: u32,
+        files: impl IntoIterator<Item = &'a Opened>,
+        log: Option<Log>,
+    ) -> Result<Self, UringError> {
+        let has_nodes = files.into_iter().any(|opened| opened.passthrough.is_some());
+        Self::on(machine::host(), entries, has_nodes, log)
     }
 }

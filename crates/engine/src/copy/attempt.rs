@@ -23,7 +23,8 @@ use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, UringError};
-use crate::trace::Traced;
+use crate::session::Session;
+use crate::trace::{Log, Traced};
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
@@ -162,9 +163,9 @@ impl Attempt<'_> {
     fn attach(&self, region: Region, shape: Shape, tools: &Tools<'_>) -> Result<Ready, CopyError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
-        let mut ring = self.traced(self.machine.ring(entries, self.has_nodes)?, tools);
+        let mut session = Session::on(self.machine, entries, self.has_nodes, self.log(tools))?;
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
-            opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {
+            session.attach(opened, &drive_of(end)).map_err(|source| CopyError::File {
                 action: "attach",
                 path: end.path.clone().into(),
                 source,
@@ -172,31 +173,31 @@ impl Attempt<'_> {
         };
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
-        let region = ring.attach_region(region);
-        self.ready(ring, [source, target], region, shape, tools)
+        let region = session.ring.attach_region(region);
+        self.ready(session, [source, target], region, shape, tools)
     }
 
-    fn traced(&self, ring: AnyRing, tools: &Tools<'_>) -> Traced<AnyRing> {
+    fn log(&self, tools: &Tools<'_>) -> Option<Log> {
         let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
-        Traced::new(ring, tools.options.trace.as_ref().map(|tracer| tracer.log(name())))
+        tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
 
     /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
     fn ready(
         &self,
-        mut ring: Traced<AnyRing>,
+        mut session: Session<'_>,
         [source, target]: [Attached; 2],
         region: RegionId,
         shape: Shape,
         tools: &Tools<'_>,
     ) -> Result<Ready, CopyError> {
-        ring.name_region(region, &self.memory.name, self.memory.kind);
-        let room = check_room(self.plan, &shape);
-        let host = ring.attach_region(self.machine.host_memory(room)?);
+        let host = session.host(check_room(self.plan, &shape))?;
         let zeroes = match self.holes {
-            Holes::Zeroed => Some(ring.attach_region(self.machine.host_memory(ZEROES)?)),
+            Holes::Zeroed => Some(session.host(ZEROES)?),
             Holes::Moved | Holes::Left => None,
         };
+        let mut ring = session.ring;
+        ring.name_region(region, &self.memory.name, self.memory.kind);
         let asked = &self.plan.asked;
         let transfer = Transfer {
             source: source.payload,
@@ -236,13 +237,14 @@ impl Attempt<'_> {
         let opened = gpu::open(way, self.memory, self.shape, entries, &ends)?;
         let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
             opened;
-        let mut ring = self.traced(AnyRing::Gpu(Box::new(ring)), tools);
+        let ring = AnyRing::Gpu(Box::new(ring));
+        let mut session = Session::with(self.machine, ring, self.log(tools));
         let mut attached = |id: FileId, end: &EndpointFacts| {
-            ring.name_file(id, &drive_of(end));
+            session.ring.name_file(id, &drive_of(end));
             Attached { payload: id, compared: id }
         };
         let ends = [attached(from, source), attached(to, target)];
-        let ready = self.ready(ring, ends, region, shape, tools)?;
+        let ready = self.ready(session, ends, region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
         Ok(Ready { gpu: Some(side), evidence, ..ready })
     }

@@ -1,6 +1,5 @@
 //! Source and target of a copy compared before it moves anything, by host memory.
 
-use std::fs::File;
 use std::ops::Range;
 
 use peerlane_results::Plan;
@@ -12,7 +11,7 @@ use super::pieces::Layout;
 use super::{CopyError, Tools};
 use crate::machine::Machine;
 use crate::open::Opened;
-use crate::ring::{AnyRing, Ring};
+use crate::session::Session;
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
 /// Host memory for each end.
@@ -44,9 +43,9 @@ impl Pair<'_> {
             return Ok(true);
         };
         let room = if longest > ROOM.0 { ROOM_LONG } else { ROOM };
-        let mut ring = self.machine.ring(ENTRIES, false)?;
-        let whole =
-            self.comparison(&mut ring, room.0.max(2 * self.layout.block), tools.deadline)?;
+        let mut session = Session::on(self.machine, ENTRIES, false, None)?;
+        let room = Bytes(room.0.max(2 * self.layout.block));
+        let whole = self.comparison(&mut session, room, tools.deadline)?;
         let total = Bytes(parts.iter().map(|part| part.end - part.start).sum());
         let mut done = Bytes::ZERO;
         tools.watch.begin(done, total);
@@ -56,9 +55,10 @@ impl Pair<'_> {
                 return Err(CopyError::Interrupted { done, total, journal: None });
             }
             let part = part_of(&whole, part);
-            let verified = verify(&mut ring, &part, tools.clock, &mut ()).map_err(|source| {
-                CopyError::Check { path: self.plan.target.path.clone().into(), source }
-            })?;
+            let verified =
+                verify(&mut session.ring, &part, tools.clock, &mut ()).map_err(|source| {
+                    CopyError::Check { path: self.plan.target.path.clone().into(), source }
+                })?;
             if verified.first.is_some() {
                 return Ok(false);
             }
@@ -77,22 +77,21 @@ impl Pair<'_> {
 
     fn comparison(
         &self,
-        ring: &mut AnyRing,
-        room: u64,
+        session: &mut Session<'_>,
+        room: Bytes,
         deadline: Nanos,
     ) -> Result<Comparison, CopyError> {
         let plan = self.plan;
-        let mut attach = |file: &File, path: &str| {
-            file.try_clone()
-                .and_then(|file| ring.attach_file(file))
-                .map_err(|source| CopyError::File { action: "attach", path: path.into(), source })
+        let mut attach = |opened: &Opened, path: &str| {
+            session.attach_file(opened).map_err(|source| CopyError::File {
+                action: "attach",
+                path: path.into(),
+                source,
+            })
         };
-        let source = attach(&self.source.file, &plan.source.path)?;
-        let target = attach(&self.target.file, &plan.target.path)?;
-        let hosts = [
-            ring.attach_region(self.machine.host_memory(Bytes(room))?),
-            ring.attach_region(self.machine.host_memory(Bytes(room))?),
-        ];
+        let source = attach(self.source, &plan.source.path)?;
+        let target = attach(self.target, &plan.target.path)?;
+        let hosts = [session.host(room)?, session.host(room)?];
         Ok(Comparison {
             source,
             target,

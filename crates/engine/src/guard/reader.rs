@@ -12,7 +12,8 @@ use crate::machine::Machine;
 use crate::open::Opened;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring};
+use crate::ring::{Action, FileId, RegionId, Ring as _};
+use crate::session::Session;
 
 /// Most bytes of one request, and of all that are read at a time.
 const REQUEST_MAX: u64 = 1 << 20;
@@ -22,8 +23,7 @@ const DEPTH: usize = 64;
 
 /// An end that is read by direct I/O, piece by piece.
 pub(crate) struct Reader<'a> {
-    machine: &'a dyn Machine,
-    ring: AnyRing,
+    session: Session<'a>,
     file: FileId,
     /// Memory for what is read at a time, and its size.
     region: Option<(RegionId, u64)>,
@@ -40,11 +40,11 @@ impl<'a> Reader<'a> {
         block: u64,
         (clock, deadline): (&'a dyn Clock, Nanos),
     ) -> Result<Self, SurveyError> {
-        let mut ring = machine.ring(u32::try_from(DEPTH).unwrap_or(u32::MAX), false)?;
-        let file = opened.file.try_clone().and_then(|file| ring.attach_file(file));
-        let file = file.map_err(SurveyError::Attach)?;
+        let entries = u32::try_from(DEPTH).unwrap_or(u32::MAX);
+        let mut session = Session::on(machine, entries, false, None)?;
+        let file = session.attach_file(opened).map_err(SurveyError::Attach)?;
         let block = if opened.is_direct { block.max(1) } else { 1 };
-        Ok(Self { machine, ring, file, region: None, block, clock, deadline })
+        Ok(Self { session, file, region: None, block, clock, deadline })
     }
 
     /// Reads a range that lies within the end.
@@ -102,8 +102,8 @@ impl<'a> Reader<'a> {
                 requests.push(self.request(&piece, region, most - room));
                 room -= size(piece).next_multiple_of(unit);
             }
-            carry_out(&mut self.ring, &mut requests, self.clock, self.deadline)?;
-            let Some(bytes) = self.ring.host_bytes(region) else { return Ok(()) };
+            carry_out(&mut self.session.ring, &mut requests, self.clock, self.deadline)?;
+            let Some(bytes) = self.session.ring.host_bytes(region) else { return Ok(()) };
             for request in &requests {
                 let start = usize::try_from(request.region_offset).unwrap_or(usize::MAX);
                 let length = usize::try_from(request.need).unwrap_or(usize::MAX);
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
             Some((region, size)) if size >= bytes.min(ROOM) => Ok((region, size)),
             smaller => {
                 let size = bytes.max(smaller.map_or(BLOCK, |(_, size)| 2 * size)).min(ROOM);
-                let region = self.ring.attach_region(self.machine.host_memory(Bytes(size))?);
+                let region = self.session.host(Bytes(size))?;
                 Ok(*self.region.insert((region, size)))
             }
         }

@@ -30,7 +30,7 @@ use crate::Phase;
 use crate::failure::Role;
 use crate::open::{Opened, open_end};
 use crate::request::{Request, carry_out, carry_until};
-use crate::ring::{Action, FileId, RegionId, Ring, Uring};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring};
 use crate::session::Session;
 use crate::system::System;
 use crate::trace::Traced;
@@ -193,7 +193,7 @@ struct Slot {
 impl Work {
     fn run(
         mut self,
-        session: &mut Session<Uring>,
+        session: &mut Session<'_>,
         mut pieces: Pieces,
         memory: &Lent,
         tools: &mut ReadTools<'_>,
@@ -236,7 +236,7 @@ impl Work {
         &mut self,
         index: usize,
         piece: Piece,
-        session: &mut Session<Uring>,
+        session: &mut Session<'_>,
     ) -> Result<Request, ReadError> {
         let slot = &mut self.slots[index];
         slot.piece = Some(piece);
@@ -259,7 +259,7 @@ impl Work {
         &self,
         index: usize,
         piece: Piece,
-        ring: &mut Traced<Uring>,
+        ring: &mut Traced<AnyRing>,
         memory: &Lent,
         reading: &mut Reading,
     ) -> Result<(), ReadError> {

@@ -8,13 +8,16 @@
 //! against its region before it is queued, and a ring that is dropped while the kernel still works on
 //! its memory leaks that memory instead of freeing it.
 
+mod error;
+mod workers;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
@@ -27,97 +30,16 @@ use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
 use super::queue::{Command, Entry, Held, InFlight, Queued, Waiting};
 use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
-use super::worker::{Task, Worker};
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+pub use error::UringError;
+use workers::{Attached, POLLED};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the relay), each of them two
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
-/// Marks the number of a poll for the answers of a worker; the rest of it is the number of its file.
-const POLLED: u64 = 1 << 63;
-
 /// How long a dropped ring waits for the kernel before it leaks what the kernel still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
-
-/// Why there is no io_uring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UringError {
-    /// Not allowed here (`EPERM`, `EACCES`): switched off by sysctl, or by a container's filter.
-    #[error("cannot set up io_uring: not permitted")]
-    NotPermitted {
-        /// The system's answer.
-        #[source]
-        errno: Errno,
-    },
-    /// Not in this kernel (`ENOSYS`).
-    #[error("cannot set up io_uring: not in this kernel")]
-    Absent,
-    /// In this kernel, but too old: waiting with a deadline came with Linux 5.11.
-    #[error("cannot set up io_uring: this kernel cannot wait with a deadline")]
-    TooOld,
-    /// Any other answer.
-    #[error("cannot set up io_uring with {entries} entries")]
-    Other {
-        /// Entries asked for.
-        entries: u32,
-        /// The system's answer.
-        #[source]
-        errno: Errno,
-    },
-}
-
-impl UringError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NotPermitted { .. } => Some(
-                "`sysctl kernel.io_uring_disabled` must be 0 (or 1 with your group in \
-                 kernel.io_uring_group); a container's seccomp profile must allow io_uring_setup",
-            ),
-            Self::Absent | Self::TooOld => {
-                Some("Linux 5.11 or later with CONFIG_IO_URING is needed")
-            }
-            Self::Other { errno: Errno::NOMEM, .. } => {
-                Some("raise `ulimit -l`, or take a smaller --depth")
-            }
-            Self::Other { .. } => None,
-        }
-    }
-}
-
-/// A file of a ring.
-#[derive(Debug)]
-struct Attached {
-    file: File,
-    /// Set for a passthrough node.
-    namespace: Option<Namespace>,
-    /// Flushes and zeroes, which the kernel does in a thread that cannot be left behind; started when needed.
-    worker: Option<Worker>,
-    /// Whether the kernel tells when the worker has answered.
-    is_polled: bool,
-}
-
-impl Attached {
-    fn new(file: File, namespace: Option<Namespace>) -> Self {
-        Self { file, namespace, worker: None, is_polled: false }
-    }
-
-    /// Tasks that the worker has not answered.
-    fn open_tasks(&self) -> usize {
-        self.worker.as_ref().map_or(0, Worker::open)
-    }
-
-    /// Hands a task to the worker, which is started for the first one.
-    fn ask(&mut self, number: u64, task: Task) -> Result<(), Errno> {
-        if self.worker.is_none() {
-            let started = Worker::start(self.file.as_fd());
-            self.worker = Some(started.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?);
-        }
-        self.worker.as_mut().map_or(Err(Errno::IO), |worker| worker.ask(number, task))
-    }
-}
 
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
 pub struct Uring {
@@ -321,74 +243,6 @@ impl Uring {
         pushed
     }
 
-    /// What a worker is asked for; `None` for what the kernel does without blocking.
-    fn task(&self, operation: &Operation) -> Option<Task> {
-        if self.namespace(operation.file).is_some() {
-            return None;
-        }
-        match operation.action {
-            Action::Read | Action::Write => None,
-            Action::Flush => Some(Task::Flush),
-            Action::Zero => Some(Task::Zero {
-                mode: crate::extents::ZERO_MODE.bits(),
-                offset: operation.file_offset,
-                length: operation.length.into(),
-            }),
-        }
-    }
-
-    /// Hands a task to the worker of a file; false where it has too much to do.
-    fn hand_to_worker(&mut self, number: u64, file: FileId, task: Task) -> bool {
-        let index = usize::try_from(file.0).unwrap_or(usize::MAX);
-        let asked = match self.files.get_mut(index).and_then(Option::as_mut) {
-            Some(attached) => attached.ask(number, task),
-            None => Err(Errno::BADF),
-        };
-        match asked {
-            Ok(()) => self.poll_workers(),
-            Err(Errno::AGAIN) => return false,
-            Err(errno) => {
-                let completion = self.settle(number, -errno.raw_os_error());
-                self.ended.extend(completion);
-            }
-        }
-        true
-    }
-
-    /// Has the kernel tell when workers have answered, as far as there is room to ask for it.
-    fn poll_workers(&mut self) {
-        for (index, place) in self.files.iter_mut().enumerate() {
-            let Some(attached) = place.as_mut().filter(|one| !one.is_polled) else { continue };
-            let Some(worker) = attached.worker.as_ref().filter(|one| one.open() > 0) else {
-                continue;
-            };
-            let socket = Fd(worker.socket().as_raw_fd());
-            #[allow(clippy::cast_sign_loss)]
-            let poll = opcode::PollAdd::new(socket, libc::POLLIN as u32).build();
-            // SAFETY: a poll touches no memory; a socket that is closed meanwhile ends it.
-            let pushed = unsafe { self.queues.push(Request::Plain(poll), POLLED | index as u64) };
-            if pushed {
-                attached.is_polled = true;
-                self.waiting.push(Queued::Poll);
-            }
-        }
-    }
-
-    /// Takes what the worker of a file has answered.
-    fn take_answers(&mut self, file: u64) {
-        let index = usize::try_from(file).unwrap_or(usize::MAX);
-        let Some(attached) = self.files.get_mut(index).and_then(Option::as_mut) else { return };
-        attached.is_polled = false;
-        let Some(worker) = &mut attached.worker else { return };
-        let answers: Vec<_> = std::iter::from_fn(|| worker.answer()).collect();
-        for (number, result) in answers {
-            let result = result.map_or_else(|errno| -errno.raw_os_error(), |()| 0);
-            let completion = self.settle(number, result);
-            self.ended.extend(completion);
-        }
-        self.poll_workers();
-    }
-
     /// Hands over what became ready, as far as there is room.
     fn hand_over_ready(&mut self) {
         while let Some(held) = self.ready.front().copied() {
@@ -422,11 +276,6 @@ impl Uring {
     fn with_kernel(&self) -> usize {
         let elsewhere = self.ready.len() + self.with_workers();
         self.in_flight.count() - self.waiting.operations() - elsewhere
-    }
-
-    /// Tasks that workers have not answered.
-    fn with_workers(&self) -> usize {
-        self.files.iter().flatten().map(Attached::open_tasks).sum()
     }
 
     /// Waits for one completion without handing over what is queued.
