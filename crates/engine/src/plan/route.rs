@@ -127,9 +127,10 @@ fn obstacle<'a>(
             return Err(format!("{} cannot take part: {reason}{way_out}", end.facts.path));
         }
     }
-    let best = candidates
-        .first()
-        .ok_or_else(|| "no device of this machine offers peer-to-peer memory".to_owned())?;
+    let best = candidates.first().ok_or_else(|| match &asked.via {
+        Some(typed) => format!("nothing is known of the memory of {typed}"),
+        None => "no device of this machine offers peer-to-peer memory".to_owned(),
+    })?;
     if let Some(reason) = best.refusals.first() {
         return Err(format!("{}: {reason}", best.memory.name));
     }

@@ -52,6 +52,13 @@ fn only_pools_and_cards_are_lent_by_name() {
     assert_eq!(PROVIDERS.lender("host"), None);
 }
 
+/// The engine takes ordinary memory for each name of this kind.
+#[test]
+fn host_memory_has_one_name() {
+    let host = PROVIDERS.rows.iter().filter(|row| row.kind() == ProviderKind::Host);
+    assert_eq!(host.flat_map(|row| row.forms()).collect::<Vec<_>>(), [&"host"]);
+}
+
 #[test]
 fn gpu_memory_is_refused_with_a_command() {
     let (gpu, _) = PROVIDERS.split("gpu:0").expect("a provider");
