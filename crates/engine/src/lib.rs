@@ -12,6 +12,7 @@ mod desk;
 mod device_memory;
 mod doctor;
 pub mod endpoint;
+pub mod export;
 pub mod extents;
 pub mod failure;
 #[cfg(any(test, feature = "simulation"))]
@@ -56,7 +57,7 @@ pub use doctor::{
     DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair, use_record,
 };
 pub use guard::{Surveyor, overwrite_summary};
-pub use machine_record::warnings_of_machine;
+pub use machine_record::{machine_of, warnings_of_machine};
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};

@@ -1,4 +1,4 @@
-//! Exports of the kernel's NVMe target (`nvmet`), as configfs below a given root lists them.
+//! Exports of the kernel's NVMe target (`nvmet`): as configfs below a given root lists them, and new ones.
 //!
 //! The NVMe target opens a device without an exclusive claim (`nvmet_bdev_ns_enable`). Its exports
 //! are therefore invisible to `O_EXCL`, to `holders` and to the mount table. Configfs is the only
@@ -8,7 +8,7 @@
 //!
 //! - LIO, the SCSI target. Its `iblock` opens a device exclusively, so the kernel itself refuses a
 //!   second exclusive open.
-//! - The hosts that may connect, and their keys. The `hosts` folder is never read.
+//! - The hosts that may connect to exports of others, and keys. The `hosts` folder is never read.
 //!
 //! An empty list means that nothing is exported; [`NvmeTarget::Unknown`] means that nobody could
 //! tell. A caller that guards data must not confuse the two.
@@ -18,6 +18,7 @@ mod error;
 mod exports;
 mod identity;
 mod location;
+mod make;
 mod number;
 mod reader;
 mod root;
@@ -29,6 +30,10 @@ use std::path::Path;
 pub use error::{ReadError, UnknownReason};
 pub use exports::{Export, ExportKind, ExportPort, ExportedNamespace, Exports};
 pub use identity::{IdentifyError, StorageIdentity, identify};
+pub use make::{
+    Hosts, Listen, MakeError, NSID, Nqn, NqnError, Own, PayloadMemory, Served, Wanted, own, remove,
+    serve, sweep,
+};
 
 use location::Location;
 use root::Root;

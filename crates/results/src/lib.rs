@@ -8,6 +8,7 @@ mod bench;
 mod compare;
 mod copy;
 mod doctor;
+mod export;
 mod fan_out;
 mod hit;
 mod pair;
@@ -34,6 +35,9 @@ pub use copy::{
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
     LibrarySetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
+};
+pub use export::{
+    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, OwnExport,
 };
 pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,

@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod copy;
 mod doctor;
+mod export;
 mod lab;
 mod machine;
 mod plan;
@@ -30,6 +31,7 @@ pub(crate) use bench::{
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,
@@ -110,6 +112,8 @@ pub(crate) enum Command {
     Copy(CopyArgs),
     /// Compare source and target, both read by host memory, without changing anything
     Verify(VerifyArgs),
+    /// Serve other machines with a drive by NVMe over Fabrics, until a signal
+    Export(ExportArgs),
     /// Measure routes, drives and memories, with evidence of the way the bytes took
     Bench(BenchCommandArgs),
     /// Keep what topo and plan read of this machine in one file, without what identifies it

@@ -5,6 +5,7 @@ mod bench;
 mod capture;
 mod copy;
 mod doctor;
+mod export;
 mod haystack;
 mod lab;
 mod marks;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Export(args) => export::run(args, printer),
         Command::Report(args) => report::run(args, printer),
         Command::Sim(args) => sim::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),

@@ -114,6 +114,20 @@ pub(crate) fn check_in_place(
     Findings { refusals, warnings }
 }
 
+/// Asks the guards of a block device that others are to write to, whose content is theirs.
+pub(crate) fn check_device(
+    system: &System,
+    surveyor: &Surveyor<'_>,
+    device: &Endpoint,
+) -> Findings {
+    let mut refusals = in_use::check_target(system, device);
+    refusals.extend(same_bytes::check_target(system, device));
+    refusals.extend(exported::check_target(system, device));
+    let (shared, warnings) = shared::check_target(system, surveyor, device);
+    refusals.extend(shared);
+    Findings { refusals, warnings }
+}
+
 /// Refuses a target that is the source, or lies on it: asked first where what else stands against it has a
 /// hint, for none helps with this.
 pub(crate) fn overlap(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {

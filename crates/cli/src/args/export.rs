@@ -1,0 +1,137 @@
+//! `peerlane export`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::{Args, ValueEnum};
+use peerlane_nvmet::{Hosts, Listen, Nqn, PayloadMemory};
+use peerlane_units::Nanos;
+
+/// Port of NVMe over TCP and RDMA (NVM Express TCP Transport Specification 1.0, section 3.1.3; IANA).
+const PORT: u16 = 4420;
+
+/// Arguments of `peerlane export`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The drive is held for the kernel's NVMe target until a signal ends the program (Ctrl-C, or `kill`),
+which undoes everything. A drive that is mounted, or in use in any other way, is refused. Hosts that
+may connect can write to the drive; an NQN is a name and no password, so listen in a network that is
+yours. What a killed program left serves on: the next `export` removes it, and so does --remove.
+
+Examples:
+  peerlane export /dev/nvme0n1 --listen 10.0.0.1 --allow nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
+  peerlane export /dev/nvme0n1 --transport loop --allow any
+  peerlane export --list")]
+pub(crate) struct ExportArgs {
+    /// The drive: a block device or a PCI address
+    #[arg(value_name = "DRIVE", required_unless_present_any = ["list", "remove"])]
+    pub(crate) drive: Option<String>,
+    /// How payload goes to other machines; loop is for this one only
+    #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
+    transport: TransportArg,
+    /// Address of this machine where hosts connect, and a port other than 4420: 10.0.0.1, 10.0.0.1:4421, [fd00::1]:4421
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "drive")]
+    listen: Option<SocketAddr>,
+    /// Memory that payload waits in: off is host memory; auto is P2P memory for rdma if the kernel finds some, and off otherwise; or a PCI address
+    #[arg(long, value_name = "MEMORY", default_value = "auto", requires = "drive")]
+    p2pmem: String,
+    /// Name of the subsystem; one made of what the drive is known by when not given
+    #[arg(long, value_name = "NQN", value_parser = Nqn::new, requires = "drive")]
+    pub(crate) name: Option<Nqn>,
+    /// A host that may connect, by its NQN (`cat /etc/nvme/hostnqn` there); any for all; may be given several times
+    #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
+    allow: Vec<Nqn>,
+    /// List exports of this program, also those that a killed one left
+    #[arg(long, conflicts_with_all = ["drive", "remove"])]
+    pub(crate) list: bool,
+    /// Remove an export that a killed program left
+    #[arg(long, value_name = "NQN", value_parser = Nqn::new, conflicts_with = "drive")]
+    pub(crate) remove: Option<Nqn>,
+    /// Seconds to wait for the drive before a request counts as stuck
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TransportArg {
+    Tcp,
+    Rdma,
+    Loop,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let parsed = text.parse().or_else(|_| {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        bare.parse().map(|address: IpAddr| SocketAddr::new(address, PORT))
+    });
+    match parsed {
+        Ok(address) if address.ip().is_unspecified() => {
+            Err("name one address of this machine: `ip address` lists them".to_owned())
+        }
+        Ok(address) if address.port() == 0 => Err("port 0 is none".to_owned()),
+        Ok(address) => Ok(address),
+        Err(_) => {
+            Err("no IP address, or address and port: 10.0.0.1:4420, [fd00::1]:4420".to_owned())
+        }
+    }
+}
+
+impl ExportArgs {
+    /// Where hosts connect; `None` where that needs an address and has none.
+    pub(crate) fn listen(&self) -> Option<Listen> {
+        match (self.transport, self.listen) {
+            (TransportArg::Loop, _) => Some(Listen::Loop),
+            (TransportArg::Tcp, address) => address.map(Listen::Tcp),
+            (TransportArg::Rdma, address) => address.map(Listen::Rdma),
+        }
+    }
+
+    /// Whether an address was given that nothing uses.
+    pub(crate) fn has_idle_address(&self) -> bool {
+        self.transport == TransportArg::Loop && self.listen.is_some()
+    }
+
+    /// Memory that payload waits in.
+    pub(crate) fn memory(&self) -> PayloadMemory {
+        match (self.p2pmem.as_str(), self.transport) {
+            ("off", _) | ("auto", TransportArg::Tcp | TransportArg::Loop) => PayloadMemory::Host,
+            ("auto", TransportArg::Rdma) => PayloadMemory::AnyP2p,
+            (address, _) => PayloadMemory::P2p(address.to_owned()),
+        }
+    }
+
+    /// Who may connect.
+    pub(crate) fn hosts(&self) -> Hosts {
+        if self.allow.iter().any(|host| host.as_str() == "any") {
+            Hosts::Any
+        } else {
+            Hosts::These(self.allow.clone())
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Nanos {
+        Nanos::seconds(self.timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_the_usual_port() {
+        for (text, expected) in [
+            ("10.0.0.1", "10.0.0.1:4420"),
+            ("10.0.0.1:5", "10.0.0.1:5"),
+            ("fd00::1", "[fd00::1]:4420"),
+            ("[fd00::1]", "[fd00::1]:4420"),
+            ("[fd00::1]:5", "[fd00::1]:5"),
+        ] {
+            assert_eq!(address(text).unwrap().to_string(), expected);
+        }
+        for text in
+            ["", "host", "10.0.0.1:", "10.0.0.1:0", "0.0.0.0", "[::]:4420", "10.0.0.1:99999"]
+        {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}
