@@ -96,6 +96,7 @@ fn what_is_printed_of_machines_is_as_the_schemas_say() {
     printed(at, "doctor");
     printed(at, "capture -o tree.tar.zst");
     printed(at, "lab machines");
+    printed(at, "export --list");
 }
 
 /// Examples of version 1, by file name.
@@ -142,6 +143,8 @@ fn records_of_version_1_are_still_read() {
             results::FAN_OUT_PLAN_SCHEMA => is_read::<results::FanOutPlan>,
             results::BATCH_PLAN_SCHEMA => is_read::<results::BatchPlan>,
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,
+            results::EXPORT_SCHEMA => is_read::<results::ExportRecord>,
+            results::EXPORTS_SCHEMA => is_read::<results::ExportList>,
             results::DOCTOR_SCHEMA | results::DOCTOR_SCHEMA_1 => is_read::<results::DoctorRecord>,
             results::TOPO_DIFF_SCHEMA => is_read::<results::TopoDiffRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,

@@ -146,8 +146,6 @@ fn record(fabric: &Fabric, held: &Held, wanted: &Wanted) -> ExportRecord {
             (MemoryKind::P2pmem, format!("{address} was asked for"))
         }
     };
-    let mut warnings = held.warnings.clone();
-    warnings.extend(peerlane_engine::warnings_of_machine(fabric));
     ExportRecord {
         schema: EXPORT_SCHEMA.to_owned(),
         machine: peerlane_engine::machine_of(fabric),
@@ -167,7 +165,7 @@ fn record(fabric: &Fabric, held: &Held, wanted: &Wanted) -> ExportRecord {
         memory,
         reason,
         connect: format!("nvme connect --transport {transport}{at} --nqn {}", wanted.subsystem),
-        warnings,
+        warnings: held.warnings.clone(),
     }
 }
 

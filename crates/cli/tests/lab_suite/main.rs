@@ -24,6 +24,7 @@ mod card;
 mod copy;
 mod evidence;
 mod exports;
+mod fabrics;
 mod faults_errors;
 mod faults_power;
 mod faults_room;

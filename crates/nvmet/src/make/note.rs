@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,8 @@ impl Note {
             .open(&path)
             .map_err(failed(&path))?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into);
-        let text = serde_json::to_vec(content).map_err(Into::into);
         locked
-            .and_then(|()| text)
+            .and_then(|()| Ok(serde_json::to_vec(content)?))
             .and_then(|text| file.write_all(&text))
             .inspect_err(|_: &io::Error| drop(fs::remove_file(&path)))
             .map_err(failed(&path))?;
@@ -95,8 +94,8 @@ pub(crate) fn all(root: &Path) -> Result<Vec<(Content, Option<Note>)>, MakeError
 }
 
 fn read(path: &Path) -> io::Result<(Content, Option<Note>)> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let is_free = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => true,
         Err(Errno::WOULDBLOCK) => false,

@@ -1,0 +1,201 @@
+//! `peerlane export` in a booted machine, which connects to itself: what is refused, who may connect, and what a
+//! signal or a kill leaves.
+
+use peerlane_results::{ExportList, ExportRecord, MemoryKind, Route};
+use serde_json::Value;
+
+use crate::lab::{Lab, assert_same, schema};
+
+const MIB: usize = 1 << 20;
+
+const PRELUDE: &str = "
+N=/sys/kernel/config/nvmet; ME=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555
+mkdir -p /sys/kernel/config /run /x; mount -t configfs c /sys/kernel/config 2>/dev/null
+ip link set lo up
+b() { readlink -f /dev/lab/$1; }
+left() { ls $N/subsystems $N/ports $N/hosts | grep -v : ; }
+# Serves in the background, and waits until hosts can connect.
+serve() {
+    name=$1; shift
+    peerlane export \"$@\" --json >$OUT/$name.json 2>$OUT/$name.err & SERVER=$!
+    until [ -s $OUT/$name.json ]; do
+        [ -d /proc/$SERVER ] || { cat $OUT/$name.err >&2; exit 8; }
+        sleep 0.1
+    done
+}
+connect() {
+    printf %s \"nqn=$1,transport=tcp,traddr=127.0.0.1,trsvcid=4420,hostnqn=$2,hostid=${2##*:}\" >/dev/nvme-fabrics
+}
+# The disk of a subsystem of a host of this machine.
+head_of() {
+    HEAD=; tries=300
+    while [ -z \"$HEAD\" ] && [ $tries -gt 0 ]; do
+        for disk in /sys/class/block/nvme*n*; do
+            [ \"$(cat $disk/device/subsysnqn 2>/dev/null)\" = $1 ] && [ -b /dev/${disk##*/} ] && HEAD=/dev/${disk##*/}
+        done
+        tries=$((tries - 1)); [ -n \"$HEAD\" ] || sleep 0.1
+    done
+    [ -n \"$HEAD\" ] || exit 8
+}
+";
+
+fn open() -> Option<Lab> {
+    let mut lab = Lab::open("pair")?;
+    lab.load(&["nvmet", "nvmet_tcp", "nvme_tcp"]);
+    Some(lab)
+}
+
+/// Commands of docs/network.md that serve, for drive b and this machine.
+fn commands_of_the_page() -> Vec<String> {
+    let page = include_str!("../../../../docs/network.md");
+    let lines = page.lines().filter_map(|line| line.strip_prefix("peerlane export /dev/nvme0n1 "));
+    lines.map(|words| format!("/dev/lab/b {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
+}
+
+fn run(lab: &Lab, script: &str) {
+    lab.run(&format!("{PRELUDE}{script}"));
+}
+
+fn listed(lab: &Lab, name: &str) -> ExportList {
+    let value: Value = serde_json::from_str(&lab.text(&format!("{name}.json"))).expect("JSON");
+    schema::check(&value);
+    serde_json::from_value(value).expect("a list")
+}
+
+#[test]
+fn an_export_serves_whom_it_names_until_a_signal() {
+    let Some(mut lab) = open() else { return };
+    let source = lab.fill("a", 8 * MIB);
+    lab.fill("b", 16 * MIB);
+    run(
+        &lab,
+        "serve served /dev/lab/b --listen 127.0.0.1 --allow $ME --name lab
+         left > $OUT/made
+         leave list peerlane export --list --json
+         leave busy peerlane export /dev/lab/c --listen 127.0.0.1 --allow any
+         leave twice peerlane export /dev/lab/b --listen 127.0.0.1:4421 --allow any
+         leave name peerlane export /dev/lab/c --listen 127.0.0.1:4421 --allow any --name lab
+         leave elsewhere peerlane export /dev/lab/c --listen 192.0.2.1 --allow any
+         leave rdma peerlane export /dev/lab/c --listen 127.0.0.1 --allow any --transport rdma
+         leave memory peerlane export /dev/lab/c --listen 127.0.0.1 --allow any --p2pmem cmb:$(b c | sed 's/^.dev.//; s/n1$//')
+         leave serving peerlane export --remove lab
+         left > $OUT/still
+         leave stranger connect lab nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555
+         leave friend connect lab $ME
+         head_of lab
+         copy to /dev/lab/a $HEAD --force --verify full
+         leave held mount -t ext4 $(b b) /x
+         kill -TERM $SERVER; wait $SERVER; echo $? > $OUT/served.status
+         left > $OUT/ended; ls /run/peerlane/exports >> $OUT/ended
+         copy after /dev/lab/a /dev/lab/b --force --target-offset 8M",
+    );
+    let value: Value = serde_json::from_str(&lab.text("served.json")).expect("JSON");
+    schema::check(&value);
+    let record: ExportRecord = serde_json::from_value(value).expect("a record");
+    assert_eq!((record.subsystem.as_str(), record.memory), ("lab", MemoryKind::Host));
+    assert!(record.reason.contains("host memory on both sides"), "{}", record.reason);
+    assert!(record.connect.contains("--traddr 127.0.0.1 --trsvcid 4420 --nqn lab"));
+    let list = listed(&lab, "list").exports;
+    assert_eq!((list.len(), list[0].listen.as_str()), (1, "tcp 127.0.0.1:4420"));
+    assert!(list[0].process.is_some());
+    for (name, words) in [
+        ("busy", "cannot listen by tcp at 127.0.0.1:4420"),
+        ("busy", "--listen 127.0.0.1:4421"),
+        ("twice", "is exported to NVMe hosts"),
+        ("name", "there is a subsystem of this name"),
+        ("elsewhere", "cannot listen by tcp at 192.0.2.1:4420"),
+        ("elsewhere", "`ip address`"),
+        ("memory", "copies payload through host memory"),
+        ("serving", "serves it"),
+    ] {
+        assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+        assert!(lab.stderr(name).contains(words), "{name}: {}", lab.stderr(name));
+    }
+    assert_eq!(lab.status("rdma"), 77, "{}", lab.stderr("rdma"));
+    assert!(lab.stderr("rdma").contains("no RDMA device"), "{}", lab.stderr("rdma"));
+    assert!(lab.text("made").contains("lab"));
+    assert_eq!(lab.text("made"), lab.text("still"), "what was refused left something");
+    assert_ne!(lab.status("stranger"), 0);
+    assert_eq!(lab.status("friend"), 0, "{}", lab.stderr("friend"));
+    assert_ne!(lab.status("held"), 0, "an exported drive was mounted");
+    assert_eq!(lab.record("to").route, Route::Host);
+    assert_eq!(lab.text("served.status").trim(), "0", "{}", lab.stderr("served"));
+    assert_eq!(lab.text("ended").trim(), "");
+    lab.record("after");
+    let now = lab.content("b");
+    assert_same("the copy by the network", &now[..8 * MIB], &source);
+    assert_same("the copy after the export", &now[8 * MIB..], &source);
+}
+
+#[test]
+fn commands_of_the_page_serve() {
+    let Some(mut lab) = open() else { return };
+    lab.load(&["nvme_loop"]);
+    lab.fill("b", 8 * MIB);
+    let commands = commands_of_the_page();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    let serve = |(number, words): (usize, &String)| {
+        format!(
+            "serve {number} {words}; kill $SERVER; wait $SERVER; echo $? > $OUT/{number}.status\n"
+        )
+    };
+    run(&lab, &commands.iter().enumerate().map(serve).collect::<String>());
+    for (number, words) in commands.iter().enumerate() {
+        assert_eq!(lab.status(&number.to_string()), 0, "{words}");
+    }
+}
+
+#[test]
+fn an_export_ends_with_its_drive() {
+    let Some(mut lab) = open() else { return };
+    lab.fill("b", 8 * MIB);
+    lab.at("gone=unplug:b");
+    run(
+        &lab,
+        "serve served /dev/lab/b --listen 127.0.0.1 --allow any
+         peerlane lab moment gone
+         wait $SERVER; echo $? > $OUT/served.status
+         left > $OUT/ended; ls /run/peerlane/exports >> $OUT/ended",
+    );
+    assert_eq!(lab.status("served"), 2, "{}", lab.stderr("served"));
+    assert!(lab.stderr("served").contains("went away"), "{}", lab.stderr("served"));
+    assert_eq!(lab.text("ended").trim(), "");
+}
+
+#[test]
+fn a_killed_export_is_removed_and_a_used_drive_is_refused() {
+    let Some(mut lab) = open() else { return };
+    lab.fill("a", 8 * MIB);
+    if lab.format_ext4("b", 32 << 20).is_none() {
+        return;
+    }
+    run(
+        &lab,
+        "mount -t ext4 $(b b) /x
+         leave mounted peerlane export /dev/lab/b --listen 127.0.0.1 --allow any
+         umount /x
+         serve first /dev/lab/b --listen 127.0.0.1 --allow $ME --name one
+         kill -KILL $SERVER; wait $SERVER
+         leave list peerlane export --list --json
+         leave guarded peerlane copy /dev/lab/a /dev/lab/b --force
+         leave removed peerlane export --remove one
+         left > $OUT/removed.left
+         serve second /dev/lab/b --listen 127.0.0.1 --allow any --name two
+         kill -KILL $SERVER; wait $SERVER
+         serve third /dev/lab/b --listen 127.0.0.1 --allow any --name three
+         left > $OUT/swept.left
+         kill -HUP $SERVER; wait $SERVER
+         left > $OUT/ended",
+    );
+    assert_eq!(lab.status("mounted"), 2);
+    assert!(lab.stderr("mounted").contains("is mounted at /x"), "{}", lab.stderr("mounted"));
+    let list = listed(&lab, "list").exports;
+    assert_eq!((list.len(), list[0].subsystem.as_str(), list[0].process), (1, "one", None));
+    assert!(lab.stderr("guarded").contains("is exported"), "{}", lab.stderr("guarded"));
+    assert_eq!(lab.status("removed"), 0, "{}", lab.stderr("removed"));
+    assert_eq!(lab.text("removed.left").trim(), "");
+    assert!(lab.stderr("third").contains("removed two"), "{}", lab.stderr("third"));
+    let swept = lab.text("swept.left");
+    assert!(swept.contains("three") && !swept.contains("two"), "{swept}");
+    assert_eq!(lab.text("ended").trim(), "");
+}
