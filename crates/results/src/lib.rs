@@ -50,8 +50,8 @@ pub use pair::{
 };
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
-    Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,
-    RouteChoice, Shape, Tail, Verdict, VerifyMode,
+    Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,
+    Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
 };
 pub use schema::{RecordSchema, schemas};
 pub use topo_diff::{

@@ -165,6 +165,20 @@ pub struct EndpointFacts {
     /// What would make them possible; `None` where there is no such thing.
     #[serde(default)]
     pub way_out: Option<String>,
+    /// Where it is, if it is a namespace of another machine, or of this one by NVMe over Fabrics.
+    #[serde(default)]
+    pub network: Option<NetworkFacts>,
+}
+
+/// A namespace that is reached by NVMe over Fabrics.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkFacts {
+    /// `tcp`, `rdma`, `fc` or `loop`.
+    pub transport: String,
+    /// Address and port as the kernel has them: `10.0.0.1:4420`; `None` for `loop`.
+    pub address: Option<String>,
+    /// NQN of the subsystem; `None` where the kernel does not say.
+    pub subsystem: Option<String>,
 }
 
 /// What kind of memory lies between read and write.

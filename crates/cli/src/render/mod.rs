@@ -22,7 +22,7 @@ mod verify;
 use std::fmt::Write as _;
 
 use peerlane_results::{
-    EndpointFacts, EndpointKind, Limit, MemoryFacts, Route, Shape, Tail, Warning,
+    EndpointFacts, EndpointKind, Limit, MemoryFacts, NetworkFacts, Route, Shape, Tail, Warning,
 };
 
 pub(crate) use bench::bench;
@@ -119,6 +119,15 @@ fn endpoint(facts: &EndpointFacts) -> String {
         .collect();
     if !on.is_empty() {
         let _ = write!(text, " ({})", on.join(", "));
+    }
+    if let Some(NetworkFacts { transport, address, subsystem }) = &facts.network {
+        let _ = write!(text, ", over {transport}");
+        let known = [(" at ", address), (", ", subsystem)];
+        for (before, what) in
+            known.into_iter().filter_map(|(before, it)| Some((before, it.as_ref()?)))
+        {
+            let _ = write!(text, "{before}{what}");
+        }
     }
     text
 }

@@ -83,6 +83,7 @@ fn an_export_serves_whom_it_names_until_a_signal() {
          leave stranger connect lab nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555
          leave friend connect lab $ME
          head_of lab
+         leave way peerlane plan /dev/lab/a $HEAD --force
          copy to /dev/lab/a $HEAD --force --verify full
          leave held mount -t ext4 $(b b) /x
          kill -TERM $SERVER; wait $SERVER; echo $? > $OUT/served.status
@@ -118,7 +119,16 @@ fn an_export_serves_whom_it_names_until_a_signal() {
     assert_ne!(lab.status("stranger"), 0);
     assert_eq!(lab.status("friend"), 0, "{}", lab.stderr("friend"));
     assert_ne!(lab.status("held"), 0, "an exported drive was mounted");
-    assert_eq!(lab.record("to").route, Route::Host);
+    let record = lab.record("to");
+    assert_eq!(record.route, Route::Host);
+    let network = record.target.network.expect("a drive of the network");
+    assert_eq!(
+        (network.transport.as_str(), network.address.as_deref()),
+        ("tcp", Some("127.0.0.1:4420"))
+    );
+    assert_eq!(network.subsystem.as_deref(), Some("lab"));
+    let said = lab.text("way.json");
+    assert!(said.contains("an NVMe namespace over tcp (lab at 127.0.0.1:4420)"), "{said}");
     assert_eq!(lab.text("served.status").trim(), "0", "{}", lab.stderr("served"));
     assert_eq!(lab.text("ended").trim(), "");
     lab.record("after");

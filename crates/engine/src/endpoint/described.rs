@@ -115,5 +115,6 @@ fn facts(
         file_system: None,
         refusal,
         way_out: None,
+        network: None,
     }
 }

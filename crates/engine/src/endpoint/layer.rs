@@ -6,14 +6,15 @@
 //! decides.
 
 use peerlane_fabric::BlockDevice;
+use peerlane_results::NetworkFacts;
 
 use crate::system::System;
 
 /// What a block device is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Layer {
-    /// An NVMe namespace, by the transport of its controller where that can be told.
-    Nvme { transport: Option<String> },
+    /// An NVMe namespace, with where it is if its controller is reached by a network.
+    Nvme { network: Option<NetworkFacts> },
     /// A device-mapper device, with its name and what made it.
     DeviceMapper { name: Option<String>, maker: Option<String> },
     /// A loop device, with what it shows.
@@ -31,9 +32,7 @@ impl Layer {
         let line = |file: &str| system.line(&format!("sys/class/block/{disk}/{file}"));
         if disk.starts_with("nvme") {
             let controller = device.controller.as_deref();
-            let transport = controller
-                .and_then(|name| system.line(&format!("sys/class/nvme/{name}/transport")));
-            return Self::Nvme { transport };
+            return Self::Nvme { network: controller.and_then(|name| network(system, name)) };
         }
         if disk.starts_with("dm-") {
             return Self::DeviceMapper { name: line("dm/name"), maker: maker(line("dm/uuid")) };
@@ -47,13 +46,27 @@ impl Layer {
         Self::Other(other(disk))
     }
 
+    /// Where it is, if it is reached by a network.
+    pub(crate) fn network(&self) -> Option<&NetworkFacts> {
+        match self {
+            Self::Nvme { network } => network.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The device in words, to follow "NAME is ".
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Nvme { transport: Some(transport) } if transport != "pcie" => {
-                format!("an NVMe namespace over {transport}")
+            Self::Nvme { network: Some(network) } => {
+                let NetworkFacts { transport, address, subsystem } = network;
+                let known: Vec<&str> =
+                    [subsystem, address].into_iter().flatten().map(String::as_str).collect();
+                match known.join(" at ") {
+                    known if known.is_empty() => format!("an NVMe namespace over {transport}"),
+                    known => format!("an NVMe namespace over {transport} ({known})"),
+                }
             }
-            Self::Nvme { .. } => "an NVMe namespace".to_owned(),
+            Self::Nvme { network: None } => "an NVMe namespace".to_owned(),
             Self::DeviceMapper { name, maker } => {
                 let known: Vec<&str> =
                     [name, maker].into_iter().flatten().map(String::as_str).collect();
@@ -114,6 +127,23 @@ fn other(name: &str) -> &'static str {
     known.map_or("not an NVMe drive", |&(_, what)| what)
 }
 
+/// Where a controller is, if it is not on the bus (`nvmf_get_address`, Linux 7.2 `drivers/nvme/host/fabrics.c`).
+fn network(system: &System, controller: &str) -> Option<NetworkFacts> {
+    let line = |file: &str| system.line(&format!("sys/class/nvme/{controller}/{file}"));
+    let transport = line("transport").filter(|transport| transport != "pcie")?;
+    let address = line("address").unwrap_or_default();
+    let part = |name: &str| {
+        let mut parts = address.split(',').filter_map(|part| part.trim().split_once('='));
+        parts.find(|(found, _)| *found == name).map(|(_, value)| value)
+    };
+    let address = part("traddr").map(|at| match (part("trsvcid"), at.contains(':')) {
+        (Some(port), true) => format!("[{at}]:{port}"),
+        (Some(port), false) => format!("{at}:{port}"),
+        (None, _) => at.to_owned(),
+    });
+    Some(NetworkFacts { transport, address, subsystem: line("subsysnqn") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +167,15 @@ mod tests {
         };
         assert_eq!(described("nvme0n1", Some("nvme0")), "an NVMe namespace");
         assert_eq!(described("nvme1n1", Some("nvme1")), "an NVMe namespace over tcp");
+        tree.write(
+            "sys/class/nvme/nvme1/address",
+            "traddr=fd00::1,trsvcid=4420,host_traddr=fd00::2\n",
+        );
+        tree.write("sys/class/nvme/nvme1/subsysnqn", "nqn.lab\n");
+        assert_eq!(
+            described("nvme1n1", Some("nvme1")),
+            "an NVMe namespace over tcp (nqn.lab at [fd00::1]:4420)"
+        );
         assert_eq!(described("dm-0", None), "a device-mapper device (vg-home, crypt, LUKS2)");
         assert_eq!(described("loop3", None), "a loop device on /images/a.img");
         assert_eq!(described("home", None), "an md array (raid1)");

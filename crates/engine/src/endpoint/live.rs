@@ -149,6 +149,7 @@ fn block_device(
         file_system: None,
         refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
         way_out: obstacle.and_then(|obstacle| obstacle.way_out),
+        network: layer.network().cloned(),
     };
     let live = Live {
         path,
@@ -367,6 +368,7 @@ impl Ground {
             file_system: Some(self.kind),
             refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
             way_out: obstacle.and_then(|obstacle| obstacle.way_out),
+            network: self.layer.as_ref().and_then(Layer::network).cloned(),
         };
         let is_direct = file.traits.is_direct;
         Endpoint {

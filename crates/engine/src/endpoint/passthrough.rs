@@ -62,6 +62,7 @@ pub(super) fn inspect(
         file_system: None,
         refusal,
         way_out: None,
+        network: None,
     };
     let live = Live {
         path: path.to_owned(),

@@ -153,8 +153,8 @@ fn layer_refusal(name: &str, layer: &Layer, kernel: &Kernel, role: Role) -> Opti
     let queue =
         || Obstacle::new(format!("{name} is {what}: its queue takes no peer-to-peer pages"));
     let way_out = match layer {
-        Layer::Nvme { transport } => match transport.as_deref() {
-            None | Some("pcie" | "rdma") => return None,
+        Layer::Nvme { network } => match network.as_ref().map(|far| far.transport.as_str()) {
+            None | Some("rdma") => return None,
             Some(_) => "use a drive of this machine",
         },
         Layer::DeviceMapper { .. } => "use a drive or partition without device mapper",
@@ -197,7 +197,7 @@ fn array(
     }
     members.iter().find_map(|member| {
         // An array of arrays or mappings is left to whoever builds one to try.
-        let plain = Layer::Nvme { transport: None };
+        let plain = Layer::Nvme { network: None };
         let layer =
             if member.name.starts_with("nvme") { plain } else { Layer::Other("no NVMe drive") };
         let below = device_refusal(member, &layer, kernel, role, None)?;
@@ -264,6 +264,8 @@ mod tests {
     use peerlane_fabric::Integrity;
     use peerlane_units::Bytes;
 
+    use peerlane_results::NetworkFacts;
+
     use super::*;
 
     const PLAIN: FileTraits = FileTraits {
@@ -290,7 +292,7 @@ mod tests {
         Kernel { release: Some(release.to_owned()), has_p2pdma: Some(true), ..Kernel::default() }
     }
 
-    const NVME: Layer = Layer::Nvme { transport: None };
+    const NVME: Layer = Layer::Nvme { network: None };
 
     fn refused(device: &BlockDevice, layer: &Layer, release: &str, role: Role) -> Option<String> {
         device_refusal(device, layer, &kernel(release), role, None).map(|obstacle| obstacle.reason)
@@ -334,7 +336,8 @@ mod tests {
 
     #[test]
     fn queues_that_are_not_nvme_over_pcie_are_refused_by_what_they_are() {
-        let tcp = Layer::Nvme { transport: Some("tcp".to_owned()) };
+        let far = NetworkFacts { transport: "tcp".to_owned(), address: None, subsystem: None };
+        let tcp = Layer::Nvme { network: Some(far) };
         let (name, maker) = (Some("home".to_owned()), Some("LVM".to_owned()));
         let mapped = Layer::DeviceMapper { name, maker };
         let cases = [

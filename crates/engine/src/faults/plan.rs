@@ -77,6 +77,7 @@ fn copy_plan(
         file_system: None,
         refusal: None,
         way_out: None,
+        network: None,
     };
     let source_size = world.source.bytes.len() as u64;
     let is_file = target.file_system.is_some();

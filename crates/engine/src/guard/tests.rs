@@ -93,6 +93,7 @@ pub(crate) fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevi
         file_system: None,
         refusal: None,
         way_out: None,
+        network: None,
     };
     let live = Live {
         path: path.to_owned(),

@@ -154,6 +154,7 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
         file_system: None,
         refusal: None,
         way_out: None,
+        network: None,
     }
 }
 

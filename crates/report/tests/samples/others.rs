@@ -20,6 +20,7 @@ pub(crate) fn copy() -> CopyRecord {
         file_system: None,
         refusal: None,
         way_out: None,
+        network: None,
     };
     CopyRecord {
         schema: COPY_SCHEMA.to_owned(),

@@ -74,6 +74,7 @@ mod tests {
             file_system: None,
             refusal: None,
             way_out: None,
+            network: None,
         }
     }
 

@@ -12,7 +12,7 @@ const MIRROR_KEYS: &str = "1.19";
 
 /// Whether an end is reached by the network card of this machine: its requests come from there.
 pub(super) fn is_rdma(end: &Endpoint) -> bool {
-    matches!(layer(end), Some(Layer::Nvme { transport: Some(transport) }) if transport == "rdma")
+    matches!(layer(end), Some(Layer::Nvme { network: Some(far) }) if far.transport == "rdma")
 }
 
 /// The setting that lets cuFile take an end by P2PDMA; `None` where it needs none.
@@ -34,7 +34,7 @@ fn layer(end: &Endpoint) -> Option<&Layer> {
 
 fn key(layer: &Layer) -> Option<(&'static str, &'static str)> {
     match layer {
-        Layer::Nvme { transport: Some(transport) } if transport == "rdma" => {
+        Layer::Nvme { network: Some(far) } if far.transport == "rdma" => {
             Some(("nvmeof", FIRST_KEYS))
         }
         Layer::Md { level, .. } => match level.as_str() {
@@ -54,7 +54,13 @@ mod tests {
     #[test]
     fn arrays_and_rdma_have_keys() {
         let md = |level: &str| Layer::Md { level: level.to_owned(), members: Vec::new() };
-        let nvme = |transport: &str| Layer::Nvme { transport: Some(transport.to_owned()) };
+        let nvme = |transport: &str| Layer::Nvme {
+            network: (transport != "pcie").then(|| peerlane_results::NetworkFacts {
+                transport: transport.to_owned(),
+                address: None,
+                subsystem: None,
+            }),
+        };
         for (layer, expected) in [
             (md("raid0"), Some(("raid", "1.16"))),
             (md("raid1"), Some(("raid1", "1.19"))),
