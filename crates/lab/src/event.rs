@@ -24,22 +24,29 @@ pub enum Action {
     Unplug(String),
     /// The machine loses its power.
     PowerCut,
+    /// The link of its network goes down, or comes up.
+    Link {
+        /// Whether it comes up.
+        is_up: bool,
+    },
 }
 
 /// Why a text is no event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("write MOMENT=unplug:DRIVE or MOMENT=power-cut")]
+#[error("write MOMENT=unplug:DRIVE, MOMENT=power-cut, MOMENT=link-down or MOMENT=link-up")]
 pub struct NotAnEvent;
 
 impl FromStr for Event {
     type Err = NotAnEvent;
 
-    /// Reads `MOMENT=unplug:DRIVE` or `MOMENT=power-cut`.
+    /// Reads `MOMENT=unplug:DRIVE`, `MOMENT=power-cut`, `MOMENT=link-down` or `MOMENT=link-up`.
     fn from_str(text: &str) -> Result<Self, NotAnEvent> {
         let (moment, action) = text.split_once('=').ok_or(NotAnEvent)?;
         let action = match action.split_once(':') {
             Some(("unplug", drive)) if !drive.is_empty() => Action::Unplug(drive.to_owned()),
             None if action == "power-cut" => Action::PowerCut,
+            None if action == "link-down" => Action::Link { is_up: false },
+            None if action == "link-up" => Action::Link { is_up: true },
             _ => return Err(NotAnEvent),
         };
         if moment.is_empty() || moment.chars().any(char::is_control) {
@@ -50,8 +57,16 @@ impl FromStr for Event {
 }
 
 /// Checks that every event is possible, with the machine's drives by name.
-pub(crate) fn check(events: &[Event], devices: &[(String, String)]) -> Result<(), LabError> {
+pub(crate) fn check(
+    events: &[Event],
+    devices: &[(String, String)],
+    has_network: bool,
+) -> Result<(), LabError> {
     for event in events {
+        if matches!(event.action, Action::Link { .. }) && !has_network {
+            let reason = "cannot change the link: the machine has no --network";
+            return Err(LabError::Usage(reason.to_owned()));
+        }
         if let Action::Unplug(drive) = &event.action {
             if !devices.iter().any(|(name, _)| name == drive) {
                 let known: Vec<_> = devices.iter().map(|(name, _)| name.as_str()).collect();
@@ -75,6 +90,8 @@ mod tests {
         let moment = "half".to_owned();
         let unplug = Action::Unplug("a".to_owned());
         assert_eq!(read("half=unplug:a"), Ok(Event { moment: moment.clone(), action: unplug }));
+        let down = Action::Link { is_up: false };
+        assert_eq!(read("half=link-down"), Ok(Event { moment: moment.clone(), action: down }));
         assert_eq!(read("half=power-cut"), Ok(Event { moment, action: Action::PowerCut }));
         for wrong in ["half", "=power-cut", "half=", "half=unplug", "half=unplug:", "a=power-cut:b"]
         {
@@ -86,8 +103,10 @@ mod tests {
     fn a_drive_that_is_not_there_cannot_be_unplugged() {
         let devices = [("a".to_owned(), "fn4".to_owned())];
         let event = |text: &str| [text.parse::<Event>().expect("an event")];
-        assert!(check(&event("m=unplug:a"), &devices).is_ok());
-        let error = check(&event("m=unplug:b"), &devices).expect_err("refused");
+        assert!(check(&event("m=unplug:a"), &devices, false).is_ok());
+        assert!(check(&event("m=link-up"), &devices, true).is_ok());
+        assert!(check(&event("m=link-down"), &devices, false).is_err());
+        let error = check(&event("m=unplug:b"), &devices, false).expect_err("refused");
         assert!(error.to_string().contains("no such drive, it has: a"), "{error}");
     }
 }

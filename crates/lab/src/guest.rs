@@ -70,6 +70,9 @@ fn end_with(
 /// Runs the command and sends its output; returns its exit status, and what was sent.
 fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
     system::install_applets().map_err(during("install busybox"))?;
+    if let Some(role) = job.network {
+        system::join_network(role).map_err(during("join the network"))?;
+    }
     for found in drives::wait_for(&job.drives, deadline)? {
         drives::link(&found)
             .map_err(during(&format!("name drive {} in {DRIVES_DIR}", found.name)))?;
@@ -83,9 +86,9 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sen
     send(control, &Message::Started)?;
     Mark::WindowStart.leave().map_err(during("mark the start in the LPC bridge"))?;
     let status = if job.shell {
-        command::shell().map(|status| (status, [0; 2])).map_err(during("start a shell"))
+        command::shell(job.network).map(|status| (status, [0; 2])).map_err(during("start a shell"))
     } else {
-        command::run(&job.command, stdout, stderr)
+        command::run(&job.command, job.network, stdout, stderr)
     };
     Mark::WindowEnd.leave().map_err(during("mark the end in the LPC bridge"))?;
     let (status, [stdout, stderr]) = status?;

@@ -28,7 +28,7 @@ use crate::event::{self, Event};
 use crate::protocol::{ExpectedCard, ExpectedDrive, Job, Port};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
-use crate::{KernelImage, LabError, initramfs, machine, modules};
+use crate::{KernelImage, LabError, Network, initramfs, machine, modules, network};
 use moments::Moments;
 pub use out::unpack_archive;
 use outlet::Outlets;
@@ -67,6 +67,8 @@ pub struct Options {
     pub program: PathBuf,
     /// What happens to the machine while the command runs.
     pub events: Vec<Event>,
+    /// A network with another machine.
+    pub network: Option<Network>,
     /// Deadline of the whole run.
     pub timeout: Nanos,
     /// Where the guest's console goes, when the run is over.
@@ -143,6 +145,7 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt);
     drop(qemu);
+    options.network.iter().for_each(Network::clear);
     let passed = match &ended {
         Ok(_) => session.finish(deadline, &options.interrupt),
         Err(_) => Ok(()),
@@ -183,8 +186,11 @@ fn prepare(
     let features = QemuFeatures::ask(&options.qemu)?;
     let virtual_machine =
         machine::build(&options.machine, drives, cards, &options.kernel, features)?;
-    event::check(&options.events, &virtual_machine.devices)?;
-    let mut modules = modules::needed(&options.kernel, &options.modules)?;
+    let has_network = options.network.is_some();
+    event::check(&options.events, &virtual_machine.devices, has_network)?;
+    let of_network = network::MODULES.iter().filter(|_| has_network).map(|&name| name.to_owned());
+    let wanted: Vec<String> = options.modules.iter().cloned().chain(of_network).collect();
+    let mut modules = modules::needed(&options.kernel, &wanted)?;
     if !cards.is_empty() {
         modules.push(modules::ram_bar(&options.kernel)?);
     }
@@ -205,6 +211,7 @@ fn prepare(
             .map(|(name, path)| ExpectedCard { name: name.clone(), path: path.clone() })
             .collect(),
         modules: modules.iter().map(|module| module.file_name.clone()).collect(),
+        network: options.network.as_ref().map(|network| network.role),
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
         host_wait_seconds: options.timeout.0.div_ceil(1_000_000_000),
     };
@@ -242,6 +249,10 @@ fn prepare(
     }
     if !options.events.is_empty() {
         arguments.extend(monitor::arguments());
+    }
+    if let Some(network) = &options.network {
+        network.prepare(folder)?;
+        arguments.extend(network.arguments());
     }
     Ok((arguments, virtual_machine.devices))
 }

@@ -7,6 +7,8 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::Role;
+
 /// Where the job lies in the guest.
 pub(crate) const JOB_PATH: &str = "/etc/peerlane-lab.json";
 /// The program in the guest.
@@ -69,6 +71,8 @@ pub(crate) struct Job {
     pub(crate) cards: Vec<ExpectedCard>,
     /// File names below [`MODULES_DIR`], in loading order.
     pub(crate) modules: Vec<String>,
+    /// Which end of a network it is.
+    pub(crate) network: Option<Role>,
     /// Longest wait for the drives.
     pub(crate) drive_wait_seconds: u64,
     /// Longest wait for the host to take what was sent: the deadline of the whole run.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use peerlane_lab::Event;
+use peerlane_lab::{Event, Network};
 use peerlane_units::Bytes;
 
 use super::size;
@@ -55,6 +55,10 @@ pub(crate) struct MachineArgs {
     /// Module of that kernel to load before the command, with those it needs
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,
+    /// Network with another machine of the lab, which names the same folder: FOLDER=1 here and FOLDER=2 there. In the
+    /// guest $LAB_ADDRESS is its address, $LAB_PEER the other's
+    #[arg(long, value_name = "FOLDER=ROLE")]
+    pub(crate) network: Option<Network>,
     /// Program of this machine to have in the guest, with its shared libraries
     #[arg(long = "add", value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
@@ -86,8 +90,8 @@ pub(crate) struct RunArgs {
     /// pipe or /dev/stderr when the run is over: byte for byte, so that a terminal obeys what the guest sends
     #[arg(long, value_name = "FILE")]
     pub(crate) console: Option<PathBuf>,
-    /// Pull out a drive (unplug:DRIVE) or cut the power (power-cut) when the command says
-    /// `peerlane lab moment MOMENT`
+    /// Pull out a drive (unplug:DRIVE), cut the power (power-cut), or take the network's link down or up (link-down,
+    /// link-up) when the command says `peerlane lab moment MOMENT`
     #[arg(long = "at", value_name = "MOMENT=EVENT")]
     pub(crate) events: Vec<Event>,
     /// Seconds after which the machine is stopped

@@ -34,6 +34,7 @@ pub(crate) struct Lab {
     modules: Vec<&'static str>,
     programs: Vec<&'static str>,
     events: Vec<String>,
+    network: Option<String>,
 }
 
 /// Whether the usual kernel is of 7.2 or later; where it is not, the reason is in the skip log.
@@ -82,6 +83,7 @@ impl Lab {
             modules: Vec::new(),
             programs: Vec::new(),
             events: Vec::new(),
+            network: None,
         })
     }
 
@@ -180,6 +182,11 @@ impl Lab {
         self.events.push(event.to_owned());
     }
 
+    /// Joins a network of two, as `FOLDER=ROLE`.
+    pub(crate) fn join(&mut self, network: String) {
+        self.network = Some(network);
+    }
+
     /// Boots and runs a script until it announces the moment of a power cut.
     ///
     /// Returns what it wrote to standard error.
@@ -222,6 +229,9 @@ impl Lab {
         command.args(["lab", "run", "--timeout", "600", "--machine"]).arg(&self.machine);
         for event in &self.events {
             command.arg("--at").arg(event);
+        }
+        if let Some(network) = &self.network {
+            command.arg("--network").arg(network);
         }
         if let Some(kernel) = &self.kernel {
             command.arg("--kernel").arg(kernel);

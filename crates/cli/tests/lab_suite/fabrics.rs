@@ -24,7 +24,7 @@ serve() {
     done
 }
 connect() {
-    printf %s \"nqn=$1,transport=tcp,traddr=127.0.0.1,trsvcid=4420,hostnqn=$2,hostid=${2##*:}\" >/dev/nvme-fabrics
+    printf %s \"nqn=$1,transport=tcp,traddr=${3:-127.0.0.1},trsvcid=4420,hostnqn=$2,hostid=${2##*:}$4\" >/dev/nvme-fabrics
 }
 # The disk of a subsystem of a host of this machine.
 head_of() {
@@ -153,6 +153,56 @@ fn commands_of_the_page_serve() {
     for (number, words) in commands.iter().enumerate() {
         assert_eq!(lab.status(&number.to_string()), 0, "{words}");
     }
+}
+
+/// Serves drive b to the other machine until that says a word.
+const SERVER: &str = "
+serve served /dev/lab/b --listen $LAB_ADDRESS --allow $ME --name lab
+nc -l -p 9 >/dev/null </dev/null
+kill $SERVER; wait $SERVER; echo $? > $OUT/served.status";
+
+/// Copies to the drive of the other machine, and from it, over a link that is cut meanwhile.
+const CLIENT: &str = "
+until connect lab $ME $LAB_PEER ,ctrl_loss_tmo=120,reconnect_delay=1,fast_io_fail_tmo=2 2>/dev/null; do sleep 0.2; done
+head_of lab
+states() { cat /sys/class/nvme/nvme*/state; }
+written() { set -- $(cat /sys/class/block/${HEAD##*/}/stat); echo $7; }
+leave during peerlane copy /dev/lab/a $HEAD --force --limit 1M --block 64K --timeout 5 & COPY=$!
+while [ $(written) -lt 2048 ]; do sleep 0.1; done
+peerlane lab moment cut
+wait $COPY
+peerlane lab moment back
+while states | grep -qv live; do sleep 0.2; done
+copy resumed /dev/lab/a $HEAD --resume --verify full
+copy from $HEAD /dev/lab/c --force --length 8M --verify full
+echo done | nc -w 10 $LAB_PEER 9";
+
+#[test]
+fn two_machines_copy_over_a_link_that_is_cut() {
+    let (Some(mut server), Some(mut client)) = (open(), open()) else { return };
+    let network = tempfile::tempdir().expect("a folder");
+    server.join(format!("{}=1", network.path().display()));
+    client.join(format!("{}=2", network.path().display()));
+    let theirs = server.fill("b", 16 * MIB);
+    let source = client.fill("a", 8 * MIB);
+    client.fill("c", 16 * MIB);
+    client.at("cut=link-down");
+    client.at("back=link-up");
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(&server, SERVER));
+        run(&client, CLIENT);
+    });
+    assert_eq!(client.status("during"), 2, "{}", client.stderr("during"));
+    let resumed = client.record("resumed");
+    assert!(resumed.content.before.0 > 0, "it began anew: {:?}", resumed.content);
+    let network = resumed.target.network.expect("a drive of the network");
+    assert_eq!(network.address.as_deref(), Some("10.0.0.1:4420"));
+    assert_eq!(client.record("from").route, Route::Host);
+    assert_eq!(server.text("served.status").trim(), "0", "{}", server.stderr("served"));
+    let now = server.content("b");
+    assert_same("the copy to the other machine", &now[..8 * MIB], &source);
+    assert_same("what lies behind it", &now[8 * MIB..], &theirs[8 * MIB..]);
+    assert_same("the copy from the other machine", &client.content("c")[..8 * MIB], &source);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::mark::LAB_VARIABLE;
+use crate::network::Role;
 use crate::protocol::{OUT_DIR, PROGRAM_PATH};
 use crate::tools;
 
@@ -18,9 +19,14 @@ const SEARCH_PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin";
 const HOME: &str = "/root";
 
 /// Runs `words` and passes its output on; returns the exit status as a shell counts it, and the bytes of both outputs.
-pub(super) fn run(words: &[OsString], stdout: File, stderr: File) -> io::Result<(i32, [u64; 2])> {
+pub(super) fn run(
+    words: &[OsString],
+    network: Option<Role>,
+    stdout: File,
+    stderr: File,
+) -> io::Result<(i32, [u64; 2])> {
     let mut command = command_of(words)?;
-    let mut child = prepare(&mut command)
+    let mut child = prepare(&mut command, network)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -42,13 +48,13 @@ pub(super) fn run(words: &[OsString], stdout: File, stderr: File) -> io::Result<
 }
 
 /// Runs a shell with job control on the console.
-pub(super) fn shell() -> io::Result<i32> {
+pub(super) fn shell(network: Option<Role>) -> io::Result<i32> {
     const CONSOLE: &str = "/dev/ttyS0";
     let console = File::options().read(true).write(true).open(CONSOLE)?;
     // `setsid -c` makes the standard input the shell's controlling terminal.
     let mut command = Command::new("/bin/setsid");
     command.args(["-c", "/bin/sh", "-l"]);
-    let mut child = prepare(&mut command)
+    let mut child = prepare(&mut command, network)
         .stdin(console.try_clone()?)
         .stdout(console.try_clone()?)
         .stderr(console)
@@ -59,7 +65,8 @@ pub(super) fn shell() -> io::Result<i32> {
     Ok(status_number(status))
 }
 
-fn prepare(command: &mut Command) -> &mut Command {
+fn prepare(command: &mut Command, network: Option<Role>) -> &mut Command {
+    let ends = network.map(|role| (role.number(), role.address(), role.other().address()));
     command
         .env_clear()
         .env("PATH", SEARCH_PATH)
@@ -67,6 +74,13 @@ fn prepare(command: &mut Command) -> &mut Command {
         .env("OUT", OUT_DIR)
         .env("TERM", "linux")
         .env(LAB_VARIABLE, "1")
+        .envs(ends.iter().flat_map(|(role, own, other)| {
+            [
+                ("LAB_ROLE", role.to_string()),
+                ("LAB_ADDRESS", own.to_string()),
+                ("LAB_PEER", other.to_string()),
+            ]
+        }))
         .current_dir(HOME)
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 
+use crate::network::Role;
 use crate::protocol::MODULES_DIR;
 
 /// Names the guest, as far as the kernel takes a name: 64 bytes (`__NEW_UTS_LEN`).
@@ -90,6 +91,18 @@ fn module_parameters(command_line: &str, module: &str) -> String {
 pub(super) fn install_applets() -> io::Result<()> {
     let status = Command::new("/bin/busybox").args(["--install", "-s", "/bin"]).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
+}
+
+/// Gives the guest its address in the network of two.
+pub(super) fn join_network(role: Role) -> io::Result<()> {
+    let address = format!("{}/24", role.address());
+    for words in [&["addr", "add", &address, "dev", "eth0"][..], &["link", "set", "eth0", "up"]] {
+        let status = Command::new("/bin/busybox").arg("ip").args(words).status()?;
+        if !status.success() {
+            return Err(io::Error::other(format!("ip {}: {status}", words.join(" "))));
+        }
+    }
+    Ok(())
 }
 
 /// Writes a line to the kernel's log, and so to the console.

@@ -57,24 +57,14 @@ impl Moments {
             self.power_cut = Some(moment);
             return;
         }
-        let drives = actions.into_iter().filter_map(|action| match action {
-            Action::Unplug(drive) => Some(drive),
-            Action::PowerCut => None,
-        });
-        let devices: Vec<(String, String)> = drives
-            .filter_map(|drive| self.devices.iter().find(|(name, _)| *name == drive).cloned())
-            .collect();
-        let folder = self.folder.clone();
-        let is_known = !devices.is_empty();
+        let (folder, devices) = (self.folder.clone(), self.devices.clone());
+        let is_known = !actions.is_empty();
         let unknown =
             format!("nothing is to happen at `{moment}`; see `--at` of `peerlane lab run`");
         self.come.push(moment);
         thread::spawn(move || {
-            let unplug = |(drive, device): &(String, String)| {
-                monitor::unplug(&folder, device)
-                    .map_err(|error| format!("cannot unplug {drive}: {error}"))
-            };
-            let answer = match devices.iter().try_for_each(unplug) {
+            let act = |action: &Action| act(action, &devices, &folder);
+            let answer = match actions.iter().try_for_each(act) {
                 Ok(()) if is_known => DONE.to_owned(),
                 Ok(()) => unknown,
                 Err(fault) => fault,
@@ -96,6 +86,19 @@ impl Moments {
         missed.retain(|moment| !self.come.contains(moment));
         missed.dedup();
         missed
+    }
+}
+
+fn act(action: &Action, devices: &Devices, folder: &Path) -> Result<(), String> {
+    match action {
+        Action::PowerCut => Ok(()),
+        Action::Link { is_up } => monitor::set_link(folder, *is_up)
+            .map_err(|error| format!("cannot change the link: {error}")),
+        Action::Unplug(drive) => {
+            let device = devices.iter().find(|(name, _)| name == drive);
+            let unplugged = device.map_or(Ok(()), |(_, device)| monitor::unplug(folder, device));
+            unplugged.map_err(|error| format!("cannot unplug {drive}: {error}"))
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::network::NETWORK;
+
 /// Socket in the run's folder.
 pub(super) const SOCKET: &str = "qmp";
 /// Longest wait for a guest that is to let a drive go; its driver waits 30 s for requests.
@@ -32,15 +34,21 @@ pub(super) fn arguments() -> [String; 4] {
 /// # Errors
 /// When QEMU refuses, or the guest does not let it go in time.
 pub(super) fn unplug(folder: &Path, device: &str) -> io::Result<()> {
-    let place = File::open(folder)?;
-    // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
-    let short = format!("/proc/self/fd/{}/{SOCKET}", place.as_raw_fd());
-    let mut monitor = Monitor::new(UnixStream::connect(short)?)?;
+    let mut monitor = Monitor::open(folder)?;
     monitor.ask(&json!({ "execute": "device_del", "arguments": { "id": device } }))?;
     monitor.until(|message| {
         message["event"] == "DEVICE_DELETED" && message["data"]["device"] == device
     })?;
     Ok(())
+}
+
+/// Takes the link of the network down, or up.
+///
+/// # Errors
+/// When QEMU refuses.
+pub(super) fn set_link(folder: &Path, is_up: bool) -> io::Result<()> {
+    let mut monitor = Monitor::open(folder)?;
+    monitor.ask(&json!({ "execute": "set_link", "arguments": { "name": NETWORK, "up": is_up } }))
 }
 
 struct Monitor {
@@ -51,6 +59,13 @@ struct Monitor {
 }
 
 impl Monitor {
+    fn open(folder: &Path) -> io::Result<Self> {
+        let place = File::open(folder)?;
+        // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
+        let short = format!("/proc/self/fd/{}/{SOCKET}", place.as_raw_fd());
+        Self::new(UnixStream::connect(short)?)
+    }
+
     fn new(stream: UnixStream) -> io::Result<Self> {
         let deadline = Instant::now() + DEADLINE;
         let mut monitor = Self { lines: BufReader::new(stream), deadline, early: Vec::new() };

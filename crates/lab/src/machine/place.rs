@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, Kind, Parent};
 
-use super::PORTS_SLOT;
+use super::{NETWORK_SLOT, PORTS_SLOT};
 use crate::LabError;
 
 /// Slots of the root bus that q35 has for itself: host bridge and LPC bridge.
@@ -124,7 +124,7 @@ fn address(machine: &Fabric, id: FunctionId, places: &[Place]) -> Result<(u8, u8
             let reserved = |slot: &u8| {
                 bridge.0 == 0
                     && (Q35_SLOTS.contains(slot)
-                        || (bridge_slot(machine.bridges.len() - 1)..=PORTS_SLOT).contains(slot))
+                        || (bridge_slot(machine.bridges.len() - 1)..=NETWORK_SLOT).contains(slot))
             };
             if let Some((slot, number)) = described {
                 if reserved(&slot) {

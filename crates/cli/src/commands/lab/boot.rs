@@ -34,6 +34,7 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         qemu: find_qemu().map_err(failure)?,
         program: std::env::current_exe().map_err(Tried::to("find the running program"))?,
         events: Vec::new(),
+        network: args.network.clone(),
         timeout: Options::DEFAULT_TIMEOUT,
         console: None,
         output: None,

@@ -81,6 +81,7 @@ fn copy(
 
     let drive = |name: &str, image: &Path| DriveArg { name: name.to_owned(), image: image.into() };
     let machine = MachineArgs {
+        network: None,
         machine: MACHINE.into(),
         drives: vec![drive("a", &source), drive("b", &target)],
         kernel: args.kernel.clone(),
