@@ -89,7 +89,9 @@ impl Role {
 impl Network {
     /// Makes the folder known to a run, whose own folder is `run`.
     pub(crate) fn prepare(&self, run: &Path) -> Result<(), LabError> {
-        let failed = |path: &Path| LabError::io("use as a network", path);
+        fn failed(path: &Path) -> impl FnOnce(io::Error) -> LabError {
+            LabError::io("use as a network", path)
+        }
         fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
         let folder = self.folder.canonicalize().map_err(failed(&self.folder))?;
         let own = folder.join(self.role.socket());
