@@ -90,6 +90,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         qemu: find_qemu()?,
         program: std::env::current_exe().expect("own path"),
         events: Vec::new(),
+        network: None,
         // Only what hangs takes so long, however busy the machine is.
         timeout: Nanos::seconds(600),
         console: None,

@@ -28,7 +28,7 @@ pub(crate) struct ExportArgs {
     /// How payload goes to other machines; loop is for this one only
     #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
     transport: TransportArg,
-    /// Address of this machine where hosts connect, and a port other than 4420: 10.0.0.1, 10.0.0.1:4421, [fd00::1]:4421
+    /// Address of this machine where hosts connect, and a port other than 4420: 10.0.0.1, 10.0.0.1:4421, fd00::1
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "drive")]
     listen: Option<SocketAddr>,
     /// Memory that payload waits in: off is host memory; auto is P2P memory for rdma if the kernel finds some, and off otherwise; or a PCI address
