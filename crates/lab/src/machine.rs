@@ -35,8 +35,6 @@ pub(crate) struct VirtualMachine {
 
 /// Slot of the ports' controller on the root bus, out of the way of the machine's functions.
 pub(crate) const PORTS_SLOT: u8 = 0x1d;
-/// Slot of the network's controller there, where a machine has a network.
-pub(crate) const NETWORK_SLOT: u8 = 0x1e;
 
 /// What processors have for speed and QEMU's emulation pays for: copies byte by byte (`erms`, `fsrm`),
 /// a fifth level of page tables, two more instructions around each access to memory of a program.

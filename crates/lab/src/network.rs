@@ -11,10 +11,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
-use crate::machine::NETWORK_SLOT;
 
 /// What QEMU calls the network; its link is set by this name.
 pub(crate) const NETWORK: &str = "network";
+/// Slot of its controller on the root bus, where a machine has a network.
+pub(crate) const NETWORK_SLOT: u8 = 0x1e;
 /// Link to the folder in that of a run, so that names of sockets stay below the 107 bytes of unix(7).
 const LINK: &str = "network";
 /// Modules of the guest.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, Kind, Parent};
 
-use super::{NETWORK_SLOT, PORTS_SLOT};
+use super::PORTS_SLOT;
 use crate::LabError;
+use crate::network::NETWORK_SLOT;
 
 /// Slots of the root bus that q35 has for itself: host bridge and LPC bridge.
 const Q35_SLOTS: [u8; 2] = [0x00, 0x1f];
