@@ -14,6 +14,8 @@ use super::steps::Items;
 
 /// Below the root; it goes with the boot, as configfs does.
 const FOLDER: &str = "run/peerlane/exports";
+/// Ending of a note's name.
+const KIND: &str = "json";
 /// Longest note that is read, in bytes.
 const LENGTH_MAX: u64 = 64 << 10;
 
@@ -44,20 +46,23 @@ impl Note {
         };
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&folder).map_err(failed(&folder))?;
-        let path = folder.join(format!("{}-{}.json", content.process, content.items.port));
-        let mut file = File::options()
+        let path = folder.join(format!("{}-{}.{KIND}", content.process, content.items.port));
+        // It has its name when it is whole and locked: nobody finds half of it, or takes it for a leftover.
+        let unfinished = path.with_extension("new");
+        let written = File::options()
             .write(true)
-            .create_new(true)
+            .create(true)
+            .truncate(true)
             .mode(0o600)
-            .open(&path)
-            .map_err(failed(&path))?;
-        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into);
-        locked
-            .and_then(|()| Ok(serde_json::to_vec(content)?))
-            .and_then(|text| file.write_all(&text))
-            .inspect_err(|_: &io::Error| drop(fs::remove_file(&path)))
-            .map_err(failed(&path))?;
-        Ok(Self { path, file })
+            .open(&unfinished)
+            .and_then(|mut file| {
+                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+                file.write_all(&serde_json::to_vec(content)?)?;
+                fs::rename(&unfinished, &path)?;
+                Ok(file)
+            });
+        let file = written.inspect_err(|_| drop(fs::remove_file(&unfinished)));
+        Ok(Self { file: file.map_err(failed(&path))?, path })
     }
 
     /// Removes it with its lock.
@@ -80,6 +85,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<(Content, Option<Note>)>, MakeError
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
     });
     let mut paths = paths.map_err(|source| MakeError::Note { path: folder, source })?;
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == KIND));
     paths.sort();
     let mut notes = Vec::new();
     for path in paths {
