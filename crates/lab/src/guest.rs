@@ -70,8 +70,8 @@ fn end_with(
 /// Runs the command and sends its output; returns its exit status, and what was sent.
 fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
     system::install_applets().map_err(during("install busybox"))?;
-    if let Some(role) = job.network {
-        system::join_network(role).map_err(during("join the network"))?;
+    if let Some(end) = job.network {
+        system::join_network(end).map_err(during("join the network"))?;
     }
     for found in drives::wait_for(&job.drives, deadline)? {
         drives::link(&found)

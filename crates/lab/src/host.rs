@@ -188,8 +188,8 @@ fn prepare(
         machine::build(&options.machine, drives, cards, &options.kernel, features)?;
     let has_network = options.network.is_some();
     event::check(&options.events, &virtual_machine.devices, has_network)?;
-    let of_network = network::MODULES.iter().filter(|_| has_network).map(|&name| name.to_owned());
-    let wanted: Vec<String> = options.modules.iter().cloned().chain(of_network).collect();
+    let mut wanted = options.modules.clone();
+    wanted.extend(has_network.then(|| network::MODULE.to_owned()));
     let mut modules = modules::needed(&options.kernel, &wanted)?;
     if !cards.is_empty() {
         modules.push(modules::ram_bar(&options.kernel)?);
@@ -211,7 +211,7 @@ fn prepare(
             .map(|(name, path)| ExpectedCard { name: name.clone(), path: path.clone() })
             .collect(),
         modules: modules.iter().map(|module| module.file_name.clone()).collect(),
-        network: options.network.as_ref().map(|network| network.role),
+        network: options.network.as_ref().map(|network| network.end),
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
         host_wait_seconds: options.timeout.0.div_ceil(1_000_000_000),
     };

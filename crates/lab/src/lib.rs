@@ -24,6 +24,7 @@ mod modules;
 mod network;
 mod protocol;
 pub mod recorder;
+mod short_path;
 mod tools;
 
 pub use error::LabError;
@@ -33,6 +34,6 @@ pub use host::{Console, Options, Outcome, Output, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};
-pub use network::{Network, NotANetwork, Role};
+pub use network::{Network, NetworkEnd, NotANetwork};
 pub use recorder::{DMA_SCHEMA, DmaReport, Operation, TargetKind, Transfer};
 pub use tools::{find_busybox, find_qemu};

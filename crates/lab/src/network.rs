@@ -1,45 +1,48 @@
-//! A network between two machines: each sends datagrams to the socket of the other, in a folder that both name, so
-//! that neither has to be there first and no network of the host is touched.
+//! A network between two machines, by datagram sockets in a shared folder.
+//!
+//! Each machine sends to the socket of the other, so that either may start first. No network of the host takes part.
 
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
+use crate::short_path::ShortFolder;
 
-/// What QEMU calls the network; its link is set by this name.
+/// QEMU's name of the network.
 pub(crate) const NETWORK: &str = "network";
-/// Slot of its controller on the root bus, where a machine has a network.
+/// Slot of the network controller on the root bus.
 pub(crate) const NETWORK_SLOT: u8 = 0x1e;
-/// Link to the folder in that of a run, so that names of sockets stay below the 107 bytes of unix(7).
+/// Link in the folder of a run to the shared folder: socket paths stay below the 107 bytes of unix(7).
 const LINK: &str = "network";
-/// Modules of the guest.
-pub(crate) const MODULES: [&str; 1] = ["virtio_net"];
+/// Kernel module of the guest.
+pub(crate) const MODULE: &str = "virtio_net";
 
-/// One end of a network of two.
+/// A network of two machines, seen from one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// The folder of both ends.
+    /// The shared folder.
     pub folder: PathBuf,
-    /// Which end.
-    pub role: Role,
+    /// The end of this machine.
+    pub end: NetworkEnd,
 }
 
-/// Which of the two machines.
+/// An end of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
+pub enum NetworkEnd {
     /// 10.0.0.1.
     First,
     /// 10.0.0.2.
     Second,
 }
 
-/// Why a text is no end of a network.
+/// A text that is not an end of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("write FOLDER=1 for one machine and FOLDER=2 for the other")]
 pub struct NotANetwork;
@@ -49,20 +52,20 @@ impl FromStr for Network {
 
     /// Reads `FOLDER=1` or `FOLDER=2`.
     fn from_str(text: &str) -> Result<Self, NotANetwork> {
-        let (folder, role) = text.rsplit_once('=').ok_or(NotANetwork)?;
-        let role = match role {
-            "1" => Role::First,
-            "2" => Role::Second,
+        let (folder, end) = text.rsplit_once('=').ok_or(NotANetwork)?;
+        let end = match end {
+            "1" => NetworkEnd::First,
+            "2" => NetworkEnd::Second,
             _ => return Err(NotANetwork),
         };
         if folder.is_empty() {
             return Err(NotANetwork);
         }
-        Ok(Self { folder: folder.into(), role })
+        Ok(Self { folder: folder.into(), end })
     }
 }
 
-impl Role {
+impl NetworkEnd {
     /// 1 or 2.
     pub(crate) fn number(self) -> u8 {
         match self {
@@ -88,20 +91,27 @@ impl Role {
 }
 
 impl Network {
-    /// Makes the folder known to a run, whose own folder is `run`.
+    /// Links the shared folder into the folder of a run.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or another run has this end.
     pub(crate) fn prepare(&self, run: &Path) -> Result<(), LabError> {
         fn failed(path: &Path) -> impl FnOnce(io::Error) -> LabError {
             LabError::io("use as a network", path)
         }
         fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
         let folder = self.folder.canonicalize().map_err(failed(&self.folder))?;
-        let own = folder.join(self.role.socket());
-        // QEMU makes its socket and takes no name that is there.
+        let own = folder.join(self.end.socket());
+        // QEMU refuses a name that exists.
         match fs::symlink_metadata(&own) {
             Ok(found) if found.file_type().is_socket() => {
+                if is_served(&folder, &self.end.socket()) {
+                    let error = io::Error::from(io::ErrorKind::AddrInUse);
+                    return Err(failed(&own)(error));
+                }
                 fs::remove_file(&own).map_err(failed(&own))?;
             }
-            Ok(_) => return Err(failed(&own)(io::Error::other("it is no socket"))),
+            Ok(_) => return Err(failed(&own)(io::Error::other("it is not a socket"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&own)(error)),
         }
@@ -110,8 +120,8 @@ impl Network {
 
     /// Arguments of QEMU.
     pub(crate) fn arguments(&self) -> [String; 4] {
-        let (own, other) = (self.role.socket(), self.role.other().socket());
-        let number = self.role.number();
+        let (own, other) = (self.end.socket(), self.end.other().socket());
+        let number = self.end.number();
         [
             "-netdev".to_owned(),
             format!(
@@ -126,10 +136,17 @@ impl Network {
         ]
     }
 
-    /// Removes what the run left in the folder.
+    /// Removes the socket of this end.
     pub(crate) fn clear(&self) {
-        let _ = fs::remove_file(self.folder.join(self.role.socket()));
+        let _ = fs::remove_file(self.folder.join(self.end.socket()));
     }
+}
+
+/// True if a program has the socket open.
+fn is_served(folder: &Path, socket: &str) -> bool {
+    let Ok(folder) = ShortFolder::open(folder) else { return false };
+    let Ok(probe) = UnixDatagram::unbound() else { return false };
+    probe.connect(folder.join(socket)).is_ok()
 }
 
 #[cfg(test)]
@@ -137,18 +154,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_a_folder_and_a_number() {
-        let end = "a=b/net=2".parse::<Network>().expect("an end");
-        assert_eq!((end.folder, end.role), (PathBuf::from("a=b/net"), Role::Second));
+    fn network_is_folder_and_number() {
+        let network = "a=b/net=2".parse::<Network>().expect("an end");
+        assert_eq!((network.folder, network.end), (PathBuf::from("a=b/net"), NetworkEnd::Second));
         for wrong in ["", "net", "net=", "net=3", "=1"] {
             assert_eq!(wrong.parse::<Network>(), Err(NotANetwork), "{wrong}");
         }
     }
 
     #[test]
-    fn each_end_sends_to_the_other() {
-        let ends = [Role::First, Role::Second].map(|role| {
-            let [_, net, _, nic] = Network { folder: "net".into(), role }.arguments();
+    fn ends_send_to_each_other() {
+        let ends = [NetworkEnd::First, NetworkEnd::Second].map(|end| {
+            let [_, net, _, nic] = Network { folder: "net".into(), end }.arguments();
             (net, nic)
         });
         assert!(ends[0].0.contains("local.path=network/machine-1,"), "{}", ends[0].0);
@@ -158,11 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_an_earlier_run_is_replaced_and_a_file_is_not() {
+    fn only_stale_sockets_are_replaced() {
         let (folder, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let network = Network { folder: folder.path().to_owned(), role: Role::First };
+        let network = Network { folder: folder.path().to_owned(), end: NetworkEnd::First };
         let own = folder.path().join("machine-1");
-        drop(std::os::unix::net::UnixDatagram::bind(&own).unwrap());
+        let served = UnixDatagram::bind(&own).unwrap();
+        network.prepare(run.path()).unwrap_err();
+        assert!(own.exists(), "the socket of another run is gone");
+        drop(served);
         network.prepare(run.path()).unwrap();
         assert!(!own.exists());
         fs::write(&own, "").unwrap();

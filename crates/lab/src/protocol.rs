@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::Role;
+use crate::network::NetworkEnd;
 
 /// Where the job lies in the guest.
 pub(crate) const JOB_PATH: &str = "/etc/peerlane-lab.json";
@@ -71,8 +71,8 @@ pub(crate) struct Job {
     pub(crate) cards: Vec<ExpectedCard>,
     /// File names below [`MODULES_DIR`], in loading order.
     pub(crate) modules: Vec<String>,
-    /// Which end of a network it is.
-    pub(crate) network: Option<Role>,
+    /// The end of a network.
+    pub(crate) network: Option<NetworkEnd>,
     /// Longest wait for the drives.
     pub(crate) drive_wait_seconds: u64,
     /// Longest wait for the host to take what was sent: the deadline of the whole run.

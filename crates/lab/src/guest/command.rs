@@ -11,7 +11,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::mark::LAB_VARIABLE;
-use crate::network::Role;
+use crate::network::NetworkEnd;
 use crate::protocol::{OUT_DIR, PROGRAM_PATH};
 use crate::tools;
 
@@ -21,7 +21,7 @@ const HOME: &str = "/root";
 /// Runs `words` and passes its output on; returns the exit status as a shell counts it, and the bytes of both outputs.
 pub(super) fn run(
     words: &[OsString],
-    network: Option<Role>,
+    network: Option<NetworkEnd>,
     stdout: File,
     stderr: File,
 ) -> io::Result<(i32, [u64; 2])> {
@@ -48,7 +48,7 @@ pub(super) fn run(
 }
 
 /// Runs a shell with job control on the console.
-pub(super) fn shell(network: Option<Role>) -> io::Result<i32> {
+pub(super) fn shell(network: Option<NetworkEnd>) -> io::Result<i32> {
     const CONSOLE: &str = "/dev/ttyS0";
     let console = File::options().read(true).write(true).open(CONSOLE)?;
     // `setsid -c` makes the standard input the shell's controlling terminal.
@@ -65,8 +65,8 @@ pub(super) fn shell(network: Option<Role>) -> io::Result<i32> {
     Ok(status_number(status))
 }
 
-fn prepare(command: &mut Command, network: Option<Role>) -> &mut Command {
-    let ends = network.map(|role| (role.number(), role.address(), role.other().address()));
+fn prepare(command: &mut Command, network: Option<NetworkEnd>) -> &mut Command {
+    let ends = network.map(|end| (end.number(), end.address(), end.other().address()));
     command
         .env_clear()
         .env("PATH", SEARCH_PATH)
@@ -74,9 +74,9 @@ fn prepare(command: &mut Command, network: Option<Role>) -> &mut Command {
         .env("OUT", OUT_DIR)
         .env("TERM", "linux")
         .env(LAB_VARIABLE, "1")
-        .envs(ends.iter().flat_map(|(role, own, other)| {
+        .envs(ends.iter().flat_map(|(number, own, other)| {
             [
-                ("LAB_ROLE", role.to_string()),
+                ("LAB_ROLE", number.to_string()),
                 ("LAB_ADDRESS", own.to_string()),
                 ("LAB_PEER", other.to_string()),
             ]

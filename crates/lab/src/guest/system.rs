@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 
-use crate::network::Role;
+use crate::network::NetworkEnd;
 use crate::protocol::MODULES_DIR;
 
 /// Names the guest, as far as the kernel takes a name: 64 bytes (`__NEW_UTS_LEN`).
@@ -93,9 +93,9 @@ pub(super) fn install_applets() -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
 }
 
-/// Gives the guest its address in the network of two.
-pub(super) fn join_network(role: Role) -> io::Result<()> {
-    let address = format!("{}/24", role.address());
+/// Sets the address of the guest in its network.
+pub(super) fn join_network(end: NetworkEnd) -> io::Result<()> {
+    let address = format!("{}/24", end.address());
     for words in [&["addr", "add", &address, "dev", "eth0"][..], &["link", "set", "eth0", "up"]] {
         let status = Command::new("/bin/busybox").arg("ip").args(words).status()?;
         if !status.success() {

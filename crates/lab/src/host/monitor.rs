@@ -3,9 +3,7 @@
 //! Each request has a connection of its own and a thread of its own, since a guest may take seconds to
 //! let a drive go and its output has to be passed on meanwhile.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::network::NETWORK;
+use crate::short_path::ShortFolder;
 
 /// Socket in the run's folder.
 pub(super) const SOCKET: &str = "qmp";
@@ -42,7 +41,7 @@ pub(super) fn unplug(folder: &Path, device: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the link of the network down, or up.
+/// Takes the network link down or up.
 ///
 /// # Errors
 /// When QEMU refuses.
@@ -60,10 +59,8 @@ struct Monitor {
 
 impl Monitor {
     fn open(folder: &Path) -> io::Result<Self> {
-        let place = File::open(folder)?;
-        // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
-        let short = format!("/proc/self/fd/{}/{SOCKET}", place.as_raw_fd());
-        Self::new(UnixStream::connect(short)?)
+        let folder = ShortFolder::open(folder)?;
+        Self::new(UnixStream::connect(folder.join(SOCKET))?)
     }
 
     fn new(stream: UnixStream) -> io::Result<Self> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use super::process::Qemu;
 use super::socket;
 use crate::LabError;
 use crate::protocol::{DONE, Message, Port, Sent};
+use crate::short_path::ShortFolder;
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,14 +96,12 @@ impl Session {
         outlets: Outlets,
         moments: Moments,
     ) -> Result<Self, LabError> {
-        // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
-        let place = File::open(folder).map_err(LabError::io("open", folder))?;
-        let short = PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()));
+        let short = ShortFolder::open(folder).map_err(LabError::io("open", folder))?;
         let streams = Port::ALL
             .into_iter()
             .map(|port| {
                 let path = socket(folder, port);
-                let listener = UnixListener::bind(socket(&short, port))
+                let listener = UnixListener::bind(short.join(port.name()))
                     .map_err(LabError::io("listen on socket", &path))?;
                 Ok(Stream::Listening(port, listener))
             })
