@@ -1,7 +1,7 @@
-//! A drive that hosts of the network are to use: asked for its guards, and held for as long as they may.
+//! Drives held for export to other machines.
 //!
-//! The kernel's NVMe target opens a device without a claim (`nvmet_bdev_ns_enable`), so that it exports what is
-//! mounted, and what it exports can be mounted. Here the device is opened exclusively: nobody mounts it meanwhile.
+//! The kernel's NVMe target opens a device without a claim (`nvmet_bdev_ns_enable`): it exports mounted devices, and
+//! exported devices can be mounted. An exclusive open here prevents both.
 
 use std::path::{Path, PathBuf};
 
@@ -13,53 +13,53 @@ use twox_hash::XxHash3_64;
 
 use crate::Clock;
 use crate::endpoint::{EndError, Node, look_to_read};
-use crate::failure::Role;
+use crate::failure::{Role, hint_of_denial};
 use crate::guard::{self, Surveyor};
 use crate::journal::identity_of_device;
 use crate::machine::Machine as _;
 use crate::open::{Opened, open};
 
-/// A drive held for hosts.
+/// A drive held for export.
 #[derive(Debug)]
-pub struct Held {
-    /// What is known of it.
+pub struct HeldDrive {
+    /// Facts of the drive.
     pub facts: EndpointFacts,
-    /// What a person should know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
-    /// Its node: absolute, links resolved.
+    /// Path of its node: absolute, links resolved.
     pub path: PathBuf,
-    /// UUID by which hosts know it again, the same at each export; drawn for a drive that says nothing of itself.
+    /// UUID for hosts, equal at each export; random for a drive without an identity.
     pub uuid: String,
     _open: Opened,
 }
 
-/// Why a drive cannot be held for hosts.
+/// Error of holding a drive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HoldError {
-    /// What was typed is no end.
+    /// The text names no endpoint.
     #[error(transparent)]
     End(#[from] EndError),
-    /// It is a file, or memory.
-    #[error("cannot export {path}: it is no block device")]
+    /// A file or a memory.
+    #[error("cannot export {path}: it is not a block device")]
     NotADrive {
-        /// What was typed, made absolute.
+        /// Its absolute path.
         path: String,
     },
-    /// Somebody uses it.
+    /// The drive is in use.
     #[error("cannot export {path}: {}", reasons(refusals))]
     Refused {
         /// Its path.
         path: String,
-        /// What stands against it.
+        /// Findings of the guards.
         refusals: Vec<Refusal>,
     },
-    /// It cannot be opened for itself alone.
+    /// The exclusive open failed.
     #[error("cannot hold {}", path.display())]
     Open {
         /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
@@ -74,7 +74,8 @@ impl HoldError {
             Self::Refused { refusals, .. } => {
                 refusals.iter().find_map(|refusal| refusal.hint.clone())
             }
-            Self::Open { path, .. } => Some(format!("lsblk {}; fuser -v {0}", path.display())),
+            Self::Open { path, source } => hint_of_denial(path, source)
+                .or_else(|| Some(format!("`fuser -v {}` lists its users", path.display()))),
         }
     }
 }
@@ -84,17 +85,17 @@ fn reasons(refusals: &[Refusal]) -> String {
     reasons.join("; ")
 }
 
-/// Looks at a block device of this machine, asks the guards, and opens it exclusively. `seed` is a random number.
+/// Asks the guards of a block device of this machine and opens it exclusively. `seed` is a random number.
 ///
 /// # Errors
-/// [`HoldError`]; nothing is held then.
+/// [`HoldError`]; the drive is not held then.
 pub fn hold(
     fabric: &Fabric,
     typed: &str,
     clock: &dyn Clock,
     deadline: Nanos,
     seed: u64,
-) -> Result<Held, HoldError> {
+) -> Result<HeldDrive, HoldError> {
     let machine = crate::machine::host();
     let system = machine.system();
     let end = look_to_read(system, fabric, typed, Role::Target)?;
@@ -110,10 +111,10 @@ pub fn hold(
     let opened = open(OFlags::RDWR | OFlags::EXCL, live, deadline)
         .map_err(|source| HoldError::Open { path: path.clone(), source })?;
     let uuid = uuid_of(system.root(), &device.name, seed);
-    Ok(Held { facts: end.facts, warnings: found.warnings, path, uuid, _open: opened })
+    Ok(HeldDrive { facts: end.facts, warnings: found.warnings, path, uuid, _open: opened })
 }
 
-/// Version 8 of RFC 9562, section 5.8: what the drive is known by, hashed; or a random one.
+/// A UUID of version 8 (RFC 9562, section 5.8): hash of the drive's identity, or of the seed.
 fn uuid_of(root: &Path, device: &str, seed: u64) -> String {
     let known = identity_of_device(root, device).ok();
     let id = known.as_ref().and_then(|known| Some((known.primary_id()?, known)));
@@ -136,7 +137,7 @@ mod tests {
     use crate::MonotonicClock;
 
     #[test]
-    fn a_uuid_is_one_of_version_8() {
+    fn uuid_has_version_8() {
         let uuid = uuid_of(Path::new("/nonexistent"), "nvme0n1", 7);
         let groups: Vec<usize> = uuid.split('-').map(str::len).collect();
         assert_eq!(groups, [8, 4, 4, 4, 12]);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_drive() {
+    fn file_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         let fabric = crate::faults::bare_machine();

@@ -271,7 +271,7 @@ pub enum RequestError {
     /// The ring itself failed.
     #[error("cannot submit requests")]
     Ring(#[from] io::Error),
-    /// No memory is left that a device could not change or take at any time.
+    /// Every slot may still be in use by a device that did not answer.
     #[error("all memory of the copy may still be in use by a device that did not answer")]
     NoSlot,
     /// The source does not tell where it has holes.

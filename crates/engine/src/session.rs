@@ -17,7 +17,7 @@ pub(crate) struct Session<'m> {
 }
 
 impl<'m> Session<'m> {
-    /// Sets up a ring; `has_nodes` where it is to take passthrough nodes.
+    /// Sets up a ring; `has_nodes` permits passthrough nodes.
     ///
     /// # Errors
     /// The system's answer.
@@ -30,7 +30,7 @@ impl<'m> Session<'m> {
         Ok(Self::with(machine, machine.ring(entries, has_nodes)?, log))
     }
 
-    /// Takes a ring that was set up otherwise.
+    /// Wraps an existing ring.
     pub(crate) fn with(machine: &'m dyn Machine, ring: AnyRing, log: Option<Log>) -> Self {
         Self { machine, ring: Traced::new(ring, log) }
     }
@@ -61,7 +61,7 @@ impl<'m> Session<'m> {
 }
 
 impl Session<'static> {
-    /// Sets up a ring of this machine; it takes passthrough nodes where one of the files is one.
+    /// Sets up a ring of this machine, with passthrough nodes if one of the files has one.
     ///
     /// # Errors
     /// The system's answer.

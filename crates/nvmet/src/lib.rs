@@ -18,10 +18,10 @@ mod error;
 mod exports;
 mod identity;
 mod location;
-mod make;
 mod number;
 mod reader;
 mod root;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +30,9 @@ use std::path::Path;
 pub use error::{ReadError, UnknownReason};
 pub use exports::{Export, ExportKind, ExportPort, ExportedNamespace, Exports};
 pub use identity::{IdentifyError, StorageIdentity, identify};
-pub use make::{
-    Hosts, Listen, MakeError, NSID, Nqn, NqnError, Own, PayloadMemory, Served, Wanted, own, remove,
-    serve, sweep,
+pub use serve::{
+    AllowedHosts, ExportRequest, Listen, NSID, NotedExport, Nqn, NqnError, PayloadMemory,
+    ServeError, ServedExport, noted, remove, serve, sweep,
 };
 
 use location::Location;

@@ -1,4 +1,4 @@
-//! A drive that hosts of the network are served with, and those that were left.
+//! Exports of drives to other machines.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ pub const EXPORT_SCHEMA: &str = "peerlane.export/1";
 /// Schema of [`ExportList`].
 pub const EXPORTS_SCHEMA: &str = "peerlane.exports/1";
 
-/// An export as it was made; it lasts until the program ends.
+/// An export; it lasts until the program ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportRecord {
     /// [`EXPORT_SCHEMA`].
     pub schema: String,
-    /// Where it runs.
+    /// The exporting machine.
     pub machine: Machine,
     /// The drive.
     pub drive: EndpointFacts,
@@ -23,23 +23,23 @@ pub struct ExportRecord {
     pub subsystem: String,
     /// Number of the namespace.
     pub namespace: u32,
-    /// UUID of the namespace, by which hosts know the drive again.
+    /// UUID of the namespace, its identity for hosts.
     pub uuid: String,
-    /// Where hosts connect.
+    /// Transport and address for hosts.
     pub listen: ExportListen,
-    /// NQNs of hosts that may connect; `None` for any.
+    /// NQNs of the allowed hosts; `None` for any.
     pub hosts: Option<Vec<String>>,
-    /// Memory that payload waits in on this machine, as the kernel took it.
+    /// Memory between drive and network on this machine, as the kernel accepted it.
     pub memory: MemoryKind,
-    /// Why it is that.
+    /// Reason for that memory.
     pub reason: String,
-    /// Command that connects another machine, or this one by `loop`.
+    /// Command to connect another machine, or this one by `loop`.
     pub connect: String,
-    /// What a person should know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// Where hosts connect.
+/// Transport and address for hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportListen {
     /// `tcp`, `rdma` or `loop`.
@@ -55,19 +55,19 @@ pub struct ExportListen {
 pub struct ExportList {
     /// [`EXPORTS_SCHEMA`].
     pub schema: String,
-    /// All of them.
+    /// Served exports and leftovers.
     pub exports: Vec<OwnExport>,
 }
 
-/// An export that is served, or was left.
+/// A served export or a leftover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnExport {
     /// NQN of the subsystem.
     pub subsystem: String,
     /// Path of the drive.
     pub drive: String,
-    /// Where hosts connect: `tcp 10.0.0.1:4420`.
+    /// Transport and address: `tcp 10.0.0.1:4420`.
     pub listen: String,
-    /// Number of the process that serves it; `None` where it was killed and the export left.
+    /// Number of the serving process; `None` for a leftover of a killed one.
     pub process: Option<u32>,
 }

@@ -165,19 +165,19 @@ pub struct EndpointFacts {
     /// What would make them possible; `None` where there is no such thing.
     #[serde(default)]
     pub way_out: Option<String>,
-    /// Where it is, if it is a namespace of another machine, or of this one by NVMe over Fabrics.
+    /// Its location in the network, for a namespace of NVMe over Fabrics.
     #[serde(default)]
     pub network: Option<NetworkFacts>,
 }
 
-/// A namespace that is reached by NVMe over Fabrics.
+/// Location of a namespace of NVMe over Fabrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkFacts {
     /// `tcp`, `rdma`, `fc` or `loop`.
     pub transport: String,
-    /// Address and port as the kernel has them: `10.0.0.1:4420`; `None` for `loop`.
+    /// Address and port: `10.0.0.1:4420`; `None` for `loop`.
     pub address: Option<String>,
-    /// NQN of the subsystem; `None` where the kernel does not say.
+    /// NQN of the subsystem; `None` if the kernel does not say.
     pub subsystem: Option<String>,
 }
 

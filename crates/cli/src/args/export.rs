@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, ValueEnum};
-use peerlane_nvmet::{Hosts, Listen, Nqn, PayloadMemory};
+use peerlane_nvmet::{AllowedHosts, Listen, Nqn, PayloadMemory};
 use peerlane_units::Nanos;
 
-/// Port of NVMe over TCP and RDMA (NVM Express TCP Transport Specification 1.0, section 3.1.3; IANA).
+/// Port of NVMe over Fabrics (IANA, service `nvme`).
 const PORT: u16 = 4420;
 
 /// Arguments of `peerlane export`.
@@ -15,7 +15,7 @@ const PORT: u16 = 4420;
 The drive is held for the kernel's NVMe target until a signal ends the program (Ctrl-C, or `kill`),
 which undoes everything. A drive that is mounted, or in use in any other way, is refused. Hosts that
 may connect can write to the drive; an NQN is a name and no password, so listen in a network that is
-yours. What a killed program left serves on: the next `export` removes it, and so does --remove.
+yours. The export of a killed program serves on: the next `export` removes it, and so does --remove.
 
 Examples:
   peerlane export /dev/nvme0n1 --listen 10.0.0.1 --allow nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
@@ -25,25 +25,25 @@ pub(crate) struct ExportArgs {
     /// The drive: a block device or a PCI address
     #[arg(value_name = "DRIVE", required_unless_present_any = ["list", "remove"])]
     pub(crate) drive: Option<String>,
-    /// How payload goes to other machines; loop is for this one only
+    /// Transport to other machines; loop is for this machine only
     #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
     transport: TransportArg,
-    /// Address of this machine where hosts connect, and a port other than 4420: 10.0.0.1, 10.0.0.1:4421, fd00::1
+    /// Address of this machine for hosts, with a port other than 4420: 10.0.0.1, 10.0.0.1:4421, fd00::1
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "drive")]
     listen: Option<SocketAddr>,
-    /// Memory that payload waits in: off is host memory; auto is P2P memory for rdma if the kernel finds some, and off otherwise; or a PCI address
+    /// Memory between drive and network: off is host memory; auto is off, and for rdma the P2P memory that the kernel chooses; or a memory by name (cmb:nvme0) or PCI address
     #[arg(long, value_name = "MEMORY", default_value = "auto", requires = "drive")]
     p2pmem: String,
-    /// Name of the subsystem; one made of what the drive is known by when not given
+    /// Name of the subsystem; by default one derived from the drive's identity
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, requires = "drive")]
     pub(crate) name: Option<Nqn>,
-    /// A host that may connect, by its NQN (`cat /etc/nvme/hostnqn` there); any for all; may be given several times
+    /// NQN of a host allowed to connect (`cat /etc/nvme/hostnqn` there), or any; may be given several times
     #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
     allow: Vec<Nqn>,
-    /// List exports of this program, also those that a killed one left
+    /// List exports of this program, with leftovers of killed runs
     #[arg(long, conflicts_with_all = ["drive", "remove"])]
     pub(crate) list: bool,
-    /// Remove an export that a killed program left
+    /// Remove a leftover of a killed run
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, conflicts_with = "drive")]
     pub(crate) remove: Option<Nqn>,
     /// Seconds to wait for the drive before a request counts as stuck
@@ -67,16 +67,17 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         Ok(address) if address.ip().is_unspecified() => {
             Err("name one address of this machine: `ip address` lists them".to_owned())
         }
-        Ok(address) if address.port() == 0 => Err("port 0 is none".to_owned()),
+        Ok(address) if address.port() == 0 => Err("port 0 is not a port".to_owned()),
         Ok(address) => Ok(address),
         Err(_) => {
-            Err("no IP address, or address and port: 10.0.0.1:4420, [fd00::1]:4420".to_owned())
+            Err("write an IP address, or address and port: 10.0.0.1:4420, [fd00::1]:4420"
+                .to_owned())
         }
     }
 }
 
 impl ExportArgs {
-    /// Where hosts connect; `None` where that needs an address and has none.
+    /// Transport and address; `None` if the address is missing.
     pub(crate) fn listen(&self) -> Option<Listen> {
         match (self.transport, self.listen) {
             (TransportArg::Loop, _) => Some(Listen::Loop),
@@ -85,12 +86,12 @@ impl ExportArgs {
         }
     }
 
-    /// Whether an address was given that nothing uses.
+    /// True if `--listen` has no effect.
     pub(crate) fn has_idle_address(&self) -> bool {
         self.transport == TransportArg::Loop && self.listen.is_some()
     }
 
-    /// Memory that payload waits in.
+    /// Memory between drive and network.
     pub(crate) fn memory(&self) -> PayloadMemory {
         match (self.p2pmem.as_str(), self.transport) {
             ("off", _) | ("auto", TransportArg::Tcp | TransportArg::Loop) => PayloadMemory::Host,
@@ -99,12 +100,12 @@ impl ExportArgs {
         }
     }
 
-    /// Who may connect.
-    pub(crate) fn hosts(&self) -> Hosts {
+    /// Hosts allowed to connect.
+    pub(crate) fn hosts(&self) -> AllowedHosts {
         if self.allow.iter().any(|host| host.as_str() == "any") {
-            Hosts::Any
+            AllowedHosts::Any
         } else {
-            Hosts::These(self.allow.clone())
+            AllowedHosts::These(self.allow.clone())
         }
     }
 
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_the_usual_port() {
+    fn address_has_default_port() {
         for (text, expected) in [
             ("10.0.0.1", "10.0.0.1:4420"),
             ("10.0.0.1:5", "10.0.0.1:5"),

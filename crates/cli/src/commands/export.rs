@@ -1,15 +1,17 @@
-//! `peerlane export`: serves hosts of the network with a drive until a signal.
+//! `peerlane export`: serves a drive to other machines until a signal.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::export::{Held, HoldError, hold};
+use peerlane_engine::export::{HeldDrive, HoldError, hold};
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::PROVIDERS;
-use peerlane_nvmet::{Hosts, Listen, MakeError, NSID, Nqn, Own, PayloadMemory, Wanted};
+use peerlane_nvmet::{
+    AllowedHosts, ExportRequest, Listen, NSID, NotedExport, Nqn, PayloadMemory, ServeError,
+};
 use peerlane_results::{
     EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, MemoryKind, OwnExport,
 };
@@ -27,21 +29,25 @@ use crate::{render, signals};
 
 const ROOT: &str = "/";
 
-/// Exports and waits, or lists or removes what was left.
+/// Exports a drive and waits, or lists or removes exports.
 ///
 /// # Errors
-/// When the drive is in use, or the kernel refuses; nothing is left then.
+/// When the drive is in use or the kernel refuses; nothing is left then.
 pub(crate) fn run(args: &ExportArgs, printer: Printer) -> Result<Exit, Failure> {
     if let Some(subsystem) = &args.remove {
-        let own = peerlane_nvmet::remove(Path::new(ROOT), subsystem).map_err(failure)?;
-        printer.note(&format!("removed {}, the export of {}", own.subsystem, own.device.display()));
+        let removed = peerlane_nvmet::remove(Path::new(ROOT), subsystem).map_err(failure)?;
+        printer.note(&format!(
+            "removed {}, the export of {}",
+            removed.subsystem,
+            removed.device.display()
+        ));
         return Ok(Exit::Done);
     }
     if args.list {
         return list(printer);
     }
-    // From here on a signal waits for its turn: whatever is made is undone.
-    let end = End::watch()?;
+    // From here on a signal does not end the program: every step is undone first.
+    let end = EndWatch::new()?;
     for own in peerlane_nvmet::sweep(Path::new(ROOT)).map_err(failure)? {
         printer.note(&format!(
             "removed {}, the export of {} that a killed program left",
@@ -52,7 +58,7 @@ pub(crate) fn run(args: &ExportArgs, printer: Printer) -> Result<Exit, Failure> 
     serve(args, &end, printer)
 }
 
-fn serve(args: &ExportArgs, end: &End, printer: Printer) -> Result<Exit, Failure> {
+fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Failure> {
     let listen = args.listen().ok_or_else(|| {
         let error = "cannot listen: --listen names no address of this machine";
         Failure::new(error).hint("`ip address` lists them".to_owned())
@@ -69,7 +75,7 @@ fn serve(args: &ExportArgs, end: &End, printer: Printer) -> Result<Exit, Failure
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;
-    let wanted = Wanted {
+    let request = ExportRequest {
         subsystem: match &args.name {
             Some(name) => name.clone(),
             None => default_name(&held)?,
@@ -80,8 +86,8 @@ fn serve(args: &ExportArgs, end: &End, printer: Printer) -> Result<Exit, Failure
         listen,
         hosts: args.hosts(),
     };
-    let served = peerlane_nvmet::serve(Path::new(ROOT), &wanted).map_err(failure)?;
-    let record = record(&fabric, &held, &wanted);
+    let served = peerlane_nvmet::serve(Path::new(ROOT), &request).map_err(failure)?;
+    let record = record(&fabric, &held, &request);
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
@@ -90,18 +96,18 @@ fn serve(args: &ExportArgs, end: &End, printer: Printer) -> Result<Exit, Failure
     let ended = shown.and_then(|()| end.wait_for(&held.path));
     served.end().map_err(failure)?;
     match ended? {
-        Ended::Signal => {
+        EndReason::Signal => {
             printer.note("the export is undone");
             Ok(Exit::Done)
         }
-        Ended::DriveGone => {
+        EndReason::DriveGone => {
             let error = format!("{} went away; the export is undone", held.path.display());
             Err(Failure::new(error).hint("dmesg | tail".to_owned()))
         }
     }
 }
 
-/// Names of memories are those of `--via`; the kernel wants PCI addresses.
+/// Resolves a memory as `--via` names it; the kernel takes PCI addresses.
 fn memory_of(fabric: &Fabric, memory: PayloadMemory) -> Result<PayloadMemory, Failure> {
     let PayloadMemory::P2p(typed) = memory else { return Ok(memory) };
     let function = PROVIDERS.find(fabric, &typed).map(|id| fabric.function(id));
@@ -118,19 +124,19 @@ fn memory_of(fabric: &Fabric, memory: PayloadMemory) -> Result<PayloadMemory, Fa
     }
 }
 
-/// As the NVM Express Base Specification 2.0, section 4.7, makes them of UUIDs.
-fn default_name(held: &Held) -> Result<Nqn, Failure> {
+/// The UUID-based form of an NQN (NVM Express Base Specification, NVMe Qualified Names).
+fn default_name(held: &HeldDrive) -> Result<Nqn, Failure> {
     let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", held.uuid);
     Nqn::new(&name).map_err(Failure::new)
 }
 
-fn record(fabric: &Fabric, held: &Held, wanted: &Wanted) -> ExportRecord {
-    let address = wanted.listen.address();
-    let transport = wanted.listen.transport();
+fn record(fabric: &Fabric, held: &HeldDrive, request: &ExportRequest) -> ExportRecord {
+    let address = request.listen.address();
+    let transport = request.listen.transport();
     let at = address.map_or_else(String::new, |address| {
         format!(" --traddr {} --trsvcid {}", address.ip(), address.port())
     });
-    let (memory, reason) = match (&wanted.memory, wanted.listen) {
+    let (memory, reason) = match (&request.memory, request.listen) {
         (PayloadMemory::Host, Listen::Tcp(_)) => {
             (MemoryKind::Host, "over tcp payload goes through host memory on both sides".to_owned())
         }
@@ -150,32 +156,32 @@ fn record(fabric: &Fabric, held: &Held, wanted: &Wanted) -> ExportRecord {
         schema: EXPORT_SCHEMA.to_owned(),
         machine: peerlane_engine::machine_of(fabric),
         drive: held.facts.clone(),
-        subsystem: wanted.subsystem.to_string(),
+        subsystem: request.subsystem.to_string(),
         namespace: NSID,
-        uuid: wanted.uuid.clone(),
+        uuid: request.uuid.clone(),
         listen: ExportListen {
             transport: transport.to_owned(),
             address: address.map(|address| address.ip().to_string()),
             port: address.map(|address| address.port()),
         },
-        hosts: match &wanted.hosts {
-            Hosts::Any => None,
-            Hosts::These(hosts) => Some(hosts.iter().map(ToString::to_string).collect()),
+        hosts: match &request.hosts {
+            AllowedHosts::Any => None,
+            AllowedHosts::These(hosts) => Some(hosts.iter().map(ToString::to_string).collect()),
         },
         memory,
         reason,
-        connect: format!("nvme connect --transport {transport}{at} --nqn {}", wanted.subsystem),
+        connect: format!("nvme connect --transport {transport}{at} --nqn {}", request.subsystem),
         warnings: held.warnings.clone(),
     }
 }
 
 fn list(printer: Printer) -> Result<Exit, Failure> {
-    let own = peerlane_nvmet::own(Path::new(ROOT)).map_err(failure)?;
-    let exports = own.into_iter().map(|own: Own| OwnExport {
-        subsystem: own.subsystem,
-        drive: own.device.display().to_string(),
-        listen: own.listen,
-        process: own.process,
+    let noted = peerlane_nvmet::noted(Path::new(ROOT)).map_err(failure)?;
+    let exports = noted.into_iter().map(|noted: NotedExport| OwnExport {
+        subsystem: noted.subsystem,
+        drive: noted.device.display().to_string(),
+        listen: noted.listen,
+        process: noted.process,
     });
     let list = ExportList { schema: EXPORTS_SCHEMA.to_owned(), exports: exports.collect() };
     if printer.is_json() {
@@ -186,28 +192,28 @@ fn list(printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn failure(error: MakeError) -> Failure {
+fn failure(error: ServeError) -> Failure {
     let hint = error.hint();
     let exit = match error {
-        MakeError::NoTarget | MakeError::NoRdma { .. } => Exit::NotPossible,
+        ServeError::NoTarget | ServeError::NoRdma { .. } => Exit::NotPossible,
         _ => Exit::Failed,
     };
     Failure::new(error).hint(hint).exit(exit)
 }
 
-/// Why an export ended.
-enum Ended {
+/// Reason for the end of an export.
+enum EndReason {
     Signal,
     DriveGone,
 }
 
-/// What ends an export.
-struct End {
+/// Waits for the end of an export.
+struct EndWatch {
     signal: UnixStream,
 }
 
-impl End {
-    fn watch() -> Result<Self, Failure> {
+impl EndWatch {
+    fn new() -> Result<Self, Failure> {
         let listened = UnixStream::pair().and_then(|(signal, told)| {
             for number in signals::heeded() {
                 pipe::register(number, told.try_clone()?)?;
@@ -217,19 +223,19 @@ impl End {
         listened.map_err(Tried::to("listen for signals"))
     }
 
-    /// Waits for a signal, or until the node of the drive is gone.
-    fn wait_for(&self, node: &Path) -> Result<Ended, Failure> {
+    /// Waits for a signal, or for the removal of the drive's node.
+    fn wait_for(&self, node: &Path) -> Result<EndReason, Failure> {
         self.wait(node).map_err(Tried::to(format!("watch {}", node.display())))
     }
 
-    fn wait(&self, node: &Path) -> io::Result<Ended> {
+    fn wait(&self, node: &Path) -> io::Result<EndReason> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let nodes = inotify::init(flags)?;
         let folder = node.parent().unwrap_or(Path::new("/dev"));
         inotify::add_watch(&nodes, folder, inotify::WatchFlags::DELETE)?;
         loop {
             if !node.exists() {
-                return Ok(Ended::DriveGone);
+                return Ok(EndReason::DriveGone);
             }
             let ends =
                 &mut [PollFd::new(&self.signal, PollFlags::IN), PollFd::new(&nodes, PollFlags::IN)];
@@ -238,10 +244,9 @@ impl End {
                 Err(errno) => return Err(errno.into()),
             }
             if !ends[0].revents().is_empty() {
-                (&self.signal).read_exact(&mut [0])?;
-                return Ok(Ended::Signal);
+                return Ok(EndReason::Signal);
             }
-            // What was removed does not matter: the node is looked for.
+            // The loop looks for the node itself.
             let _ = rustix::io::read(nodes.as_fd(), &mut [0; 4096]);
         }
     }

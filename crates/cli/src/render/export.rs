@@ -4,7 +4,7 @@ use peerlane_results::{ExportList, ExportRecord, MemoryKind};
 
 use super::{Sheet, counted};
 
-/// What is served, where, to whom, and what another machine has to type.
+/// The drive, its address, its hosts, and the command for another machine.
 pub(crate) fn export(record: &ExportRecord) -> String {
     let mut sheet = Sheet::default();
     sheet.line(format_args!("exporting {}", record.drive.path));
@@ -35,7 +35,7 @@ pub(crate) fn export(record: &ExportRecord) -> String {
     sheet.0
 }
 
-/// One line for each.
+/// One export a line.
 pub(crate) fn exports(list: &ExportList) -> String {
     let mut sheet = Sheet::default();
     for export in &list.exports {

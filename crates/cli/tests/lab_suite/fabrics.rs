@@ -1,5 +1,4 @@
-//! `peerlane export` in a booted machine, which connects to itself: what is refused, who may connect, and what a
-//! signal or a kill leaves.
+//! `peerlane export` in booted machines: refusals, allowed hosts, and the traces of signals and kills.
 
 use peerlane_results::{ExportList, ExportRecord, MemoryKind, Route};
 use serde_json::Value;
@@ -45,7 +44,7 @@ fn open() -> Option<Lab> {
     Some(lab)
 }
 
-/// Commands of docs/network.md that serve, for drive b and this machine.
+/// Serving commands of docs/network.md, for drive b and this machine.
 fn commands_of_the_page() -> Vec<String> {
     let page = include_str!("../../../../docs/network.md");
     let lines = page.lines().filter_map(|line| line.strip_prefix("peerlane export /dev/nvme0n1 "));
@@ -63,7 +62,7 @@ fn listed(lab: &Lab, name: &str) -> ExportList {
 }
 
 #[test]
-fn an_export_serves_whom_it_names_until_a_signal() {
+fn export_serves_allowed_hosts_until_signal() {
     let Some(mut lab) = open() else { return };
     let source = lab.fill("a", 8 * MIB);
     lab.fill("b", 16 * MIB);
@@ -138,7 +137,7 @@ fn an_export_serves_whom_it_names_until_a_signal() {
 }
 
 #[test]
-fn commands_of_the_page_serve() {
+fn documented_commands_serve() {
     let Some(mut lab) = open() else { return };
     lab.load(&["nvme_loop"]);
     lab.fill("b", 8 * MIB);
@@ -178,7 +177,7 @@ copy from $HEAD /dev/lab/c --force --length 8M --verify full
 echo done | nc -w 10 $LAB_PEER 9";
 
 #[test]
-fn two_machines_copy_over_a_link_that_is_cut() {
+fn copy_between_machines_resumes_after_link_cut() {
     let (Some(mut server), Some(mut client)) = (open(), open()) else { return };
     let network = tempfile::tempdir().expect("a folder");
     server.join(format!("{}=1", network.path().display()));
@@ -206,7 +205,7 @@ fn two_machines_copy_over_a_link_that_is_cut() {
 }
 
 #[test]
-fn an_export_ends_with_its_drive() {
+fn unplugged_drive_ends_its_export() {
     let Some(mut lab) = open() else { return };
     lab.fill("b", 8 * MIB);
     lab.at("gone=unplug:b");
@@ -223,7 +222,7 @@ fn an_export_ends_with_its_drive() {
 }
 
 #[test]
-fn a_killed_export_is_removed_and_a_used_drive_is_refused() {
+fn killed_exports_are_removed() {
     let Some(mut lab) = open() else { return };
     lab.fill("a", 8 * MIB);
     if lab.format_ext4("b", 32 << 20).is_none() {

@@ -13,7 +13,7 @@ use crate::system::System;
 /// What a block device is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Layer {
-    /// An NVMe namespace, with where it is if its controller is reached by a network.
+    /// An NVMe namespace, with its location if the controller is remote.
     Nvme { network: Option<NetworkFacts> },
     /// A device-mapper device, with its name and what made it.
     DeviceMapper { name: Option<String>, maker: Option<String> },
@@ -46,7 +46,7 @@ impl Layer {
         Self::Other(other(disk))
     }
 
-    /// Where it is, if it is reached by a network.
+    /// Location in the network, for a remote namespace.
     pub(crate) fn network(&self) -> Option<&NetworkFacts> {
         match self {
             Self::Nvme { network } => network.as_ref(),
@@ -127,7 +127,7 @@ fn other(name: &str) -> &'static str {
     known.map_or("not an NVMe drive", |&(_, what)| what)
 }
 
-/// Where a controller is, if it is not on the bus (`nvmf_get_address`, Linux 7.2 `drivers/nvme/host/fabrics.c`).
+/// Reads the location of a remote controller (`nvmf_get_address`, Linux 7.2 `drivers/nvme/host/fabrics.c`).
 fn network(system: &System, controller: &str) -> Option<NetworkFacts> {
     let line = |file: &str| system.line(&format!("sys/class/nvme/{controller}/{file}"));
     let transport = line("transport").filter(|transport| transport != "pcie")?;

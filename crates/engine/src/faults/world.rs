@@ -41,7 +41,7 @@ pub(super) struct World {
     /// Files of the copy; `None` before its first run.
     pub(super) folder: Option<Rc<RefCell<Folder>>>,
     pub(super) targets: Vec<SimTarget>,
-    /// What stands for drives in open calls, by number, version of the source and size.
+    /// Tokens of drives, by number, version of the source and size.
     tokens: BTreeMap<(usize, i64, usize), Rc<File>>,
     /// Number of the target that has a fault of its own, where that is what is wrong.
     pub(super) broken: usize,
@@ -258,7 +258,7 @@ impl World {
         Ok(Rc::clone(self.folder.insert(Rc::new(RefCell::new(folder)))))
     }
 
-    /// What stands for a drive; the source is number 0, and only its content matters.
+    /// Returns the token of a drive. Number 0 is the source, the only one with holes.
     pub(super) fn token(&mut self, number: usize, content: &SimFile) -> io::Result<Rc<File>> {
         let key = (number, self.version, content.bytes.len());
         if let Some(token) = self.tokens.get(&key) {

@@ -114,7 +114,7 @@ pub(crate) fn check_in_place(
     Findings { refusals, warnings }
 }
 
-/// Asks the guards of a block device that others are to write to, whose content is theirs.
+/// Asks the guards of a block device before other machines may write to it; its content does not matter.
 pub(crate) fn check_device(
     system: &System,
     surveyor: &Surveyor<'_>,

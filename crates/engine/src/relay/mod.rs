@@ -12,9 +12,9 @@
 //!
 //! Parts begin in order and end in any order, so after a failure only what [`Moved::written`] holds is
 //! certain. A request that is never answered is given up after its deadline, while the device may still
-//! use its slot. A slot that it may still write is not used again, nor one with a merged block, which
-//! holds bytes beside the copy. Another that it may still read is: that range is not counted as
-//! written. Memory in use does not grow with the length of the copy.
+//! use its slot. A slot that the device may still write is not used again. Neither is a slot with a
+//! merged block, which holds bytes beside the copy. Any other slot is used again, and its range does
+//! not count as written. Memory in use does not grow with the length of the copy.
 
 mod load;
 mod moved;

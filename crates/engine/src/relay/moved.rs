@@ -7,14 +7,14 @@ use peerlane_units::Nanos;
 
 use crate::ranges::RangeSet;
 
-/// Latencies in nanoseconds, to three digits; it grows with the longest.
+/// An empty histogram of latencies in nanoseconds, with three digits; it grows with the longest.
 pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are few enough")
 }
 
 /// Counts a latency.
 pub(crate) fn count(latencies: &mut Histogram<u64>, latency: Nanos) {
-    // One that has grown takes every number.
+    // A growing histogram takes every value.
     let _ = latencies.record(latency.0);
 }
 

@@ -44,8 +44,8 @@ pub(super) struct Slot {
     pub(super) part: Option<Part>,
     /// What is not over of it, in the order in which it begins.
     legs: Vec<(Leg, Request)>,
-    /// A device that does not answer may still write it, or take from it what is beside the copy: it
-    /// takes no other part.
+    /// Never used again: a device that did not answer may still write it, or read bytes beside the
+    /// copy from it.
     pub(super) is_lost: bool,
 }
 

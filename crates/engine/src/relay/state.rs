@@ -207,7 +207,7 @@ impl<'a> State<'a> {
                     let stuck = request.stuck(age);
                     self.blame(leg, stuck.into());
                     let part = self.slots[slot].part;
-                    // A merged block holds bytes of its target that are none of the copy's.
+                    // A merged block also holds bytes of its target beside the copy.
                     let is_merged = part.is_some_and(|part| part.kind == Kind::Merge);
                     self.slots[slot].is_lost |= leg.is_reading() || is_merged;
                     self.drop_leg(slot, leg);

@@ -52,7 +52,7 @@ fn only_pools_and_cards_are_lent_by_name() {
     assert_eq!(PROVIDERS.lender("host"), None);
 }
 
-/// The engine takes ordinary memory for each name of this kind.
+/// The engine allocates ordinary memory for every name of this kind.
 #[test]
 fn host_memory_has_one_name() {
     let host = PROVIDERS.rows.iter().filter(|row| row.kind() == ProviderKind::Host);

@@ -1,4 +1,4 @@
-//! Changes of configfs: folders are items, files their attributes, links what refers to another.
+//! Changes of configfs: a folder is an item, a file an attribute, a link a reference to another item.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// The folder `nvmet` of configfs. Paths are below it.
-pub(crate) trait Tree {
+/// Changes below the folder `nvmet` of configfs; paths are relative to it.
+pub(crate) trait ConfigTree {
     fn make(&self, folder: &Path) -> io::Result<()>;
     fn write(&self, attribute: &Path, text: &str) -> io::Result<()>;
     fn read(&self, attribute: &Path) -> io::Result<String>;
@@ -19,14 +19,14 @@ pub(crate) trait Tree {
     fn has(&self, path: &Path) -> bool;
 }
 
-/// That of a kernel.
+/// The configfs of the kernel.
 #[derive(Debug)]
 pub(crate) struct Configfs {
     /// Absolute.
     pub(crate) nvmet: PathBuf,
 }
 
-impl Tree for Configfs {
+impl ConfigTree for Configfs {
     fn make(&self, folder: &Path) -> io::Result<()> {
         fs::create_dir(self.nvmet.join(folder))
     }

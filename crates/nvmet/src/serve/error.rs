@@ -1,18 +1,18 @@
-//! Why an export could not be made or removed.
+//! Errors of making and removing exports.
 
 use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use super::wanted::{Listen, PayloadMemory};
+use super::request::{Listen, PayloadMemory};
 use crate::error::{ReadError, UnknownReason};
 
-/// Why an export could not be made or removed. Nothing is left of one that could not be made.
+/// Error of making or removing an export. A failed export leaves nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum MakeError {
-    /// This kernel has no NVMe target.
+pub enum ServeError {
+    /// No NVMe target is loaded.
     #[error("cannot export: this kernel has no NVMe target loaded")]
     NoTarget,
     /// Its configuration cannot be found.
@@ -21,21 +21,21 @@ pub enum MakeError {
     /// A list of it cannot be read.
     #[error("cannot export")]
     Read(#[source] ReadError),
-    /// There is no RDMA device: the kernel would take the port, and nobody could connect.
+    /// No RDMA device: the kernel accepts the port, and no host can connect.
     #[error("cannot export by RDMA: this machine has no RDMA device ({} is empty)", folder.display())]
     NoRdma {
-        /// Where devices are listed.
+        /// The list of RDMA devices.
         folder: PathBuf,
     },
-    /// The transport copies payload through host memory whatever `p2pmem` says, and says nothing.
+    /// The transport copies payload through host memory, whatever `p2pmem` says.
     #[error(
-        "cannot use P2P memory over {transport}: the kernel takes it, and copies payload through host memory"
+        "cannot use P2P memory over {transport}: the kernel accepts it and copies payload through host memory"
     )]
     MemoryNotUsed {
         /// The transport.
         transport: &'static str,
     },
-    /// A subsystem has the name.
+    /// The name belongs to another subsystem.
     #[error("cannot export as {subsystem}: there is a subsystem of this name")]
     NameTaken {
         /// Its NQN.
@@ -55,13 +55,13 @@ pub enum MakeError {
     Enable {
         /// The device.
         device: PathBuf,
-        /// The memory that was asked for.
+        /// The requested memory.
         memory: PayloadMemory,
         /// The system's answer.
         #[source]
         source: io::Error,
     },
-    /// The kernel does not listen there.
+    /// The kernel refuses the address.
     #[error("cannot listen by {}{}", listen.transport(), at(*listen))]
     Listen {
         /// The address.
@@ -70,20 +70,20 @@ pub enum MakeError {
         #[source]
         source: io::Error,
     },
-    /// An attribute took a text and shows another.
+    /// An attribute reads another text than was written.
     #[error("cannot export: {} reads {found:?} after {wanted:?} was written", path.display())]
     OtherAnswer {
         /// Below the folder `nvmet` of configfs.
         path: PathBuf,
-        /// What was written.
+        /// The written text.
         wanted: String,
-        /// What it reads.
+        /// The text read back.
         found: String,
     },
     /// Any other step.
     #[error("cannot {action} {} of the NVMe target", path.display())]
     Step {
-        /// What was tried.
+        /// The step.
         action: &'static str,
         /// Below the folder `nvmet` of configfs.
         path: PathBuf,
@@ -91,16 +91,18 @@ pub enum MakeError {
         #[source]
         source: io::Error,
     },
-    /// The note of the export cannot be kept, by which a later run would remove it.
-    #[error("cannot keep a note of the export in {}", path.display())]
+    /// The note of an export; later runs remove leftovers by it.
+    #[error("cannot {action} the note of an export {}", path.display())]
     Note {
+        /// The step.
+        action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The system's answer.
         #[source]
         source: io::Error,
     },
-    /// The program that made it still serves it.
+    /// A running program serves it.
     #[error("cannot remove {subsystem}: process {process} serves it")]
     Served {
         /// Its NQN.
@@ -108,7 +110,7 @@ pub enum MakeError {
         /// Number of the process.
         process: u32,
     },
-    /// Nothing of this name was left.
+    /// No note has this name.
     #[error("cannot remove {subsystem}: no export of Peerlane has this name")]
     NotOurs {
         /// Its NQN.
@@ -116,7 +118,7 @@ pub enum MakeError {
     },
 }
 
-impl MakeError {
+impl ServeError {
     /// What to do about it, with a command.
     pub fn hint(&self) -> Option<String> {
         let errno = |source: &io::Error| Errno::from_io_error(source);
@@ -134,7 +136,7 @@ impl MakeError {
             }
             Self::Memory { .. }
             | Self::Enable { memory: PayloadMemory::P2p(_) | PayloadMemory::AnyP2p, .. } => {
-                "`dmesg | tail` says why; `peerlane topo` lists P2P memories and who reaches them"
+                "`dmesg | tail` says why; --p2pmem off uses host memory; `peerlane topo` lists P2P memories"
             }
             Self::Listen { listen, source } => match (errno(source)?, listen.address()) {
                 (Errno::ADDRINUSE, Some(address)) => {
@@ -150,11 +152,14 @@ impl MakeError {
             Self::Step { source, .. } | Self::Note { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
-                "exports are made by root"
+                "run it as root: `sudo peerlane export --list`"
             }
             Self::Enable { .. } | Self::OtherAnswer { .. } | Self::Step { .. } => "dmesg | tail",
             Self::Served { process, .. } => return Some(format!("kill {process}")),
             Self::NotOurs { .. } => "peerlane export --list",
+            Self::Note { action: "read", path, .. } => {
+                return Some(format!("`cat {0}` shows it; `rm {0}` drops it", path.display()));
+            }
             Self::Read(_) | Self::Note { .. } => return None,
         };
         Some(hint.to_owned())

@@ -1,79 +1,74 @@
-//! Exports that this program makes: one device as the only namespace of a subsystem with a port of its own.
+//! Exports made by this program: one device as the only namespace of a subsystem with a port of its own.
 //!
-//! An export lasts as long as its [`Served`]. One whose program was killed stays in the kernel and serves
-//! on; a note below `/run` names it, by which [`sweep`] and [`remove`] undo it.
+//! An export lasts as long as its [`ServedExport`]. The export of a killed program stays in the kernel and serves
+//! on. A note below `/run` names it; [`sweep`] and [`remove`] undo it.
 
+mod configfs;
 mod error;
 mod note;
+mod request;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod wanted;
 
 use std::path::{Path, PathBuf};
 
-pub use error::MakeError;
+pub use error::ServeError;
+pub use request::{AllowedHosts, ExportRequest, Listen, Nqn, NqnError, PayloadMemory};
 pub use steps::NSID;
-pub use wanted::{Hosts, Listen, Nqn, NqnError, PayloadMemory, Wanted};
 
 use crate::location::{Location, locate};
 use crate::root::Root;
-use note::{Content, Note};
-use steps::Items;
-use tree::Configfs;
+use configfs::Configfs;
+use note::{Note, NoteContent};
+use steps::ExportItems;
 
-/// Where RDMA devices are listed.
+/// The list of RDMA devices.
 const RDMA_DEVICES: &str = "sys/class/infiniband";
 
-/// An export that is served; dropped, it is removed.
+/// A served export; dropping it removes the export.
 #[derive(Debug)]
-pub struct Served {
-    tree: Configfs,
-    items: Items,
+pub struct ServedExport {
+    configfs: Configfs,
+    items: ExportItems,
     note: Option<Note>,
 }
 
-/// An export of this program or of an earlier run.
+/// An export of this program, or of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own {
+pub struct NotedExport {
     /// NQN of the subsystem.
     pub subsystem: String,
     /// The device.
     pub device: PathBuf,
-    /// Where hosts connect: `tcp 10.0.0.1:4420`.
+    /// Transport and address: `tcp 10.0.0.1:4420`.
     pub listen: String,
-    /// The process that serves it; `None` where it was left.
+    /// The serving process; `None` for a leftover.
     pub process: Option<u32>,
 }
 
 /// Makes an export below a root.
 ///
-/// Guards are the caller's: the kernel exports a drive that is mounted without a word.
+/// The caller asks the guards first: the kernel exports a mounted drive without a word.
 ///
 /// # Errors
-/// [`MakeError`]; nothing is left then.
-pub fn serve(root: &Path, wanted: &Wanted) -> Result<Served, MakeError> {
-    check(root, wanted)?;
-    let tree = Configfs { nvmet: nvmet(root)? };
-    let names = Root::new(&tree.nvmet).names(Path::new("ports")).map_err(MakeError::Read)?;
+/// [`ServeError`]; nothing is left then.
+pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, ServeError> {
+    check(root, request)?;
+    let configfs = Configfs { nvmet: nvmet(root)? };
+    let names = Root::new(&configfs.nvmet).names(Path::new("ports")).map_err(ServeError::Read)?;
     let is_used = |port: &u16| names.iter().any(|name| *name == *port.to_string());
-    let hosts = match &wanted.hosts {
-        Hosts::Any => Vec::new(),
-        Hosts::These(hosts) => hosts.iter().map(ToString::to_string).collect(),
-    };
-    let subsystem = wanted.subsystem.to_string();
     let port = (1..u16::MAX).find(|port| !is_used(port)).unwrap_or(u16::MAX);
-    let items = Items { subsystem, port, hosts };
-    let content = Content {
+    let items = ExportItems::new(&configfs, request, port);
+    let content = NoteContent {
         process: std::process::id(),
-        device: wanted.device.clone(),
-        listen: wanted.listen.to_string(),
+        device: request.device.clone(),
+        listen: request.listen.to_string(),
         items: items.clone(),
     };
     let note = Note::write(root, &content)?;
-    match steps::make(&tree, &items, wanted) {
-        Ok(()) => Ok(Served { tree, items, note: Some(note) }),
+    match steps::make(&configfs, &items, request) {
+        Ok(()) => Ok(ServedExport { configfs, items, note: Some(note) }),
         Err(error) => {
             let _ = note.remove();
             Err(error)
@@ -81,99 +76,105 @@ pub fn serve(root: &Path, wanted: &Wanted) -> Result<Served, MakeError> {
     }
 }
 
-/// What the kernel would take silently.
-fn check(root: &Path, wanted: &Wanted) -> Result<(), MakeError> {
-    match wanted.listen {
+/// Refuses requests that the kernel accepts and does not honour.
+fn check(root: &Path, request: &ExportRequest) -> Result<(), ServeError> {
+    match request.listen {
         Listen::Rdma(_) => {
             let folder = Path::new(RDMA_DEVICES);
             let devices = Root::new(root).names(folder).unwrap_or_default();
             if devices.is_empty() {
-                return Err(MakeError::NoRdma { folder: root.join(folder) });
+                return Err(ServeError::NoRdma { folder: root.join(folder) });
             }
         }
-        Listen::Tcp(_) | Listen::Loop if wanted.memory != PayloadMemory::Host => {
-            return Err(MakeError::MemoryNotUsed { transport: wanted.listen.transport() });
+        Listen::Tcp(_) | Listen::Loop if request.memory != PayloadMemory::Host => {
+            return Err(ServeError::MemoryNotUsed { transport: request.listen.transport() });
         }
         Listen::Tcp(_) | Listen::Loop => {}
     }
     Ok(())
 }
 
-fn nvmet(root: &Path) -> Result<PathBuf, MakeError> {
-    match locate(&Root::new(root)).map_err(MakeError::Read)? {
+fn nvmet(root: &Path) -> Result<PathBuf, ServeError> {
+    match locate(&Root::new(root)).map_err(ServeError::Read)? {
         Location::Folder(folder) => Ok(root.join(folder)),
-        Location::Absent => Err(MakeError::NoTarget),
-        Location::Unknown(reason) => Err(MakeError::Unknown(reason)),
+        Location::Absent => Err(ServeError::NoTarget),
+        Location::Unknown(reason) => Err(ServeError::Unknown(reason)),
     }
 }
 
-impl Served {
+impl ServedExport {
     /// Removes the export: hosts lose the disk at once.
     ///
     /// # Errors
-    /// The first step that failed; the others were tried.
-    pub fn end(mut self) -> Result<(), MakeError> {
+    /// The first failed step; the others were tried.
+    pub fn end(mut self) -> Result<(), ServeError> {
         self.undo()
     }
 
-    fn undo(&mut self) -> Result<(), MakeError> {
+    fn undo(&mut self) -> Result<(), ServeError> {
         let Some(note) = self.note.take() else { return Ok(()) };
-        steps::remove(&self.tree, &self.items)?;
+        steps::remove(&self.configfs, &self.items)?;
         note.remove()
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedExport {
     fn drop(&mut self) {
         let _ = self.undo();
     }
 }
 
-/// Lists the exports of this program.
+/// Lists the exports of this program, served and leftover.
 ///
 /// # Errors
-/// When their notes cannot be read.
-pub fn own(root: &Path) -> Result<Vec<Own>, MakeError> {
-    Ok(note::all(root)?.into_iter().map(|(content, note)| seen(content, note.is_none())).collect())
+/// When a note cannot be read.
+pub fn noted(root: &Path) -> Result<Vec<NotedExport>, ServeError> {
+    let exports = note::all(root)?.into_iter();
+    Ok(exports.map(|(content, leftover)| exported(content, leftover.is_none())).collect())
 }
 
-fn seen(content: Content, is_served: bool) -> Own {
-    let Content { process, device, listen, items } = content;
-    Own { subsystem: items.subsystem, device, listen, process: is_served.then_some(process) }
+fn exported(content: NoteContent, is_served: bool) -> NotedExport {
+    let NoteContent { process, device, listen, items } = content;
+    let process = is_served.then_some(process);
+    NotedExport { subsystem: items.subsystem, device, listen, process }
 }
 
-/// Removes every export that a program left which was killed. Returns what was removed.
+/// Removes the leftovers of killed programs, and returns them.
 ///
 /// # Errors
-/// The first that could not be removed.
-pub fn sweep(root: &Path) -> Result<Vec<Own>, MakeError> {
+/// The first leftover that could not be removed.
+pub fn sweep(root: &Path) -> Result<Vec<NotedExport>, ServeError> {
     let left = note::all(root)?.into_iter().filter_map(|(content, note)| Some((content, note?)));
-    left.map(|(content, note)| remove_left(root, content, note)).collect()
+    left.map(|(content, note)| remove_leftover(root, content, note)).collect()
 }
 
-/// Removes one export that was left.
+/// Removes one leftover.
 ///
 /// # Errors
-/// When it is served, or is none of this program, or cannot be removed.
-pub fn remove(root: &Path, subsystem: &Nqn) -> Result<Own, MakeError> {
+/// When it is served, or not of this program, or cannot be removed.
+pub fn remove(root: &Path, subsystem: &Nqn) -> Result<NotedExport, ServeError> {
     let found = note::all(root)?
         .into_iter()
         .find(|(content, _)| content.items.subsystem == subsystem.as_str());
     let subsystem = subsystem.to_string();
     match found {
-        None => Err(MakeError::NotOurs { subsystem }),
-        Some((content, None)) => Err(MakeError::Served { subsystem, process: content.process }),
-        Some((content, Some(note))) => remove_left(root, content, note),
+        None => Err(ServeError::NotOurs { subsystem }),
+        Some((content, None)) => Err(ServeError::Served { subsystem, process: content.process }),
+        Some((content, Some(note))) => remove_leftover(root, content, note),
     }
 }
 
-fn remove_left(root: &Path, content: Content, note: Note) -> Result<Own, MakeError> {
+fn remove_leftover(
+    root: &Path,
+    content: NoteContent,
+    note: Note,
+) -> Result<NotedExport, ServeError> {
     match nvmet(root) {
         Ok(nvmet) => steps::remove(&Configfs { nvmet }, &content.items)?,
         // The module is gone, and everything with it.
-        Err(MakeError::NoTarget) => {}
+        Err(ServeError::NoTarget) => {}
         Err(error) => return Err(error),
     }
     note.remove()?;
-    Ok(seen(content, false))
+    Ok(exported(content, false))
 }

@@ -1,4 +1,4 @@
-//! Notes of exports that were made, locked by whoever serves them. One without a holder is a leftover.
+//! Notes of exports, each locked by its serving program. An unlocked note names a leftover.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -9,27 +9,27 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::error::MakeError;
-use super::steps::Items;
+use super::error::ServeError;
+use super::steps::ExportItems;
 
-/// Below the root; it goes with the boot, as configfs does.
+/// Folder of the notes below the root; like configfs it does not survive a boot.
 const FOLDER: &str = "run/peerlane/exports";
-/// Ending of a note's name.
-const KIND: &str = "json";
-/// Longest note that is read, in bytes.
-const LENGTH_MAX: u64 = 64 << 10;
+/// Suffix of a note.
+const SUFFIX: &str = "json";
+/// Size limit of a note.
+const MAX_NOTE_BYTES: u64 = 64 << 10;
 
-/// What is kept of an export.
+/// Content of a note.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Content {
-    /// Of the program that serves it.
+pub(crate) struct NoteContent {
+    /// The serving process.
     pub(crate) process: u32,
     pub(crate) device: PathBuf,
     pub(crate) listen: String,
-    pub(crate) items: Items,
+    pub(crate) items: ExportItems,
 }
 
-/// A note and its lock, which goes with the program.
+/// A note and its lock; the lock ends with the program.
 #[derive(Debug)]
 pub(crate) struct Note {
     path: PathBuf,
@@ -37,17 +37,17 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// Writes a note that no other has, and locks it.
-    pub(crate) fn write(root: &Path, content: &Content) -> Result<Self, MakeError> {
+    /// Writes and locks a note.
+    pub(crate) fn write(root: &Path, content: &NoteContent) -> Result<Self, ServeError> {
         let folder = root.join(FOLDER);
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| MakeError::Note { path, source }
+            move |source| ServeError::Note { action: "write", path, source }
         };
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&folder).map_err(failed(&folder))?;
-        let path = folder.join(format!("{}-{}.{KIND}", content.process, content.items.port));
-        // It has its name when it is whole and locked: nobody finds half of it, or takes it for a leftover.
+        let path = folder.join(format!("{}-{}.{SUFFIX}", content.process, content.items.port));
+        // It gets its name when it is complete and locked: no reader finds half a note, or a leftover.
         let unfinished = path.with_extension("new");
         let written = File::options()
             .write(true)
@@ -65,17 +65,17 @@ impl Note {
         Ok(Self { file: file.map_err(failed(&path))?, path })
     }
 
-    /// Removes it with its lock.
-    pub(crate) fn remove(self) -> Result<(), MakeError> {
+    /// Removes the note and its lock.
+    pub(crate) fn remove(self) -> Result<(), ServeError> {
         let Self { path, file } = self;
         let removed = fs::remove_file(&path);
         drop(file);
-        removed.map_err(|source| MakeError::Note { path, source })
+        removed.map_err(|source| ServeError::Note { action: "remove", path, source })
     }
 }
 
-/// Every note, with the note itself where nobody holds its lock.
-pub(crate) fn all(root: &Path) -> Result<Vec<(Content, Option<Note>)>, MakeError> {
+/// Reads every note; those of leftovers come with their lock.
+pub(crate) fn all(root: &Path) -> Result<Vec<(NoteContent, Option<Note>)>, ServeError> {
     let folder = root.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -84,22 +84,23 @@ pub(crate) fn all(root: &Path) -> Result<Vec<(Content, Option<Note>)>, MakeError
     let paths = entries.and_then(|entries| {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
     });
-    let mut paths = paths.map_err(|source| MakeError::Note { path: folder, source })?;
-    paths.retain(|path| path.extension().is_some_and(|kind| kind == KIND));
+    let mut paths =
+        paths.map_err(|source| ServeError::Note { action: "list", path: folder, source })?;
+    paths.retain(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX));
     paths.sort();
     let mut notes = Vec::new();
     for path in paths {
         match read(&path) {
             Ok(note) => notes.push(note),
-            // One that ended meanwhile.
+            // The export ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(MakeError::Note { path, source }),
+            Err(source) => return Err(ServeError::Note { action: "read", path, source }),
         }
     }
     Ok(notes)
 }
 
-fn read(path: &Path) -> io::Result<(Content, Option<Note>)> {
+fn read(path: &Path) -> io::Result<(NoteContent, Option<Note>)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let is_free = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -108,7 +109,7 @@ fn read(path: &Path) -> io::Result<(Content, Option<Note>)> {
         Err(errno) => return Err(errno.into()),
     };
     let mut text = String::new();
-    (&file).take(LENGTH_MAX).read_to_string(&mut text)?;
+    (&file).take(MAX_NOTE_BYTES).read_to_string(&mut text)?;
     let content = serde_json::from_str(&text)?;
     Ok((content, is_free.then(|| Note { path: path.to_owned(), file })))
 }

@@ -1,51 +1,51 @@
-//! What is to be exported, to whom, and by which way.
+//! A request for an export: device, hosts, memory and address.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Longest NQN in bytes (`NVMF_NQN_FIELD_LEN` less its end, include/linux/nvme.h).
-const NQN_MAX: usize = 223;
+/// Longest NQN in bytes (`NVMF_NQN_SIZE`, include/linux/nvme.h).
+const MAX_NQN_BYTES: usize = 223;
 
-/// An export that is to be made.
+/// A request for an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ExportRequest {
     /// NQN of the subsystem.
     pub subsystem: Nqn,
     /// The block device: absolute, links resolved.
     pub device: PathBuf,
-    /// UUID of the namespace, by which a host knows it again.
+    /// UUID of the namespace, its identity for hosts.
     pub uuid: String,
-    /// Memory that payload waits in.
+    /// Memory between drive and network.
     pub memory: PayloadMemory,
-    /// Where hosts connect.
+    /// Transport and address for hosts.
     pub listen: Listen,
-    /// Who may connect.
-    pub hosts: Hosts,
+    /// Hosts allowed to connect.
+    pub hosts: AllowedHosts,
 }
 
-/// A name of a subsystem or host that configfs takes as a folder.
+/// NVMe Qualified Name of a subsystem or host, usable as a folder of configfs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nqn(String);
 
-/// Why a text is no NQN.
+/// A text that is not an NQN.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no NQN: at most {NQN_MAX} printable characters, without spaces, commas and slashes"
+    "{text:?} is not an NQN: write at most {MAX_NQN_BYTES} printable characters without spaces, commas and slashes"
 )]
 pub struct NqnError {
     text: String,
 }
 
 impl Nqn {
-    /// Takes a name: it is a folder of configfs, and a value among others that commas part.
+    /// Checks a name. It becomes a folder of configfs, and a value in a comma-separated list.
     ///
     /// # Errors
-    /// When it cannot be both.
+    /// [`NqnError`] when it cannot be both.
     pub fn new(text: &str) -> Result<Self, NqnError> {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b',');
         let is_folder = !text.is_empty() && !text.starts_with('.');
-        if is_folder && text.len() <= NQN_MAX && text.bytes().all(is_plain) {
+        if is_folder && text.len() <= MAX_NQN_BYTES && text.bytes().all(is_plain) {
             return Ok(Self(text.to_owned()));
         }
         Err(NqnError { text: text.to_owned() })
@@ -67,16 +67,16 @@ impl fmt::Display for Nqn {
 /// drivers/nvme/target/configfs.c).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PayloadMemory {
-    /// That of the host.
+    /// Host memory.
     Host,
-    /// Whatever P2P memory the kernel finds near both; it refuses the export where there is none.
+    /// P2P memory chosen by the kernel, which refuses the export if it finds none.
     AnyP2p,
-    /// That of the device at this PCI address.
+    /// P2P memory of the device at this PCI address.
     P2p(String),
 }
 
 impl PayloadMemory {
-    /// The attribute, as it is written and as it reads back.
+    /// The text of the attribute, written and read.
     pub(crate) fn attribute(&self) -> &str {
         match self {
             Self::Host => "0",
@@ -86,19 +86,19 @@ impl PayloadMemory {
     }
 }
 
-/// Where hosts connect.
+/// Transport and address for hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
-    /// By TCP.
+    /// TCP at this address.
     Tcp(SocketAddr),
-    /// By an RDMA device that has this address.
+    /// An RDMA device with this address.
     Rdma(SocketAddr),
-    /// Only from this machine itself.
+    /// This machine only.
     Loop,
 }
 
 impl Listen {
-    /// The transport, as `addr_trtype` has it.
+    /// The transport in the words of `addr_trtype`.
     pub fn transport(self) -> &'static str {
         match self {
             Self::Tcp(_) => "tcp",
@@ -107,7 +107,7 @@ impl Listen {
         }
     }
 
-    /// The address and port, where there is one.
+    /// Address and port; `None` for loop.
     pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) | Self::Rdma(address) => Some(address),
@@ -115,7 +115,7 @@ impl Listen {
         }
     }
 
-    /// The kernel's module of the transport.
+    /// Kernel module of the transport.
     pub(crate) fn module(self) -> &'static str {
         match self {
             Self::Tcp(_) => "nvmet_tcp",
@@ -132,12 +132,12 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Who may connect.
+/// Hosts allowed to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hosts {
-    /// Everybody who reaches the address.
+pub enum AllowedHosts {
+    /// Every host that reaches the address.
     Any,
-    /// Those that say these names. A name is no secret.
+    /// Hosts with these names. A name is not a secret.
     These(Vec<Nqn>),
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_folders_and_values() {
+    fn only_folder_names_are_nqns() {
         for name in ["lab", "nqn.2014-08.org.nvmexpress:uuid:1f-2", &"x".repeat(223)] {
             assert_eq!(Nqn::new(name).unwrap().as_str(), name);
         }

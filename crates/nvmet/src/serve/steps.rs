@@ -1,7 +1,7 @@
-//! Making and removing an export, step by step (drivers/nvme/target/configfs.c, Linux 4.8 to 7.3).
+//! Steps of making and removing an export (drivers/nvme/target/configfs.c, Linux 4.8 to 7.3).
 //!
-//! A host whose namespace is disabled loses the disk at once. One whose port or subsystem goes first
-//! tries to connect again for minutes, and holds whoever waits for its disk. So removing begins with
+//! A disabled namespace takes the disk from its hosts at once. Without its port or subsystem a host
+//! reconnects for minutes, and blocks programs that wait for the disk. Removal therefore begins with
 //! the namespace.
 
 use std::io;
@@ -9,28 +9,41 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::MakeError;
-use super::tree::Tree;
-use super::wanted::{Hosts, Listen, PayloadMemory, Wanted};
+use super::configfs::ConfigTree;
+use super::error::ServeError;
+use super::request::{AllowedHosts, ExportRequest, Listen, PayloadMemory};
 
-/// The model that hosts see (`attr_model`, since Linux 5.5).
+/// Model shown to hosts (`attr_model`, absent from older kernels).
 const MODEL: &str = "Peerlane";
 
 /// Number of the only namespace of an export.
 pub const NSID: u32 = 1;
 
-/// Items of configfs that belong to one export.
+/// Items of configfs of one export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Items {
+pub(crate) struct ExportItems {
     /// NQN of the subsystem.
     pub(crate) subsystem: String,
     /// Number of the port.
     pub(crate) port: u16,
-    /// NQNs of hosts that may connect.
+    /// NQNs of the allowed hosts.
     pub(crate) hosts: Vec<String>,
+    /// Those of them that were not there before: an administrator's own host may hold keys.
+    pub(crate) new_hosts: Vec<String>,
 }
 
-impl Items {
+impl ExportItems {
+    /// Names the items of a request, with a free port number.
+    pub(crate) fn new(configfs: &dyn ConfigTree, request: &ExportRequest, port: u16) -> Self {
+        let hosts: Vec<String> = match &request.hosts {
+            AllowedHosts::Any => Vec::new(),
+            AllowedHosts::These(hosts) => hosts.iter().map(ToString::to_string).collect(),
+        };
+        let is_new = |host: &&String| !configfs.has(&Path::new("hosts").join(host));
+        let new_hosts = hosts.iter().filter(is_new).cloned().collect();
+        Self { subsystem: request.subsystem.to_string(), port, hosts, new_hosts }
+    }
+
     fn subsystem(&self) -> PathBuf {
         Path::new("subsystems").join(&self.subsystem)
     }
@@ -44,130 +57,153 @@ impl Items {
     }
 }
 
-/// Makes an export; what was made is removed again where a step fails.
-pub(crate) fn make(tree: &dyn Tree, items: &Items, wanted: &Wanted) -> Result<(), MakeError> {
-    // Its folder is this export's from here on: two cannot make it.
-    tree.make(&items.subsystem()).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => MakeError::NameTaken { subsystem: items.subsystem.clone() },
-        _ => MakeError::Step { action: "make", path: items.subsystem(), source },
+/// Makes an export, or nothing if a step fails.
+pub(crate) fn make(
+    configfs: &dyn ConfigTree,
+    items: &ExportItems,
+    request: &ExportRequest,
+) -> Result<(), ServeError> {
+    // A second program cannot make the same folder: from here on it is ours.
+    configfs.make(&items.subsystem()).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => {
+            ServeError::NameTaken { subsystem: items.subsystem.clone() }
+        }
+        _ => ServeError::Step { action: "make", path: items.subsystem(), source },
     })?;
-    fill(tree, items, wanted).inspect_err(|_| {
-        let _ = remove(tree, items);
+    fill(configfs, items, request).inspect_err(|_| {
+        let _ = remove(configfs, items);
     })
 }
 
-fn fill(tree: &dyn Tree, items: &Items, wanted: &Wanted) -> Result<(), MakeError> {
+fn fill(
+    configfs: &dyn ConfigTree,
+    items: &ExportItems,
+    request: &ExportRequest,
+) -> Result<(), ServeError> {
     let subsystem = items.subsystem();
     let model = subsystem.join("attr_model");
-    if tree.has(&model) {
-        set(tree, model, MODEL)?;
+    if configfs.has(&model) {
+        set(configfs, model, MODEL)?;
     }
-    admit(tree, items, &wanted.hosts)?;
+    admit(configfs, items, &request.hosts)?;
     let namespace = items.namespace();
-    step("make", &namespace, tree.make(&namespace))?;
-    set(tree, namespace.join("device_path"), &wanted.device.to_string_lossy())?;
-    set(tree, namespace.join("device_uuid"), &wanted.uuid)?;
-    choose_memory(tree, &namespace, &wanted.memory)?;
+    step("make", &namespace, configfs.make(&namespace))?;
+    set(configfs, namespace.join("device_path"), &request.device.to_string_lossy())?;
+    set(configfs, namespace.join("device_uuid"), &request.uuid)?;
+    choose_memory(configfs, &namespace, &request.memory)?;
     let enable = namespace.join("enable");
-    tree.write(&enable, "1").map_err(|source| MakeError::Enable {
-        device: wanted.device.clone(),
-        memory: wanted.memory.clone(),
+    configfs.write(&enable, "1").map_err(|source| ServeError::Enable {
+        device: request.device.clone(),
+        memory: request.memory.clone(),
         source,
     })?;
-    confirm(tree, enable, "1")?;
-    listen(tree, items, wanted.listen)
+    confirm(configfs, enable, "1")?;
+    listen(configfs, items, request.listen)
 }
 
-fn admit(tree: &dyn Tree, items: &Items, hosts: &Hosts) -> Result<(), MakeError> {
+fn admit(
+    configfs: &dyn ConfigTree,
+    items: &ExportItems,
+    hosts: &AllowedHosts,
+) -> Result<(), ServeError> {
     let subsystem = items.subsystem();
     let any = subsystem.join("attr_allow_any_host");
-    set(tree, any, if *hosts == Hosts::Any { "1" } else { "0" })?;
+    set(configfs, any, if *hosts == AllowedHosts::Any { "1" } else { "0" })?;
+    for host in &items.new_hosts {
+        let item = Path::new("hosts").join(host);
+        match configfs.make(&item) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => step("make", &item, made)?,
+        }
+    }
     for host in &items.hosts {
         let item = Path::new("hosts").join(host);
-        match tree.make(&item) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(MakeError::Step { action: "make", path: item, source: error });
-            }
-            _ => {}
-        }
         let allowed = subsystem.join("allowed_hosts");
-        step("link a host into", &allowed, tree.link(&item, &allowed))?;
+        step("link a host into", &allowed, configfs.link(&item, &allowed))?;
     }
     Ok(())
 }
 
-/// The kernel takes whatever begins like a truth value for one: what it took is read back.
+/// Sets the memory and reads it back: the kernel accepts any text that begins like a truth value.
 fn choose_memory(
-    tree: &dyn Tree,
+    configfs: &dyn ConfigTree,
     namespace: &Path,
     memory: &PayloadMemory,
-) -> Result<(), MakeError> {
+) -> Result<(), ServeError> {
     let attribute = namespace.join("p2pmem");
-    if *memory == PayloadMemory::Host && !tree.has(&attribute) {
+    if *memory == PayloadMemory::Host && !configfs.has(&attribute) {
         return Ok(());
     }
-    tree.write(&attribute, memory.attribute())
-        .map_err(|source| MakeError::Memory { memory: memory.clone(), source })?;
-    confirm(tree, attribute, memory.attribute())
+    configfs
+        .write(&attribute, memory.attribute())
+        .map_err(|source| ServeError::Memory { memory: memory.clone(), source })?;
+    confirm(configfs, attribute, memory.attribute())
 }
 
-fn listen(tree: &dyn Tree, items: &Items, listen: Listen) -> Result<(), MakeError> {
+fn listen(
+    configfs: &dyn ConfigTree,
+    items: &ExportItems,
+    listen: Listen,
+) -> Result<(), ServeError> {
     let port = items.port();
-    step("make", &port, tree.make(&port))?;
-    set(tree, port.join("addr_trtype"), listen.transport())?;
+    step("make", &port, configfs.make(&port))?;
+    set(configfs, port.join("addr_trtype"), listen.transport())?;
     if let Some(address) = listen.address() {
-        set(tree, port.join("addr_adrfam"), if address.is_ipv4() { "ipv4" } else { "ipv6" })?;
-        set(tree, port.join("addr_traddr"), &address.ip().to_string())?;
-        set(tree, port.join("addr_trsvcid"), &address.port().to_string())?;
+        set(configfs, port.join("addr_adrfam"), if address.is_ipv4() { "ipv4" } else { "ipv6" })?;
+        set(configfs, port.join("addr_traddr"), &address.ip().to_string())?;
+        set(configfs, port.join("addr_trsvcid"), &address.port().to_string())?;
     }
-    tree.link(&items.subsystem(), &port.join("subsystems"))
-        .map_err(|source| MakeError::Listen { listen, source })
+    configfs
+        .link(&items.subsystem(), &port.join("subsystems"))
+        .map_err(|source| ServeError::Listen { listen, source })
 }
 
-fn set(tree: &dyn Tree, attribute: PathBuf, text: &str) -> Result<(), MakeError> {
-    step("write", &attribute, tree.write(&attribute, text))
+fn set(configfs: &dyn ConfigTree, attribute: PathBuf, text: &str) -> Result<(), ServeError> {
+    step("write", &attribute, configfs.write(&attribute, text))
 }
 
-fn confirm(tree: &dyn Tree, attribute: PathBuf, wanted: &str) -> Result<(), MakeError> {
-    match tree.read(&attribute) {
+fn confirm(configfs: &dyn ConfigTree, attribute: PathBuf, wanted: &str) -> Result<(), ServeError> {
+    match configfs.read(&attribute) {
         Ok(found) if found == wanted => Ok(()),
         Ok(found) => {
-            Err(MakeError::OtherAnswer { path: attribute, wanted: wanted.to_owned(), found })
+            Err(ServeError::OtherAnswer { path: attribute, wanted: wanted.to_owned(), found })
         }
-        Err(source) => Err(MakeError::Step { action: "read", path: attribute, source }),
+        Err(source) => Err(ServeError::Step { action: "read", path: attribute, source }),
     }
 }
 
-fn step(action: &'static str, path: &Path, done: io::Result<()>) -> Result<(), MakeError> {
-    done.map_err(|source| MakeError::Step { action, path: path.to_owned(), source })
+fn step(action: &'static str, path: &Path, done: io::Result<()>) -> Result<(), ServeError> {
+    done.map_err(|source| ServeError::Step { action, path: path.to_owned(), source })
 }
 
-/// Removes what is there of an export. Every step is tried; the first that failed is returned.
-pub(crate) fn remove(tree: &dyn Tree, items: &Items) -> Result<(), MakeError> {
+/// Removes an export, or the part of it that exists. Tries every step and returns the first error.
+pub(crate) fn remove(configfs: &dyn ConfigTree, items: &ExportItems) -> Result<(), ServeError> {
     let (subsystem, namespace, port) = (items.subsystem(), items.namespace(), items.port());
     let served = port.join("subsystems").join(&items.subsystem);
     let mut first = Ok(());
     let mut attempt = |action, path: &Path, result: io::Result<()>| {
         if let Err(source) = result {
             if source.kind() != io::ErrorKind::NotFound && first.is_ok() {
-                first = Err(MakeError::Step { action, path: path.to_owned(), source });
+                first = Err(ServeError::Step { action, path: path.to_owned(), source });
             }
         }
     };
-    attempt("disable", &namespace, tree.write(&namespace.join("enable"), "0"));
-    attempt("unlink", &served, tree.unlink(&served));
-    match tree.remove(&port) {
-        // Another one took the number of a port that was never made.
+    attempt("disable", &namespace, configfs.write(&namespace.join("enable"), "0"));
+    attempt("unlink", &served, configfs.unlink(&served));
+    match configfs.remove(&port) {
+        // The port was never made, and another program has its number.
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
         removed => attempt("remove", &port, removed),
     }
-    attempt("remove", &namespace, tree.remove(&namespace));
+    attempt("remove", &namespace, configfs.remove(&namespace));
     for host in &items.hosts {
         let allowed = subsystem.join("allowed_hosts").join(host);
-        attempt("unlink", &allowed, tree.unlink(&allowed));
-        // Another subsystem may admit it, too.
-        let _ = tree.remove(&Path::new("hosts").join(host));
+        attempt("unlink", &allowed, configfs.unlink(&allowed));
     }
-    attempt("remove", &subsystem, tree.remove(&subsystem));
+    for host in &items.new_hosts {
+        // Another subsystem may allow it meanwhile.
+        let _ = configfs.remove(&Path::new("hosts").join(host));
+    }
+    attempt("remove", &subsystem, configfs.remove(&subsystem));
     first
 }

@@ -1,4 +1,4 @@
-//! Exports on a configfs in memory that refuses what the kernel refuses.
+//! Exports on a configfs in memory, with the refusals of the kernel.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,13 +6,13 @@ use std::io;
 
 use rustix::io::Errno;
 
+use super::configfs::ConfigTree;
 use super::steps::{make, remove};
-use super::tree::Tree;
 use super::*;
 
 /// Folders, links and attributes, and the step that fails.
 #[derive(Debug, Default)]
-struct Fake {
+struct FakeConfigfs {
     folders: RefCell<BTreeSet<PathBuf>>,
     links: RefCell<BTreeSet<PathBuf>>,
     attributes: RefCell<BTreeMap<PathBuf, String>>,
@@ -21,7 +21,7 @@ struct Fake {
     log: RefCell<Vec<String>>,
 }
 
-impl Fake {
+impl FakeConfigfs {
     fn change(&self, what: String) -> io::Result<()> {
         self.log.borrow_mut().push(what);
         let fails = &mut *self.fails.borrow_mut();
@@ -49,7 +49,7 @@ impl Fake {
     }
 }
 
-impl Tree for Fake {
+impl ConfigTree for FakeConfigfs {
     fn make(&self, folder: &Path) -> io::Result<()> {
         self.change(format!("make {}", folder.display()))?;
         match self.folders.borrow_mut().insert(folder.to_owned()) {
@@ -108,30 +108,37 @@ impl Tree for Fake {
         }
     }
 
-    fn has(&self, _path: &Path) -> bool {
-        true
+    fn has(&self, path: &Path) -> bool {
+        // Items have all their attributes.
+        self.folders.borrow().contains(path)
+            || path.parent().is_some_and(|item| self.folders.borrow().contains(item))
     }
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn request() -> ExportRequest {
+    ExportRequest {
         subsystem: Nqn::new("nqn.lab").unwrap(),
         device: "/dev/nvme0n1".into(),
         uuid: "11111111-2222-4333-8444-555555555555".to_owned(),
         memory: PayloadMemory::Host,
         listen: Listen::Tcp("10.0.0.1:4420".parse().unwrap()),
-        hosts: Hosts::These(vec![Nqn::new("nqn.host").unwrap()]),
+        hosts: AllowedHosts::These(vec![Nqn::new("nqn.host").unwrap()]),
     }
 }
 
-fn items() -> Items {
-    Items { subsystem: "nqn.lab".to_owned(), port: 3, hosts: vec!["nqn.host".to_owned()] }
+fn items() -> ExportItems {
+    ExportItems {
+        subsystem: "nqn.lab".to_owned(),
+        port: 3,
+        hosts: vec!["nqn.host".to_owned()],
+        new_hosts: vec!["nqn.host".to_owned()],
+    }
 }
 
 #[test]
-fn an_export_is_made_in_order_and_removed_from_its_namespace_on() {
-    let fake = Fake::default();
-    make(&fake, &items(), &wanted()).unwrap();
+fn removal_begins_with_the_namespace() {
+    let fake = FakeConfigfs::default();
+    make(&fake, &items(), &request()).unwrap();
     let made = fake.log.take();
     assert_eq!(made.first().unwrap(), "make subsystems/nqn.lab");
     assert_eq!(made.last().unwrap(), "link ports/3/subsystems/nqn.lab");
@@ -154,72 +161,89 @@ fn an_export_is_made_in_order_and_removed_from_its_namespace_on() {
 }
 
 #[test]
-fn nothing_is_left_whichever_step_fails() {
+fn failed_step_leaves_nothing() {
     let steps = {
-        let fake = Fake::default();
-        make(&fake, &items(), &wanted()).unwrap();
+        let fake = FakeConfigfs::default();
+        make(&fake, &items(), &request()).unwrap();
         u32::try_from(fake.log.borrow().len()).unwrap()
     };
     assert!(steps > 12, "{steps}");
     for step in 0..steps {
-        let fake = Fake { fails: RefCell::new(Some((step, Errno::IO))), ..Fake::default() };
-        make(&fake, &items(), &wanted()).unwrap_err();
+        let fake = FakeConfigfs {
+            fails: RefCell::new(Some((step, Errno::IO))),
+            ..FakeConfigfs::default()
+        };
+        make(&fake, &items(), &request()).unwrap_err();
         assert!(fake.is_empty(), "step {step}: {fake:?}");
     }
 }
 
 #[test]
-fn a_subsystem_of_another_is_left_alone() {
-    let fake = Fake::default();
+fn existing_subsystem_is_kept() {
+    let fake = FakeConfigfs::default();
     fake.make(Path::new("subsystems/nqn.lab")).unwrap();
-    let error = make(&fake, &items(), &wanted()).unwrap_err();
-    assert!(matches!(error, MakeError::NameTaken { .. }), "{error:?}");
+    let error = make(&fake, &items(), &request()).unwrap_err();
+    assert!(matches!(error, ServeError::NameTaken { .. }), "{error:?}");
     assert!(fake.folders.borrow().contains(Path::new("subsystems/nqn.lab")));
 }
 
 #[test]
-fn a_port_of_another_is_left_alone() {
-    let fake = Fake::default();
+fn existing_port_is_kept() {
+    let fake = FakeConfigfs::default();
     fake.make(Path::new("ports/3")).unwrap();
     fake.link(Path::new("subsystems/other"), Path::new("ports/3/subsystems")).unwrap();
-    let error = make(&fake, &items(), &wanted()).unwrap_err();
-    assert!(matches!(error, MakeError::Step { action: "make", .. }), "{error:?}");
+    let error = make(&fake, &items(), &request()).unwrap_err();
+    assert!(matches!(error, ServeError::Step { action: "make", .. }), "{error:?}");
     assert!(fake.folders.borrow().contains(Path::new("ports/3")));
     assert!(!fake.folders.borrow().contains(Path::new("subsystems/nqn.lab")));
 }
 
 #[test]
-fn memory_that_the_kernel_took_for_another_word_is_named() {
-    let fake = Fake::default();
+fn existing_host_is_kept() {
+    let fake = FakeConfigfs::default();
+    let host = Path::new("hosts/nqn.host");
+    fake.make(host).unwrap();
+    let items = ExportItems::new(&fake, &request(), 3);
+    assert_eq!((items.hosts.len(), items.new_hosts.len()), (1, 0));
+    make(&fake, &items, &request()).unwrap();
+    remove(&fake, &items).unwrap();
+    assert_eq!(*fake.folders.borrow(), BTreeSet::from([host.to_owned()]));
+    assert!(fake.links.borrow().is_empty());
+}
+
+#[test]
+fn misread_memory_is_an_error() {
+    let fake = FakeConfigfs::default();
     let memory = PayloadMemory::P2p("nonsense".to_owned());
-    let error = make(&fake, &items(), &Wanted { memory, ..wanted() }).unwrap_err();
-    assert!(matches!(error, MakeError::OtherAnswer { .. }), "{error:?}");
+    let error = make(&fake, &items(), &ExportRequest { memory, ..request() }).unwrap_err();
+    assert!(matches!(error, ServeError::OtherAnswer { .. }), "{error:?}");
     assert!(fake.is_empty());
 }
 
 #[test]
-fn what_the_kernel_takes_silently_is_refused() {
+fn requests_without_effect_are_refused() {
     let root = tempfile::tempdir().unwrap();
-    let refused = |wanted: &Wanted| serve(root.path(), wanted).unwrap_err();
-    let error = refused(&Wanted { memory: PayloadMemory::AnyP2p, ..wanted() });
-    assert!(matches!(error, MakeError::MemoryNotUsed { transport: "tcp" }), "{error:?}");
+    let refused = |wanted: &ExportRequest| serve(root.path(), wanted).unwrap_err();
+    let error = refused(&ExportRequest { memory: PayloadMemory::AnyP2p, ..request() });
+    assert!(matches!(error, ServeError::MemoryNotUsed { transport: "tcp" }), "{error:?}");
     let rdma = Listen::Rdma("10.0.0.1:4420".parse().unwrap());
-    let error = refused(&Wanted { listen: rdma, ..wanted() });
-    assert!(matches!(error, MakeError::NoRdma { .. }), "{error:?}");
+    let error = refused(&ExportRequest { listen: rdma, ..request() });
+    assert!(matches!(error, ServeError::NoRdma { .. }), "{error:?}");
 }
 
 #[test]
-fn a_note_without_its_program_is_a_leftover() {
+fn unlocked_note_is_a_leftover() {
     let root = tempfile::tempdir().unwrap();
-    let content = |port| Content {
+    let content = |port| NoteContent {
         process: 7,
         device: "/dev/nvme0n1".into(),
         listen: "loop".to_owned(),
-        items: Items { port, ..items() },
+        items: ExportItems { port, ..items() },
     };
     let served = Note::write(root.path(), &content(1)).unwrap();
     drop(Note::write(root.path(), &content(2)).unwrap());
-    let processes: Vec<_> = own(root.path()).unwrap().iter().map(|own| own.process).collect();
+    let processes: Vec<_> =
+        noted(root.path()).unwrap().iter().map(|export| export.process).collect();
     assert_eq!(processes, [Some(7), None]);
     // One that was killed before its note had a name made nothing.
     std::fs::write(root.path().join("run/peerlane/exports/7-3.new"), "{").unwrap();
@@ -228,7 +252,7 @@ fn a_note_without_its_program_is_a_leftover() {
     let swept = sweep(root.path()).unwrap();
     assert_eq!(swept.len(), 1);
     let error = super::remove(root.path(), &Nqn::new("nqn.lab").unwrap()).unwrap_err();
-    assert!(matches!(error, MakeError::Served { process: 7, .. }), "{error:?}");
+    assert!(matches!(error, ServeError::Served { process: 7, .. }), "{error:?}");
     served.remove().unwrap();
-    assert!(own(root.path()).unwrap().is_empty());
+    assert!(noted(root.path()).unwrap().is_empty());
 }

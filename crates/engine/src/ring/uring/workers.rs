@@ -1,4 +1,4 @@
-//! Flushes and zeroes of a ring, which workers do: the kernel does them in a thread that cannot be left behind.
+//! Flushes and zeroes of a ring, by worker processes: the kernel blocks the calling thread for them.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _};
