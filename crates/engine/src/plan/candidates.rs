@@ -105,11 +105,8 @@ pub(super) fn judge(
     slot: Bytes,
 ) -> Vec<Candidate> {
     // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
-    let is_card = |function: &Function| {
-        PROVIDERS.for_function(function).is_some_and(|(row, _)| row.kind() == ProviderKind::Card)
-    };
     let is_asked = |id: FunctionId, function: &Function| match via {
-        Via::Any => function.p2pmem.is_some() && !is_card(function),
+        Via::Any => function.p2pmem.is_some(),
         Via::Function(only) => *only == id,
         Via::Gpu(..) | Via::Host => false,
     };
