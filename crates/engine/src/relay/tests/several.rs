@@ -352,8 +352,9 @@ fn blocks_of_targets_keep_what_is_behind_a_merged_tail() {
 }
 
 #[test]
-fn slot_that_a_stuck_read_may_write_is_not_used_again() {
-    for slots in [1, 4] {
+fn slot_of_a_stuck_merge_is_not_used_again() {
+    let stuck = [Action::Read, Action::Write].into_iter();
+    for (slots, action) in stuck.flat_map(|action| [(1, action), (4, action)]) {
         let mut bench = Bench::new(3, 1, Mood::default());
         for target in 0..3 {
             let transfer = &mut bench.transfers[target];
@@ -362,7 +363,7 @@ fn slot_that_a_stuck_read_may_write_is_not_used_again() {
             bench.target(target).bytes = vec![9; usize::try_from(LENGTH + 8 * KIB).unwrap()];
         }
         let offset = 4096 + 256 * KIB;
-        bench.target(0).faults.push(SimFault { action: Action::Read, offset, errno: None });
+        bench.target(0).faults.push(SimFault { action, offset, errno: None });
         let done = bench.run();
         assert!(matches!(done.targets[0].1, Some(RequestError::Stuck(_))));
         let has_room = slots > 1;
@@ -374,6 +375,11 @@ fn slot_that_a_stuck_read_may_write_is_not_used_again() {
             assert_eq!(moved.contiguous(), length);
             bench.check(target, length, 1);
         }
+        // The stuck request happens after all.
+        bench.ring.abandon();
+        let end = usize::try_from(4096 + LENGTH).unwrap();
+        let behind = &bench.target(0).bytes[end..];
+        assert!(behind.iter().all(|&byte| byte == 9), "{slots} slots, {action:?}");
     }
 }
 
