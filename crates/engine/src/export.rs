@@ -9,7 +9,6 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{EndpointFacts, Refusal, Warning};
 use peerlane_units::Nanos;
 use rustix::fs::OFlags;
-use twox_hash::XxHash3_64;
 
 use crate::Clock;
 use crate::endpoint::{EndError, Node, look_to_read};
@@ -18,6 +17,7 @@ use crate::guard::{self, Surveyor};
 use crate::journal::identity_of_device;
 use crate::machine::Machine as _;
 use crate::open::{Opened, open};
+use crate::uuid;
 
 /// A drive held for export.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub fn hold(
     Ok(HeldDrive { facts: end.facts, warnings: found.warnings, path, uuid, _open: opened })
 }
 
-/// A UUID of version 8 (RFC 9562, section 5.8): hash of the drive's identity, or of the seed.
+/// A UUID that stays: that of the drive's identity, else of the seed.
 fn uuid_of(root: &Path, device: &str, seed: u64) -> String {
     let known = identity_of_device(root, device).ok();
     let id = known.as_ref().and_then(|known| Some((known.primary_id()?, known)));
@@ -124,11 +124,7 @@ fn uuid_of(root: &Path, device: &str, seed: u64) -> String {
         }
         None => seed.to_string(),
     };
-    let half = |seed| u128::from(XxHash3_64::oneshot_with_seed(seed, text.as_bytes()));
-    let number = half(0) << 64 | half(1);
-    let marked = number & !(0xf << 76) & !(0b11 << 62) | 8 << 76 | 0b10 << 62;
-    let digits = format!("{marked:032x}");
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+    uuid::from_text(&text)
 }
 
 #[cfg(test)]
@@ -137,17 +133,9 @@ mod tests {
     use crate::MonotonicClock;
 
     #[test]
-    fn uuid_has_version_8() {
-        let uuid = uuid_of(Path::new("/nonexistent"), "nvme0n1", 7);
-        let groups: Vec<usize> = uuid.split('-').map(str::len).collect();
-        assert_eq!(groups, [8, 4, 4, 4, 12]);
-        assert_eq!(&uuid[14..15], "8");
-        assert!(matches!(&uuid[19..20], "8" | "9" | "a" | "b"), "{uuid}");
-        assert_ne!(
-            uuid,
-            uuid_of(Path::new("/nonexistent"), "nvme0n1", 8),
-            "nothing is known of it"
-        );
+    fn drive_without_identity_gets_random_uuid() {
+        let uuid = |seed| uuid_of(Path::new("/nonexistent"), "nvme0n1", seed);
+        assert_ne!(uuid(7), uuid(8));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod clock;
+pub mod connection;
 mod copy;
 mod cufile;
 mod desk;
@@ -45,6 +46,7 @@ mod system;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 pub mod trace;
+mod uuid;
 pub mod verify;
 mod watch;
 

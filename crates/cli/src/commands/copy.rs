@@ -12,7 +12,7 @@ use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::{batch, outcome, overwrite, plan, resume, trace_file};
+use super::{batch, connections, outcome, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -30,11 +30,13 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked = args.transfer.asked();
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
+    let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
+    let _connections = connections::open(ends, deadline, printer, || reporter.stop_requested())?;
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let plan = plan::make_all(&fabric, &asked, deadline)?;
     if args.dry_run {
         return plan::show_all(&plan, printer);

@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod capture;
+mod connections;
 mod copy;
 mod doctor;
 mod export;

@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 
-use peerlane_engine::MonotonicClock;
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
+use peerlane_engine::{MonotonicClock, Watch as _};
 use peerlane_fabric::Fabric;
 
+use super::connections;
 use super::reporter::Reporter;
 use crate::args::VerifyArgs;
 use crate::error::{Failure, Tried};
@@ -20,9 +21,12 @@ use crate::render;
 /// When an end cannot be read to its end; a difference is an exit status and a record.
 pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter::new(printer)?;
+    let asked = args.asked(RandomState::new().build_hasher().finish());
+    let ends = [&asked.source, &asked.target];
+    let _connections =
+        connections::open(ends, asked.deadline, printer, || reporter.stop_requested())?;
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
-    let asked = args.asked(RandomState::new().build_hasher().finish());
     reporter.show(None, args.progress.readers());
     let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);
     reporter.finish();

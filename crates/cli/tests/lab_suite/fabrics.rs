@@ -154,6 +154,145 @@ fn documented_commands_serve() {
     }
 }
 
+/// Waits until no drive of another machine is connected: the kernel gives a silent machine ten seconds.
+const ALONE: &str = "
+alone() {
+    tries=300
+    while grep -q tcp /sys/class/nvme/*/transport; do
+        [ $tries -gt 0 ] || { echo \"$1 left a connection\" >&2; exit 9; }
+        tries=$((tries - 1)); sleep 0.1
+    done
+}
+mkdir -p /etc/nvme; echo $ME > /etc/nvme/hostnqn
+";
+
+#[test]
+fn remote_drive_is_source_and_target() {
+    let Some(mut lab) = open() else { return };
+    let source = lab.fill("a", 8 * MIB);
+    lab.fill("b", 16 * MIB);
+    lab.fill("c", 16 * MIB);
+    run(
+        &lab,
+        &format!(
+            "{ALONE}
+             serve served /dev/lab/b --listen 127.0.0.1 --allow $ME --name lab
+             leave blank peerlane copy /dev/lab/a nvme://127.0.0.1/lab; alone blank
+             copy to /dev/lab/a nvme://127.0.0.1/lab --force --verify full; alone to
+             copy from nvme://127.0.0.1/lab /dev/lab/c --force --length 8M --verify full; alone from
+             leave same peerlane verify /dev/lab/a nvme://127.0.0.1:4420/lab --length 8M --json; alone same
+             leave plan peerlane plan /dev/lab/a nvme://127.0.0.1/lab; alone plan
+             leave dry peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --dry-run; alone dry
+             leave bench peerlane bench stream --source nvme://127.0.0.1/lab --target null --length 8M --repeats 1 --warm-up 0 --json; alone bench
+             peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K & COPY=$!
+             until grep -q live /sys/class/nvme/*/state && [ -n \"$(grep -l tcp /sys/class/nvme/*/transport)\" ]; do sleep 0.1; done
+             kill -KILL $COPY; wait $COPY
+             alone killed
+             kill $SERVER; wait $SERVER"
+        ),
+    );
+    assert_eq!(lab.status("blank"), 2, "{}", lab.stderr("blank"));
+    assert!(lab.stderr("blank").contains("carries content"), "{}", lab.stderr("blank"));
+    let record = lab.record("to");
+    assert_eq!((record.route, record.asked.target.as_str()), (Route::Host, "nvme://127.0.0.1/lab"));
+    let network = record.target.network.expect("a drive of the network");
+    assert_eq!(network.address.as_deref(), Some("127.0.0.1:4420"));
+    assert_eq!(network.subsystem.as_deref(), Some("lab"));
+    assert_eq!(lab.status("same"), 0, "{}", lab.stderr("same"));
+    assert_eq!(lab.status("plan"), 2, "{}", lab.stderr("plan"));
+    assert!(lab.stderr("plan").contains("nvme connect --transport tcp --traddr 127.0.0.1"));
+    assert_eq!(lab.status("dry"), 0, "{}", lab.stderr("dry"));
+    assert_eq!(lab.status("bench"), 0, "{}", lab.stderr("bench"));
+    assert_same("the copy from the network", &lab.content("c")[..8 * MIB], &source);
+}
+
+#[test]
+fn refused_connections_say_why() {
+    let Some(mut lab) = open() else { return };
+    lab.fill("a", 8 * MIB);
+    lab.fill("b", 16 * MIB);
+    run(
+        &lab,
+        &format!(
+            "{ALONE}
+             serve served /dev/lab/b --listen 127.0.0.1 --allow nqn.other --name lab
+             try() {{ name=$1; shift; leave $name timeout 60 peerlane copy /dev/lab/a \"$@\" --force --timeout 4; alone $name; }}
+             try stranger nvme://127.0.0.1/lab
+             try unknown nvme://127.0.0.1/other
+             try closed nvme://127.0.0.1:4421/lab
+             try rdma 'nvme://127.0.0.1/lab?transport=rdma'
+             try text nvme://127.0.0.1
+             kill $SERVER; wait $SERVER
+             serve again /dev/lab/b --listen 127.0.0.1 --allow any --name lab
+             try namespace 'nvme://127.0.0.1/lab?ns=2'
+             kill $SERVER; wait $SERVER
+             nc -ll -p 4422 -e sleep 600 & SLOW=$!
+             nc -ll -p 4423 -e true & CLOSING=$!
+             until nc -w 1 127.0.0.1 4423 </dev/null; do sleep 0.1; done
+             try slow nvme://127.0.0.1:4422/lab
+             try closing nvme://127.0.0.1:4423/lab
+             kill $SLOW $CLOSING"
+        ),
+    );
+    for (name, status, words) in [
+        ("stranger", 2, "--allow nqn.2014-08.org.nvmexpress:uuid:11111111"),
+        ("unknown", 2, "cannot connect nvme://127.0.0.1:4420/other"),
+        ("closed", 2, "cannot reach 127.0.0.1:4421"),
+        ("rdma", 77, "no RDMA device"),
+        ("text", 2, "has no host or no NQN"),
+        ("namespace", 2, "has no namespace 2"),
+        ("slow", 2, "no answer in"),
+        ("closing", 2, "cannot connect nvme://127.0.0.1:4423/lab"),
+    ] {
+        assert_eq!(lab.status(name), status, "{name}: {}", lab.stderr(name));
+        assert!(lab.stderr(name).contains(words), "{name}: {}", lab.stderr(name));
+    }
+}
+
+#[test]
+fn changed_drive_behind_name_is_refused() {
+    let Some(mut lab) = open() else { return };
+    lab.fill("a", 8 * MIB);
+    lab.fill("b", 16 * MIB);
+    let other = lab.fill("c", 16 * MIB);
+    run(
+        &lab,
+        &format!(
+            "{ALONE}
+             serve served /dev/lab/b --listen 127.0.0.1 --allow any --name lab
+             NS=$N/subsystems/lab/namespaces/1; UUID=$(cat $NS/device_uuid)
+             truncate -s 4M /tmp/small;
+             # Puts another device behind the name.
+             behind() {{ echo 0 > $NS/enable; echo -n $1 > $NS/device_path; echo -n $2 > $NS/device_uuid; echo 1 > $NS/enable; }}
+             written() {{ set -- $(cat /sys/class/block/${{1##*/}}/stat); echo $7; }}
+             begin() {{
+                 before=$(written $(b b))
+                 leave $1 timeout 60 peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K --timeout 6 & COPY=$!
+                 while [ $(written $(b b)) -lt $((before + 2048)) ]; do sleep 0.1; done
+             }}
+             again() {{ leave $1 timeout 60 peerlane copy /dev/lab/a nvme://127.0.0.1/lab --resume --timeout 6; alone $1; }}
+             begin gone; echo 0 > $NS/enable; wait $COPY; alone gone
+             behind $(b c) 99999999-2222-4333-8444-555555555555
+             again identity
+             behind /tmp/small $UUID
+             again size
+             behind $(b b) $UUID
+             again resumed
+             kill $SERVER; wait $SERVER"
+        ),
+    );
+    for name in ["gone", "identity", "size"] {
+        assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+    }
+    for (name, words) in
+        [("gone", "--resume"), ("identity", "UUID"), ("size", "room for 4194304 bytes")]
+    {
+        assert!(lab.stderr(name).contains(words), "{name}: {}", lab.stderr(name));
+    }
+    assert_eq!(lab.status("resumed"), 0, "{}", lab.stderr("resumed"));
+    assert_same("the other drive", &lab.content("c"), &other);
+}
+
 /// Serves drive b to the other machine until that says a word.
 const SERVER: &str = "
 serve served /dev/lab/b --listen $LAB_ADDRESS --allow $ME --name lab
@@ -162,18 +301,18 @@ kill $SERVER; wait $SERVER; echo $? > $OUT/served.status";
 
 /// Copies to the drive of the other machine, and from it, over a link that is cut meanwhile.
 const CLIENT: &str = "
-until connect lab $ME $LAB_PEER ,ctrl_loss_tmo=120,reconnect_delay=1,fast_io_fail_tmo=2 2>/dev/null; do sleep 0.2; done
-head_of lab
-states() { cat /sys/class/nvme/nvme*/state; }
-written() { set -- $(cat /sys/class/block/${HEAD##*/}/stat); echo $7; }
-leave during peerlane copy /dev/lab/a $HEAD --force --limit 1M --block 64K --timeout 5 & COPY=$!
+mkdir -p /etc/nvme; echo $ME > /etc/nvme/hostnqn
+THERE=nvme://$LAB_PEER/lab
+until peerlane copy /dev/lab/a $THERE --force --dry-run >/dev/null 2>&1; do sleep 0.5; done
+written() { set -- $(cat /sys/class/block/nvme[3-9]n1/stat 2>/dev/null); echo ${7:-0}; }
+leave during peerlane copy /dev/lab/a $THERE --force --limit 1M --block 64K --timeout 5 & COPY=$!
 while [ $(written) -lt 2048 ]; do sleep 0.1; done
 peerlane lab moment cut
 wait $COPY
 peerlane lab moment back
-while states | grep -qv live; do sleep 0.2; done
-copy resumed /dev/lab/a $HEAD --resume --verify full
-copy from $HEAD /dev/lab/c --force --length 8M --verify full
+until peerlane copy /dev/lab/a $THERE --force --dry-run >/dev/null 2>&1; do sleep 0.5; done
+copy resumed /dev/lab/a $THERE --resume --verify full
+copy from $THERE /dev/lab/c --force --length 8M --verify full
 echo done | nc -w 10 $LAB_PEER 9";
 
 #[test]

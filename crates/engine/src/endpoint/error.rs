@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use peerlane_units::Bytes;
 
-use super::{Notation, Unserved};
+use super::{Notation, RemoteDrive, RemoteDriveError, Unserved};
 use crate::failure::{hint_of_absence, hint_of_denial};
 
 /// Why something cannot be an end of a copy.
@@ -105,6 +105,15 @@ pub enum EndpointError {
         /// What gets it back, in order.
         commands: Vec<String>,
     },
+    /// A text that begins as the name of a drive of another machine.
+    #[error(transparent)]
+    RemoteName(#[from] RemoteDriveError),
+    /// A drive of another machine that is not connected.
+    #[error("{drive} is not connected")]
+    NotConnected {
+        /// The drive.
+        drive: Box<RemoteDrive>,
+    },
     /// A partition among passthrough nodes, which are of whole namespaces.
     #[error(
         "{path} does not exist: a passthrough node is of a whole namespace, never of a partition"
@@ -191,6 +200,14 @@ impl EndpointError {
                      --offset, --target-offset and --length"
                 ))
             }
+            Self::NotConnected { drive } => Some(format!(
+                "`peerlane copy --dry-run` connects it, plans and disconnects it; `nvme connect \
+                 --transport {} --traddr {} --trsvcid {} --nqn {}` keeps it connected",
+                drive.transport().as_str(),
+                drive.host(),
+                drive.port(),
+                drive.subsystem()
+            )),
             Self::Inspect { path, source } => hint_of_denial(path, source),
             Self::Namespace { block, .. } => Some(format!("copy /dev/{block} instead")),
             Self::NotOneNamespace { namespaces, .. } if !namespaces.is_empty() => {

@@ -5,6 +5,8 @@
 //! that never set it are known by name here. What is not known is not refused: the probe before a copy
 //! decides.
 
+use std::collections::BTreeSet;
+
 use peerlane_fabric::BlockDevice;
 use peerlane_results::NetworkFacts;
 
@@ -31,8 +33,11 @@ impl Layer {
         let disk = device.partition.as_ref().map_or(&device.name, |partition| &partition.disk);
         let line = |file: &str| system.line(&format!("sys/class/block/{disk}/{file}"));
         if disk.starts_with("nvme") {
-            let controller = device.controller.as_deref();
-            return Self::Nvme { network: controller.and_then(|name| network(system, name)) };
+            let network = match &device.controller {
+                Some(controller) => network(system, controller),
+                None => network_of_head(system, disk),
+            };
+            return Self::Nvme { network };
         }
         if disk.starts_with("dm-") {
             return Self::DeviceMapper { name: line("dm/name"), maker: maker(line("dm/uuid")) };
@@ -127,6 +132,37 @@ fn other(name: &str) -> &'static str {
     known.map_or("not an NVMe drive", |&(_, what)| what)
 }
 
+/// Location of a multipath head with several controllers: that of the live ones, if all are remote.
+fn network_of_head(system: &System, head: &str) -> Option<NetworkFacts> {
+    let (instance, _) = head.strip_prefix("nvme")?.split_once('n')?;
+    let mut controllers: Vec<String> = system
+        .names(&format!("sys/class/nvme-subsystem/nvme-subsys{instance}"))
+        .into_iter()
+        .collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    controllers.retain(|name| name.strip_prefix("nvme").is_some_and(is_number));
+    let is_live = |name: &String| {
+        system.line(&format!("sys/class/nvme/{name}/state")).as_deref() == Some("live")
+    };
+    if controllers.iter().any(is_live) {
+        controllers.retain(is_live);
+    }
+    let found: Option<Vec<NetworkFacts>> =
+        controllers.iter().map(|name| network(system, name)).collect();
+    let (first, others) = found.as_ref()?.split_first()?;
+    let joined = |part: fn(&NetworkFacts) -> Option<&str>| {
+        let mut parts = BTreeSet::from_iter(part(first));
+        parts.extend(others.iter().filter_map(part));
+        let parts = Vec::from_iter(parts).join(", ");
+        (!parts.is_empty()).then_some(parts)
+    };
+    Some(NetworkFacts {
+        transport: joined(|facts| Some(&facts.transport))?,
+        address: joined(|facts| facts.address.as_deref()),
+        subsystem: first.subsystem.clone(),
+    })
+}
+
 /// Reads the location of a remote controller (`nvmf_get_address`, Linux 7.2 `drivers/nvme/host/fabrics.c`).
 fn network(system: &System, controller: &str) -> Option<NetworkFacts> {
     let line = |file: &str| system.line(&format!("sys/class/nvme/{controller}/{file}"));
@@ -182,5 +218,35 @@ mod tests {
         assert_eq!(described("md127", None), "an md array");
         assert_eq!(described("vda", None), "a virtio disk");
         assert_eq!(described("strange", None), "not an NVMe drive");
+    }
+
+    #[test]
+    fn head_with_two_paths_has_live_address() {
+        let tree = Tree::new();
+        let controller = |name: &str, transport: &str, address: &str, state: &str| {
+            for (file, text) in [
+                ("transport", transport),
+                ("address", &format!("traddr={address},trsvcid=4420")),
+                ("subsysnqn", "lab"),
+                ("state", state),
+            ] {
+                tree.write(&format!("sys/class/nvme/{name}/{file}"), text);
+            }
+            tree.write(&format!("sys/class/nvme-subsystem/nvme-subsys3/{name}/x"), "");
+        };
+        let found = || {
+            let head = BlockDevice { is_multipath_head: true, ..block_device("nvme3n1") };
+            let layer = Layer::of(&tree.system(), &head);
+            layer.network().map(|network| (network.transport.clone(), network.address.clone()))
+        };
+        assert_eq!(found(), None);
+        controller("nvme3", "tcp", "10.0.0.1", "deleting");
+        controller("nvme4", "tcp", "10.0.0.2", "live");
+        assert_eq!(found(), Some(("tcp".to_owned(), Some("10.0.0.2:4420".to_owned()))));
+        controller("nvme5", "rdma", "10.0.0.1", "live");
+        let both = "10.0.0.1:4420, 10.0.0.2:4420".to_owned();
+        assert_eq!(found(), Some(("rdma, tcp".to_owned(), Some(both))));
+        controller("nvme6", "pcie", "", "live");
+        assert_eq!(found(), None);
     }
 }

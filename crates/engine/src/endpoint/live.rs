@@ -16,7 +16,9 @@ use super::described;
 use super::layer::Layer;
 use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
-use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, request_p2p};
+use super::{
+    Endpoint, EndpointError, Live, Node, RemoteDrive, drive_name, request_host, request_p2p,
+};
 use crate::failure::Role;
 use crate::system::{Mount, System};
 
@@ -56,7 +58,7 @@ pub(super) fn inspect(
     typed: &Path,
     role: Role,
 ) -> Result<Endpoint, EndpointError> {
-    let typed = device_path(fabric, typed)?;
+    let typed = device_path(system, fabric, typed)?;
     match fs::canonicalize(&typed) {
         Ok(path) => existing(system, fabric, path, role),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -66,8 +68,15 @@ pub(super) fn inspect(
     }
 }
 
-/// The device node of a drive that is named by its PCI address; any other path unchanged.
-fn device_path(fabric: &Fabric, typed: &Path) -> Result<PathBuf, EndpointError> {
+/// The device node of a drive that is named by its PCI address, or by machine and NQN; any other path
+/// unchanged.
+fn device_path(system: &System, fabric: &Fabric, typed: &Path) -> Result<PathBuf, EndpointError> {
+    if let Some(name) = typed.to_str().filter(|text| RemoteDrive::is_one(text)) {
+        let drive: RemoteDrive = name.parse()?;
+        let disk = drive.find(system);
+        let disk = disk.ok_or(EndpointError::NotConnected { drive: Box::new(drive) })?;
+        return Ok(Path::new("/dev").join(disk));
+    }
     let Some(name) = typed.to_str().filter(|text| text.parse::<Bdf>().is_ok()) else {
         return Ok(typed.to_owned());
     };

@@ -14,6 +14,7 @@ mod live;
 mod notation;
 mod passthrough;
 mod peer;
+mod remote;
 mod unserved;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
+pub(crate) use remote::namespace_disk;
+pub use remote::{RemoteDrive, RemoteDriveError, RemoteTransport};
 pub(crate) use unserved::ADDRESS_SPACE_FIX;
 pub use unserved::Unserved;
 

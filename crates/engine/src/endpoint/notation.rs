@@ -10,7 +10,8 @@ use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 /// An endpoint or a memory as typed, before anything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notation {
-    /// A path: `/data/set.bin`, `./x`, `/dev/nvme0n1`; also the PCI address of a drive.
+    /// A path: `/data/set.bin`, `./x`, `/dev/nvme0n1`; also the PCI address of a drive, and
+    /// `nvme://HOST/NQN` for one of another machine.
     Path(PathBuf),
     /// Memory that a device lends to its peers, by the whole name: `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`.
     /// Behind the colon is a controller, a PCI address, a serial number, or a path to the device.

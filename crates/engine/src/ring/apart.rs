@@ -156,7 +156,7 @@ pub(super) fn decode(status: i64) -> Result<u64, Errno> {
     })
 }
 
-fn ended_early() -> io::Error {
+pub(super) fn ended_early() -> io::Error {
     io::Error::other("the process that was to ask ended without an answer")
 }
 
@@ -200,7 +200,7 @@ impl Child {
     }
 
     /// Waits until there is an answer, or until the child is gone.
-    fn wait_for_answer(&self, deadline: Nanos) -> io::Result<()> {
+    pub(super) fn wait_for_answer(&self, deadline: Nanos) -> io::Result<()> {
         if wait(self.socket.as_fd(), Duration::from(deadline).max(START_WAIT))? {
             return Ok(());
         }

@@ -10,6 +10,8 @@ pub(crate) mod apart;
 #[cfg(any(test, feature = "simulation"))]
 mod around;
 #[allow(unsafe_code)]
+pub(crate) mod fabrics;
+#[allow(unsafe_code)]
 mod gpu;
 #[allow(unsafe_code)]
 mod identify;

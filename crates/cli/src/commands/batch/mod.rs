@@ -28,7 +28,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use super::marks::Marks;
 use super::outcome::{self, Ended};
 use super::trace_file::{self, TraceFile};
-use super::{copy, plan, resume};
+use super::{connections, copy, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -48,11 +48,14 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     }
     let jobs = jobs_file::read(file, args)?;
     let stop = signals::stop_flag()?;
+    let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
+    let ends = asked.iter().flatten().flat_map(|asked| [&asked.source, &asked.target]);
+    let deadline = args.transfer.deadline();
+    let _connections = connections::open(ends, deadline, printer, || stop.load(Ordering::Relaxed))?;
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
-    let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
     let clock = MonotonicClock::start();
-    let surveyor = Surveyor::new(&clock, args.transfer.deadline());
+    let surveyor = Surveyor::new(&clock, deadline);
     let plans = plan_jobs(&fabric, &asked, &surveyor).map_err(|(number, error)| {
         let hint = error.hint();
         Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)

@@ -12,7 +12,7 @@ mod roundtrip;
 mod watcher;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_bench::run::{self, Conditions, RunError};
 use peerlane_bench::workload::{Brief, Written};
@@ -23,6 +23,7 @@ use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
+use super::connections;
 use super::sim::{self, Model};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
@@ -55,21 +56,19 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     if let Some(model) = model(&args.command)? {
         return on_model(&args.command, model, how, printer);
     }
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let earlier = how.resume.as_deref().map(keep::read).transpose()?;
     let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
-    let workload = match &args.command {
-        BenchCommand::Run(args) => in_reach(&fabric, workload_file::read(&args.file)?)?,
-        command => {
-            let brief = reach::within(&fabric, brief(command, seed))?;
-            let brief = gpu::with_routes(&fabric, brief, classical(command), printer)?;
-            if let BenchCommand::Roundtrip(_) = command {
-                roundtrip::tell(&brief, printer);
-            }
-            brief.build().map_err(Failure::new)?
-        }
+    let asked = match &args.command {
+        BenchCommand::Run(args) => AskedWorkload::File(workload_file::read(&args.file)?),
+        command => AskedWorkload::Words(Box::new(brief(command, seed))),
     };
+    let stop = signals::stop_flag()?;
+    let deadline = Nanos::seconds(how.timeout);
+    let _connections =
+        connections::open(asked.ends(), deadline, printer, || stop.load(Ordering::Relaxed))?;
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let workload = workload_of(&fabric, asked, &args.command, printer)?;
     let fio = match &args.command {
         BenchCommand::Stream(args) => args.fio.as_deref(),
         _ => None,
@@ -83,7 +82,8 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     if fio.is_some() {
         fio::check(&fabric, &workload)?;
     }
-    let (record, overwritten) = carry_out(&fabric, &workload, earlier, (how, output), printer)?;
+    let (record, overwritten) =
+        carry_out(&fabric, &workload, earlier, (how, output), &stop, printer)?;
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
@@ -97,6 +97,50 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         fio::beside(&fabric, &record, file, printer)?;
     }
     Ok(Exit::Done)
+}
+
+/// Every transfer of a workload on this machine.
+fn workload_of(
+    fabric: &Fabric,
+    asked: AskedWorkload<'_>,
+    command: &BenchCommand,
+    printer: Printer,
+) -> Result<Workload, Failure> {
+    let brief = match asked {
+        AskedWorkload::File(file) => return in_reach(fabric, file),
+        AskedWorkload::Words(brief) => reach::within(fabric, *brief)?,
+    };
+    let brief = gpu::with_routes(fabric, brief, classical(command), printer)?;
+    if let BenchCommand::Roundtrip(_) = command {
+        roundtrip::tell(&brief, printer);
+    }
+    brief.build().map_err(Failure::new)
+}
+
+/// A workload before anything is looked at.
+enum AskedWorkload<'a> {
+    File(WorkloadFile<'a>),
+    Words(Box<Brief>),
+}
+
+impl AskedWorkload<'_> {
+    /// Sources and targets as typed.
+    fn ends(&self) -> Vec<&String> {
+        match self {
+            Self::Words(brief) => ends_of_brief(brief),
+            Self::File(file) => match &file.written {
+                Written::Brief(brief) => ends_of_brief(brief),
+                Written::Full(workload) => {
+                    let flows = workload.cases.iter().flat_map(|case| &case.flows);
+                    flows.flat_map(|flow| [&flow.source, &flow.target]).collect()
+                }
+            },
+        }
+    }
+}
+
+fn ends_of_brief(brief: &Brief) -> Vec<&String> {
+    brief.source.iter().chain(&brief.target).chain(&brief.drives).collect()
 }
 
 /// A file in its short form says no more of lengths than the options do.
@@ -218,10 +262,9 @@ fn carry_out(
     workload: &Workload,
     earlier: Option<BenchRecord>,
     (how, output): (&HowArgs, Option<OutputFile>),
+    stop: &AtomicBool,
     printer: Printer,
 ) -> Result<(BenchRecord, Overwritten), Failure> {
-    let stop = signals::stop_flag()?;
-    let flag: &AtomicBool = &stop;
     let (_, warnings) = run::of_machine(fabric);
     let clock = MonotonicClock::start();
     let trace = how.trace.as_deref();
@@ -232,7 +275,7 @@ fn carry_out(
         fabric,
         consent: &consent,
         clock,
-        stop: flag,
+        stop,
         trace: tracer.as_ref(),
         deadline: Nanos::seconds(how.timeout),
         started_s: keep::time_of_day(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_bench::workload::Brief;
-use peerlane_engine::endpoint::Notation;
+use peerlane_engine::endpoint::{Notation, RemoteDrive};
 use peerlane_engine::measure::size_of;
 use peerlane_fabric::{Bdf, Fabric};
 use peerlane_results::WorkloadKind;
@@ -74,7 +74,7 @@ fn is_device(typed: &str) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     match std::fs::metadata(Path::new(typed)) {
         Ok(found) => found.file_type().is_block_device(),
-        // The PCI address of a drive.
-        Err(_) => typed.parse::<Bdf>().is_ok(),
+        // The PCI address of a drive, or one of another machine.
+        Err(_) => typed.parse::<Bdf>().is_ok() || RemoteDrive::is_one(typed),
     }
 }
