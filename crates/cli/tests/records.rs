@@ -145,6 +145,7 @@ fn records_of_version_1_are_still_read() {
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,
             results::EXPORT_SCHEMA => is_read::<results::ExportRecord>,
             results::EXPORTS_SCHEMA => is_read::<results::ExportList>,
+            results::EXPORT_STATUS_SCHEMA => is_read::<results::ExportStatus>,
             results::DOCTOR_SCHEMA | results::DOCTOR_SCHEMA_1 => is_read::<results::DoctorRecord>,
             results::TOPO_DIFF_SCHEMA => is_read::<results::TopoDiffRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,

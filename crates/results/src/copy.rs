@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, EndpointFacts, Limit, MemoryFacts, Route, RouteEvidence, RouteVerdict, Shape,
-    VerifyMode, Warning,
+    Asked, EndpointFacts, ExportStatus, Limit, MemoryFacts, MemoryKind, Route, RouteEvidence,
+    RouteVerdict, Shape, VerifyMode, Warning,
 };
 
 /// Schema of [`CopyRecord`].
@@ -62,10 +62,26 @@ pub struct CopyRecord {
     /// The verdict of all evidence on the route.
     #[serde(default)]
     pub verdict: RouteVerdict,
+    /// The other machines of remote ends.
+    #[serde(default)]
+    pub far_sides: Vec<FarSide>,
     /// What a reader should know.
     pub warnings: Vec<Warning>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
+}
+
+/// The other machine of a remote end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FarSide {
+    /// Path of the end here.
+    pub end: String,
+    /// Memory of payload there; `None` where that is not known.
+    pub memory: Option<MemoryKind>,
+    /// Reason for that.
+    pub reason: String,
+    /// The other machine's own account.
+    pub status: Option<ExportStatus>,
 }
 
 impl CopyRecord {

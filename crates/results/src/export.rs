@@ -3,12 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{EndpointFacts, Machine, MemoryKind, Warning};
+use peerlane_units::Bytes;
+
+use crate::{EndpointFacts, Machine, MemoryKind, ReachVerdict, Warning};
 
 /// Schema of [`ExportRecord`].
 pub const EXPORT_SCHEMA: &str = "peerlane.export/1";
 /// Schema of [`ExportList`].
 pub const EXPORTS_SCHEMA: &str = "peerlane.exports/1";
+
+/// Schema of [`ExportStatus`].
+pub const EXPORT_STATUS_SCHEMA: &str = "peerlane.export-status/1";
 
 /// An export; it lasts until the program ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,10 +38,69 @@ pub struct ExportRecord {
     pub memory: MemoryKind,
     /// Reason for that memory.
     pub reason: String,
+    /// RDMA device with the address, such as `mlx5_0`; `None` for other transports, and where no device
+    /// lists the address.
+    #[serde(default)]
+    pub rdma_device: Option<String>,
+    /// P2P memories for payload over RDMA, the nearest first; empty for other transports.
+    #[serde(default)]
+    pub memories: Vec<ExportMemory>,
+    /// Name of the drive on other machines, for `copy`; `None` for `loop`.
+    #[serde(default)]
+    pub remote_name: Option<String>,
     /// Command to connect another machine, or this one by `loop`.
     pub connect: String,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
+}
+
+/// A P2P memory, judged for a drive and the RDMA device of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportMemory {
+    /// Its name: `cmb:nvme0`.
+    pub memory: String,
+    /// PCI address of its function, if known.
+    pub address: Option<String>,
+    /// The kernel's decision between the memory and the drive.
+    pub drive: ReachVerdict,
+    /// The same for the RDMA device; `None` where that is not known.
+    pub nic: Option<ReachVerdict>,
+    /// True if the kernel permits all known ways.
+    pub is_permitted: bool,
+    /// Reason for that.
+    pub reason: String,
+}
+
+/// Use of an export since it began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportStatus {
+    /// [`EXPORT_STATUS_SCHEMA`].
+    pub schema: String,
+    /// NQN of the subsystem.
+    pub subsystem: String,
+    /// UUID of the namespace.
+    pub uuid: String,
+    /// Memory between drive and network, as the kernel accepted it.
+    pub memory: MemoryKind,
+    /// P2P memory that may hold payload; the kernel does not say which it chose.
+    pub pools: Vec<PoolUse>,
+    /// Bytes read from the drive.
+    pub read: Bytes,
+    /// Bytes written to the drive.
+    pub written: Bytes,
+    /// True once the export is undone.
+    pub has_ended: bool,
+}
+
+/// P2P memory of a function, and the most of it that was seen in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolUse {
+    /// PCI address of the function.
+    pub address: String,
+    /// Size of the memory.
+    pub size: Bytes,
+    /// Most bytes in use in one sample, by any user of the memory.
+    pub most_used: Bytes,
 }
 
 /// Transport and address for hosts.

@@ -29,15 +29,16 @@ pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
 };
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
-    Machine, Percentiles, Scrubbed, Verification,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
+    Latency, Machine, Percentiles, Scrubbed, Verification,
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
     LibrarySetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
 };
 pub use export::{
-    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, OwnExport,
+    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
+    ExportRecord, ExportStatus, OwnExport, PoolUse,
 };
 pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,

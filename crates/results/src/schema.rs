@@ -8,9 +8,10 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList, ExportRecord, FAN_OUT_PLAN_SCHEMA,
-    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer,
-    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList, ExportRecord,
+    ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA,
+    VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -48,6 +49,7 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),
         RecordSchema::of::<ExportRecord>(EXPORT_SCHEMA),
         RecordSchema::of::<ExportList>(EXPORTS_SCHEMA),
+        RecordSchema::of::<ExportStatus>(EXPORT_STATUS_SCHEMA),
         RecordSchema::of::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::of::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
         RecordSchema::of::<Workload>(WORKLOAD_SCHEMA),

@@ -1,9 +1,10 @@
 //! `peerlane export`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_nvmet::{AllowedHosts, Listen, Nqn, PayloadMemory};
+use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
 
 /// Port of NVMe over Fabrics (IANA, service `nvme`).
@@ -40,6 +41,9 @@ pub(crate) struct ExportArgs {
     /// NQN of a host allowed to connect (`cat /etc/nvme/hostnqn` there), or any; may be given several times
     #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
     allow: Vec<Nqn>,
+    /// Write what hosts have read and written, and the P2P memory in use, to FILE each second
+    #[arg(long, value_name = "FILE", requires = "drive")]
+    pub(crate) status: Option<PathBuf>,
     /// List exports of this program, with leftovers of killed runs
     #[arg(long, conflicts_with_all = ["drive", "remove"])]
     pub(crate) list: bool,
@@ -49,6 +53,17 @@ pub(crate) struct ExportArgs {
     /// Seconds to wait for the drive before a request counts as stuck
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
+}
+
+/// Memory between drive and network, as typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AskedMemory {
+    /// P2P memory for RDMA if some reaches drive and network, else host memory.
+    Auto,
+    /// Host memory.
+    Off,
+    /// P2P memory by its name or PCI address.
+    Named(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,11 +107,11 @@ impl ExportArgs {
     }
 
     /// Memory between drive and network.
-    pub(crate) fn memory(&self) -> PayloadMemory {
-        match (self.p2pmem.as_str(), self.transport) {
-            ("off", _) | ("auto", TransportArg::Tcp | TransportArg::Loop) => PayloadMemory::Host,
-            ("auto", TransportArg::Rdma) => PayloadMemory::AnyP2p,
-            (address, _) => PayloadMemory::P2p(address.to_owned()),
+    pub(crate) fn memory(&self) -> AskedMemory {
+        match self.p2pmem.as_str() {
+            "off" => AskedMemory::Off,
+            "auto" => AskedMemory::Auto,
+            name => AskedMemory::Named(name.to_owned()),
         }
     }
 

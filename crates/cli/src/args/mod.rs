@@ -31,7 +31,7 @@ pub(crate) use bench::{
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use export::ExportArgs;
+pub(crate) use export::{AskedMemory, ExportArgs};
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,

@@ -12,7 +12,7 @@ use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::{batch, connections, outcome, overwrite, plan, resume, trace_file};
+use super::{batch, connections, far_status, outcome, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -33,6 +33,9 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let asked = args.transfer.asked();
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
+    if let Some(file) = &args.far_status {
+        far_status::read(file)?;
+    }
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
     let _connections = connections::open(ends, deadline, printer, || reporter.stop_requested())?;
     let fabric =
@@ -56,8 +59,11 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         deadline,
         options: trace_file::for_copy(options, trace.as_ref()),
     };
-    let copied = copy_fan_out(&fabric, &plan, &mut tools);
+    let mut copied = copy_fan_out(&fabric, &plan, &mut tools);
     reporter.finish();
+    if let (Some(file), Ok(copied)) = (&args.far_status, &mut copied) {
+        far_status::add(copied, file, printer);
+    }
     let shown = copied.map_err(failure).and_then(|copied| show(&asked, copied, printer));
     trace_file::finish(trace, shown, printer)
 }

@@ -7,6 +7,7 @@ mod connections;
 mod copy;
 mod doctor;
 mod export;
+mod far_status;
 mod haystack;
 mod lab;
 mod marks;

@@ -1,7 +1,7 @@
 //! The record of a copy in words.
 
 use peerlane_results::{
-    CopyRecord, Evidence, Percentiles, RouteEvidence, Verification, VerifyMode, Warning,
+    CopyRecord, Evidence, MemoryKind, Percentiles, RouteEvidence, Verification, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -34,6 +34,14 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
         let label = if index == 0 { "evidence" } else { "" };
         let RouteEvidence { evidence: Evidence { looked_at, showed }, says } = evidence;
         sheet.row(label, format_args!("{looked_at}: {showed} ({says})"));
+    }
+    for side in &record.far_sides {
+        let memory = match side.memory {
+            None => "",
+            Some(MemoryKind::Host) => "host: ",
+            Some(_) => "p2p: ",
+        };
+        sheet.row("far side", format_args!("{memory}{}", side.reason));
     }
     let scrubbed = &record.scrubbed;
     sheet.row(

@@ -29,6 +29,14 @@ pub(crate) fn export(record: &ExportRecord) -> String {
     }
     let memory = if record.memory == MemoryKind::Host { "host" } else { "p2pmem" };
     sheet.row("memory", format_args!("{memory}: {}", record.reason));
+    for (index, judged) in record.memories.iter().enumerate() {
+        let label = if index == 0 { "judged" } else { "" };
+        let word = if judged.is_permitted { "permitted" } else { "no" };
+        sheet.row(label, format_args!("{}: {word}; {}", judged.memory, judged.reason));
+    }
+    if let Some(name) = &record.remote_name {
+        sheet.row("there", format_args!("peerlane copy FILE {name}"));
+    }
     sheet.row("connect", &record.connect);
     sheet.warnings(&record.warnings);
     sheet.line("serving until Ctrl-C or a signal");

@@ -10,6 +10,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::Done;
 use super::carry::Payload;
+use crate::far_side::far_sides;
 use crate::machine_record::{machine_of, warnings_of_machine};
 
 /// What was settled before the first byte moved.
@@ -82,6 +83,7 @@ pub(super) fn write(
             false => RouteVerdict::NotKnown,
         },
         evidence,
+        far_sides: far_sides([&plan.source, &plan.target], None),
         warnings,
         limits: plan.limits.clone(),
     }

@@ -23,6 +23,7 @@ pub(crate) fn copy() -> CopyRecord {
         network: None,
     };
     CopyRecord {
+        far_sides: Vec::new(),
         schema: COPY_SCHEMA.to_owned(),
         asked: asked(),
         machine: machine(Basis::Measured),

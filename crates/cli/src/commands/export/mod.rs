@@ -1,31 +1,28 @@
 //! `peerlane export`: serves a drive to other machines until a signal.
 
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+mod end_watch;
+mod memory;
+mod status_file;
+
 use std::path::Path;
 
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::export::{HeldDrive, HoldError, hold};
+use peerlane_engine::export::{HeldDrive, HoldError, hold, rdma_device};
 use peerlane_fabric::Fabric;
-use peerlane_memory::provider::PROVIDERS;
-use peerlane_nvmet::{
-    AllowedHosts, ExportRequest, Listen, NSID, NotedExport, Nqn, PayloadMemory, ServeError,
-};
+use peerlane_nvmet::{AllowedHosts, ExportRequest, NSID, NotedExport, Nqn, ServeError};
 use peerlane_results::{
-    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, MemoryKind, OwnExport,
+    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, OwnExport,
 };
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::inotify;
-use rustix::io::Errno;
-use signal_hook::low_level::pipe;
 
 use super::copy::seed;
 use crate::args::ExportArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::{render, signals};
+use crate::render;
+use end_watch::{EndReason, EndWatch};
+use memory::MemoryPlan;
+use status_file::StatusFile;
 
 const ROOT: &str = "/";
 
@@ -68,12 +65,14 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
     }
     let fabric =
         Fabric::discover_quietly(Path::new(ROOT)).map_err(Tried::to("read this machine"))?;
-    let memory = memory_of(&fabric, args.memory())?;
     let typed = args.drive.as_deref().unwrap_or_default();
     let held = hold(&fabric, typed, &MonotonicClock::start(), args.deadline(), seed());
     let held = held.map_err(|error: HoldError| {
         let hint = error.hint();
         Failure::new(error).hint(hint)
+    })?;
+    let memory = MemoryPlan::new(&fabric, held.function, (&args.memory(), listen), &|address| {
+        rdma_device(Path::new(ROOT), address)
     })?;
     let request = ExportRequest {
         subsystem: match &args.name {
@@ -82,19 +81,28 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
         },
         device: held.path.clone(),
         uuid: held.uuid.clone(),
-        memory,
+        memory: memory.memory.clone(),
         listen,
         hosts: args.hosts(),
     };
+    let mut status = args.status.as_deref().map(StatusFile::at).transpose()?;
     let served = peerlane_nvmet::serve(Path::new(ROOT), &request).map_err(failure)?;
-    let record = record(&fabric, &held, &request);
+    if let Some(status) = &mut status {
+        status.begin(&held, &request, (memory.kind(), memory.pools()), printer);
+    }
+    let record = record(&fabric, &held, &request, memory);
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
         printer.data(&render::export(&record))
     };
-    let ended = shown.and_then(|()| end.wait_for(&held.path));
+    let mut sample = status.as_mut().map(|status| || status.write(printer));
+    let sampler = sample.as_mut().map(|sample| sample as &mut dyn FnMut());
+    let ended = shown.and_then(|()| end.wait_for(&held.path, sampler));
     served.end().map_err(failure)?;
+    if let Some(status) = status {
+        status.finish(printer);
+    }
     match ended? {
         EndReason::Signal => {
             printer.note("the export is undone");
@@ -107,56 +115,30 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
     }
 }
 
-/// Resolves a memory as `--via` names it; the kernel takes PCI addresses.
-fn memory_of(fabric: &Fabric, memory: PayloadMemory) -> Result<PayloadMemory, Failure> {
-    let PayloadMemory::P2p(typed) = memory else { return Ok(memory) };
-    let function = PROVIDERS.find(fabric, &typed).map(|id| fabric.function(id));
-    let Some(function) = function else {
-        let hint = "`peerlane topo` lists memories: --p2pmem cmb:nvme0, auto or off".to_owned();
-        return Err(Failure::new(format!("cannot find the memory {typed}")).hint(hint));
-    };
-    match function.address.filter(|_| function.p2pmem.is_some()) {
-        Some(address) => Ok(PayloadMemory::P2p(address.to_string())),
-        None => {
-            let error = format!("cannot use {typed}: {} has no P2P memory", function.name);
-            Err(Failure::new(error).hint("`peerlane topo` lists memories".to_owned()))
-        }
-    }
-}
-
 /// The UUID-based form of an NQN (NVM Express Base Specification, NVMe Qualified Names).
 fn default_name(held: &HeldDrive) -> Result<Nqn, Failure> {
     let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", held.uuid);
     Nqn::new(&name).map_err(Failure::new)
 }
 
-fn record(fabric: &Fabric, held: &HeldDrive, request: &ExportRequest) -> ExportRecord {
+fn record(
+    fabric: &Fabric,
+    held: &HeldDrive,
+    request: &ExportRequest,
+    plan: MemoryPlan,
+) -> ExportRecord {
     let address = request.listen.address();
     let transport = request.listen.transport();
+    let subsystem = &request.subsystem;
     let at = address.map_or_else(String::new, |address| {
         format!(" --traddr {} --trsvcid {}", address.ip(), address.port())
     });
-    let (memory, reason) = match (&request.memory, request.listen) {
-        (PayloadMemory::Host, Listen::Tcp(_)) => {
-            (MemoryKind::Host, "over tcp payload goes through host memory on both sides".to_owned())
-        }
-        (PayloadMemory::Host, Listen::Loop) => {
-            (MemoryKind::Host, "by loop payload goes through host memory".to_owned())
-        }
-        (PayloadMemory::Host, Listen::Rdma(_)) => (MemoryKind::Host, "asked for".to_owned()),
-        (PayloadMemory::AnyP2p, _) => {
-            let reason = "the kernel chose P2P memory; it does not say which".to_owned();
-            (MemoryKind::P2pmem, reason)
-        }
-        (PayloadMemory::P2p(address), _) => {
-            (MemoryKind::P2pmem, format!("{address} was asked for"))
-        }
-    };
+    let option = if transport == "rdma" { "?transport=rdma" } else { "" };
     ExportRecord {
         schema: EXPORT_SCHEMA.to_owned(),
         machine: peerlane_engine::machine_of(fabric),
         drive: held.facts.clone(),
-        subsystem: request.subsystem.to_string(),
+        subsystem: subsystem.to_string(),
         namespace: NSID,
         uuid: request.uuid.clone(),
         listen: ExportListen {
@@ -168,9 +150,12 @@ fn record(fabric: &Fabric, held: &HeldDrive, request: &ExportRequest) -> ExportR
             AllowedHosts::Any => None,
             AllowedHosts::These(hosts) => Some(hosts.iter().map(ToString::to_string).collect()),
         },
-        memory,
-        reason,
-        connect: format!("nvme connect --transport {transport}{at} --nqn {}", request.subsystem),
+        memory: plan.kind(),
+        reason: plan.reason,
+        rdma_device: plan.rdma_device,
+        memories: plan.memories,
+        remote_name: address.map(|address| format!("nvme://{address}/{subsystem}{option}")),
+        connect: format!("nvme connect --transport {transport}{at} --nqn {subsystem}"),
         warnings: held.warnings.clone(),
     }
 }
@@ -199,55 +184,4 @@ fn failure(error: ServeError) -> Failure {
         _ => Exit::Failed,
     };
     Failure::new(error).hint(hint).exit(exit)
-}
-
-/// Reason for the end of an export.
-enum EndReason {
-    Signal,
-    DriveGone,
-}
-
-/// Waits for the end of an export.
-struct EndWatch {
-    signal: UnixStream,
-}
-
-impl EndWatch {
-    fn new() -> Result<Self, Failure> {
-        let listened = UnixStream::pair().and_then(|(signal, told)| {
-            for number in signals::heeded() {
-                pipe::register(number, told.try_clone()?)?;
-            }
-            Ok(Self { signal })
-        });
-        listened.map_err(Tried::to("listen for signals"))
-    }
-
-    /// Waits for a signal, or for the removal of the drive's node.
-    fn wait_for(&self, node: &Path) -> Result<EndReason, Failure> {
-        self.wait(node).map_err(Tried::to(format!("watch {}", node.display())))
-    }
-
-    fn wait(&self, node: &Path) -> io::Result<EndReason> {
-        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-        let nodes = inotify::init(flags)?;
-        let folder = node.parent().unwrap_or(Path::new("/dev"));
-        inotify::add_watch(&nodes, folder, inotify::WatchFlags::DELETE)?;
-        loop {
-            if !node.exists() {
-                return Ok(EndReason::DriveGone);
-            }
-            let ends =
-                &mut [PollFd::new(&self.signal, PollFlags::IN), PollFd::new(&nodes, PollFlags::IN)];
-            match poll(ends, None) {
-                Err(Errno::INTR) | Ok(_) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            if !ends[0].revents().is_empty() {
-                return Ok(EndReason::Signal);
-            }
-            // The loop looks for the node itself.
-            let _ = rustix::io::read(nodes.as_fd(), &mut [0; 4096]);
-        }
-    }
 }

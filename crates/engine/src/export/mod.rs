@@ -3,12 +3,18 @@
 //! The kernel's NVMe target opens a device without a claim (`nvmet_bdev_ns_enable`): it exports mounted devices, and
 //! exported devices can be mounted. An exclusive open here prevents both.
 
+mod memories;
+mod status;
+
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{EndpointFacts, Refusal, Warning};
 use peerlane_units::Nanos;
 use rustix::fs::OFlags;
+
+pub use memories::{memories, rdma_device};
+pub use status::ExportMeter;
 
 use crate::Clock;
 use crate::endpoint::{EndError, Node, look_to_read};
@@ -24,6 +30,8 @@ use crate::uuid;
 pub struct HeldDrive {
     /// Facts of the drive.
     pub facts: EndpointFacts,
+    /// Its controller; `None` where it has none.
+    pub function: Option<FunctionId>,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
     /// Path of its node: absolute, links resolved.
@@ -111,7 +119,14 @@ pub fn hold(
     let opened = open(OFlags::RDWR | OFlags::EXCL, live, deadline)
         .map_err(|source| HoldError::Open { path: path.clone(), source })?;
     let uuid = uuid_of(system.root(), &device.name, seed);
-    Ok(HeldDrive { facts: end.facts, warnings: found.warnings, path, uuid, _open: opened })
+    Ok(HeldDrive {
+        facts: end.facts,
+        function: end.initiator,
+        warnings: found.warnings,
+        path,
+        uuid,
+        _open: opened,
+    })
 }
 
 /// A UUID that stays: that of the drive's identity, else of the seed.

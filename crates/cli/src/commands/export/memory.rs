@@ -1,0 +1,181 @@
+//! The memory between drive and network, chosen before anything is made.
+
+use std::net::IpAddr;
+
+use peerlane_engine::export::memories;
+use peerlane_fabric::{Bdf, Fabric, FunctionId};
+use peerlane_memory::provider::PROVIDERS;
+use peerlane_nvmet::{Listen, PayloadMemory};
+use peerlane_results::{ExportMemory, MemoryKind, ReachVerdict};
+
+use crate::args::AskedMemory;
+use crate::error::Failure;
+
+/// The memory of an export, with what it was chosen from.
+#[derive(Debug)]
+pub(super) struct MemoryPlan {
+    pub(super) memory: PayloadMemory,
+    pub(super) reason: String,
+    /// Name of the RDMA device that has the address.
+    pub(super) rdma_device: Option<String>,
+    /// P2P memories, judged; empty unless the transport is RDMA.
+    pub(super) memories: Vec<ExportMemory>,
+}
+
+impl MemoryPlan {
+    /// Judges the memories of the machine for a drive and the RDMA device of an address.
+    ///
+    /// # Errors
+    /// When a memory that was asked for is not there, or does not reach drive and network.
+    pub(super) fn new(
+        fabric: &Fabric,
+        drive: Option<FunctionId>,
+        (asked, listen): (&AskedMemory, Listen),
+        rdma_device: &dyn Fn(IpAddr) -> Option<(String, Bdf)>,
+    ) -> Result<Self, Failure> {
+        let nic = listen.address().and_then(|address| rdma_device(address.ip()));
+        let nic_function = nic.as_ref().and_then(|(_, address)| fabric.find(&address.to_string()));
+        let judged = match (listen, drive) {
+            (Listen::Rdma(_), Some(drive)) => memories(fabric, drive, nic_function),
+            _ => Vec::new(),
+        };
+        let mut plan = Self {
+            memory: PayloadMemory::Host,
+            reason: String::new(),
+            rdma_device: nic.map(|(name, _)| name).filter(|_| matches!(listen, Listen::Rdma(_))),
+            memories: judged,
+        };
+        match asked {
+            AskedMemory::Named(typed) => plan.choose(address_of(fabric, typed)?, typed, listen)?,
+            AskedMemory::Off => plan.reason = "asked for".to_owned(),
+            AskedMemory::Auto => plan.choose_any(listen),
+        }
+        match listen {
+            Listen::Tcp(_) if plan.memory == PayloadMemory::Host => {
+                plan.reason = "over tcp payload goes through host memory on both sides".to_owned();
+            }
+            Listen::Loop if plan.memory == PayloadMemory::Host => {
+                plan.reason = "by loop payload goes through host memory".to_owned();
+            }
+            _ => {}
+        }
+        Ok(plan)
+    }
+
+    /// The kind of memory, for the record.
+    pub(super) fn kind(&self) -> MemoryKind {
+        match self.memory {
+            PayloadMemory::Host => MemoryKind::Host,
+            PayloadMemory::AnyP2p | PayloadMemory::P2p(_) => MemoryKind::P2pmem,
+        }
+    }
+
+    /// PCI addresses of the functions whose P2P memory may hold payload.
+    pub(super) fn pools(&self) -> Vec<String> {
+        match &self.memory {
+            PayloadMemory::Host => Vec::new(),
+            PayloadMemory::P2p(address) => vec![address.clone()],
+            PayloadMemory::AnyP2p => {
+                let permitted = self.memories.iter().filter(|memory| memory.is_permitted);
+                permitted.filter_map(|memory| memory.address.clone()).collect()
+            }
+        }
+    }
+
+    /// Takes one memory. With another transport than RDMA the making of the export refuses it.
+    fn choose(&mut self, address: String, typed: &str, listen: Listen) -> Result<(), Failure> {
+        let is_it = |memory: &&ExportMemory| memory.address.as_deref() == Some(address.as_str());
+        let judged = self.memories.iter().find(is_it);
+        let is_refused = |judged: &&ExportMemory| {
+            [Some(judged.drive), judged.nic].contains(&Some(ReachVerdict::Refused))
+        };
+        if let Some(judged) = judged.filter(is_refused) {
+            let error = format!("cannot keep payload in {typed}: {}", judged.reason);
+            let hint = "`--p2pmem auto` takes host memory where no other fits; `peerlane doctor` \
+                        explains the way";
+            return Err(Failure::new(error).hint(hint.to_owned()));
+        }
+        self.reason = format!("{address} was asked for{}", self.nic_clause(listen));
+        self.memory = PayloadMemory::P2p(address);
+        Ok(())
+    }
+
+    /// Lets the kernel choose where there is something to choose from.
+    fn choose_any(&mut self, listen: Listen) {
+        let Listen::Rdma(_) = listen else { return };
+        if self.memories.iter().any(|memory| memory.is_permitted) {
+            self.memory = PayloadMemory::AnyP2p;
+            let clause = self.nic_clause(listen);
+            self.reason = format!("the kernel chooses, and does not say which{clause}");
+        } else if self.memories.is_empty() {
+            self.reason = "no device of this machine lends P2P memory".to_owned();
+        } else {
+            self.reason = "no P2P memory is known to reach drive and network".to_owned();
+        }
+    }
+
+    fn nic_clause(&self, listen: Listen) -> String {
+        match (self.rdma_device.as_ref(), listen.address()) {
+            (None, Some(address)) => {
+                format!("; whether the RDMA device of {} reaches it is not known", address.ip())
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The PCI address of a memory as `--via` names it; the kernel takes PCI addresses.
+fn address_of(fabric: &Fabric, typed: &str) -> Result<String, Failure> {
+    let function = PROVIDERS.find(fabric, typed).map(|id| fabric.function(id));
+    let Some(function) = function else {
+        let hint = "`peerlane topo` lists memories: --p2pmem cmb:nvme0, auto or off".to_owned();
+        return Err(Failure::new(format!("cannot find the memory {typed}")).hint(hint));
+    };
+    match function.address.filter(|_| function.p2pmem.is_some()) {
+        Some(address) => Ok(address.to_string()),
+        None => {
+            let error = format!("cannot use {typed}: {} has no P2P memory", function.name);
+            Err(Failure::new(error).hint("`peerlane topo` lists memories".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = include_str!("../../../../../machines/pair.toml");
+
+    fn plan(
+        asked: &str,
+        transport: fn(std::net::SocketAddr) -> Listen,
+    ) -> Result<MemoryPlan, Failure> {
+        let fabric = Fabric::from_toml(MACHINE).unwrap();
+        let asked = match asked {
+            "auto" => AskedMemory::Auto,
+            "off" => AskedMemory::Off,
+            name => AskedMemory::Named(name.to_owned()),
+        };
+        let listen = transport("10.0.0.1:4420".parse().unwrap());
+        MemoryPlan::new(&fabric, fabric.find_device("b"), (&asked, listen), &|_| None)
+    }
+
+    #[test]
+    fn auto_takes_p2p_memory_for_rdma_only() {
+        let by_rdma = plan("auto", Listen::Rdma).unwrap();
+        assert_eq!(by_rdma.kind(), MemoryKind::P2pmem);
+        assert!(by_rdma.reason.contains("10.0.0.1 reaches it is not known"), "{}", by_rdma.reason);
+        assert!(by_rdma.memories[0].is_permitted, "{by_rdma:?}");
+        let by_tcp = plan("auto", Listen::Tcp).unwrap();
+        assert_eq!(by_tcp.kind(), MemoryKind::Host);
+        assert!(by_tcp.reason.starts_with("over tcp"), "{}", by_tcp.reason);
+        assert!(by_tcp.memories.is_empty() && by_tcp.pools().is_empty());
+        assert_eq!(plan("off", Listen::Rdma).unwrap().reason, "asked for");
+    }
+
+    #[test]
+    fn unknown_memory_is_refused() {
+        let failure = plan("cmb:nothing", Listen::Rdma).unwrap_err();
+        assert_eq!(failure.chain().next().unwrap(), "cannot find the memory cmb:nothing");
+    }
+}

@@ -1,0 +1,158 @@
+//! P2P memories for the payload of an RDMA export.
+//!
+//! The kernel checks the drive when the namespace is enabled, and the NIC only when a host connects: a
+//! memory that the NIC does not reach is then left unused without a word (`nvmet_p2pmem_ns_add_p2p`,
+//! Linux 7.2 `drivers/nvme/target/core.c`).
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+use peerlane_fabric::{Bdf, Fabric, FunctionId};
+use peerlane_memory::provider::PROVIDERS;
+use peerlane_reach::decide;
+use peerlane_results::ExportMemory;
+
+use crate::pair::reach_verdict;
+
+/// P2P memories of the machine, judged for a drive and an RDMA device; the nearest permitted one is
+/// first, as the kernel chooses (`pci_p2pmem_find_many`, Linux 7.2 `drivers/pci/p2pdma.c`).
+pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> Vec<ExportMemory> {
+    let mut found: Vec<(Option<u32>, ExportMemory)> = fabric
+        .iter()
+        .filter(|(_, function)| function.p2pmem.is_some())
+        .map(|(id, function)| {
+            let by_drive = decide(fabric, id, drive);
+            let by_nic = nic.map(|nic| decide(fabric, id, nic));
+            let name = PROVIDERS.for_function(function).map(|(_, name)| name);
+            let hops =
+                |reach: &peerlane_reach::Reach| reach.distance.filter(|_| reach.is_permitted());
+            let both = hops(&by_drive).and_then(|drive| match &by_nic {
+                Some(nic) => hops(nic).map(|nic| drive + nic),
+                None => Some(drive),
+            });
+            let memory = ExportMemory {
+                memory: name.unwrap_or_else(|| function.name.clone()),
+                address: function.address.map(|address| address.to_string()),
+                drive: reach_verdict(by_drive.map),
+                nic: by_nic.as_ref().map(|reach| reach_verdict(reach.map)),
+                is_permitted: both.is_some(),
+                reason: match &by_nic {
+                    Some(nic) if by_drive.is_permitted() => format!("the NIC: {}", nic.summary()),
+                    _ => format!("the drive: {}", by_drive.summary()),
+                },
+            };
+            (both, memory)
+        })
+        .collect();
+    found.sort_by_key(|(hops, _)| (hops.is_none(), *hops));
+    found.into_iter().map(|(_, memory)| memory).collect()
+}
+
+/// The PCI address of the RDMA device with an IP address. RoCE and iWARP devices list each of their
+/// addresses as a GID (Linux 7.2 `drivers/infiniband/core/roce_gid_mgmt.c`); `None` for others.
+pub fn rdma_device(root: &Path, address: IpAddr) -> Option<(String, Bdf)> {
+    let gid = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let groups: Vec<String> = gid.segments().iter().map(|group| format!("{group:04x}")).collect();
+    let gid = groups.join(":");
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    names(&root.join("sys/class/infiniband")).into_iter().find_map(|device| {
+        let mut gids =
+            names(&device.join("ports")).into_iter().flat_map(|port| names(&port.join("gids")));
+        let has_gid =
+            gids.any(|path| fs::read_to_string(path).is_ok_and(|text| text.trim() == gid));
+        let function = fs::canonicalize(device.join("device")).ok().filter(|_| has_gid)?;
+        let address = function.file_name()?.to_str()?.parse().ok()?;
+        Some((device.file_name()?.to_str()?.to_owned(), address))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const MACHINE: &str = "
+name = 'two-switches'
+iommu = 'off'
+[kernel]
+release = '6.12'
+p2pdma = true
+[cpu]
+vendor = 'GenuineIntel'
+family = 6
+[[host_bridge]]
+name = 'pci0000:00'
+";
+
+    /// Two root ports: below the first a NIC and drive `near`, below the second drive `far`.
+    fn machine() -> Fabric {
+        let mut text = MACHINE.to_owned();
+        let mut add = |name: &str, kind: &str, under: &str, more: &str| {
+            text += &format!(
+                "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{more}\n"
+            );
+        };
+        for (port, devices) in [("root0", &["near", "nic", "plain"][..]), ("root1", &["far"])] {
+            add(port, "root-port", "pci0000:00", "vendor = '0x8086'");
+            let switch = format!("up-{port}");
+            add(&switch, "upstream-port", port, "");
+            for device in devices {
+                add(&format!("to-{device}"), "downstream-port", &switch, "acs = 'not-redirecting'");
+                let (kind, more) = match *device {
+                    "nic" => ("nic", "vendor = '0x15b3'\ndriver = 'mlx5_core'"),
+                    "plain" => ("nvme", "size = '1G'"),
+                    _ => ("nvme", "size = '1G'\ncmb = '16M'"),
+                };
+                add(device, kind, &format!("to-{device}"), more);
+            }
+        }
+        Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    #[test]
+    fn memory_near_both_is_first() {
+        let fabric = machine();
+        let id = |name: &str| fabric.find_device(name).unwrap();
+        let found = memories(&fabric, id("plain"), Some(id("nic")));
+        let names: Vec<&str> = found.iter().map(|memory| memory.memory.as_str()).collect();
+        assert_eq!(names, ["cmb:near", "cmb:far"]);
+        assert!(found[0].is_permitted, "{found:?}");
+        assert!(!found[1].is_permitted, "{found:?}");
+        assert!(found[1].reason.starts_with("the drive: it is not known"), "{found:?}");
+    }
+
+    #[test]
+    fn unknown_nic_leaves_the_drive_to_decide() {
+        let fabric = machine();
+        let far = fabric.find_device("far").unwrap();
+        let found = memories(&fabric, far, None);
+        assert_eq!((found[0].memory.as_str(), found[0].nic), ("cmb:far", None));
+        assert!(found[0].is_permitted && !found[1].is_permitted, "{found:?}");
+    }
+
+    #[test]
+    fn rdma_device_is_found_by_address() {
+        let root = tempfile::tempdir().unwrap();
+        let function = root.path().join("sys/devices/pci0000:00/0000:41:00.0");
+        let device = root.path().join("sys/class/infiniband/mlx5_0");
+        let gids = device.join("ports/1/gids");
+        fs::create_dir_all(&function).unwrap();
+        fs::create_dir_all(&gids).unwrap();
+        symlink(&function, device.join("device")).unwrap();
+        fs::write(gids.join("0"), "fe80:0000:0000:0000:1234:56ff:fe78:9abc\n").unwrap();
+        fs::write(gids.join("3"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n").unwrap();
+        let find = |address: &str| rdma_device(root.path(), address.parse().unwrap());
+        let expected = Some(("mlx5_0".to_owned(), "0000:41:00.0".parse().unwrap()));
+        assert_eq!(find("10.0.0.1"), expected);
+        assert_eq!(find("fe80::1234:56ff:fe78:9abc"), expected);
+        assert_eq!(find("10.0.0.2"), None);
+    }
+}
