@@ -13,7 +13,7 @@ use peerlane_bench::guards::Surroundings;
 use peerlane_bench::record::check;
 use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
-use peerlane_engine::endpoint::Notation;
+use peerlane_engine::endpoint::{Notation, RemoteDrive};
 use peerlane_engine::journal::{self, Journal};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_fabric::assume::BootConfiguration;
@@ -22,7 +22,9 @@ use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
-use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan, Workload};
+use peerlane_results::{
+    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, Plan, Workload,
+};
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
 use peerlane_sim::predict::{self, Engine};
@@ -274,6 +276,7 @@ pub fn journal(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
     returns::<Plan>(bytes);
+    returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);
 }
@@ -334,6 +337,9 @@ pub fn notation(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(notation) = text.parse::<Notation>() {
         assert_eq!(notation.to_string().parse(), Ok(notation));
+    }
+    if let Ok(drive) = text.parse::<RemoteDrive>() {
+        assert_eq!(drive.to_string().parse(), Ok(drive));
     }
     if let Ok(size) = text.parse::<Bytes>() {
         assert_eq!(size.0.to_string().parse(), Ok(size), "{text}");

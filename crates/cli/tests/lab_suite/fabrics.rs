@@ -248,7 +248,7 @@ fn refused_connections_say_why() {
         ("unknown", 2, "cannot connect nvme://127.0.0.1:4420/other"),
         ("closed", 2, "cannot reach 127.0.0.1:4421"),
         ("rdma", 77, "no RDMA device"),
-        ("text", 2, "has no host or no NQN"),
+        ("text", 2, "has no valid host or no NQN"),
         ("namespace", 2, "has no namespace 2"),
         ("slow", 2, "no answer in"),
         ("closing", 2, "cannot connect nvme://127.0.0.1:4423/lab"),

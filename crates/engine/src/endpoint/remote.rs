@@ -49,7 +49,7 @@ impl RemoteTransport {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteDriveError {
     /// The host or the NQN is missing.
-    #[error("`{0}` has no host or no NQN: write nvme://10.0.0.1/NQN")]
+    #[error("`{0}` has no valid host or no NQN: write nvme://10.0.0.1/NQN")]
     Incomplete(String),
     /// The part behind the host is not a port.
     #[error("`{0}` is not a port")]
@@ -160,7 +160,8 @@ impl FromStr for RemoteDrive {
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, subsystem) = rest.split_once('/').ok_or_else(incomplete)?;
         let (host, port) = host_and_port(host)?;
-        if host.is_empty() || subsystem.is_empty() {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'[' | b']' | b'@');
+        if host.is_empty() || subsystem.is_empty() || !host.bytes().all(is_plain) {
             return Err(incomplete());
         }
         let mut drive = Self {
@@ -261,6 +262,8 @@ mod tests {
             "nvme://h/lab?ns=",
             "nvme://h/lab?transport=fc",
             "nvme://h/lab?host=1",
+            "nvme://user@h/lab",
+            "nvme://[h/lab",
             "/dev/nvme0n1",
         ] {
             assert!(text.parse::<RemoteDrive>().is_err(), "{text}");
