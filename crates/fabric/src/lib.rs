@@ -30,8 +30,9 @@ pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
     Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
     InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed,
-    Module, Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent,
-    Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
+    Module, Mount, Namespace, NetworkLocation, NvLink, NvidiaDriver, NvmeController, Origin,
+    P2pMem, Parent, Partition, QueueLimits, Rates, RemoteDrive, RootBus, StackedDevice,
+    Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};
 pub use stack::Stack;

@@ -6,6 +6,7 @@
 
 mod cufile;
 mod driver;
+mod network;
 mod nvidia;
 mod storage;
 mod window;
@@ -16,6 +17,7 @@ use peerlane_units::{ByteRate, Bytes};
 
 pub use cufile::{CufileConfiguration, CufileValue};
 pub use driver::DriverBinding;
+pub use network::{NetworkLocation, RemoteDrive, host_and_port};
 pub use nvidia::NvidiaDriver;
 pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
@@ -48,6 +50,8 @@ pub struct Fabric {
     /// folders: `libcufile.so.0`, and the file of one version that it points to; `None` where that cannot be
     /// seen.
     pub libraries: Option<Vec<String>>,
+    /// Drives that other machines serve; none in a description or a text.
+    pub remote_drives: Vec<RemoteDrive>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
     /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.
@@ -622,6 +626,16 @@ impl Fabric {
     /// What is mounted from the block device `name` itself.
     pub fn mounts_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Mount> {
         self.mounts.iter().flatten().filter(move |mount| mount.device == name)
+    }
+
+    /// The network controller through which a drive of another machine is reached; `None` unless the
+    /// connection was told which interface to use.
+    pub fn nic_of(&self, drive: &RemoteDrive) -> Option<FunctionId> {
+        let interface = drive.location.interface.as_ref()?;
+        let has_it = |(_, one): &(FunctionId, &Function)| {
+            one.kind == Kind::Nic && one.kernel_names.contains(interface)
+        };
+        self.iter().find(has_it).map(|(id, _)| id)
     }
 
     /// Whether the description is of the running machine; data may move on no other.

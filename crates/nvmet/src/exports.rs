@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use peerlane_fabric::host_and_port;
+
 use crate::error::ReadError;
 use crate::identity::{IdentifyError, StorageIdentity, identify};
 
@@ -128,9 +130,7 @@ impl fmt::Display for ExportPort {
         match (address.is_empty(), service.is_empty()) {
             (true, true) => Ok(()),
             (_, true) => write!(f, " {address}"),
-            // RFC 3986, section 3.2.2.
-            _ if address.contains(':') => write!(f, " [{address}]:{service}"),
-            _ => write!(f, " {address}:{service}"),
+            _ => write!(f, " {}", host_and_port(address, Some(service))),
         }
     }
 }

@@ -302,6 +302,7 @@ fn fact(kind: ChangeKind) -> TopoFact {
         ChangeKind::NvLink => TopoFact::Nvlinks,
         ChangeKind::LinkTrained => TopoFact::LinkTrained,
         ChangeKind::LinkMaximum => TopoFact::LinkMaximum,
+        ChangeKind::RemoteDrive => TopoFact::RemoteDrive,
         ChangeKind::Moved => TopoFact::Moved,
         ChangeKind::Driver => TopoFact::Driver,
         ChangeKind::Cpu => TopoFact::Processor,

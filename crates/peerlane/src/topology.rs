@@ -1,8 +1,9 @@
 //! A machine as one object: what `peerlane topo --json` prints.
 
-use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
 use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
-use peerlane_results::{ReachCondition, ReachVerdict, RecordSchema};
+use peerlane_results::{NetworkFacts, ReachCondition, ReachVerdict, RecordSchema};
+use peerlane_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,6 +32,9 @@ struct Object {
     /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     assumed_kernel: Option<String>,
+    /// Drives that other machines serve, by NVMe over Fabrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    remote_drives: Vec<RemoteRow>,
     /// The keys of a machine file.
     #[serde(flatten)]
     machine: Map<String, Value>,
@@ -59,6 +63,32 @@ struct ReachRow {
     needs: Vec<String>,
 }
 
+/// A drive that another machine serves.
+#[derive(Serialize, JsonSchema)]
+struct RemoteRow {
+    /// Kernel name of the controller.
+    name: String,
+    #[serde(flatten)]
+    network: NetworkFacts,
+    /// State of the connection, `live` when all is well; null where it is not known.
+    state: Option<String>,
+    /// Interface that the connection was told to use; null if the route chose one.
+    interface: Option<String>,
+    /// The NIC with that interface, by name; null where it is not known.
+    nic: Option<String>,
+    /// Its namespaces.
+    namespaces: Vec<RemoteNamespace>,
+}
+
+/// A namespace of a drive that another machine serves.
+#[derive(Serialize, JsonSchema)]
+struct RemoteNamespace {
+    /// Kernel name of the block device.
+    name: Option<String>,
+    /// Capacity in bytes.
+    size: Bytes,
+}
+
 /// The schema of the object.
 pub fn schema() -> RecordSchema {
     RecordSchema::of::<Object>(SCHEMA)
@@ -76,8 +106,24 @@ pub fn object(fabric: &Fabric) -> Result<Value, TopologyError> {
     }
     let (major, minor) = NEWEST_LIST;
     let assumed_kernel = fabric.kernel.version().is_none().then(|| format!("{major}.{minor}"));
-    let object = Object { schema: SCHEMA, reach: reach(fabric), assumed_kernel, machine };
+    let remote_drives = fabric.remote_drives.iter().map(|drive| remote(fabric, drive)).collect();
+    let reach = reach(fabric);
+    let object = Object { schema: SCHEMA, reach, assumed_kernel, remote_drives, machine };
     serde_json::to_value(object).map_err(TopologyError::of)
+}
+
+fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {
+    let namespaces = drive.namespaces.iter();
+    RemoteRow {
+        name: drive.name.clone(),
+        network: peerlane_engine::endpoint::network_facts(drive.location.clone()),
+        state: drive.state.clone(),
+        interface: drive.location.interface.clone(),
+        nic: fabric.nic_of(drive).map(|id| fabric.function(id).name.clone()),
+        namespaces: namespaces
+            .map(|one| RemoteNamespace { name: one.name.clone(), size: one.size })
+            .collect(),
+    }
 }
 
 /// Most pairs whose redirecting ports are listed pair by pair; beyond it a row lists those of all its pairs.
@@ -169,4 +215,62 @@ fn reach_row(
 fn places(fabric: &Fabric, ids: impl IntoIterator<Item = FunctionId>) -> Vec<String> {
     let place = |id| fabric.function(id).address_or_name();
     ids.into_iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_fabric::{Namespace, NetworkLocation, QueueLimits};
+
+    use super::*;
+
+    fn machine() -> Fabric {
+        let text =
+            "name = 'm'\n[[function]]\nname = 'nic'\nkind = 'nic'\nkernel_names = ['eth0']\n";
+        Fabric::from_toml(text).expect("a machine")
+    }
+
+    fn drive() -> RemoteDrive {
+        RemoteDrive {
+            name: "nvme5".to_owned(),
+            location: NetworkLocation {
+                transport: "rdma".to_owned(),
+                host: Some("10.0.0.1".to_owned()),
+                port: Some("4420".to_owned()),
+                subsystem: Some("nqn.lab".to_owned()),
+                interface: Some("eth0".to_owned()),
+            },
+            state: Some("live".to_owned()),
+            namespaces: vec![Namespace {
+                name: Some("nvme5n1".to_owned()),
+                nsid: Some(1),
+                size: Bytes::mib(1),
+                limits: QueueLimits::default(),
+                is_multipath_head: false,
+                stable_writes: None,
+                integrity: None,
+                partitions: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn remote_drives_are_rows_of_their_own() {
+        let object = object(&Fabric { remote_drives: vec![drive()], ..machine() }).expect("JSON");
+        let expected = serde_json::json!([{
+            "name": "nvme5",
+            "transport": "rdma",
+            "address": "10.0.0.1:4420",
+            "subsystem": "nqn.lab",
+            "state": "live",
+            "interface": "eth0",
+            "nic": "nic",
+            "namespaces": [{ "name": "nvme5n1", "size": 1 << 20 }],
+        }]);
+        assert_eq!(object["remote_drives"], expected);
+    }
+
+    #[test]
+    fn machine_without_remote_drives_has_no_key() {
+        assert_eq!(object(&machine()).expect("JSON").get("remote_drives"), None);
+    }
 }

@@ -79,6 +79,8 @@ pub enum TopoFact {
     LinkTrained,
     /// The most that both ends of a link support.
     LinkMaximum,
+    /// A drive of another machine, or the state of its connection.
+    RemoteDrive,
     /// A function in another place.
     Moved,
     /// The bound driver.
@@ -114,6 +116,7 @@ impl fmt::Display for TopoFact {
             Self::Nvlinks => "NVLinks",
             Self::LinkTrained => "link as trained",
             Self::LinkMaximum => "link at most",
+            Self::RemoteDrive => "drive of another machine",
             Self::Moved => "place",
             Self::Driver => "driver",
             Self::Processor => "processor",

@@ -1,5 +1,6 @@
 //! An export in words, and the list of them.
 
+use peerlane_fabric::host_and_port;
 use peerlane_results::{ExportList, ExportRecord, MemoryKind};
 
 use super::{Sheet, counted};
@@ -11,8 +12,9 @@ pub(crate) fn export(record: &ExportRecord) -> String {
     sheet.row("drive", super::endpoint(&record.drive));
     let listen = &record.listen;
     let at = match (&listen.address, listen.port) {
-        (Some(address), Some(port)) if address.contains(':') => format!(" at [{address}]:{port}"),
-        (Some(address), Some(port)) => format!(" at {address}:{port}"),
+        (Some(address), Some(port)) => {
+            format!(" at {}", host_and_port(address, Some(&port.to_string())))
+        }
         _ => ", this machine only".to_owned(),
     };
     sheet.row("network", format_args!("{}{at}", listen.transport));

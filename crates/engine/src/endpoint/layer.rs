@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::BlockDevice;
+use peerlane_fabric::{BlockDevice, NetworkLocation};
 use peerlane_results::NetworkFacts;
 
 use crate::system::System;
@@ -163,21 +163,16 @@ fn network_of_head(system: &System, head: &str) -> Option<NetworkFacts> {
     })
 }
 
-/// Reads the location of a remote controller (`nvmf_get_address`, Linux 7.2 `drivers/nvme/host/fabrics.c`).
+/// Reads the location of a remote controller.
 fn network(system: &System, controller: &str) -> Option<NetworkFacts> {
-    let line = |file: &str| system.line(&format!("sys/class/nvme/{controller}/{file}"));
-    let transport = line("transport").filter(|transport| transport != "pcie")?;
-    let address = line("address").unwrap_or_default();
-    let part = |name: &str| {
-        let mut parts = address.split(',').filter_map(|part| part.trim().split_once('='));
-        parts.find(|(found, _)| *found == name).map(|(_, value)| value)
-    };
-    let address = part("traddr").map(|at| match (part("trsvcid"), at.contains(':')) {
-        (Some(port), true) => format!("[{at}]:{port}"),
-        (Some(port), false) => format!("{at}:{port}"),
-        (None, _) => at.to_owned(),
-    });
-    Some(NetworkFacts { transport, address, subsystem: line("subsysnqn") })
+    NetworkLocation::read(system.root(), controller).map(network_facts)
+}
+
+/// Returns a location as records have it.
+pub fn network_facts(location: NetworkLocation) -> NetworkFacts {
+    let address = location.address();
+    let NetworkLocation { transport, subsystem, .. } = location;
+    NetworkFacts { transport, address, subsystem }
 }
 
 #[cfg(test)]

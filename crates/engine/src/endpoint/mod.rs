@@ -29,6 +29,7 @@ pub(crate) use end::{look, look_to_read};
 pub use error::EndpointError;
 pub use gpu::find_gpu;
 pub(crate) use layer::Layer;
+pub use layer::network_facts;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;

@@ -38,6 +38,7 @@ pub(crate) fn bare_machine() -> Fabric {
         bridges: Vec::new(),
         functions: Vec::new(),
         product: None,
+        remote_drives: Vec::new(),
         stacked: Vec::new(),
         mounts: None,
         libraries: None,

@@ -98,6 +98,12 @@ pub fn is_made_up_serial(serial: &str) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Returns whether an NQN is one that a capture has in place of the real one.
+pub fn is_made_up_subsystem(subsystem: &str) -> bool {
+    let number = subsystem.strip_prefix(scrub::SUBSYSTEM);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Paths that discovery reads below `root` and that are not on the list; a test wants none.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use crate::sysfs::cufile;
 use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
 use crate::sysfs::nvidia;
+use crate::sysfs::remote;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
@@ -20,6 +21,8 @@ use crate::{CufileValue, Entry};
 
 /// Beginning of a made-up serial number; its own number follows.
 pub(super) const SERIAL: &str = "serial-";
+/// Beginning of a made-up NQN; its own number follows.
+pub(super) const SUBSYSTEM: &str = "nqn-";
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
     "/",
@@ -42,6 +45,9 @@ const WELL_KNOWN: [&str; 14] = [
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     serials: HashMap<String, usize>,
+    /// Addresses and subsystems of other machines.
+    addresses: HashMap<String, usize>,
+    subsystems: HashMap<String, usize>,
     places: HashMap<String, usize>,
     /// By the word that stands for them.
     interfaces: BTreeMap<&'static str, HashMap<String, usize>>,
@@ -78,6 +84,8 @@ impl Scrub {
         [
             ("host name", self.host_names),
             ("serial number", self.serials.len()),
+            ("network address", self.addresses.len()),
+            ("NQN", self.subsystems.len()),
             ("mount path", self.places.len()),
             ("interface name", self.interfaces.values().map(HashMap::len).sum()),
         ]
@@ -130,6 +138,8 @@ impl Scrub {
                 line(&self.cufile(text))
             }
             Kept::Serial => line(&self.serial(text)),
+            Kept::NetworkAddress => line(&self.network_address(text)),
+            Kept::Subsystem => line(&self.subsystem(text)),
             Kept::HostName => {
                 self.host_names += 1;
                 line("machine")
@@ -170,6 +180,26 @@ impl Scrub {
             return String::new();
         }
         format!("{SERIAL}{}", numbered(&mut self.serials, serial))
+    }
+
+    /// Address, port and interface of a connection; this machine's own address is left out.
+    fn network_address(&mut self, text: &str) -> String {
+        let mut parts = Vec::new();
+        if let Some(host) = remote::part(text, "traddr") {
+            parts.push(format!("traddr=address-{}", numbered(&mut self.addresses, host)));
+        }
+        let port = remote::part(text, "trsvcid").and_then(|port| port.parse::<u16>().ok());
+        parts.extend(port.map(|port| format!("trsvcid={port}")));
+        let interface = remote::part(text, "host_iface").map(|name| self.interface("net", name));
+        parts.extend(interface.map(|name| format!("host_iface={name}")));
+        parts.join(",")
+    }
+
+    fn subsystem(&mut self, subsystem: &str) -> String {
+        if subsystem.is_empty() || subsystem == remote::DISCOVERY_NQN {
+            return subsystem.to_owned();
+        }
+        format!("{SUBSYSTEM}{}", numbered(&mut self.subsystems, subsystem))
     }
 
     fn interface(&mut self, class: &str, name: &str) -> String {

@@ -72,6 +72,7 @@ pub fn read(text: &str) -> Result<Fabric, LspciError> {
         functions: functions.into_iter().map(|one| one.function).collect(),
         product: None,
         libraries: None,
+        remote_drives: Vec::new(),
         stacked: Vec::new(),
         mounts: None,
         nvlinks: None,

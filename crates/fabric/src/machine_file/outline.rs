@@ -13,6 +13,7 @@ impl Fabric {
                 ..Kernel::default()
             },
             libraries: None,
+            remote_drives: Vec::new(),
             stacked: Vec::new(),
             mounts: None,
             nvidia: None,

@@ -62,6 +62,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         functions: reader.functions,
         product: machine.product,
         libraries: machine.libraries,
+        remote_drives: Vec::new(),
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         nvlinks,

@@ -61,6 +61,7 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
         functions: found.functions,
         product: None,
         libraries: None,
+        remote_drives: Vec::new(),
         stacked: Vec::new(),
         mounts: None,
         nvidia: None,

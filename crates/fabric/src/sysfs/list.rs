@@ -41,6 +41,10 @@ pub enum Kept {
     Presence,
     /// Another word, the same for the same.
     Serial,
+    /// Another word for the address, the same for the same; the port and the interface.
+    NetworkAddress,
+    /// Another name, the same for the same.
+    Subsystem,
     /// The word `machine`.
     HostName,
     /// The first processor's vendor, family, model, and flags that tell of a hypervisor.
@@ -86,7 +90,10 @@ impl Kept {
             Self::Whole => "whole",
             Self::Permissions => "permission bits; it is never opened",
             Self::Presence => "that it is there; it is never opened",
-            Self::Serial => "replaced, the same for the same",
+            Self::Serial | Self::Subsystem => "replaced, the same for the same",
+            Self::NetworkAddress => {
+                "port and interface; the address replaced, the same for the same"
+            }
             Self::HostName => "replaced",
             Self::Processor => {
                 "vendor, family, model and flags of a hypervisor of the first processor"
@@ -117,8 +124,8 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use Kept::{
-        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NvidiaParameters,
-        NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Version,
+        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaParameters,
+        NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Subsystem, Version,
         Whole, Windows,
     };
     &[
@@ -198,6 +205,12 @@ pub const ITEMS: &[Item] = {
     item("CONTROLLER/cmb", Whole, "registers of its CMB"),
     item("CONTROLLER/hwmon*/temp1_*", Whole, "how warm it is"),
     item("CONTROLLER/hwmon/hwmon*/temp1_*", Whole, "how warm it is"),
+    item("REMOTE", Folder, "a drive that another machine serves"),
+    item("REMOTE/transport", Whole, "how it is connected"),
+    item("REMOTE/address", NetworkAddress, "where it is"),
+    item("REMOTE/subsysnqn", Subsystem, "which drive it is"),
+    item("REMOTE/cntrltype", Whole, "whether it only lists others"),
+    item("REMOTE/state", Whole, "whether it is connected"),
     item("DISK", Folder, "a namespace as a block device"),
     item("DISK/dev", Whole, "what is mounted from it"),
     item("DISK/nsid", Whole, "which namespace it is"),
@@ -264,7 +277,14 @@ fn normal(path: &Path) -> Vec<&str> {
         ["proc", process, "mountinfo"] if process.bytes().all(|b| b.is_ascii_digit()) => {
             vec!["proc", "self", "mountinfo"]
         }
-        ["sys", "devices", "virtual", "nvme-subsystem", _, rest @ ..] => below_controller(rest),
+        ["sys", "devices", "virtual", "nvme-subsystem", _, rest @ ..] => {
+            below_controller("CONTROLLER", rest)
+        }
+        ["sys", "devices", "virtual", "nvme-fabrics", "ctl", controller, rest @ ..]
+            if NvmeName::parse(controller) == Some(NvmeName::Controller) =>
+        {
+            below_controller("REMOTE", rest)
+        }
         ["sys", "devices", "virtual", "block", disk, rest @ ..] => below_disk("STACK", disk, rest),
         ["sys", "devices", below @ ..] => {
             let Some(bridge) = below.iter().position(|name| is_host_bridge(name)) else {
@@ -280,7 +300,7 @@ fn normal(path: &Path) -> Vec<&str> {
                 ["nvme", controller, rest @ ..]
                     if NvmeName::parse(controller) == Some(NvmeName::Controller) =>
                 {
-                    below_controller(rest)
+                    below_controller("CONTROLLER", rest)
                 }
                 _ => std::iter::once("FUNCTION").chain(rest.iter().copied()).collect(),
             }
@@ -289,7 +309,7 @@ fn normal(path: &Path) -> Vec<&str> {
     }
 }
 
-fn below_controller<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+fn below_controller<'a>(word: &'static str, rest: &[&'a str]) -> Vec<&'a str> {
     match rest {
         [disk, rest @ ..]
             if matches!(
@@ -299,7 +319,7 @@ fn below_controller<'a>(rest: &[&'a str]) -> Vec<&'a str> {
         {
             below_disk("DISK", disk, rest)
         }
-        _ => std::iter::once("CONTROLLER").chain(rest.iter().copied()).collect(),
+        _ => std::iter::once(word).chain(rest.iter().copied()).collect(),
     }
 }
 
@@ -319,6 +339,7 @@ mod tests {
     fn paths_are_known_by_what_they_belong_to() {
         let function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+        let remote = "sys/devices/virtual/nvme-fabrics/ctl/nvme5";
         for (path, expected) in [
             ("proc/cmdline".to_owned(), Some("proc/cmdline")),
             ("proc/1/environ".to_owned(), None),
@@ -342,6 +363,9 @@ mod tests {
             (format!("{function}/net/eth0/address"), None),
             (format!("{subsystem}/nvme0n1/queue/max_segments"), Some("DISK/queue/max_segments")),
             (format!("{subsystem}/subsysnqn"), None),
+            (format!("{remote}/address"), Some("REMOTE/address")),
+            (format!("{remote}/serial"), None),
+            (format!("{remote}/nvme5n1/size"), Some("DISK/size")),
             ("sys/devices/virtual/block/dm-0/dm/uuid".to_owned(), Some("STACK/dm/uuid")),
             ("sys/devices/virtual/block/dm-0/dm/name".to_owned(), None),
         ] {

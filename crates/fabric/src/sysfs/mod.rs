@@ -15,6 +15,7 @@ pub(crate) mod nvidia;
 mod nvme;
 mod packets;
 mod passthrough;
+pub(crate) mod remote;
 pub(crate) mod resources;
 pub(crate) mod snapshot;
 mod stacked;
@@ -142,7 +143,8 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
     tree.names(devices)
         .map_err(|source| DiscoverError::Read { path: tree.full(devices), source })?;
     let is_this_machine = origin == Origin::ThisMachine;
-    let found = functions::walk(tree, is_this_machine);
+    let mut found = functions::walk(tree, is_this_machine);
+    let remote_drives = remote::drives(tree, &mut found.numbers);
     let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
     let stacked = stacked::devices(tree);
     let product = system::product(tree);
@@ -158,6 +160,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         product,
         libraries: libraries::installed(tree),
         mounts: stacked::mounts(tree, &found.numbers, &stacked),
+        remote_drives,
         stacked: stacked.into_iter().map(|found| found.device).collect(),
         bridges: found.bridges,
         functions: found.functions,

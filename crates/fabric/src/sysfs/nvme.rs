@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::disk;
 use super::stacked::Numbers;
 use super::tree::Tree;
-use crate::{CmbRegisters, NvmeController, Temperature};
+use crate::{CmbRegisters, Namespace, NvmeController, Temperature};
 
 /// Where the kernel keeps NVMe subsystems.
 const SUBSYSTEMS: &str = "sys/devices/virtual/nvme-subsystem";
@@ -57,13 +57,7 @@ pub(super) fn controller(
         .into_iter()
         .find(|name| NvmeName::parse(name) == Some(NvmeName::Controller))?;
     let at = function.join("nvme").join(&name);
-    let disks: Vec<PathBuf> =
-        tree.directories(&at).iter().filter_map(|name| block_device(tree, &at, name)).collect();
-    let mut namespaces: Vec<_> = disks.iter().filter_map(|at| disk::namespace(tree, at)).collect();
-    namespaces.sort_by_key(|namespace| namespace.nsid);
-    for disk in &disks {
-        disk::numbers(tree, disk, numbers);
-    }
+    let namespaces = namespaces(tree, &at, numbers);
     Some(NvmeController {
         name: Some(name),
         serial: tree.word(&at.join("serial")),
@@ -74,6 +68,18 @@ pub(super) fn controller(
         temperature: temperature(tree, &at),
         namespaces,
     })
+}
+
+/// The namespaces of the controller at `at`; adds the numbers of its block devices.
+pub(super) fn namespaces(tree: &Tree, at: &Path, numbers: &mut Numbers) -> Vec<Namespace> {
+    let disks: Vec<PathBuf> =
+        tree.directories(at).iter().filter_map(|name| block_device(tree, at, name)).collect();
+    let mut namespaces: Vec<_> = disks.iter().filter_map(|at| disk::namespace(tree, at)).collect();
+    namespaces.sort_by_key(|namespace| namespace.nsid);
+    for disk in &disks {
+        disk::numbers(tree, disk, numbers);
+    }
+    namespaces
 }
 
 /// The two registers as `cmb_show` in drivers/nvme/host/pci.c prints them: `cmbloc : 0x00000000`, and

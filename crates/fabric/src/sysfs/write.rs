@@ -47,6 +47,7 @@ impl Fabric {
             let at = format!("sys/devices/{}", bridge.name);
             writer.children(Parent::Bridge(crate::BridgeId(index)), at, &below)?;
         }
+        writer.remote_drives()?;
         writer.stacked()?;
         writer.mounts()?;
         Ok(writer.tree)
@@ -328,6 +329,32 @@ impl Writer<'_> {
         for (index, namespace) in nvme.namespaces.iter().enumerate() {
             let usual = format!("{name}n{}", index + 1);
             self.namespace(namespace, namespace.name.as_ref().unwrap_or(&usual), &at, &name)?;
+        }
+        Ok(())
+    }
+
+    fn remote_drives(&mut self) -> Written {
+        for drive in &self.fabric.remote_drives {
+            let at = format!("{}/{}", super::remote::CONTROLLERS, drive.name);
+            let location = &drive.location;
+            self.file(&at, "transport", &location.transport)?;
+            let parts = [
+                ("traddr", &location.host),
+                ("trsvcid", &location.port),
+                ("host_iface", &location.interface),
+            ];
+            let parts: Vec<String> = parts
+                .into_iter()
+                .filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
+                .collect();
+            self.file(&at, "address", parts.join(","))?;
+            self.some(&at, "subsysnqn", location.subsystem.as_ref())?;
+            self.some(&at, "state", drive.state.as_ref())?;
+            for (index, namespace) in drive.namespaces.iter().enumerate() {
+                let usual = format!("{}n{}", drive.name, index + 1);
+                let name = namespace.name.as_ref().unwrap_or(&usual);
+                self.namespace(namespace, name, &at, &drive.name)?;
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod machine_files;
 mod nccl;
 mod nccl_write;
 mod random;
+mod remote;
 mod synthetic;
 
 #[path = "../../../../tools/testing.rs"]

@@ -52,6 +52,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 functions: Vec::new(),
                 product,
                 libraries,
+                remote_drives: Vec::new(),
                 stacked,
                 mounts,
                 nvlinks: None,

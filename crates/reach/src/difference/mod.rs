@@ -10,6 +10,7 @@ mod functions;
 mod machine;
 mod matching;
 mod nvlinks;
+mod remote;
 mod verdicts;
 
 use peerlane_fabric::{Fabric, FunctionId};
@@ -70,6 +71,8 @@ pub enum ChangeKind {
     LinkTrained,
     /// The most that both ends of a link support.
     LinkMaximum,
+    /// A drive of another machine, or the state of its connection.
+    RemoteDrive,
     /// A function in another place.
     Moved,
     /// The bound driver.
@@ -163,6 +166,7 @@ impl MachineDifference {
         machine::compare(&mut collector, before, after);
         functions::presence(&mut collector, (before, after), &matching);
         functions::compare(&mut collector, (before, after), &matching);
+        remote::compare(&mut collector, before, after);
         nvlinks::compare(&mut collector, (before, after), &matching);
         verdicts::compare(&mut collector, (before, after), &matching);
         let (changes, uncompared) = collector.finish();

@@ -115,8 +115,8 @@ fn captured() -> String {
          Written by `peerlane reference --write docs/reference` from the list that `peerlane capture` goes by. \
          Nothing else of a\nmachine is in a capture, and discovery (`topo`, `plan`) reads nothing else of `/sys`, \
          `/proc`, `/boot`, `/etc`, `/run` and `/usr`.\n\n\
-         FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, DISK a namespace, PARTITION a \
-         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name. LIBRARY is \
+         FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, REMOTE one that \
+         another\nmachine serves, DISK a namespace, PARTITION a part of it, STACK a device-mapper or md device. `*` stands for any characters within one name. LIBRARY is \
          any of\n",
     );
     let folders: Vec<String> =

@@ -46,6 +46,7 @@ impl Machine {
             functions: Vec::new(),
             product: Some(product.to_owned()),
             libraries: Some(Vec::new()),
+            remote_drives: Vec::new(),
             stacked: Vec::new(),
             mounts: Some(Vec::new()),
             nvlinks: None,

@@ -9,6 +9,7 @@ mod gauge;
 mod links;
 mod p2pmem;
 mod pairs;
+mod remote;
 mod unknown;
 mod uses;
 
@@ -24,6 +25,7 @@ pub fn openmetrics(fabric: &Fabric) -> String {
         acs::families(fabric, &functions),
         p2pmem::families(fabric),
         pairs::families(fabric),
+        remote::families(fabric),
         uses::families(fabric),
         unknown::families(fabric, &functions),
     ];

@@ -179,7 +179,7 @@ fn memory(fabric: &Fabric, id: FunctionId) -> Option<String> {
 }
 
 /// A namespace, and the partitions, stacked devices and mounts on it.
-fn storage(fabric: &Fabric, namespace: &Namespace, details: &mut Vec<String>) {
+pub(super) fn storage(fabric: &Fabric, namespace: &Namespace, details: &mut Vec<String>) {
     let name = namespace.name.as_deref().unwrap_or("namespace");
     let head = if namespace.is_multipath_head { ", multipath" } else { "" };
     let block = namespace.limits.logical_block;

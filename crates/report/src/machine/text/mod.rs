@@ -3,6 +3,7 @@
 mod label;
 mod lines;
 mod matrix;
+mod remote;
 mod tree;
 
 use peerlane_fabric::Fabric;
@@ -12,9 +13,10 @@ pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::reasons;
 pub(crate) use tree::Tree;
 
-/// The machine as a tree, then the matrix of memories and initiators.
+/// The machine as a tree, drives of other machines, then the matrix of memories and initiators.
 pub fn topo(fabric: &Fabric) -> String {
-    format!("{}\n{}\n{}", heading(fabric), Tree::new(fabric).text(), matrix::text(fabric))
+    let (tree, remote) = (Tree::new(fabric).text(), remote::text(fabric));
+    format!("{}\n{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
 }
 
 #[cfg(test)]
