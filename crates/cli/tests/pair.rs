@@ -51,6 +51,36 @@ fn nics_reach_gpus_and_lend_nothing() {
 }
 
 #[test]
+fn nic_and_drive_name_memory_between_them() {
+    let output = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let headline =
+        "mlx5_0 and nvme0: neither has memory that peers can reach; that of gpu:0 can lie";
+    assert!(text.starts_with(headline), "{text}");
+    assert!(text.contains("`peerlane plan mlx5_0 gpu:0`, `peerlane plan nvme0 gpu:0`"), "{text}");
+    let output = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1", "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(answer["pair"]["between"], "gpu:0");
+}
+
+#[test]
+fn nic_without_rdma_is_refused() {
+    const MACHINE: &str = "name = 'm'\n\
+        [[function]]\nname = 'eth0'\nkind = 'nic'\ndriver = 'e1000e'\nacs = 'absent'\n\
+        [[function]]\nname = 'nvme0'\nkind = 'nvme'\ndriver = 'nvme'\nacs = 'absent'\n\
+        p2pmem = { size = '64M', available = '64M', published = true }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = folder.path().join("m.toml");
+    std::fs::write(&machine, MACHINE).expect("a machine file");
+    let output = peerlane(machine.to_str().expect("a path"), &["plan", "eth0", "nvme0"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("eth0 and nvme0: e1000e (NVMe over RDMA) refuses"), "{text}");
+    assert!(text.contains("--transport tcp") && text.contains("through host memory"), "{text}");
+}
+
+#[test]
 fn devices_without_memory_are_a_negative_answer() {
     let output = peerlane(SERVER, &["plan", "mlx5_0", "mlx5_1"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

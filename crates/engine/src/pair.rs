@@ -5,8 +5,8 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, FunctionId, Kind, names};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::{
-    Condition, Direction, MapType, NEWEST_LIST, Pair, Reach, Turn, environment_notes, guest,
-    nature, nvlink, rules,
+    Condition, Direction, MapType, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
+    environment_notes, guest, nature, nvlink, rules,
 };
 use peerlane_results::{
     Answer, DriverRule, Explanation, ExplanationStep, GuestRecord, KernelDecision, PairDevice,
@@ -59,6 +59,8 @@ pub fn pair_record(
     let mut notes = environment_notes(fabric);
     let mut both = vec![first, second];
     both.dedup();
+    let between = NetworkDriveMemory::new(fabric, first, second);
+    notes.extend(between.iter().flat_map(|memory| memory.advice.clone()));
     notes.extend(
         both.into_iter().filter_map(|id| {
             Some(format!("{} is {}", fabric.device_word(id), nature(fabric, id)?))
@@ -71,6 +73,7 @@ pub fn pair_record(
         backward: pair.backward.as_ref().map(direction),
         nvlink: nvlink(fabric, first, second).map(|state| state.to_string()),
         guest: for_guest.then(|| guest_record(fabric, &pair, (first, second))),
+        between: between.and_then(|memory| memory.third).map(|id| fabric.device_word(id)),
         notes,
     }
 }

@@ -13,6 +13,7 @@ mod drivers;
 mod explain;
 mod fact;
 mod matrix;
+mod network;
 mod open_fact;
 mod pair;
 mod support;
@@ -32,6 +33,7 @@ pub use drivers::{
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};
 pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};
+pub use network::NetworkDriveMemory;
 pub use open_fact::{Condition, Need, UnknownFact};
 pub use pair::{Direction, Pair, Path, PathClass, PeerMemory, SlowestLink, Turn};
 pub use support::kernel_refusal;

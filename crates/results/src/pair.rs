@@ -47,7 +47,10 @@ pub struct PairRecord {
     /// Both devices passed to one virtual machine, with `--guest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestRecord>,
-    /// Facts that bear on both directions: hypervisor, MIG, virtual functions.
+    /// The device whose memory can lie between a network controller and a drive, by its word in commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<String>,
+    /// Facts that bear on both directions: memory in between, hypervisor, MIG, virtual functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

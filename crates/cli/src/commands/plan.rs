@@ -4,8 +4,8 @@ use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
 use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
-    Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
-    ReachVerdict,
+    Answer, Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer,
+    Probe, ReachVerdict,
 };
 use peerlane_units::Nanos;
 
@@ -157,12 +157,14 @@ fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
     answer.plan.is_none() || has_gpu || pair.guest.is_some()
 }
 
-/// Returns whether the kernel permits a direction, or would on a condition.
+/// Returns whether the kernel permits a direction, or would on a condition, and a driver goes along.
 fn is_possible(pair: &PairRecord) -> bool {
     pair.forward.iter().chain(&pair.backward).any(|one| {
         let verdicts =
             [ReachVerdict::BusAddress, ReachVerdict::ThroughHostBridge, ReachVerdict::Conditional];
-        verdicts.contains(&one.verdict)
+        let is_refused = !one.drivers.is_empty()
+            && one.drivers.iter().all(|rule| rule.answer == Answer::Refused);
+        verdicts.contains(&one.verdict) && !is_refused
     })
 }
 

@@ -16,6 +16,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     sheet.line(format_args!("{}: {}", record.machine.name, record.verdict));
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "uses:", &record.uses, of_use);
+    section(&mut sheet, "between the two:", &record.notes, note);
     section(&mut sheet, "found:", &record.findings, finding);
     plan(&mut sheet, &record.steps);
     // A whole machine has them in --json.
@@ -54,6 +55,11 @@ fn of_use(sheet: &mut Sheet, one: &UseRecord) {
     for reason in one.because.split("; ") {
         sheet.line(format_args!("    {reason}"));
     }
+}
+
+#[expect(clippy::ptr_arg, reason = "`section` hands over elements of a list")]
+fn note(sheet: &mut Sheet, one: &String) {
+    sheet.line(format_args!("  {one}"));
 }
 
 fn finding(sheet: &mut Sheet, finding: &Finding) {

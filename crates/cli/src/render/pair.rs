@@ -52,12 +52,17 @@ fn headline(record: &PairRecord) -> String {
         return format!("{names} in one virtual machine: {}", of_guest(guest));
     }
     let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) else {
-        return format!("{names}: no peer-to-peer; neither has memory that peers can reach");
+        let neither = "neither has memory that peers can reach";
+        return match &record.between {
+            Some(third) => format!("{names}: {neither}; that of {third} can lie between them"),
+            None => format!("{names}: no peer-to-peer; {neither}"),
+        };
     };
     let rules: Vec<&DriverRule> =
         record.forward.iter().chain(&record.backward).flat_map(|one| &one.drivers).collect();
     let asks_nobody = !rules.is_empty() && rules.iter().all(|rule| rule.asks_kernel == Some(false));
-    let answer = if asks_nobody { of_drivers(&rules) } else { of_kernel(one) };
+    let is_refused = !rules.is_empty() && rules.iter().all(|rule| rule.answer == Answer::Refused);
+    let answer = if asks_nobody || is_refused { of_drivers(&rules) } else { of_kernel(one) };
     format!("{names}: {answer}")
 }
 

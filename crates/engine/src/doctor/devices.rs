@@ -1,7 +1,7 @@
 //! Two devices between which no files are copied: a GPU and a network controller, two GPUs.
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{Pair, RouteState, Verdict};
+use peerlane_reach::{NetworkDriveMemory, Pair, RouteState, Verdict};
 use peerlane_results::DoctorRecord;
 
 use super::{
@@ -26,12 +26,19 @@ pub fn examine_devices(
     accelerator::examine_those(on, &[one, other]);
     gpu_stack::examine(on);
     xrt_stack::examine(on);
-    let verdict = verdict(fabric, one, other);
-    examination.finished(Some(typed), Some(verdict))
+    let memory = NetworkDriveMemory::new(fabric, one, other);
+    let third = memory.as_ref().and_then(|memory| memory.third);
+    let verdict = verdict(fabric, (one, other), third);
+    let notes = memory.map(|memory| memory.advice).unwrap_or_default();
+    DoctorRecord { notes, ..examination.finished(Some(typed), Some(verdict)) }
 }
 
-/// The better of both directions in one sentence.
-fn verdict(fabric: &Fabric, one: FunctionId, other: FunctionId) -> String {
+/// The better of both directions in one sentence; `third` owns memory that can lie between the two.
+fn verdict(
+    fabric: &Fabric,
+    (one, other): (FunctionId, FunctionId),
+    third: Option<FunctionId>,
+) -> String {
     let pair = Pair::new(fabric, one, other);
     let judged = pair.directions().map(|direction| {
         let ends = [direction.initiator, direction.provider].map(|id| fabric.device_word(id));
@@ -40,7 +47,13 @@ fn verdict(fabric: &Fabric, one: FunctionId, other: FunctionId) -> String {
     let Some((best, [initiator, provider])) = judged.min_by_key(|(verdict, _)| verdict.state)
     else {
         let names = [one, other].map(|id| fabric.device_word(id)).join(" nor ");
-        return format!("payload goes through host memory: neither {names} has memory for peers");
+        let neither = format!("neither {names} has memory for peers");
+        return match third {
+            Some(third) => {
+                format!("{neither}; that of {} can lie between them", fabric.device_word(third))
+            }
+            None => format!("payload goes through host memory: {neither}"),
+        };
     };
     let ends = format!("{initiator} to memory of {provider}");
     let facts = best.facts.join("; ");

@@ -124,6 +124,7 @@ impl<'a> Examination<'a> {
             assumed: Vec::new(),
             verdict,
             uses,
+            notes: Vec::new(),
             findings,
             steps,
             settings: self.settings,

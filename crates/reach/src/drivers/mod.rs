@@ -28,7 +28,7 @@ pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
 pub use nvidia::missing_registry_keys;
 pub use nvlink::{NvLinkState, nvlink};
-pub(crate) use rdma::imports_memory;
+pub(crate) use rdma::{carries_nvme, imports_memory};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 
 /// A driver's own rule for one direction, by one mechanism.

@@ -4,6 +4,7 @@ use peerlane_fabric::Kind;
 
 use super::ends::Ends;
 use super::{Answer, DriverRule};
+use crate::network::without_rdma;
 
 const DRIVER: &str = "nvme";
 const P2PMEM: &str = "Linux 7.2, drivers/nvme/host/pci.c, nvme_map_cmb";
@@ -15,6 +16,14 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
     let (provider, initiator) = (ends.provider(), ends.initiator());
     if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
+    }
+    if let Some(driver) = without_rdma(initiator).filter(|_| initiator.kind == Kind::Nic) {
+        let reason = format!(
+            "{driver} carries no NVMe over RDMA, and over TCP the kernel's NVMe target uses no memory of \
+             devices"
+        );
+        let verdict = (Answer::Refused, reason);
+        return vec![DriverRule::new(driver, "NVMe over RDMA", Some(false), verdict, TARGET)];
     }
     let Some(pool) = provider.p2pmem else {
         let reason =
@@ -51,7 +60,9 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
 
 fn target(ends: &Ends<'_>) -> DriverRule {
     let reason = format!(
-        "the kernel's NVMe target uses it for RDMA where the attribute p2pmem of the namespace is set; {}",
+        "the kernel's NVMe target uses it for RDMA where an export names it (`peerlane export \
+         DRIVE --transport rdma --p2pmem cmb:{}`); {}",
+        ends.provider().name,
         ends.in_words()
     );
     DriverRule::new("nvmet_rdma", "p2pmem", Some(true), (Answer::Conditional, reason), TARGET)

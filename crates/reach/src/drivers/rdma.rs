@@ -22,6 +22,27 @@ const IMPORTERS: [(&str, Pinning); 7] = [
     ("ionic", Pinning::Fixed),
 ];
 
+/// PCI drivers with an RDMA part that has reliable connections, which NVMe over RDMA needs (Linux 7.2,
+/// drivers/infiniband/hw). That of `efa` has none.
+const NVME_CARRIERS: [&str; 16] = [
+    "be2net",
+    "bnxt_en",
+    "cxgb4",
+    "erdma",
+    "hfi1",
+    "hns3",
+    "i40e",
+    "ib_mthca",
+    "ice",
+    "idpf",
+    "ionic",
+    "mana",
+    "mlx4_core",
+    "mlx5_core",
+    "qede",
+    "vmw_pvrdma",
+];
+
 /// The way in which an importer holds memory (`dma_buf_dynamic_attach`, `dma_buf_attach_revocable`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinning {
@@ -42,6 +63,11 @@ pub(super) fn importer(function: &Function) -> Option<Pinning> {
 /// Returns whether the RDMA part of a driver imports memory of other devices.
 pub(crate) fn imports_memory(driver: &str) -> bool {
     IMPORTERS.iter().any(|(name, _)| *name == driver)
+}
+
+/// Returns whether a driver has an RDMA part that carries NVMe over Fabrics.
+pub(crate) fn carries_nvme(driver: &str) -> bool {
+    NVME_CARRIERS.contains(&driver)
 }
 
 /// The rule of a network controller whose driver imports no memory of other devices.

@@ -3,7 +3,7 @@
 use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind, NvmeController};
 
 use super::Use;
-use crate::drivers::{imports_memory, is_held_by_vfio};
+use crate::drivers::{carries_nvme, imports_memory, is_held_by_vfio};
 
 /// Mellanox, now NVIDIA: every network controller of theirs has RDMA.
 const VENDOR_MELLANOX: u16 = 0x15b3;
@@ -15,6 +15,7 @@ pub(super) struct Devices {
     drives: Vec<FunctionId>,
     gpus: Vec<FunctionId>,
     rdma: Vec<FunctionId>,
+    fabrics: Vec<FunctionId>,
     cards: Vec<FunctionId>,
     lending_drives: Vec<FunctionId>,
 }
@@ -28,7 +29,8 @@ impl Devices {
         Self {
             drives: of(&|one| one.kind == Kind::Nvme),
             gpus: of(&|one| one.kind == Kind::Gpu),
-            rdma: of(&|one| one.kind == Kind::Nic && has_rdma(one)),
+            rdma: of(&|one| one.kind == Kind::Nic && has_rdma(one, imports_memory)),
+            fabrics: of(&|one| one.kind == Kind::Nic && has_rdma(one, carries_nvme)),
             cards: of(&|one| one.kind == Kind::Fpga),
             lending_drives: of(&|one| one.kind == Kind::Nvme && one.p2pmem.is_some()),
         }
@@ -41,19 +43,19 @@ impl Devices {
             Use::NetworkToGpu => (&self.gpus, &self.rdma),
             Use::GpuToGpu => (&self.gpus, &self.gpus),
             Use::DriveToDrive => (&self.drives, &self.drives),
-            Use::NetworkToDrive => (&self.lending_drives, &self.rdma),
+            Use::NetworkToDrive => (&self.lending_drives, &self.fabrics),
             Use::StorageToFpga => (&self.cards, &self.drives),
         };
         (providers.clone(), initiators.clone())
     }
 }
 
-/// Returns whether a network controller may register memory of other devices: by its driver, else by
-/// what it is.
-fn has_rdma(function: &Function) -> bool {
+/// Returns whether a network controller has the RDMA part that a use takes: by its driver, else by what
+/// it is.
+fn has_rdma(function: &Function, is_enough: fn(&str) -> bool) -> bool {
     match &function.driver {
         DriverBinding::Bound(_) if is_held_by_vfio(function) => is_made_for_rdma(function),
-        DriverBinding::Bound(driver) => imports_memory(driver),
+        DriverBinding::Bound(driver) => is_enough(driver),
         DriverBinding::Unbound | DriverBinding::Unknown => is_made_for_rdma(function),
     }
 }

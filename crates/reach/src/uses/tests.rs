@@ -107,6 +107,21 @@ fn two_devices_have_their_uses_alone() {
 }
 
 #[test]
+fn network_to_drive_takes_reliable_connections() {
+    let with = |driver: &str| {
+        let mut fabric = machine(OPEN, "");
+        let nic = fabric.find("nic").expect("a NIC");
+        fabric.functions[nic.0].driver = peerlane_fabric::DriverBinding::Bound(driver.to_owned());
+        let uses: Vec<Use> = states(&fabric).into_iter().map(|one| one.0).collect();
+        (uses.contains(&Use::NetworkToGpu), uses.contains(&Use::NetworkToDrive))
+    };
+    assert_eq!(with("mlx5_core"), (true, true));
+    assert_eq!(with("efa"), (true, false), "its RDMA has no reliable connections");
+    assert_eq!(with("mlx4_core"), (false, true), "it imports no memory of GPUs");
+    assert_eq!(with("virtio-pci"), (false, false));
+}
+
+#[test]
 fn pairs_with_some_functions_are_counted() {
     let fabric = machine(OPEN, "");
     let id = |name: &str| fabric.find(name).expect("a function");

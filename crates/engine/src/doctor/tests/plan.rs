@@ -98,3 +98,20 @@ fn kernel_is_no_obstacle_to_pairs_that_ask_none() {
     let storage = examine_devices(&fabric, (id("nvme0"), id("gpu:0")), typed());
     assert!(has_kernel(&storage) && has_kernel(&examine(&fabric)), "{storage:?}");
 }
+
+#[test]
+fn network_and_drive_name_memory_between_them() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
+    let examined = |machine: &str, words: [&str; 2]| {
+        let fabric = Fabric::discover(&path.join(machine).join("tree.tar.zst")).expect("a machine");
+        let ends = words.map(|word| fabric.find_device(word).expect("a device"));
+        examine_devices(&fabric, (ends[0], ends[1]), words.map(str::to_owned))
+    };
+    let by_gpu = examined("eight-gpus", ["nvme0", "mlx5_0"]);
+    assert!(by_gpu.verdict.ends_with("that of gpu:0 can lie between them"), "{by_gpu:?}");
+    assert!(by_gpu.notes[1].contains("`peerlane plan mlx5_0 gpu:0`"), "{by_gpu:?}");
+    let by_tcp = examined("sr635", ["eno1", "nvme0"]);
+    assert!(by_tcp.verdict.starts_with("payload goes through host memory"), "{by_tcp:?}");
+    assert!(by_tcp.notes[0].contains("export /dev/nvme0n1 --transport tcp"), "{by_tcp:?}");
+    assert!(examined("eight-gpus", ["gpu:0", "mlx5_0"]).notes.is_empty());
+}

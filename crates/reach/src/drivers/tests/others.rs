@@ -37,6 +37,22 @@ fn drives_lend_what_is_published() {
 }
 
 #[test]
+fn network_without_rdma_reaches_no_cmb() {
+    for (driver, lends) in [("virtio-pci", LENDER), ("e1000e", LENDER), ("efa", LENDER)] {
+        let nic = format!("driver = '{driver}'");
+        let fabric = pair("", ("nvme", lends), ("nic", &nic));
+        only(&fabric, Answer::Refused, "uses no memory of devices");
+    }
+}
+
+#[test]
+fn target_rule_names_its_export() {
+    let found = super::rules_of(&pair("", ("nvme", LENDER), ("nic", "driver = 'mlx5_core'")));
+    let command = "`peerlane export DRIVE --transport rdma --p2pmem cmb:a`";
+    assert!(found[0].reason.contains(command), "{}", found[0].reason);
+}
+
+#[test]
 fn pasted_drives_may_lend() {
     let mut fabric = pair("", ("nvme", DRIVE), ("nvme", DRIVE));
     fabric.origin = peerlane_fabric::Origin::Text;
