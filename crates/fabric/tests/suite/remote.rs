@@ -23,7 +23,7 @@ fn connected() -> Sysfs {
                 ("transport", "tcp"),
                 (
                     "address",
-                    "traddr=10.9.8.7,trsvcid=4420,host_traddr=10.9.8.6,host_iface=SECRETif,src_addr=10.9.8.6",
+                    "traddr=10.9.8.7,trsvcid=4420,host_traddr=10.9.8.6,host_iface=SECRETif",
                 ),
                 ("subsysnqn", "nqn.2014-08.SECRET:drive"),
                 ("state", "connecting"),
