@@ -13,7 +13,7 @@ use peerlane_bench::guards::Surroundings;
 use peerlane_bench::record::check;
 use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
-use peerlane_engine::endpoint::{Notation, RemoteDrive};
+use peerlane_engine::endpoint::{Notation, RemoteName};
 use peerlane_engine::journal::{self, Journal};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_fabric::assume::BootConfiguration;
@@ -338,7 +338,7 @@ pub fn notation(bytes: &[u8]) {
     if let Ok(notation) = text.parse::<Notation>() {
         assert_eq!(notation.to_string().parse(), Ok(notation));
     }
-    if let Ok(drive) = text.parse::<RemoteDrive>() {
+    if let Ok(drive) = text.parse::<RemoteName>() {
         assert_eq!(drive.to_string().parse(), Ok(drive));
     }
     if let Ok(size) = text.parse::<Bytes>() {

@@ -1,7 +1,7 @@
 //! Connections to the drives of other machines that a command names.
 
 use peerlane_engine::connection::{ConnectError, Connection, connect};
-use peerlane_engine::endpoint::{RemoteDrive, RemoteDriveError};
+use peerlane_engine::endpoint::{RemoteName, RemoteNameError};
 use peerlane_units::Nanos;
 
 use super::copy::seed;
@@ -21,8 +21,8 @@ pub(super) fn open<'a>(
     stop_requested: impl Fn() -> bool,
 ) -> Result<Vec<Connection>, Failure> {
     let mut made: Vec<Connection> = Vec::new();
-    for typed in ends.into_iter().filter(|typed| RemoteDrive::is_one(typed)) {
-        let drive = typed.parse().map_err(|error: RemoteDriveError| failure(error.into()))?;
+    for typed in ends.into_iter().filter(|typed| RemoteName::is_one(typed)) {
+        let drive = typed.parse().map_err(|error: RemoteNameError| failure(error.into()))?;
         if made.iter().any(|connection| connection.drive == drive) {
             continue;
         }

@@ -57,7 +57,6 @@ fn of_use(sheet: &mut Sheet, one: &UseRecord) {
     }
 }
 
-#[expect(clippy::ptr_arg, reason = "`section` hands over elements of a list")]
 fn note(sheet: &mut Sheet, one: &String) {
     sheet.line(format_args!("  {one}"));
 }

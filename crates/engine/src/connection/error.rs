@@ -7,7 +7,7 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 use super::host::HostNameError;
-use crate::endpoint::{RemoteDrive, RemoteDriveError, RemoteTransport};
+use crate::endpoint::{RemoteName, RemoteNameError, RemoteTransport};
 
 /// Error of connecting a drive of another machine. Nothing is connected then.
 #[derive(Debug, thiserror::Error)]
@@ -15,18 +15,18 @@ use crate::endpoint::{RemoteDrive, RemoteDriveError, RemoteTransport};
 pub enum ConnectError {
     /// The text names no drive.
     #[error("cannot understand the name of the drive")]
-    Name(#[from] RemoteDriveError),
+    Name(#[from] RemoteNameError),
     /// The kernel has no NVMe over Fabrics host.
     #[error("cannot connect {drive}: the kernel has no host of NVMe over Fabrics")]
     NoKernelHost {
         /// The drive.
-        drive: Box<RemoteDrive>,
+        drive: Box<RemoteName>,
     },
     /// No RDMA device.
     #[error("cannot connect {drive}: this machine has no RDMA device")]
     NoRdma {
         /// The drive.
-        drive: Box<RemoteDrive>,
+        drive: Box<RemoteName>,
     },
     /// The host has no address.
     #[error("cannot find the address of {host}")]
@@ -57,7 +57,7 @@ pub enum ConnectError {
     #[error("cannot connect {drive} as host {host}")]
     Refused {
         /// The drive.
-        drive: Box<RemoteDrive>,
+        drive: Box<RemoteName>,
         /// NQN of this host.
         host: String,
         /// The system's answer.
@@ -73,7 +73,7 @@ pub enum ConnectError {
     #[error("{drive} has no namespace {}: no disk appeared in {waited}", drive.namespace())]
     NoNamespace {
         /// The drive.
-        drive: Box<RemoteDrive>,
+        drive: Box<RemoteName>,
         /// Time waited.
         waited: Nanos,
     },
@@ -115,7 +115,7 @@ impl ConnectError {
 }
 
 /// The far side's status is in the kernel's log only; the call has one errno for all of them.
-fn refusal_hint(drive: &RemoteDrive, host: &str, source: &io::Error) -> String {
+fn refusal_hint(drive: &RemoteName, host: &str, source: &io::Error) -> String {
     let transport = drive.transport().as_str();
     match Errno::from_io_error(source) {
         Some(Errno::IO | Errno::CONNREFUSED | Errno::ACCESS | Errno::PERM) => format!(

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 pub use error::ConnectError;
 pub use host::HostNameError;
 
-use crate::endpoint::{RemoteDrive, RemoteTransport, namespace_disk};
+use crate::endpoint::{RemoteName, RemoteTransport, namespace_disk};
 use crate::ring::fabrics;
 use crate::system::System;
 use host::HostName;
@@ -36,7 +36,7 @@ const RECONNECT_SECONDS: u64 = 2;
 #[derive(Debug)]
 pub struct Connection {
     /// The drive.
-    pub drive: RemoteDrive,
+    pub drive: RemoteName,
     /// Name of its disk here, such as `nvme3n1`.
     pub disk: String,
     _held: fabrics::HeldConnection,
@@ -48,7 +48,7 @@ pub struct Connection {
 /// # Errors
 /// [`ConnectError`]; the drive is not connected then.
 pub fn connect(
-    drive: &RemoteDrive,
+    drive: &RemoteName,
     deadline: Nanos,
     seed: u64,
     stop_requested: &dyn Fn() -> bool,
@@ -83,7 +83,7 @@ fn has_rdma_device(root: &Path) -> bool {
 }
 
 /// Returns the first address that takes connections. The kernel itself would wait for minutes.
-fn reach(drive: &RemoteDrive, deadline: Nanos) -> Result<SocketAddr, ConnectError> {
+fn reach(drive: &RemoteName, deadline: Nanos) -> Result<SocketAddr, ConnectError> {
     let addresses = drive
         .addresses()
         .map_err(|source| ConnectError::Address { host: drive.host().to_owned(), source })?;
@@ -105,7 +105,7 @@ fn reach(drive: &RemoteDrive, deadline: Nanos) -> Result<SocketAddr, ConnectErro
 
 /// Options of a connection, as `nvmf_parse_options` reads them (Linux 7.2
 /// `drivers/nvme/host/fabrics.c`). Requests fail before the deadline, so that it is not they that wait.
-fn options(drive: &RemoteDrive, address: SocketAddr, host: &HostName, deadline: Nanos) -> String {
+fn options(drive: &RemoteName, address: SocketAddr, host: &HostName, deadline: Nanos) -> String {
     let loss = Duration::from(deadline).as_secs().max(2);
     let fail = loss / 2;
     format!(
@@ -123,7 +123,7 @@ fn options(drive: &RemoteDrive, address: SocketAddr, host: &HostName, deadline: 
 
 /// Waits until the namespace has a disk with a node.
 fn wait_for_disk(
-    drive: &RemoteDrive,
+    drive: &RemoteName,
     controller: &str,
     wait: Nanos,
     stop_requested: &dyn Fn() -> bool,
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn options_fail_requests_before_deadline() {
-        let drive: RemoteDrive = "nvme://[fd00::1]:5/lab".parse().unwrap();
+        let drive: RemoteName = "nvme://[fd00::1]:5/lab".parse().unwrap();
         let address = "[fd00::1]:5".parse().unwrap();
         let text = options(&drive, address, &host(), Nanos::seconds(60));
         assert!(text.starts_with("nqn=lab,transport=tcp,traddr=fd00::1,trsvcid=5,hostnqn="));
@@ -186,7 +186,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let drive: RemoteDrive = format!("nvme://127.0.0.1:{port}/lab").parse().unwrap();
+        let drive: RemoteName = format!("nvme://127.0.0.1:{port}/lab").parse().unwrap();
         let error = reach(&drive, Nanos::seconds(5)).unwrap_err();
         assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
     }

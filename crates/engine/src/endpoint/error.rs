@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use peerlane_units::Bytes;
 
-use super::{Notation, RemoteDrive, RemoteDriveError, Unserved};
+use super::{Notation, RemoteName, RemoteNameError, Unserved};
 use crate::failure::{hint_of_absence, hint_of_denial};
 
 /// Why something cannot be an end of a copy.
@@ -107,12 +107,12 @@ pub enum EndpointError {
     },
     /// A text that begins as the name of a drive of another machine.
     #[error(transparent)]
-    RemoteName(#[from] RemoteDriveError),
+    RemoteName(#[from] RemoteNameError),
     /// A drive of another machine that is not connected.
     #[error("{drive} is not connected")]
     NotConnected {
         /// The drive.
-        drive: Box<RemoteDrive>,
+        drive: Box<RemoteName>,
     },
     /// A partition among passthrough nodes, which are of whole namespaces.
     #[error(

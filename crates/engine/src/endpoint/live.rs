@@ -17,7 +17,7 @@ use super::layer::Layer;
 use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
 use super::{
-    Endpoint, EndpointError, Live, Node, RemoteDrive, drive_name, request_host, request_p2p,
+    Endpoint, EndpointError, Live, Node, RemoteName, drive_name, request_host, request_p2p,
 };
 use crate::failure::Role;
 use crate::system::{Mount, System};
@@ -71,8 +71,8 @@ pub(super) fn inspect(
 /// The device node of a drive that is named by its PCI address, or by machine and NQN; any other path
 /// unchanged.
 fn device_path(system: &System, fabric: &Fabric, typed: &Path) -> Result<PathBuf, EndpointError> {
-    if let Some(name) = typed.to_str().filter(|text| RemoteDrive::is_one(text)) {
-        let drive: RemoteDrive = name.parse()?;
+    if let Some(name) = typed.to_str().filter(|text| RemoteName::is_one(text)) {
+        let drive: RemoteName = name.parse()?;
         let disk = drive.find(system);
         let disk = disk.ok_or(EndpointError::NotConnected { drive: Box::new(drive) })?;
         return Ok(Path::new("/dev").join(disk));

@@ -35,7 +35,7 @@ pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
 pub(crate) use remote::namespace_disk;
-pub use remote::{RemoteDrive, RemoteDriveError, RemoteTransport};
+pub use remote::{RemoteName, RemoteNameError, RemoteTransport};
 pub(crate) use unserved::ADDRESS_SPACE_FIX;
 pub use unserved::Unserved;
 

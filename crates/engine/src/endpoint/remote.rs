@@ -7,6 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use peerlane_fabric::NetworkLocation;
 use peerlane_nvmet::{Nqn, NqnError};
 
 use crate::system::System;
@@ -17,7 +18,7 @@ const DEFAULT_PORT: u16 = 4420;
 
 /// A namespace of another machine, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteDrive {
+pub struct RemoteName {
     /// DNS name or address, IPv6 without brackets.
     host: String,
     port: u16,
@@ -47,7 +48,7 @@ impl RemoteTransport {
 
 /// A text that begins with `nvme://` and names no namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RemoteDriveError {
+pub enum RemoteNameError {
     /// The host or the NQN is missing.
     #[error("`{0}` has no valid host or no NQN: write nvme://10.0.0.1/NQN")]
     Incomplete(String),
@@ -65,7 +66,7 @@ pub enum RemoteDriveError {
     Option(String),
 }
 
-impl RemoteDrive {
+impl RemoteName {
     /// Returns true for a text in this notation, valid or not.
     pub fn is_one(text: &str) -> bool {
         text.starts_with(SCHEME)
@@ -118,19 +119,14 @@ impl RemoteDrive {
     }
 
     fn is_served_by(&self, system: &System, controller: &str, addresses: &[IpAddr]) -> bool {
-        let line = |file: &str| system.line(&format!("sys/class/nvme/{controller}/{file}"));
-        let address = line("address").unwrap_or_default();
-        let part = |name: &str| {
-            let mut parts = address.split(',').filter_map(|part| part.trim().split_once('='));
-            parts.find(|(found, _)| *found == name).map(|(_, value)| value)
-        };
-        let has_address = part("traddr")
-            .and_then(|address| address.parse().ok())
-            .is_some_and(|address: IpAddr| addresses.contains(&address));
-        line("transport").as_deref() == Some(self.transport.as_str())
-            && line("subsysnqn").as_deref() == Some(self.subsystem.as_str())
-            && has_address
-            && part("trsvcid").and_then(|port| port.parse().ok()) == Some(self.port)
+        NetworkLocation::read(system.root(), controller).is_some_and(|location| {
+            let address = location.host.as_deref().and_then(|host| host.parse().ok());
+            let port = location.port.as_deref().and_then(|port| port.parse().ok());
+            location.transport == self.transport.as_str()
+                && location.subsystem.as_deref() == Some(self.subsystem.as_str())
+                && address.is_some_and(|address| addresses.contains(&address))
+                && port == Some(self.port)
+        })
     }
 }
 
@@ -151,11 +147,11 @@ pub(crate) fn namespace_disk(system: &System, controller: &str, namespace: u32) 
     })
 }
 
-impl FromStr for RemoteDrive {
-    type Err = RemoteDriveError;
+impl FromStr for RemoteName {
+    type Err = RemoteNameError;
 
-    fn from_str(text: &str) -> Result<Self, RemoteDriveError> {
-        let incomplete = || RemoteDriveError::Incomplete(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, RemoteNameError> {
+        let incomplete = || RemoteNameError::Incomplete(text.to_owned());
         let rest = text.strip_prefix(SCHEME).ok_or_else(incomplete)?;
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, subsystem) = rest.split_once('/').ok_or_else(incomplete)?;
@@ -172,13 +168,13 @@ impl FromStr for RemoteDrive {
             namespace: 1,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            drive.set(option).ok_or_else(|| RemoteDriveError::Option(option.to_owned()))?;
+            drive.set(option).ok_or_else(|| RemoteNameError::Option(option.to_owned()))?;
         }
         Ok(drive)
     }
 }
 
-impl RemoteDrive {
+impl RemoteName {
     fn set(&mut self, option: &str) -> Option<()> {
         match option.split_once('=')? {
             ("ns", number) => self.namespace = number.parse().ok().filter(|number| *number > 0)?,
@@ -190,23 +186,23 @@ impl RemoteDrive {
     }
 }
 
-fn host_and_port(text: &str) -> Result<(&str, u16), RemoteDriveError> {
+fn host_and_port(text: &str) -> Result<(&str, u16), RemoteNameError> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         Some((host, rest)) => (host, Some(rest.strip_prefix(':').unwrap_or(rest))),
         None if text.parse::<std::net::Ipv6Addr>().is_ok() => {
-            return Err(RemoteDriveError::Brackets(text.to_owned()));
+            return Err(RemoteNameError::Brackets(text.to_owned()));
         }
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let Some(port) = port else { return Ok((host, DEFAULT_PORT)) };
     match port.parse() {
         Ok(number) if number > 0 => Ok((host, number)),
-        _ => Err(RemoteDriveError::Port(port.to_owned())),
+        _ => Err(RemoteNameError::Port(port.to_owned())),
     }
 }
 
-impl fmt::Display for RemoteDrive {
+impl fmt::Display for RemoteName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, subsystem, namespace, transport } = self;
         match host.contains(':') {
@@ -225,7 +221,7 @@ mod tests {
     use super::*;
     use crate::guard::tests::Tree;
 
-    fn read(text: &str) -> RemoteDrive {
+    fn read(text: &str) -> RemoteName {
         text.parse().unwrap()
     }
 
@@ -266,7 +262,7 @@ mod tests {
             "nvme://[h/lab",
             "/dev/nvme0n1",
         ] {
-            assert!(text.parse::<RemoteDrive>().is_err(), "{text}");
+            assert!(text.parse::<RemoteName>().is_err(), "{text}");
         }
     }
 

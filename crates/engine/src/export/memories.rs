@@ -20,7 +20,7 @@ use crate::pair::reach_verdict;
 pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> Vec<ExportMemory> {
     let mut found: Vec<(Option<u32>, ExportMemory)> = fabric
         .iter()
-        .filter(|(_, function)| function.p2pmem.is_some())
+        .filter(|(_, function)| function.p2pmem.is_some_and(|pool| pool.published))
         .map(|(id, function)| {
             let by_drive = decide(fabric, id, drive);
             let by_nic = nic.map(|nic| decide(fabric, id, nic));

@@ -156,6 +156,7 @@ pub(crate) fn verify() -> VerifyRecord {
 /// A machine examined.
 pub(crate) fn doctor() -> DoctorRecord {
     DoctorRecord {
+        notes: Vec::new(),
         schema: DOCTOR_SCHEMA.to_owned(),
         machine: machine(Basis::Measured),
         pair: None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_bench::workload::Brief;
-use peerlane_engine::endpoint::{Notation, RemoteDrive};
+use peerlane_engine::endpoint::{Notation, RemoteName};
 use peerlane_engine::measure::size_of;
 use peerlane_fabric::{Bdf, Fabric};
 use peerlane_results::WorkloadKind;
@@ -75,6 +75,6 @@ fn is_device(typed: &str) -> bool {
     match std::fs::metadata(Path::new(typed)) {
         Ok(found) => found.file_type().is_block_device(),
         // The PCI address of a drive, or one of another machine.
-        Err(_) => typed.parse::<Bdf>().is_ok() || RemoteDrive::is_one(typed),
+        Err(_) => typed.parse::<Bdf>().is_ok() || RemoteName::is_one(typed),
     }
 }
