@@ -188,6 +188,13 @@ pub struct HostBridge {
     pub root_bus: RootBus,
 }
 
+impl HostBridge {
+    /// Machine of the host bridge, where a description has several: the part of its name before a slash.
+    pub fn machine(&self) -> &str {
+        self.name.split_once('/').map_or("", |(machine, _)| machine)
+    }
+}
+
 /// The part of the root bus of a host bridge that a description lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RootBus {

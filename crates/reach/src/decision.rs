@@ -143,6 +143,15 @@ fn decide_by(
         conditions: Vec::new(),
         needs: Vec::new(),
     };
+    let machine = |id| fabric.bridges[fabric.bridge_of(id).0].machine();
+    if machine(provider) != machine(initiator) {
+        let name = |id| fabric.function(id).name.clone();
+        let (provider, initiator) = (name(provider), name(initiator));
+        found.facts = vec![Fact::OtherMachine { provider, initiator }];
+        found.map = MapType::NotSupported;
+        found.path = walk.path();
+        return found;
+    }
     let detached = walk.detached(fabric, (provider, initiator));
     if let Some(&bridge) = detached.first() {
         let name = fabric.bridges[bridge.0].name.clone();

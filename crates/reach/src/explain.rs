@@ -112,6 +112,7 @@ fn is_of_the_host_bridge(fact: &Fact) -> bool {
         Fact::SameFunction { .. }
             | Fact::CommonAncestor { .. }
             | Fact::SeparateRootPorts { .. }
+            | Fact::OtherMachine { .. }
             | Fact::AcsRedirect { .. }
             | Fact::AcsUnknown { .. }
             | Fact::BridgesUnknown { .. }

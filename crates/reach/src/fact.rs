@@ -33,6 +33,13 @@ pub enum Fact {
         /// The function on the root bus above the initiator.
         initiator_top: String,
     },
+    /// The description has several machines, and they are in different ones.
+    OtherMachine {
+        /// Owner of the memory.
+        provider: String,
+        /// Who reads or writes it.
+        initiator: String,
+    },
     /// A function on the way sends peer requests up to the root complex.
     AcsRedirect {
         /// Its name.
@@ -137,6 +144,7 @@ impl Fact {
             Self::SameFunction { .. }
             | Self::CommonAncestor { .. }
             | Self::SeparateRootPorts { .. }
+            | Self::OtherMachine { .. }
             | Self::BridgesUnknown { .. } => "drivers/pci/p2pdma.c calc_map_type_and_dist()",
             Self::AcsRedirect { .. } | Self::AcsUnknown { .. } => {
                 "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()"
@@ -165,7 +173,9 @@ impl Fact {
             Self::CpuForwards { .. } | Self::HostBridgeListed { .. } => {
                 map == MapType::ThroughHostBridge
             }
-            Self::CpuDoesNotForward { .. } => map == MapType::NotSupported,
+            Self::CpuDoesNotForward { .. } | Self::OtherMachine { .. } => {
+                map == MapType::NotSupported
+            }
             Self::HostBridgeNotListed { .. }
             | Self::SameBridgeOnly { .. }
             | Self::HostBridgeWithoutTestDevice { .. } => {
@@ -189,6 +199,9 @@ impl fmt::Display for Fact {
                 "{initiator} (below {initiator_top}) and {provider} (below {provider_top}) share no \
                  switch or port, so traffic between them must pass through the CPU's root complex"
             ),
+            Self::OtherMachine { provider, initiator } => {
+                write!(f, "{initiator} and {provider} are in different machines")
+            }
             Self::AcsRedirect { function, control } => write!(
                 f,
                 "{function} redirects peer traffic up to the CPU (ACS control {control:#06x}: {})",
