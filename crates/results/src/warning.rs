@@ -222,6 +222,15 @@ pub enum Warning {
         /// The most that each supports, which it was taken for.
         taken_as: String,
     },
+    /// Nothing says how fast network controllers are that a prediction sends or receives by.
+    NetworkNotStated {
+        /// The network controllers, the first few.
+        nics: Vec<String>,
+        /// How many more there are.
+        others: u64,
+        /// Bytes a second that each was taken for.
+        taken_as: ByteRate,
+    },
     /// A prediction has peers behind a root complex of which nothing states what it passes between them.
     PeersNotStated {
         /// Its host bridge, or several of them, the first few.
@@ -298,6 +307,9 @@ impl Warning {
             }
             Self::LinkNotTrained { .. } => {
                 "say what they run at in the machine file (`link`), or look with the devices at work"
+            }
+            Self::NetworkNotStated { .. } => {
+                "say it in the machine file (`ethernet = \"12.5G\"` for 100 Gbit/s), or vary `ethernet.rate`"
             }
             Self::PeersNotStated { .. } => {
                 "state that of the host bridge in the machine file, as measured there; docs/model.md has what \
@@ -419,6 +431,13 @@ impl fmt::Display for Warning {
                 "nothing says what {} trained to: taken for {taken_as}, the most that is supported there",
                 Links(below, *others),
             ),
+            Self::NetworkNotStated { nics, others, taken_as } => {
+                write!(
+                    f,
+                    "nothing says how fast the wire of {} is: taken for {taken_as}",
+                    Names(nics, *others)
+                )
+            }
             Self::PeersNotStated { through, others, keys } => write!(
                 f,
                 "nothing states how much goes between peers through {} ({}): predicted as if links alone limited it, of \

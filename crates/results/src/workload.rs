@@ -94,7 +94,7 @@ pub struct Flow {
     pub source: String,
     /// Target endpoint as typed: a path, `host`, `null`, `cmb:nvme2`.
     pub target: String,
-    /// Memory between them, as typed; `None` where it is chosen.
+    /// Memory between them, as typed, or the transport of the model's networks (`rdma`, `tcp`); `None` where it is chosen.
     pub via: Option<String>,
     /// How the bytes travel.
     pub path: Path,

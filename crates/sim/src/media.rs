@@ -110,7 +110,7 @@ impl Mixed {
         flows: impl IntoIterator<Item = &'a FlowSpec>,
     ) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
-        for flow in flows {
+        for flow in flows.into_iter().flat_map(FlowSpec::parts) {
             for leg in flow.legs().filter(|leg| leg.large_rate(topology).is_some()) {
                 let (side, uses) = (leg.side(), uses.entry(leg.initiator).or_default());
                 let legs = if flow.is_own(leg) { &mut uses.own } else { &mut uses.by_requests };

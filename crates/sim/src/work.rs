@@ -31,12 +31,17 @@ impl Shared {
     ) -> Self {
         let mut asked: BTreeMap<NodeIndex, f64> = BTreeMap::new();
         for (index, flow) in flows.enumerate() {
-            let Some(work) = &flow.work else { continue };
-            let media = flow.legs().filter_map(|leg| leg.medium_rate(topology));
+            if flow.parts().all(|part| part.work.is_none()) {
+                continue;
+            }
+            let legs = flow.parts().flat_map(FlowSpec::legs);
+            let media = legs.filter_map(|leg| leg.medium_rate(topology));
             let most = media.map(|rate| per_nano(rate.0)).fold(demand(index, flow), f64::min);
-            let busy = most * work.per_byte(flow.request);
-            // One thread saturates one processor at most.
-            *asked.entry(work.at).or_default() += busy.min(1.0);
+            for work in flow.parts().filter_map(|part| part.work.as_ref()) {
+                // One thread saturates one processor at most.
+                let busy = most * work.per_byte(flow.request);
+                *asked.entry(work.at).or_default() += busy.min(1.0);
+            }
         }
         let few = asked.into_iter().filter_map(|(at, asked)| match &topology.node(at).kind {
             NodeKind::HostMemory(host) => {

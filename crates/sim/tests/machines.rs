@@ -94,8 +94,12 @@ fn every_machine_runs_every_workload() {
                     }
                     Err(error) => {
                         let cause = root_cause(&error);
-                        let is_named = cause.contains("no device lends memory between");
-                        assert!(is_named && !is_host, "{context}: {error}: {cause}");
+                        let is_named = if is_host {
+                            cause.contains("between machines payload moves by")
+                        } else {
+                            cause.contains("no device lends memory between")
+                        };
+                        assert!(is_named, "{context}: {error}: {cause}");
                     }
                 }
             }

@@ -99,26 +99,31 @@ pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     let by_depth = f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3);
     let mut bounds = vec![Bound { by: By::Depth, rate: by_depth }];
-    for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
+    let legs = flow.parts().flat_map(FlowSpec::legs).enumerate();
+    for (leg, bound) in legs.filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });
     }
     if let Arrival::Paced { rate } = flow.arrival {
         bounds.push(Bound { by: By::Arrival, rate: per_nano(rate.0) });
     }
-    if let Some(work) = flow.work.as_ref().filter(|work| work.copy > Picos::ZERO) {
+    let works = flow.parts().filter_map(|part| part.work.as_ref());
+    for work in works.filter(|work| work.copy > Picos::ZERO) {
         bounds.push(Bound { by: By::Thread, rate: 1.0 / work.per_byte(flow.request) });
     }
     bounds
 }
 
-/// Nanoseconds of a command on an idle machine: both legs of a relay in series, and the copies between them.
+/// Nanoseconds of a command on an idle machine: all legs in series, and the copies between them.
 ///
 /// # Errors
 /// When the flow has no path.
 pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
-    let mut latency = flow.work.as_ref().map_or(0.0, |work| copy_time(topology, work));
-    for leg in flow.legs() {
-        latency += leg_latency(topology, flow, leg, &ways(topology, flow, leg)?);
+    let mut latency = 0.0;
+    for part in flow.parts() {
+        latency += part.work.as_ref().map_or(0.0, |work| copy_time(topology, work));
+        for leg in part.legs() {
+            latency += leg_latency(topology, part, leg, &ways(topology, part, leg)?);
+        }
     }
     Ok(latency)
 }

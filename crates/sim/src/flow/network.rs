@@ -52,8 +52,8 @@ pub struct Class {
     /// Back-to-back packets by leg: the completions of one request; of a pool, its tags. 1 where it ends before the legs
     /// do.
     pub batch: Vec<f64>,
-    /// Position of the first leg of the second stage; 0 where there is one stage.
-    pub second: usize,
+    /// Position of the first leg of each stage; without any, all legs are of one.
+    pub stages: Vec<usize>,
     /// Strict-priority load, such as acknowledgements: resources, and units of them for each byte of payload.
     pub priority: Vec<(u32, f64)>,
 }

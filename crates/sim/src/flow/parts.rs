@@ -142,7 +142,7 @@ fn is_alike(a: &Class, b: &Class) -> bool {
         && a.legs == b.legs
         && a.batch == b.batch
         && a.priority == b.priority
-        && a.second == b.second
+        && a.stages == b.stages
 }
 
 /// Disjoint sets (Galler, Fischer, 1964) with paths halved.

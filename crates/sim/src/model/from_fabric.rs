@@ -69,8 +69,7 @@ pub(crate) type MemoryNode<'a> = (&'a str, u32);
 
 /// The machine and memory node of a host bridge.
 pub(crate) fn place(bridge: &HostBridge) -> MemoryNode<'_> {
-    let machine = bridge.name.split_once('/').map_or("", |(machine, _)| machine);
-    (machine, bridge.numa_node.unwrap_or(0))
+    (bridge.machine(), bridge.numa_node.unwrap_or(0))
 }
 
 /// Names of the root complexes, by memory node.
@@ -171,8 +170,9 @@ impl Build<'_> {
     /// 802.3, RFC 791 and 9293).
     fn endpoint(&self, function: &Function) -> Endpoint {
         let mut endpoint = self.parameters.endpoint.clone();
-        if let Some(wire) = function.ethernet {
-            let Ethernet { mtu, headers, .. } = self.parameters.ethernet;
+        endpoint.is_network = function.kind == Kind::Nic;
+        let Ethernet { rate, mtu, headers, .. } = self.parameters.ethernet;
+        if let Some(wire) = function.ethernet.or(rate.filter(|_| endpoint.is_network)) {
             let (mtu, headers) = (as_f64(mtu), as_f64(headers));
             let payload = as_f64(Bytes(wire.0)) * (mtu - headers) / (mtu + as_f64(Bytes(FRAME)));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]

@@ -142,8 +142,10 @@ pub struct Endpoint {
     /// Utilisation limit of a medium that is read and written at once: 1 for one operation at a time, 2 for both at full
     /// rate, less than 1 where turnaround or garbage collection take time. Without effect unless both rates are limited.
     pub mixed: f64,
-    /// Memory that other devices reach.
+    /// Memory that other devices reach; of a network controller, its wire.
     pub memory: Memory,
+    /// True for a network controller.
+    pub is_network: bool,
 }
 
 impl Endpoint {
@@ -167,6 +169,7 @@ impl Default for Endpoint {
             fetches: None,
             mixed: 1.0,
             memory: Memory::default(),
+            is_network: false,
         }
     }
 }
@@ -242,6 +245,11 @@ impl NodeKind {
             Self::HostMemory(host) => Some(&host.memory),
             Self::RootComplex(_) | Self::Switch(_) => None,
         }
+    }
+
+    /// True for a network controller.
+    pub fn is_network(&self) -> bool {
+        matches!(self, Self::Endpoint(endpoint) if endpoint.is_network)
     }
 
     /// Head-of-line blocking between its outputs.

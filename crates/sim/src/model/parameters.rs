@@ -49,6 +49,8 @@ pub struct Ethernet {
     pub tunnel: u32,
     /// PCIe in frames: time from one part of the switch to the other.
     pub latency: Picos,
+    /// Network controllers: rate of frames where none is stated; `None` without a limit.
+    pub rate: Option<ByteRate>,
     /// Network controllers: content of a full frame.
     pub mtu: Bytes,
     /// Network controllers: network and transport headers in it.
@@ -58,7 +60,13 @@ pub struct Ethernet {
 impl Default for Ethernet {
     /// TCP over IPv4 with timestamps (RFC 791, 9293, 7323) in frames of 1500 bytes. The header of a bridge is a guess.
     fn default() -> Self {
-        Self { tunnel: 10, latency: Picos::micros(2), mtu: Bytes(1500), headers: Bytes(52) }
+        Self {
+            tunnel: 10,
+            latency: Picos::micros(2),
+            rate: None,
+            mtu: Bytes(1500),
+            headers: Bytes(52),
+        }
     }
 }
 

@@ -104,6 +104,8 @@ pub struct FlowSpec {
     pub first: Leg,
     /// The second leg of a relay.
     pub second: Option<Leg>,
+    /// The rest of a transfer in another machine, beyond a network; its depth is that of the first part.
+    pub beyond: Option<Box<Self>>,
     /// Bytes of a command.
     pub request: Bytes,
     /// Commands in flight.
@@ -141,6 +143,7 @@ impl FlowSpec {
             memory,
             first: Leg::new(initiator, Op::Write),
             second: None,
+            beyond: None,
             request: Bytes::kib(128),
             depth: 16,
             work: None,
@@ -178,6 +181,11 @@ impl FlowSpec {
     /// True for a leg of a relay between a drive and slots in its own memory.
     pub fn is_own(&self, leg: &Leg) -> bool {
         self.second.is_some() && leg.initiator == self.memory
+    }
+
+    /// The parts of a transfer in each machine that it crosses, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |part| part.beyond.as_deref())
     }
 
     /// Both legs, in order.

@@ -9,6 +9,7 @@ use peerlane_results::{Route, Warning};
 
 use super::case::Model;
 use super::links::{SpeedKnown, known};
+use super::names::per_second;
 use crate::flow::build::What;
 use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, Topology};
 use crate::parameters::Parameters;
@@ -31,7 +32,33 @@ pub(super) fn warnings<'a>(
             _ => Warning::LinkNotTrained { below, others, taken_as },
         }
     });
-    links.chain(unlimited_roots(models)).collect()
+    let roots = unlimited_roots(models.clone());
+    links.chain(assumed_networks(fabric, parameters, models)).chain(roots).collect()
+}
+
+/// The warning of network controllers that transfers use and whose rate is assumed.
+fn assumed_networks<'a>(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    models: impl Iterator<Item = &'a Model>,
+) -> Option<Warning> {
+    let ids = ids_by_name(fabric);
+    let mut assumed: BTreeSet<FunctionId> = BTreeSet::new();
+    for Model { topology, built, .. } in models {
+        for what in &built.what {
+            let What::Wire(at, _) = *what else { continue };
+            let name = topology.node(at).name.as_str();
+            let is_given = |of| parameters.position(&format!("{name}.memory.{of}")).is_ok();
+            let is_stated = |id: &FunctionId| fabric.function(*id).ethernet.is_some();
+            let is_assumed = !(is_given("read") && is_given("write"));
+            assumed.extend(ids.get(name).filter(|id| is_assumed && !is_stated(id)));
+        }
+    }
+    let rate = parameters.values()[parameters.position("ethernet.rate").ok()?];
+    let names = assumed.into_iter().map(|id| fabric.function(id).name.clone());
+    let (nics, others) = few(names.collect());
+    let taken_as = per_second(rate / 1e9);
+    (!nics.is_empty()).then_some(Warning::NetworkNotStated { nics, others, taken_as })
 }
 
 /// Links that transfers cross and whose speed is assumed, by knowledge and assumed speed; each by the function below it.
@@ -75,8 +102,9 @@ pub(super) fn below_unknown_links(
 fn unlimited_roots<'a>(models: impl Iterator<Item = &'a Model>) -> Vec<Warning> {
     let mut keys: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     for Model { topology, flows, .. } in models {
-        let p2p = flows.iter().filter(|flow| flow.route == Route::P2p).map(|flow| &flow.spec);
-        let ways: BTreeSet<(NodeIndex, NodeIndex, Op)> = p2p.flat_map(payload_ways).collect();
+        let p2p = flows.iter().filter(|flow| flow.route == Route::P2p);
+        let parts = p2p.flat_map(|flow| flow.spec.parts());
+        let ways: BTreeSet<(NodeIndex, NodeIndex, Op)> = parts.flat_map(payload_ways).collect();
         for (from, to, op) in ways {
             for (name, key) in unlimited_between(topology, from, to, op) {
                 keys.entry(name).or_default().insert(key);
@@ -132,7 +160,8 @@ pub(super) fn refused_peers(fabric: &Fabric, model: &Model) -> Vec<Warning> {
     let decisions = Decisions::new(fabric);
     let p2p = model.flows.iter().filter(|flow| flow.route == Route::P2p);
     let pairs: BTreeSet<(FunctionId, FunctionId)> = p2p
-        .flat_map(|flow| flow.spec.legs().map(|leg| (flow.spec.memory, leg.initiator)))
+        .flat_map(|flow| flow.spec.parts())
+        .flat_map(|part| part.legs().map(|leg| (part.memory, leg.initiator)))
         .filter(|(memory, initiator)| memory != initiator)
         .filter_map(|(memory, initiator)| Some((at(memory)?, at(initiator)?)))
         .collect();

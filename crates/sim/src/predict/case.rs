@@ -19,7 +19,7 @@ use crate::flow::rates::{self, build};
 use crate::flow::run::{Pace, Phase, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
 use crate::media::Mixed;
-use crate::model::{NodeIndex, NodeKind, Op, Topology};
+use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends within a microsecond lead to one solution.
@@ -133,6 +133,11 @@ impl Model {
         Ok(Self { topology, flows, built, mixed, time })
     }
 
+    /// True if a flow crosses a network between two machines.
+    pub(super) fn has_network(&self) -> bool {
+        self.flows.iter().any(|flow| flow.spec.beyond.is_some())
+    }
+
     /// True if flows run for a time, and not until their bytes are moved.
     pub(super) fn has_time(&self) -> bool {
         self.time.is_some()
@@ -212,7 +217,8 @@ impl Model {
             return flow.bounds.iter().find(is_least).map_or(Limiter::Depth, |bound| bound.0);
         };
         let What::Medium(drive, op) = what else { return Limiter::Resource(what) };
-        let uses = flow.spec.legs().filter(|leg| leg.is_on_medium(drive, op));
+        let legs = flow.spec.parts().flat_map(FlowSpec::legs);
+        let uses = legs.filter(|leg| leg.is_on_medium(drive, op));
         let uses = uses.filter(|leg| self.mixed.is_share(&self.topology, leg, op));
         let slowest = uses.min_by_key(|leg| leg.medium_rate(&self.topology));
         let is_slow = slowest.is_some_and(|leg| leg.is_by_commands(&self.topology));
@@ -241,7 +247,8 @@ fn lower_to_sustained(
     let mut written: BTreeMap<NodeIndex, f64> = BTreeMap::new();
     for flow in flows {
         // The memory of a drive takes no commands.
-        let legs = flow.spec.legs().filter(|leg| leg.op == Op::Read && leg.commands.is_some());
+        let legs = flow.spec.parts().flat_map(FlowSpec::legs);
+        let legs = legs.filter(|leg| leg.op == Op::Read && leg.commands.is_some());
         legs.for_each(|leg| *written.entry(leg.initiator).or_default() += flow.bytes());
     }
     for (node, bytes) in written {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, HostBridge, IommuMode, Kind};
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 
 use super::links;
@@ -130,8 +130,9 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
     let functions = || fabric.functions.iter();
     let drives = || functions().filter(|function| function.kind == Kind::Nvme);
     let has = |kind| functions().any(|function| function.kind == kind);
-    let has_ethernet =
-        |kind| functions().any(|function| function.kind == kind && function.ethernet.is_some());
+    let nics = || functions().filter(|function| function.kind == Kind::Nic);
+    let is_divided = |port: &Function| port.kind == Kind::UpstreamPort && port.ethernet.is_some();
+    let is_other = |bridge: &HostBridge| bridge.machine() != fabric.bridges[0].machine();
     let sockets = links::sockets(fabric);
     let (is_used, why) = match row.used {
         Used::Drive if subject == ANY_DRIVE => (
@@ -149,11 +150,16 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
         Used::Iommu => {
             (fabric.iommu == IommuMode::Translating, "no IOMMU of the machine translates")
         }
-        Used::NetworkController => {
-            (has_ethernet(Kind::Nic), "no network controller of the machine says its rate")
+        Used::NetworkController => (has(Kind::Nic), "the machine has no network controller"),
+        Used::Network => {
+            (fabric.bridges.iter().any(is_other), "the machine's description has one machine")
         }
+        Used::NetworkRate => (
+            nics().any(|nic| nic.ethernet.is_none()),
+            "each network controller of the machine says its rate",
+        ),
         Used::DividedSwitch => {
-            (has_ethernet(Kind::UpstreamPort), "no Ethernet divides a switch of the machine")
+            (functions().any(is_divided), "no Ethernet divides a switch of the machine")
         }
         Used::SocketRate if sockets.has_two => {
             (sockets.has_unstated, "the machine's description says it of each link between sockets")

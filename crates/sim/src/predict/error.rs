@@ -91,6 +91,26 @@ pub enum FlowError {
         /// Target.
         to: String,
     },
+    /// A transport where it has no place.
+    #[error("`{via}` is no way between these ends: {problem}")]
+    Transport {
+        /// The transport.
+        via: String,
+        /// The reason.
+        problem: &'static str,
+    },
+    /// A path that ends at a network.
+    #[error("between machines payload moves by `p2p` or `host`, and not by `{path}`")]
+    NotBetweenMachines {
+        /// The path.
+        path: Path,
+    },
+    /// An end in another machine, without a network controller beside it.
+    #[error("no network controller is in the machine of {near}")]
+    NoNetwork {
+        /// The end.
+        near: String,
+    },
     /// A block that a drive cannot carry.
     #[error("{name} has blocks of {size} bytes, and {block} is no multiple of that")]
     Block {
@@ -172,6 +192,11 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
         ),
         FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
         FlowError::Setting(source) => source.hint(),
+        FlowError::NoNetwork { .. } => Some(
+            "add a function of kind `nic` to the machine file, with `ethernet = \"12.5G\"` for 100 Gbit/s"
+                .to_owned(),
+        ),
+        FlowError::Transport { .. } | FlowError::NotBetweenMachines { .. } => None,
         FlowError::NoInitiator { .. } | FlowError::NoCopy { .. } => None,
     }
 }

@@ -1,4 +1,7 @@
 //! Flows of a workload on the model: initiators, memories, and the work of the processor for each block.
+//!
+//! A flow between two machines is a flow to the nearest network controller of one, and a flow from that of the other. The
+//! network between them has no limit but their wires.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -55,6 +58,11 @@ struct DriveWork {
     wait: f64,
 }
 
+/// The transport between two machines whose receiver copies payload: `via` of a flow. The default is [`RDMA`].
+const TCP: &str = "tcp";
+/// The transport whose network controllers read and write memory themselves.
+const RDMA: &str = "rdma";
+
 /// An end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
@@ -62,10 +70,22 @@ enum End {
     Drive(FunctionId, NodeIndex),
     /// Memory of a device.
     Memory(NodeIndex),
+    /// The wire of a network controller, which issues requests.
+    Network(NodeIndex),
     /// Host memory.
     Host,
     /// Nothing is stored.
     Null,
+}
+
+impl End {
+    /// The device; `None` for host memory and nothing.
+    fn device(self) -> Option<NodeIndex> {
+        match self {
+            Self::Drive(_, node) | Self::Memory(node) | Self::Network(node) => Some(node),
+            Self::Host | Self::Null => None,
+        }
+    }
 }
 
 /// The flows of a case.
@@ -129,10 +149,10 @@ impl Planner<'_> {
             return Err(FlowError::NoEnd { machine, name });
         }
         let node = self.topology.find(&function.name).ok_or_else(unknown)?;
-        let end = if memory_of(typed).is_none() && function.kind == Kind::Nvme {
-            End::Drive(id, node)
-        } else {
-            End::Memory(node)
+        let end = match function.kind {
+            Kind::Nvme if memory_of(typed).is_none() => End::Drive(id, node),
+            Kind::Nic => End::Network(node),
+            _ => End::Memory(node),
         };
         self.ends.borrow_mut().insert(typed.to_owned(), end);
         Ok(end)
@@ -144,45 +164,50 @@ impl Planner<'_> {
             return super::processor::plan(flow, self.topology, self.setting);
         }
         self.check_block(flow, [source, target])?;
-        let near = [source, target].into_iter().find_map(|end| match end {
-            End::Drive(_, node) | End::Memory(node) => Some(node),
-            End::Host | End::Null => None,
-        });
+        let [from, to] = [source, target].map(End::device);
         let none = || FlowError::NoInitiator { from: flow.source.clone(), to: flow.target.clone() };
-        let near = near.ok_or_else(none)?;
-        let host = self.host(near);
-        let via = match &flow.via {
+        let host = self.host(from.or(to).ok_or_else(none)?);
+        if let Some(ends) = from.zip(to).filter(|&(from, to)| !self.is_one_machine(from, to)) {
+            return self.between_machines(flow, ends);
+        }
+        let has_network = [source, target].iter().any(|end| matches!(end, End::Network(_)));
+        let via = match flow.via.as_deref() {
+            Some(via @ (TCP | RDMA)) if !has_network => {
+                let problem = "neither end is a network controller or in another machine";
+                return Err(FlowError::Transport { via: via.to_owned(), problem });
+            }
+            Some(TCP) if flow.path == Path::P2p => {
+                let problem = "payload goes through host memory: take the path `host`";
+                return Err(FlowError::Transport { via: TCP.to_owned(), problem });
+            }
+            Some(TCP | RDMA) => None,
             // A host path passes no other memory.
             Some(via) if flow.path == Path::P2p => match self.end(via)? {
                 End::Drive(_, node) | End::Memory(node) => Some(node),
                 End::Host => Some(host),
-                End::Null => None,
+                End::Network(_) | End::Null => None,
             },
             _ => None,
         };
         let name = format!("{} to {}", flow.source, flow.target);
-        let mut spec = match ((source, target), flow.path) {
-            ((End::Drive(_, from), End::Drive(_, to)), Path::P2p) => {
-                let between = via.or_else(|| self.lent(from, to)).ok_or_else(|| {
-                    FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
-                })?;
-                FlowSpec::relay(name, from, between, to)
-            }
-            ((End::Drive(_, from) | End::Memory(from), End::Memory(to)), Path::P2p) => {
-                FlowSpec::write(name, from, to)
-            }
-            ((End::Memory(from), End::Drive(_, to)), Path::P2p) => FlowSpec::read(name, to, from),
+        let mut spec = match (from, to) {
             // By host memory: one end writes there, the other reads.
-            ((End::Drive(_, from) | End::Memory(from), End::Drive(_, to) | End::Memory(to)), _) => {
+            (Some(from), Some(to)) if flow.path != Path::P2p => {
                 FlowSpec::relay(name, from, host, to)
             }
-            ((End::Drive(_, from) | End::Memory(from), End::Host | End::Null), _) => {
-                FlowSpec::write(name, from, via.unwrap_or(host))
-            }
-            ((End::Host | End::Null, End::Drive(_, to) | End::Memory(to)), _) => {
-                FlowSpec::read(name, to, via.unwrap_or(host))
-            }
-            _ => return Err(none()),
+            (Some(from), Some(to)) => match (source, target) {
+                (_, End::Memory(_)) => FlowSpec::write(name, from, to),
+                (End::Memory(_), _) => FlowSpec::read(name, to, from),
+                _ => {
+                    let between = via.or_else(|| self.lent(from, to)).ok_or_else(|| {
+                        FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
+                    })?;
+                    FlowSpec::relay(name, from, between, to)
+                }
+            },
+            (Some(from), None) => FlowSpec::write(name, from, via.unwrap_or(host)),
+            (None, Some(to)) => FlowSpec::read(name, to, via.unwrap_or(host)),
+            (None, None) => return Err(none()),
         };
         spec.request = flow.block.max(Bytes(1));
         let most = match flow.path {
@@ -193,6 +218,64 @@ impl Planner<'_> {
         };
         spec.depth = self.depth(flow, most);
         self.finish(flow, [source, target], spec, host)
+    }
+
+    /// A flow from one machine to another: by the nearest network controller of each.
+    fn between_machines(
+        &self,
+        flow: &Flow,
+        (from, to): (NodeIndex, NodeIndex),
+    ) -> Result<Planned, FlowError> {
+        if !matches!(flow.path, Path::P2p | Path::HostPipelined) {
+            return Err(FlowError::NotBetweenMachines { path: flow.path });
+        }
+        let nic = |near| {
+            let name = || self.topology.node(near).name.clone();
+            self.nic(near).ok_or_else(|| FlowError::NoNetwork { near: name() })
+        };
+        let (out, into) = (nic(from)?, nic(to)?);
+        let via = |near| match flow.via.as_deref() {
+            Some(via) if ![TCP, RDMA].contains(&via) => {
+                let memory = self.end(via)?.device();
+                let is_here = memory.is_none_or(|memory| self.is_one_machine(memory, near));
+                Ok::<_, FlowError>(is_here.then(|| via.to_owned()))
+            }
+            transport => Ok(transport.map(str::to_owned)),
+        };
+        let mut sent = self.flow(&Flow { target: out, via: via(from)?, ..flow.clone() })?;
+        let mut received = self.flow(&Flow { source: into, via: via(to)?, ..flow.clone() })?;
+        received.spec.first.latency.0 += time(self.setting.get("network.latency")?).0;
+        sent.spec.name = format!("{} to {}", flow.source, flow.target);
+        sent.spec.beyond = Some(Box::new(received.spec));
+        sent.memory = format!("{} and {}", sent.memory, received.memory);
+        if received.route == Route::Host {
+            sent.route = Route::Host;
+        }
+        sent.traffic.least += received.traffic.least;
+        sent.traffic.most += received.traffic.most;
+        sent.cpu += received.cpu;
+        sent.bounds.extend(received.bounds);
+        Ok(sent)
+    }
+
+    /// The network controller of a machine nearest to a node.
+    fn nic(&self, near: NodeIndex) -> Option<String> {
+        let nics = self.fabric.functions.iter().filter(|function| function.kind == Kind::Nic);
+        let far = |nic: &&Function| {
+            let path = self.topology.path(self.topology.find(&nic.name)?, near);
+            path.ok().map(|path| path.len())
+        };
+        let nics = nics.filter_map(|nic| Some((far(&nic)?, &nic.name)));
+        nics.min_by_key(|&(far, _)| far).map(|(_, name)| name.clone())
+    }
+
+    /// True if two nodes are of one machine: its name is the part of the name of a host memory before a slash.
+    fn is_one_machine(&self, one: NodeIndex, other: NodeIndex) -> bool {
+        let machine = |node| {
+            let host = &self.topology.node(self.host(node)).name;
+            host.split_once('/').map(|(machine, _)| machine)
+        };
+        machine(one) == machine(other)
     }
 
     /// Refuses a block that a drive would refuse.
@@ -239,7 +322,9 @@ impl Planner<'_> {
                     *wait = drive.wait;
                     commands += drive.commands;
                 }
-                End::Memory(_) => legs.for_each(|leg| leg.store = Store::Memory),
+                End::Memory(_) | End::Network(_) => {
+                    legs.for_each(|leg| leg.store = Store::Memory);
+                }
                 End::Host | End::Null => {}
             }
         }
@@ -250,7 +335,14 @@ impl Planner<'_> {
             // The other end is a memory or nothing, which waits for no command.
             spec.first.latency = time(waits[0] + waits[1]);
         }
-        let (submitted, copied) = self.work(flow, &mut spec, commands, host)?;
+        // What a network controller receives lies in buffers of the kernel.
+        let is_received = spec.first.op == Op::Write && matches!(ends[0], End::Network(_));
+        let received = match flow.via.as_deref() {
+            Some(TCP) if is_received => self.setting.get("network.copies")?,
+            _ => 0.0,
+        };
+        let copies = copies(flow.path, devices(&spec)) + received;
+        let (submitted, copied) = self.work(flow, &mut spec, commands, host, copies)?;
         let least = bounds.iter().map(|(_, rate)| *rate).fold(1.0 / submitted, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
         bounds.push((Limiter::Processor, 1.0 / (submitted + copied)));
@@ -265,11 +357,13 @@ impl Planner<'_> {
             Path::HostMapped => 1.0 / self.setting.get("host.window")?,
             _ => 0.0,
         };
+        let mut traffic = traffic(flow.path, devices(&spec));
+        traffic.most += OF_A_COPY * received;
         Ok(Planned {
             memory: if by_host { "host".to_owned() } else { self.memory_name(spec.memory) },
             route: if by_host { Route::Host } else { Route::P2p },
             has_own_slots: !matches!(flow.path, Path::P2p | Path::HostPipelined | Path::HostCufile),
-            traffic: traffic(flow.path, devices(&spec)),
+            traffic,
             cpu: submitted + copied,
             faults,
             bounds,
@@ -285,9 +379,9 @@ impl Planner<'_> {
         spec: &mut FlowSpec,
         commands: f64,
         host: NodeIndex,
+        copies: f64,
     ) -> Result<(f64, f64), ParameterError> {
         let block = as_f64(spec.request);
-        let copies = copies(flow.path, devices(spec));
         let mut copied = copies / self.setting.get("host.copy")?;
         if flow.path == Path::HostMapped {
             let window = self.setting.get("host.window")?;
@@ -340,6 +434,7 @@ impl Planner<'_> {
         };
         let others = self.fabric.functions.iter().filter(|function| lends_memory(function));
         let candidates = others.filter_map(|function| self.topology.find(&function.name));
+        let candidates = candidates.filter(|&node| self.is_one_machine(node, from));
         let links = |one, other| self.topology.path(one, other).map_or(usize::MAX / 2, |p| p.len());
         let far = |&node: &NodeIndex| (links(from, node) + links(node, to), links(node, to));
         [to, from].into_iter().find(|&node| lends(node)).or_else(|| candidates.min_by_key(far))

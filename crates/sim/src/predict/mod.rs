@@ -278,7 +278,11 @@ impl Predictor<'_> {
             Engine::Auto | Engine::Flow | Engine::Tlp => model.flow(settings),
         };
         let found = found.map_err(|source| PredictError::of_case(case, source))?;
-        let (engine, why) = asked.choose(case, &found);
+        let (engine, why) = match asked {
+            Engine::Closed => asked.choose(case, &found),
+            _ if model.has_network() => (Engine::Flow, "packets stay in one machine"),
+            _ => asked.choose(case, &found),
+        };
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));
         let is_auto = asked == Engine::Auto;
         Ok(Prepared { asked: case, engine, why, is_auto, model, found, windows })

@@ -65,6 +65,7 @@ impl Limiter {
             Self::Resource(What::Link(_, Direction::Down)) => format!("{count} links down"),
             Self::Resource(What::Buffer(..)) => format!("credits on {count} links"),
             Self::Resource(What::Memory(..)) => format!("{count} memories"),
+            Self::Resource(What::Wire(_, op)) => format!("wires of {count} NICs, {}", way_out(op)),
             Self::Resource(What::Medium(_, op)) => {
                 format!("media of {count} drives, {}", done_to_medium(op))
             }
@@ -101,6 +102,7 @@ fn resource(topology: &Topology, what: What) -> String {
             format!("credits for {} on the {}", packets(kind), link(index, direction))
         }
         What::Memory(at, _) => format!("memory of {}", node(at)),
+        What::Wire(at, op) => format!("wire of {}, {}", node(at), way_out(op)),
         What::Medium(at, op) => format!("medium of {}, {}", node(at), done_to_medium(op)),
         What::Tags(at) => format!("read tags of {}", node(at)),
         What::Peers(at, kind) | What::PeersBuffer(at, kind, _) => {
@@ -128,6 +130,14 @@ fn done_to_medium(op: Option<Op>) -> &'static str {
         Some(Op::Write) => "read",
         Some(Op::Read) => "written",
         None => "read and written",
+    }
+}
+
+/// Names the direction of a wire by what is done to it as a memory.
+fn way_out(op: Op) -> &'static str {
+    match op {
+        Op::Write => "out",
+        Op::Read => "in",
     }
 }
 

@@ -79,7 +79,8 @@ fn raised(model: &Model, limiters: &[Limiter]) -> Network {
 /// The demand of a flow with 10 % more of some of its bounds. A faster processor also shortens its blocks.
 fn demand(flow: &Planned, limiters: &[Limiter]) -> f64 {
     let is_raised = |limiter| limiters.contains(&limiter);
-    let copy = flow.spec.work.as_ref().map_or(0.0, |work| picos(work.copy.0));
+    let works = flow.spec.parts().filter_map(|part| part.work.as_ref());
+    let copy: f64 = works.map(|work| picos(work.copy.0)).sum();
     let saved = if is_raised(Limiter::Processor) { copy * (1.0 - 1.0 / MORE) } else { 0.0 };
     let bytes = as_f64(flow.spec.request) * f64::from(flow.spec.depth);
     let raised = |&(limiter, rate): &(Limiter, f64)| match limiter {

@@ -195,6 +195,7 @@ impl<'a> Setting<'a> {
             ethernet: Ethernet {
                 tunnel: count(self.get("ethernet.tunnel")?),
                 latency: time(self.get("ethernet.latency")?),
+                rate: Some(ByteRate(whole(self.get("ethernet.rate")?))),
                 mtu: self.bytes("ethernet.mtu")?,
                 headers: self.bytes("ethernet.headers")?,
             },

@@ -44,8 +44,12 @@ pub(super) enum Used {
     BelowSwitch,
     /// IOMMUs that translate.
     Iommu,
-    /// Network controllers with a rate.
+    /// Network controllers.
     NetworkController,
+    /// Networks between machines.
+    Network,
+    /// Network controllers whose description leaves out their rate.
+    NetworkRate,
     /// Switches that an Ethernet divides.
     DividedSwitch,
     /// Links between sockets without a stated rate.
@@ -166,6 +170,9 @@ const ROWS: &[Row] = &[
         Values::WholeBetween("an MTU is 68 to 65535 bytes (RFC 791)"),
         Used::NetworkController,
     ),
+    row("network.latency", TIME, Values::Any, Used::Network),
+    row("network.copies", count(0.1, 10.0), Values::Any, Used::NetworkController),
+    row("ethernet.rate", RATE, Values::Any, Used::NetworkRate),
     row("ethernet.headers", BYTES, Values::Whole, Used::NetworkController),
 ];
 

@@ -134,8 +134,9 @@ fn processors(model: &Model, shares: &[f64]) -> Vec<Limit> {
     let all = shares.iter().sum::<f64>();
     let mut load: BTreeMap<NodeIndex, f64> = BTreeMap::new();
     for (flow, share) in model.flows.iter().zip(shares) {
-        if let Some(work) = flow.spec.work.as_ref().filter(|work| work.copy > Picos::ZERO) {
-            *load.entry(work.at).or_default() += flow.cpu * share;
+        let works = flow.spec.parts().filter_map(|part| part.work.as_ref());
+        for work in works.filter(|work| work.copy > Picos::ZERO) {
+            *load.entry(work.at).or_default() += work.per_byte(flow.spec.request) * share;
         }
     }
     load.retain(|&at, load| *load > 0.0 && model.built.find(What::Processors(at)).is_none());

@@ -219,7 +219,9 @@ impl Limit {
                 };
                 ("drive", format!("{}, {uses}", name(node)))
             }
-            Some(What::Memory(node, _)) => ("memory", format!("memory of {}", name(node))),
+            Some(What::Memory(node, _) | What::Wire(node, _)) => {
+                ("memory", format!("memory of {}", name(node)))
+            }
             Some(What::Answers(node, _)) => ("memory", format!("answers of {}", name(node))),
             Some(What::Tags(node)) => ("tags", format!("requests in flight of {}", name(node))),
             Some(What::Peers(..) | What::PeersBuffer(..)) => ("root complex", String::new()),

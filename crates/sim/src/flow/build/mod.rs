@@ -38,6 +38,8 @@ pub enum What {
     Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
     /// A memory, by operation, or in shares of time where reads and writes share one bus.
     Memory(NodeIndex, Option<Op>),
+    /// The wire of a network controller, written to send and read to receive.
+    Wire(NodeIndex, Op),
     /// The medium of a drive, by operation of the initiator, or in shares of time where it is read and written at once.
     Medium(NodeIndex, Option<Op>),
     /// The tags of an initiator.
@@ -134,7 +136,7 @@ impl<'a> Build<'a> {
 
     /// Notes the kinds of packets of a flow by link, and its outstanding reads.
     fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
-        for leg in flow.legs() {
+        for (flow, leg) in flow.parts().flat_map(|part| part.legs().map(move |leg| (part, leg))) {
             for way in ways(self.topology, flow, leg)? {
                 for step in &way.steps {
                     let kinds = self.kinds.entry((step.link, step.direction)).or_default();
@@ -191,34 +193,42 @@ impl<'a> Build<'a> {
             What::Peers(..) => 3 * DEEPEST + 1,
             What::Walkers(_) => 3 * DEEPEST + 2,
             What::Copies(_) => 16 * DEEPEST - 1,
-            What::Memory(..) => 16 * DEEPEST,
+            What::Memory(..) | What::Wire(..) => 16 * DEEPEST,
         }
     }
 
     fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand, ..Class::default() };
-        for leg in flow.legs() {
-            let ways = ways(self.topology, flow, leg)?;
-            class.second = class.legs.len();
-            for (resource, cost) in self.media(leg, self.mixed.side(self.topology, leg)) {
-                class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
-            }
-            if !flow.is_own(leg) {
-                self.own_memory(leg, &mut class);
-                self.initiator(flow, leg, &ways, &mut class);
-            }
-            for way in &ways {
-                self.way(flow, leg, way, &mut class);
-            }
+        for part in flow.parts() {
+            self.part(part, &mut class)?;
         }
-        self.processors(flow, &mut class);
-        self.copies(flow, &mut class);
         // Workloads have up to a hundred thousand flows.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
         class.batch.shrink_to_fit();
         class.priority.shrink_to_fit();
         self.built.network.classes.push(class);
+        Ok(())
+    }
+
+    /// Adds the legs and the work of a flow in one machine, each leg a stage.
+    fn part(&mut self, flow: &FlowSpec, class: &mut Class) -> Result<(), PathError> {
+        for leg in flow.legs() {
+            let ways = ways(self.topology, flow, leg)?;
+            class.stages.push(class.legs.len());
+            for (resource, cost) in self.media(leg, self.mixed.side(self.topology, leg)) {
+                class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
+            }
+            if !flow.is_own(leg) {
+                self.own_memory(leg, class);
+                self.initiator(flow, leg, &ways, class);
+            }
+            for way in &ways {
+                self.way(flow, leg, way, class);
+            }
+        }
+        self.processors(flow, class);
+        self.copies(flow, class);
         Ok(())
     }
 
@@ -245,12 +255,17 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Load of a leg on the memory of its initiator, where that is its source or target: one input for all such legs.
+    /// Load of a leg on the memory of its initiator, where that is its source or target: one input for all such legs. Both
+    /// directions of a wire have nothing in common.
     fn own_memory(&mut self, leg: &Leg, class: &mut Class) {
         if leg.store != Store::Memory {
             return;
         }
         if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
+            if self.topology.node(leg.initiator).kind.is_network() {
+                class.add(vec![Hop { resource: memory, port: NONE, quantum: cost, cost }], 1.0);
+                return;
+            }
             let own = self.resource(What::Copies(leg.initiator), UNBOUNDED);
             let hop = |resource, port, cost| Hop { resource, port, quantum: cost, cost };
             class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
@@ -292,9 +307,12 @@ impl<'a> Build<'a> {
     }
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
-        let memory: Memory = *self.topology.node(at).kind.memory()?;
+        let kind = &self.topology.node(at).kind;
+        let memory: Memory = *kind.memory()?;
         let rate = per_nano(memory.rate(op)?.0);
-        if memory.is_shared {
+        if kind.is_network() {
+            Some((self.resource(What::Wire(at, op), rate), 1.0))
+        } else if memory.is_shared {
             // Shares of time: reads and writes together take no more than all of it.
             Some((self.resource(What::Memory(at, None), 1.0), 1.0 / rate))
         } else {

@@ -55,7 +55,8 @@ impl Build<'_> {
         };
         if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
             // Turns of equal bytes.
-            let has_both = class.second > 0 && !flow.is_own(&flow.first);
+            let is_second = flow.second.is_some() && leg.op == Op::Read;
+            let has_both = is_second && !flow.is_own(&flow.first);
             let turn = if has_both { cost * (1.0 + SECOND_STAGE) } else { cost };
             chain.push(class, &self.built, (resource, turn, cost));
         }

@@ -83,7 +83,7 @@ impl Solver {
     fn hold_while_waiting(&mut self, leg: usize, legs: Range<usize>, pool: u32) -> f64 {
         let (mut same, mut other) = (f64::INFINITY, f64::INFINITY);
         for later in legs.filter(|&later| later != leg && self.is_cut[later]) {
-            let is_same = self.layout.is_second[later] == self.layout.is_second[leg];
+            let is_same = self.layout.stage[later] == self.layout.stage[leg];
             if is_same && self.layout.holder[later] != NONE {
                 continue;
             }

@@ -69,8 +69,8 @@ pub(super) struct Layout {
     pub queued: Vec<(u32, u32)>,
     /// True for a buffer in which all traffic holds a pool.
     pub is_pooled: Vec<bool>,
-    /// True for legs of the second stage.
-    pub is_second: Vec<bool>,
+    /// The stage of each leg in its class.
+    pub stage: Vec<usize>,
     /// The class of each leg.
     pub class_of: Vec<u32>,
     /// Classes of several legs.
@@ -104,7 +104,7 @@ impl Layout {
         for (class, index) in view.classes().zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
-                layout.is_second.push(class.second > 0 && position >= class.second);
+                layout.stage.push(class.stages.partition_point(|&first| first <= position));
                 layout.class_of.push(index);
                 layout.batch.push(class.batch.get(position).copied().unwrap_or(1.0));
                 let first = leg.first().map(|hop| view.local(hop.resource));
@@ -197,7 +197,7 @@ impl Layout {
                 // A single visit without a buffer in front waits at the device itself.
                 let is_chain = hops.len() > 1 || hops.iter().any(|hop| hop.port != NONE);
                 let holder = legs.clone().find(|&other| {
-                    self.pool[other].is_some() && self.is_second[other] == self.is_second[leg]
+                    self.pool[other].is_some() && self.stage[other] == self.stage[leg]
                 });
                 if let Some(holder) = holder.filter(|_| is_chain && self.pool[leg].is_none()) {
                     self.holder[leg] = u32::try_from(holder).unwrap_or(NONE);

@@ -42,9 +42,9 @@ impl Solver {
         let slowest = self.slowest_cut(class, |_| true)?;
         let mut at = self.cuts.of(slowest)?;
         if self.layout.pool[slowest] == Some(at) {
-            let is_second = &self.layout.is_second;
+            let stage = &self.layout.stage;
             let waits = |leg: usize| {
-                let is_same = is_second[leg] == is_second[slowest];
+                let is_same = stage[leg] == stage[slowest];
                 leg != slowest && is_same && self.layout.holder[leg] == NONE
             };
             let later = || self.cuts.of(self.slowest_cut(class, waits)?);

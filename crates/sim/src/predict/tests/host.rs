@@ -144,8 +144,8 @@ fn memories_and_wires_bound_both_routes() {
         ("drive", "gpu:0", 0.5, "memory of gpu"),
         ("nic", "gpu:0", 0.5, "memory of gpu"),
         ("gpu:0", "host", 0.25, "memory of gpu"),
-        ("drive", "nic", wire, "memory of nic"),
-        ("nic", "host", wire, "memory of nic"),
+        ("nic", "host", wire, "wire of nic, in"),
+        ("host", "nic", wire, "wire of nic, out"),
     ] {
         for engine in EVERY {
             for path in [Path::P2p, Path::HostPipelined] {

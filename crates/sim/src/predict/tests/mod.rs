@@ -11,6 +11,7 @@ mod drives;
 mod host;
 mod limits;
 mod links;
+mod network;
 mod packets;
 mod parameters;
 
