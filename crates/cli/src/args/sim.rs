@@ -19,6 +19,11 @@ Examples:
   peerlane sim ten crowd.toml --vary switch.latency=80e-9,150e-9
   peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
   peerlane sim tree:100 random:1000
+  peerlane sim trifecta docs/examples/trifecta.toml
+  peerlane sim two-servers docs/examples/two-servers.toml --vary ethernet.mtu=1500,9000
+
+A machine file may describe several machines: what stands before a slash in the name of a host bridge
+is its machine. Transfers between two go by their NICs, by RDMA or with `via = \"tcp\"` by TCP.
 
 A file of parameters has tables like this one; lo and hi are the range that is believed, and from is
 spec, datasheet, measured-elsewhere or guess:

@@ -87,3 +87,15 @@ fn ten_drives_are_four_hops_apart_within_a_switch_and_eight_across() {
     assert_eq!(distance("d0", "d4"), Some(4));
     assert_eq!(distance("d0", "d5"), Some(8));
 }
+
+#[test]
+fn other_machines_are_refused() {
+    let path = files().into_iter().find(|path| path.ends_with("two-servers.toml"));
+    let fabric = Fabric::read_machine_file(&path.expect("two-servers.toml")).expect("a machine");
+    let id = |name| fabric.find(name).expect("a device");
+    let reach = |one, other| decide(&fabric, id(one), id(other));
+    let refused = reach("compute/gpu", "store/nic");
+    assert_eq!((refused.map, refused.distance), (MapType::NotSupported, None));
+    assert_eq!(refused.facts[0].to_string(), "store/nic and compute/gpu are in different machines");
+    assert_eq!(reach("compute/gpu", "compute/nic").map, MapType::BusAddress);
+}

@@ -167,10 +167,11 @@ impl Planner<'_> {
         let [from, to] = [source, target].map(End::device);
         let none = || FlowError::NoInitiator { from: flow.source.clone(), to: flow.target.clone() };
         let host = self.host(from.or(to).ok_or_else(none)?);
-        if let Some(ends) = from.zip(to).filter(|&(from, to)| !self.is_one_machine(from, to)) {
-            return self.between_machines(flow, ends);
-        }
         let has_network = [source, target].iter().any(|end| matches!(end, End::Network(_)));
+        if let Some(ends) = from.zip(to).filter(|&(from, to)| !self.is_one_machine(from, to)) {
+            // Payload begins and ends in memory or on a medium.
+            return if has_network { Err(none()) } else { self.between_machines(flow, ends) };
+        }
         let via = match flow.via.as_deref() {
             Some(via @ (TCP | RDMA)) if !has_network => {
                 let problem = "neither end is a network controller or in another machine";

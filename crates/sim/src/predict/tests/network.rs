@@ -176,6 +176,8 @@ fn wrong_transports_are_refused() {
     assert!(refusal(&server, local).contains("neither end is a network controller"));
     let mapped = Flow::new("store/drive0", "compute/drive", Path::HostMapped);
     assert!(refusal(&servers, mapped).contains("not by `host-mapped`"));
+    let wire = refusal(&servers, Flow::new("store/nic", "compute/drive", Path::P2p));
+    assert_eq!(wire, "nothing moves data from store/nic to compute/drive");
     let nic =
         "kind = \"nic\"\nunder = \"store/down-nic\"\nlink = \"16GT/s x16\"\nethernet = \"12.5G\"";
     let offline = changed("two-servers", nic, "kind = \"other\"\nunder = \"store/down-nic\"");
