@@ -44,11 +44,12 @@ fn open() -> Option<Lab> {
     Some(lab)
 }
 
-/// Serving commands of docs/network.md, for drive b and this machine.
-fn commands_of_the_page() -> Vec<String> {
-    let page = include_str!("../../../../docs/network.md");
-    let lines = page.lines().filter_map(|line| line.strip_prefix("peerlane export /dev/nvme0n1 "));
-    lines.map(|words| format!("/dev/lab/b {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
+const PAGE: &str = include_str!("../../../../docs/network.md");
+
+/// Commands of docs/network.md that begin so, for drives and address of this machine.
+fn commands_of_the_page(beginning: &str, drive: &str) -> Vec<String> {
+    let lines = PAGE.lines().filter_map(|line| line.strip_prefix(beginning));
+    lines.map(|words| format!("{drive} {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
 }
 
 fn run(lab: &Lab, script: &str) {
@@ -137,21 +138,35 @@ fn export_serves_allowed_hosts_until_signal() {
 }
 
 #[test]
-fn documented_commands_serve() {
+fn documented_commands_serve_and_copy() {
     let Some(mut lab) = open() else { return };
     lab.load(&["nvme_loop"]);
+    let source = lab.fill("a", 8 * MIB);
     lab.fill("b", 8 * MIB);
-    let commands = commands_of_the_page();
-    assert_eq!(commands.len(), 2, "{commands:?}");
-    let serve = |(number, words): (usize, &String)| {
-        format!(
-            "serve {number} {words}; kill $SERVER; wait $SERVER; echo $? > $OUT/{number}.status\n"
-        )
-    };
-    run(&lab, &commands.iter().enumerate().map(serve).collect::<String>());
-    for (number, words) in commands.iter().enumerate() {
-        assert_eq!(lab.status(&number.to_string()), 0, "{words}");
+    let exports = commands_of_the_page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
+    let copies = commands_of_the_page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
+    assert_eq!((exports.len(), copies.len()), (2, 1), "{exports:?} {copies:?}");
+    let allowed = exports[0].split_once("--allow ").expect("a host").1;
+    let copy = copies[0].replace("NQN", "$NAME");
+    run(
+        &lab,
+        &format!(
+            "mkdir -p /etc/nvme; echo {allowed} > /etc/nvme/hostnqn
+             dd if=/dev/zero of=$(b b) bs=1M count=8 2>/dev/null
+             serve tcp {}
+             NAME=$(sed -n 's/.*\"subsystem\": \"\\([^\"]*\\)\".*/\\1/p' $OUT/tcp.json)
+             copy there {copy}
+             kill $SERVER; wait $SERVER; echo $? > $OUT/tcp.status
+             serve loop {}
+             kill $SERVER; wait $SERVER; echo $? > $OUT/loop.status",
+            exports[0], exports[1]
+        ),
+    );
+    for name in ["tcp", "loop"] {
+        assert_eq!(lab.status(name), 0, "{}", lab.stderr(name));
     }
+    lab.record("there");
+    assert_same("the copy of the page", &lab.content("b"), &source);
 }
 
 /// Waits until no drive of another machine is connected: the kernel gives a silent machine ten seconds.
