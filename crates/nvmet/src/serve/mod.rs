@@ -63,7 +63,6 @@ pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, Serve
     let content = NoteContent {
         process: std::process::id(),
         device: request.device.clone(),
-        listen: request.listen.to_string(),
         items: items.clone(),
     };
     let note = Note::write(root, &content)?;
@@ -134,9 +133,9 @@ pub fn noted(root: &Path) -> Result<Vec<NotedExport>, ServeError> {
 }
 
 fn exported(content: NoteContent, is_served: bool) -> NotedExport {
-    let NoteContent { process, device, listen, items } = content;
+    let NoteContent { process, device, items } = content;
     let process = is_served.then_some(process);
-    NotedExport { subsystem: items.subsystem, device, listen, process }
+    NotedExport { subsystem: items.subsystem, device, listen: items.listen, process }
 }
 
 /// Removes the leftovers of killed programs, and returns them.
@@ -170,7 +169,13 @@ fn remove_leftover(
     note: Note,
 ) -> Result<NotedExport, ServeError> {
     match nvmet(root) {
-        Ok(nvmet) => steps::remove(&Configfs { nvmet }, &content.items)?,
+        Ok(nvmet) => {
+            let configfs = Configfs { nvmet };
+            // What is no longer there, or has its name only, is not touched.
+            if content.items.is_there(&configfs) {
+                steps::remove(&configfs, &content.items)?;
+            }
+        }
         // The module is gone, and everything with it.
         Err(ServeError::NoTarget) => {}
         Err(error) => return Err(error),

@@ -25,7 +25,6 @@ pub(crate) struct NoteContent {
     /// The serving process.
     pub(crate) process: u32,
     pub(crate) device: PathBuf,
-    pub(crate) listen: String,
     pub(crate) items: ExportItems,
 }
 

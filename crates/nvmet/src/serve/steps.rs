@@ -5,6 +5,7 @@
 //! the namespace.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,12 @@ pub const NSID: u32 = 1;
 pub(crate) struct ExportItems {
     /// NQN of the subsystem.
     pub(crate) subsystem: String,
+    /// UUID of the namespace.
+    pub(crate) uuid: String,
     /// Number of the port.
     pub(crate) port: u16,
+    /// Transport and address of the port: `tcp 10.0.0.1:4420`.
+    pub(crate) listen: String,
     /// NQNs of the allowed hosts.
     pub(crate) hosts: Vec<String>,
     /// Those of them that were not there before: an administrator's own host may hold keys.
@@ -41,7 +46,14 @@ impl ExportItems {
         };
         let is_new = |host: &&String| !configfs.has(&Path::new("hosts").join(host));
         let new_hosts = hosts.iter().filter(is_new).cloned().collect();
-        Self { subsystem: request.subsystem.to_string(), port, hosts, new_hosts }
+        Self {
+            subsystem: request.subsystem.to_string(),
+            uuid: request.uuid.clone(),
+            port,
+            listen: request.listen.to_string(),
+            hosts,
+            new_hosts,
+        }
     }
 
     fn subsystem(&self) -> PathBuf {
@@ -54,6 +66,35 @@ impl ExportItems {
 
     fn port(&self) -> PathBuf {
         Path::new("ports").join(self.port.to_string())
+    }
+
+    /// Serial number shown to hosts, the same at each export of a drive: a host knows it again by it. At
+    /// most 20 characters (`NVMET_SN_MAX_SIZE`, Linux 7.2 `drivers/nvme/target/nvmet.h`).
+    fn serial(&self) -> String {
+        self.uuid.chars().filter(|letter| *letter != '-').take(20).collect()
+    }
+
+    /// Returns true if the subsystem of this name is the one that was made here. Another program may
+    /// have made one of the same name since.
+    pub(crate) fn is_there(&self, configfs: &dyn ConfigTree) -> bool {
+        let has = |path: PathBuf, wanted: &str| {
+            configfs.read(&path).is_ok_and(|found| found.eq_ignore_ascii_case(wanted))
+        };
+        has(self.namespace().join("device_uuid"), &self.uuid)
+            || has(self.subsystem().join("attr_serial"), &self.serial())
+    }
+
+    /// The same for the port: it serves the subsystem, or nothing at the address.
+    fn has_port(&self, configfs: &dyn ConfigTree) -> bool {
+        let port = self.port();
+        let text = |name: &str| configfs.read(&port.join(name)).unwrap_or_default();
+        let address =
+            text("addr_traddr").parse::<IpAddr>().ok().zip(text("addr_trsvcid").parse().ok());
+        let listen = match address {
+            Some(address) => format!("{} {}", text("addr_trtype"), SocketAddr::from(address)),
+            None => text("addr_trtype"),
+        };
+        configfs.has(&port.join("subsystems").join(&self.subsystem)) || listen == self.listen
     }
 }
 
@@ -81,9 +122,11 @@ fn fill(
     request: &ExportRequest,
 ) -> Result<(), ServeError> {
     let subsystem = items.subsystem();
-    let model = subsystem.join("attr_model");
-    if configfs.has(&model) {
-        set(configfs, model, MODEL)?;
+    for (attribute, text) in [("attr_serial", &*items.serial()), ("attr_model", MODEL)] {
+        let attribute = subsystem.join(attribute);
+        if configfs.has(&attribute) {
+            set(configfs, attribute, text)?;
+        }
     }
     admit(configfs, items, &request.hosts)?;
     let namespace = items.namespace();
@@ -147,15 +190,22 @@ fn listen(
 ) -> Result<(), ServeError> {
     let port = items.port();
     step("make", &port, configfs.make(&port))?;
-    set(configfs, port.join("addr_trtype"), listen.transport())?;
+    // Without an address nothing shows whose port it is.
+    set(configfs, port.join("addr_trtype"), listen.transport())
+        .and_then(|()| open_port(configfs, &port, listen))
+        .inspect_err(|_| drop(configfs.remove(&port)))?;
+    configfs
+        .link(&items.subsystem(), &port.join("subsystems"))
+        .map_err(|source| ServeError::Listen { listen, source })
+}
+
+fn open_port(configfs: &dyn ConfigTree, port: &Path, listen: Listen) -> Result<(), ServeError> {
     if let Some(address) = listen.address() {
         set(configfs, port.join("addr_adrfam"), if address.is_ipv4() { "ipv4" } else { "ipv6" })?;
         set(configfs, port.join("addr_traddr"), &address.ip().to_string())?;
         set(configfs, port.join("addr_trsvcid"), &address.port().to_string())?;
     }
-    configfs
-        .link(&items.subsystem(), &port.join("subsystems"))
-        .map_err(|source| ServeError::Listen { listen, source })
+    Ok(())
 }
 
 fn set(configfs: &dyn ConfigTree, attribute: PathBuf, text: &str) -> Result<(), ServeError> {
@@ -180,6 +230,7 @@ fn step(action: &'static str, path: &Path, done: io::Result<()>) -> Result<(), S
 pub(crate) fn remove(configfs: &dyn ConfigTree, items: &ExportItems) -> Result<(), ServeError> {
     let (subsystem, namespace, port) = (items.subsystem(), items.namespace(), items.port());
     let served = port.join("subsystems").join(&items.subsystem);
+    let has_port = items.has_port(configfs);
     let mut first = Ok(());
     let mut attempt = |action, path: &Path, result: io::Result<()>| {
         if let Err(source) = result {
@@ -190,10 +241,12 @@ pub(crate) fn remove(configfs: &dyn ConfigTree, items: &ExportItems) -> Result<(
     };
     attempt("disable", &namespace, configfs.write(&namespace.join("enable"), "0"));
     attempt("unlink", &served, configfs.unlink(&served));
-    match configfs.remove(&port) {
-        // The port was never made, and another program has its number.
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-        removed => attempt("remove", &port, removed),
+    if has_port {
+        match configfs.remove(&port) {
+            // Another program has linked its subsystem there.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => attempt("remove", &port, removed),
+        }
     }
     attempt("remove", &namespace, configfs.remove(&namespace));
     for host in &items.hosts {

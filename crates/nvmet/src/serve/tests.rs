@@ -129,7 +129,9 @@ fn request() -> ExportRequest {
 fn items() -> ExportItems {
     ExportItems {
         subsystem: "nqn.lab".to_owned(),
+        uuid: request().uuid,
         port: 3,
+        listen: request().listen.to_string(),
         hosts: vec!["nqn.host".to_owned()],
         new_hosts: vec!["nqn.host".to_owned()],
     }
@@ -199,6 +201,28 @@ fn existing_port_is_kept() {
 }
 
 #[test]
+fn namesake_of_leftover_is_not_ours() {
+    let fake = FakeConfigfs::default();
+    assert!(!items().is_there(&fake), "nothing is there");
+    make(&fake, &items(), &request()).unwrap();
+    assert!(items().is_there(&fake));
+    let namespace = "subsystems/nqn.lab/namespaces/1/device_uuid";
+    fake.write(Path::new(namespace), "99999999-2222-4333-8444-555555555555").unwrap();
+    assert!(items().is_there(&fake), "its serial number is ours");
+    fake.write(Path::new("subsystems/nqn.lab/attr_serial"), "0123456789").unwrap();
+    assert!(!items().is_there(&fake));
+}
+
+#[test]
+fn empty_port_of_others_is_kept() {
+    let fake = FakeConfigfs::default();
+    fake.make(Path::new("ports/3")).unwrap();
+    fake.write(Path::new("ports/3/addr_trtype"), "tcp").unwrap();
+    make(&fake, &items(), &request()).unwrap_err();
+    assert!(fake.folders.borrow().contains(Path::new("ports/3")));
+}
+
+#[test]
 fn existing_host_is_kept() {
     let fake = FakeConfigfs::default();
     let host = Path::new("hosts/nqn.host");
@@ -237,7 +261,6 @@ fn unlocked_note_is_a_leftover() {
     let content = |port| NoteContent {
         process: 7,
         device: "/dev/nvme0n1".into(),
-        listen: "loop".to_owned(),
         items: ExportItems { port, ..items() },
     };
     let served = Note::write(root.path(), &content(1)).unwrap();
