@@ -59,7 +59,7 @@ pub use device_memory::DeviceRefusal;
 pub use doctor::{
     DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair, use_record,
 };
-pub use far_side::{OtherExport, add_far_status};
+pub use far_side::{FarStatus, OtherExport};
 pub use guard::{Surveyor, overwrite_summary};
 pub use machine_record::{machine_of, warnings_of_machine};
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};

@@ -27,6 +27,10 @@ impl NetworkDriveMemory {
             [Kind::Nvme, Kind::Nic] => (other, one),
             _ => return None,
         };
+        let machine = |id| fabric.bridges[fabric.bridge_of(id).0].machine();
+        if machine(nic) != machine(drive) {
+            return None;
+        }
         if let Some(driver) = without_rdma(fabric.function(nic)) {
             let fact = format!(
                 "{driver} carries no NVMe over RDMA; over TCP the kernel copies payload through host \
@@ -115,9 +119,10 @@ fn device_node(drive: &Function) -> String {
     name.map_or_else(|| "DRIVE".to_owned(), |name| format!("/dev/{name}"))
 }
 
-/// The nearest GPU whose memory a network controller could register; `None` where its driver imports none.
+/// The nearest GPU whose memory a network controller could register; `None` where its driver imports
+/// none, or is not known.
 fn gpu_for(fabric: &Fabric, nic: FunctionId) -> Option<FunctionId> {
-    fabric.function(nic).driver.name().is_none_or(imports_memory).then_some(())?;
+    fabric.function(nic).driver.name().is_some_and(imports_memory).then_some(())?;
     let gpus = fabric
         .iter()
         .filter(|(id, one)| one.kind == Kind::Gpu && fabric.memory(*id).is_some())

@@ -101,6 +101,8 @@ pub struct PoolUse {
     pub size: Bytes,
     /// Most bytes in use in one sample, by any user of the memory.
     pub most_used: Bytes,
+    /// Samples in which some of it was in use.
+    pub samples_in_use: u64,
 }
 
 /// Transport and address for hosts.

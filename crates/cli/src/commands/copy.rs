@@ -33,9 +33,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let asked = args.transfer.asked();
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
-    if let Some(file) = &args.far_status {
-        far_status::read(file)?;
-    }
+    let far_status = args.far_status.as_deref();
+    let before = far_status.map(far_status::read).transpose()?;
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
     let _connections = connections::open(ends, deadline, printer, || reporter.stop_requested())?;
     let fabric =
@@ -61,8 +60,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     };
     let mut copied = copy_fan_out(&fabric, &plan, &mut tools);
     reporter.finish();
-    if let (Some(file), Ok(copied)) = (&args.far_status, &mut copied) {
-        far_status::add(copied, file, printer);
+    if let (Some(file), Some(before), Ok(copied)) = (far_status, &before, &mut copied) {
+        far_status::add(copied, before, file, printer);
     }
     let shown = copied.map_err(failure).and_then(|copied| show(&asked, copied, printer));
     trace_file::finish(trace, shown, printer)

@@ -1,8 +1,9 @@
-//! What the other machine of a copy wrote about its export.
+//! The other machine's account of an export that is an end of a copy.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use peerlane_engine::{FanOut, OtherExport, add_far_status};
+use peerlane_engine::{FanOut, FarStatus, OtherExport};
 use peerlane_results::{EXPORT_STATUS_SCHEMA, ExportStatus};
 
 use crate::error::{Failure, Tried};
@@ -11,6 +12,11 @@ use crate::small_file;
 
 /// The longest status that is read: a machine with 256 memories has some 40 KiB.
 const STATUS_MAX: u64 = 1 << 20;
+
+/// Longest wait for the last account of a copy: it is written each second.
+const LATEST: Duration = Duration::from_secs(3);
+/// Time between two looks at it.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Reads a status.
 ///
@@ -27,20 +33,40 @@ pub(super) fn read(file: &Path) -> Result<ExportStatus, Failure> {
     Ok(status)
 }
 
-/// Adds the status to the records of copies that are done. They are done also when it cannot be added,
+/// Adds the account to the records of copies that are done. They are done also when it cannot be added,
 /// which is a warning.
-pub(super) fn add(copied: &mut FanOut, file: &Path, printer: Printer) {
-    let status = match read(file) {
-        Ok(status) => status,
+pub(super) fn add(copied: &mut FanOut, before: &ExportStatus, file: &Path, printer: Printer) {
+    let after = match read_when_counted(copied, before, file) {
+        Ok(after) => after,
         Err(failure) => {
             let causes: Vec<String> = failure.shown().collect();
             return printer.warning(&causes.join(": "));
         }
     };
+    let status = FarStatus { before, after: &after };
     let records = copied.targets.iter_mut().filter_map(|target| target.as_mut().ok());
     let others: Vec<OtherExport> =
-        records.filter_map(|record| add_far_status(record, &status).err()).collect();
+        records.filter_map(|record| status.add_to(record).err()).collect();
     if let Some(other) = others.first().filter(|_| others.len() == copied.targets.len()) {
         printer.warning(&format!("{} is not in the record: {other}", file.display()));
+    }
+}
+
+/// Reads the account again until it has the payload of all copies, for as long as an account may be late.
+fn read_when_counted(
+    copied: &FanOut,
+    before: &ExportStatus,
+    file: &Path,
+) -> Result<ExportStatus, Failure> {
+    let end = Instant::now() + LATEST;
+    loop {
+        let after = read(file)?;
+        let status = FarStatus { before, after: &after };
+        let mut records = copied.targets.iter().filter_map(|target| target.as_ref().ok());
+        if records.all(|record| status.counts(record)) || Instant::now() >= end {
+            return Ok(after);
+        }
+        // The file may lie on a network file system, which tells of no change.
+        std::thread::sleep(INTERVAL);
     }
 }

@@ -175,10 +175,19 @@ fn saturation(sheet: &mut Sheet, record: &BenchRecord) {
         let all: Vec<&Summary> = record.summaries.iter().filter(of_path).collect();
         let most = all.iter().map(|one| one.rate.mean).fold(0.0, f64::max);
         let Some(first) = all.iter().find(|one| one.rate.mean * GROWTH >= most) else { continue };
+        let counts: Vec<usize> = all.iter().map(|one| transfers(record, &one.case)).collect();
+        if !counts.windows(2).all(|pair| pair[0] < pair[1]) {
+            continue;
+        }
         if all.len() > 1 && all.last().is_some_and(|last| last.case != first.case) {
             sheet.line(format_args!("{path}: the total grows no more from {} on", first.case));
         }
     }
+}
+
+fn transfers(record: &BenchRecord, case: &str) -> usize {
+    let case = record.asked.cases.iter().find(|one| one.name == case);
+    case.map_or(0, |case| case.flows.len())
 }
 
 fn rates(run: &CaseRecord) -> Vec<f64> {

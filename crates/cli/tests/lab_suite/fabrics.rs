@@ -199,11 +199,18 @@ fn remote_drive_is_source_and_target() {
              leave same peerlane verify /dev/lab/a nvme://127.0.0.1:4420/lab --length 8M --json; alone same
              leave plan peerlane plan /dev/lab/a nvme://127.0.0.1/lab; alone plan
              leave dry peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --dry-run; alone dry
+             leave first peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 4M --json & FIRST=$!
+             until grep -q tcp /sys/class/nvme/*/transport; do sleep 0.1; done
+             leave second peerlane verify /dev/lab/c nvme://127.0.0.1/lab --length 1M --json
+             wait $FIRST; alone both
              leave bench peerlane bench stream --source nvme://127.0.0.1/lab --target null --length 8M --repeats 1 --warm-up 0 --json; alone bench
              peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K & COPY=$!
              until grep -q live /sys/class/nvme/*/state && [ -n \"$(grep -l tcp /sys/class/nvme/*/transport)\" ]; do sleep 0.1; done
              kill -KILL $COPY; wait $COPY
              alone killed
+             mount -o remount,ro /sys
+             leave read-only peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force
+             alone read-only
              kill $SERVER; wait $SERVER"
         ),
     );
@@ -226,7 +233,10 @@ fn remote_drive_is_source_and_target() {
     assert_eq!(lab.status("plan"), 2, "{}", lab.stderr("plan"));
     assert!(lab.stderr("plan").contains("nvme connect --transport tcp --traddr 127.0.0.1"));
     assert_eq!(lab.status("dry"), 0, "{}", lab.stderr("dry"));
-    assert_eq!(lab.status("bench"), 0, "{}", lab.stderr("bench"));
+    for name in ["first", "second", "bench"] {
+        assert_eq!(lab.status(name), 0, "{name}: {}", lab.stderr(name));
+    }
+    assert!(lab.stderr("read-only").contains("/sys is read-only"), "{}", lab.stderr("read-only"));
     assert_same("the copy from the network", &lab.content("c")[..8 * MIB], &source);
 }
 
@@ -261,7 +271,7 @@ fn refused_connections_say_why() {
     for (name, status, words) in [
         ("stranger", 2, "--allow nqn.2014-08.org.nvmexpress:uuid:11111111"),
         ("unknown", 2, "cannot connect nvme://127.0.0.1:4420/other"),
-        ("closed", 2, "cannot reach 127.0.0.1:4421"),
+        ("closed", 2, "nothing that speaks NVMe answers at 127.0.0.1:4421"),
         ("rdma", 77, "no RDMA device"),
         ("text", 2, "has no valid host or no NQN"),
         ("namespace", 2, "has no namespace 2"),
@@ -300,7 +310,8 @@ fn changed_drive_behind_name_is_refused() {
              again identity
              behind /tmp/small $UUID
              again size
-             behind $(b b) $UUID
+             kill $SERVER; wait $SERVER
+             serve later /dev/lab/b --listen 127.0.0.1 --allow any --name lab
              again resumed
              kill $SERVER; wait $SERVER"
         ),
@@ -402,6 +413,13 @@ fn killed_exports_are_removed() {
          leave guarded peerlane copy /dev/lab/a /dev/lab/b --force
          leave removed peerlane export --remove one
          left > $OUT/removed.left
+         serve namesake /dev/lab/b --listen 127.0.0.1 --allow any --name three
+         kill -KILL $SERVER; wait $SERVER
+         echo 0 > $N/subsystems/three/namespaces/1/enable; rm $N/ports/*/subsystems/three; rmdir $N/ports/[0-9]* $N/subsystems/three/namespaces/1 $N/subsystems/three
+         mkdir $N/subsystems/three; mkdir $N/subsystems/three/namespaces/1
+         leave stranger peerlane export --remove three
+         left > $OUT/stranger.left
+         rmdir $N/subsystems/three/namespaces/1 $N/subsystems/three
          serve second /dev/lab/b --listen 127.0.0.1 --allow any --name two
          kill -KILL $SERVER; wait $SERVER
          serve third /dev/lab/b --listen 127.0.0.1 --allow any --name three
@@ -416,6 +434,7 @@ fn killed_exports_are_removed() {
     assert!(lab.stderr("guarded").contains("is exported"), "{}", lab.stderr("guarded"));
     assert_eq!(lab.status("removed"), 0, "{}", lab.stderr("removed"));
     assert_eq!(lab.text("removed.left").trim(), "");
+    assert_eq!(lab.text("stranger.left").trim(), "three", "another program's export was removed");
     assert!(lab.stderr("third").contains("removed two"), "{}", lab.stderr("third"));
     let swept = lab.text("swept.left");
     assert!(swept.contains("three") && !swept.contains("two"), "{swept}");

@@ -36,14 +36,9 @@ pub enum ConnectError {
         /// Answer of the resolver.
         source: io::Error,
     },
-    /// No listener at the address.
-    #[error("cannot reach {address}")]
-    Unreachable {
-        /// Address and port.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// sysfs is mounted read-only, so that nothing could disconnect the drive.
+    #[error("cannot connect drives: /sys is read-only here")]
+    ReadOnlySysfs,
     /// The names of this host.
     #[error(transparent)]
     HostName(#[from] HostNameError),
@@ -58,6 +53,8 @@ pub enum ConnectError {
     Refused {
         /// The drive.
         drive: Box<RemoteName>,
+        /// The address that was tried last.
+        address: Option<SocketAddr>,
         /// NQN of this host.
         host: String,
         /// The system's answer.
@@ -83,7 +80,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What to do about it.
+    /// Returns advice with a command.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoKernelHost { drive } => {
@@ -93,14 +90,15 @@ impl ConnectError {
                 Some("`rdma link show` lists RDMA devices; ?transport=tcp needs none".to_owned())
             }
             Self::Address { host, .. } => Some(format!("getent hosts {host}")),
-            Self::Unreachable { address, .. } => Some(format!(
-                "on the other machine `peerlane export --list` shows what listens; `ping {}`",
-                address.ip()
-            )),
+            Self::ReadOnlySysfs => {
+                Some("run it outside the container, or with /sys writable".to_owned())
+            }
             Self::Open { source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("only root connects drives: docs/privileges.md".to_owned())
             }
-            Self::Refused { drive, host, source } => Some(refusal_hint(drive, host, source)),
+            Self::Refused { drive, address, host, source } => {
+                Some(refusal_hint(drive, *address, host, source))
+            }
             Self::NoNamespace { .. } => {
                 Some("`nvme list-ns` on the other machine; ?ns=N names another".to_owned())
             }
@@ -115,15 +113,35 @@ impl ConnectError {
 }
 
 /// The far side's status is in the kernel's log only; the call has one errno for all of them.
-fn refusal_hint(drive: &RemoteName, host: &str, source: &io::Error) -> String {
+fn refusal_hint(
+    drive: &RemoteName,
+    address: Option<SocketAddr>,
+    host: &str,
+    source: &io::Error,
+) -> String {
     let transport = drive.transport().as_str();
-    match Errno::from_io_error(source) {
-        Some(Errno::IO | Errno::CONNREFUSED | Errno::ACCESS | Errno::PERM) => format!(
+    let errno = Errno::from_io_error(source);
+    match errno {
+        Some(Errno::IO | Errno::ACCESS | Errno::PERM) => format!(
             "`dmesg | tail` has the other machine's answer: an unknown NQN, or a host that is not \
              allowed (`peerlane export DRIVE --allow {host}` there)"
         ),
         Some(Errno::INVAL | Errno::NODEV) if drive.transport() == RemoteTransport::Tcp => {
             format!("modprobe nvme-{transport}; `dmesg | tail` has the kernel's reason")
+        }
+        Some(
+            Errno::CONNREFUSED
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::TIMEDOUT
+            | Errno::AGAIN,
+        )
+        | None => {
+            let at = address.map_or_else(|| drive.host().to_owned(), |address| address.to_string());
+            format!(
+                "nothing that speaks NVMe answers at {at}: `ip route get` shows the way, `peerlane \
+                 export --list` there shows what listens"
+            )
         }
         _ => "`dmesg | tail` has the kernel's reason".to_owned(),
     }

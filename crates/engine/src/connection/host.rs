@@ -46,21 +46,22 @@ impl HostName {
                 line_of(&path)?.unwrap_or(made)
             }
         };
-        let id = line_of(&folder.join("hostid"))?;
+        let id_path = folder.join("hostid");
+        let id = line_of(&id_path)?;
         let id = id.unwrap_or_else(|| match nqn.strip_prefix(UUID_NQN) {
             Some(uuid) => uuid.to_owned(),
             None => uuid::from_text(&nqn),
         });
-        let invalid = |error: String| HostNameError {
+        let invalid = |path: &Path, error: String| HostNameError {
             verb: "use",
-            path: path.clone(),
+            path: path.to_owned(),
             source: io::Error::new(io::ErrorKind::InvalidData, error),
         };
         // A comma would begin another option.
         if id.contains(|letter: char| !letter.is_ascii_hexdigit() && letter != '-') {
-            return Err(invalid(format!("{id:?} is not a UUID")));
+            return Err(invalid(&id_path, format!("{id:?} is not a UUID")));
         }
-        Ok(Self { nqn: Nqn::new(&nqn).map_err(|error| invalid(error.to_string()))?, id })
+        Ok(Self { nqn: Nqn::new(&nqn).map_err(|error| invalid(&path, error.to_string()))?, id })
     }
 }
 

@@ -1,20 +1,20 @@
 //! Connections to drives of other machines, by the kernel's NVMe over Fabrics host.
 //!
-//! Every run makes connections of its own (`duplicate_connect`), and removes them however it ends. A drive that somebody else has connected
-//! stays connected.
+//! Every run makes connections of its own (`duplicate_connect`), and removes them at its end. A drive
+//! that somebody else has connected stays connected.
 
 mod error;
 mod host;
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use peerlane_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify;
+use rustix::fs::{StatVfsMountFlags, inotify};
 use rustix::io::Errno;
 
 pub use error::ConnectError;
@@ -28,7 +28,9 @@ use host::HostName;
 const ROOT: &str = "/";
 const FABRICS: &str = "/dev/nvme-fabrics";
 /// Longest wait for the disk of a connected controller, which the kernel adds when it has scanned it.
-const SCAN_WAIT: Nanos = Nanos::seconds(15);
+const SCAN_WAIT: Duration = Duration::from_secs(15);
+/// Time between two looks for it.
+const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 /// Seconds between attempts to connect again.
 const RECONNECT_SECONDS: u64 = 2;
 
@@ -42,8 +44,8 @@ pub struct Connection {
     _held: fabrics::HeldConnection,
 }
 
-/// Connects a drive and waits for its disk. `deadline` bounds each wait, and the time for which
-/// requests outlast a broken connection. `seed` is a random number.
+/// Connects a drive and waits for its disk. `deadline` bounds all of it but the look-up of a host's name,
+/// and the time for which requests outlast a broken connection. `seed` is a random number.
 ///
 /// # Errors
 /// [`ConnectError`]; the drive is not connected then.
@@ -60,20 +62,46 @@ pub fn connect(
     if drive.transport() == RemoteTransport::Rdma && !has_rdma_device(Path::new(ROOT)) {
         return Err(ConnectError::NoRdma { drive: named() });
     }
-    let address = reach(drive, deadline)?;
-    let file = OpenOptions::new().read(true).write(true).open(FABRICS);
-    let file = file.map_err(|source| ConnectError::Open { source })?;
-    let host = HostName::read_or_create(Path::new(ROOT), seed)?;
-    if stop_requested() {
-        return Err(ConnectError::Interrupted);
+    if is_sysfs_read_only() {
+        return Err(ConnectError::ReadOnlySysfs);
     }
-    let options = options(drive, address, &host, deadline);
-    let held = fabrics::connect(&file, &options, deadline).map_err(|source| {
-        ConnectError::Refused { drive: named(), host: host.nqn.to_string(), source }
-    })?;
-    let controller = format!("nvme{}", held.instance);
-    let disk = wait_for_disk(drive, &controller, SCAN_WAIT.min(deadline), stop_requested)?;
-    Ok(Connection { drive: drive.clone(), disk, _held: held })
+    let addresses = drive
+        .addresses()
+        .map_err(|source| ConnectError::Address { host: drive.host().to_owned(), source })?;
+    let host = HostName::read_or_create(Path::new(ROOT), seed)?;
+    let end = Instant::now() + Duration::from(deadline);
+    let mut refused = None;
+    for address in addresses {
+        let options = options(drive, address, &host, deadline);
+        let file = OpenOptions::new().read(true).write(true).open(FABRICS);
+        let file = file.map_err(|source| ConnectError::Open { source })?;
+        let left = end.saturating_duration_since(Instant::now());
+        match fabrics::connect(&file, &options, left, stop_requested) {
+            Ok(held) => {
+                let controller = format!("nvme{}", held.instance);
+                let left = end.saturating_duration_since(Instant::now()).min(SCAN_WAIT);
+                let disk = wait_for_disk(drive, &controller, left, stop_requested)?;
+                return Ok(Connection { drive: drive.clone(), disk, _held: held });
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Err(ConnectError::Interrupted);
+            }
+            Err(source) => refused = Some((address, source)),
+        }
+    }
+    let (address, source) = refused.unzip();
+    Err(ConnectError::Refused {
+        drive: named(),
+        address,
+        host: host.nqn.to_string(),
+        source: source.unwrap_or_else(|| io::ErrorKind::NotFound.into()),
+    })
+}
+
+/// True where `delete_controller` cannot be written, as in most containers: a connection would stay.
+fn is_sysfs_read_only() -> bool {
+    let found = rustix::fs::statvfs("/sys/class/nvme");
+    found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// True if the kernel knows an RDMA device.
@@ -82,34 +110,19 @@ fn has_rdma_device(root: &Path) -> bool {
     devices.is_ok_and(|mut devices| devices.next().is_some())
 }
 
-/// Returns the first address that takes connections. The kernel itself would wait for minutes.
-fn reach(drive: &RemoteName, deadline: Nanos) -> Result<SocketAddr, ConnectError> {
-    let addresses = drive
-        .addresses()
-        .map_err(|source| ConnectError::Address { host: drive.host().to_owned(), source })?;
-    let mut last = None;
-    for address in addresses {
-        if drive.transport() == RemoteTransport::Rdma {
-            return Ok(address);
-        }
-        match TcpStream::connect_timeout(&address, Duration::from(deadline)) {
-            Ok(_) => return Ok(address),
-            Err(source) => last = Some(ConnectError::Unreachable { address, source }),
-        }
-    }
-    Err(last.unwrap_or_else(|| ConnectError::Address {
-        host: drive.host().to_owned(),
-        source: io::ErrorKind::NotFound.into(),
-    }))
-}
-
 /// Options of a connection, as `nvmf_parse_options` reads them (Linux 7.2
 /// `drivers/nvme/host/fabrics.c`). Requests fail before the deadline, so that it is not they that wait.
 fn options(drive: &RemoteName, address: SocketAddr, host: &HostName, deadline: Nanos) -> String {
     let loss = Duration::from(deadline).as_secs().max(2);
     let fail = loss / 2;
+    // The kernel takes the number of an interface for its name (`inet_pton_with_scope`, Linux 7.2
+    // `net/core/utils.c`).
+    let scope = match address {
+        SocketAddr::V6(address) if address.scope_id() > 0 => format!("%{}", address.scope_id()),
+        _ => String::new(),
+    };
     format!(
-        "nqn={},transport={},traddr={},trsvcid={},hostnqn={},hostid={},duplicate_connect,\
+        "nqn={},transport={},traddr={}{scope},trsvcid={},hostnqn={},hostid={},duplicate_connect,\
          ctrl_loss_tmo={loss},fast_io_fail_tmo={fail},reconnect_delay={}",
         drive.subsystem(),
         drive.transport().as_str(),
@@ -121,22 +134,25 @@ fn options(drive: &RemoteName, address: SocketAddr, host: &HostName, deadline: N
     )
 }
 
-/// Waits until the namespace has a disk with a node.
+/// Waits until the namespace has a disk with a node. A new node wakes it; a path that joins a disk makes
+/// none, and is looked for at intervals.
 fn wait_for_disk(
     drive: &RemoteName,
     controller: &str,
-    wait: Nanos,
+    wait: Duration,
     stop_requested: &dyn Fn() -> bool,
 ) -> Result<String, ConnectError> {
     let system = System::at(Path::new(ROOT));
-    let failed = |source: io::Error| ConnectError::Nodes { source };
+    let failed = |errno: Errno| ConnectError::Nodes { source: errno.into() };
     let nodes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)
         .and_then(|nodes| {
             inotify::add_watch(&nodes, "/dev", inotify::WatchFlags::CREATE).map(|_| nodes)
         });
-    let nodes = nodes.map_err(|errno| failed(errno.into()))?;
-    let end = Instant::now() + Duration::from(wait);
+    let nodes = nodes.map_err(failed)?;
+    let end = Instant::now() + wait;
     loop {
+        // The last look comes after the last wait.
+        let is_last = Instant::now() >= end;
         let disk = namespace_disk(&system, controller, drive.namespace());
         if let Some(disk) = disk.filter(|disk| Path::new("/dev").join(disk).exists()) {
             return Ok(disk);
@@ -144,17 +160,14 @@ fn wait_for_disk(
         if stop_requested() {
             return Err(ConnectError::Interrupted);
         }
-        let left = end.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(&nodes, PollFlags::IN)], left.as_ref()) {
-            Ok(0) => {
-                return Err(ConnectError::NoNamespace {
-                    drive: Box::new(drive.clone()),
-                    waited: wait,
-                });
-            }
+        if is_last {
+            let waited = Nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+            return Err(ConnectError::NoNamespace { drive: Box::new(drive.clone()), waited });
+        }
+        let interval = Timespec::try_from(SCAN_INTERVAL).ok();
+        match poll(&mut [PollFd::new(&nodes, PollFlags::IN)], interval.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(failed(errno.into())),
+            Err(errno) => return Err(failed(errno)),
         }
         // The loop looks for the node itself.
         let _ = rustix::io::read(&nodes, &mut [0; 4096]);
@@ -163,6 +176,8 @@ fn wait_for_disk(
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddrV6;
+
     use super::*;
 
     fn host() -> HostName {
@@ -182,12 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn closed_port_is_unreachable() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let drive: RemoteName = format!("nvme://127.0.0.1:{port}/lab").parse().unwrap();
-        let error = reach(&drive, Nanos::seconds(5)).unwrap_err();
-        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
+    fn link_local_address_keeps_its_interface() {
+        let drive: RemoteName = "nvme://[fe80::1]/lab".parse().unwrap();
+        let address = SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), 4420, 0, 3));
+        let text = options(&drive, address, &host(), Nanos::seconds(60));
+        assert!(text.contains("traddr=fe80::1%3,trsvcid=4420"), "{text}");
     }
 }

@@ -243,6 +243,15 @@ impl CopyError {
             Self::Kept { source, .. } => source.hint(),
             Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
             Self::Gone { .. } => Some("`dmesg | tail` says why; put it back".to_owned()),
+            Self::Changed { differences, .. }
+                if differences.iter().any(Difference::is_of_another_target) =>
+            {
+                Some(
+                    "leave out `--resume`, use `--force`, and name another file with `--journal` to \
+                     begin anew"
+                        .to_owned(),
+                )
+            }
             Self::Changed { journal, .. } => Some(format!(
                 "leave out `--resume` and use `--force` to begin anew; {} is replaced then",
                 journal.display()

@@ -83,7 +83,7 @@ pub(super) fn write(
             false => RouteVerdict::NotKnown,
         },
         evidence,
-        far_sides: far_sides([&plan.source, &plan.target], None),
+        far_sides: far_sides([&plan.source, &plan.target], data, None),
         warnings,
         limits: plan.limits.clone(),
     }

@@ -2,6 +2,7 @@
 //!
 //! A name is found among the drives that are connected; [`crate::connection`] connects them.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -13,6 +14,7 @@ use peerlane_nvmet::{Nqn, NqnError};
 use crate::system::System;
 
 const SCHEME: &str = "nvme://";
+const SCHEME_NAME: &str = "nvme:";
 /// Port of NVMe over Fabrics (IANA, service `nvme`).
 const DEFAULT_PORT: u16 = 4420;
 
@@ -69,7 +71,7 @@ pub enum RemoteNameError {
 impl RemoteName {
     /// Returns true for a text in this notation, valid or not.
     pub fn is_one(text: &str) -> bool {
-        text.starts_with(SCHEME)
+        text.get(..SCHEME_NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME_NAME))
     }
 
     /// NQN of the subsystem.
@@ -114,13 +116,17 @@ impl RemoteName {
         let is_live = |controller: &String| {
             system.line(&format!("sys/class/nvme/{controller}/state")).as_deref() == Some("live")
         };
-        found.sort_by_key(|controller| !is_live(controller));
+        // The newest is the one that this run made.
+        let number = |controller: &str| controller.trim_start_matches("nvme").parse::<u32>().ok();
+        found.sort_by_key(|controller| (!is_live(controller), Reverse(number(controller))));
         found.iter().find_map(|controller| namespace_disk(system, controller, self.namespace))
     }
 
     fn is_served_by(&self, system: &System, controller: &str, addresses: &[IpAddr]) -> bool {
         NetworkLocation::read(system.root(), controller).is_some_and(|location| {
-            let address = location.host.as_deref().and_then(|host| host.parse().ok());
+            // The address of a link has its interface behind it.
+            let host = location.host.as_deref().and_then(|host| host.split('%').next());
+            let address = host.and_then(|host| host.parse().ok());
             let port = location.port.as_deref().and_then(|port| port.parse().ok());
             location.transport == self.transport.as_str()
                 && location.subsystem.as_deref() == Some(self.subsystem.as_str())
@@ -167,7 +173,13 @@ impl FromStr for RemoteName {
             subsystem: Nqn::new(subsystem)?,
             namespace: 1,
         };
+        let mut seen = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
+            let key = option.split('=').next();
+            if seen.contains(&key) {
+                return Err(RemoteNameError::Option(option.to_owned()));
+            }
+            seen.push(key);
             drive.set(option).ok_or_else(|| RemoteNameError::Option(option.to_owned()))?;
         }
         Ok(drive)
@@ -260,6 +272,9 @@ mod tests {
             "nvme://h/lab?host=1",
             "nvme://user@h/lab",
             "nvme://[h/lab",
+            "nvme:/h/lab",
+            "NVME://h/lab",
+            "nvme://h/lab?ns=1&ns=2",
             "/dev/nvme0n1",
         ] {
             assert!(text.parse::<RemoteName>().is_err(), "{text}");

@@ -35,6 +35,7 @@ impl ExportMeter {
         let pools = pools.into_iter().map(|address| PoolUse {
             size: pool_bytes(&system, &address, "size").unwrap_or_default(),
             most_used: Bytes::ZERO,
+            samples_in_use: 0,
             address,
         });
         let status = ExportStatus {
@@ -61,6 +62,7 @@ impl ExportMeter {
             let available = pool_bytes(&self.system, &pool.address, "available");
             let used = available.map_or(0, |available| pool.size.0.saturating_sub(available.0));
             pool.most_used = pool.most_used.max(Bytes(used));
+            pool.samples_in_use += u64::from(used > 0);
         }
         &self.status
     }
@@ -109,7 +111,8 @@ mod tests {
         tree.write(&format!("{pool}/available"), "1048576\n");
         let status = meter.finish();
         assert_eq!((status.read, status.written), (Bytes(4096), Bytes(1024)));
-        assert_eq!(status.pools[0].most_used, Bytes(4096));
+        let [pool] = &status.pools[..] else { panic!("{status:?}") };
+        assert_eq!((pool.most_used, pool.samples_in_use), (Bytes(4096), 1));
         assert!(status.has_ended);
     }
 }

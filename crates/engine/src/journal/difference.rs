@@ -140,6 +140,17 @@ pub enum Difference {
     },
 }
 
+impl Difference {
+    /// Returns true if the target is another device or file than that of the journal.
+    pub fn is_of_another_target(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherDevice { role: Role::Target, .. }
+                | Self::OtherFile { role: Role::Target, .. }
+        )
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |part: &Option<Partition>| {
@@ -237,8 +248,8 @@ fn compare_devices(
         found.push(Difference::OtherDevice {
             role,
             name: now.name.clone(),
-            then: then.to_string(),
-            now: now.to_string(),
+            then: then.described_beside(now),
+            now: now.described_beside(then),
         });
     }
     if then.size != now.size {

@@ -116,6 +116,20 @@ impl DeviceIdentity {
     }
 }
 
+impl DeviceIdentity {
+    /// The identity in words, with the name that tells it from `other` where the words alone do not.
+    pub(super) fn described_beside(&self, other: &Self) -> String {
+        let words = self.to_string();
+        let differs = |id: &&StableId| {
+            other.ids.iter().any(|one| one.kind == id.kind && one.value != id.value)
+        };
+        match self.ids.iter().find(differs).filter(|_| words == other.to_string()) {
+            Some(id) => format!("{words}, {id}"),
+            None => words,
+        }
+    }
+}
+
 impl fmt::Display for DeviceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(partition) = &self.partition {

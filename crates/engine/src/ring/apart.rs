@@ -200,7 +200,7 @@ impl Child {
     }
 
     /// Waits until there is an answer, or until the child is gone.
-    pub(super) fn wait_for_answer(&self, deadline: Nanos) -> io::Result<()> {
+    fn wait_for_answer(&self, deadline: Nanos) -> io::Result<()> {
         if wait(self.socket.as_fd(), Duration::from(deadline).max(START_WAIT))? {
             return Ok(());
         }

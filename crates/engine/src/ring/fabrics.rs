@@ -1,19 +1,25 @@
 //! Connections of the kernel's NVMe over Fabrics host, each made and removed by a child.
 //!
-//! Connecting may take minutes, and no signal ends it. The child outlives a program that is killed, so
-//! that no connection outlasts the program, however that ends.
+//! Connecting may take minutes, and no signal ends it. The child outlives a program that is killed. It
+//! has a session and a name of its own: what ends the program by its group, terminal or name leaves the
+//! child to disconnect. Only what kills a whole control group ends both.
 
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use peerlane_units::Nanos;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::apart::{Child, decode, encode, ended_early};
+use super::apart::{Child, decode, encode, ended_early, wait};
+
+/// Time between two looks for a requested stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
+/// Name of the child in lists of processes.
+const CHILD_NAME: &CStr = c"nvme-connection";
 
 /// A connection. Dropping it disconnects; so does the end of the program.
 #[derive(Debug)]
@@ -26,17 +32,28 @@ pub(crate) struct HeldConnection {
 /// Connects by the open `/dev/nvme-fabrics`.
 ///
 /// # Errors
-/// The kernel's answer; `TimedOut` after `deadline`: a connection that the kernel makes later is removed at once.
+/// The kernel's answer; `TimedOut` after `deadline`, `Interrupted` when a stop is requested: a connection
+/// that the kernel makes later is removed at once.
 pub(crate) fn connect(
     fabrics: &File,
     options: &str,
-    deadline: Nanos,
+    deadline: Duration,
+    stop_requested: &dyn Fn() -> bool,
 ) -> io::Result<HeldConnection> {
     // SAFETY: the closure makes system calls only; what it uses is on its stack or was made before.
     let child = unsafe {
         Child::start(&[fabrics.as_raw_fd()], |socket| hold(socket, fabrics, options.as_bytes()))
     }?;
-    child.wait_for_answer(deadline)?;
+    let end = Instant::now() + deadline;
+    while !wait(child.socket.as_fd(), STOP_INTERVAL)? {
+        if stop_requested() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if Instant::now() >= end {
+            let reason = format!("no answer in {:.1} s", deadline.as_secs_f64());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+    }
     let mut bytes = [0; 8];
     let (received, _) = recv(&child.socket, &mut bytes, RecvFlags::DONTWAIT)?;
     if received != bytes.len() {
@@ -57,6 +74,8 @@ impl Drop for HeldConnection {
 
 /// The child: connects, answers, waits for the end of the program, disconnects.
 fn hold(socket: BorrowedFd<'_>, fabrics: &File, options: &[u8]) {
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(CHILD_NAME);
     let connected = create(fabrics, options);
     let status =
         connected.as_ref().map(|(instance, _)| u64::from(*instance)).map_err(|errno| *errno);
@@ -103,7 +122,7 @@ mod tests {
     #[test]
     fn other_answers_are_errors() {
         let file = tempfile::tempfile().unwrap();
-        let error = connect(&file, "nqn=lab", Nanos::seconds(30)).unwrap_err();
+        let error = connect(&file, "nqn=lab", Duration::from_secs(30), &|| false).unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::PROTO));
     }
 }
