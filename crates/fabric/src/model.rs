@@ -566,6 +566,15 @@ impl Fabric {
         }
     }
 
+    /// Returns true if two functions are in one machine, of the several that a description may have.
+    ///
+    /// # Panics
+    /// When an identifier comes from another fabric.
+    pub fn are_in_one_machine(&self, one: FunctionId, other: FunctionId) -> bool {
+        let [one, other] = [one, other].map(|id| self.bridges[self.bridge_of(id).0].machine());
+        one == other
+    }
+
     /// The function as kernel parameters name it, by the way to it from the root bus
     /// (`0000:00:01.0/00.0`): bus numbers may change from boot to boot. `None` where an address on the
     /// way is not known (`pci_dev_str_match_path` in drivers/pci/pci.c).

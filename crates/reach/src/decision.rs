@@ -143,8 +143,7 @@ fn decide_by(
         conditions: Vec::new(),
         needs: Vec::new(),
     };
-    let machine = |id| fabric.bridges[fabric.bridge_of(id).0].machine();
-    if machine(provider) != machine(initiator) {
+    if !fabric.are_in_one_machine(provider, initiator) {
         let name = |id| fabric.function(id).name.clone();
         let (provider, initiator) = (name(provider), name(initiator));
         found.facts = vec![Fact::OtherMachine { provider, initiator }];

@@ -27,8 +27,7 @@ impl NetworkDriveMemory {
             [Kind::Nvme, Kind::Nic] => (other, one),
             _ => return None,
         };
-        let machine = |id| fabric.bridges[fabric.bridge_of(id).0].machine();
-        if machine(nic) != machine(drive) {
+        if !fabric.are_in_one_machine(nic, drive) {
             return None;
         }
         if let Some(driver) = without_rdma(fabric.function(nic)) {
@@ -263,5 +262,11 @@ mod tests {
         let fabric = machine(MLX5, "", GPU);
         let [nic, gpu] = ["eth", "g"].map(|name| fabric.find(name).expect("a function"));
         assert_eq!(NetworkDriveMemory::new(&fabric, nic, gpu), None);
+        let text = include_str!("../../../machines/two-servers.toml");
+        let fabric = Fabric::from_toml(text).expect("a machine file");
+        let [nic, drive] =
+            ["store/nic", "compute/drive"].map(|name| fabric.find(name).expect("a function"));
+        assert_eq!(NetworkDriveMemory::new(&fabric, nic, drive), None, "they are in two machines");
+        assert_eq!(crate::Pair::new(&fabric, nic, drive).path, crate::Path::default());
     }
 }

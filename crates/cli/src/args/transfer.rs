@@ -11,10 +11,10 @@ use super::size;
 /// Endpoints and how data gets from one to the others.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TransferArgs {
-    /// Where data comes from: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN for a drive of another machine
+    /// Source: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN for a drive of another machine
     #[arg(value_name = "SOURCE", required_unless_present = "batch")]
     source: Option<String>,
-    /// Where data goes to, written in the same way; several, 16 at most, are written from one read
+    /// Target, written in the same way; several, 16 at most, are written from one read
     #[arg(value_name = "TARGET", required_unless_present = "batch")]
     targets: Vec<String>,
     /// Carry out the copies that FILE lists (TOML: `[[copy]]` with source, target or targets, and any of

@@ -18,10 +18,10 @@ Examples:
   peerlane verify /data/set.bin /dev/nvme1n1 --target-offset 1G --json
   peerlane verify /data/set.bin /backup/set.bin --verify sample")]
 pub(crate) struct VerifyArgs {
-    /// What it should be: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN
+    /// Expected content: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// What is compared with it, written in the same way
+    /// Content to compare, written in the same way
     #[arg(value_name = "TARGET")]
     target: String,
     /// Where to start in the source

@@ -118,10 +118,17 @@ fn device(device: &PairDevice) -> String {
     let parts = [device.address.as_deref(), device.product.as_deref()];
     let driver = device.driver.as_ref().map(|driver| format!("driver {driver}"));
     let parts: Vec<String> = parts.into_iter().flatten().map(str::to_owned).chain(driver).collect();
-    format!("{}: {}", device.name, parts.join(", "))
+    match parts.join(", ") {
+        parts if parts.is_empty() => device.name.clone(),
+        parts => format!("{}: {parts}", device.name),
+    }
 }
 
 fn path(sheet: &mut Sheet, one: &PairDirection) {
+    // Between two machines there is none.
+    if one.turn.is_none() && one.verdict == ReachVerdict::Refused {
+        return;
+    }
     let turn = match (one.turn, &one.turn_at) {
         (Some(PairTurn::Device), _) => "packets stay inside the device".to_owned(),
         (Some(PairTurn::Switch), Some(at)) => format!("packets turn in the switch at {at}"),

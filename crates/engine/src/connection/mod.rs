@@ -68,13 +68,13 @@ pub fn connect(
     let addresses = drive
         .addresses()
         .map_err(|source| ConnectError::Address { host: drive.host().to_owned(), source })?;
+    let file = OpenOptions::new().read(true).write(true).open(FABRICS);
+    let file = file.map_err(|source| ConnectError::Open { source })?;
     let host = HostName::read_or_create(Path::new(ROOT), seed)?;
     let end = Instant::now() + Duration::from(deadline);
     let mut refused = None;
     for address in addresses {
         let options = options(drive, address, &host, deadline);
-        let file = OpenOptions::new().read(true).write(true).open(FABRICS);
-        let file = file.map_err(|source| ConnectError::Open { source })?;
         let left = end.saturating_duration_since(Instant::now());
         match fabrics::connect(&file, &options, left, stop_requested) {
             Ok(held) => {

@@ -200,6 +200,9 @@ impl RemoteName {
 
 fn host_and_port(text: &str) -> Result<(&str, u16), RemoteNameError> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, _)) if !host.contains(':') => {
+            return Err(RemoteNameError::Incomplete(text.to_owned()));
+        }
         Some((host, "")) => (host, None),
         Some((host, rest)) => (host, Some(rest.strip_prefix(':').unwrap_or(rest))),
         None if text.parse::<std::net::Ipv6Addr>().is_ok() => {
@@ -273,6 +276,7 @@ mod tests {
             "nvme://user@h/lab",
             "nvme://[h/lab",
             "nvme:/h/lab",
+            "nvme://[10.0.0.1]/lab",
             "NVME://h/lab",
             "nvme://h/lab?ns=1&ns=2",
             "/dev/nvme0n1",

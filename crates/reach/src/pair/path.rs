@@ -6,8 +6,8 @@ use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent, RootBus};
 use crate::decision::Walk;
 use crate::{Reach, decide};
 
-/// The path of packets between two functions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The path of packets between two functions; empty between two machines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Path {
     /// The place where packets turn; `None` where it is not known.
     pub turn: Option<Turn>,
@@ -82,6 +82,9 @@ impl Path {
     /// # Panics
     /// When an identifier comes from another fabric.
     pub fn new(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Self {
+        if !fabric.are_in_one_machine(first, second) {
+            return Self::default();
+        }
         let reach = decide(fabric, second, first);
         let walk = Walk::new(fabric, second, first);
         let turn = turn(fabric, &walk, &reach, (first, second));
