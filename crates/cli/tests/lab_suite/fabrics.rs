@@ -204,10 +204,12 @@ fn remote_drive_is_source_and_target() {
              leave second peerlane verify /dev/lab/c nvme://127.0.0.1/lab --length 1M --json
              wait $FIRST; alone both
              leave bench peerlane bench stream --source nvme://127.0.0.1/lab --target null --length 8M --repeats 1 --warm-up 0 --json; alone bench
-             peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K & COPY=$!
-             until grep -q live /sys/class/nvme/*/state && [ -n \"$(grep -l tcp /sys/class/nvme/*/transport)\" ]; do sleep 0.1; done
-             kill -KILL $COPY; wait $COPY
-             alone killed
+             for group in '' -; do
+                 setsid peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K & COPY=$!
+                 until grep -q live /sys/class/nvme/*/state && grep -q tcp /sys/class/nvme/*/transport; do sleep 0.1; done
+                 kill -KILL -- $group$COPY; wait $COPY
+                 alone killed
+             done
              mount -o remount,ro /sys
              leave read-only peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force
              alone read-only
