@@ -73,8 +73,8 @@ pub(crate) struct CopyArgs {
     /// (docs/evidence.md)
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
     evidence: Option<EvidenceArg>,
-    /// Account of the other machine, for the record: the file that `peerlane export --status` wrote
-    /// there; read when the copy is done
+    /// Account of the other machine, for the record: the file that `peerlane export --status` writes
+    /// there; read before and after the copy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "batch"])]
     pub(crate) far_status: Option<PathBuf>,
     #[command(flatten)]
