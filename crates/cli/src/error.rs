@@ -61,6 +61,11 @@ impl Failure {
         })
     }
 
+    /// The same in one line, for a warning.
+    pub(crate) fn in_one_line(&self) -> String {
+        self.shown().collect::<Vec<_>>().join(": ")
+    }
+
     fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
         let mut next: Option<&(dyn Error + 'static)> = Some(self.error.as_ref());
         std::iter::from_fn(move || {

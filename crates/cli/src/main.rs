@@ -54,8 +54,7 @@ fn run(words: &[OsString], plain: Printer, is_check: bool) -> Exit {
     commands::run(&cli.command, printer).unwrap_or_else(|failure| {
         printer.failure(&failure);
         if is_check {
-            let causes: Vec<String> = failure.shown().collect();
-            return check::failed(&causes.join(": "), printer);
+            return check::failed(&failure.in_one_line(), printer);
         }
         failure.status()
     })

@@ -32,7 +32,7 @@ pub use exports::{Export, ExportKind, ExportPort, ExportedNamespace, Exports};
 pub use identity::{IdentifyError, StorageIdentity, identify};
 pub use serve::{
     AllowedHosts, ExportRequest, Listen, NSID, NotedExport, Nqn, NqnError, PayloadMemory,
-    ServeError, ServedExport, noted, remove, serve, sweep,
+    ServeError, ServedExport, has_rdma, noted, remove, serve, sweep,
 };
 
 use location::Location;

@@ -4,11 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use peerlane_engine::endpoint::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
-
-/// Port of NVMe over Fabrics (IANA, service `nvme`).
-const PORT: u16 = 4420;
 
 /// Arguments of `peerlane export`.
 #[derive(Debug, Clone, Args)]
@@ -76,7 +74,7 @@ enum TransportArg {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse().or_else(|_| {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        bare.parse().map(|address: IpAddr| SocketAddr::new(address, PORT))
+        bare.parse().map(|address: IpAddr| SocketAddr::new(address, NVME_PORT))
     });
     match parsed {
         Ok(address) if address.ip().is_unspecified() => {

@@ -1,25 +1,28 @@
 //! Connections to the drives of other machines that a command names.
 
+use std::path::Path;
+
 use peerlane_engine::connection::{ConnectError, Connection, connect};
 use peerlane_engine::endpoint::{RemoteName, RemoteNameError};
+use peerlane_fabric::Fabric;
 use peerlane_units::Nanos;
 
 use super::copy::seed;
-use crate::error::Failure;
+use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Connects every drive of another machine among the ends of a command, each once. The connections end
-/// when they are dropped.
+/// Connects every drive of another machine among the ends of a command, each once, and reads this machine
+/// with them. The connections end when they are dropped.
 ///
 /// # Errors
-/// When one cannot be connected; none is then.
+/// When one cannot be connected, of which none is then, or this machine cannot be read.
 pub(super) fn open<'a>(
     ends: impl IntoIterator<Item = &'a String>,
     deadline: Nanos,
     printer: Printer,
     stop_requested: impl Fn() -> bool,
-) -> Result<Vec<Connection>, Failure> {
+) -> Result<(Vec<Connection>, Fabric), Failure> {
     let mut made: Vec<Connection> = Vec::new();
     for typed in ends.into_iter().filter(|typed| RemoteName::is_one(typed)) {
         let drive = typed.parse().map_err(|error: RemoteNameError| failure(error.into()))?;
@@ -30,7 +33,9 @@ pub(super) fn open<'a>(
         printer.note(&format!("connected {} as /dev/{}", connection.drive, connection.disk));
         made.push(connection);
     }
-    Ok(made)
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    Ok((made, fabric))
 }
 
 fn failure(error: ConnectError) -> Failure {

@@ -1,20 +1,18 @@
 //! `peerlane copy`: moves data and prints the record.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::{
     CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Start, Tools, Watch, copy_fan_out,
 };
-use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
 use super::{batch, connections, far_status, outcome, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
-use crate::error::{Failure, Tried};
+use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render;
@@ -36,9 +34,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let far_status = args.far_status.as_deref();
     let before = far_status.map(far_status::read).transpose()?;
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
-    let _connections = connections::open(ends, deadline, printer, || reporter.stop_requested())?;
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let (_connections, fabric) =
+        connections::open(ends, deadline, printer, || reporter.stop_requested())?;
     let plan = plan::make_all(&fabric, &asked, deadline)?;
     if args.dry_run {
         return plan::show_all(&plan, printer);

@@ -38,10 +38,7 @@ pub(super) fn read(file: &Path) -> Result<ExportStatus, Failure> {
 pub(super) fn add(copied: &mut FanOut, before: &ExportStatus, file: &Path, printer: Printer) {
     let after = match read_when_counted(copied, before, file) {
         Ok(after) => after,
-        Err(failure) => {
-            let causes: Vec<String> = failure.shown().collect();
-            return printer.warning(&causes.join(": "));
-        }
+        Err(failure) => return printer.warning(&failure.in_one_line()),
     };
     let status = FarStatus { before, after: &after };
     let records = copied.targets.iter_mut().filter_map(|target| target.as_mut().ok());

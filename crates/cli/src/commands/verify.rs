@@ -1,16 +1,14 @@
 //! `peerlane verify`: compares two ends and prints the record.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::Path;
 
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
-use peerlane_fabric::Fabric;
 
 use super::connections;
 use super::reporter::Reporter;
 use crate::args::VerifyArgs;
-use crate::error::{Failure, Tried};
+use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render;
@@ -23,10 +21,8 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
     let mut reporter = Reporter::new(printer)?;
     let asked = args.asked(RandomState::new().build_hasher().finish());
     let ends = [&asked.source, &asked.target];
-    let _connections =
+    let (_connections, fabric) =
         connections::open(ends, asked.deadline, printer, || reporter.stop_requested())?;
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     reporter.show(None, args.progress.readers());
     let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);
     reporter.finish();

@@ -6,12 +6,13 @@
 mod error;
 mod host;
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use peerlane_fabric::RemoteDrive;
 use peerlane_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{StatVfsMountFlags, inotify};
@@ -20,9 +21,8 @@ use rustix::io::Errno;
 pub use error::ConnectError;
 pub use host::HostNameError;
 
-use crate::endpoint::{RemoteName, RemoteTransport, namespace_disk};
+use crate::endpoint::{RemoteName, RemoteTransport};
 use crate::ring::fabrics;
-use crate::system::System;
 use host::HostName;
 
 const ROOT: &str = "/";
@@ -59,7 +59,7 @@ pub fn connect(
     if !Path::new(FABRICS).exists() {
         return Err(ConnectError::NoKernelHost { drive: named() });
     }
-    if drive.transport() == RemoteTransport::Rdma && !has_rdma_device(Path::new(ROOT)) {
+    if drive.transport() == RemoteTransport::Rdma && !peerlane_nvmet::has_rdma(Path::new(ROOT)) {
         return Err(ConnectError::NoRdma { drive: named() });
     }
     if is_sysfs_read_only() {
@@ -104,12 +104,6 @@ fn is_sysfs_read_only() -> bool {
     found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// True if the kernel knows an RDMA device.
-fn has_rdma_device(root: &Path) -> bool {
-    let devices = fs::read_dir(root.join("sys/class/infiniband"));
-    devices.is_ok_and(|mut devices| devices.next().is_some())
-}
-
 /// Options of a connection, as `nvmf_parse_options` reads them (Linux 7.2
 /// `drivers/nvme/host/fabrics.c`). Requests fail before the deadline, so that it is not they that wait.
 fn options(drive: &RemoteName, address: SocketAddr, host: &HostName, deadline: Nanos) -> String {
@@ -142,7 +136,6 @@ fn wait_for_disk(
     wait: Duration,
     stop_requested: &dyn Fn() -> bool,
 ) -> Result<String, ConnectError> {
-    let system = System::at(Path::new(ROOT));
     let failed = |errno: Errno| ConnectError::Nodes { source: errno.into() };
     let nodes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)
         .and_then(|nodes| {
@@ -153,9 +146,10 @@ fn wait_for_disk(
     loop {
         // The last look comes after the last wait.
         let is_last = Instant::now() >= end;
-        let disk = namespace_disk(&system, controller, drive.namespace());
+        let connected = RemoteDrive::read(Path::new(ROOT), controller);
+        let disk = connected.as_ref().and_then(|connected| connected.disk(drive.namespace()));
         if let Some(disk) = disk.filter(|disk| Path::new("/dev").join(disk).exists()) {
-            return Ok(disk);
+            return Ok(disk.to_owned());
         }
         if stop_requested() {
             return Err(ConnectError::Interrupted);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::{BlockDevice, NetworkLocation};
+use peerlane_fabric::{BlockDevice, NetworkLocation, NvmeController};
 use peerlane_results::NetworkFacts;
 
 use crate::system::System;
@@ -142,7 +142,8 @@ fn network_of_head(system: &System, head: &str) -> Option<NetworkFacts> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     controllers.retain(|name| name.strip_prefix("nvme").is_some_and(is_number));
     let is_live = |name: &String| {
-        system.line(&format!("sys/class/nvme/{name}/state")).as_deref() == Some("live")
+        system.line(&format!("sys/class/nvme/{name}/state")).as_deref()
+            == Some(NvmeController::LIVE)
     };
     if controllers.iter().any(is_live) {
         controllers.retain(is_live);

@@ -34,8 +34,7 @@ pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
-pub(crate) use remote::namespace_disk;
-pub use remote::{RemoteName, RemoteNameError, RemoteTransport};
+pub use remote::{NVME_PORT, RemoteName, RemoteNameError, RemoteTransport};
 pub(crate) use unserved::ADDRESS_SPACE_FIX;
 pub use unserved::Unserved;
 

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-use peerlane_fabric::NetworkLocation;
+use peerlane_fabric::{NetworkLocation, RemoteDrive};
 use peerlane_nvmet::{Nqn, NqnError};
 
 use crate::system::System;
@@ -16,7 +16,7 @@ use crate::system::System;
 const SCHEME: &str = "nvme://";
 const SCHEME_NAME: &str = "nvme:";
 /// Port of NVMe over Fabrics (IANA, service `nvme`).
-const DEFAULT_PORT: u16 = 4420;
+pub const NVME_PORT: u16 = 4420;
 
 /// A namespace of another machine, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,46 +111,28 @@ impl RemoteName {
     /// Finds the disk of this name among the connected drives, on a live connection if there is one.
     pub(crate) fn find(&self, system: &System) -> Option<String> {
         let addresses: Vec<IpAddr> = self.addresses().ok()?.iter().map(SocketAddr::ip).collect();
-        let mut found: Vec<String> = system.names("sys/class/nvme").into_iter().collect();
-        found.retain(|controller| self.is_served_by(system, controller, &addresses));
-        let is_live = |controller: &String| {
-            system.line(&format!("sys/class/nvme/{controller}/state")).as_deref() == Some("live")
-        };
+        let controllers = system.names("sys/class/nvme");
+        let mut found: Vec<RemoteDrive> = controllers
+            .iter()
+            .filter_map(|name| RemoteDrive::read(system.root(), name))
+            .filter(|drive| self.is_at(&drive.location, &addresses))
+            .collect();
         // The newest is the one that this run made.
-        let number = |controller: &str| controller.trim_start_matches("nvme").parse::<u32>().ok();
-        found.sort_by_key(|controller| (!is_live(controller), Reverse(number(controller))));
-        found.iter().find_map(|controller| namespace_disk(system, controller, self.namespace))
+        let number = |name: &str| name.trim_start_matches("nvme").parse::<u32>().ok();
+        found.sort_by_key(|drive| (!drive.is_live(), Reverse(number(&drive.name))));
+        found.iter().find_map(|drive| drive.disk(self.namespace)).map(str::to_owned)
     }
 
-    fn is_served_by(&self, system: &System, controller: &str, addresses: &[IpAddr]) -> bool {
-        NetworkLocation::read(system.root(), controller).is_some_and(|location| {
-            // The address of a link has its interface behind it.
-            let host = location.host.as_deref().and_then(|host| host.split('%').next());
-            let address = host.and_then(|host| host.parse().ok());
-            let port = location.port.as_deref().and_then(|port| port.parse().ok());
-            location.transport == self.transport.as_str()
-                && location.subsystem.as_deref() == Some(self.subsystem.as_str())
-                && address.is_some_and(|address| addresses.contains(&address))
-                && port == Some(self.port)
-        })
+    fn is_at(&self, location: &NetworkLocation, addresses: &[IpAddr]) -> bool {
+        // The address of a link has its interface behind it.
+        let host = location.host.as_deref().and_then(|host| host.split('%').next());
+        let address = host.and_then(|host| host.parse().ok());
+        let port = location.port.as_deref().and_then(|port| port.parse().ok());
+        location.transport == self.transport.as_str()
+            && location.subsystem.as_deref() == Some(self.subsystem.as_str())
+            && address.is_some_and(|address| addresses.contains(&address))
+            && port == Some(self.port)
     }
-}
-
-/// Returns the disk of a namespace that a controller serves. With multipath the controller has a path
-/// `nvme3c4n1`, and the disk is the head `nvme3n1` (`nvme_mpath_set_disk_name`, Linux 7.2
-/// `drivers/nvme/host/multipath.c`).
-pub(crate) fn namespace_disk(system: &System, controller: &str, namespace: u32) -> Option<String> {
-    let folder = format!("sys/class/nvme/{controller}");
-    let mut disks = system.names(&folder).into_iter().filter(|name| name.starts_with("nvme"));
-    let disk = disks.find(|name| {
-        let id = system.line(&format!("{folder}/{name}/nsid"));
-        id.and_then(|id| id.parse().ok()) == Some(namespace)
-    })?;
-    let path = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('c'));
-    Some(match path.and_then(|(instance, rest)| Some((instance, rest.split_once('n')?.1))) {
-        Some((instance, number)) => format!("nvme{instance}n{number}"),
-        None => disk,
-    })
 }
 
 impl FromStr for RemoteName {
@@ -210,7 +192,7 @@ fn host_and_port(text: &str) -> Result<(&str, u16), RemoteNameError> {
         }
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    let Some(port) = port else { return Ok((host, DEFAULT_PORT)) };
+    let Some(port) = port else { return Ok((host, NVME_PORT)) };
     match port.parse() {
         Ok(number) if number > 0 => Ok((host, number)),
         _ => Err(RemoteNameError::Port(port.to_owned())),
@@ -288,13 +270,20 @@ mod tests {
     #[test]
     fn connected_drive_is_found_by_name() {
         let tree = Tree::new();
+        let disk = |folder: &str| {
+            for (file, text) in [("nsid", "1"), ("size", "8"), ("queue/logical_block_size", "512")]
+            {
+                tree.write(&format!("{folder}/{file}"), text);
+            }
+        };
+        disk("sys/devices/virtual/nvme-subsystem/nvme-subsys5/nvme5n1");
         let controller = |name: &str, port: u16, state: &str, path: &str| {
             let folder = format!("sys/class/nvme/{name}");
             tree.write(&format!("{folder}/transport"), "tcp\n");
             tree.write(&format!("{folder}/address"), &format!("traddr=10.0.0.1,trsvcid={port}\n"));
             tree.write(&format!("{folder}/subsysnqn"), "lab\n");
             tree.write(&format!("{folder}/state"), &format!("{state}\n"));
-            tree.write(&format!("{folder}/{path}/nsid"), "1\n");
+            disk(&format!("{folder}/{path}"));
         };
         controller("nvme1", 4420, "connecting", "nvme1n1");
         controller("nvme2", 4420, "live", "nvme5c2n1");

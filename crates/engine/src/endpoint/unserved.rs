@@ -9,8 +9,6 @@ use peerlane_fabric::{DriverBinding, Function, Kind, NvmeController};
 
 /// The kernel's driver of NVMe drives.
 const DRIVER: &str = "nvme";
-/// The state of a controller that takes requests (`nvme_sysfs_show_state()` in drivers/nvme/host/sysfs.c).
-const LIVE: &str = "live";
 /// The fix for a window without address space.
 pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in the firmware's settings, or give a \
      virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
@@ -47,7 +45,7 @@ impl Unserved {
             DriverBinding::Unbound => Some(Self::NoDriver),
             DriverBinding::Bound(_) | DriverBinding::Unknown => {
                 let state = function.nvme.as_ref()?.state.clone()?;
-                (state != LIVE).then_some(Self::NotLive(state))
+                (state != NvmeController::LIVE).then_some(Self::NotLive(state))
             }
         }
     }

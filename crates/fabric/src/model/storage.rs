@@ -27,6 +27,8 @@ impl NvmeController {
     /// State of a controller that its driver has given up (`nvme_sysfs_show_state()` in
     /// drivers/nvme/host/sysfs.c, Linux 7.2).
     pub const DEAD: &str = "dead";
+    /// State of a controller that takes requests (as above).
+    pub const LIVE: &str = "live";
     /// The window with its registers (NVM Express PCIe Transport Specification 1.1, MLBAR).
     pub const REGISTERS: u8 = 0;
 }

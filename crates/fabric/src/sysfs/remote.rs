@@ -2,12 +2,12 @@
 //!
 //! Their model and serial number are those that the other machine claims, and are not read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::nvme::{self, NvmeName};
 use super::stacked::Numbers;
 use super::tree::Tree;
-use crate::{NetworkLocation, RemoteDrive};
+use crate::{NetworkLocation, NvmeController, RemoteDrive};
 
 /// The place where the kernel keeps the controllers of every transport (`nvmf_device` in
 /// drivers/nvme/host/fabrics.c).
@@ -29,19 +29,30 @@ pub(super) fn drives(tree: &Tree, numbers: &mut Numbers) -> Vec<RemoteDrive> {
     let mut drives = Vec::new();
     for name in names {
         let at = folder.join(&name);
-        let Some(location) = location(tree, &at) else { continue };
+        let Some(drive) = drive(tree, &at, name, numbers) else { continue };
         let is_discovery = tree.word(&at.join("cntrltype")).as_deref() == Some(DISCOVERY);
-        if is_discovery || location.subsystem.as_deref() == Some(DISCOVERY_NQN) {
-            continue;
+        if !is_discovery && drive.location.subsystem.as_deref() != Some(DISCOVERY_NQN) {
+            drives.push(drive);
         }
-        drives.push(RemoteDrive {
-            name,
-            location,
-            state: tree.word(&at.join("state")),
-            namespaces: nvme::namespaces(tree, &at, numbers),
-        });
     }
     drives
+}
+
+/// The controller at `at`; `None` for a drive of this machine.
+fn drive(tree: &Tree, at: &Path, name: String, numbers: &mut Numbers) -> Option<RemoteDrive> {
+    Some(RemoteDrive {
+        name,
+        location: location(tree, at)?,
+        state: tree.word(&at.join("state")),
+        namespaces: nvme::namespaces(tree, at, numbers),
+    })
+}
+
+/// Folder of the NVMe controller `name`; `None` for another name.
+fn controller(tree: &Tree, name: &str) -> Option<PathBuf> {
+    NvmeName::parse(name).filter(|&name| name == NvmeName::Controller)?;
+    let class = Path::new("sys/class/nvme").join(name);
+    Some(tree.link(&class).ok().flatten().unwrap_or(class))
 }
 
 /// Location of the controller at `at`; `None` for a drive of this machine.
@@ -68,10 +79,28 @@ impl NetworkLocation {
     /// Reads the location of the NVMe controller `name` below `root`; `None` for a drive of this
     /// machine, and where there is no such controller.
     pub fn read(root: &Path, name: &str) -> Option<Self> {
-        NvmeName::parse(name).filter(|&name| name == NvmeName::Controller)?;
         let tree = Tree::new(root);
-        let class = Path::new("sys/class/nvme").join(name);
-        let at = tree.link(&class).ok().flatten().unwrap_or(class);
-        location(&tree, &at)
+        location(&tree, &controller(&tree, name)?)
+    }
+}
+
+impl RemoteDrive {
+    /// Reads the NVMe controller `name` below `root`; `None` for a drive of this machine, and where there
+    /// is no such controller.
+    pub fn read(root: &Path, name: &str) -> Option<Self> {
+        let tree = Tree::new(root);
+        let at = controller(&tree, name)?;
+        drive(&tree, &at, name.to_owned(), &mut Numbers::default())
+    }
+
+    /// Returns true for a drive whose connection is up.
+    pub fn is_live(&self) -> bool {
+        self.state.as_deref() == Some(NvmeController::LIVE)
+    }
+
+    /// Name of the disk of a namespace: with multipath that of the head.
+    pub fn disk(&self, namespace: u32) -> Option<&str> {
+        let mut namespaces = self.namespaces.iter();
+        namespaces.find(|one| one.nsid == Some(namespace))?.name.as_deref()
     }
 }

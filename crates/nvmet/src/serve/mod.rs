@@ -79,10 +79,8 @@ pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, Serve
 fn check(root: &Path, request: &ExportRequest) -> Result<(), ServeError> {
     match request.listen {
         Listen::Rdma(_) => {
-            let folder = Path::new(RDMA_DEVICES);
-            let devices = Root::new(root).names(folder).unwrap_or_default();
-            if devices.is_empty() {
-                return Err(ServeError::NoRdma { folder: root.join(folder) });
+            if !has_rdma(root) {
+                return Err(ServeError::NoRdma { folder: root.join(RDMA_DEVICES) });
             }
         }
         Listen::Tcp(_) | Listen::Loop if request.memory != PayloadMemory::Host => {
@@ -91,6 +89,11 @@ fn check(root: &Path, request: &ExportRequest) -> Result<(), ServeError> {
         Listen::Tcp(_) | Listen::Loop => {}
     }
     Ok(())
+}
+
+/// Returns true if the machine has an RDMA device.
+pub fn has_rdma(root: &Path) -> bool {
+    Root::new(root).names(Path::new(RDMA_DEVICES)).is_ok_and(|devices| !devices.is_empty())
 }
 
 fn nvmet(root: &Path) -> Result<PathBuf, ServeError> {

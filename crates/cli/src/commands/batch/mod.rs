@@ -51,9 +51,8 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
     let ends = asked.iter().flatten().flat_map(|asked| [&asked.source, &asked.target]);
     let deadline = args.transfer.deadline();
-    let _connections = connections::open(ends, deadline, printer, || stop.load(Ordering::Relaxed))?;
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let (_connections, fabric) =
+        connections::open(ends, deadline, printer, || stop.load(Ordering::Relaxed))?;
     let clock = MonotonicClock::start();
     let surveyor = Surveyor::new(&clock, deadline);
     let plans = plan_jobs(&fabric, &asked, &surveyor).map_err(|(number, error)| {

@@ -28,7 +28,7 @@ use super::sim::{self, Model};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
-use crate::error::{Failure, Tried};
+use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output_file::{OutputError, OutputFile};
 use crate::printer::Printer;
@@ -64,10 +64,8 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     };
     let stop = signals::stop_flag()?;
     let deadline = Nanos::seconds(how.timeout);
-    let _connections =
+    let (_connections, fabric) =
         connections::open(asked.ends(), deadline, printer, || stop.load(Ordering::Relaxed))?;
-    let fabric =
-        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let workload = workload_of(&fabric, asked, &args.command, printer)?;
     let fio = match &args.command {
         BenchCommand::Stream(args) => args.fio.as_deref(),

@@ -76,9 +76,7 @@ impl StatusFile {
             Ok(()) => (self.written, self.is_failing) = (Some(status), false),
             Err(error) if !self.is_failing => {
                 self.is_failing = true;
-                let failure = error.on(self.file.path());
-                let causes: Vec<String> = failure.shown().collect();
-                printer.warning(&causes.join(": "));
+                printer.warning(&error.on(self.file.path()).in_one_line());
             }
             Err(_) => {}
         }

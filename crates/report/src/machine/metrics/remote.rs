@@ -18,7 +18,7 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
             ("address", &address),
             ("subsystem", drive.location.subsystem.as_deref().unwrap_or_default()),
         ];
-        live.add(&labels, drive.state.as_ref().map(|state| u64::from(state == "live")));
+        live.add(&labels, drive.state.as_ref().map(|_| u64::from(drive.is_live())));
     }
     vec![live]
 }
