@@ -80,6 +80,7 @@ fn verb(action: Action) -> &'static str {
         Action::Write => "write",
         Action::Flush => "flush",
         Action::Zero => "zero",
+        Action::Stage => "work on",
     }
 }
 
@@ -89,14 +90,16 @@ fn what(action: Action, offset: u64, length: Option<u64>, role: Role) -> String 
         return format!("flush the {role}");
     }
     let length = length.map_or_else(String::new, |length| format!("{length} bytes "));
+    if action == Action::Stage {
+        return format!("work on {length}at {offset} of the copy");
+    }
     format!("{} {length}at {offset} {} {role}", verb(action), preposition(action))
 }
 
 fn preposition(action: Action) -> &'static str {
     match action {
-        Action::Read => "of the",
+        Action::Read | Action::Zero | Action::Stage => "of the",
         Action::Write | Action::Flush => "to the",
-        Action::Zero => "of the",
     }
 }
 
@@ -274,6 +277,15 @@ pub enum RequestError {
     /// Every slot may still be in use by a device that did not answer.
     #[error("all memory of the copy may still be in use by a device that did not answer")]
     NoSlot,
+    /// A stage failed on a chunk, or was not done with it in time.
+    #[error("stage {} failed", number + 1)]
+    Stage {
+        /// Its place in the row, from 0.
+        number: u32,
+        /// Failure of its work.
+        #[source]
+        source: Box<RequestError>,
+    },
     /// The source does not tell where it has holes.
     #[error("cannot find the holes of the source")]
     Holes(#[source] io::Error),
@@ -289,7 +301,19 @@ impl RequestError {
             Self::Push(error) => Self::Push(*error),
             Self::Ring(error) => Self::Ring(same(error)),
             Self::NoSlot => Self::NoSlot,
+            Self::Stage { number, source } => {
+                Self::Stage { number: *number, source: Box::new(source.again()) }
+            }
             Self::Holes(error) => Self::Holes(same(error)),
+        }
+    }
+
+    /// Whether something may still work on the memory of the request.
+    pub(crate) fn is_stuck(&self) -> bool {
+        match self {
+            Self::Stuck(_) => true,
+            Self::Stage { source, .. } => source.is_stuck(),
+            _ => false,
         }
     }
 
@@ -301,7 +325,7 @@ impl RequestError {
                 "`dmesg | tail` names the drive that does not answer; on a confidential guest use \
                  --route host",
             ),
-            Self::Push(_) | Self::Ring(_) | Self::Holes(_) => None,
+            Self::Push(_) | Self::Ring(_) | Self::Holes(_) | Self::Stage { .. } => None,
         }
     }
 }

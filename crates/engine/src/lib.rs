@@ -41,6 +41,7 @@ pub mod scrub;
 mod session;
 pub mod shares;
 mod small_files;
+pub mod stage;
 mod stamp;
 mod system;
 #[cfg(test)]

@@ -7,13 +7,14 @@ use peerlane_units::Bytes;
 
 use crate::machine::{self, Machine};
 use crate::open::{Attached, Opened};
-use crate::ring::{AnyRing, FileId, RegionId, Ring as _, UringError};
+use crate::ring::{AnyRing, FileId, RegionId, Ring as _, Staged, UringError};
+use crate::stage::{Stage, StageName, StageRow};
 use crate::trace::{Log, Traced};
 
 /// A ring of a machine for files that are open.
 pub(crate) struct Session<'m> {
     machine: &'m dyn Machine,
-    pub(crate) ring: Traced<AnyRing>,
+    pub(crate) ring: Traced<Staged<AnyRing>>,
 }
 
 impl<'m> Session<'m> {
@@ -32,7 +33,13 @@ impl<'m> Session<'m> {
 
     /// Wraps an existing ring.
     pub(crate) fn with(machine: &'m dyn Machine, ring: AnyRing, log: Option<Log>) -> Self {
-        Self { machine, ring: Traced::new(ring, log) }
+        Self { machine, ring: Traced::new(Staged::new(ring), log) }
+    }
+
+    /// Has the stages of a row work on regions of the ring, in its order.
+    pub(crate) fn add_stages(&mut self, row: &StageRow, stages: Vec<Box<dyn Stage>>) {
+        self.ring.name_stages(row.names().iter().map(StageName::to_string));
+        stages.into_iter().for_each(|stage| self.ring.ring_mut().add(stage));
     }
 
     /// Attaches a file, by the name that a trace has for it.

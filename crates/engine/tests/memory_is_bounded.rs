@@ -59,7 +59,7 @@ impl Ring for Null {
         u32::try_from(self.done.len()).unwrap_or(u32::MAX)
     }
 
-    fn host_bytes(&mut self, _: RegionId) -> Option<&mut [u8]> {
+    fn host_range(&mut self, _: RegionId, _: std::ops::Range<u64>) -> Option<&mut [u8]> {
         None
     }
 }
@@ -81,6 +81,7 @@ fn copy(length: u64) -> u64 {
         source_block: 512,
         target_block: 512,
         tail: Tail::None,
+        stages: 0,
         deadline: relay::DEADLINE,
     };
     relay(&mut ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap().bytes

@@ -64,6 +64,7 @@ impl Bench {
             source_block: BLOCK,
             target_block: BLOCK,
             tail,
+            stages: 0,
             deadline: DEADLINE,
         }
     }

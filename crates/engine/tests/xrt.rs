@@ -52,6 +52,7 @@ fn a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it() {
         source_block: BLOCK,
         target_block: BLOCK,
         tail: Tail::None,
+        stages: 0,
         deadline: DEADLINE,
     };
     let moved = relay(&mut uring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();

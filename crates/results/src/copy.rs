@@ -57,6 +57,9 @@ pub struct CopyRecord {
     pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
+    /// What each stage did, in the order of their work.
+    #[serde(default)]
+    pub stages: Vec<StageRecord>,
     /// Evidence of the route.
     pub evidence: Vec<RouteEvidence>,
     /// The verdict of all evidence on the route.
@@ -69,6 +72,25 @@ pub struct CopyRecord {
     pub warnings: Vec<Warning>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
+}
+
+/// What one stage did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StageRecord {
+    /// The stage, as typed.
+    pub stage: String,
+    /// Chunks that it worked on; those of holes are not among them.
+    pub chunks: u64,
+    /// Bytes of these.
+    pub bytes: Bytes,
+    /// Time in which it had one chunk at least.
+    pub busy_ns: Nanos,
+    /// From the start on a chunk to its end, as the engine sees it.
+    pub latency: Percentiles,
+    /// Root over the digests of all chunks, 32 hexadecimal digits, for `digest`.
+    pub root: Option<String>,
+    /// Why there is no root.
+    pub no_root: Option<String>,
 }
 
 /// The other machine of a remote end.

@@ -30,7 +30,7 @@ pub use compare::{
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
-    Latency, Machine, Percentiles, Scrubbed, Verification,
+    Latency, Machine, Percentiles, Scrubbed, StageRecord, Verification,
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,

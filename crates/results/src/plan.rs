@@ -101,6 +101,9 @@ pub struct Asked {
     pub verify: VerifyMode,
     /// Overwriting what is there is allowed.
     pub force: bool,
+    /// Stages that work on each chunk between read and write, as typed.
+    #[serde(default)]
+    pub stages: Vec<String>,
 }
 
 impl Asked {
@@ -118,6 +121,7 @@ impl Asked {
             target_offset: Bytes::ZERO,
             verify: VerifyMode::Sample,
             force: false,
+            stages: Vec::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::MemoryKind;
 pub struct Trace {
     /// Which copy: `nvme0n1 to nvme1n1`.
     pub name: String,
-    /// Drives, by the names that a reader knows.
+    /// Drives and stages, by the names that a reader knows.
     pub drives: Vec<String>,
     /// Memories that payload or its check rested in.
     pub memories: Vec<TraceMemory>,
@@ -73,7 +73,7 @@ pub enum PhaseKind {
     Verify,
 }
 
-/// One request to a drive.
+/// One request to a drive or a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRequest {
     /// What it asked for.
@@ -84,7 +84,7 @@ pub struct TraceRequest {
     pub memory: Option<usize>,
     /// Slot of the memory, for payload on its way; `None` for a proof, a check or a tail.
     pub slot: Option<u64>,
-    /// Offset in the drive or file, in bytes.
+    /// Offset in the drive or file, in bytes; in the copy for work of a stage.
     pub offset: u64,
     /// Bytes asked for.
     pub bytes: u64,
@@ -105,6 +105,8 @@ pub enum TraceAction {
     Flush,
     /// Bytes that read as zeroes.
     Zero,
+    /// Work of a stage on a chunk in its slot.
+    Stage,
 }
 
 /// How a request ended.

@@ -37,6 +37,11 @@ pub enum Warning {
     },
     /// Content at the target was not checked.
     NotVerified,
+    /// Content at the target is not comparable: stages changed it, and no twin computes their work.
+    NotComparable {
+        /// Stages that change content.
+        stages: String,
+    },
     /// What was read into device memory was not compared with its source: nothing but a drive that may be
     /// written could bring it out again.
     MemoryNotChecked {
@@ -256,6 +261,9 @@ impl Warning {
                 "`--route p2p` refuses instead; `--route host` goes through host memory"
             }
             Self::TailByHost { .. } => "copy a multiple of the target's block size to avoid it",
+            Self::NotComparable { .. } => {
+                "`--stage-twin PROGRAM` names a filter that does the same, by which content is compared"
+            }
             Self::NotVerified => "leave `--verify` at `sample`, or use `full`",
             Self::MemoryNotChecked { .. } => {
                 "`peerlane bench roundtrip` and `sweep` check what came by device memory"
@@ -331,6 +339,9 @@ impl fmt::Display for Warning {
                 write!(f, "the last {bytes} bytes went through host memory")
             }
             Self::MemoryNotChecked { memory } => write!(f, "content in {memory} was not checked"),
+            Self::NotComparable { stages } => {
+                write!(f, "content not comparable: {stages} changed it between source and target")
+            }
             Self::NotVerified => f.write_str("content at the target was not checked"),
             Self::Emulated { sign } => {
                 write!(f, "this machine is emulated ({sign}): semantics, not speed")

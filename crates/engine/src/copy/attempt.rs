@@ -22,8 +22,9 @@ use crate::open::{Attached, Opened};
 use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, UringError};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged, UringError};
 use crate::session::Session;
+use crate::stage::{SlotMemory, Stage, StageRow};
 use crate::trace::{Log, Traced};
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
@@ -47,12 +48,13 @@ pub(super) struct Attempt<'a> {
     pub(super) targets: u32,
     /// Whether any end is a passthrough node.
     pub(super) has_nodes: bool,
+    pub(super) stages: &'a StageRow,
 }
 
 /// Memory that is taken and attached to a ring with the ends.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) ring: Traced<AnyRing>,
+    pub(super) ring: Traced<Staged<AnyRing>>,
     /// Where the memory is that of a GPU: what its ring does not do.
     pub(super) gpu: Option<GpuSide>,
     pub(super) transfer: Transfer,
@@ -118,7 +120,8 @@ impl Attempt<'_> {
         }
         let (region, shape) = self.allocate()?;
         let pool = self.pool();
-        let ready = self.attach(region, shape, tools)?;
+        let stages = self.open_stages(Some(&region))?;
+        let ready = self.attach(region, shape, stages, tools)?;
         Ok(Ready { evidence: pool.into_iter().collect(), ..ready })
     }
 
@@ -143,6 +146,14 @@ impl Attempt<'_> {
         }
     }
 
+    /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
+    fn open_stages(&self, region: Option<&Region>) -> Result<Vec<Box<dyn Stage>>, Rejection> {
+        let memory = SlotMemory { region, facts: self.memory };
+        self.stages
+            .open(memory)
+            .map_err(|error| Rejection { reason: error_in_words(&error), hint: error.hint() })
+    }
+
     /// What the pool shows while the memory is held.
     fn pool(&self) -> Option<RouteEvidence> {
         let address = self.memory.address.as_ref()?;
@@ -160,7 +171,13 @@ impl Attempt<'_> {
         Some(evidence.says(RouteVerdict::Consistent))
     }
 
-    fn attach(&self, region: Region, shape: Shape, tools: &Tools<'_>) -> Result<Ready, CopyError> {
+    fn attach(
+        &self,
+        region: Region,
+        shape: Shape,
+        stages: Vec<Box<dyn Stage>>,
+        tools: &Tools<'_>,
+    ) -> Result<Ready, CopyError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
         let mut session = Session::on(self.machine, entries, self.has_nodes, self.log(tools))?;
@@ -174,6 +191,7 @@ impl Attempt<'_> {
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
         let region = session.ring.attach_region(region);
+        session.add_stages(self.stages, stages);
         self.ready(session, [source, target], region, shape, tools)
     }
 
@@ -191,7 +209,10 @@ impl Attempt<'_> {
         shape: Shape,
         tools: &Tools<'_>,
     ) -> Result<Ready, CopyError> {
-        let host = session.host(check_room(self.plan, &shape))?;
+        // The last chunk of stages may be merged in host memory.
+        let chunks = Bytes(4 * self.stages.chunk().unwrap_or(0));
+        let chunks = chunks.round_up(SLOT_ALIGNMENT).unwrap_or(chunks);
+        let host = session.host(check_room(self.plan, &shape).max(chunks))?;
         let zeroes = match self.holes {
             Holes::Zeroed => Some(session.host(ZEROES)?),
             Holes::Moved | Holes::Left => None,
@@ -213,6 +234,7 @@ impl Attempt<'_> {
             source_block: block(self.source.is_direct, &self.plan.source),
             target_block: block(self.target.is_direct(), &self.plan.target),
             tail: tail(shape.tail, self.target),
+            stages: self.stages.count(),
             deadline: tools.deadline,
         };
         ring.slots(region, transfer.slot_stride, transfer.slots);
@@ -244,6 +266,7 @@ impl Attempt<'_> {
             Attached { payload: id, compared: id }
         };
         let ends = [attached(from, source), attached(to, target)];
+        session.add_stages(self.stages, self.open_stages(None)?);
         let ready = self.ready(session, ends, region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
         Ok(Ready { gpu: Some(side), evidence, ..ready })
@@ -338,7 +361,7 @@ impl Attempt<'_> {
             carry_out(&mut ready.ring, one, tools.clock, tools.deadline)
         });
         read.map_err(|error| {
-            let said = ready.ring.ring().said().map(|said| format!(" ({said})"));
+            let said = ready.ring.ring().inner().said().map(|said| format!(" ({said})"));
             format!("{}{}", error_in_words(&error), said.unwrap_or_default())
         })
     }

@@ -19,8 +19,8 @@ use super::unfinished;
 use crate::endpoint::{Live, Node};
 use crate::guard::Surveyor;
 use crate::journal::{
-    Difference, Identity, Journal, JournalError, Now, Options, Overwritten, Role, Store,
-    beside_file, for_device, identity_of_file, is_partial_of, state_directory,
+    Difference, Identity, Journal, JournalError, JournalStages, Now, Options, Overwritten, Role,
+    Store, beside_file, for_device, identity_of_file, is_partial_of, state_directory,
 };
 use crate::machine::Machine;
 use crate::open::Opened;
@@ -39,6 +39,7 @@ pub(super) struct Beginning<'a, 'm> {
     pub(super) target_live: &'a Live,
     pub(super) source: &'a Opened,
     pub(super) layout: Layout,
+    pub(super) staged: &'a JournalStages,
     /// Refusals that a matching journal overrides.
     pub(super) held: Vec<Refusal>,
     pub(super) route: Route,
@@ -336,6 +337,7 @@ impl<'m> Beginning<'_, 'm> {
             route: self.route,
             partial,
             done: RangeSet::new(),
+            staged: self.staged.clone(),
             overwrites,
             created: now,
             updated: now,
@@ -403,7 +405,7 @@ impl<'m> Beginning<'_, 'm> {
         source: &Identity,
         target: &Identity,
     ) -> Result<(), CopyError> {
-        let now = Now { source, target, options: self.copied() };
+        let now = Now { source, target, options: self.copied(), staged: self.staged };
         let differences = journal.differences(&now);
         if differences.is_empty() {
             return Ok(());

@@ -1,8 +1,10 @@
 //! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
 
+use std::rc::Rc;
+
 use peerlane_results::{
     Evidence, MemoryFacts, PhaseKind, Route, RouteChoice, RouteEvidence, RouteVerdict, Tail,
-    Verification, Warning,
+    Verification, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -31,10 +33,17 @@ impl Job<'_> {
     ) -> Result<Verification, CopyError> {
         self.judge_gpu(ready, route)?;
         self.judge_route(route)?;
-        let verification = check::verify(self.machine, ready, (self.plan, &self.before), tools)
-            .map_err(|error| self.name_the_stuck(error, route))?;
+        let verification =
+            check::verify(self.machine, ready, (self.plan, &self.before), &self.stages, tools)
+                .map_err(|error| self.name_the_stuck(error, route))?;
         if self.source_has_changed() {
             return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
+        }
+        let is_compared = tools.options.stages.twin.is_some() || !self.stages.changes_content();
+        if !is_compared && self.plan.asked.verify != VerifyMode::None {
+            let changes = self.stages.names().iter().filter(|name| name.changes_content());
+            let stages: Vec<String> = changes.map(ToString::to_string).collect();
+            self.warnings.push(Warning::NotComparable { stages: stages.join(", ") });
         }
         Ok(verification)
     }
@@ -97,10 +106,10 @@ impl Job<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Payload, CopyError> {
         let SoFar { moved, failed, is_interrupted, flush_failed, refused } = so_far;
-        let is_stuck = matches!(failed, Some(RequestError::Stuck(_)));
+        let is_stuck = failed.as_ref().is_some_and(RequestError::is_stuck);
         let idle = ready.ring.in_flight();
         let tail = match (failed, is_interrupted, refused) {
-            (Some(source), ..) => Err(self.stopped(source, &moved)),
+            (Some(source), ..) => Err(self.stopped(source, &moved, ready)),
             (None, true, _) => {
                 let (done, total) = (Bytes(moved.contiguous()), Bytes(self.layout.length));
                 Err(CopyError::Interrupted { done, total, journal: None })
@@ -109,7 +118,7 @@ impl Job<'_> {
             (None, false, None) => self.merge_tail(ready, tools),
         };
         if is_stuck || flush_failed || ready.ring.in_flight() > idle {
-            let copies = ready.ring.ring().copies();
+            let copies = ready.ring.ring().inner().copies();
             let named = |error| name_the_engine(error, &ready.memory.name, copies, route);
             return match tail {
                 Ok(tail) => Ok(self.payload(moved, tail)),
@@ -121,7 +130,7 @@ impl Job<'_> {
         self.recorder.flush_ended(flushed.is_ok());
         let tail = tail.and_then(|tail| match flushed {
             Ok(()) => Ok(tail),
-            Err(source) => Err(self.stopped(source, &moved)),
+            Err(source) => Err(self.stopped(source, &moved, ready)),
         });
         let tail = tail.map_err(|error| self.name_the_stuck(error, route))?;
         // All of it, whatever a bounded set of ranges may have forgotten.
@@ -140,8 +149,21 @@ impl Job<'_> {
         Payload { moved, tail, before }
     }
 
-    fn stopped(&self, source: RequestError, moved: &Moved) -> CopyError {
-        self.not_moved(RelayError::Stopped { source, moved: Box::new(moved.clone()) })
+    fn stopped(&self, source: RequestError, moved: &Moved, ready: &Ready) -> CopyError {
+        let source = RelayError::Stopped { source, moved: Box::new(moved.clone()) };
+        self.name_the_stage(source, ready)
+    }
+
+    /// Says which stage failed, where that is why the copy ended.
+    fn name_the_stage(&self, source: RelayError, ready: &Ready) -> CopyError {
+        let number = match &source {
+            RelayError::Stopped { source: RequestError::Stage { number, .. }, .. } => *number,
+            _ => return self.not_moved(source),
+        };
+        let stage = usize::try_from(number).ok().and_then(|at| self.stages.names().get(at));
+        let said = ready.ring.ring().fault().map(ToString::to_string);
+        let stage = stage.map_or_else(String::new, ToString::to_string);
+        CopyError::StageFailed { stage, said, source }
     }
 
     fn not_moved(&self, source: RelayError) -> CopyError {
@@ -152,13 +174,13 @@ impl Job<'_> {
 
     fn merge_tail(&mut self, ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, CopyError> {
         let transfer = &ready.transfer;
-        let rest = transfer.length / transfer.target_block * transfer.target_block..transfer.length;
+        let rest = transfer.body()..transfer.length;
         let is_there = self.recorder.done().contains_range(rest.clone());
         if transfer.tail != Tail::MergeInHost || is_there {
             return Ok(Bytes::ZERO);
         }
         let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, tools.clock)
-            .map_err(|source| self.not_moved(source))?;
+            .map_err(|source| self.name_the_stage(source, ready))?;
         self.recorder.wrote(rest);
         Ok(Bytes(bytes))
     }
@@ -275,6 +297,7 @@ pub(super) fn relay_jobs(
     tools: &mut Tools<'_>,
 ) -> Result<Carried, CopyError> {
     let first = &jobs[0];
+    let stages = Rc::clone(&first.stages);
     let source = (first.source.file.try_clone()).map_err(|source| CopyError::File {
         action: "attach",
         path: first.plan.source.path.clone().into(),
@@ -296,7 +319,7 @@ pub(super) fn relay_jobs(
     let is_all_there = jobs.iter().zip(transfers).all(is_there);
     let accounts = jobs.iter_mut().map(|job| Account::of(&mut job.recorder, job.keeper.as_mut()));
     let (turn, clock) = (Turn::of(&tools.options), tools.clock);
-    let mut ledger = Ledger { pieces, accounts: accounts.collect(), turn, clock };
+    let mut ledger = Ledger { pieces, accounts: accounts.collect(), turn, clock, stages: &stages };
     ready.ring.phase(PhaseKind::Move);
     let (ring, zeroes, watch) = (&mut ready.ring, ready.zeroes, &mut *tools.watch);
     let relayed = if is_all_there {
@@ -313,7 +336,7 @@ pub(super) fn relay_jobs(
             unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
         );
     }
-    let said = ready.ring.ring().said();
+    let said = ready.ring.ring().inner().said();
     let has_failed = |relayed: &Relayed| {
         relayed.stopped.is_some() || relayed.targets.iter().any(|(_, failed)| failed.is_some())
     };

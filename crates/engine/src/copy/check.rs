@@ -9,7 +9,7 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::Ready;
-use super::{CopyError, Tools, claims, scrub};
+use super::{CopyError, Tools, claims, scrub, twin};
 use crate::Clock;
 use crate::failure::error_in_words;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
@@ -21,6 +21,7 @@ use crate::ranges::RangeSet;
 use crate::relay::Transfer;
 use crate::request::{LONGEST_SLEEP, fresh_tag};
 use crate::ring::{Action, FileId, Operation, RegionId, Ring};
+use crate::stage::StageRow;
 use crate::verify::{self, Comparison, Coverage, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.
@@ -181,9 +182,14 @@ pub(super) fn verify(
     machine: &dyn Machine,
     ready: &mut Ready,
     (plan, before): (&Plan, &RangeSet),
+    stages: &StageRow,
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
+    if let (true, Some(chunk)) = (stages.changes_content(), stages.chunk()) {
+        let pair = (plan, ready.compared);
+        return twin::verify(machine, &mut ready.ring, (&ready.transfer, chunk), pair, tools);
+    }
     let coverage = match mode {
         VerifyMode::None => {
             return Ok(Verification { mode, bytes: Bytes::ZERO, mismatches: 0 });
@@ -292,6 +298,7 @@ mod tests {
             source_block: 4096,
             target_block: 512,
             tail: Tail::None,
+            stages: 0,
             deadline: peerlane_units::Nanos::seconds(1),
         };
         let clock = ring.clock();

@@ -12,7 +12,7 @@ use std::ops::Range;
 use peerlane_results::Refusal;
 
 use super::compare::Pair;
-use super::{CopyError, Job, Tools};
+use super::{CopyError, Job, Tools, twin};
 use crate::endpoint::Node;
 use crate::guard::Surveyor;
 use crate::random::Random;
@@ -37,6 +37,9 @@ impl Job<'_> {
     ) -> Result<(), CopyError> {
         let unit = self.layout.block.max(PAGE).next_power_of_two();
         let pieces = picks(self.recorder.done(), self.layout.length, unit, tools.seed);
+        if self.stages.changes_content() {
+            return self.check_claims_by_twin(&pieces, tools);
+        }
         let pair = Pair {
             machine: self.machine,
             plan: self.plan,
@@ -55,6 +58,25 @@ impl Job<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The same for a target that is to differ from its source.
+    fn check_claims_by_twin(
+        &self,
+        pieces: &[Range<u64>],
+        tools: &mut Tools<'_>,
+    ) -> Result<(), CopyError> {
+        if tools.options.stages.twin.is_none() {
+            tools.watch.caution(
+                "the target is not compared with its journal: a stage changed its content; `--stage-twin` compares it",
+            );
+            return Ok(());
+        }
+        let ends = (self.plan, self.layout, [&self.source, self.target.opened()]);
+        match twin::compare_before(self.machine, ends, pieces, tools)? {
+            true => Ok(()),
+            false => Err(CopyError::Refused(vec![self.written_to()])),
+        }
     }
 
     /// The refusals that stand, and where content is that they are about.

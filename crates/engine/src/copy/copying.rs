@@ -3,20 +3,23 @@
 //!
 //! A target that fails is dropped with its journal kept, and the others go on.
 
+use std::rc::Rc;
+
 use peerlane_evidence::CpuMark;
-use peerlane_results::{Plan, RouteChoice, Scrubbed};
+use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord};
 use peerlane_units::{Bytes, Nanos};
 
 use super::carry::{Carried, Payload, SoFar, relay_jobs};
-use super::record::Settled;
+use super::record::{self, Settled};
 use super::settle::Agreed;
 use super::witness::MovedBytes;
 use super::{CopyError, Done, FanOut, Job, Tools, gone};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
-use crate::relay::Transfer;
+use crate::relay::{StageTally, Transfer};
 use crate::ring::Ring as _;
+use crate::stage::{StageError, StageName, StageRow};
 
 /// One target of the copy.
 pub(super) struct Lane<'a> {
@@ -29,13 +32,17 @@ pub(super) struct Lane<'a> {
 /// A copy under way, to one target or several.
 pub(super) struct Copying<'a> {
     pub(super) lanes: Vec<Lane<'a>>,
+    pub(super) stages: Rc<StageRow>,
+    /// What each stage did.
+    tallies: Vec<StageTally>,
     read: Bytes,
 }
 
 impl<'a> Copying<'a> {
-    pub(super) fn new(jobs: Vec<Job<'a>>) -> Self {
+    pub(super) fn new(jobs: Vec<Job<'a>>, stages: Rc<StageRow>) -> Self {
         let lane = |job| Lane { job, failed: None, finished: None };
-        Self { lanes: jobs.into_iter().map(lane).collect(), read: Bytes::ZERO }
+        let tallies = stages.names().iter().map(|_| StageTally::default()).collect();
+        Self { lanes: jobs.into_iter().map(lane).collect(), stages, tallies, read: Bytes::ZERO }
     }
 
     /// Gives names to what is complete, and keeps journals of what is not. One outcome for each target.
@@ -43,6 +50,13 @@ impl<'a> Copying<'a> {
         if let Err(error) = self.copy(tools) {
             self.fail_all(error);
         }
+        let stages = self.end_stages();
+        for lane in &mut self.lanes {
+            if let Some((_, done)) = &mut lane.finished {
+                done.stages.clone_from(&stages);
+            }
+        }
+        let row = Rc::clone(&self.stages);
         let targets = self.lanes.into_iter().map(|Lane { mut job, failed, finished }| {
             match (failed, finished) {
                 (None, Some((settled, done))) => job.complete(settled, done, tools.options.limit),
@@ -52,7 +66,44 @@ impl<'a> Copying<'a> {
                 }
             }
         });
-        FanOut { read: self.read, targets: targets.collect() }
+        let targets: Vec<_> = targets.collect();
+        let goes_on =
+            |one: &Result<_, CopyError>| matches!(one, Err(error) if error.journal().is_some());
+        if !targets.iter().any(goes_on) {
+            row.discard();
+        }
+        FanOut { read: self.read, targets }
+    }
+
+    /// Ends the digests where a target is complete; says what each stage did.
+    fn end_stages(&mut self) -> Vec<StageRecord> {
+        let is_complete = |lane: &Lane<'_>| lane.failed.is_none() && lane.finished.is_some();
+        let ended = if self.lanes.iter().any(is_complete) { self.stages.end() } else { None };
+        let (root, no_root) = match ended {
+            None => (None, None),
+            Some(Ok(root)) => (Some(root), None),
+            // Part of the copy was done by a run before, which kept no digests.
+            Some(Err(error)) if !self.stages.has_manifest() => (None, Some(error.to_string())),
+            Some(Err(error)) => {
+                self.lanes.iter_mut().for_each(|lane| lane.finished = None);
+                self.fail_all(StageError::from(error).into());
+                (None, None)
+            }
+        };
+        let row = self.stages.names().iter().zip(&self.tallies);
+        row.map(|(name, tally)| {
+            let is_digest = *name == StageName::Digest;
+            StageRecord {
+                stage: name.to_string(),
+                chunks: tally.chunks,
+                bytes: Bytes(tally.bytes),
+                busy_ns: tally.busy,
+                latency: record::percentiles(&tally.latency),
+                root: root.clone().filter(|_| is_digest),
+                no_root: no_root.clone().filter(|_| is_digest),
+            }
+        })
+        .collect()
     }
 
     /// Everything up to the names of the targets; the ring, which holds files, is gone after it.
@@ -152,7 +203,9 @@ impl<'a> Copying<'a> {
                 Ok(verification) => {
                     let check = tools.clock.now().since(end).after(proving);
                     let (elapsed, scrubbed) = (end.since(start), scrubbed.clone());
-                    let done = Done { payload, elapsed, check, cpu, scrubbed, verification };
+                    let stages = Vec::new();
+                    let done =
+                        Done { payload, elapsed, check, cpu, stages, scrubbed, verification };
                     *finished = Some((agreed.settled(seat), done));
                 }
                 Err(error) => *failed = Some(error),
@@ -178,6 +231,9 @@ impl<'a> Copying<'a> {
         };
         let Carried { relayed, flush_failed } = carried;
         self.read = Bytes(self.read.0 + relayed.read.0);
+        for (tally, more) in self.tallies.iter_mut().zip(&relayed.stages) {
+            tally.add(more);
+        }
         let given_up = agreed.ready.ring.in_flight();
         let mut payloads = Vec::with_capacity(seats.len());
         for (seat, (moved, failed)) in relayed.targets.into_iter().enumerate() {

@@ -15,6 +15,7 @@ use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
 use crate::ring::UringError;
 use crate::scrub::{ScrubCause, ScrubFailure};
+use crate::stage::StageError;
 use crate::verify::VerifyError;
 
 /// Why a copy did not come to its end.
@@ -150,6 +151,27 @@ pub enum CopyError {
         /// Why.
         source: RelayError,
     },
+    /// Stages cannot work, or their digests cannot be kept; nothing of this run was copied.
+    #[error("cannot copy with these stages")]
+    Stages(#[from] StageError),
+    /// A stage failed on a chunk.
+    #[error("stage {stage} failed{}", said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
+    StageFailed {
+        /// The stage.
+        stage: String,
+        /// What it said.
+        said: Option<String>,
+        /// The chunk.
+        source: RelayError,
+    },
+    /// The program that does the work of the stages did not do it.
+    #[error("cannot compute the work of the stages by {}: {reason}", program.display())]
+    Twin {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// A drive failed while a route was proved.
     #[error("cannot prove a route to {path}")]
     Proof {
@@ -259,6 +281,8 @@ impl CopyError {
             Self::SourceChanged { .. } => {
                 Some("copy it while nobody writes to it, or from a snapshot".to_owned())
             }
+            Self::Stages(error) => error.hint(),
+            Self::Twin { program, .. } => Some(format!("`{} 0 < CHUNK > RESULT` tries it", program.display())),
             Self::Journal(error) => error.hint().map(str::to_owned),
             Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
             Self::File { source, path, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
@@ -296,7 +320,10 @@ impl CopyError {
             Self::CuFileFellBack { .. } => {
                 Some("`cufile.log` says why; `--route host` goes through host memory".to_owned())
             }
-            Self::Move { .. } | Self::Check { .. } | Self::Scrub { .. } => None,
+            Self::Move { .. }
+            | Self::StageFailed { .. }
+            | Self::Check { .. }
+            | Self::Scrub { .. } => None,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::journal::{Journal, JournalError, Recorder, Store};
 use crate::ranges::RangeSet;
 use crate::relay::{FlushOutcome, Pace, Piece, Work};
 use crate::shares::Share;
+use crate::stage::StageRow;
 
 /// The journal of a copy, in its place.
 #[derive(Debug)]
@@ -192,6 +193,7 @@ pub(super) struct Ledger<'a, 'm> {
     pub(super) accounts: Vec<Account<'a, 'm>>,
     pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
+    pub(super) stages: &'a StageRow,
 }
 
 impl Work for Ledger<'_, '_> {
@@ -205,6 +207,12 @@ impl Work for Ledger<'_, '_> {
 
     fn wrote(&mut self, target: usize, range: Range<u64>) {
         self.accounts[target].recorder.wrote(range);
+    }
+
+    fn is_zero(&mut self, range: Range<u64>) {
+        if let Some(mut digests) = self.stages.digests() {
+            digests.take_zeroes(range);
+        }
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
@@ -224,6 +232,10 @@ impl Work for Ledger<'_, '_> {
     }
 
     fn flush_begins(&mut self, target: usize) {
+        // A chunk whose line does not get there is copied again when the copy goes on.
+        if let Some(Err(error)) = self.stages.digests().map(|mut digests| digests.flush()) {
+            tracing::warn!(%error, "cannot write the manifest");
+        }
         self.accounts[target].recorder.flush_begins();
     }
 

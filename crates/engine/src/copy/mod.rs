@@ -30,9 +30,11 @@ mod resume;
 mod scrub;
 mod settle;
 mod start;
+mod twin;
 mod unfinished;
 mod witness;
 
+use std::rc::Rc;
 use std::slice;
 
 use peerlane_fabric::Fabric;
@@ -50,6 +52,7 @@ use crate::machine::{Machine, host};
 use crate::open::Opened;
 use crate::plan::Prepared;
 use crate::ranges::RangeSet;
+use crate::stage::StageRow;
 use crate::{Clock, Watch, prove};
 use carry::Payload;
 use copying::Copying;
@@ -120,17 +123,36 @@ pub(crate) fn copy_prepared(
     (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
+    let stages = Rc::new(stages_of(plans, tools)?);
     let mut jobs: Vec<Job<'_>> = Vec::with_capacity(ends.len());
     for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
-        match start::begin_job(machine, fabric, plan, (now, held), tools) {
+        match start::begin_job(machine, fabric, plan, (now, held), &stages, tools) {
             Ok(job) => jobs.push(job),
             Err(error) => {
                 jobs.iter_mut().for_each(Job::withdraw);
+                if tools.options.start == Start::Anew {
+                    stages.discard();
+                }
                 return Err(error);
             }
         }
     }
-    Ok(Copying::new(jobs).run(tools))
+    Ok(Copying::new(jobs, stages).run(tools))
+}
+
+/// The stages that were asked for. Those that change content see holes as the zeroes that they are.
+fn stages_of(plans: &[Plan], tools: &mut Tools<'_>) -> Result<StageRow, CopyError> {
+    let Some((plan, shape)) = plans.first().and_then(|plan| Some((plan, plan.shape.as_ref()?)))
+    else {
+        return Ok(StageRow::default());
+    };
+    let options = &mut tools.options;
+    let (sizes, is_resumed) = ((shape.length.0, shape.request.0), options.start == Start::Resume);
+    let row = StageRow::of(&plan.asked, &options.stages, &plan.source.path, sizes, is_resumed)?;
+    if row.changes_content() {
+        options.sparse = Sparse::Never;
+    }
+    Ok(row)
 }
 
 /// A copy under way.
@@ -153,6 +175,7 @@ struct Job<'a> {
     holes: Holes,
     evidence: Vec<RouteEvidence>,
     witnesses: Witnesses,
+    stages: Rc<StageRow>,
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
     memory: Option<String>,
@@ -166,6 +189,7 @@ struct Done {
     elapsed: Nanos,
     check: Nanos,
     cpu: peerlane_results::CpuTime,
+    stages: Vec<peerlane_results::StageRecord>,
     scrubbed: peerlane_results::Scrubbed,
     verification: peerlane_results::Verification,
 }

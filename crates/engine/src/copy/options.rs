@@ -9,6 +9,7 @@ use peerlane_units::ByteRate;
 use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
 use crate::shares::Share;
+use crate::stage::Stages;
 use crate::trace::Tracer;
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
@@ -37,6 +38,8 @@ pub struct CopyOptions {
     pub trace: Option<Tracer>,
     /// What a target file is to have of its source file besides content.
     pub preserve: Vec<Metadatum>,
+    /// Where digests of the stages go, and by what verification computes their work.
+    pub stages: Stages,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
@@ -56,6 +59,7 @@ impl Default for CopyOptions {
             watch_dma: false,
             trace: None,
             preserve: Vec::new(),
+            stages: Stages::default(),
             time_of_day,
         }
     }

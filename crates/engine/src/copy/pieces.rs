@@ -44,14 +44,23 @@ pub(super) struct Layout {
     pub(super) block: u64,
     /// Holes shorter than this are moved with the data around them.
     pub(super) hole_min: u64,
+    /// Length of the chunks of stages: no piece begins within one.
+    pub(super) chunk: Option<u64>,
 }
 
 impl Layout {
     /// Walks data and holes of a range of the copy; offsets are those of the source.
     pub(super) fn walk(&self, source: &File, range: &Range<u64>) -> io::Result<Extents> {
-        let grid = Grid { origin: self.source_offset, block: self.block.max(self.hole_min) };
+        let least = self.block.max(self.hole_min);
+        let block = self.chunk.map_or(least, |chunk| least.next_multiple_of(chunk));
+        let grid = Grid { origin: self.source_offset, block };
         let within = self.source_offset + range.start..self.source_offset + range.end;
         data_ranges(source, within, grid)
+    }
+
+    /// The unit that pieces are made of.
+    fn unit(&self) -> u64 {
+        self.chunk.unwrap_or(self.block).max(1)
     }
 
     /// A range of the source as one of the copy.
@@ -76,6 +85,8 @@ pub(super) struct Pieces {
     holes: Vec<Holes>,
     missing: VecDeque<(Range<u64>, Targets)>,
     walk: Option<(Extents, Targets)>,
+    /// A chunk that a hole ends in, to come next.
+    rest: Option<Piece>,
     /// Bytes that each target has and of which no piece comes.
     pub(super) done_before: Vec<u64>,
 }
@@ -85,9 +96,7 @@ impl Pieces {
     pub(super) fn new(source: File, layout: Layout, lacks: &[Lack<'_>]) -> Self {
         let lists: Vec<Vec<Range<u64>>> = lacks
             .iter()
-            .map(|lack| {
-                lack.done.missing_in_blocks(0..layout.length, layout.block.max(1)).collect()
-            })
+            .map(|lack| lack.done.missing_in_blocks(0..layout.length, layout.unit()).collect())
             .collect();
         let lacking = |list: &[Range<u64>]| list.iter().map(|one| one.end - one.start).sum::<u64>();
         let done_before = lists.iter().map(|list| layout.length - lacking(list)).collect();
@@ -97,11 +106,15 @@ impl Pieces {
             holes: lacks.iter().map(|lack| lack.holes).collect(),
             missing: sweep(&lists),
             walk: None,
+            rest: None,
             done_before,
         }
     }
 
     pub(super) fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+        if let Some(rest) = self.rest.take() {
+            return Some(Ok(rest));
+        }
         loop {
             if let Some((walk, wanted)) = &mut self.walk {
                 let wanted = *wanted;
@@ -109,7 +122,13 @@ impl Pieces {
                     Some(Ok(Extent::Data(range))) => {
                         return Some(Ok(Piece::data(self.layout.in_copy(&range), wanted)));
                     }
-                    Some(Ok(Extent::Hole(range))) => return Some(Ok(self.hole(&range, wanted))),
+                    Some(Ok(Extent::Hole(range))) => {
+                        let whole = self.whole_chunks(self.layout.in_copy(&range), wanted);
+                        match whole {
+                            Some(range) => return Some(Ok(self.hole(range, wanted))),
+                            None => return self.rest.take().map(Ok),
+                        }
+                    }
                     Some(Err(error)) => return Some(Err(error)),
                     None => self.walk = None,
                 }
@@ -125,12 +144,23 @@ impl Pieces {
         }
     }
 
-    fn hole(&self, range: &Range<u64>, wanted: Targets) -> Piece {
+    /// The whole chunks of a hole; the part of one at the end of the copy is kept as data: a target may not
+    /// be able to make it zero, and a chunk is never cut.
+    fn whole_chunks(&mut self, range: Range<u64>, wanted: Targets) -> Option<Range<u64>> {
+        let Some(chunk) = self.layout.chunk else { return Some(range) };
+        let end = range.end / chunk * chunk;
+        if end < range.end {
+            self.rest = Some(Piece::data(end.max(range.start)..range.end, wanted));
+        }
+        (end > range.start).then_some(range.start..end)
+    }
+
+    fn hole(&self, range: Range<u64>, wanted: Targets) -> Piece {
         let asks = |what| {
             Targets::of(self.holes.len(), |one| wanted.contains(one) && self.holes[one] == what)
         };
         Piece {
-            range: self.layout.in_copy(range),
+            range,
             payload: asks(Holes::Moved),
             zeroes: asks(Holes::Zeroed),
             nothing: asks(Holes::Left),

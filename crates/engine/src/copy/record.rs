@@ -77,6 +77,7 @@ pub(super) fn write(
         },
         scrubbed: done.scrubbed,
         verification: done.verification,
+        stages: done.stages,
         verdict: match is_known {
             true => peerlane_evidence::verdict(&evidence),
             // What fits either route says nothing where the library chose it.
@@ -89,7 +90,7 @@ pub(super) fn write(
     }
 }
 
-fn percentiles(latency: &Histogram<u64>) -> Percentiles {
+pub(super) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
     if latency.is_empty() {
         return Percentiles::default();
     }

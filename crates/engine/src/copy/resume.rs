@@ -45,7 +45,10 @@ pub(super) fn begin<'m>(
         }
         return Ok(Begun { warnings, ..*begun });
     }
-    let Some(target) = complete(&beginning, plan, tools)? else {
+    // What stages did to a target that is complete is not to be known any more.
+    let found =
+        if beginning.staged.row.is_empty() { complete(&beginning, plan, tools)? } else { None };
+    let Some(target) = found else {
         return Err(CopyError::Refused(beginning.held));
     };
     let mut done = RangeSet::new();

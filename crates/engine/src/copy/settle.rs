@@ -3,6 +3,7 @@
 use peerlane_results::{
     Evidence, MemoryFacts, Route, RouteChoice, RouteVerdict, Shape, Tail, Warning,
 };
+use peerlane_units::Bytes;
 
 use super::attempt::{Attempt, NotReady, Ready, Rejection, block, tail};
 use super::check::{self, NotProved};
@@ -12,7 +13,7 @@ use super::pieces::Holes;
 use super::record::Settled;
 use super::{CopyError, Job, Tools};
 use crate::open::Attached;
-use crate::plan::{Prepared, host_memory, memories_for_all, rules_evidence, shapes_for};
+use crate::plan::{Prepared, fitted, host_memory, memories_for_all, rules_evidence, shapes_for};
 use crate::relay::Transfer;
 use crate::ring::{FileId, Ring as _};
 
@@ -168,6 +169,12 @@ impl Copying<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, NotReady> {
         let shapes = self.shapes(route, memory);
+        if self.stages.chunk().is_some_and(|chunk| shapes.iter().any(|one| one.request.0 != chunk))
+        {
+            let reason = "its requests are shorter than the chunks of the stages".to_owned();
+            let hint = "`--block 64K` makes shorter chunks".to_owned();
+            return Err(Rejection { reason, hint: Some(hint) }.into());
+        }
         let jobs: Vec<&Job<'_>> = live.iter().map(|&lane| &self.lanes[lane].job).collect();
         let [first, others @ ..] = jobs.as_slice() else {
             return Err(CopyError::WithOthers { reason: "no target is left".to_owned() }.into());
@@ -190,6 +197,7 @@ impl Copying<'_> {
             memory,
             targets: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
             has_nodes: jobs.iter().any(|job| job.has_nodes()),
+            stages: &self.stages,
         };
         let mut ready = attempt.open(tools)?;
         let (transfer, compared) = (ready.transfer, ready.compared);
@@ -215,7 +223,15 @@ impl Copying<'_> {
         });
         planned.collect::<Option<_>>().unwrap_or_else(|| {
             let ends: Vec<&Prepared> = self.lanes.iter().map(|lane| lane.job.ends).collect();
-            shapes_for(&ends, route, memory)
+            let mut shapes = shapes_for(&ends, route, memory);
+            if let Some(chunk) = self.stages.chunk() {
+                // Chunks stay what they were when the copy began, whichever route it takes.
+                for shape in shapes.iter_mut().filter(|shape| shape.request.0 > chunk) {
+                    let room = shape.memory;
+                    *shape = fitted(&Shape { request: Bytes(chunk), ..shape.clone() }, room);
+                }
+            }
+            shapes
         })
     }
 

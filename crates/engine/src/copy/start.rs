@@ -1,5 +1,7 @@
 //! The start of a copy: its plans looked at again, then the ends and the journal of each target opened.
 
+use std::rc::Rc;
+
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, Plan, Refusal, Route};
 use rustix::fs::OFlags;
@@ -17,6 +19,7 @@ use crate::journal::Recorder;
 use crate::machine::Machine;
 use crate::plan::{self, PlanError, Prepared};
 use crate::relay::TARGETS_MAX;
+use crate::stage::StageRow;
 use crate::system::System;
 
 /// Looks again at everything the plans were made from, since minutes may have passed. Returns also what stands
@@ -70,6 +73,7 @@ pub(super) fn begin_job<'a>(
     fabric: &'a Fabric,
     plan: &'a Plan,
     (now, held): (&'a Prepared, Vec<Refusal>),
+    stages: &Rc<StageRow>,
     tools: &mut Tools<'_>,
 ) -> Result<Job<'a>, CopyError> {
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
@@ -94,6 +98,7 @@ pub(super) fn begin_job<'a>(
         length: shape.length.0,
         block: plan.source.block.max(plan.target.block).0,
         hole_min: HOLE_MIN,
+        chunk: stages.chunk(),
     };
     let stands = held.clone();
     let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
@@ -106,6 +111,7 @@ pub(super) fn begin_job<'a>(
         target_live,
         source: &source,
         layout,
+        staged: stages.journal(),
         held,
         route: plan.route.unwrap_or(Route::Host),
         seed: tools.seed,
@@ -114,7 +120,11 @@ pub(super) fn begin_job<'a>(
         target_block: plan.target.block.0,
         target_name: gone::drive_of(&plan.target),
     };
-    let begun = resume::begin(beginning, plan, tools)?;
+    let mut begun = resume::begin(beginning, plan, tools)?;
+    if let Some(digests) = stages.digests().filter(|digests| digests.has_manifest()) {
+        // What has no digest is copied again.
+        digests.known().missing(0..layout.length).for_each(|range| begun.done.subtract(range));
+    }
     let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
     if begun.target.partial().is_some() {
         preserved.try_on(begun.target.file(), &target_live.path)?;
@@ -137,6 +147,7 @@ pub(super) fn begin_job<'a>(
         holes: begun.holes,
         evidence: Vec::new(),
         witnesses,
+        stages: Rc::clone(stages),
         warnings: plan.warnings.clone(),
         memory: None,
         is_touched: begun.is_resumed,

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -480,9 +481,11 @@ impl Ring for MachineRing {
         self.ring.in_flight()
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        let bytes = self.ring.host_bytes(region)?;
-        self.touched[index(region.0.into())] = bytes.len();
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
+        let end = index(range.end);
+        let bytes = self.ring.host_range(region, range)?;
+        let touched = &mut self.touched[index(region.0.into())];
+        *touched = end.max(*touched);
         Some(bytes)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::failure::Role;
 
-use super::{DeviceIdentity, FileIdentity, Identity, Journal, Options, Partition};
+use super::{DeviceIdentity, FileIdentity, Identity, Journal, JournalStages, Options, Partition};
 
 /// An option that decides which byte goes where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub struct Now<'a> {
     pub target: &'a Identity,
     /// What a person asked for.
     pub options: Options,
+    /// The stages of the copy.
+    pub staged: &'a JournalStages,
 }
 
 /// Something that is not as the journal says.
@@ -138,6 +140,13 @@ pub enum Difference {
         /// What was asked for now.
         now: Bytes,
     },
+    /// Other stages, or other chunks.
+    OtherStages {
+        /// What the journal has.
+        then: String,
+        /// What was asked for now.
+        now: String,
+    },
 }
 
 impl Difference {
@@ -194,6 +203,9 @@ impl fmt::Display for Difference {
                 "the target was cut: it has {} bytes, {} are done according to the journal",
                 now.0, needed.0
             ),
+            Self::OtherStages { then, now } => {
+                write!(f, "the stages were {then} and are {now}")
+            }
             Self::OptionChanged { option, then, now } => {
                 write!(f, "the {option} was {} bytes and is {}", then.0, now.0)
             }
@@ -209,6 +221,10 @@ impl Journal {
         compare_ends(Role::Target, &self.target, now.target, &mut found);
         self.compare_size_of_target(now.target, &mut found);
         compare_options(&self.options, &now.options, &mut found);
+        if self.staged != *now.staged {
+            let (then, now) = (self.staged.to_string(), now.staged.to_string());
+            found.push(Difference::OtherStages { then, now });
+        }
         found
     }
 

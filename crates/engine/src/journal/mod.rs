@@ -33,6 +33,7 @@ mod recorder;
 mod store;
 mod system;
 
+use std::fmt;
 use std::ops::Range;
 
 use peerlane_results::Route;
@@ -88,6 +89,9 @@ pub struct Journal {
     pub partial: Option<String>,
     /// Bytes that are at the target, written and flushed; offsets from the start of the copy.
     pub done: RangeSet,
+    /// Stages that work on each chunk between read and write, and how long a chunk is; empty without any.
+    #[serde(default, skip_serializing_if = "JournalStages::is_empty")]
+    pub staged: JournalStages,
     /// What the target held when overwriting it was permitted; `None` for a new or blank one.
     #[serde(default)]
     pub overwrites: Option<Overwritten>,
@@ -95,6 +99,31 @@ pub struct Journal {
     pub created: u64,
     /// When this was written: seconds since 1970, UTC.
     pub updated: u64,
+}
+
+/// The stages of a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalStages {
+    /// Each with a digest of the file that it comes from, in the order of their work.
+    pub row: Vec<String>,
+    /// Length of each chunk but the last.
+    pub chunk: Bytes,
+}
+
+impl JournalStages {
+    fn is_empty(&self) -> bool {
+        self.row.is_empty()
+    }
+}
+
+impl fmt::Display for JournalStages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row.as_slice() {
+            [] => f.write_str("none"),
+            row => write!(f, "{} on chunks of {} bytes", row.join(", "), self.chunk.0),
+        }
+    }
 }
 
 /// Old content of a target, by which it is told from content that came later.

@@ -40,6 +40,7 @@ pub(crate) fn sample() -> Journal {
         route: Route::P2p,
         partial: Some(".set.bin.partial".to_owned()),
         done: RangeSet::new(),
+        staged: JournalStages::default(),
         overwrites: None,
         created: 1_700_000_000,
         updated: 1_700_000_060,
@@ -59,7 +60,8 @@ fn from_file() -> Journal {
 fn differences(journal: &Journal, change: impl FnOnce(&mut Journal)) -> Vec<Difference> {
     let mut now = journal.clone();
     change(&mut now);
-    let now = Now { source: &now.source, target: &now.target, options: now.options };
+    let now =
+        Now { source: &now.source, target: &now.target, options: now.options, staged: &now.staged };
     journal.differences(&now)
 }
 

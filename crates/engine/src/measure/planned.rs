@@ -217,5 +217,6 @@ pub(super) fn as_copy(flow: &Flow, route: RouteChoice, via: Option<String>, forc
         target_offset: flow.target_offset,
         verify: VerifyMode::Full,
         force,
+        stages: Vec::new(),
     }
 }

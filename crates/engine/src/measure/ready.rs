@@ -15,7 +15,7 @@ use crate::open::{Attached, Opened, open_source};
 use crate::plan::SLOT_ALIGNMENT;
 use crate::prove::prove_route;
 use crate::relay::Transfer;
-use crate::ring::{AnyRing, FileId, RegionId, Ring};
+use crate::ring::{AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
 use crate::trace::{Log, Traced};
 
@@ -33,7 +33,7 @@ pub(super) enum Cache {
 
 /// A flow that can move.
 pub(super) struct Ready {
-    pub(super) ring: Traced<AnyRing>,
+    pub(super) ring: Traced<Staged<AnyRing>>,
     pub(super) source: Option<Attached>,
     pub(super) target: Option<Attached>,
     /// Where payload rests.
@@ -176,6 +176,7 @@ impl Ready {
             source_block: self.blocks[0],
             target_block: self.blocks[1],
             tail: Tail::None,
+            stages: 0,
             deadline,
         })
     }

@@ -3,10 +3,14 @@
 use peerlane_memory::provider::PROVIDERS;
 
 use crate::endpoint::{EndError, EndpointError, NotationError};
+use crate::stage::StageNameError;
 
 /// Why there is no plan: what was asked for makes no sense here.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
+    /// There is no such stage.
+    #[error(transparent)]
+    Stage(#[from] StageNameError),
     /// An end that cannot be used.
     #[error(transparent)]
     End(#[from] EndError),

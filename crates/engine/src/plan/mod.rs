@@ -17,6 +17,7 @@ mod probe;
 mod route;
 mod route_only;
 mod shape;
+mod stages;
 mod way;
 
 use std::path::Path;
@@ -77,6 +78,7 @@ pub(crate) fn prepare(
         }
     }
     let via = candidates::via(fabric, asked)?;
+    let stages = asked.stages.iter().map(|typed| typed.parse()).collect::<Result<Vec<_>, _>>()?;
     let source = look(system, fabric, &asked.source, Role::Source)?;
     let target = look(system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
@@ -91,11 +93,15 @@ pub(crate) fn prepare(
     let ends = shape::Ends { source: &source, target: &target };
     let tail = shape::tail(ends, length);
     let slot = shape::slot(ends, asked, Route::P2p);
-    let candidates = candidates::judge(system, fabric, ends, &via, slot);
+    let mut candidates = candidates::judge(system, fabric, ends, &via, slot);
+    stages::judge(&stages, &mut candidates);
     let choice = route::choose(
         route::Question { fabric, asked, via: &via, ends, tail, length },
         &candidates,
     );
+    if let Some(memory) = &choice.memory {
+        findings.refusals.extend(stages::refusal(&stages, asked, ends, memory, (tail, length)));
+    }
     let mut warnings = findings.warnings;
     let shape = choice.route.map(|route| {
         let room = choice.memory.as_ref().and_then(|memory| memory.available);

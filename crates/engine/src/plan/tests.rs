@@ -13,7 +13,7 @@ pub(super) fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {
     super::plan(fabric, asked, &Surveyor::for_tests())
 }
 
-fn machine(name: &str) -> Fabric {
+pub(super) fn machine(name: &str) -> Fabric {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
     Fabric::read_machine_file(format!("{folder}/{name}.toml").as_ref()).expect("a machine file")
 }

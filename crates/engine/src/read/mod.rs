@@ -30,7 +30,7 @@ use crate::Phase;
 use crate::failure::Role;
 use crate::open::{Opened, open_end};
 use crate::request::{Request, carry_out, carry_until};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
 use crate::system::System;
 use crate::trace::Traced;
@@ -259,7 +259,7 @@ impl Work {
         &self,
         index: usize,
         piece: Piece,
-        ring: &mut Traced<AnyRing>,
+        ring: &mut Traced<Staged<AnyRing>>,
         memory: &Lent,
         reading: &mut Reading,
     ) -> Result<(), ReadError> {

@@ -93,7 +93,8 @@ impl State<'_> {
         let (block, only) = (self.transfers[target].target_block, Targets::only(target));
         let whole = |bytes: u64| bytes / block * block;
         let (most, kind) = if self.lanes[target].makes_zeroes {
-            (ZERO_MAX, Kind::Zero)
+            let request = self.transfers[target].request;
+            (ZERO_MAX / request * request, Kind::Zero)
         } else {
             let room = self.zeroes.map_or(0, |(_, room)| room);
             (whole(room.min(self.transfers[target].request)), Kind::WriteZeroes)
@@ -118,6 +119,9 @@ impl State<'_> {
                     for target in self.remaining(piece.nothing).iter() {
                         self.lanes[target].moved.skipped += piece.range.end - piece.range.start;
                         self.account(target, piece.range.clone());
+                    }
+                    if !piece.nothing.is_empty() {
+                        self.work.is_zero(piece.range.clone());
                     }
                     self.keep(piece);
                 }

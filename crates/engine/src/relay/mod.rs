@@ -1,7 +1,7 @@
 //! Moves payload from a file to one or several others through slots of one region.
 //!
-//! Each part of the copy is read once into a slot and written to every target out of it; the slot is
-//! free when all writes are over. With several slots, reading and writing overlap. The relay neither
+//! Each part of the copy is read once into a slot and written to every target out of it, after the
+//! stages have worked on it there; the slot is free when all writes are over. With several slots, reading and writing overlap. The relay neither
 //! chooses sizes nor verifies content, and knows nothing of files but their blocks: the plan and the
 //! caller do. [`relay`] moves a copy from end to end; [`relay_work`] moves the pieces that a [`Work`]
 //! names, makes zeroes of others, and flushes while it goes on, so that a journal can be kept;
@@ -22,6 +22,7 @@ mod pace;
 mod settle;
 mod shape;
 mod slot;
+mod stages;
 mod state;
 mod tail;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use moved::Moved;
 pub(crate) use moved::{count, latencies};
 pub use pace::Pace;
 pub use shape::ShapeFault;
+pub use stages::StageTally;
 use state::State;
 pub use tail::merge_in_host;
 use work::Whole;
@@ -79,7 +81,10 @@ pub struct Transfer {
     /// How an end that is no whole target block is written. With [`Tail::MergeInHost`] only the whole
     /// blocks are moved here; [`merge_in_host`] does the rest.
     pub tail: Tail,
-    /// The longest wait for a single request.
+    /// Stages that work on each chunk between its read and its writes, numbered from 0 in the ring. With
+    /// any, a chunk is a request, counted from the start of the copy, and is never cut.
+    pub stages: u32,
+    /// The longest wait for a single request, and for a stage to be done with a chunk.
     pub deadline: Nanos,
 }
 
@@ -124,8 +129,10 @@ pub struct Relayed {
     pub targets: Vec<(Moved, Option<RequestError>)>,
     /// Payload read from the source, each byte once besides tails.
     pub read: Bytes,
-    /// Why all of it stopped: the source, or the ring.
+    /// Why all of it stopped: the source, a stage, or the ring.
     pub stopped: Option<RequestError>,
+    /// What each stage did.
+    pub stages: Vec<StageTally>,
     /// A watch asked for the end before all was moved.
     pub interrupted: bool,
 }
@@ -190,7 +197,7 @@ impl Relayed {
     /// Nothing lacked.
     pub(crate) fn nothing(targets: usize) -> Self {
         let targets = (0..targets).map(|_| (Moved::nothing(), None)).collect();
-        Self { targets, read: Bytes::ZERO, stopped: None, interrupted: false }
+        Self { targets, read: Bytes::ZERO, stopped: None, stages: Vec::new(), interrupted: false }
     }
 
     /// The only target's part of it.

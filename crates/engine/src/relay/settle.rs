@@ -50,9 +50,15 @@ impl State<'_> {
     ) {
         let Some(request) = self.slots[slot].request(leg) else { return };
         let repeats = request.progress.repeats;
+        let is_stage = matches!(leg, Leg::Stage(_));
         let taken = request.take(result);
         let (is_done, repeats) = (request.is_done(), request.progress.repeats - repeats);
-        self.lanes[leg.target().unwrap_or(0)].moved.repeats += u64::from(repeats);
+        if !is_stage {
+            self.lanes[leg.target().unwrap_or(0)].moved.repeats += u64::from(repeats);
+        }
+        if let Some(stage) = self.stage(leg) {
+            stage.ends(now);
+        }
         match taken {
             Err(failure) => self.leg_failed(slot, leg, failure),
             Ok(()) if is_done => self.leg_done(slot, leg, (since, now)),
@@ -84,20 +90,19 @@ impl State<'_> {
                 self.read += self.slots[slot].part.map_or(0, |part| part.length);
                 count(&mut self.lanes[0].moved.read_latency, latency);
             }
+            Leg::Stage(_) => {
+                let bytes = self.slots[slot].part.map_or(0, |part| part.length);
+                if let Some(stage) = self.stage(leg) {
+                    stage.done(bytes, latency);
+                }
+            }
             Leg::Write(target) => self.written(slot, target, now, latency),
         }
         self.slots[slot].remove(leg);
         match leg {
-            Leg::Merge(_) => self.begin(slot),
-            Leg::Read => self.arrived(slot),
+            Leg::Merge(_) | Leg::Read | Leg::Stage(_) => self.begin(slot),
             Leg::Write(_) => self.free(slot),
         }
-    }
-
-    /// Goes on to the writes of a part. All its payload is in the slot and none of them has begun: a
-    /// stage that works on the data would stand here.
-    fn arrived(&mut self, slot: usize) {
-        self.begin(slot);
     }
 
     /// Lets the next legs of a part begin.
@@ -123,13 +128,16 @@ impl State<'_> {
             Kind::Zero => moved.zeroed += part.length,
             Kind::WriteZeroes => moved.zeroes_written += part.length,
         }
+        if matches!(part.kind, Kind::Zero | Kind::WriteZeroes) {
+            self.work.is_zero(part.offset..part.end());
+        }
         self.account(target, part.offset..part.end());
     }
 
     /// Takes a leg away that brings nothing, and with one that was to fill the slot all that wait for
     /// it.
     pub(super) fn drop_leg(&mut self, slot: usize, leg: Leg) {
-        if leg.is_reading() {
+        if leg.fills() {
             self.slots[slot].clear();
         } else {
             self.slots[slot].remove(leg);

@@ -105,7 +105,9 @@ pub(super) fn shared_length(transfers: &[Transfer]) -> u64 {
     }
     let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
     let block = blocks.max().unwrap_or(1);
-    first.length / block * block
+    // A chunk of a stage is one part, which is merged as a whole.
+    let unit = if first.stages > 0 { first.request } else { block };
+    first.length / unit * unit
 }
 
 impl Part {
@@ -115,20 +117,20 @@ impl Part {
 }
 
 impl Transfer {
-    /// Bytes that lie in whole target blocks.
-    pub(super) fn whole_blocks(&self) -> u64 {
-        self.length / self.target_block * self.target_block
+    /// Bytes before the part that is merged: whole target blocks, or whole chunks of stages.
+    pub(crate) fn body(&self) -> u64 {
+        let unit = if self.stages > 0 { self.request } else { self.target_block };
+        self.length / unit * unit
     }
 
     /// Bytes that the relay moves: all but a tail that is merged in host memory.
     pub(crate) fn relayed(&self) -> u64 {
-        if self.tail == Tail::MergeInHost { self.whole_blocks() } else { self.length }
+        if self.tail == Tail::MergeInHost { self.body() } else { self.length }
     }
 
     /// The first part of a range of the copy, or `None` when nothing of it is to be relayed.
     pub(super) fn part(&self, range: &Range<u64>) -> Option<Part> {
-        let whole =
-            if self.tail == Tail::MergeInSlot { self.whole_blocks() } else { self.relayed() };
+        let whole = if self.tail == Tail::MergeInSlot { self.body() } else { self.relayed() };
         let offset = range.start;
         let part = |end: u64, kind| {
             let length = end.min(range.end).saturating_sub(offset).min(self.request);

@@ -1,4 +1,4 @@
-//! One slot of a relay: a part of the copy that is read once and written to each target.
+//! One slot of a relay: a part of the copy that is read once, worked on, and written to each target.
 
 use peerlane_results::MemoryKind;
 
@@ -6,7 +6,7 @@ use super::shape::{Kind, Part};
 use super::{Targets, Transfer};
 use crate::failure::Role;
 use crate::request::{End, Progress, Request};
-use crate::ring::{Action, RegionId};
+use crate::ring::{Action, FileId, RegionId};
 
 /// A request of a part. One begins when none is left of an earlier kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,22 +15,29 @@ pub(super) enum Leg {
     Merge(usize),
     /// Reads the source, over what was merged.
     Read,
+    /// Works on what was read.
+    Stage(u32),
     /// Writes to a target.
     Write(usize),
 }
 
 impl Leg {
-    /// The target, or `None` for the source.
+    /// The target, or `None` for the source or a stage.
     pub(super) fn target(self) -> Option<usize> {
         match self {
-            Self::Read => None,
+            Self::Read | Self::Stage(_) => None,
             Self::Merge(target) | Self::Write(target) => Some(target),
         }
     }
 
     /// Whether it writes the slot.
-    pub(super) fn is_reading(self) -> bool {
+    pub(super) fn fills(self) -> bool {
         !matches!(self, Self::Write(_))
+    }
+
+    /// Whether a drive is read for it.
+    fn is_reading(self) -> bool {
+        matches!(self, Self::Merge(_) | Self::Read)
     }
 
     fn is_beside(self, other: Self) -> bool {
@@ -98,6 +105,7 @@ impl Slot {
             self.legs.extend(wanted.iter().map(|target| request(Leg::Merge(target))));
         }
         self.legs.push(request(Leg::Read));
+        self.legs.extend((0..transfers[0].stages).map(|stage| request(Leg::Stage(stage))));
         self.legs.extend(wanted.iter().map(|target| request(Leg::Write(target))));
     }
 
@@ -126,6 +134,7 @@ fn request(index: usize, transfers: &[Transfer], part: Part, leg: Leg) -> Reques
     let transfer = &transfers[leg.target().unwrap_or(0)];
     let (role, file, start, block) = match leg {
         Leg::Read => (Role::Source, transfer.source, transfer.source_offset, transfer.source_block),
+        Leg::Stage(stage) => (Role::Source, FileId(stage), 0, 1),
         Leg::Merge(_) | Leg::Write(_) => {
             (Role::Target, transfer.target, transfer.target_offset, transfer.target_block)
         }
@@ -133,7 +142,11 @@ fn request(index: usize, transfers: &[Transfer], part: Part, leg: Leg) -> Reques
     let ask = part.length.next_multiple_of(block);
     Request {
         role,
-        action: if leg.is_reading() { Action::Read } else { Action::Write },
+        action: match leg {
+            Leg::Merge(_) | Leg::Read => Action::Read,
+            Leg::Stage(_) => Action::Stage,
+            Leg::Write(_) => Action::Write,
+        },
         file,
         file_offset: start + part.offset,
         region: transfer.region,

@@ -7,7 +7,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::shape::Kind;
 use super::slot::{Leg, Slot};
-use super::{FlushOutcome, Moved, Piece, Relayed, Targets, Transfer, Work, shape};
+use super::{FlushOutcome, Moved, Piece, Relayed, StageTally, Targets, Transfer, Work, shape};
 use crate::Watch;
 use crate::failure::{RequestError, Role, Stuck};
 use crate::request::fresh_tag;
@@ -33,6 +33,7 @@ pub(super) struct State<'a> {
     /// Time until the next part may begin; zero unless that is all that keeps it.
     pub(super) pause: Nanos,
     pub(super) read: u64,
+    pub(super) stages: Vec<StageTally>,
     pub(super) stopped: Option<RequestError>,
     pub(super) interrupted: bool,
 }
@@ -84,6 +85,7 @@ impl<'a> State<'a> {
             flights: BTreeMap::new(),
             pause: Nanos(0),
             read: 0,
+            stages: (0..transfers[0].stages).map(|_| StageTally::default()).collect(),
             stopped: None,
             interrupted: false,
         }
@@ -130,7 +132,7 @@ impl<'a> State<'a> {
     /// Whether nobody wants what a leg would bring any more.
     pub(super) fn is_in_vain(&self, leg: Leg) -> bool {
         match leg {
-            Leg::Read => self.stopped.is_some() || self.are_all_lost(),
+            Leg::Read | Leg::Stage(_) => self.stopped.is_some() || self.are_all_lost(),
             Leg::Merge(target) | Leg::Write(target) => self.is_lost(target),
         }
     }
@@ -159,6 +161,9 @@ impl<'a> State<'a> {
             let Some(request) = self.slots[slot].request(leg) else { continue };
             let operation = request.operation(fresh_tag());
             self.flights.insert(operation.tag, (Flight::Leg { slot, leg }, now));
+            if let Some(stage) = self.stage(leg) {
+                stage.begins(now);
+            }
             return Some(operation);
         }
     }
@@ -209,17 +214,30 @@ impl<'a> State<'a> {
                     let part = self.slots[slot].part;
                     // A merged block also holds bytes of its target beside the copy.
                     let is_merged = part.is_some_and(|part| part.kind == Kind::Merge);
-                    self.slots[slot].is_lost |= leg.is_reading() || is_merged;
+                    self.slots[slot].is_lost |= leg.fills() || is_merged;
+                    if let Some(stage) = self.stage(leg) {
+                        stage.ends(now);
+                    }
                     self.drop_leg(slot, leg);
                 }
             }
         }
     }
 
-    /// Ends the target whose request failed, or all of it where that is the source's.
+    /// The account of the stage that a leg is of.
+    pub(super) fn stage(&mut self, leg: Leg) -> Option<&mut StageTally> {
+        let Leg::Stage(number) = leg else { return None };
+        self.stages.get_mut(usize::try_from(number).ok()?)
+    }
+
+    /// Ends the target whose request failed, or all of it where that is the source's or a stage's.
     pub(super) fn blame(&mut self, leg: Leg, error: RequestError) {
+        let error = match leg {
+            Leg::Stage(number) => RequestError::Stage { number, source: Box::new(error) },
+            _ => error,
+        };
         let failed = match leg {
-            Leg::Read => &mut self.stopped,
+            Leg::Read | Leg::Stage(_) => &mut self.stopped,
             Leg::Merge(target) | Leg::Write(target) => &mut self.lanes[target].failed,
         };
         failed.get_or_insert(error);
@@ -239,6 +257,7 @@ impl<'a> State<'a> {
             targets: targets.collect(),
             read: Bytes(self.read),
             stopped: self.stopped,
+            stages: self.stages,
             interrupted,
         }
     }

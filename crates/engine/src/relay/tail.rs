@@ -6,14 +6,16 @@ use super::{RelayError, ShapeFault, Transfer};
 use crate::Clock;
 use crate::failure::{RequestError, Role};
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, RegionId, Ring};
+use crate::ring::{Action, FileId, RegionId, Ring};
 
 /// Writes what a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left over: reads the
 /// target's last block and the source's into host memory, puts the payload over the first, writes it.
 /// Returns the bytes of payload, zero where the copy ends on a block.
 ///
-/// `host` holds one target block, and the source's blocks that the payload touches: two blocks of the
-/// source and as much as a target block are always enough. A target file that ends within its last
+/// With stages it is the last chunk, and they work on it here.
+///
+/// `host` holds the target's blocks of the payload, and the source's: two blocks of the source and twice
+/// the payload in whole target blocks are always enough. A target file that ends within its last
 /// block is written up to the block's end; its owner cuts it back.
 ///
 /// # Errors
@@ -25,7 +27,7 @@ pub fn merge_in_host<R: Ring>(
     clock: &dyn Clock,
 ) -> Result<u64, RelayError> {
     transfer.check(ring.region_length(transfer.region)).map_err(RelayError::Shape)?;
-    let body = transfer.whole_blocks();
+    let body = transfer.body();
     let tail = transfer.length - body;
     if tail == 0 {
         return Ok(0);
@@ -56,6 +58,7 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
     let payload_start = transfer.source_offset + body;
     let payload_end = transfer.source_offset + transfer.length;
     let block = transfer.source_block;
+    let span = (transfer.length - body).next_multiple_of(transfer.target_block);
     let start = payload_start / block * block;
     let target = Request {
         role: Role::Target,
@@ -65,8 +68,8 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
         region: host,
         region_offset: 0,
         memory: MemoryKind::Host,
-        need: transfer.target_block,
-        ask: transfer.target_block,
+        need: span,
+        ask: span,
         block: transfer.target_block,
         end: End::IsFine,
         progress: Progress::default(),
@@ -76,7 +79,7 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
         file: transfer.source,
         file_offset: start,
         // Direct I/O wants the address aligned as the offset is.
-        region_offset: transfer.target_block.next_multiple_of(block),
+        region_offset: span.next_multiple_of(block),
         need: payload_end - start,
         ask: payload_end.next_multiple_of(block) - start,
         block,
@@ -84,6 +87,24 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
         ..target
     };
     [target, source]
+}
+
+/// Has each stage work on the payload.
+fn work_on<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    (host, region_offset): (RegionId, u64),
+    length: u64,
+    clock: &dyn Clock,
+) -> Result<(), RequestError> {
+    for number in 0..transfer.stages {
+        let file = (FileId(number), transfer.body());
+        let place = (host, region_offset, MemoryKind::Host);
+        let mut work = [Request::new((Role::Source, Action::Stage), file, place, length, 1)];
+        carry_out(ring, &mut work, clock, transfer.deadline)
+            .map_err(|source| RequestError::Stage { number, source: Box::new(source) })?;
+    }
+    Ok(())
 }
 
 fn merge<R: Ring>(
@@ -95,12 +116,14 @@ fn merge<R: Ring>(
 ) -> Result<(), RequestError> {
     carry_out(ring, &mut reads, clock, transfer.deadline)?;
     let [target, source] = reads;
+    let start = source.region_offset + payload.skipped;
+    work_on(ring, transfer, (source.region, start), payload.length, clock)?;
     let no_bytes = || RequestError::Ring(std::io::Error::other("the region is no host memory"));
     let bytes = ring.host_bytes(target.region).ok_or_else(no_bytes)?;
     let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
     // A target file that ends here has nothing behind its end.
-    bytes[index(target.moved())..index(transfer.target_block)].fill(0);
-    let start = index(source.region_offset + payload.skipped);
+    bytes[index(target.moved())..index(target.need)].fill(0);
+    let start = index(start);
     bytes.copy_within(start..start + index(payload.length), 0);
     let mut write = [Request {
         action: Action::Write,

@@ -1,6 +1,7 @@
 //! The relay on simulated drives: thousands of seeds, each a copy of its own with faults of its own.
 
 mod several;
+mod stages;
 
 use std::cell::Cell;
 
@@ -80,6 +81,7 @@ fn case(seed: u64, mood: Mood) -> Case {
         source_block,
         target_block,
         tail,
+        stages: 0,
         deadline: Nanos::seconds(1),
     };
     Case { ring, transfer, host, payload, before }

@@ -99,6 +99,11 @@ pub trait Work {
         let _ = (target, range);
     }
 
+    /// Is told of a range that reads as zeroes at the source and was not moved.
+    fn is_zero(&mut self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Time until another part may begin, where there is a limit to the rate; zero when one may now.
     fn pause(&self, now: Nanos) -> Nanos {
         let _ = now;

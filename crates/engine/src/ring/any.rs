@@ -1,13 +1,16 @@
 //! The ring of a copy: that of the kernel, or one with memory of a GPU at its other end.
 
 use std::fs::File;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::{fmt, io};
 
 use peerlane_memory::Region;
 use peerlane_units::Nanos;
 
 use super::{
-    Completion, FileId, GpuRing, Operation, PassthroughFile, PushError, RegionId, Ring, Uring,
+    Completion, FileId, GpuRing, Operation, PassthroughFile, PushError, RegionId, Ring, Staged,
+    Uring,
 };
 
 /// Takes passthrough nodes beside files.
@@ -31,6 +34,12 @@ impl Nodes for AnyRing {
             Self::Kernel(ring) => ring.attach_passthrough(node),
             _ => Err(io::Error::other("a passthrough node reaches no GPU")),
         }
+    }
+}
+
+impl<R: Nodes> Nodes for Staged<R> {
+    fn attach_node(&mut self, node: PassthroughFile) -> io::Result<FileId> {
+        self.inner_mut().attach_node(node)
     }
 }
 
@@ -122,7 +131,11 @@ impl Ring for AnyRing {
         either!(self, ring => ring.in_flight())
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        either!(self, ring => ring.host_bytes(region))
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
+        either!(self, ring => ring.host_range(region, range))
+    }
+
+    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        either!(self, ring => ring.watch(descriptor))
     }
 }

@@ -1,6 +1,7 @@
 //! Rings of tests that are another ring but for a few calls.
 
 use std::io;
+use std::ops::Range;
 
 use peerlane_units::Nanos;
 
@@ -38,7 +39,7 @@ pub trait Around {
         self.inner_mut().pop()
     }
 
-    /// Is told of [`Ring::host_bytes`] before it is answered.
+    /// Is told of [`Ring::host_range`] before it is answered.
     fn on_host_bytes(&mut self) {}
 }
 
@@ -78,8 +79,8 @@ impl<T: Around> Ring for T {
         self.inner().in_flight()
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
         self.on_host_bytes();
-        self.inner_mut().host_bytes(region)
+        self.inner_mut().host_range(region, range)
     }
 }

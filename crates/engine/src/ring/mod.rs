@@ -23,6 +23,7 @@ mod queues;
 mod sharing;
 #[cfg(any(test, feature = "simulation"))]
 pub mod sim;
+mod staged;
 mod status;
 #[allow(unsafe_code)]
 mod uring;
@@ -30,6 +31,8 @@ mod uring;
 mod worker;
 
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 use peerlane_units::Nanos;
 use rustix::io::Errno;
@@ -44,6 +47,7 @@ pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 #[cfg(test)]
 pub(crate) use sharing::Reservation;
 pub(crate) use sharing::{Sharing, is_no_answer, sharing};
+pub use staged::Staged;
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
 
@@ -67,12 +71,15 @@ pub enum Action {
     /// Bytes of the file made to read as zeroes without moving any, as [`crate::extents`] does it; the
     /// region is ignored. Completes with zero.
     Zero,
+    /// Work of a stage on bytes of the region, as [`Staged`] has it done: the file is the number of the
+    /// stage, the file offset that of the chunk in the copy.
+    Stage,
 }
 
 impl Action {
     /// Whether bytes go to or come from a region.
     pub(crate) fn has_memory(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
+        matches!(self, Self::Read | Self::Write | Self::Stage)
     }
 }
 
@@ -124,6 +131,12 @@ pub enum PushError {
     UnknownRegion {
         /// The region asked for.
         region: RegionId,
+    },
+    /// The ring has no such stage.
+    #[error("cannot queue work of a stage: there is none of number {}", stage.0)]
+    UnknownStage {
+        /// The stage asked for.
+        stage: FileId,
     },
     /// The request reaches beyond its region.
     #[error("cannot queue a request of {length} bytes at {offset} of a region of {region_length}")]
@@ -203,7 +216,20 @@ pub trait Ring {
     /// Operations submitted or queued whose completion has not been popped.
     fn in_flight(&self) -> u32;
 
-    /// The bytes of a region of host memory; `None` for device memory, which the CPU never touches,
-    /// and while an operation on this region is in flight.
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]>;
+    /// Bytes of a range of a region of host memory; `None` for device memory, which the CPU never
+    /// touches, beyond the region, and while an operation on a part of this range is in flight.
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]>;
+
+    /// All bytes of a region of host memory, as [`Ring::host_range`].
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        let length = self.region_length(region)?;
+        self.host_range(region, 0..length)
+    }
+
+    /// Has the next wait end also once something can be read from a descriptor; false where it does not,
+    /// and the caller has to look again by itself.
+    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        let _ = descriptor;
+        false
+    }
 }

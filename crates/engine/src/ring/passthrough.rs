@@ -98,7 +98,8 @@ impl Namespace {
         let opcode = match operation.action {
             Action::Read => READ,
             Action::Write => WRITE,
-            Action::Flush => FLUSH,
+            // A ring takes no work of a stage (`PushError::UnknownStage`).
+            Action::Flush | Action::Stage => FLUSH,
             Action::Zero => WRITE_ZEROES,
         };
         let mut command = [0; 80];

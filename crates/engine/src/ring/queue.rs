@@ -1,6 +1,7 @@
 //! What a ring knows of its operations: whose they are, and which of them wait for the kernel.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::{Operation, RegionId};
 
@@ -15,9 +16,9 @@ pub(super) struct InFlight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) tag: u64,
-    /// `None` for an operation that touches no memory.
-    pub(super) region: Option<RegionId>,
-    /// Bytes of a full completion; `None` where any success is full.
+    /// The region and the offset in it; `None` for an operation that touches no memory.
+    pub(super) region: Option<(RegionId, u64)>,
+    /// Bytes of a full completion and of the memory; `None` where any success is full.
     pub(super) length: Option<u32>,
     /// Set for a command of NVMe, whose result is a status: what is left to do after it.
     pub(super) command: Option<Command>,
@@ -61,8 +62,15 @@ impl InFlight {
         Some(entry)
     }
 
-    pub(super) fn touches(&self, region: RegionId) -> bool {
-        self.entries.iter().flatten().any(|entry| entry.region == Some(region))
+    /// Whether an operation works on a part of a range of a region.
+    pub(super) fn touches(&self, region: RegionId, range: &Range<u64>) -> bool {
+        let overlaps = |entry: &Entry| {
+            let Some((_, start)) = entry.region.filter(|(one, _)| *one == region) else {
+                return false;
+            };
+            start < range.end && range.start < start + u64::from(entry.length.unwrap_or(0))
+        };
+        self.entries.iter().flatten().any(overlaps)
     }
 }
 
@@ -115,11 +123,13 @@ mod tests {
     fn numbers_are_reused_only_after_their_end() {
         let mut in_flight = InFlight::new(2);
         let entry =
-            |tag| Entry { tag, region: Some(RegionId(3)), length: Some(512), command: None };
+            |tag| Entry { tag, region: Some((RegionId(3), 512)), length: Some(512), command: None };
         let first = in_flight.insert(entry(7)).unwrap();
         assert!(in_flight.insert(entry(8)).is_some());
         assert_eq!(in_flight.insert(entry(9)), None);
-        assert!(in_flight.touches(RegionId(3)) && !in_flight.touches(RegionId(4)));
+        let touches = |region, range| in_flight.touches(RegionId(region), &range);
+        assert!(touches(3, 0..1024) && touches(3, 1023..1024) && !touches(4, 0..1024));
+        assert!(!touches(3, 0..512) && !touches(3, 1024..2048));
         assert_eq!(in_flight.remove(first), Some(entry(7)));
         assert_eq!(in_flight.remove(first), None);
         assert_eq!(in_flight.remove(99), None);

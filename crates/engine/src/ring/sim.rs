@@ -13,6 +13,7 @@ mod halting;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 use peerlane_units::Nanos;
@@ -271,7 +272,7 @@ impl SimRing {
                     cache.wrote(offset, &file.bytes[offset..offset + moved]);
                 }
             }
-            Action::Flush | Action::Zero => {}
+            Action::Flush | Action::Zero | Action::Stage => {}
         }
     }
 }
@@ -309,6 +310,9 @@ impl Ring for SimRing {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         let (offset, length) = (operation.region_offset, operation.length);
+        if operation.action == Action::Stage {
+            return Err(PushError::UnknownStage { stage: operation.file });
+        }
         if self.files.len() <= index(operation.file.0) {
             return Err(PushError::UnknownFile { file: operation.file });
         }
@@ -358,12 +362,17 @@ impl Ring for SimRing {
         self.in_flight
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
         let running = self.running.iter().map(|running| &running.operation);
-        if running.chain(&self.queued).any(|operation| operation.region == region) {
+        let overlaps = |one: &Operation| {
+            let end = one.region_offset + u64::from(one.length);
+            let has_memory = one.action.has_memory();
+            has_memory && one.region == region && one.region_offset < range.end && range.start < end
+        };
+        if running.chain(&self.queued).any(overlaps) {
             return None;
         }
-        let region = self.regions.get_mut(index(region.0))?;
-        (!region.is_device).then_some(&mut region.bytes)
+        let region = self.regions.get_mut(index(region.0)).filter(|region| !region.is_device)?;
+        region.bytes.get_mut(index_of(range.start)..index_of(range.end))
     }
 }

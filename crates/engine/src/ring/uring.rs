@@ -17,7 +17,8 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
-use std::os::fd::AsRawFd;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
@@ -32,7 +33,7 @@ use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 pub use error::UringError;
-use workers::{Attached, POLLED};
+use workers::{Attached, POLLED, WATCHED};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the relay), each of them two
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
@@ -50,6 +51,8 @@ pub struct Uring {
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
+    /// Whether the kernel is asked to end a wait by a descriptor of a stage.
+    is_watching: bool,
     /// Operations that are to be handed over by the next submission.
     ready: VecDeque<Held>,
     /// Ends that the kernel has no part in.
@@ -99,6 +102,7 @@ impl Uring {
             regions: Vec::new(),
             in_flight: InFlight::new(capacity),
             waiting: Waiting::default(),
+            is_watching: false,
             ready: VecDeque::new(),
             ended: VecDeque::new(),
             thread_bound: PhantomData,
@@ -157,6 +161,9 @@ impl Uring {
 
     fn check(&self, operation: &Operation) -> Result<(), PushError> {
         let file = operation.file;
+        if operation.action == Action::Stage {
+            return Err(PushError::UnknownStage { stage: file });
+        }
         let attached = self.file(file).ok_or(PushError::UnknownFile { file })?;
         if operation.action.has_memory() {
             let region = operation.region;
@@ -204,8 +211,8 @@ impl Uring {
                             .offset(operation.file_offset)
                             .build(),
                     ),
-                    // Not reached: these are tasks of a worker.
-                    (Action::Flush | Action::Zero, None) => {
+                    // Not reached: these are tasks of a worker, or work of a stage.
+                    (Action::Flush | Action::Zero | Action::Stage, None) => {
                         Request::Plain(opcode::Nop::new().build())
                     }
                 }
@@ -327,7 +334,7 @@ impl Ring for Uring {
         let has_memory = operation.action.has_memory();
         let entry = Entry {
             tag: operation.tag,
-            region: has_memory.then_some(operation.region),
+            region: has_memory.then_some((operation.region, operation.region_offset)),
             length: has_memory.then_some(operation.length),
             command: namespace.map(|_| Command { rest: None }),
         };
@@ -364,6 +371,10 @@ impl Ring for Uring {
                 return Some(completion);
             }
             let (number, result) = self.queues.pop()?;
+            if number == WATCHED {
+                self.is_watching = false;
+                continue;
+            }
             if number & POLLED != 0 {
                 self.take_answers(number ^ POLLED);
                 continue;
@@ -378,12 +389,17 @@ impl Ring for Uring {
         u32::try_from(self.in_flight.count() + self.ended.len()).unwrap_or(u32::MAX)
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        if self.in_flight.touches(region) {
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
+        if self.in_flight.touches(region, &range) {
             return None;
         }
         let index = usize::try_from(region.0).ok()?;
-        self.regions.get_mut(index)?.host_bytes_mut()
+        let bytes = self.regions.get_mut(index)?.host_bytes_mut()?;
+        bytes.get_mut(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+    }
+
+    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        self.watch_descriptor(descriptor)
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Notes {
     pub(super) drives: Vec<String>,
     /// The drive of each file that has a name.
     pub(super) files: Vec<(FileId, usize)>,
+    /// Stages, in the order of their work.
+    pub(super) stages: Vec<String>,
     /// Memories by region; others are host memory.
     pub(super) regions: Vec<(RegionId, TraceMemory)>,
     /// The region that payload takes, from slot to slot, and how many there are.
@@ -99,6 +101,11 @@ impl Log {
             drives.len() - 1
         });
         self.notes.files.push((file, index));
+    }
+
+    /// Says which stages there are.
+    pub(super) fn name_stages(&mut self, names: Vec<String>) {
+        self.notes.stages = names;
     }
 
     /// Says whose memory a region is.

@@ -60,8 +60,9 @@ impl Reader<'_> {
             Action::Write => TraceAction::Write,
             Action::Flush => TraceAction::Flush,
             Action::Zero => TraceAction::Zero,
+            Action::Stage => TraceAction::Stage,
         };
-        let moves = matches!(action, TraceAction::Read | TraceAction::Write);
+        let moves = matches!(action, TraceAction::Read | TraceAction::Write | TraceAction::Stage);
         let slot = self.notes.slots.filter(|&(region, ..)| {
             moves
                 && region.0 == u32::from(place.region)
@@ -69,7 +70,10 @@ impl Reader<'_> {
         });
         TraceRequest {
             action,
-            drive: self.drive(place.file),
+            drive: match place.action {
+                Action::Stage => self.stage(place.file),
+                _ => self.drive(place.file),
+            },
             memory: moves.then(|| self.memory(place.region)),
             slot: slot.map(|(_, stride, _)| region_offset / stride),
             offset,
@@ -84,6 +88,14 @@ impl Reader<'_> {
             let name = format!("file {file}");
             index_of(&mut self.drives, |one| *one == name, || name.clone())
         })
+    }
+
+    fn stage(&mut self, number: u16) -> usize {
+        let name = match self.notes.stages.get(usize::from(number)) {
+            Some(name) => format!("stage {name}"),
+            None => format!("stage {}", number + 1),
+        };
+        index_of(&mut self.drives, |one| *one == name, || name.clone())
     }
 
     fn memory(&mut self, region: u16) -> usize {

@@ -46,6 +46,7 @@ fn traced(blocks: u64, room: usize, seed: u64, mood: Mood) -> (Moved, Trace) {
         source_block: 512,
         target_block: 512,
         tail: Tail::None,
+        stages: 0,
         deadline: Nanos::seconds(60),
     };
     let moved = relay(&mut ring, &transfer, &clock, &mut ()).unwrap();

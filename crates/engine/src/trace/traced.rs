@@ -1,5 +1,7 @@
 //! A ring whose requests are written down, if anybody asked for that.
 
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::{fmt, io};
 
 use peerlane_results::{BytesByRoute, MemoryKind, PhaseKind};
@@ -46,6 +48,13 @@ impl<R> Traced<R> {
     pub fn name_file(&mut self, file: FileId, drive: &str) {
         if let Some(log) = &mut self.log {
             log.name_file(file, drive);
+        }
+    }
+
+    /// Says which stages there are, in the order of their work.
+    pub fn name_stages(&mut self, names: impl Iterator<Item = String>) {
+        if let Some(log) = &mut self.log {
+            log.name_stages(names.collect());
         }
     }
 
@@ -126,8 +135,12 @@ impl<R: Ring> Ring for Traced<R> {
         self.ring.in_flight()
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        self.ring.host_bytes(region)
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
+        self.ring.host_range(region, range)
+    }
+
+    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        self.ring.watch(descriptor)
     }
 }
 

@@ -32,7 +32,7 @@ pub fn occupied(trace: &Trace) -> Vec<Occupied> {
             continue;
         };
         match open.get_mut(&(memory, number)) {
-            Some(one) if request.action == TraceAction::Write || span.begin < one.span.end => {
+            Some(one) if request.action != TraceAction::Read || span.begin < one.span.end => {
                 one.span.end = one.span.end.max(span.end);
             }
             _ => ended.extend(open.insert((memory, number), now)),

@@ -71,7 +71,7 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// A track for each drive of any trace, and below it one for each kind of request.
+    /// A track for each drive and stage of any trace, and below it one for each kind of request.
     fn drives(&mut self, traces: &'a [Trace]) {
         for drive in names(traces.iter().flat_map(|trace| &trace.drives)) {
             let root = self.root(drive, "");
@@ -80,6 +80,7 @@ impl<'a> Tracks<'a> {
                 (TraceAction::Write, "writes"),
                 (TraceAction::Zero, "made zero"),
                 (TraceAction::Flush, "flushes"),
+                (TraceAction::Stage, "work"),
             ] {
                 let slices = traces.iter().flat_map(|trace| {
                     let is_its = move |one: &&TraceRequest| {
@@ -190,6 +191,7 @@ fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
         TraceAction::Write => "write",
         TraceAction::Flush => "flush",
         TraceAction::Zero => "made zero",
+        TraceAction::Stage => "work",
     };
     let mut notes = Vec::new();
     if request.action != TraceAction::Flush {

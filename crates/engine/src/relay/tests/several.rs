@@ -108,6 +108,7 @@ impl Bench {
             source_block: 512,
             target_block: 512,
             tail: Tail::None,
+            stages: 0,
             deadline: Nanos::seconds(1),
         };
         let transfers = files.into_iter().map(transfer).collect();

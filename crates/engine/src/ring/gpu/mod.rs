@@ -16,6 +16,7 @@ mod workers;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -353,9 +354,9 @@ impl Ring for GpuRing {
         own.saturating_add(self.ring.in_flight())
     }
 
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
         match self.regions.get(usize::try_from(region.0).ok()?)? {
-            Place::Ring(below) => self.ring.host_bytes(*below),
+            Place::Ring(below) => self.ring.host_range(*below, range),
             Place::Gpu(_) | Place::Gone => None,
         }
     }

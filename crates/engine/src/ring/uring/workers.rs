@@ -1,7 +1,7 @@
 //! Flushes and zeroes of a ring, by worker processes: the kernel blocks the calling thread for them.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
 use io_uring::opcode;
 use io_uring::types::Fd;
@@ -16,6 +16,9 @@ use crate::ring::{Action, FileId, Operation};
 
 /// Marks the number of a poll for the answers of a worker; the rest of it is the number of its file.
 pub(super) const POLLED: u64 = 1 << 63;
+
+/// The number of a poll of a descriptor that is watched, which is no file's.
+pub(super) const WATCHED: u64 = u64::MAX;
 
 /// A file of a ring.
 #[derive(Debug)]
@@ -49,6 +52,13 @@ impl Attached {
     }
 }
 
+/// A question whether something can be read.
+fn poll(descriptor: BorrowedFd<'_>) -> Request {
+    #[allow(clippy::cast_sign_loss)]
+    let events = libc::POLLIN as u32;
+    Request::Plain(opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), events).build())
+}
+
 impl Uring {
     /// What a worker is asked for; `None` for what the kernel does without blocking.
     pub(super) fn task(&self, operation: &Operation) -> Option<Task> {
@@ -56,7 +66,7 @@ impl Uring {
             return None;
         }
         match operation.action {
-            Action::Read | Action::Write => None,
+            Action::Read | Action::Write | Action::Stage => None,
             Action::Flush => Some(Task::Flush),
             Action::Zero => Some(Task::Zero {
                 mode: crate::extents::ZERO_MODE.bits(),
@@ -91,16 +101,27 @@ impl Uring {
             let Some(worker) = attached.worker.as_ref().filter(|one| one.open() > 0) else {
                 continue;
             };
-            let socket = Fd(worker.socket().as_raw_fd());
-            #[allow(clippy::cast_sign_loss)]
-            let poll = opcode::PollAdd::new(socket, libc::POLLIN as u32).build();
+            let poll = poll(worker.socket());
             // SAFETY: a poll touches no memory; a socket that is closed meanwhile ends it.
-            let pushed = unsafe { self.queues.push(Request::Plain(poll), POLLED | index as u64) };
+            let pushed = unsafe { self.queues.push(poll, POLLED | index as u64) };
             if pushed {
                 attached.is_polled = true;
                 self.waiting.push(Queued::Poll);
             }
         }
+    }
+
+    /// Has the kernel end a wait once something can be read; false where there is no room to ask for it.
+    pub(super) fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        if self.is_watching {
+            return true;
+        }
+        // SAFETY: a poll touches no memory; a descriptor that is closed meanwhile ends it.
+        self.is_watching = unsafe { self.queues.push(poll(descriptor), WATCHED) };
+        if self.is_watching {
+            self.waiting.push(Queued::Poll);
+        }
+        self.is_watching
     }
 
     /// Takes what the worker of a file has answered.

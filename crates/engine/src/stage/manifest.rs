@@ -1,0 +1,183 @@
+//! The manifest of a copy: a digest of each chunk, and a root over them.
+//!
+//! A manifest is text, a JSON object a line: a header, a line for each chunk in any order, and an end with
+//! the root. It is written beside its name, as FILE.part, while the copy goes on, and takes its name when
+//! the copy is complete; a copy that goes on after an interruption goes on with its lines. The root is the
+//! sum modulo 2^128 of the XXH3-128 digests of all lines, each as offset and length in 64 bits, lowest byte
+//! first, and the digest, highest byte first: it is the same in any order. It finds corruption; it is no
+//! signature.
+
+mod read;
+mod write;
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use read::{Manifest, parse};
+pub use write::ChunkDigests;
+
+use super::chunk_digest;
+
+/// Schema of a manifest.
+pub const MANIFEST_SCHEMA: &str = "peerlane.manifest/1";
+
+/// The digest of chunks: XXH3 with 128 bits and the seed zero.
+pub const ALGORITHM: &str = "xxh128";
+
+/// First line of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestHeader {
+    /// [`MANIFEST_SCHEMA`].
+    pub schema: String,
+    /// Path of the source of the copy.
+    pub source: String,
+    /// Stages that worked on a chunk before its digest was made.
+    pub after: Vec<String>,
+    /// Length of the copy in bytes.
+    pub length: u64,
+    /// Length of each chunk but the last in bytes.
+    pub chunk: u64,
+    /// [`ALGORITHM`].
+    pub algorithm: String,
+}
+
+/// The line of a chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChunkLine {
+    /// Offset in the copy in bytes.
+    offset: u64,
+    /// Length in bytes.
+    length: u64,
+    /// 32 hexadecimal digits, as `xxh128sum` prints them.
+    xxh128: String,
+}
+
+/// Last line of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndLine {
+    chunks: u64,
+    root: String,
+}
+
+/// A chunk and its digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChunkDigest {
+    /// Offset in the copy in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Digest of its bytes.
+    pub digest: u128,
+}
+
+impl ChunkDigest {
+    /// Its share of the root.
+    fn share(&self) -> u128 {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.digest.to_be_bytes());
+        chunk_digest(&bytes)
+    }
+}
+
+/// A digest as `xxh128sum` prints it.
+pub fn hex(digest: u128) -> String {
+    format!("{digest:032x}")
+}
+
+fn from_hex(text: &str) -> Option<u128> {
+    let is_ours =
+        text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    u128::from_str_radix(text, 16).ok().filter(|_| is_ours)
+}
+
+/// Why a manifest cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// The system refused.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// Attempt.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Answer of the system.
+        source: io::Error,
+    },
+    /// A line is none of a manifest.
+    #[error("line {line} is none of a manifest: {reason}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The end is missing: the copy was not complete.
+    #[error("the manifest has no end: its copy was not complete")]
+    NoEnd,
+    /// The lines are not those of the whole copy, each once.
+    #[error("the manifest lacks the chunk at {offset}, or has it twice")]
+    Gap {
+        /// Offset in the copy in bytes.
+        offset: u64,
+    },
+    /// The root is not that of the lines.
+    #[error("the root of the manifest is {found} and its lines give {computed}")]
+    Root {
+        /// What the end says.
+        found: String,
+        /// What the lines give.
+        computed: String,
+    },
+    /// An unfinished manifest of another copy, or with other chunks.
+    #[error("{} is of another copy: {reason}", path.display())]
+    Other {
+        /// The unfinished manifest.
+        path: PathBuf,
+        /// What is not the same.
+        reason: String,
+    },
+    /// There is a file of that name.
+    #[error("there is a file {} already", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl ManifestError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Exists { path } if path.extension().is_some_and(|end| end == "part") => {
+                Some(format!(
+                    "it is of a copy that stopped: `--resume` goes on with it; `rm {}` gives it up",
+                    path.display()
+                ))
+            }
+            Self::Exists { path } => Some(format!(
+                "name another file with `--manifest`, or move {} away",
+                path.display()
+            )),
+            Self::Other { path, .. } => Some(format!(
+                "`head -n 1 {}` shows which; name another file with `--manifest`",
+                path.display()
+            )),
+            Self::NoEnd | Self::Gap { .. } | Self::Root { .. } | Self::Line { .. } => Some(
+                "`peerlane copy SOURCE TARGET --stage digest --manifest FILE` writes one"
+                    .to_owned(),
+            ),
+            Self::File { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! The stages of one copy, in the order of their work.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use peerlane_memory::Region;
+use peerlane_results::{Asked, MemoryFacts};
+use peerlane_units::Bytes;
+
+use super::manifest::{
+    ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex,
+};
+use super::outside::OutsideProcess;
+use super::{DigestStage, Stage, StageFault, StageName, StageNameError, chunk_digest};
+use crate::failure::hint_of_absence;
+use crate::journal::JournalStages;
+
+/// What a copy is told about its stages, beside their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// File for the digests of the chunks; `None` for a root only.
+    pub manifest: Option<PathBuf>,
+    /// A program that does to a chunk what the stages do: from its standard input to its standard output,
+    /// with the offset of the chunk as its argument.
+    pub twin: Option<PathBuf>,
+}
+
+/// Why stages cannot work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// There is no such stage.
+    #[error(transparent)]
+    Name(#[from] StageNameError),
+    /// The manifest cannot be read or written.
+    #[error("cannot keep the manifest")]
+    Manifest(#[from] ManifestError),
+    /// A stage cannot be set up.
+    #[error("cannot set up stage {stage}: {reason}")]
+    Open {
+        /// The stage.
+        stage: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// An option is of no use without, or with more than, one digest.
+    #[error("{reason}")]
+    Options {
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl StageError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Manifest(error) => error.hint(),
+            Self::Open { hint, .. } => hint.clone(),
+            Self::Name(_) | Self::Options { .. } => None,
+        }
+    }
+}
+
+/// Memory of the slots, as a stage gets at it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotMemory<'a> {
+    /// The mapped region, where it is one.
+    pub(crate) region: Option<&'a Region>,
+    pub(crate) facts: &'a MemoryFacts,
+}
+
+/// The stages of a copy.
+#[derive(Debug, Default)]
+pub(crate) struct StageRow {
+    names: Vec<StageName>,
+    journal: JournalStages,
+    digests: Option<Arc<Mutex<ChunkDigests>>>,
+}
+
+/// Reads the names of stages.
+pub(crate) fn names(asked: &Asked) -> Result<Vec<StageName>, StageNameError> {
+    asked.stages.iter().map(|typed| typed.parse()).collect()
+}
+
+impl StageRow {
+    /// The stages that were asked for; their digests are kept where the options say so. `lengths` are those
+    /// of the copy and of a chunk, in bytes.
+    ///
+    /// # Errors
+    /// [`StageError`]; nothing was changed.
+    pub(crate) fn of(
+        asked: &Asked,
+        options: &Stages,
+        source: &str,
+        (length, chunk): (u64, u64),
+        is_resumed: bool,
+    ) -> Result<Self, StageError> {
+        let names = names(asked)?;
+        check_options(&names, options)?;
+        if names.is_empty() {
+            return Ok(Self::default());
+        }
+        let row = names.iter().map(identity).collect::<Result<_, _>>()?;
+        let journal = JournalStages { row, chunk: Bytes(chunk) };
+        let Some(place) = names.iter().position(|name| *name == StageName::Digest) else {
+            return Ok(Self { names, journal, digests: None });
+        };
+        let header = ManifestHeader {
+            schema: MANIFEST_SCHEMA.to_owned(),
+            source: source.to_owned(),
+            after: names[..place].iter().map(StageName::to_string).collect(),
+            length,
+            chunk,
+            algorithm: ALGORITHM.to_owned(),
+        };
+        let digests = match &options.manifest {
+            None => ChunkDigests::without_manifest(header),
+            Some(path) if is_resumed => ChunkDigests::resume(header, path)?,
+            Some(path) => ChunkDigests::begin(header, path)?,
+        };
+        Ok(Self { names, journal, digests: Some(Arc::new(Mutex::new(digests))) })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Stages of the row.
+    pub(crate) fn names(&self) -> &[StageName] {
+        &self.names
+    }
+
+    /// What a journal keeps of them.
+    pub(crate) fn journal(&self) -> &JournalStages {
+        &self.journal
+    }
+
+    /// Length of a chunk in bytes; `None` without stages.
+    pub(crate) fn chunk(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.journal.chunk.0)
+    }
+
+    /// How many stages there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.names.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the target is to hold something else than the source.
+    pub(crate) fn changes_content(&self) -> bool {
+        self.names.iter().any(StageName::changes_content)
+    }
+
+    /// ChunkDigests so far, where one of the stages makes them.
+    pub(crate) fn digests(&self) -> Option<MutexGuard<'_, ChunkDigests>> {
+        self.digests.as_deref().map(lock)
+    }
+
+    /// Whether the digests are kept in a file.
+    pub(crate) fn has_manifest(&self) -> bool {
+        self.digests().is_some_and(|digests| digests.has_manifest())
+    }
+
+    /// Ends the digests of a complete copy: the root, where one of the stages makes digests.
+    pub(crate) fn end(&self) -> Option<Result<String, ManifestError>> {
+        self.digests().map(|mut digests| digests.finish().map(hex))
+    }
+
+    /// Removes an unfinished manifest.
+    pub(crate) fn discard(&self) {
+        if let Some(mut digests) = self.digests() {
+            digests.discard();
+        }
+    }
+
+    /// Sets every stage up for the memory of the slots.
+    ///
+    /// # Errors
+    /// [`StageError::Open`] by the first that cannot work there.
+    pub(crate) fn open(&self, memory: SlotMemory<'_>) -> Result<Vec<Box<dyn Stage>>, StageError> {
+        self.names.iter().map(|name| self.open_one(name, memory)).collect()
+    }
+
+    fn open_one(
+        &self,
+        name: &StageName,
+        memory: SlotMemory<'_>,
+    ) -> Result<Box<dyn Stage>, StageError> {
+        let refused = |reason: String, hint: Option<String>| StageError::Open {
+            stage: name.to_string(),
+            reason,
+            hint,
+        };
+        match name {
+            StageName::Digest => Ok(self.digest()),
+            StageName::Outside(port) => {
+                let outside = OutsideProcess::open(port, memory)
+                    .map_err(|error| refused(error.to_string(), None))?;
+                Ok(Box::new(outside))
+            }
+            StageName::Cuda { .. } | StageName::Xrt { .. } => {
+                let reason = format!("it does not reach {}", memory.facts.name);
+                Err(refused(reason, Some(name.way_out().to_owned())))
+            }
+        }
+    }
+
+    fn digest(&self) -> Box<dyn Stage> {
+        let digests = self.digests.clone();
+        Box::new(DigestStage::new(move |offset, length, digest| {
+            let Some(digests) = &digests else { return Ok(()) };
+            let taken = lock(digests).take(offset, length, digest);
+            taken.map_err(|error: io::Error| {
+                StageFault(format!("the manifest is not written: {error}"))
+            })
+        }))
+    }
+}
+
+fn lock(digests: &Mutex<ChunkDigests>) -> MutexGuard<'_, ChunkDigests> {
+    digests.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_options(names: &[StageName], options: &Stages) -> Result<(), StageError> {
+    let digests = names.iter().filter(|name| **name == StageName::Digest).count();
+    let changes = names.iter().any(StageName::changes_content);
+    let reason = match (digests, &options.manifest, &options.twin) {
+        (2.., ..) => "a row of stages has one digest at most",
+        (0, Some(_), _) => "--manifest needs --stage digest",
+        (.., Some(_)) if !changes => "--stage-twin needs a stage that changes content",
+        _ => return Ok(()),
+    };
+    Err(StageError::Options { reason })
+}
+
+/// A stage with a digest of the file that it comes from: a copy does not go on with another.
+fn identity(name: &StageName) -> Result<String, StageError> {
+    let file: &Path = match name {
+        StageName::Digest | StageName::Outside(_) => return Ok(name.to_string()),
+        StageName::Cuda { file, .. } | StageName::Xrt { file, .. } => file,
+    };
+    let bytes = std::fs::read(file).map_err(|error| StageError::Open {
+        stage: name.to_string(),
+        reason: format!("cannot read {}: {error}", file.display()),
+        hint: Some(hint_of_absence(file)),
+    })?;
+    Ok(format!("{name} ({ALGORITHM} {})", hex(chunk_digest(&bytes))))
+}
