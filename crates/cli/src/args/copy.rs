@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use peerlane_engine::stage::Stages;
 use peerlane_engine::{Metadatum, Scrub, Sparse};
 use peerlane_units::ByteRate;
 
@@ -19,6 +20,7 @@ Examples:
   peerlane copy golden.img /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 --force
   peerlane copy --batch jobs.toml --jobs 2 --limit 2G
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --trace copy.pftrace
+  peerlane copy set.bin /dev/nvme1n1 --force --stage digest --manifest set.digests
 
 With several targets, one that fails is left behind with its journal and the others are completed.
 Copies of a batch that share a drive or a link get equal room on it. The exit status of several is
@@ -65,6 +67,14 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: u16,
+    /// Write the digest of each chunk to FILE, which must not be there: a JSON object a line, for
+    /// `peerlane verify`; needs --stage digest
+    #[arg(long, value_name = "FILE", requires = "stages", conflicts_with = "dry_run")]
+    manifest: Option<PathBuf>,
+    /// Compare what stages changed by PROGRAM, which does the same: a chunk from standard input to
+    /// standard output, its offset in the copy as argument
+    #[arg(long, value_name = "PROGRAM", requires = "stages", conflicts_with = "dry_run")]
+    stage_twin: Option<PathBuf>,
     /// Write a trace to FILE, which must not be there: every read, write, flush and wait, per drive and
     /// per memory, for the Perfetto UI
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
@@ -99,6 +109,11 @@ impl CopyArgs {
             SparseArg::Auto => Sparse::Auto,
             SparseArg::Never => Sparse::Never,
         }
+    }
+
+    /// What the stages are told beside their names.
+    pub(crate) fn stages(&self) -> Stages {
+        Stages { manifest: self.manifest.clone(), twin: self.stage_twin.clone() }
     }
 
     /// Whether the DMA of the drives is watched.

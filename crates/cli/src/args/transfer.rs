@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use peerlane_engine::stage::StageName;
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
@@ -50,6 +51,10 @@ pub(crate) struct TransferArgs {
     /// Overwrite a target that is not blank; without it a person at a terminal is asked
     #[arg(long)]
     force: bool,
+    /// Work on each chunk between its read and its write; several work one after the other: digest,
+    /// cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL (docs/stages.md)
+    #[arg(long = "stage", value_name = "STAGE", conflicts_with = "batch")]
+    stages: Vec<StageName>,
     /// Seconds to wait for a device before a request counts as stuck and the command ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
@@ -83,6 +88,7 @@ impl TransferArgs {
             target_offset: self.target_offset,
             verify: self.verify.into(),
             force: self.force,
+            stages: self.stages.iter().map(StageName::to_string).collect(),
         }
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
         watch_dma: args.watch_dma(),
         limit: args.limit,
         preserve: args.preserve(),
+        stages: args.stages(),
         ..CopyOptions::default()
     }
 }

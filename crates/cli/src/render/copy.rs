@@ -1,9 +1,10 @@
 //! The record of a copy in words.
 
 use peerlane_results::{
-    CopyRecord, Evidence, MemoryKind, Percentiles, RouteEvidence, Verification, VerifyMode, Warning,
+    CopyRecord, Evidence, MemoryKind, Percentiles, RouteEvidence, StageRecord, Verification,
+    VerifyMode, Warning,
 };
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::Sheet;
 
@@ -27,6 +28,9 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("time", times(record));
     sheet.row("reads", latency(&record.latency.read));
     sheet.row("writes", latency(&record.latency.write));
+    for stage in &record.stages {
+        sheet.row("stage", one_stage(stage, record.elapsed_ns));
+    }
     sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
     sheet.row("route", route(record));
@@ -72,6 +76,18 @@ fn content(record: &CopyRecord) -> Option<String> {
         }
     }
     Some(words)
+}
+
+/// What a stage did, and for how much of the time it had something to do.
+fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
+    let share = 100 * stage.busy_ns.0 / elapsed.0.max(1);
+    let StageRecord { stage: name, chunks, latency: of_chunks, .. } = stage;
+    let root = match (&stage.root, &stage.no_root) {
+        (Some(root), _) => format!(", root {root}"),
+        (None, Some(reason)) => format!(", no root: {reason}"),
+        (None, None) => String::new(),
+    };
+    format!("{name}: {chunks} chunks, busy {share} % of the time, {}{root}", latency(of_chunks))
 }
 
 fn route(record: &CopyRecord) -> String {
