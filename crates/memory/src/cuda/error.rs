@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
 use crate::LibraryError;
@@ -50,6 +51,14 @@ pub enum CudaError {
         length: Bytes,
         /// How much there is.
         size: Bytes,
+    },
+    /// A kernel of one GPU for memory of another.
+    #[error("cannot run a kernel of GPU {kernel} on memory of GPU {memory}")]
+    OtherGpu {
+        /// The kernel's GPU.
+        kernel: Bdf,
+        /// The memory's.
+        memory: Bdf,
     },
     /// An address that somebody else gave for memory of a GPU, and that is none, or not all of it.
     #[error("{length} at {address:#x} are not to be written on a GPU: {why}")]
@@ -108,6 +117,7 @@ impl CudaError {
             Self::Address { .. }
             | Self::Length { .. }
             | Self::Range { .. }
+            | Self::OtherGpu { .. }
             | Self::NotOfAGpu { .. }
             | Self::NotPlain { .. } => None,
         }

@@ -9,6 +9,8 @@
 //!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`Lane`], which copies between the two.
 //! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`Queue`], which runs its kernels
 //!   and copies in one order and says how long they took.
+//! - [`ChunkKernel::compile`] compiles a kernel that a user wrote, and [`ChunkKernel::start`] runs it on a chunk of a
+//!   copy, in place.
 //! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
@@ -22,6 +24,7 @@
 //! But for those three nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers
 //! have deadlines.
 
+mod chunk;
 mod compute;
 mod error;
 #[allow(unsafe_code)]
@@ -38,6 +41,7 @@ use std::sync::Arc;
 use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
+pub use chunk::{ChunkKernel, ChunkKernelError};
 pub use compute::{Argument, Grid, Kernel, Module, Queue};
 pub use error::CudaError;
 use ffi::{Context, Device, Driver};

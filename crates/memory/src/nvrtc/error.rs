@@ -36,6 +36,9 @@ pub enum NvrtcError {
         /// `nvrtcResult`.
         code: i32,
     },
+    /// A zero byte in the source or its name, where C would end the text.
+    #[error("the source has a zero byte")]
+    ZeroByte,
     /// The source does not compile.
     #[error("NVRTC refuses the kernels: {words}")]
     Source {
@@ -79,7 +82,7 @@ impl NvrtcError {
             Self::Call { code: 7, .. } => Some(
                 "libnvrtc-builtins of the same version lies beside libnvrtc; `ldconfig -p | grep nvrtc`",
             ),
-            Self::Call { .. } | Self::Source { .. } => None,
+            Self::Call { .. } | Self::ZeroByte | Self::Source { .. } => None,
         }
     }
 }

@@ -94,14 +94,13 @@ impl Nvrtc {
         self.version
     }
 
-    /// Compiles a source, which is part of this program, for GPUs of a compute capability. No operations are fused,
-    /// so that sums are those of a CPU.
+    /// Compiles a source for GPUs of a compute capability. No operations are fused, so that sums are those of a CPU.
     ///
     /// # Errors
-    /// [`NvrtcError::Source`] with the compiler's words, [`NvrtcError::Gpu`] for a GPU from before its time.
+    /// [`NvrtcError::ZeroByte`] for a source that no C text can be, [`NvrtcError::Source`] with the compiler's words, [`NvrtcError::Gpu`] for a GPU from before its time.
     pub fn compile(
         &self,
-        source: &'static str,
+        source: &str,
         name: &str,
         compute: (i32, i32),
     ) -> Result<Image, NvrtcError> {
@@ -119,7 +118,7 @@ impl Nvrtc {
     /// As [`Nvrtc::compile`].
     pub fn compile_as(
         &self,
-        source: &'static str,
+        source: &str,
         name: &str,
         kind: Kind,
         architecture: i32,
@@ -127,7 +126,8 @@ impl Nvrtc {
         let prefix = if kind == Kind::Cubin { "sm" } else { "compute" };
         let options =
             [format!("--gpu-architecture={prefix}_{architecture}"), "--fmad=false".into()];
-        let [source, name] = [source, name].map(|text| CString::new(text).unwrap_or_default());
+        let text = |text| CString::new(text).map_err(|_| NvrtcError::ZeroByte);
+        let (source, name) = (text(source)?, text(name)?);
         let program = Program::new(&self.library, &source, &name)?;
         if let Err(error) = program.compile(&options) {
             let words = program.log()?;

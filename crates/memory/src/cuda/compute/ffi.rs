@@ -132,17 +132,29 @@ impl Queue {
 
     /// Asks for a kernel to run.
     ///
-    /// The source of a kernel is part of this program; that it stays within the memory that it is given is for its
-    /// source to see to, as it is for any code.
+    /// A kernel runs with the rights of this process on the GPU, and nothing confines it to its arguments. One of this
+    /// program is trusted as any of its code is. One that a user names is a program that the user runs: a wrong one
+    /// corrupts memory of the context, pinned host memory included.
+    ///
+    /// The caller gives as many arguments as the kernel has parameters, each of 64 bits. For kernels of this program
+    /// their source shows it; for those of a user the compiler checks it ([`ChunkKernel::compile`]).
     ///
     /// # Errors
-    /// What the driver answered; what a kernel does wrong shows in later calls.
+    /// [`CudaError::Range`] for a range beyond its memory; else what the driver answered. What a kernel does wrong shows
+    /// in later calls.
+    ///
+    /// [`ChunkKernel::compile`]: crate::cuda::ChunkKernel::compile
     pub fn launch(
         &mut self,
         kernel: &Kernel,
         grid: Grid,
         arguments: &[Argument<'_>],
     ) -> Result<(), CudaError> {
+        for argument in arguments {
+            if let Argument::Range { memory, offset, length } = argument {
+                within(*offset, *length, memory.length())?;
+            }
+        }
         self.begin()?;
         let mut words: Vec<u64> = Vec::with_capacity(arguments.len());
         for argument in arguments {
@@ -150,6 +162,10 @@ impl Queue {
                 Argument::Memory(memory) => {
                     self.held.push(Arc::<DeviceMemory>::clone(memory));
                     memory.address()
+                }
+                Argument::Range { memory, offset, .. } => {
+                    self.held.push(Arc::<DeviceMemory>::clone(memory));
+                    memory.address() + offset
                 }
                 Argument::Whole(whole) => *whole,
                 Argument::Signed(signed) => u64::from_ne_bytes(signed.to_ne_bytes()),
@@ -161,8 +177,9 @@ impl Queue {
         let [x, y, z] = grid.blocks;
         let (launch, stream) = (self.gpu().context.table().launch, self.stream.handle());
         // SAFETY: a context is current; the function is of a module that is held; the driver reads as many words as the
-        // function has parameters, all of 64 bits, during the call. What they point to is memory of the GPU, which is
-        // held until all is over.
+        // function has parameters, all of 64 bits, during the call, and the caller gave as many. Addresses among them
+        // are of memory of the GPU, ranges by the check above, and held until all is over. The kernel's own loads and
+        // stores are its author's matter, as the documentation of this function says.
         let code = unsafe {
             launch(
                 kernel.function,
@@ -236,6 +253,20 @@ impl Queue {
     fn begin(&mut self) -> Result<(), CudaError> {
         self.forget_end();
         self.gpu().make_current()
+    }
+
+    /// Whether nothing is under way any more; asks for word of the end where nobody did.
+    pub(in crate::cuda) fn is_settled(&mut self) -> Result<bool, CudaError> {
+        if self.end.is_none() && !self.held.is_empty() {
+            self.close()?;
+        }
+        self.is_over()
+    }
+
+    /// Leaks the queue, without waiting, and all that the GPU may still work on.
+    pub(in crate::cuda) fn leak(mut self) {
+        self.end = None;
+        self.stream.abandon(mem::take(&mut self.held));
     }
 
     fn forget_end(&mut self) {

@@ -26,6 +26,15 @@ pub struct Grid {
 pub enum Argument<'a> {
     /// The address of memory of the GPU.
     Memory(&'a Arc<DeviceMemory>),
+    /// The address of a range of memory of the GPU.
+    Range {
+        /// The memory.
+        memory: &'a Arc<DeviceMemory>,
+        /// Its first byte.
+        offset: u64,
+        /// Bytes, which the kernel is told by another argument.
+        length: u64,
+    },
     /// A whole number of 64 bits.
     Whole(u64),
     /// A signed one.

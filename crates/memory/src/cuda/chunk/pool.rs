@@ -1,0 +1,104 @@
+//! Queues for chunks in flight: one for each chunk, reused.
+
+use std::collections::VecDeque;
+
+use crate::cuda::stream::settles;
+use crate::cuda::{CudaError, Queue};
+
+/// A queue with what belongs to it.
+pub(super) struct Slot<S> {
+    pub(super) queue: Queue,
+    pub(super) result: S,
+}
+
+/// The queues of one kernel.
+pub(super) struct Pool<S> {
+    idle: Vec<Slot<S>>,
+    /// Oldest first.
+    in_flight: VecDeque<(u64, Slot<S>)>,
+    /// Queues whose work has no known end; kept until the pool is dropped.
+    stuck: Vec<Slot<S>>,
+    failure: Option<CudaError>,
+}
+
+impl<S> Pool<S> {
+    pub(super) fn new() -> Self {
+        Self { idle: Vec::new(), in_flight: VecDeque::new(), stuck: Vec::new(), failure: None }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Runs work for a tag in an idle queue, or in one that `make` gives.
+    pub(super) fn start(
+        &mut self,
+        tag: u64,
+        make: impl FnOnce() -> Result<Slot<S>, CudaError>,
+        work: impl FnOnce(&mut Slot<S>) -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let mut slot = match self.idle.pop() {
+            Some(slot) => slot,
+            None => make()?,
+        };
+        match work(&mut slot).and_then(|()| slot.queue.close()) {
+            Ok(()) => self.in_flight.push_back((tag, slot)),
+            Err(error) => {
+                self.stuck.push(slot);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest chunk that is over, with `read` of its slot; after an error, every chunk with that error.
+    pub(super) fn finished<T>(
+        &mut self,
+        read: impl FnOnce(&mut Slot<S>) -> Result<T, CudaError>,
+    ) -> Option<(u64, Result<T, CudaError>)> {
+        if self.failure.is_none() {
+            for at in 0..self.in_flight.len() {
+                match self.in_flight[at].1.queue.is_over() {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        let (tag, mut slot) = self.in_flight.remove(at)?;
+                        let result = read(&mut slot);
+                        self.idle.push(slot);
+                        return Some((tag, result));
+                    }
+                    Err(error) => {
+                        self.failure = Some(error);
+                        break;
+                    }
+                }
+            }
+        }
+        let failure = self.failure.clone()?;
+        let (tag, slot) = self.in_flight.pop_front()?;
+        self.stuck.push(slot);
+        Some((tag, Err(failure)))
+    }
+}
+
+impl<S> Drop for Pool<S> {
+    /// Waits for all queues together no longer than for one, and leaks those that do not end.
+    fn drop(&mut self) {
+        let mut open: Vec<Slot<S>> = self.in_flight.drain(..).map(|(_, slot)| slot).collect();
+        open.append(&mut self.stuck);
+        settles(|| {
+            let mut failed = Ok(());
+            open.retain_mut(|slot| match slot.queue.is_settled() {
+                Ok(is_over) => !is_over,
+                Err(error) => {
+                    failed = Err(error);
+                    true
+                }
+            });
+            failed.map(|()| open.is_empty())
+        });
+        open.into_iter().for_each(|slot| slot.queue.leak());
+    }
+}
