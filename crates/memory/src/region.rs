@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::cuda::Pinned;
 use crate::map::Map;
+use crate::xrt::CardBuffer;
 use crate::xrt::ffi::Buffer;
 
 /// Whose memory a region is.
@@ -40,8 +41,8 @@ impl RegionKind {
 pub(crate) enum Keeper {
     /// A map of our own.
     Map(Map),
-    /// A buffer of XRT, which maps and unmaps it.
-    Card(Buffer),
+    /// A buffer of XRT, which maps and unmaps it; shared with kernels that work on it.
+    Card(Arc<Buffer>),
     /// Memory that is registered with a GPU, and shared with its lanes.
     Pinned(Arc<Pinned>),
 }
@@ -52,8 +53,8 @@ impl From<Map> for Keeper {
     }
 }
 
-impl From<Buffer> for Keeper {
-    fn from(buffer: Buffer) -> Self {
+impl From<Arc<Buffer>> for Keeper {
+    fn from(buffer: Arc<Buffer>) -> Self {
         Self::Card(buffer)
     }
 }
@@ -96,6 +97,15 @@ impl Region {
             Keeper::Map(map) => map.address(),
             Keeper::Card(buffer) => buffer.address(),
             Keeper::Pinned(pinned) => pinned.address(),
+        }
+    }
+
+    /// A hold on the buffer of a card, for its kernels; `None` for other memory. The buffer is freed when the region and
+    /// all holds are gone.
+    pub fn card_buffer(&self) -> Option<CardBuffer> {
+        match &self.keeper {
+            Keeper::Card(buffer) => Some(CardBuffer::new(buffer, self.length)),
+            Keeper::Map(_) | Keeper::Pinned(_) => None,
         }
     }
 

@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::XrtRefusal;
+use super::kernel::ffi::KernelTable;
 use crate::library::ffi::Library;
 
 /// `XCL_BO_FLAGS_P2P` of `xrt_mem.h`: the buffer is mapped through the card's window.
 const FLAG_P2P: u64 = 1 << 30;
 
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 type OpenByBdf = unsafe extern "C" fn(*const c_char) -> Handle;
 type Close = unsafe extern "C" fn(Handle) -> c_int;
 type LoadFile = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
@@ -39,6 +41,9 @@ pub(super) struct Table {
     map: MapBuffer,
     /// From XRT 2.25 on.
     version: Option<Version>,
+    /// The functions for kernels, or the first that the library lacks.
+    kernels: Result<Arc<KernelTable>, &'static str>,
+    name: String,
     /// What the functions are in; unloaded after they are gone.
     _library: Library,
 }
@@ -73,6 +78,12 @@ impl Table {
             map: unsafe { function(&library, "xrtBOMap") }?,
             // SAFETY: `unsigned int xrtVersionCode()`.
             version: unsafe { function(&library, "xrtVersionCode") }.ok(),
+            kernels: match KernelTable::find(&library) {
+                Ok(table) => Ok(Arc::new(table)),
+                Err(NoTable::Function(function)) => Err(function),
+                Err(other) => return Err(other),
+            },
+            name: name.to_string_lossy().into_owned(),
             _library: library,
         };
         Ok(Arc::new(table))
@@ -94,7 +105,10 @@ impl Table {
 ///
 /// # Safety
 /// `F` must be the type of the C function of that name; the pointer must not outlive the library.
-unsafe fn function<F: Copy>(library: &Library, name: &'static str) -> Result<F, NoTable> {
+pub(super) unsafe fn function<F: Copy>(
+    library: &Library,
+    name: &'static str,
+) -> Result<F, NoTable> {
     // SAFETY: by the caller.
     let found = unsafe { library.function(name.as_bytes()) };
     found.ok_or(NoTable::Function(name))
@@ -104,6 +118,7 @@ unsafe fn function<F: Copy>(library: &Library, name: &'static str) -> Result<F, 
 #[derive(Debug)]
 pub(super) struct Device {
     handle: NonNull<c_void>,
+    address: String,
     table: Arc<Table>,
 }
 
@@ -118,7 +133,23 @@ impl Device {
         // SAFETY: the address is a NUL-terminated string that lives through the call.
         let handle = unsafe { (table.open_by_bdf)(bdf.as_ptr()) };
         let handle = NonNull::new(handle).ok_or_else(io::Error::last_os_error)?;
-        Ok(Arc::new(Self { handle, table: Arc::clone(table) }))
+        let address = bdf.to_string_lossy().into_owned();
+        Ok(Arc::new(Self { handle, address, table: Arc::clone(table) }))
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.as_ptr()
+    }
+
+    /// The address of its user function.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The library's functions for kernels.
+    pub(super) fn kernels(&self) -> Result<&Arc<KernelTable>, XrtRefusal> {
+        let (name, kernels) = (&self.table.name, self.table.kernels.as_ref());
+        kernels.map_err(|function| XrtRefusal::Function { name: name.clone(), function })
     }
 
     /// Loads an xclbin file.
@@ -142,11 +173,14 @@ impl Drop for Device {
 pub(crate) struct Buffer {
     handle: NonNull<c_void>,
     address: NonNull<c_void>,
+    group: u32,
     device: Arc<Device>,
 }
 
 // SAFETY: as for the device; the map belongs to the process and to no thread.
 unsafe impl Send for Buffer {}
+// SAFETY: as above; no call changes the handle, and the map is never dereferenced.
+unsafe impl Sync for Buffer {}
 
 /// Which call refused.
 #[derive(Debug)]
@@ -169,7 +203,9 @@ impl Buffer {
         let no_buffer = || NoBuffer::Alloc(io::Error::last_os_error());
         let handle = NonNull::new(handle).ok_or_else(no_buffer)?;
         // From here on the buffer is freed on every way out; `address` is not used before it is set.
-        let mut buffer = Self { handle, address: NonNull::dangling(), device: Arc::clone(device) };
+        let (address, device) = (NonNull::dangling(), Arc::clone(device));
+        let mut buffer = Self { handle, address, group, device };
+        let table = &buffer.device.table;
         // SAFETY: the buffer is allocated.
         let size = unsafe { (table.size)(handle.as_ptr()) };
         if size < length {
@@ -186,12 +222,25 @@ impl Buffer {
     pub(crate) fn address(&self) -> NonNull<c_void> {
         self.address
     }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.as_ptr()
+    }
+
+    /// The memory group that it was allocated in.
+    pub(super) fn group(&self) -> u32 {
+        self.group
+    }
+
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: the buffer is allocated, its device is open, and no request is on its map any more:
-        // the owner of the region sees to that. Freeing unmaps it.
+        // the owner of the region sees to that. A kernel at work on it holds an `Arc` of it. Freeing unmaps it.
         let _ = unsafe { (self.device.table.free)(self.handle.as_ptr()) };
     }
 }

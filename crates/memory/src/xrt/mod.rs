@@ -25,6 +25,7 @@
 pub mod dna;
 #[allow(unsafe_code)]
 pub(crate) mod ffi;
+mod kernel;
 pub mod xclbin;
 
 use std::ffi::{CString, OsStr};
@@ -37,6 +38,7 @@ use peerlane_units::Bytes;
 
 use crate::region::{Region, RegionKind};
 use ffi::{Device, NoBuffer, NoTable, Table};
+pub use kernel::{CardBuffer, CardKernel, CardKernelError};
 use xclbin::{Group, XclbinError};
 
 /// The library, by the name that its programs ask for.
@@ -155,6 +157,9 @@ pub enum XrtRefusal {
         /// What XRT left as the reason.
         source: io::Error,
     },
+    /// A kernel of the card cannot be used.
+    #[error(transparent)]
+    Kernel(#[from] CardKernelError),
     /// What was mapped is no window of a card: too short, or not at a page.
     #[error("cannot use what XRT mapped for card {address}: {reason}")]
     NotAWindow {
@@ -198,6 +203,7 @@ impl XrtRefusal {
                  PEERLANE_XCLBIN=FILE; or take a smaller --block or --depth"
                     .to_owned(),
             ),
+            Self::Kernel(error) => error.hint(),
             Self::NoGroup { .. } => Some("take a smaller --block or --depth".to_owned()),
             Self::NotAWindow { .. } => Some(
                 "`xrt-smi examine` shows whether this is a card or one of XRT's emulations, which lend \
@@ -329,7 +335,6 @@ impl Card {
     /// # Errors
     /// [`XrtRefusal`], by the call that refused.
     pub fn allocate(&self, length: Bytes) -> Result<Region, XrtRefusal> {
-        let address = || self.address.clone();
         let group = match &self.image {
             None => 0,
             Some((path, groups)) => groups
@@ -338,6 +343,11 @@ impl Card {
                 .map(|group| group.index)
                 .ok_or_else(|| XrtRefusal::NoGroup { path: path.clone(), length })?,
         };
+        self.allocate_in(group, length)
+    }
+
+    fn allocate_in(&self, group: u32, length: Bytes) -> Result<Region, XrtRefusal> {
+        let address = || self.address.clone();
         let page = rustix::param::page_size();
         let bytes = usize::try_from(length.0)
             .ok()
@@ -363,7 +373,7 @@ impl Card {
             let reason = "it does not begin at a page, so that no drive could reach it".to_owned();
             return Err(XrtRefusal::NotAWindow { address: address(), reason });
         }
-        Ok(Region::new(buffer, length, RegionKind::Card))
+        Ok(Region::new(Arc::new(buffer), length, RegionKind::Card))
     }
 }
 
