@@ -4,8 +4,12 @@
  * grid: what is tested is the text that a GPU would get. Kernels are found as `KERNEL name(TYPE parameter, ...) {`;
  * their parameters are words of 64 bits. The code that is handed out is the path of the library that came of it.
  *
- * Kernels must not count on threads that run at the same time: here they run one after the other. Nothing here shows
- * how fast a GPU is, or whether it orders its memory as it is hoped.
+ * Kernels of users are found as `extern "C" __global__ void name(TYPE parameter, ...) {`, whose first words C does
+ * without.
+ *
+ * Threads run one after the other. Where the source has `__syncthreads`, those of a block run to the next barrier in
+ * turn, forwards and backwards by turns, so that a missing barrier shows. Nothing here shows how fast a GPU is, or
+ * whether it orders its memory as it is hoped.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,10 +22,10 @@
 #include "mock.h"
 
 #define MOST 64
-#define MARK "\nKERNEL "
+static const char *const marks[] = { "\nKERNEL ", "\nextern \"C\" __global__ void " };
 typedef struct { char *source, *log, *code, *error; size_t code_size; bool used, is_machine_code; } Program;
 typedef struct { void *library; bool used; } Module;
-typedef struct { Runner *runner; Module *module; int words; } Function;
+typedef struct { Runner *runner; Module *module; int words, never, fails; } Function;
 
 int modules_loaded;
 static Program programs[MOST];
@@ -68,13 +72,15 @@ int nvrtcDestroyProgram(void **handle) {
 }
 
 /* `run_NAME`, and how many parameters it has, behind the source. */
-static void add_runners(FILE *out, const char *source) {
-    for (const char *at = strstr(source, MARK); at; at = strstr(at + 1, MARK)) {
-        const char *name = at + strlen(MARK), *open = strchr(name, '('), *close = strchr(name, ')');
-        if (!open || !close) continue;
-        int count = 0;
-        fprintf(out, "\nvoid run_%.*s(void **p, unsigned x, unsigned y, unsigned z, unsigned threads) {\n",
-                (int)(open - name), name);
+static void add_runners_of(FILE *out, const char *source, const char *mark) {
+    bool waits = strstr(source, "__syncthreads");
+    for (const char *at = strstr(source, mark); at; at = strstr(at + 1, mark)) {
+        const char *name = at + strlen(mark), *open = strchr(name, '('), *close = strchr(name, ')');
+        /* A declaration has no body. */
+        if (!open || !close || close[1 + strspn(close + 1, " \n")] != '{') continue;
+        int count = 0, length = (int)(open - name);
+        fprintf(out, "\nstatic void **words_now_%.*s;\nstatic void once_%.*s(void) {\n    void **p = words_now_%.*s;\n",
+                length, name, length, name, length, name);
         for (const char *one = open + 1; one < close; count++) {
             const char *end = one + strcspn(one, ",)"), *last = end;
             while (last[-1] != ' ' && last[-1] != '*') last--;
@@ -82,10 +88,22 @@ static void add_runners(FILE *out, const char *source) {
                     count);
             one = end + 1;
         }
-        fprintf(out, "    RUN(%.*s(", (int)(open - name), name);
+        fprintf(out, "    %.*s(", length, name);
         for (int i = 0; i < count; i++) fprintf(out, "%sa%d", i ? ", " : "", i);
-        fprintf(out, "));\n}\nint words_%.*s = %d;\n", (int)(open - name), name, count);
+        fprintf(out, ");\n}\nvoid run_%.*s(void **p, unsigned x, unsigned y, unsigned z, unsigned threads) {\n"
+                "    words_now_%.*s = p;\n    run_grid(once_%.*s, %d, x, y, z, threads);\n}\nint words_%.*s = %d;\n",
+                length, name, length, name, length, name, waits, length, name, count);
     }
+}
+static void add_runners(FILE *out, const char *source) {
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) add_runners_of(out, source, marks[i]);
+}
+/* C has no `extern "C"`. */
+static void put_as_c(FILE *out, const char *source) {
+    static const char word[] = "extern \"C\"";
+    for (const char *at; (at = strstr(source, word)); source = at + strlen(word))
+        fprintf(out, "%.*s          ", (int)(at - source), source);
+    fputs(source, out);
 }
 
 static char *all_of(const char *path, size_t *size) {
@@ -114,7 +132,8 @@ int nvrtcCompileProgram(void *handle, int count, const char *const *options) {
     snprintf(path, sizeof path, "%s.c", stem);
     FILE *out = fopen(path, "w");
     if (!out) LEAVE(11);
-    fprintf(out, "#include \"%s\"\n%s", SHIM, program->source);
+    fprintf(out, "#include \"%s\"\n", SHIM);
+    put_as_c(out, program->source);
     if (number("bad_kernels", 0)) fputs("\nthis is no kernel;\n", out);
     add_runners(out, program->source);
     fclose(out);
@@ -193,7 +212,7 @@ int cuModuleGetFunction(void **handle, void *from, const char *name) {
     if (!module->used) LEAVE(wrong("cuModuleGetFunction", "of no module"));
     char symbol[256];
     snprintf(symbol, sizeof symbol, "run_%s", name);
-    Function function = { 0, module, 0 };
+    Function function = { 0, module, 0, !strcmp(name, "never"), !strcmp(name, "fails") };
     *(void **)&function.runner = dlsym(module->library, symbol);
     snprintf(symbol, sizeof symbol, "words_%s", name);
     int *words = dlsym(module->library, symbol);
@@ -208,7 +227,7 @@ int cuModuleGetFunction(void **handle, void *from, const char *name) {
 int launch_of(Launch *launch, void *handle, unsigned x, unsigned y, unsigned z, unsigned threads, void **parameters) {
     Function *function = handle;
     if (function < functions || function >= functions + found_functions || !function->module->used) return 0;
-    Launch one = { function->runner, x, y, z, threads, function->words, { 0 } };
+    Launch one = { function->runner, x, y, z, threads, function->words, { 0 }, function->never, function->fails };
     for (int i = 0; i < one.words; i++) memcpy(&one.word[i], parameters[i], sizeof one.word[i]);
     *launch = one;
     return 1;

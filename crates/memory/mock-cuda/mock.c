@@ -16,6 +16,7 @@
  * parameters and flags are those of that version, and what comes after 1200 has a layout of its own), no_version
  * (which it does not tell), no_counts (counters stay at zero), posix_mode and fallback_io (on whatever is set),
  * p2p_flags (of NVMe). From 1190 on reads of holes go through host memory.
+ * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
  * Memory that is freed is noted as `left zeroes` or `left content`.
  */
 #define _GNU_SOURCE
@@ -70,6 +71,8 @@ static OpenFile files[MANY];
 static int initialised, retained, open_driver, level, started;
 /* What a plain copy took from the host and the device may not have yet. */
 static int staged;
+/* A kernel failed, and the context with it. */
+static int failed;
 static bool may_compat = true, force_compat, use_p2pdma;
 static long copies, requests, taken, launches, records;
 static uint64_t reads[3], writes[3];
@@ -324,6 +327,7 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     if (!threads || threads > 1024 || one_y != 1 || one_z != 1) LEAVE(wrong("cuLaunchKernel", "no such block"));
     if (shared || !parameters || extra) LEAVE(wrong("cuLaunchKernel", "parameters"));
     if (++launches == number("fail_launch", 0)) LEAVE(719);
+    note("cuLaunchKernel %u x %u in %d", x, threads, (int)((Stream *)stream - streams));
     Work one = { 0, 0, 0, 0, 0, stream, 0, 0, { 0 } };
     if (!launch_of(&one.launch, function, x, y, z, threads, parameters)) LEAVE(wrong("cuLaunchKernel", "no function"));
     touch(&one.launch, 1);
@@ -456,6 +460,7 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 int cuEventRecord(void *event, void *stream) {
     CURRENT("cuEventRecord");
+    note("cuEventRecord in %d", (int)((Stream *)stream - streams));
     Event one = { 1, ((Event *)event)->flags, 0, 1, works, ++records, 0, stream };
     *(Event *)event = one;
     LEAVE(0);
@@ -474,10 +479,16 @@ int cuEventQuery(void *handle) {
     Event *event = handle;
     if (!event->used) LEAVE(wrong("cuEventQuery", "of no event"));
     if (!event->recorded) LEAVE(wrong("cuEventQuery", "of an event that was never recorded"));
+    if (failed) LEAVE(719);
     if (event->looks++ < number("delay", 2)) LEAVE(600);
     for (long i = works > 1 << 16 ? works - (1 << 16) : 0; i < event->until; i++) {
         Work *one = &work[i % (1 << 16)];
         if (one->done || one->stream != event->stream) continue;
+        if (one->launch.never) LEAVE(600);
+        if (one->launch.fails) {
+            failed = 1;
+            LEAVE(719);
+        }
         pass(event, i);
         carry_out(one);
     }

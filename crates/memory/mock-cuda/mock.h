@@ -12,6 +12,8 @@ typedef struct {
     unsigned x, y, z, threads;
     int words;
     uint64_t word[MOST_WORDS];
+    /* Does not end, or ends in an error of the context. */
+    int never, fails;
 } Launch;
 
 extern pthread_mutex_t lock;
