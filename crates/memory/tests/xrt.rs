@@ -49,30 +49,10 @@ fn memory_is_allocated_mapped_and_freed_in_order() {
     );
 }
 
-/// An xclbin with one bank in use, number 2, of this many KiB.
-fn image(kibibytes: u64) -> Vec<u8> {
-    let mut file = vec![0; 456];
-    file[..8].copy_from_slice(b"xclbin2\0");
-    file[448] = 1;
-    let mut header = [0; 40];
-    header[0] = 6;
-    header[24..32].copy_from_slice(&496u64.to_le_bytes());
-    header[32..].copy_from_slice(&128u64.to_le_bytes());
-    file.extend(header);
-    file.extend([3, 0, 0, 0, 0, 0, 0, 0]);
-    file.extend([0; 80]);
-    let mut bank = [0; 40];
-    bank[..2].copy_from_slice(&[1, 1]);
-    bank[8..16].copy_from_slice(&kibibytes.to_le_bytes());
-    bank[24..29].copy_from_slice(b"bank2");
-    file.extend(bank);
-    file
-}
-
 #[test]
 fn an_image_that_is_named_decides_the_group() {
     let Some(mock) = Mock::build(&[]) else { return };
-    let path = mock.file("card.xclbin", &image(1024));
+    let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     let mut card = open(&mock).expect("a card");
     let groups = card.load(&path).expect("groups").to_vec();
     assert_eq!((groups.len(), groups[0].index, groups[0].name.as_str()), (1, 2, "bank2"));
@@ -114,7 +94,7 @@ fn every_call_that_refuses_is_named_and_leaves_nothing_open() {
         assert_eq!(calls.last().map(String::as_str), Some("close"), "{calls:?}");
     }
     let Some(mock) = Mock::build(&["LOAD_FAILS"]) else { return };
-    let path = mock.file("card.xclbin", &image(1024));
+    let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     let refusal = open(&mock).expect("a card").load(&path).expect_err("refused");
     let source = std::error::Error::source(&refusal).expect("a source").to_string();
     assert!(source.contains("not permitted"), "{source}");

@@ -78,9 +78,40 @@ impl Mock {
         path
     }
 
+    /// Content of a region, as the kernel reads it for another program.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub(crate) fn read(&self, region: &peerlane_memory::Region) -> Vec<u8> {
+        let memory = std::fs::File::open("/proc/self/mem").expect("own memory");
+        let (begin, length) = (region.address().as_ptr().addr() as u64, region.length().0);
+        let mut content = vec![0; usize::try_from(length).expect("a length")];
+        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut content, begin).expect("read");
+        content
+    }
+
     /// The calls so far, in order.
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
+}
+
+/// An xclbin with one bank in use, number 2, of this many KiB.
+#[allow(dead_code, reason = "each test program uses a part of it")]
+pub(crate) fn image(kibibytes: u64) -> Vec<u8> {
+    let mut file = vec![0; 456];
+    file[..8].copy_from_slice(b"xclbin2\0");
+    file[448] = 1;
+    let mut header = [0; 40];
+    header[0] = 6;
+    header[24..32].copy_from_slice(&496u64.to_le_bytes());
+    header[32..].copy_from_slice(&128u64.to_le_bytes());
+    file.extend(header);
+    file.extend([3, 0, 0, 0, 0, 0, 0, 0]);
+    file.extend([0; 80]);
+    let mut bank = [0; 40];
+    bank[..2].copy_from_slice(&[1, 1]);
+    bank[8..16].copy_from_slice(&kibibytes.to_le_bytes());
+    bank[24..29].copy_from_slice(b"bank2");
+    file.extend(bank);
+    file
 }
