@@ -1,6 +1,6 @@
 //! Errors of a kernel that a user wrote.
 
-use super::super::CudaError;
+use crate::cuda::CudaError;
 use crate::nvrtc::NvrtcError;
 
 /// Error of a kernel that a user wrote.

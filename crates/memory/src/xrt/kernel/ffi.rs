@@ -2,7 +2,7 @@
 //!
 //! Signatures are those of `xrt/xrt_kernel.h`, `xrt/xrt_device.h` and `xrt/xrt_bo.h`, the same from XRT 2.13 to 2.25.
 //! There is no call to end a run: the C interface has none (`xrt::run::abort` is C++ only). XRT ends the process where a
-//! run is closed that is still at work, so that a [`Run`] without a known end is never closed.
+//! run is closed that is still at work, so that a [`KernelRun`] without a known end is never closed.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -63,8 +63,10 @@ impl KernelTable {
 
 /// `errno` of this thread as if nothing had failed: XRT sets it for some failures only.
 fn forget_errno() {
-    // SAFETY: the address of this thread's own number, which is valid while the thread lives.
-    unsafe { *libc::__errno_location() = 0 };
+    // SAFETY: takes nothing, and gives the address of this thread's own number.
+    let number = unsafe { libc::__errno_location() };
+    // SAFETY: that address is valid while the thread lives, and no reference to the number exists.
+    unsafe { number.write(0) };
 }
 
 /// The reason that XRT left, after [`forget_errno`].
@@ -83,7 +85,7 @@ fn check(status: c_int) -> io::Result<()> {
 
 /// A kernel that is open on a card; closed when dropped.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct OpenKernel {
     handle: NonNull<c_void>,
     device: Arc<Device>,
     table: KernelFunctions,
@@ -93,11 +95,11 @@ pub(super) struct Kernel {
 type KernelFunctions = Arc<KernelTable>;
 
 // SAFETY: "A kernel handle is thread safe and can be shared between threads" (`xrt_kernel.h`).
-unsafe impl Send for Kernel {}
+unsafe impl Send for OpenKernel {}
 // SAFETY: as above.
-unsafe impl Sync for Kernel {}
+unsafe impl Sync for OpenKernel {}
 
-impl Kernel {
+impl OpenKernel {
     /// The number of the image that is on a card: zeroes for none.
     pub(super) fn image_id(device: &Device, table: &KernelTable) -> io::Result<[u8; 16]> {
         let mut id = [0; 16];
@@ -135,7 +137,7 @@ impl Kernel {
     }
 }
 
-impl Drop for Kernel {
+impl Drop for OpenKernel {
     fn drop(&mut self) {
         // SAFETY: opened by `open` and closed once, here; every run of it holds an `Arc` of it.
         let _ = unsafe { (self.table.kernel_close)(self.handle.as_ptr()) };
@@ -144,7 +146,7 @@ impl Drop for Kernel {
 
 /// A part of a buffer, as a kernel is given it; freed when dropped, before the buffer.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct SubBuffer {
     handle: NonNull<c_void>,
     table: KernelFunctions,
     buffer: Arc<Buffer>,
@@ -153,11 +155,11 @@ pub(super) struct Part {
 }
 
 // SAFETY: XRT looks handles up in tables of its own behind a lock, whichever thread asks.
-unsafe impl Send for Part {}
+unsafe impl Send for SubBuffer {}
 // SAFETY: as above; no call changes the handle.
-unsafe impl Sync for Part {}
+unsafe impl Sync for SubBuffer {}
 
-impl Part {
+impl SubBuffer {
     /// A part of a buffer; XRT refuses one that reaches beyond it.
     pub(super) fn allocate(
         table: &KernelFunctions,
@@ -183,7 +185,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for SubBuffer {
     fn drop(&mut self) {
         // SAFETY: made by `allocate` and freed once, here. A run at work holds an `Arc` of it, so that there is none.
         let _ = unsafe { (self.table.part_free)(self.handle.as_ptr()) };
@@ -192,46 +194,46 @@ impl Drop for Part {
 
 /// A call that failed.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedCall {
     pub(super) call: &'static str,
     pub(super) source: io::Error,
 }
 
 /// Has the name of a call for an error.
-fn of(call: &'static str) -> impl Fn(io::Error) -> Failed {
-    move |source| Failed { call, source }
+fn failed_call(call: &'static str) -> impl Fn(io::Error) -> FailedCall {
+    move |source| FailedCall { call, source }
 }
 
 /// A run object of a kernel, for one chunk at a time; closed when dropped, unless it has no known end.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct KernelRun {
     handle: NonNull<c_void>,
-    kernel: Arc<Kernel>,
+    kernel: Arc<OpenKernel>,
     /// The part that the kernel works on.
-    part: Option<Arc<Part>>,
+    part: Option<Arc<SubBuffer>>,
 }
 
 // SAFETY: XRT looks handles up in tables of its own behind a lock; a run is used by one thread at a time.
-unsafe impl Send for Run {}
+unsafe impl Send for KernelRun {}
 
-impl Run {
-    pub(super) fn open(kernel: &Arc<Kernel>) -> Result<Self, Failed> {
+impl KernelRun {
+    pub(super) fn open(kernel: &Arc<OpenKernel>) -> Result<Self, FailedCall> {
         forget_errno();
         // SAFETY: the kernel is open.
         let handle = unsafe { (kernel.table.run_open)(kernel.handle.as_ptr()) };
-        let handle = NonNull::new(handle).ok_or_else(reason).map_err(of("xrtRunOpen"))?;
+        let handle = NonNull::new(handle).ok_or_else(reason).map_err(failed_call("xrtRunOpen"))?;
         Ok(Self { handle, kernel: Arc::clone(kernel), part: None })
     }
 
-    /// Starts the kernel on a part, which is held until [`Run::ended`].
+    /// Starts the kernel on a part, which is held until [`KernelRun::ended`].
     pub(super) fn start(
         &mut self,
-        part: &Arc<Part>,
+        part: &Arc<SubBuffer>,
         bytes: u64,
         offset: u64,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), FailedCall> {
         let (table, run) = (Arc::clone(&self.kernel.table), self.handle.as_ptr());
-        let set = of("xrtRunSetArg");
+        let set = failed_call("xrtRunSetArg");
         forget_errno();
         // SAFETY: the run is open and not at work. Argument 0 is connected to memory, so that XRT reads a buffer handle,
         // which is that of a part that is allocated.
@@ -242,7 +244,7 @@ impl Run {
         }
         // SAFETY: the run is open and not at work, and its arguments are set. The part is held until the end is known,
         // or for ever.
-        check(unsafe { (table.run_start)(run) }).map_err(of("xrtRunStart"))?;
+        check(unsafe { (table.run_start)(run) }).map_err(failed_call("xrtRunStart"))?;
         self.part = Some(Arc::clone(part));
         Ok(())
     }
@@ -259,7 +261,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for KernelRun {
     fn drop(&mut self) {
         if let Some(part) = self.part.take() {
             // The kernel may still work on it.

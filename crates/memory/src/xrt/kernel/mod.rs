@@ -9,6 +9,9 @@
 //! writes elsewhere. So the group is compared when the kernel is opened for a buffer ([`CardBuffer::kernel`]) and at
 //! each start, and [`Card::allocate_for`] takes memory of the kernel's own group.
 //!
+//! A kernel that is linked to several groups is known by the last of them (`xrtKernelArgGroupId`). Its other groups are
+//! refused here, too, though it reaches them.
+//!
 //! A run cannot be cancelled: the C interface has no call for it. Runs that do not end are left open with their memory.
 //! XRT may then end the process by `abort` when it exits.
 //!
@@ -31,7 +34,7 @@ use super::ffi::{Buffer, Device};
 use super::{Card, XrtRefusal};
 use crate::region::Region;
 pub use error::CardKernelError;
-use ffi::{Failed, Kernel, Part, Run};
+use ffi::{FailedCall, KernelRun, OpenKernel, SubBuffer};
 
 /// Parts of buffers that are kept for later chunks; more than a copy has slots.
 const MAX_PARTS: usize = 1024;
@@ -82,13 +85,13 @@ impl CardBuffer {
 #[derive(Debug)]
 pub struct CardKernel {
     /// Oldest first.
-    in_flight: VecDeque<(u64, Run)>,
-    idle: Vec<Run>,
+    in_flight: VecDeque<(u64, KernelRun)>,
+    idle: Vec<KernelRun>,
     /// Runs without a known end.
-    stuck: Vec<Run>,
+    stuck: Vec<KernelRun>,
     /// Oldest first.
-    parts: VecDeque<Arc<Part>>,
-    kernel: Arc<Kernel>,
+    parts: VecDeque<Arc<SubBuffer>>,
+    kernel: Arc<OpenKernel>,
     group: u32,
     name: String,
 }
@@ -119,7 +122,7 @@ impl Card {
 }
 
 /// The state of a run, as far as it matters here.
-enum State {
+enum RunState {
     AtWork,
     Completed,
     Failed,
@@ -127,7 +130,7 @@ enum State {
     Lost,
 }
 
-impl State {
+impl RunState {
     /// Sorts `enum ert_cmd_state` (`ert.h`).
     fn from_ert(state: u32) -> Self {
         match state {
@@ -148,13 +151,13 @@ impl CardKernel {
         let (kernel, address) = (|| name.to_owned(), || device.address().to_owned());
         let failed =
             |source| CardKernelError::Open { kernel: kernel(), address: address(), source };
-        let image = Kernel::image_id(device, table).map_err(failed)?;
+        let image = OpenKernel::image_id(device, table).map_err(failed)?;
         if image == [0; 16] {
             let (kernel, address) = (kernel(), address());
             return Err(CardKernelError::NoImage { kernel, address }.into());
         }
         let text = CString::new(name).map_err(|error| failed(error.into()))?;
-        let opened = Kernel::open(device, table, &image, &text).map_err(failed)?;
+        let opened = OpenKernel::open(device, table, &image, &text).map_err(failed)?;
         let group = opened.group(0).map_err(failed)?;
         if group & BANK_MASK == BANK_MASK {
             return Err(CardKernelError::NoMemory { kernel: kernel() }.into());
@@ -215,7 +218,7 @@ impl CardKernel {
         let part = self.part(memory, memory_offset, bytes)?;
         let mut run = match self.idle.pop() {
             Some(run) => run,
-            None => Run::open(&self.kernel).map_err(|failed| self.failed(failed))?,
+            None => KernelRun::open(&self.kernel).map_err(|failed| self.failed(failed))?,
         };
         run.start(&part, bytes, offset).map_err(|failed| self.failed(failed))?;
         self.in_flight.push_back((tag, run));
@@ -226,19 +229,19 @@ impl CardKernel {
     pub fn finished(&mut self) -> Option<(u64, Result<(), CardKernelError>)> {
         for at in 0..self.in_flight.len() {
             let state = self.in_flight[at].1.state();
-            let sorted = State::from_ert(state);
-            if matches!(sorted, State::AtWork) {
+            let sorted = RunState::from_ert(state);
+            if matches!(sorted, RunState::AtWork) {
                 continue;
             }
             let (tag, mut run) = self.in_flight.remove(at)?;
-            if matches!(sorted, State::Lost) {
+            if matches!(sorted, RunState::Lost) {
                 self.stuck.push(run);
             } else {
                 run.ended();
                 self.idle.push(run);
             }
             let ended = || CardKernelError::Ended { kernel: self.name.clone(), state };
-            let is_good = matches!(sorted, State::Completed);
+            let is_good = matches!(sorted, RunState::Completed);
             return Some((tag, if is_good { Ok(()) } else { Err(ended()) }));
         }
         None
@@ -249,8 +252,8 @@ impl CardKernel {
         self.in_flight.len()
     }
 
-    fn failed(&self, failed: Failed) -> CardKernelError {
-        let Failed { call, source } = failed;
+    fn failed(&self, failed: FailedCall) -> CardKernelError {
+        let FailedCall { call, source } = failed;
         CardKernelError::Call { kernel: self.name.clone(), call, source }
     }
 
@@ -260,7 +263,7 @@ impl CardKernel {
         memory: &CardBuffer,
         offset: u64,
         bytes: u64,
-    ) -> Result<Arc<Part>, CardKernelError> {
+    ) -> Result<Arc<SubBuffer>, CardKernelError> {
         let size = memory.length;
         let no_range =
             || CardKernelError::Range { offset: Bytes(offset), length: Bytes(bytes), size };
@@ -276,9 +279,9 @@ impl CardKernel {
         }
         // A shorter one at the same place is of no use any more.
         self.parts.retain(|part| !part.begins_at(buffer, start));
-        let no_part = |source: io::Error| self.failed(Failed { call: "xrtBOSubAlloc", source });
+        let no_part = |source: io::Error| self.failed(FailedCall { call: "xrtBOSubAlloc", source });
         let table = self.kernel.device().kernels().map_err(|_| no_range())?;
-        let part = Arc::new(Part::allocate(table, buffer, start, length).map_err(no_part)?);
+        let part = Arc::new(SubBuffer::allocate(table, buffer, start, length).map_err(no_part)?);
         if self.parts.len() >= MAX_PARTS {
             self.parts.pop_front();
         }
