@@ -13,9 +13,14 @@ static inline unsigned atomicAdd(unsigned *at, unsigned more) {
     return before;
 }
 
+static inline unsigned long long __umul64hi(unsigned long long one, unsigned long long other) {
+    return (unsigned long long)((unsigned __int128)one * other >> 64);
+}
+
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __constant__ static const
 /* One block runs at a time. */
 #define __shared__ static
 

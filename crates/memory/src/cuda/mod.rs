@@ -10,7 +10,7 @@
 //! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`Queue`], which runs its kernels
 //!   and copies in one order and says how long they took.
 //! - [`ChunkKernel::compile`] compiles a kernel that a user wrote, and [`ChunkKernel::start`] runs it on a chunk of a
-//!   copy, in place.
+//!   copy, in place. [`ChunkDigest`] computes the digest of a chunk.
 //! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
@@ -41,7 +41,7 @@ use std::sync::Arc;
 use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
-pub use chunk::{ChunkKernel, ChunkKernelError};
+pub use chunk::{ChunkDigest, ChunkKernel, ChunkKernelError};
 pub use compute::{Argument, Grid, Kernel, Module, Queue};
 pub use error::CudaError;
 use ffi::{Context, Device, Driver};

@@ -22,6 +22,7 @@
 //! confines it to its chunk. A wrong one corrupts memory of the context, which other chunks, other kernels of this
 //! process and its pinned host memory are in. An error of a kernel ends the context: all later calls fail.
 
+mod digest;
 mod error;
 mod pool;
 
@@ -31,8 +32,9 @@ use std::sync::Arc;
 
 use super::{Argument, CudaError, DeviceMemory, Gpu, Grid, Kernel, within};
 use crate::nvrtc::{Nvrtc, NvrtcError};
+pub use digest::ChunkDigest;
 pub use error::ChunkKernelError;
-use pool::{Pool, Slot};
+use pool::{QueuePool, QueueSlot};
 
 /// Threads of a block.
 const BLOCK_THREADS: u32 = 256;
@@ -48,7 +50,7 @@ const MAX_BLOCKS: u32 = 65_535;
 pub struct ChunkKernel {
     gpu: Arc<Gpu>,
     kernel: Kernel,
-    pool: Pool<()>,
+    pool: QueuePool<()>,
 }
 
 impl ChunkKernel {
@@ -84,7 +86,7 @@ impl ChunkKernel {
             CudaError::Call { code: NOT_FOUND, .. } => no_kernel(),
             error => error.into(),
         })?;
-        Ok(Self { gpu: Arc::clone(gpu), kernel, pool: Pool::new() })
+        Ok(Self { gpu: Arc::clone(gpu), kernel, pool: QueuePool::new() })
     }
 
     /// Starts the kernel on a range of memory, in a queue of its own. `offset` is the chunk's place in the copy; `tag`
@@ -105,7 +107,7 @@ impl ChunkKernel {
         let (gpu, kernel) = (&self.gpu, &self.kernel);
         self.pool.start(
             tag,
-            || Ok(Slot { queue: gpu.queue()?, result: () }),
+            || Ok(QueueSlot { queue: gpu.queue()?, result: () }),
             |slot| {
                 let chunk = Argument::Range { memory, offset: memory_offset, length: bytes };
                 let arguments = [chunk, Argument::Whole(bytes), Argument::Whole(offset)];

@@ -6,22 +6,22 @@ use crate::cuda::stream::settles;
 use crate::cuda::{CudaError, Queue};
 
 /// A queue with what belongs to it.
-pub(super) struct Slot<S> {
+pub(super) struct QueueSlot<S> {
     pub(super) queue: Queue,
     pub(super) result: S,
 }
 
 /// The queues of one kernel.
-pub(super) struct Pool<S> {
-    idle: Vec<Slot<S>>,
+pub(super) struct QueuePool<S> {
+    idle: Vec<QueueSlot<S>>,
     /// Oldest first.
-    in_flight: VecDeque<(u64, Slot<S>)>,
+    in_flight: VecDeque<(u64, QueueSlot<S>)>,
     /// Queues whose work has no known end; kept until the pool is dropped.
-    stuck: Vec<Slot<S>>,
+    stuck: Vec<QueueSlot<S>>,
     failure: Option<CudaError>,
 }
 
-impl<S> Pool<S> {
+impl<S> QueuePool<S> {
     pub(super) fn new() -> Self {
         Self { idle: Vec::new(), in_flight: VecDeque::new(), stuck: Vec::new(), failure: None }
     }
@@ -34,8 +34,8 @@ impl<S> Pool<S> {
     pub(super) fn start(
         &mut self,
         tag: u64,
-        make: impl FnOnce() -> Result<Slot<S>, CudaError>,
-        work: impl FnOnce(&mut Slot<S>) -> Result<(), CudaError>,
+        make: impl FnOnce() -> Result<QueueSlot<S>, CudaError>,
+        work: impl FnOnce(&mut QueueSlot<S>) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -57,7 +57,7 @@ impl<S> Pool<S> {
     /// The oldest chunk that is over, with `read` of its slot; after an error, every chunk with that error.
     pub(super) fn finished<T>(
         &mut self,
-        read: impl FnOnce(&mut Slot<S>) -> Result<T, CudaError>,
+        read: impl FnOnce(&mut QueueSlot<S>) -> Result<T, CudaError>,
     ) -> Option<(u64, Result<T, CudaError>)> {
         if self.failure.is_none() {
             for at in 0..self.in_flight.len() {
@@ -83,10 +83,10 @@ impl<S> Pool<S> {
     }
 }
 
-impl<S> Drop for Pool<S> {
+impl<S> Drop for QueuePool<S> {
     /// Waits for all queues together no longer than for one, and leaks those that do not end.
     fn drop(&mut self) {
-        let mut open: Vec<Slot<S>> = self.in_flight.drain(..).map(|(_, slot)| slot).collect();
+        let mut open: Vec<QueueSlot<S>> = self.in_flight.drain(..).map(|(_, slot)| slot).collect();
         open.append(&mut self.stuck);
         settles(|| {
             let mut failed = Ok(());
