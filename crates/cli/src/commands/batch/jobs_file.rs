@@ -131,6 +131,7 @@ impl Entry {
             target_offset: self.target_offset.unwrap_or(defaults.target_offset),
             verify: self.verify.unwrap_or(defaults.verify),
             force: self.force.unwrap_or(defaults.force),
+            stages: Vec::new(),
         };
         let sparse = self.sparse.map_or(args.sparse(), |when| match when {
             When::Auto => Sparse::Auto,
