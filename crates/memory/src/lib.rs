@@ -20,6 +20,7 @@ pub mod mapped;
 pub mod nvrtc;
 pub mod p2pmem;
 pub mod perf;
+pub mod physical;
 pub mod provider;
 mod region;
 pub mod xrt;
