@@ -50,6 +50,7 @@ fn options() -> Result<Options, LabError> {
             .map(|(name, image)| (name.to_owned(), image.into()))
             .collect(),
         events: Vec::new(),
+        workers: Vec::new(),
         network: None,
         modules: Vec::new(),
         programs: Vec::new(),

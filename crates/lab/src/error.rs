@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 use peerlane_units::Nanos;
 
@@ -68,6 +69,27 @@ pub enum LabError {
         image: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A program that cannot work on the memory of a card.
+    #[error("cannot run {} on the memory of card `{card}`: {reason}", program.display())]
+    BadWorker {
+        /// Name of the card.
+        card: String,
+        /// The program.
+        program: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A failed run whose program of a card had ended before the guest's command.
+    #[error("the program on the memory of card `{card}` ended early ({status})")]
+    WorkerEnded {
+        /// Name of the card.
+        card: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The failure.
+        #[source]
+        end: Box<LabError>,
     },
     /// What was asked for makes no sense.
     #[error("{0}")]
@@ -153,7 +175,7 @@ impl LabError {
     /// What ended the run.
     pub fn end(&self) -> &Self {
         match self {
-            Self::Unread { end: Some(end), .. } => end,
+            Self::Unread { end: Some(end), .. } | Self::WorkerEnded { end, .. } => end.end(),
             error => error,
         }
     }

@@ -81,6 +81,9 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sen
     for found in cards::wait_for(&job.cards, deadline)? {
         send(control, &found)?;
     }
+    for port in &job.workers {
+        ports::link(port, deadline).map_err(during(&format!("name port {port}")))?;
+    }
     let stdout = ports::open(Port::Stdout, deadline).map_err(during("open output port"))?;
     let stderr = ports::open(Port::Stderr, deadline).map_err(during("open error port"))?;
     send(control, &Message::Started)?;

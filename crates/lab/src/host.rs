@@ -10,11 +10,13 @@ mod out;
 mod outlet;
 mod process;
 mod session;
+mod workers;
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -25,16 +27,17 @@ use peerlane_units::Nanos;
 use crate::cards::{self, Card};
 use crate::drives::{self, Drive};
 use crate::event::{self, Event};
-use crate::protocol::{ExpectedCard, ExpectedDrive, Job, Port};
+use crate::protocol::{ExpectedCard, ExpectedDrive, Job};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
-use crate::{KernelImage, LabError, Network, initramfs, machine, modules, network};
+use crate::{KernelImage, LabError, Network, initramfs, machine, modules, network, protocol};
 use moments::Moments;
 pub use out::unpack_archive;
 use outlet::Outlets;
 pub use outlet::Output;
 use process::Qemu;
 use session::{Ended, Session};
+use workers::CardWorkers;
 
 /// What to boot and what to run in it.
 #[derive(Debug, Clone)]
@@ -67,6 +70,9 @@ pub struct Options {
     pub program: PathBuf,
     /// What happens to the machine while the command runs.
     pub events: Vec<Event>,
+    /// Programs of the host by card: each gets the file of the card's memory as its argument, and a port
+    /// of the guest, `/dev/virtio-ports/peerlane.worker.CARD`, as its standard input and output.
+    pub workers: Vec<(String, PathBuf)>,
     /// A network with another machine.
     pub network: Option<Network>,
     /// Deadline of the whole run.
@@ -107,6 +113,8 @@ pub struct Outcome {
     pub dma: Option<DmaReport>,
     /// Moments of [`Options::events`] that never came.
     pub missed: Vec<String>,
+    /// Programs of [`Options::workers`] that ended before the command, by card.
+    pub early_workers: Vec<(String, ExitStatus)>,
 }
 
 /// File names in the run's folder.
@@ -136,12 +144,13 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
     let (memories, images) = cards::part(&options.machine, &options.drives);
     let drives = drives::prepare(&options.machine, &images, folder)?;
     let cards = cards::prepare(&options.machine, &memories, folder)?;
+    let workers = CardWorkers::new(&options.workers, &cards)?;
     let (arguments, devices) = prepare(options, &drives, &cards, folder)?;
     tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
 
     let moments = Moments::new(&options.events, devices, folder);
     let outlets = Outlets::new(stdout, stderr, options.output.clone())?;
-    let mut session = Session::listen(folder, outlets, moments)?;
+    let mut session = Session::listen(folder, outlets, moments, workers)?;
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt);
     drop(qemu);
@@ -151,8 +160,10 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
         Err(_) => Ok(()),
     };
     let kept = keep_console(options, folder, deadline);
-    let (status, passed) = match (ended.and_then(|ended| status_of(ended, options, folder)), passed)
-    {
+    let status = ended.and_then(|ended| {
+        status_of(ended, options, folder).map_err(|end| session.workers.explain(end))
+    });
+    let (status, passed) = match (status, passed) {
         (Err(end), Err(LabError::Unread { stdout, stderr, .. })) => {
             return Err(LabError::Unread { stdout, stderr, end: Some(Box::new(end)) });
         }
@@ -169,7 +180,8 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
     // Last, so that outputs that cannot be written cost nothing else.
     passed?;
     kept?;
-    Ok(Outcome { status, dma, missed: session.moments.missed() })
+    let (missed, early_workers) = (session.moments.missed(), session.workers.early_ends());
+    Ok(Outcome { status, dma, missed, early_workers })
 }
 
 /// Names of drives, with what QEMU calls them.
@@ -211,6 +223,7 @@ fn prepare(
             .map(|(name, path)| ExpectedCard { name: name.clone(), path: path.clone() })
             .collect(),
         modules: modules.iter().map(|module| module.file_name.clone()).collect(),
+        workers: options.workers.iter().map(|(card, _)| protocol::worker_port(card)).collect(),
         network: options.network.as_ref().map(|network| network.end),
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
         host_wait_seconds: options.timeout.0.div_ceil(1_000_000_000),
@@ -247,6 +260,7 @@ fn prepare(
         add(["-D", TRACE]);
         add(["-trace", &format!("events={EVENTS}")]);
     }
+    arguments.extend(workers::arguments(&options.workers));
     if !options.events.is_empty() {
         arguments.extend(monitor::arguments());
     }
@@ -335,11 +349,6 @@ fn without_domain(address: &str) -> String {
         Some((_, rest)) if rest.contains(':') => rest.to_owned(),
         _ => address.to_owned(),
     }
-}
-
-/// Path of a port's socket.
-fn socket(folder: &Path, port: Port) -> PathBuf {
-    folder.join(port.name())
 }
 
 #[cfg(test)]

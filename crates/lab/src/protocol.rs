@@ -19,6 +19,8 @@ pub(crate) const MODULES_DIR: &str = "/lib/peerlane-modules";
 pub(crate) const OUT_DIR: &str = "/out";
 /// Drives and cards by name.
 pub(crate) const DRIVES_DIR: &str = "/dev/lab";
+/// Ports to programs of the host by name, as udev would name them.
+pub(crate) const WORKERS_DIR: &str = "/dev/virtio-ports";
 
 /// A stream from guest to host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,12 @@ impl Port {
     }
 }
 
+/// Name of the port to the program that works on a card's memory; its lines are between that program and
+/// the guest's.
+pub(crate) fn worker_port(card: &str) -> String {
+    format!("peerlane.worker.{card}")
+}
+
 /// What the guest is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
@@ -71,6 +79,8 @@ pub(crate) struct Job {
     pub(crate) cards: Vec<ExpectedCard>,
     /// File names below [`MODULES_DIR`], in loading order.
     pub(crate) modules: Vec<String>,
+    /// Names of ports to programs of the host, from [`worker_port`].
+    pub(crate) workers: Vec<String>,
     /// The end of a network.
     pub(crate) network: Option<NetworkEnd>,
     /// Longest wait for the drives.

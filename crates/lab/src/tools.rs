@@ -114,6 +114,14 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
+/// A command that the kernel ends when this process dies without a chance to do it.
+pub(crate) fn bound_command(program: &Path) -> Command {
+    let Some(setpriv) = in_path("setpriv") else { return Command::new(program) };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
 pub(crate) fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)

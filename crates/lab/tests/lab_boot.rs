@@ -90,6 +90,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         qemu: find_qemu()?,
         program: std::env::current_exe().expect("own path"),
         events: Vec::new(),
+        workers: Vec::new(),
         network: None,
         // Only what hangs takes so long, however busy the machine is.
         timeout: Nanos::seconds(600),
@@ -139,7 +140,10 @@ fn status_output_files_and_drives() {
     options.drives = vec![("a".to_owned(), image), ("b".to_owned(), target.clone())];
     options.out = Some(folder.path().join("out"));
     let (result, stdout, stderr) = capture(&options);
-    assert_eq!(result.expect("outcome"), Outcome { status: 7, dma: None, missed: Vec::new() });
+    assert_eq!(
+        result.expect("outcome"),
+        Outcome { status: 7, dma: None, missed: Vec::new(), early_workers: Vec::new() }
+    );
     assert!(stdout == content, "{} bytes came", stdout.len());
     assert_eq!(stderr, b"apart\n");
     let kept = std::fs::read_to_string(folder.path().join("out/sub/file")).expect("file");

@@ -94,6 +94,10 @@ pub(crate) struct RunArgs {
     /// link-up) when the command says `peerlane lab moment MOMENT`
     #[arg(long = "at", value_name = "MOMENT=EVENT")]
     pub(crate) events: Vec<Event>,
+    /// Program of this machine that works on the memory of a card: it gets the file of that memory as its argument,
+    /// and the guest's /dev/virtio-ports/peerlane.worker.NAME as its standard input and output
+    #[arg(long = "worker", value_name = "NAME=PROGRAM", hide = true)]
+    pub(crate) workers: Vec<DriveArg>,
     /// Seconds after which the machine is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,

@@ -35,6 +35,8 @@ pub(crate) struct Lab {
     programs: Vec<&'static str>,
     events: Vec<String>,
     network: Option<String>,
+    /// The card that the inverter works on, and its environment.
+    inverter: Option<(&'static str, Vec<(&'static str, &'static str)>)>,
 }
 
 /// Whether the usual kernel is of 7.2 or later; where it is not, the reason is in the skip log.
@@ -84,6 +86,7 @@ impl Lab {
             programs: Vec::new(),
             events: Vec::new(),
             network: None,
+            inverter: None,
         })
     }
 
@@ -187,6 +190,22 @@ impl Lab {
         self.network = Some(network);
     }
 
+    /// Has the inverter work on the memory of a card, with faults that its environment injects:
+    /// `crates/lab/examples/inverter.rs`.
+    pub(crate) fn invert(
+        &mut self,
+        card: &'static str,
+        environment: &[(&'static str, &'static str)],
+    ) {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/examples/inverter.rs");
+        let built = Command::new("rustc")
+            .args(["--edition", "2024", "-O", source, "-o"])
+            .arg(self.path("inverter"))
+            .status();
+        assert!(built.expect("rustc").success(), "{source} does not build");
+        self.inverter = Some((card, environment.to_vec()));
+    }
+
     /// Boots and runs a script until it announces the moment of a power cut.
     ///
     /// Returns what it wrote to standard error.
@@ -198,8 +217,8 @@ impl Lab {
         said.into_owned()
     }
 
-    /// Boots and runs the script.
-    pub(crate) fn run(&self, script: &str) {
+    /// Boots and runs the script; returns what the lab wrote to standard error.
+    pub(crate) fn run(&self, script: &str) -> String {
         let Output { status, stdout, stderr } = self.boot(script);
         assert!(
             status.success(),
@@ -207,6 +226,7 @@ impl Lab {
             String::from_utf8_lossy(&stdout),
             String::from_utf8_lossy(&stderr)
         );
+        String::from_utf8_lossy(&stderr).into_owned()
     }
 
     /// Boots and runs a script that takes the machine away before its end; nothing of `$OUT` comes back.
@@ -217,6 +237,11 @@ impl Lab {
     }
 
     fn boot(&self, script: &str) -> Output {
+        self.command(script).output().expect("the program starts")
+    }
+
+    /// The command that boots the machine and runs a script.
+    pub(crate) fn command(&self, script: &str) -> Command {
         let program = env!("CARGO_BIN_EXE_peerlane");
         let mut command = Command::new(program);
         if let Some(limit) = self.file_limit {
@@ -242,12 +267,17 @@ impl Lab {
         for module in &self.modules {
             command.args(["--module", module]);
         }
+        if let Some((card, environment)) = &self.inverter {
+            let program = self.path("inverter");
+            command.arg("--worker").arg(format!("{card}={}", program.display()));
+            command.envs(environment.iter().copied());
+        }
         for program in &self.programs {
             command.args(["--add", program]);
         }
         command.arg("--dma").arg(self.path("dma.json")).arg("--out").arg(self.path("out"));
         command.args(["--", "sh", "-c", &format!("{PRELUDE}\n{script}\nexit 0")]);
-        command.output().expect("the program starts")
+        command
     }
 
     /// What the drive holds now.

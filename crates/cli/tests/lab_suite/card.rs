@@ -10,13 +10,13 @@ use crate::lab::testing::skip;
 use crate::lab::{Lab, assert_same};
 use peerlane_results::{MemoryKind, Route};
 
-const MIB: usize = 1 << 20;
+pub(super) const MIB: usize = 1 << 20;
 /// Memory of the card in `machines/card.toml`.
-const MEMORY: usize = 64 * MIB;
+pub(super) const MEMORY: usize = 64 * MIB;
 
 /// The machine with its card; `None`, with the reason in the skip log, where nothing can be booted or the
 /// module for cards was not built.
-fn open() -> Option<Lab> {
+pub(super) fn open() -> Option<Lab> {
     let lab = Lab::open("card")?;
     let kernel = peerlane_lab::find_kernel(None).expect("the lab was opened");
     match peerlane_lab::find_ram_bar(&kernel) {

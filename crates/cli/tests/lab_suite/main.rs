@@ -39,3 +39,4 @@ mod resume;
 mod scrub;
 mod stale;
 mod trace;
+mod worker;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
-use crate::protocol::Port;
+use crate::protocol::{Port, WORKERS_DIR};
 
 /// Opens a port for writing, once the kernel has made it.
 pub(super) fn open(port: Port, deadline: Instant) -> io::Result<File> {
@@ -23,10 +23,20 @@ pub(super) fn open_both_ways(port: Port, deadline: Instant) -> io::Result<File> 
 }
 
 fn open_as(port: Port, options: &fs::OpenOptions, deadline: Instant) -> io::Result<File> {
+    options.open(wait_for(port.name(), deadline)?)
+}
+
+/// Names a port in [`WORKERS_DIR`], once the kernel has made it.
+pub(super) fn link(port: &str, deadline: Instant) -> io::Result<()> {
+    fs::create_dir_all(WORKERS_DIR)?;
+    std::os::unix::fs::symlink(wait_for(port, deadline)?, Path::new(WORKERS_DIR).join(port))
+}
+
+fn wait_for(port: &str, deadline: Instant) -> io::Result<PathBuf> {
     let mut changes = Changes::of_devices()?;
     loop {
         if let Some(path) = find(port) {
-            return options.open(path);
+            return Ok(path);
         }
         if !changes.wait(deadline)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the port did not appear"));
@@ -84,11 +94,11 @@ impl Write for Counted {
 }
 
 /// Device file of a port.
-fn find(port: Port) -> Option<PathBuf> {
+fn find(port: &str) -> Option<PathBuf> {
     fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find_map(|entry| {
         let name = fs::read_to_string(entry.path().join("name")).ok()?;
         let device = Path::new("/dev").join(entry.file_name());
-        (name.trim() == port.name() && device.exists()).then_some(device)
+        (name.trim() == port && device.exists()).then_some(device)
     })
 }
 

@@ -278,6 +278,7 @@ mod tests {
             qemu: nowhere(),
             program: nowhere(),
             events: Vec::new(),
+            workers: Vec::new(),
             network: None,
             timeout: Options::DEFAULT_TIMEOUT,
             console: None,

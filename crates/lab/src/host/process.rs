@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -30,15 +30,7 @@ impl Qemu {
         on_terminal: bool,
     ) -> Result<Self, LabError> {
         let program = program.canonicalize().map_err(LabError::io("run", program))?;
-        // The kernel then ends QEMU when this process dies without a chance to do it.
-        let mut command = match tools::in_path("setpriv") {
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command.args(["--pdeathsig", "KILL", "--"]).arg(&program);
-                command
-            }
-            None => Command::new(&program),
-        };
+        let mut command = tools::bound_command(&program);
         let stderr = folder.join(STDERR);
         let log = File::create(&stderr).map_err(LabError::io("create", &stderr))?;
         command.args(arguments).current_dir(folder).stderr(log);

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::moments::Moments;
 use super::outlet::{Outlet, Outlets};
 use super::process::Qemu;
-use super::socket;
+use super::workers::CardWorkers;
 use crate::LabError;
 use crate::protocol::{DONE, Message, Port, Sent};
 use crate::short_path::ShortFolder;
@@ -57,10 +57,14 @@ pub(super) struct Session {
     pub(super) controllers: Vec<Controller>,
     /// What happens while the command runs.
     pub(super) moments: Moments,
+    /// Programs that work on the memory of cards.
+    pub(super) workers: CardWorkers,
 }
 
 enum Stream {
     Listening(Port, UnixListener),
+    /// The port of the worker at this position.
+    AwaitingWorker(usize, UnixListener),
     Connected(Port, UnixStream),
     Closed,
 }
@@ -68,7 +72,9 @@ enum Stream {
 impl Stream {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Listening(_, listener) => Some(listener.as_fd()),
+            Self::Listening(_, listener) | Self::AwaitingWorker(_, listener) => {
+                Some(listener.as_fd())
+            }
             Self::Connected(_, stream) => Some(stream.as_fd()),
             Self::Closed => None,
         }
@@ -95,17 +101,20 @@ impl Session {
         folder: &Path,
         outlets: Outlets,
         moments: Moments,
+        workers: CardWorkers,
     ) -> Result<Self, LabError> {
         let short = ShortFolder::open(folder).map_err(LabError::io("open", folder))?;
-        let streams = Port::ALL
-            .into_iter()
-            .map(|port| {
-                let path = socket(folder, port);
-                let listener = UnixListener::bind(short.join(port.name()))
-                    .map_err(LabError::io("listen on socket", &path))?;
-                Ok(Stream::Listening(port, listener))
-            })
-            .collect::<Result<_, LabError>>()?;
+        let bind = |name: &str| {
+            let failed = LabError::io("listen on socket", folder.join(name));
+            UnixListener::bind(short.join(name)).map_err(failed)
+        };
+        let mut streams = Vec::new();
+        for port in Port::ALL {
+            streams.push(Stream::Listening(port, bind(port.name())?));
+        }
+        for index in 0..workers.count() {
+            streams.push(Stream::AwaitingWorker(index, bind(&CardWorkers::socket(index))?));
+        }
         let results = folder.join("out.tar");
         let archive = File::create(&results).map_err(LabError::io("create", &results))?;
         let (control, controllers) = (Control::default(), Vec::new());
@@ -120,6 +129,7 @@ impl Session {
             results,
             controllers,
             moments,
+            workers,
         })
     }
 
@@ -175,6 +185,9 @@ impl Session {
             }
             if end.is_none() {
                 end = self.take_messages();
+                if !has_ended {
+                    self.workers.note_early_ends();
+                }
             }
             if self.answer() {
                 limit = deadline.min(Instant::now() + POWER_OFF);
@@ -304,6 +317,12 @@ impl Session {
                 let (stream, _) = listener.accept().map_err(LabError::os("accept QEMU's port"))?;
                 self.streams[index] = Stream::Connected(port, stream);
                 return Ok(());
+            }
+            Stream::AwaitingWorker(worker, listener) => {
+                let worker = *worker;
+                let (stream, _) = listener.accept().map_err(LabError::os("accept QEMU's port"))?;
+                self.streams[index] = Stream::Closed;
+                return self.workers.start(worker, stream);
             }
             Stream::Connected(port, stream) => match stream.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),

@@ -34,6 +34,7 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         qemu: find_qemu().map_err(failure)?,
         program: std::env::current_exe().map_err(Tried::to("find the running program"))?,
         events: Vec::new(),
+        workers: Vec::new(),
         network: args.network.clone(),
         timeout: Options::DEFAULT_TIMEOUT,
         console: None,
@@ -50,9 +51,12 @@ pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failur
     let stdout = printer.pass_on_stdout().map_err(Tried::to("pass on standard output"))?;
     let stderr = printer.pass_on_stderr().map_err(Tried::to("pass on standard error"))?;
     match peerlane_lab::run(options, Box::new(stdout), Box::new(stderr)) {
-        Err(LabError::ReaderGone) => {
-            Ok(Outcome { status: BROKEN_PIPE, dma: None, missed: Vec::new() })
-        }
+        Err(LabError::ReaderGone) => Ok(Outcome {
+            status: BROKEN_PIPE,
+            dma: None,
+            missed: Vec::new(),
+            early_workers: Vec::new(),
+        }),
         result => result.map_err(failure),
     }
 }

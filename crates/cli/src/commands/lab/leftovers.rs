@@ -1,19 +1,20 @@
 //! `peerlane lab leftovers`: what the users before left in the memory that a drive lends.
 //!
-//! A hidden command for tests: it takes all of that memory as its next user would, and has a drive
-//! write it out. What lies there is read by nobody on the way.
+//! A hidden command for tests: it takes all of that memory as its next user would, says where in the BAR
+//! that lies, and has a drive write it out. What lies there is read by nobody on the way.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use peerlane_engine::ring::{Action, Operation, Ring, Uring};
-use peerlane_memory::p2pmem;
+use peerlane_memory::{p2pmem, physical};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::args::LeftoversArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::printer::Printer;
 
 /// Bytes of one write: below what any drive takes in one request.
 const WRITE: u64 = 64 << 10;
@@ -22,8 +23,9 @@ const WRITE: u64 = 64 << 10;
 ///
 /// # Errors
 /// When there is no memory, or the drive does not take it.
-pub(super) fn run(args: &LeftoversArgs) -> Result<Exit, Failure> {
-    let folder = PathBuf::from(format!("/sys/bus/pci/devices/{}/p2pmem", args.address));
+pub(super) fn run(args: &LeftoversArgs, printer: Printer) -> Result<Exit, Failure> {
+    let function = PathBuf::from(format!("/sys/bus/pci/devices/{}", args.address));
+    let folder = function.join("p2pmem");
     let shown = std::fs::read_to_string(folder.join("available"));
     let length: Bytes = shown
         .map_err(Tried::to(format!("read {}/available", folder.display())))?
@@ -31,6 +33,8 @@ pub(super) fn run(args: &LeftoversArgs) -> Result<Exit, Failure> {
         .parse()
         .map_err(Tried::to(format!("read {}/available", folder.display())))?;
     let region = p2pmem::allocate(&folder, length).map_err(Failure::new)?;
+    let at = physical::bar_offset(&region, &function).map_err(Failure::new)?;
+    printer.data(&format!("bar {} offset {}\n", at.bar, at.offset.0))?;
     let name = args.drive.display();
     let flags = rustix::fs::OFlags::DIRECT.bits();
     let flags = i32::try_from(flags).map_err(Failure::new)?;

@@ -33,6 +33,6 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Exit, Failure> {
         LabCommand::Machines(args) => machines::run(args, printer),
         LabCommand::Moment(args) => moment::run(args),
         LabCommand::Hold(args) => hold::run(args, printer),
-        LabCommand::Leftovers(args) => leftovers::run(args),
+        LabCommand::Leftovers(args) => leftovers::run(args, printer),
     }
 }

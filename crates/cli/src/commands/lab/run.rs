@@ -44,6 +44,7 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
         out: args.out.clone(),
         console,
         events: args.events.clone(),
+        workers: args.workers.iter().map(|one| (one.name.clone(), one.image.clone())).collect(),
         timeout: boot::deadline(args.timeout),
         output: Some(Arc::new(output)),
         ..boot::options(&args.machine, args.command.clone())?
@@ -52,6 +53,11 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     for moment in &outcome.missed {
         printer.warning(&format!(
             "nothing of --at {moment}=… happened: the command did not announce it"
+        ));
+    }
+    for (card, status) in &outcome.early_workers {
+        printer.warning(&format!(
+            "the program on the memory of card `{card}` ended before the command ({status})"
         ));
     }
     Ok(boot::exit(outcome.status))
