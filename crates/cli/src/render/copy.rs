@@ -87,7 +87,10 @@ fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
         (None, Some(reason)) => format!(", no root: {reason}"),
         (None, None) => String::new(),
     };
-    format!("{name}: {chunks} chunks, busy {share} % of the time, {}{root}", latency(of_chunks))
+    format!(
+        "{name}: {chunks} chunks, busy {share} % of the time, p50 {}, p99 {}, longest {}{root}",
+        of_chunks.p50_ns, of_chunks.p99_ns, of_chunks.max_ns
+    )
 }
 
 fn route(record: &CopyRecord) -> String {

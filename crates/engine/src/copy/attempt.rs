@@ -14,6 +14,7 @@ use super::gone::drive_of;
 use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
+use crate::device_memory;
 use crate::extents::{Grid, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
@@ -120,7 +121,7 @@ impl Attempt<'_> {
         }
         let (region, shape) = self.allocate()?;
         let pool = self.pool();
-        let stages = self.open_stages(Some(&region))?;
+        let stages = self.open_stages(Some(&region), None)?;
         let ready = self.attach(region, shape, stages, tools)?;
         Ok(Ready { evidence: pool.into_iter().collect(), ..ready })
     }
@@ -133,7 +134,11 @@ impl Attempt<'_> {
             _ => return Ok((self.machine.host_memory(shape.memory)?, shape)),
         };
         loop {
-            match self.machine.device_memory(self.memory, address, shape.memory) {
+            let taken = match self.stages.card_image() {
+                Some(image) => device_memory::of_kernel(address, image, shape.memory),
+                None => self.machine.device_memory(self.memory, address, shape.memory),
+            };
+            match taken {
                 Ok(region) => return Ok((region, shape)),
                 Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
                     shape = fitted(&shape, Bytes(shape.memory.0 / 2));
@@ -147,8 +152,13 @@ impl Attempt<'_> {
     }
 
     /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
-    fn open_stages(&self, region: Option<&Region>) -> Result<Vec<Box<dyn Stage>>, Rejection> {
-        let memory = SlotMemory { region, facts: self.memory };
+    fn open_stages(
+        &self,
+        region: Option<&Region>,
+        gpu: Option<&GpuSide>,
+    ) -> Result<Vec<Box<dyn Stage>>, Rejection> {
+        let gpu = gpu.map(GpuSide::slots);
+        let memory = SlotMemory { region, gpu, facts: self.memory };
         self.stages
             .open(memory)
             .map_err(|error| Rejection { reason: error_in_words(&error), hint: error.hint() })
@@ -266,7 +276,7 @@ impl Attempt<'_> {
             Attached { payload: id, compared: id }
         };
         let ends = [attached(from, source), attached(to, target)];
-        session.add_stages(self.stages, self.open_stages(None)?);
+        session.add_stages(self.stages, self.open_stages(None, Some(&side))?);
         let ready = self.ready(session, ends, region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
         Ok(Ready { gpu: Some(side), evidence, ..ready })

@@ -24,6 +24,7 @@ use crate::desk::{Desk, Stopped};
 use crate::endpoint::{GpuName, find_gpu};
 use crate::plan::{GpuWay, fitted};
 use crate::ring::{AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
+use crate::stage::SlotGpu;
 
 /// Pinned host memory that zeroes come from.
 const DESK_ROOM: Bytes = Bytes::mib(1);
@@ -45,6 +46,9 @@ impl From<CuFileError> for Rejection {
 /// What a copy holds of a GPU beside its ring.
 pub(super) struct GpuSide {
     session: Option<Arc<Session>>,
+    gpu: Arc<Gpu>,
+    /// CUDA version of its driver.
+    driver: (i32, i32),
     memory: Arc<DeviceMemory>,
     desk: Desk,
     /// cuFile's counters before payload.
@@ -86,7 +90,7 @@ pub(super) fn open(
     entries: u32,
     ends: &Ends<'_>,
 ) -> Result<GpuSlots, NotReady> {
-    let gpu = open_gpu(facts)?;
+    let (gpu, driver) = open_gpu(facts)?;
     let ring = Uring::new(entries)?;
     let requests = shape.slots.saturating_add(SPARE);
     let (ring, session) = match way {
@@ -103,24 +107,24 @@ pub(super) fn open(
             (ring, Some(session))
         }
     };
-    attach(ring, session, &gpu, (way, facts), shape, ends)
+    attach(ring, session, (&gpu, driver), (way, facts), shape, ends)
 }
 
 /// The GPU that a plan names, by its address: a process may be shown fewer than there are.
-fn open_gpu(facts: &MemoryFacts) -> Result<Arc<Gpu>, Rejection> {
+fn open_gpu(facts: &MemoryFacts) -> Result<(Arc<Gpu>, (i32, i32)), Rejection> {
     let address = facts.address.as_deref().and_then(|address| address.parse().ok());
     let Some(address) = address else {
         let reason = format!("{} has no PCI address", facts.name);
         return Err(Rejection { reason, hint: None });
     };
     let (cuda, found) = find_gpu(GpuName::Address(address))?;
-    Ok(cuda.open(&found)?)
+    Ok((cuda.open(&found)?, cuda.version()?))
 }
 
 fn attach(
     mut ring: GpuRing,
     session: Option<Arc<Session>>,
-    gpu: &Arc<Gpu>,
+    (gpu, driver): (&Arc<Gpu>, (i32, i32)),
     (way, facts): (GpuWay, &MemoryFacts),
     shape: &Shape,
     ends: &Ends<'_>,
@@ -150,7 +154,8 @@ fn attach(
             ),
         },
     };
-    let side = GpuSide { session, memory, desk, before };
+    let gpu = Arc::clone(gpu);
+    let side = GpuSide { session, gpu, driver, memory, desk, before };
     Ok(GpuSlots { ring, source, target, region, shape, side, evidence })
 }
 
@@ -180,6 +185,11 @@ fn take_memory(
 }
 
 impl GpuSide {
+    /// The GPU with its slots, as stages get at them.
+    pub(super) fn slots(&self) -> SlotGpu<'_> {
+        SlotGpu { gpu: &self.gpu, memory: &self.memory, driver: self.driver }
+    }
+
     /// What cuFile has counted since the mark; `None` where it takes no part.
     fn counted(&self) -> Option<Counted> {
         Some(self.session.as_ref()?.since(self.before.as_ref()?))

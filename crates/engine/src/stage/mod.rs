@@ -5,18 +5,22 @@
 //! chunks of a copy lie on a grid that begins with the copy: each is as long as a request, the last one
 //! may be shorter.
 
+mod cuda;
 mod digest;
 pub mod manifest;
 mod name;
 mod outside;
 mod row;
+mod xrt;
 
 use std::os::fd::BorrowedFd;
 
+pub use cuda::{CudaDigest, CudaStage};
 pub use digest::{DigestStage, chunk_digest};
 pub use name::{StageName, StageNameError};
-pub(crate) use row::{SlotMemory, StageRow};
+pub(crate) use row::{SlotGpu, SlotMemory, StageRow};
 pub use row::{StageError, Stages};
+pub use xrt::CardStage;
 
 /// A chunk in its slot. No request touches the slot until the stage is done with it.
 #[derive(Debug)]

@@ -5,11 +5,11 @@
 //! the card, in bytes.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use peerlane_memory::physical::{self, AddressError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -23,6 +23,17 @@ const ROOM: usize = 64;
 const LINE_MAX: usize = 4096;
 /// How long a process is waited for that is to give up its chunks.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
+
+/// Why no process outside can work on a memory.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutsideError {
+    #[error("{memory} is no memory with addresses")]
+    NoAddress { memory: String },
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error("cannot open {}: {errno}", port.display())]
+    Port { port: PathBuf, errno: Errno },
+}
 
 /// The process, by its port.
 #[derive(Debug)]
@@ -42,11 +53,12 @@ pub(super) struct OutsideProcess {
 
 impl OutsideProcess {
     /// Opens the port for slots in a memory.
-    pub(super) fn open(port: &Path, memory: SlotMemory<'_>) -> io::Result<Self> {
+    pub(super) fn open(port: &Path, memory: SlotMemory<'_>) -> Result<Self, OutsideError> {
         let start = start_of(memory)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let port = rustix::fs::open(port, flags, Mode::empty())?;
-        Ok(Self::new(port, start))
+        let opened = rustix::fs::open(port, flags, Mode::empty());
+        let opened = opened.map_err(|errno| OutsideError::Port { port: port.to_owned(), errno })?;
+        Ok(Self::new(opened, start))
     }
 
     fn new(port: OwnedFd, start: u64) -> Self {
@@ -166,8 +178,12 @@ fn gone(why: &str) -> StageFault {
 }
 
 /// Where the slots begin in the memory of the card.
-fn start_of(_memory: SlotMemory<'_>) -> io::Result<u64> {
-    Ok(0)
+fn start_of(memory: SlotMemory<'_>) -> Result<u64, OutsideError> {
+    let (Some(region), Some(address)) = (memory.region, &memory.facts.address) else {
+        return Err(OutsideError::NoAddress { memory: memory.facts.name.clone() });
+    };
+    let function = Path::new("/sys/bus/pci/devices").join(address);
+    Ok(physical::bar_offset(region, &function)?.offset.0)
 }
 
 #[cfg(test)]

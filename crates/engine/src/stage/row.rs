@@ -1,10 +1,13 @@
 //! The stages of one copy, in the order of their work.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peerlane_memory::Region;
+use peerlane_memory::cuda::{ChunkDigest, ChunkKernel, DeviceMemory, Gpu};
+use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_results::{Asked, MemoryFacts};
 use peerlane_units::Bytes;
 
@@ -12,8 +15,11 @@ use super::manifest::{
     ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex,
 };
 use super::outside::OutsideProcess;
-use super::{DigestStage, Stage, StageFault, StageName, StageNameError, chunk_digest};
-use crate::failure::hint_of_absence;
+use super::{
+    CardStage, CudaDigest, CudaStage, DigestStage, Stage, StageFault, StageName, StageNameError,
+    chunk_digest,
+};
+use crate::failure::{error_in_words, hint_of_absence};
 use crate::journal::JournalStages;
 
 /// What a copy is told about its stages, beside their names.
@@ -70,7 +76,30 @@ impl StageError {
 pub(crate) struct SlotMemory<'a> {
     /// The mapped region, where it is one.
     pub(crate) region: Option<&'a Region>,
+    /// The GPU whose memory it is.
+    pub(crate) gpu: Option<SlotGpu<'a>>,
     pub(crate) facts: &'a MemoryFacts,
+}
+
+/// A GPU and the memory of the slots in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotGpu<'a> {
+    pub(crate) gpu: &'a Arc<Gpu>,
+    pub(crate) memory: &'a Arc<DeviceMemory>,
+    /// CUDA version of its driver.
+    pub(crate) driver: (i32, i32),
+}
+
+/// Why a stage is not set up, and what to do about it.
+struct NotOpened {
+    reason: String,
+    hint: Option<String>,
+}
+
+impl<E: std::error::Error> From<(E, Option<String>)> for NotOpened {
+    fn from((error, hint): (E, Option<String>)) -> Self {
+        Self { reason: error_in_words(&error), hint }
+    }
 }
 
 /// The stages of a copy.
@@ -189,35 +218,90 @@ impl StageRow {
         name: &StageName,
         memory: SlotMemory<'_>,
     ) -> Result<Box<dyn Stage>, StageError> {
-        let refused = |reason: String, hint: Option<String>| StageError::Open {
+        let opened = match (name, memory.gpu) {
+            (StageName::Digest, None) => {
+                Ok(Box::new(DigestStage::new(self.taker())) as Box<dyn Stage>)
+            }
+            (StageName::Digest, Some(slots)) => self.cuda_digest(slots),
+            (StageName::Cuda { file, kernel }, Some(slots)) => cuda(slots, file, kernel),
+            (StageName::Xrt { kernel, .. }, None) => card(memory, kernel),
+            (StageName::Outside(port), None) => OutsideProcess::open(port, memory)
+                .map(|outside| Box::new(outside) as Box<dyn Stage>)
+                .map_err(|error| (error, None).into()),
+            _ => Err(not_reached(name, memory)),
+        };
+        opened.map_err(|NotOpened { reason, hint }| StageError::Open {
             stage: name.to_string(),
             reason,
             hint,
-        };
-        match name {
-            StageName::Digest => Ok(self.digest()),
-            StageName::Outside(port) => {
-                let outside = OutsideProcess::open(port, memory)
-                    .map_err(|error| refused(error.to_string(), None))?;
-                Ok(Box::new(outside))
-            }
-            StageName::Cuda { .. } | StageName::Xrt { .. } => {
-                let reason = format!("it does not reach {}", memory.facts.name);
-                Err(refused(reason, Some(name.way_out().to_owned())))
-            }
+        })
+    }
+
+    fn cuda_digest(&self, slots: SlotGpu<'_>) -> Result<Box<dyn Stage>, NotOpened> {
+        let nvrtc = compiler(slots)?;
+        let digest = ChunkDigest::compile(slots.gpu, &nvrtc).map_err(|error| {
+            let hint = error.hint();
+            (error, hint)
+        })?;
+        Ok(Box::new(CudaDigest::new(digest, Arc::clone(slots.memory), self.taker())))
+    }
+
+    /// Takes the digests of chunks down.
+    fn taker(&self) -> impl FnMut(u64, u64, u128) -> Result<(), StageFault> + use<> {
+        let digests = self.digests.clone();
+        move |offset, length, digest| {
+            let Some(digests) = &digests else { return Ok(()) };
+            let taken = lock(digests).take(offset, length, digest);
+            taken.map_err(|error| StageFault(format!("the manifest is not written: {error}")))
         }
     }
 
-    fn digest(&self) -> Box<dyn Stage> {
-        let digests = self.digests.clone();
-        Box::new(DigestStage::new(move |offset, length, digest| {
-            let Some(digests) = &digests else { return Ok(()) };
-            let taken = lock(digests).take(offset, length, digest);
-            taken.map_err(|error: io::Error| {
-                StageFault(format!("the manifest is not written: {error}"))
-            })
-        }))
+    /// The image of a card that a stage needs, and the kernel whose memory the slots lie in.
+    pub(crate) fn card_image(&self) -> Option<(&Path, &str)> {
+        self.names.iter().find_map(|name| match name {
+            StageName::Xrt { file, kernel } => Some((file.as_path(), kernel.as_str())),
+            _ => None,
+        })
     }
+}
+
+fn not_reached(name: &StageName, memory: SlotMemory<'_>) -> NotOpened {
+    let reason = format!("it does not reach {}", memory.facts.name);
+    NotOpened { reason, hint: Some(name.way_out().to_owned()) }
+}
+
+fn compiler(slots: SlotGpu<'_>) -> Result<Nvrtc, NotOpened> {
+    Nvrtc::load(slots.driver).map_err(|error| {
+        let hint = error.hint().map(str::to_owned);
+        (error, hint).into()
+    })
+}
+
+fn cuda(slots: SlotGpu<'_>, file: &Path, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {
+    let nvrtc = compiler(slots)?;
+    let name = file.display().to_string();
+    let source = fs::read_to_string(file).map_err(|error| NotOpened {
+        reason: format!("cannot read {name}: {error}"),
+        hint: Some(hint_of_absence(file)),
+    })?;
+    let kernel = ChunkKernel::compile(slots.gpu, &nvrtc, &source, &name, kernel);
+    let kernel = kernel.map_err(|error| {
+        let hint = error.hint();
+        (error, hint)
+    })?;
+    Ok(Box::new(CudaStage::new(kernel, Arc::clone(slots.memory))))
+}
+
+fn card(memory: SlotMemory<'_>, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {
+    let buffer = memory.region.and_then(Region::card_buffer).ok_or_else(|| NotOpened {
+        reason: format!("{} is no memory of a card", memory.facts.name),
+        hint: None,
+    })?;
+    let kernel = buffer.kernel(kernel).map_err(|error| {
+        let hint = error.hint();
+        (error, hint)
+    })?;
+    Ok(Box::new(CardStage::new(kernel, buffer)))
 }
 
 fn lock(digests: &Mutex<ChunkDigests>) -> MutexGuard<'_, ChunkDigests> {
@@ -229,11 +313,21 @@ fn check_options(names: &[StageName], options: &Stages) -> Result<(), StageError
     let changes = names.iter().any(StageName::changes_content);
     let reason = match (digests, &options.manifest, &options.twin) {
         (2.., ..) => "a row of stages has one digest at most",
+        _ if images(names) > 1 => "the stages of a card come from one image",
         (0, Some(_), _) => "--manifest needs --stage digest",
         (.., Some(_)) if !changes => "--stage-twin needs a stage that changes content",
         _ => return Ok(()),
     };
     Err(StageError::Options { reason })
+}
+
+/// Images of cards that stages come from.
+fn images(names: &[StageName]) -> usize {
+    let files = names.iter().filter_map(|name| match name {
+        StageName::Xrt { file, .. } => Some(file),
+        _ => None,
+    });
+    files.collect::<BTreeSet<_>>().len()
 }
 
 /// A stage with a digest of the file that it comes from: a copy does not go on with another.
@@ -242,7 +336,7 @@ fn identity(name: &StageName) -> Result<String, StageError> {
         StageName::Digest | StageName::Outside(_) => return Ok(name.to_string()),
         StageName::Cuda { file, .. } | StageName::Xrt { file, .. } => file,
     };
-    let bytes = std::fs::read(file).map_err(|error| StageError::Open {
+    let bytes = fs::read(file).map_err(|error| StageError::Open {
         stage: name.to_string(),
         reason: format!("cannot read {}: {error}", file.display()),
         hint: Some(hint_of_absence(file)),
