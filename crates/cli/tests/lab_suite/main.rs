@@ -37,6 +37,7 @@ mod passthrough;
 mod privileges;
 mod resume;
 mod scrub;
+mod stages;
 mod stale;
 mod trace;
 mod worker;

@@ -52,6 +52,8 @@ pub(crate) struct Decoded {
     pub(crate) descriptions: BTreeMap<String, String>,
     /// Track and name.
     pub(crate) slices: Vec<(u64, String)>,
+    /// Begin and end of each slice, in the same order.
+    spans: Vec<(u64, u64)>,
     counts: Vec<(u64, u64)>,
     pub(crate) instants: Vec<String>,
 }
@@ -65,6 +67,12 @@ impl Decoded {
     /// Slices on the tracks called `name` below the track called `root`.
     pub(crate) fn below(&self, root: &str, name: &str) -> usize {
         self.slices.iter().filter(|(track, _)| self.is_below(*track, root, name)).count()
+    }
+
+    /// Begin and end of the slices on tracks of a name, whatever they are below.
+    pub(crate) fn spans_of(&self, name: &str) -> Vec<(u64, u64)> {
+        let all = self.slices.iter().zip(&self.spans);
+        all.filter(|((track, _), _)| self.tracks[track].0 == name).map(|(_, span)| *span).collect()
     }
 
     /// Values of a counter.
@@ -116,6 +124,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
                 let (name, begin) = open.remove(&track).expect("an end has a begin");
                 assert!(begin <= at, "{name} ends before it begins");
                 decoded.slices.push((track, name));
+                decoded.spans.push((begin, at));
             }
             3 => decoded.instants.push(get(23).map(text).expect("a name")),
             4 => {
