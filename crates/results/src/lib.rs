@@ -64,4 +64,6 @@ pub use trace::{
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::{ResumedWithout, Warning};
-pub use workload::{CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
+pub use workload::{
+    CaseSpec, Flow, FlowStage, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
+};

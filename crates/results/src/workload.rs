@@ -115,6 +115,29 @@ pub struct Flow {
     pub limit: Option<ByteRate>,
     /// Begins this long after the case.
     pub start_ns: Nanos,
+    /// Work on each block between read and write; predicted only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<FlowStage>,
+}
+
+/// A unit that works in place on the blocks of a relayed copy, between read and write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowStage {
+    /// Name; transfers of a case that name the same unit share it.
+    pub name: String,
+    /// Bytes a second of the whole unit.
+    pub rate: ByteRate,
+    /// Time before the first byte of each block.
+    #[serde(default, alias = "start-ns")]
+    pub start_ns: Nanos,
+    /// Blocks in work at a time.
+    #[serde(default = "one", alias = "at-once")]
+    pub at_once: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl Flow {
@@ -133,6 +156,7 @@ impl Flow {
             bytes: Bytes::mib(1024),
             limit: None,
             start_ns: Nanos(0),
+            stage: None,
         }
     }
 }

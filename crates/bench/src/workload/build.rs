@@ -164,6 +164,7 @@ impl Brief {
             bytes,
             limit: self.limit,
             start_ns: Nanos(0),
+            stage: self.stage.clone(),
         })
     }
 

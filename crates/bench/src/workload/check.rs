@@ -132,6 +132,11 @@ fn flow(place: &str, flow: &Flow) -> Result<(), BriefError> {
     ] {
         within(place, what, found, low, high)?;
     }
+    if let Some(stage) = &flow.stage {
+        within(place, "rate of the stage", stage.rate.0, 1, u64::MAX)?;
+        within(place, "start of the stage", stage.start_ns.0, 0, TIME_MAX.0)?;
+        within(place, "at-once of the stage", stage.at_once.into(), 1, DEPTH_MAX.into())?;
+    }
     Ok(())
 }
 
@@ -171,6 +176,8 @@ mod tests {
             ("warm-up = 4000000000", "warm-up is 4000000000"),
             ("time-ns = 1", "time-ns is 1"),
             ("limit = 0", "limit is 0"),
+            ("stage = { name = 's', rate = 0 }", "rate of the stage is 0"),
+            ("stage = { name = 's', rate = '1G', at-once = 0 }", "at-once of the stage is 0"),
             ("until-per-mille = 0", "until-per-mille is 0"),
             ("until-per-mille = 5000", "until-per-mille is 5000"),
             ("offset = 9223372036854775807", "end is"),

@@ -16,7 +16,7 @@ mod stream;
 mod sweep;
 mod text;
 
-use peerlane_results::{Order, Path, WorkloadKind};
+use peerlane_results::{FlowStage, Order, Path, WorkloadKind};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +78,9 @@ pub struct Brief {
     /// Most bytes a second of each transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ByteRate>,
+    /// Work on each block between read and write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<FlowStage>,
     /// Runs that are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<u32>,
@@ -112,6 +115,7 @@ impl Brief {
             target_offset: None,
             time_ns: None,
             limit: None,
+            stage: None,
             warm_up: None,
             repeats: None,
             until_per_mille: None,

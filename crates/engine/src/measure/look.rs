@@ -50,6 +50,9 @@ impl PlannedFlow {
         let system = System::at(Path::new("/"));
         let ends = [notation(&flow.source, Role::Source)?, notation(&flow.target, Role::Target)?];
         let look = Look { system: &system, surveyor, fabric, flow, consent };
+        if flow.stage.is_some() {
+            return Err(look.no_pair("a stage is predicted by `peerlane sim`, and not measured"));
+        }
         match ends {
             [Notation::Path(_), Notation::Path(_)] => look.copy(),
             [Notation::Path(_), memory] => look.one_way(&memory, Role::Source),

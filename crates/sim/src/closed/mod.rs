@@ -121,6 +121,7 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     let mut latency = 0.0;
     for part in flow.parts() {
         latency += part.work.as_ref().map_or(0.0, |work| copy_time(topology, work));
+        latency += part.stage.map_or(0.0, |stage| picos(stage.latency.0));
         for leg in part.legs() {
             latency += leg_latency(topology, part, leg, &ways(topology, part, leg)?);
         }

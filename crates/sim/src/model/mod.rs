@@ -24,5 +24,5 @@ pub use parameters::{Ethernet, Parameters, SocketLink};
 pub use path::{Hop, PathError};
 pub use picos::{Picos, picos_per_kib};
 pub use topology::{Direction, Link, LinkIndex, NodeIndex, Topology};
-pub use transfer::{Arrival, FlowSpec, Leg, Op, Store, Work, egress};
+pub use transfer::{Arrival, FlowSpec, Leg, Op, StageWork, Store, Work, egress};
 pub use wire::{Credits, Framing, Wire};

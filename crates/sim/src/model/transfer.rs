@@ -79,6 +79,17 @@ impl Work {
     }
 }
 
+/// Work of a unit on each block of a relay, between its legs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageWork {
+    /// The unit, a node without links.
+    pub at: NodeIndex,
+    /// Time of a block alone.
+    pub latency: Picos,
+    /// Time of the unit that a block takes from others.
+    pub busy: Picos,
+}
+
 /// Arrival process of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
@@ -112,6 +123,8 @@ pub struct FlowSpec {
     pub depth: u32,
     /// Processor work; `None` where it is negligible.
     pub work: Option<Box<Work>>,
+    /// Work of a unit between both legs.
+    pub stage: Option<StageWork>,
     /// Arrival process of commands.
     pub arrival: Arrival,
     /// Start, from the start of the run.
@@ -147,6 +160,7 @@ impl FlowSpec {
             request: Bytes::kib(128),
             depth: 16,
             work: None,
+            stage: None,
             arrival: Arrival::Closed,
             start: Picos::ZERO,
             bytes: Bytes::mib(1024),

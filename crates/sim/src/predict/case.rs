@@ -118,6 +118,7 @@ impl Model {
         case: &CaseSpec,
     ) -> Result<Self, CaseError> {
         super::processor::add_for(case, &mut topology);
+        super::flows::add_stages(case, &mut topology);
         let mut flows = plan(fabric, &topology, setting, case)?;
         let time = case.time_ns.map(nanos);
         lower_to_sustained(&mut topology, &flows, setting, time)?;
@@ -136,6 +137,11 @@ impl Model {
     /// True if a flow crosses a network between two machines.
     pub(super) fn has_network(&self) -> bool {
         self.flows.iter().any(|flow| flow.spec.beyond.is_some())
+    }
+
+    /// True if a unit works on blocks of a flow.
+    pub(super) fn has_stage(&self) -> bool {
+        self.flows.iter().any(|flow| flow.spec.stage.is_some())
     }
 
     /// True if flows run for a time, and not until their bytes are moved.

@@ -99,6 +99,18 @@ pub enum FlowError {
         /// The reason.
         problem: &'static str,
     },
+    /// A stage without two drives in one machine around it.
+    #[error(
+        "stage {stage} is not modelled from {from} to {to}: it works between two drives of a machine"
+    )]
+    Stage {
+        /// Name of the stage.
+        stage: String,
+        /// Source.
+        from: String,
+        /// Target.
+        to: String,
+    },
     /// A path that ends at a network.
     #[error("between machines payload moves by `p2p` or `host`, and not by `{path}`")]
     NotBetweenMachines {
@@ -197,7 +209,7 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
                 .to_owned(),
         ),
         FlowError::Transport { .. } | FlowError::NotBetweenMachines { .. } => None,
-        FlowError::NoInitiator { .. } | FlowError::NoCopy { .. } => None,
+        FlowError::NoInitiator { .. } | FlowError::NoCopy { .. } | FlowError::Stage { .. } => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
-use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
+use peerlane_results::{CaseSpec, Flow, FlowStage, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::device_names::{device, is_end, largest_command, lends_memory, memory_of};
@@ -16,7 +16,9 @@ use super::names::Limiter;
 use super::setting::{Setting, count, time, whole};
 use crate::devices::drive::beside_medium;
 use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
-use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Picos, Store, Topology, Work};
+use crate::model::{
+    Arrival, Endpoint, FlowSpec, NodeIndex, NodeKind, Op, Picos, StageWork, Store, Topology, Work,
+};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
@@ -117,6 +119,19 @@ pub(super) fn plan(
     case.flows.iter().map(timed).collect()
 }
 
+/// Adds the units that work on blocks of a case, each a node without links.
+pub(super) fn add_stages(case: &CaseSpec, topology: &mut Topology) {
+    for name in case.flows.iter().filter_map(|flow| flow.stage.as_ref()).map(stage_node) {
+        if topology.find(&name).is_none() {
+            topology.add(name, NodeKind::Endpoint(Endpoint::default()));
+        }
+    }
+}
+
+fn stage_node(stage: &FlowStage) -> String {
+    format!("stage {}", stage.name)
+}
+
 struct Planner<'a> {
     /// The host memory below each root complex.
     hosts: BTreeMap<NodeIndex, NodeIndex>,
@@ -160,6 +175,14 @@ impl Planner<'_> {
 
     fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
         let (source, target) = (self.end(&flow.source)?, self.end(&flow.target)?);
+        let is_between_drives = match (source, target) {
+            (End::Drive(_, from), End::Drive(_, to)) => self.is_one_machine(from, to),
+            _ => false,
+        };
+        if let Some(stage) = flow.stage.as_ref().filter(|_| !is_between_drives) {
+            let (from, to) = (flow.source.clone(), flow.target.clone());
+            return Err(FlowError::Stage { stage: stage.name.clone(), from, to });
+        }
         if (source, target) == (End::Host, End::Host) {
             return super::processor::plan(flow, self.topology, self.setting);
         }
@@ -342,6 +365,7 @@ impl Planner<'_> {
             Some(TCP) if is_received => self.setting.get("network.copies")?,
             _ => 0.0,
         };
+        spec.stage = flow.stage.as_ref().and_then(|stage| self.stage(stage, block));
         let copies = copies(flow.path, devices(&spec)) + received;
         let (submitted, copied) = self.work(flow, &mut spec, commands, host, copies)?;
         let least = bounds.iter().map(|(_, rate)| *rate).fold(1.0 / submitted, f64::min);
@@ -396,6 +420,14 @@ impl Planner<'_> {
             traffic: Bytes(whole(OF_A_COPY * copies * block)),
         }));
         Ok((each / block * 1e9, copied * 1e9))
+    }
+
+    /// The work of a unit on each block: blocks start up side by side, and stream at the rate of the unit.
+    fn stage(&self, stage: &FlowStage, block: f64) -> Option<StageWork> {
+        let streamed = time(block / as_f64(Bytes(stage.rate.0.max(1))));
+        let latency = Picos(Picos::nanos(stage.start_ns.0).0.saturating_add(streamed.0));
+        let busy = streamed.max(Picos(latency.0 / u64::from(stage.at_once.max(1))));
+        Some(StageWork { at: self.topology.find(&stage_node(stage))?, latency, busy })
     }
 
     /// The work of a drive for blocks that are read from it, or written.

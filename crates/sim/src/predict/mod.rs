@@ -281,6 +281,7 @@ impl Predictor<'_> {
         let (engine, why) = match asked {
             Engine::Closed => asked.choose(case, &found),
             _ if model.has_network() => (Engine::Flow, "packets stay in one machine"),
+            _ if model.has_stage() => (Engine::Flow, "packets pass no stage"),
             _ => asked.choose(case, &found),
         };
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));

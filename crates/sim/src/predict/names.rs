@@ -75,6 +75,7 @@ impl Limiter {
             Self::Resource(What::Processors(_)) => {
                 format!("the processors beside {count} memories")
             }
+            Self::Resource(What::Stage(_)) => format!("{count} stages"),
             Self::Resource(What::Copies(_)) => format!("copies in {count} memories"),
             Self::Resource(_) => format!("{count} ways between peers"),
             Self::Commands(_) => format!("commands of {count} drives"),
@@ -111,6 +112,7 @@ fn resource(topology: &Topology, what: What) -> String {
         What::Walkers(at) => format!("page walks of the IOMMU at {}", node(at)),
         What::Answers(at, _) => format!("completions of {}", node(at)),
         What::Processors(at) => processors(topology, at),
+        What::Stage(at) => node(at).to_owned(),
         What::Copies(at) => format!("copies in {}", node(at)),
     }
 }

@@ -226,6 +226,7 @@ impl Limit {
             Some(What::Tags(node)) => ("tags", format!("requests in flight of {}", name(node))),
             Some(What::Peers(..) | What::PeersBuffer(..)) => ("root complex", String::new()),
             Some(What::Walkers(_)) => ("IOMMU", String::new()),
+            Some(What::Stage(node)) => ("stage", name(node).to_owned()),
             Some(What::Processors(_) | What::Copies(_)) => ("processors", String::new()),
             None => ("depth", String::new()),
         };

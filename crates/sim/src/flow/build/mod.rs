@@ -16,7 +16,7 @@ use crate::model::{
     Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Store,
     Topology,
 };
-use crate::way::{PacketKind, Way, as_f64, ways};
+use crate::way::{PacketKind, Way, as_f64, picos, ways};
 use crate::work::{Shared, memory_time};
 
 use super::network::{Class, Hop, NONE, Network, Resource};
@@ -54,6 +54,8 @@ pub enum What {
     Walkers(NodeIndex),
     /// The processors beside a host memory.
     Processors(NodeIndex),
+    /// A unit that works on blocks between the legs of relays, in shares of time.
+    Stage(NodeIndex),
     /// Copies of those at their memory; of a device, transfers between its own memory and others.
     Copies(NodeIndex),
 }
@@ -185,7 +187,7 @@ impl<'a> Build<'a> {
             }
         };
         match what {
-            What::Medium(..) | What::Tags(_) | What::Processors(_) => 0,
+            What::Medium(..) | What::Tags(_) | What::Processors(_) | What::Stage(_) => 0,
             What::Link(link, direction) => link_rank(link, direction),
             What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
             What::Answers(..) => 0,
@@ -226,6 +228,11 @@ impl<'a> Build<'a> {
             for way in &ways {
                 self.way(flow, leg, way, class);
             }
+        }
+        if let Some(stage) = flow.stage {
+            let resource = self.resource(What::Stage(stage.at), 1.0);
+            let cost = picos(stage.busy.0) / as_f64(flow.request);
+            class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
         }
         self.processors(flow, class);
         self.copies(flow, class);

@@ -1,7 +1,7 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Basis, CaseSpec, Flow, FlowRecord, Order, Path, Prediction, Repeats, WORKLOAD_SCHEMA, Warning,
-    Workload, WorkloadKind,
+    Basis, CaseSpec, Flow, FlowRecord, FlowStage, Order, Path, Prediction, Repeats,
+    WORKLOAD_SCHEMA, Warning, Workload, WorkloadKind,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
@@ -14,6 +14,7 @@ mod links;
 mod network;
 mod packets;
 mod parameters;
+mod stages;
 
 fn text_of(machine: &str) -> String {
     let file = format!("{}/../../machines/{machine}.toml", env!("CARGO_MANIFEST_DIR"));
