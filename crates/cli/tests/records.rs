@@ -50,6 +50,8 @@ fn what_copies_of_files_print_is_as_the_schemas_say() {
         ("copy source two three --route host --verify full", "peerlane.fan-out/1"),
         ("verify source one --verify sample", "peerlane.verify/1"),
         ("verify source one", "peerlane.verify/1"),
+        ("copy source five --stage digest --manifest digests", "peerlane.copy/1"),
+        ("verify five --manifest digests", "peerlane.verify-manifest/1"),
     ] {
         assert_eq!(printed(at, words)["schema"], id, "{words}");
     }
@@ -143,6 +145,7 @@ fn records_of_version_1_are_still_read() {
             results::FAN_OUT_PLAN_SCHEMA => is_read::<results::FanOutPlan>,
             results::BATCH_PLAN_SCHEMA => is_read::<results::BatchPlan>,
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,
+            results::MANIFEST_RECORD_SCHEMA => is_read::<results::ManifestRecord>,
             results::EXPORT_SCHEMA => is_read::<results::ExportRecord>,
             results::EXPORTS_SCHEMA => is_read::<results::ExportList>,
             results::EXPORT_STATUS_SCHEMA => is_read::<results::ExportStatus>,

@@ -62,7 +62,10 @@ pub use topo_diff::{
 pub use trace::{
     PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
-pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
+pub use verify::{
+    ChunkDifference, Difference, Digest, MANIFEST_RECORD_SCHEMA, ManifestRecord, VERIFY_SCHEMA,
+    VerifyRecord,
+};
 pub use warning::{ResumedWithout, Warning};
 pub use workload::{
     CaseSpec, Flow, FlowStage, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,

@@ -10,8 +10,8 @@ use crate::{
     COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
     EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList, ExportRecord,
     ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
-    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA,
-    VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    MANIFEST_RECORD_SCHEMA, ManifestRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer,
+    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -47,6 +47,7 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
         RecordSchema::of::<BatchPlan>(BATCH_PLAN_SCHEMA),
         RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),
+        RecordSchema::of::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
         RecordSchema::of::<ExportRecord>(EXPORT_SCHEMA),
         RecordSchema::of::<ExportList>(EXPORTS_SCHEMA),
         RecordSchema::of::<ExportStatus>(EXPORT_STATUS_SCHEMA),

@@ -90,3 +90,68 @@ pub struct Difference {
     /// As many of the target.
     pub target_bytes: String,
 }
+
+/// Schema of [`ManifestRecord`].
+pub const MANIFEST_RECORD_SCHEMA: &str = "peerlane.verify-manifest/1";
+
+/// What the comparison of one end with a manifest showed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ManifestRecord {
+    /// [`MANIFEST_RECORD_SCHEMA`].
+    pub schema: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The end.
+    pub end: EndpointFacts,
+    /// Where it began there.
+    pub offset: Bytes,
+    /// Path of the manifest.
+    pub manifest: String,
+    /// Stages that worked on a chunk before its digest was made.
+    pub after: Vec<String>,
+    /// Length of the copy.
+    pub length: Bytes,
+    /// Length of each chunk but the last.
+    pub chunk: Bytes,
+    /// Bytes read, each counted once.
+    pub bytes: Bytes,
+    /// From the first request to the last digest.
+    pub elapsed_ns: Nanos,
+    /// Root that the manifest has: 32 hexadecimal digits.
+    pub root: String,
+    /// Chunks that differ.
+    pub mismatches: u64,
+    /// The first of them, 16 at most.
+    pub differing: Vec<ChunkDifference>,
+    /// Bytes for which the end has no room: it ends before.
+    pub missing: Bytes,
+    /// Bytes of a file behind the copy's end, where it is compared from its start.
+    pub surplus: Bytes,
+    /// What a reader should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl ManifestRecord {
+    /// Whether no difference was found.
+    pub fn is_equal(&self) -> bool {
+        self.mismatches == 0 && self.missing == Bytes::ZERO && self.surplus == Bytes::ZERO
+    }
+
+    /// Bytes read over elapsed time.
+    pub fn rate(&self) -> Option<ByteRate> {
+        ByteRate::mean(self.bytes, self.elapsed_ns)
+    }
+}
+
+/// A chunk that is not what the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChunkDifference {
+    /// Offset in the copy.
+    pub offset: Bytes,
+    /// Its length.
+    pub length: Bytes,
+    /// Digest in the manifest.
+    pub expected: String,
+    /// Digest of what is there.
+    pub found: String,
+}

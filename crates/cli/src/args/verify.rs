@@ -1,6 +1,9 @@
 //! `peerlane verify`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+use peerlane_engine::stage::ManifestAsked;
 use peerlane_engine::verify::{Coverage, VerifyAsked};
 use peerlane_units::{Bytes, Nanos};
 
@@ -13,17 +16,24 @@ Both sides are read by host memory, whatever route a copy took, and nothing is c
 status is 0 when no difference is found, 1 when one is, 2 when it cannot be known. A target that
 ends before its source differs; so does a longer one where whole files are compared.
 
+With --manifest one end is compared with the digests of a copy, and each chunk that differs is named;
+--offset is where the copy begins in it then.
+
 Examples:
   peerlane verify /dev/nvme0n1 /dev/nvme1n1
   peerlane verify /data/set.bin /dev/nvme1n1 --target-offset 1G --json
-  peerlane verify /data/set.bin /backup/set.bin --verify sample")]
+  peerlane verify /data/set.bin /backup/set.bin --verify sample
+  peerlane verify /dev/nvme1n1 --manifest set.digests")]
 pub(crate) struct VerifyArgs {
     /// Expected content: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Content to compare, written in the same way
-    #[arg(value_name = "TARGET")]
-    target: String,
+    #[arg(value_name = "TARGET", required_unless_present = "manifest")]
+    target: Option<String>,
+    /// Compare SOURCE with the manifest of a copy (`copy --stage digest --manifest FILE`) and no target
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "length", "target_offset", "verify"])]
+    manifest: Option<PathBuf>,
     /// Where to start in the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
@@ -44,11 +54,21 @@ pub(crate) struct VerifyArgs {
 }
 
 impl VerifyArgs {
+    /// What is asked of one end and a manifest.
+    pub(crate) fn manifest(&self) -> Option<ManifestAsked> {
+        Some(ManifestAsked {
+            end: self.source.clone(),
+            offset: self.offset,
+            manifest: self.manifest.clone()?,
+            deadline: Nanos::seconds(self.timeout),
+        })
+    }
+
     /// The same for the engine; `seed` chooses a sample.
     pub(crate) fn asked(&self, seed: u64) -> VerifyAsked {
         VerifyAsked {
             source: self.source.clone(),
-            target: self.target.clone(),
+            target: self.target.clone().unwrap_or_default(),
             offset: self.offset,
             target_offset: self.target_offset,
             length: self.length,

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use peerlane_engine::stage::{ManifestAsked, VerifyManifestError, verify_manifest};
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
 
@@ -18,6 +19,9 @@ use crate::render;
 /// # Errors
 /// When an end cannot be read to its end; a difference is an exit status and a record.
 pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> {
+    if let Some(asked) = args.manifest() {
+        return by_manifest(args, &asked, printer);
+    }
     let mut reporter = Reporter::new(printer)?;
     let asked = args.asked(RandomState::new().build_hasher().finish());
     let ends = [&asked.source, &asked.target];
@@ -31,6 +35,34 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
         printer.object(&record)?;
     } else {
         printer.data(&render::verify(&record))?;
+    }
+    Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
+}
+
+/// Compares one end with a manifest, and says which chunks differ.
+fn by_manifest(
+    args: &VerifyArgs,
+    asked: &ManifestAsked,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let mut reporter = Reporter::new(printer)?;
+    let (_connections, fabric) =
+        connections::open([&asked.end], asked.deadline, printer, || reporter.stop_requested())?;
+    reporter.show(None, args.progress.readers());
+    let result = verify_manifest(&fabric, asked, &MonotonicClock::start(), &mut reporter);
+    reporter.finish();
+    let record = result.map_err(|error| {
+        let exit = match error {
+            VerifyManifestError::Interrupted { .. } => Exit::Interrupted,
+            _ => Exit::Failed,
+        };
+        let hint = error.hint();
+        Failure::new(error).hint(hint).exit(exit)
+    })?;
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::verify_manifest(&record))?;
     }
     Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
 }

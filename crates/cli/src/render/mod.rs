@@ -41,7 +41,7 @@ pub(crate) use probes::probes;
 pub(crate) use reproduce::{fits, reproduce};
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
-pub(crate) use verify::verify;
+pub(crate) use verify::{verify, verify_manifest};
 
 /// A number of things, as a person says it.
 pub(crate) fn counted(number: usize, one: &str) -> String {

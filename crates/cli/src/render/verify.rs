@@ -1,6 +1,6 @@
 //! The record of a comparison in words.
 
-use peerlane_results::VerifyRecord;
+use peerlane_results::{ManifestRecord, VerifyRecord};
 use peerlane_units::Bytes;
 
 use super::Sheet;
@@ -56,4 +56,42 @@ fn differences(record: &VerifyRecord) -> Vec<String> {
 fn short(record: &VerifyRecord) -> String {
     let answer = if record.is_equal() { "equal" } else { "different" };
     format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, record.mode)
+}
+
+/// What was compared with a manifest and which chunks differ; the last line is the result in short.
+pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
+    let mut sheet = Sheet::default();
+    sheet.line(format_args!("compared {} with {}", record.end.path, record.manifest));
+    sheet.row("end", super::endpoint(&record.end));
+    if record.offset > Bytes::ZERO {
+        sheet.row("offset", format_args!("{} bytes", record.offset.0));
+    }
+    let after = match record.after.as_slice() {
+        [] => String::new(),
+        stages => format!(", after {}", stages.join(", ")),
+    };
+    sheet.row(
+        "manifest",
+        format_args!("chunks of {} bytes, root {}{after}", record.chunk.0, record.root),
+    );
+    let rate = record.rate().map(|rate| format!(", {rate}")).unwrap_or_default();
+    sheet.row("time", format_args!("{}{rate}", record.elapsed_ns));
+    for (index, chunk) in record.differing.iter().enumerate() {
+        let (offset, length) = (chunk.offset.0, chunk.length.0);
+        let words = format!("{length} bytes at {offset}: {}, was {}", chunk.found, chunk.expected);
+        sheet.row(if index == 0 { "differs" } else { "" }, words);
+    }
+    if record.missing > Bytes::ZERO {
+        sheet.row("differs", format_args!("it ends {} bytes too early", record.missing.0));
+    }
+    if record.surplus > Bytes::ZERO {
+        sheet.row("differs", format_args!("it goes on for {} bytes", record.surplus.0));
+    }
+    sheet.warnings(&record.warnings);
+    let answer = if record.is_equal() { "equal" } else { "different" };
+    let (bytes, length, chunks) = (record.bytes.0, record.length.0, record.mismatches);
+    sheet.line(format_args!(
+        "{answer}, {bytes} of {length} bytes compared with their digests, {chunks} chunks differ"
+    ));
+    sheet.0
 }

@@ -1,7 +1,7 @@
 //! A manifest read back.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -41,10 +41,14 @@ impl Manifest {
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
         let failed = |source| ManifestError::File { action: "read", path: path.to_owned(), source };
         let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text))
-            .map_err(failed)?;
-        parse(&text)
+        let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(ManifestError::Line { line: 1, reason: "it is no text".to_owned() })
+            }
+            Err(error) => Err(failed(error)),
+            Ok(_) => parse(&text),
+        }
     }
 }
 
