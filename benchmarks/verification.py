@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What verification costs: a copy with `--verify none`, `sample` and `full`, and `peerlane verify`, on one large file.
+"""What verification and digests cost: a copy with `--verify none`, `sample` and `full`, with `--stage digest`, and
+`peerlane verify`, on one large file.
 
     benchmarks/verification.py [--dir DIR] [--size 4G] [--repeats 5] [--seed N] [--json FILE]
 
@@ -21,14 +22,17 @@ from common import HERE, drop_caches, fill, need, parser, run, size_of, spread
 def measure(arguments, folder):
     source, target = folder / "source.bin", folder / "target.bin"
     fill(source, arguments.bytes, arguments.seed)
-    copies = {f"copy --verify {mode}": mode for mode in ("none", "sample", "full")}
+    copies = {f"copy --verify {mode}": ["--verify", mode] for mode in ("none", "sample", "full")}
+    manifest = folder / "digests"
+    copies["copy --stage digest"] = ["--verify", "none", "--stage", "digest", "--manifest", manifest]
     order, dropped = random.Random(arguments.seed), True
     runs = {name: [] for name in copies}
     for repeat in range(arguments.repeats + 1):
         for name in order.sample(list(copies), len(copies)):
-            target.unlink(missing_ok=True)
+            for made in target, manifest:
+                made.unlink(missing_ok=True)
             dropped &= drop_caches()
-            one = run([arguments.peerlane, "copy", source, target, "--route", "host", "--verify", copies[name], "-q"])
+            one = run([arguments.peerlane, "copy", source, target, "--route", "host", *copies[name], "-q"])
             if repeat:  # the first round warms the disk up and is not counted
                 runs[name].append(one)
             print(f"  {'warm-up' if not repeat else repeat:>7}  {name:<22}{one.ns / 1e9:8.3f} s"

@@ -15,6 +15,7 @@ use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::{Notation, RemoteName};
 use peerlane_engine::journal::{self, Journal};
+use peerlane_engine::stage::{self, StageName};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_fabric::assume::BootConfiguration;
 use peerlane_fabric::{Acs, BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
@@ -37,7 +38,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 19] = [
+pub const ALL: [Target; 20] = [
     ("archive", archive),
     ("boot", boot),
     ("capture", captured),
@@ -48,6 +49,7 @@ pub const ALL: [Target; 19] = [
     ("journal", journal),
     ("lspci", lspci),
     ("machine", machine),
+    ("manifest", manifest),
     ("nccl", nccl),
     ("notation", notation),
     ("parameters", parameters),
@@ -64,6 +66,18 @@ pub fn machine(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Fabric::from_toml(text) {
         Ok(fabric) => examine(&fabric),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A manifest of digests: refused with a reason, or complete and of one copy.
+pub fn manifest(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match stage::manifest::parse(text) {
+        Ok(manifest) => {
+            let length: u64 = manifest.chunks.iter().map(|chunk| chunk.length).sum();
+            assert_eq!(length, manifest.header.length);
+        }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
@@ -337,6 +351,9 @@ pub fn notation(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(notation) = text.parse::<Notation>() {
         assert_eq!(notation.to_string().parse(), Ok(notation));
+    }
+    if let Ok(stage) = text.parse::<StageName>() {
+        assert_eq!(stage.to_string().parse(), Ok(stage));
     }
     if let Ok(drive) = text.parse::<RemoteName>() {
         assert_eq!(drive.to_string().parse(), Ok(drive));
