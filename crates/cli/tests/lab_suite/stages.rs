@@ -109,7 +109,13 @@ fn odd_lengths_and_dead_processes_end_well() {
     let journaled = |one: &Warning| matches!(one, Warning::NothingToResume { .. });
     assert!(!ended.warnings.iter().any(journaled), "{:?}", ended.warnings);
     assert_same("target", &lab.bytes("set"), &inverted(&source[..LENGTH]));
-    assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
+    // The file system's own blocks go by guest memory; nothing that drive a was read for does.
+    let report = lab.report();
+    let transfers = report["transfers"].as_array().expect("transfers");
+    let strays = transfers.iter().any(|one| {
+        one["drive"] == "a" && one["phase"] == "move" && one["memory"] == "guest_memory"
+    });
+    assert!(!strays, "{report}");
 }
 
 #[test]
