@@ -229,14 +229,17 @@ impl<R: Ring> Ring for Staged<R> {
 }
 
 impl<R> Drop for Staged<R> {
-    /// Gives up what stages still work on. Memory that one may still use is never freed.
+    /// Gives up what stages still work on. Memory that one may still use is neither freed nor taken from
+    /// the drives.
     fn drop(&mut self) {
-        let is_over = self.stages.iter_mut().fold(true, |over, stage| stage.cancel() && over);
-        mem::take(&mut self.stages);
-        if is_over || self.open.is_empty() {
+        let mut is_over = true;
+        for mut stage in mem::take(&mut self.stages) {
+            is_over &= stage.cancel();
+        }
+        if is_over {
             return;
         }
-        tracing::warn!(chunks = self.open.len(), "leaving memory to a stage that works on it");
+        tracing::warn!(chunks = self.open.len(), "leaving memory to a stage that may work on it");
         mem::forget(self.ring.take());
     }
 }

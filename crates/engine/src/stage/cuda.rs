@@ -37,6 +37,10 @@ impl Stage for CudaStage {
         let (tag, ended) = self.kernel.finished()?;
         Some((tag, ended.map_err(|error| StageFault(error.to_string()))))
     }
+
+    fn cancel(&mut self) -> bool {
+        self.kernel.settle()
+    }
 }
 
 /// Digests of chunks in memory of a GPU, by its own kernel.
@@ -77,5 +81,9 @@ impl<F: FnMut(u64, u64, u128) -> Result<(), StageFault>> Stage for CudaDigest<F>
             Err(error) => Err(StageFault(error.to_string())),
         };
         Some((tag, taken))
+    }
+
+    fn cancel(&mut self) -> bool {
+        self.digest.settle()
     }
 }

@@ -64,7 +64,7 @@ pub trait Stage {
     }
 
     /// Ends what is under way, or gives it up after a bounded time. Returns whether nothing works on the
-    /// memory any more but what holds it by itself.
+    /// memory any more but what holds it, and its registrations, by itself.
     fn cancel(&mut self) -> bool {
         true
     }

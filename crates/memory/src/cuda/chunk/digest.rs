@@ -103,6 +103,12 @@ impl ChunkDigest {
     pub fn in_flight(&self) -> usize {
         self.pool.in_flight()
     }
+
+    /// Waits shortly for the chunks in flight, which are not told any more. False where the GPU may still work on one,
+    /// or on one before that ended in an error: what is registered of their memory is to be kept.
+    pub fn settle(&mut self) -> bool {
+        self.pool.settle()
+    }
 }
 
 /// `CUDA_ERROR_UNKNOWN`.

@@ -19,11 +19,19 @@ pub(super) struct QueuePool<S> {
     /// Queues whose work has no known end; kept until the pool is dropped.
     stuck: Vec<QueueSlot<S>>,
     failure: Option<CudaError>,
+    /// Whether `stuck` was waited for.
+    is_given_up: bool,
 }
 
 impl<S> QueuePool<S> {
     pub(super) fn new() -> Self {
-        Self { idle: Vec::new(), in_flight: VecDeque::new(), stuck: Vec::new(), failure: None }
+        Self {
+            idle: Vec::new(),
+            in_flight: VecDeque::new(),
+            stuck: Vec::new(),
+            failure: None,
+            is_given_up: false,
+        }
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -81,24 +89,35 @@ impl<S> QueuePool<S> {
         self.stuck.push(slot);
         Some((tag, Err(failure)))
     }
+
+    /// Waits for all queues together no longer than for one, and only once; false where one does not end. Chunks in
+    /// flight are not told any more.
+    pub(super) fn settle(&mut self) -> bool {
+        self.stuck.extend(self.in_flight.drain(..).map(|(_, slot)| slot));
+        let stuck = &mut self.stuck;
+        if !self.is_given_up {
+            settles(|| {
+                let mut failed = Ok(());
+                stuck.retain_mut(|slot| match slot.queue.is_settled() {
+                    Ok(is_over) => !is_over,
+                    Err(error) => {
+                        failed = Err(error);
+                        true
+                    }
+                });
+                failed.map(|()| stuck.is_empty())
+            });
+        }
+        self.is_given_up = !self.stuck.is_empty();
+        !self.is_given_up
+    }
 }
 
 impl<S> Drop for QueuePool<S> {
-    /// Waits for all queues together no longer than for one, and leaks those that do not end.
+    /// Waits for what is under way, and leaks the queues that do not end.
     fn drop(&mut self) {
-        let mut open: Vec<QueueSlot<S>> = self.in_flight.drain(..).map(|(_, slot)| slot).collect();
-        open.append(&mut self.stuck);
-        settles(|| {
-            let mut failed = Ok(());
-            open.retain_mut(|slot| match slot.queue.is_settled() {
-                Ok(is_over) => !is_over,
-                Err(error) => {
-                    failed = Err(error);
-                    true
-                }
-            });
-            failed.map(|()| open.is_empty())
-        });
-        open.into_iter().for_each(|slot| slot.queue.leak());
+        if !self.settle() {
+            self.stuck.drain(..).for_each(|slot| slot.queue.leak());
+        }
     }
 }
