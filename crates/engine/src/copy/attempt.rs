@@ -1,6 +1,7 @@
 //! One memory tried: allocated, and attached with the ends to a ring of its own.
 
 use std::fs::File;
+use std::ops::Range;
 
 use peerlane_memory::{MemoryError, Region};
 use peerlane_results::{
@@ -15,7 +16,7 @@ use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory;
-use crate::extents::{Grid, first_data};
+use crate::extents::{Extent, Grid, data_ranges, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
 use crate::machine::Machine;
@@ -316,15 +317,42 @@ impl Attempt<'_> {
     fn refuse_holes(&self, ready: &Ready) -> Result<(), Rejection> {
         let offset = ready.transfer.source_offset;
         let range = offset..offset + ready.transfer.length;
-        let side = ready.gpu.as_ref().filter(|_| self.holes == Holes::Moved);
-        if !side.is_some_and(|side| side.meets_hole(&self.source.file, range)) {
+        let Some(side) = &ready.gpu else { return Ok(()) };
+        let meets_hole = match (self.holes, self.stages.chunk()) {
+            (Holes::Moved, _) => side.meets_hole(&self.source.file, range),
+            (_, Some(chunk)) => self.chunk_meets_hole(side, range, chunk),
+            (_, None) => false,
+        };
+        if !meets_hole {
             return Ok(());
         }
         let path = &self.plan.source.path;
         let reason =
             format!("{path} has holes, which cuFile reads through host memory from 1.19 on");
-        let hint = "leave `--sparse never` out, and holes are not read";
-        Err(Rejection { reason, hint: Some(hint.to_owned()) })
+        let hint = if self.stages.chunk().is_some() {
+            format!(
+                "stages work on whole chunks, holes included: `cp --sparse=never {path} FILE` makes a file without; `--route host` goes \
+                 through host memory"
+            )
+        } else {
+            "leave `--sparse never` out, and holes are not read".to_owned()
+        };
+        Err(Rejection { reason, hint: Some(hint) })
+    }
+
+    /// Whether a chunk that is read for its data, or as the last one, has a hole that cuFile would read.
+    fn chunk_meets_hole(&self, side: &GpuSide, range: Range<u64>, chunk: u64) -> bool {
+        let file = &self.source.file;
+        let last = range.start + (range.end - range.start) / chunk * chunk..range.end;
+        let grid = Grid { origin: range.start, block: chunk };
+        // A file that does not tell has no holes that are left out.
+        let Ok(extents) = data_ranges(file, range, grid) else { return false };
+        let data = extents.filter_map(|extent| match extent {
+            Ok(Extent::Data(range)) => Some(range),
+            _ => None,
+        });
+        side.reads_holes_by_host()
+            && data.chain([last]).any(|range| !range.is_empty() && side.meets_hole(file, range))
     }
 
     /// The first block of data of either end; where an end does not tell its holes, the first block.
