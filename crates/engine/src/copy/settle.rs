@@ -1,7 +1,7 @@
 //! The route of a copy: memory that the kernel and a proof agree on for every target.
 
 use peerlane_results::{
-    Evidence, MemoryFacts, Route, RouteChoice, RouteVerdict, Shape, Tail, Warning,
+    Evidence, MemoryFacts, Plan, Route, RouteChoice, RouteVerdict, Shape, Tail, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -13,7 +13,9 @@ use super::pieces::Holes;
 use super::record::Settled;
 use super::{CopyError, Job, Tools};
 use crate::open::Attached;
-use crate::plan::{Prepared, fitted, host_memory, memories_for_all, rules_evidence, shapes_for};
+use crate::plan::{
+    GpuWay, Prepared, fitted, host_memory, memories_for_all, rules_evidence, shapes_for, way_of,
+};
 use crate::relay::Transfer;
 use crate::ring::{FileId, Ring as _};
 
@@ -131,7 +133,7 @@ impl Copying<'_> {
         let plan = self.lanes[0].job.plan;
         // With that of a GPU behind it where just this was asked for.
         let planned = plan.memory.clone().filter(|_| plan.route == Some(Route::Host));
-        let memory = planned.unwrap_or_else(host_memory);
+        let memory = planned.unwrap_or_else(|| self.fallback_memory(plan));
         let route = (Route::Host, reason.to_owned());
         self.agree_on(route, &memory, 0, tools).map_err(|error| match error {
             NotReady::Ended(error) => error,
@@ -139,6 +141,22 @@ impl Copying<'_> {
                 CopyError::NotPossible { reason, hint }
             }
         })
+    }
+
+    /// Host memory; with that of a GPU behind it where stages work there only.
+    fn fallback_memory(&self, plan: &Plan) -> MemoryFacts {
+        let names = self.stages.names();
+        let reach = |memory: &MemoryFacts| {
+            names.iter().all(|name| name.reaches(memory, way_of(memory).is_some()))
+        };
+        let host = host_memory();
+        if reach(&host) {
+            return host;
+        }
+        let usable = plan.candidates.iter().filter(|one| one.refusals.is_empty());
+        let mut pinned =
+            usable.map(|one| &one.memory).filter(|memory| way_of(memory) == Some(GpuWay::Pinned));
+        pinned.find(|memory| reach(memory)).cloned().unwrap_or(host)
     }
 
     /// Opens one memory and proves it for every target. A target that fails by itself is dropped, and
