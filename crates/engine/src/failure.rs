@@ -89,10 +89,10 @@ fn what(action: Action, offset: u64, length: Option<u64>, role: Role) -> String 
     if action == Action::Flush {
         return format!("flush the {role}");
     }
-    let length = length.map_or_else(String::new, |length| format!("{length} bytes "));
     if action == Action::Stage {
-        return format!("work on {length}at {offset} of the copy");
+        return format!("work on the chunk at {offset} of the copy");
     }
+    let length = length.map_or_else(String::new, |length| format!("{length} bytes "));
     format!("{} {length}at {offset} {} {role}", verb(action), preposition(action))
 }
 
