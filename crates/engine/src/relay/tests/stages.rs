@@ -1,6 +1,8 @@
 //! Relays with stages, on simulated drives.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::Nanos;
@@ -14,10 +16,12 @@ use crate::stage::{Chunk, Stage, StageFault};
 
 const REQUEST: u64 = 8 << 10;
 
+/// Offset and length of chunks, in the order in which a stage got them.
+type SharedChunks = Rc<RefCell<Vec<(u64, u64)>>>;
+
 /// Inverts every byte, and ends after it was asked a few times.
 #[derive(Default)]
 struct Inverter {
-    chunks: Vec<(u64, u64)>,
     open: VecDeque<(u64, u32)>,
     /// Questions before the end of a chunk.
     patience: u32,
@@ -27,7 +31,7 @@ struct Inverter {
     fails: Option<u64>,
     hangs: Option<u64>,
     /// What it was asked for, and its end, are told here.
-    told: Option<std::rc::Rc<std::cell::RefCell<Vec<(u64, u64)>>>>,
+    told: Option<SharedChunks>,
 }
 
 impl Stage for Inverter {
@@ -162,7 +166,7 @@ proptest! {
         (short, again, early) in (0u64..300, 0u64..200, 0u64..300),
         (patience, room) in (1u32..6, 1usize..5),
     ) {
-        let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let told = SharedChunks::default();
         let stage = Inverter { patience, room, told: Some(told.clone()), ..Inverter::default() };
         let mood = Mood { short, again, early };
         let (source, target, relayed) = Case { slots, seed, mood, ..Case::of(length, vec![stage]) }.run();
