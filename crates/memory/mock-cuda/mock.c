@@ -17,7 +17,10 @@
  * (which it does not tell), no_counts (counters stay at zero), posix_mode and fallback_io (on whatever is set),
  * p2p_flags (of NVMe). From 1190 on reads of holes go through host memory.
  * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
- * Memory that is freed is noted as `left zeroes` or `left content`.
+ * Memory that is freed is noted as `left zeroes` or `left content`. Beside the calls stand `VERB begins at ADDRESS for
+ * BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER is the offset in the file), load, store
+ * and kernel by the GPU (NUMBER is that of the stream). An address is that of device memory, and of a kernel its first
+ * two words.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -54,6 +57,9 @@ typedef struct {
     void *stream;
     int done, byte;
     Launch launch;
+    /* Of a copy, and where it is in device memory. */
+    const char *verb;
+    uint64_t at;
 } Work;
 /* `at` is when the work before it was over, in ns; 0 while it is not. */
 typedef struct { int used, flags, looks, recorded; long until, order, at; void *stream; } Event;
@@ -290,11 +296,20 @@ int cuMemHostUnregister(void *address) {
     LEAVE(0);
 }
 
+/* The beginning of work on device memory; its end is noted by `note_end`. */
+static void note_begin(const char *verb, uint64_t at, size_t size, long number) {
+    note("%s begins at %#llx for %zu, %ld", verb, (unsigned long long)at, size, number);
+}
+static void note_end(const char *verb, uint64_t at) { note("%s ends at %#llx", verb, (unsigned long long)at); }
+
 static int ask(char *to, char *from, size_t size, Memory *memory, Host *host, void *stream) {
     if (!stream || !((Stream *)stream)->used) return wrong("cuMemcpyAsync", "in no stream");
     if (++copies == number("fail_copy", 0)) return 719;
-    Work one = { to, from, size, memory, host, stream, 0, 0, { 0 } };
+    bool loads = to >= memory->real && to < memory->real + memory->size;
+    uint64_t at = (uint64_t)(uintptr_t)memory->shown + (uint64_t)((loads ? to : from) - memory->real);
+    Work one = { to, from, size, memory, host, stream, 0, 0, { 0 }, loads ? "load" : "store", at };
     work[works++ % (1 << 16)] = one;
+    note_begin(one.verb, at, size, (Stream *)stream - streams);
     memory->busy++;
     host->busy++;
     return 0;
@@ -305,7 +320,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t size, void *stream) 
     if (!stream || !((Stream *)stream)->used) LEAVE(wrong("cuMemsetD8Async", "in no stream"));
     if (!memory) LEAVE(wrong("cuMemsetD8Async", "beyond device memory"));
     char *real = memory->real + (to - (uint64_t)(uintptr_t)memory->shown);
-    Work one = { real, 0, size, memory, 0, stream, 0, byte, { 0 } };
+    Work one = { real, 0, size, memory, 0, stream, 0, byte, { 0 }, 0, 0 };
     work[works++ % (1 << 16)] = one;
     memory->busy++;
     LEAVE(0);
@@ -328,8 +343,9 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     if (shared || !parameters || extra) LEAVE(wrong("cuLaunchKernel", "parameters"));
     if (++launches == number("fail_launch", 0)) LEAVE(719);
     note("cuLaunchKernel %u x %u in %d", x, threads, (int)((Stream *)stream - streams));
-    Work one = { 0, 0, 0, 0, 0, stream, 0, 0, { 0 } };
+    Work one = { 0, 0, 0, 0, 0, stream, 0, 0, { 0 }, 0, 0 };
     if (!launch_of(&one.launch, function, x, y, z, threads, parameters)) LEAVE(wrong("cuLaunchKernel", "no function"));
+    note_begin("kernel", one.launch.word[0], (size_t)one.launch.word[1], (Stream *)stream - streams);
     touch(&one.launch, 1);
     work[works++ % (1 << 16)] = one;
     LEAVE(0);
@@ -351,7 +367,9 @@ static void carry_out(Work *one) {
         run(&one->launch);
         open_memory(PROT_NONE);
         touch(&one->launch, -1);
+        note_end("kernel", one->launch.word[0]);
     }
+    if (one->verb) note_end(one->verb, one->at);
     one->done = 1;
     if (one->memory) one->memory->busy--;
     if (one->host) one->host->busy--;
@@ -697,6 +715,8 @@ static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t 
     if (started && !number("no_counts", 0)) counted[lies || by_host ? 2 : taken_way]++;
     memory->busy++;
     file->busy++;
+    const char *verb = is_write ? "write" : "read";
+    note_begin(verb, base + (uint64_t)offset, size, (long)at);
     pthread_mutex_unlock(&lock);
     void *through = 0;
     ssize_t moved = -1;
@@ -713,6 +733,7 @@ static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t 
     int kept = errno;
     free(through);
     pthread_mutex_lock(&lock);
+    note_end(verb, base + (uint64_t)offset);
     memory->busy--;
     file->busy--;
     pthread_mutex_unlock(&lock);

@@ -88,6 +88,14 @@ impl Mock {
         content
     }
 
+    /// Adds a line to the calls.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub(crate) fn note(&self, line: &str) {
+        let calls = self.folder.path().join("calls");
+        let mut calls = std::fs::File::options().append(true).open(calls).expect("a log");
+        std::io::Write::write_all(&mut calls, format!("{line}\n").as_bytes()).expect("room");
+    }
+
     /// The calls so far, in order.
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
