@@ -10,6 +10,7 @@ mod testing;
 
 mod counters;
 mod machine;
+mod stages;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
