@@ -5,17 +5,20 @@ mod common;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use common::{direct, folder, noise, ring};
 use peerlane_engine::failure::{Cause, RequestError, Role};
 use peerlane_engine::prove::{ProofSetup, prove_route};
 use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};
 use peerlane_engine::ring::{
-    Action, FileId, Namespace, Operation, PassthroughFile, PushError, RegionId, Ring, Uring,
+    Action, FileId, Namespace, Operation, PassthroughFile, PushError, RegionId, Ring, Staged, Uring,
 };
+use peerlane_engine::stage::{DigestStage, StageFault};
 use peerlane_engine::verify::{Comparison, Coverage, Digests, verify};
 use peerlane_engine::{Clock, MonotonicClock};
 use peerlane_memory::{Region, host};
@@ -23,6 +26,7 @@ use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use twox_hash::XxHash3_128;
 
 const BLOCK: u64 = 4096;
 
@@ -95,6 +99,51 @@ fn an_odd_end_is_rounded_up_for_its_owner_to_cut() {
         assert_eq!(written.len(), length.next_multiple_of(4096));
         assert!(written[..length] == payload);
     }
+}
+
+#[test]
+fn digests_are_of_chunks_as_read() {
+    for length in [1, 4097, 65536 + 300, (5 << 20) + 5001] {
+        let payload = noise(length, 5);
+        let Some(bench) = bench(&payload, b"") else { return };
+        let transfer = Transfer { stages: 1, ..bench.transfer(length as u64, Tail::RoundUpAndCut) };
+        let found = Rc::new(RefCell::new(BTreeMap::new()));
+        let told = Rc::clone(&found);
+        let mut staged = Staged::new(bench.ring);
+        staged.add(Box::new(DigestStage::new(move |offset, bytes, digest| {
+            assert_eq!(told.borrow_mut().insert((offset, bytes), digest), None, "each chunk once");
+            Ok(())
+        })));
+        relay(&mut staged, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
+        assert!(std::fs::read(&bench.target_path).unwrap()[..length] == payload);
+        let starts = (0..length as u64).step_by(16 * 4096);
+        let chunks = payload.chunks(16 * 4096);
+        let digest = |(start, chunk): (u64, &[u8])| {
+            ((start, chunk.len() as u64), XxHash3_128::oneshot(chunk))
+        };
+        let expected: BTreeMap<_, _> = starts.zip(chunks).map(digest).collect();
+        assert!(*found.borrow() == expected, "{length}");
+    }
+}
+
+#[test]
+fn digest_that_is_not_kept_ends_the_relay() {
+    let payload = noise(5 << 20, 6);
+    let Some(bench) = bench(&payload, b"") else { return };
+    let transfer = Transfer { stages: 1, ..bench.transfer(5 << 20, Tail::None) };
+    let mut staged = Staged::new(bench.ring);
+    let lost = 32 * BLOCK;
+    staged.add(Box::new(DigestStage::new(move |offset, _, _| match offset {
+        _ if offset == lost => Err(StageFault("no room".to_owned())),
+        _ => Ok(()),
+    })));
+    let error = relay(&mut staged, &transfer, &MonotonicClock::start(), &mut ()).unwrap_err();
+    let RelayError::Stopped { source: RequestError::Stage { number: 0, .. }, moved } = error else {
+        panic!("{error:?}")
+    };
+    assert!(!moved.written.contains(lost), "its chunk is not at the target");
+    assert_eq!(staged.fault().map(|fault| fault.0.as_str()), Some("no room"));
+    assert_eq!(staged.in_flight(), 0);
 }
 
 #[test]

@@ -10,13 +10,23 @@ mod testing;
 #[path = "../../memory/tests/xrt_mock/mod.rs"]
 mod xrt_mock;
 
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::time::Instant;
+
 use common::{direct, folder, noise, ring};
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::relay::{DEADLINE, Transfer, relay};
-use peerlane_engine::ring::{Ring, Uring};
+use peerlane_engine::failure::RequestError;
+use peerlane_engine::relay::{DEADLINE, Moved, RelayError, Transfer, relay};
+use peerlane_engine::ring::{
+    Action, Completion, FileId, Operation, PushError, RegionId, Ring, Staged, Uring,
+};
+use peerlane_engine::stage::CardStage;
+use peerlane_memory::Region;
 use peerlane_memory::xrt::Xrt;
 use peerlane_results::{MemoryKind, Tail};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 use xrt_mock::{CARD, Mock};
 
 const BLOCK: u64 = 4096;
@@ -63,4 +73,240 @@ fn a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it() {
     drop((card, xrt));
     drop(uring);
     assert_eq!(mock.calls()[3..], ["free", "close"]);
+}
+
+const REQUEST: u64 = 16 * BLOCK;
+const SLOTS: u32 = 4;
+
+/// The kernel's ring, which notes among the calls of the library when payload comes and goes.
+struct Noted<'a> {
+    ring: Uring,
+    mock: &'a Mock,
+    open: HashMap<u64, Operation>,
+}
+
+impl Noted<'_> {
+    fn note(&self, edge: &str, operation: &Operation) {
+        let verb = if operation.action == Action::Read { "read" } else { "write" };
+        let (slot, offset) = (operation.region_offset, operation.file_offset);
+        self.mock.note(&format!("{verb} {edge} {slot} {offset}"));
+    }
+}
+
+impl Ring for Noted<'_> {
+    type File = <Uring as Ring>::File;
+    type Region = Region;
+
+    fn attach_file(&mut self, file: Self::File) -> io::Result<FileId> {
+        self.ring.attach_file(file)
+    }
+
+    fn attach_region(&mut self, region: Region) -> RegionId {
+        self.ring.attach_region(region)
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.ring.region_length(region)
+    }
+
+    fn space(&self) -> u32 {
+        self.ring.space()
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.note("begins", &operation);
+        self.open.insert(operation.tag, operation);
+        self.ring.push(operation)
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        self.ring.submit(wait, timeout)
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        let completion = self.ring.pop()?;
+        let operation = self.open.remove(&completion.tag).expect("one that was pushed");
+        self.note("ends", &operation);
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.ring.in_flight()
+    }
+
+    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
+        self.ring.host_range(region, range)
+    }
+}
+
+/// A relay by the memory of a card and a kernel of it; what is at the target, and how it ended. All of it is given
+/// back then.
+struct Outcome {
+    target: Vec<u8>,
+    moved: Result<Moved, RelayError>,
+    fault: Option<String>,
+}
+
+fn relayed(mock: &Mock, kernel: &str, payload: &[u8], deadline: Nanos) -> Option<Outcome> {
+    let folder = folder();
+    let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
+    std::fs::write(&source_path, payload).unwrap();
+    std::fs::write(&target_path, b"").unwrap();
+    let image = mock.file("card.xclbin", &xrt_mock::image(1024));
+    let mut card = Xrt::load_from(mock.library().as_os_str()).unwrap().open(&mock.root(), CARD);
+    let card = card.as_mut().unwrap();
+    card.load(&image).unwrap();
+    let kernel = card.kernel(kernel).unwrap();
+    let region = card.allocate_for(&kernel, Bytes(u64::from(SLOTS) * REQUEST)).unwrap();
+    let buffer = region.card_buffer().unwrap();
+
+    let mut staged = Staged::new(Noted { ring: ring(64)?, mock, open: HashMap::new() });
+    staged.add(Box::new(CardStage::new(kernel, buffer)));
+    let source = staged.attach_file(direct(&source_path)?).unwrap();
+    let target = staged.attach_file(direct(&target_path)?).unwrap();
+    let transfer = Transfer {
+        source,
+        target,
+        region: staged.attach_region(region),
+        memory: MemoryKind::P2pmem,
+        source_offset: 0,
+        target_offset: 0,
+        length: payload.len() as u64,
+        request: REQUEST,
+        slots: SLOTS,
+        slot_stride: REQUEST,
+        source_block: BLOCK,
+        target_block: BLOCK,
+        tail: Tail::RoundUpAndCut,
+        stages: 1,
+        deadline,
+    };
+    let moved = relay(&mut staged, &transfer, &MonotonicClock::start(), &mut ());
+    let fault = staged.fault().map(ToString::to_string);
+    drop(staged);
+    Some(Outcome { target: std::fs::read(&target_path).unwrap(), moved, fault })
+}
+
+/// What a slot is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Reading,
+    Read,
+    /// With the kernel, which was asked for so many times.
+    Working(u32),
+    Writing,
+}
+
+/// Asserts for each chunk: read, set and started as the chunk that it is, ended, then written; returns the chunks.
+#[track_caller]
+fn expect_order(calls: &[String]) -> BTreeMap<u64, u64> {
+    let mut slots: BTreeMap<u64, (Phase, u64)> = BTreeMap::new();
+    let mut runs: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
+    let mut chunks = BTreeMap::new();
+    for call in calls {
+        let words: Vec<&str> = call.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        let mut step = |slot: u64, from: Phase, to: Phase, offset: u64| {
+            let found = slots.insert(slot, (to, offset)).unwrap_or((Phase::Free, offset));
+            assert!(
+                found == (from, offset) || from == Phase::Free && found.0 == from,
+                "{call}: {found:?}"
+            );
+        };
+        match words.as_slice() {
+            ["read", "begins", ..] => step(number(2), Phase::Free, Phase::Reading, number(3)),
+            ["read", "ends", ..] => step(number(2), Phase::Reading, Phase::Read, number(3)),
+            ["write", "begins", ..] => {
+                step(number(2), Phase::Working(2), Phase::Writing, number(3));
+            }
+            ["write", "ends", ..] => step(number(2), Phase::Writing, Phase::Free, number(3)),
+            ["set", ..] => {
+                let run = runs.entry(number(1)).or_default();
+                run[usize::try_from(number(2)).unwrap()] = number(3);
+            }
+            ["start", ..] => {
+                let [slot, bytes, offset] = runs[&number(1)];
+                step(slot, Phase::Read, Phase::Working(0), offset);
+                assert_eq!(chunks.insert(offset, bytes), None, "each chunk once");
+            }
+            ["state", ..] => {
+                let [slot, _, offset] = runs[&number(1)];
+                let Phase::Working(looks) = slots[&slot].0 else { panic!("{call}: {slots:?}") };
+                slots.insert(slot, (Phase::Working(looks + 1), offset));
+            }
+            _ => {}
+        }
+    }
+    chunks
+}
+
+/// The names of the calls, those of a kind that follow each other once.
+fn kinds(calls: &[String]) -> Vec<String> {
+    let name =
+        |call: &String| call.trim_end_matches(|one: char| one.is_ascii_digit()).trim().to_owned();
+    let mut kinds: Vec<String> = calls.iter().map(name).collect();
+    kinds.dedup();
+    kinds
+}
+
+fn expect_no_misuse(calls: &[String]) {
+    assert!(!calls.iter().any(|call| call.starts_with("MISUSE")), "{calls:#?}");
+}
+
+#[test]
+fn card_kernel_works_between_read_and_write() {
+    let Some(mock) = Mock::build(&[]) else { return };
+    let payload = noise((3 << 20) + 5001, 8);
+    let Some(outcome) = relayed(&mock, "invert", &payload, DEADLINE) else { return };
+    assert_eq!(outcome.moved.unwrap().bytes, payload.len() as u64);
+    let inverted: Vec<u8> = payload.iter().map(|byte| !byte).collect();
+    assert!(outcome.target[..payload.len()] == inverted, "the content differs");
+    let calls = mock.calls();
+    let length = payload.len() as u64;
+    let starts = (0..length.div_ceil(REQUEST)).map(|number| number * REQUEST);
+    let grid: BTreeMap<u64, u64> =
+        starts.map(|start| (start, REQUEST.min(length - start))).collect();
+    assert_eq!(expect_order(&calls), grid);
+    let starts = |word: &str| calls.iter().filter(|call| call.starts_with(word)).count();
+    let runs = starts("run ");
+    assert!(runs <= SLOTS as usize && starts("close run") == runs, "a run serves many chunks");
+    let end = ["close run", "free part", "close kernel", "free", "close"];
+    assert!(kinds(&calls).ends_with(&end.map(str::to_owned)), "{:?}", kinds(&calls));
+    expect_no_misuse(&calls);
+}
+
+#[test]
+fn failed_card_kernel_ends_the_relay() {
+    let Some(mock) = Mock::build(&[]) else { return };
+    let payload = noise(3 << 20, 9);
+    let Some(outcome) = relayed(&mock, "fails", &payload, DEADLINE) else { return };
+    let error = outcome.moved.unwrap_err();
+    let RelayError::Stopped { source: RequestError::Stage { number: 0, .. }, moved } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((moved.bytes, outcome.target.len()), (0, 0), "nothing of it is at the target");
+    assert_eq!(outcome.fault.as_deref(), Some("kernel fails ended with an error (5)"));
+    let calls = mock.calls();
+    assert!(!calls.iter().any(|call| call.starts_with("write")));
+    let end = ["close run", "free part", "close kernel", "free", "close"];
+    assert!(kinds(&calls).ends_with(&end.map(str::to_owned)), "{:?}", kinds(&calls));
+    expect_no_misuse(&calls);
+}
+
+#[test]
+fn endless_card_kernel_keeps_its_memory() {
+    let Some(mock) = Mock::build(&[]) else { return };
+    let (payload, start) = (noise(3 << 20, 10), Instant::now());
+    let Some(outcome) = relayed(&mock, "never", &payload, Nanos(300_000_000)) else { return };
+    assert!(start.elapsed().as_secs() < 20, "given up at its deadline");
+    let error = outcome.moved.unwrap_err();
+    let RelayError::Stopped { source, moved } = error else { panic!("{error:?}") };
+    let RequestError::Stage { number: 0, source } = source else { panic!("{source:?}") };
+    assert!(matches!(*source, RequestError::Stuck(_)), "{source:?}");
+    assert_eq!((moved.bytes, outcome.target.len()), (0, 0));
+    let calls = mock.calls();
+    let is_let_go = |call: &&String| call.starts_with("free") || call.starts_with("close");
+    assert_eq!(calls.iter().find(is_let_go), None, "the card may still work there");
+    expect_no_misuse(&calls);
 }
