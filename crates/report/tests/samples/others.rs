@@ -62,6 +62,7 @@ pub(crate) fn copy() -> CopyRecord {
         },
         scrubbed: Scrubbed { bytes: Bytes::mib(16), reason: "zeroes by DMA".to_owned() },
         verification: Verification { mode: VerifyMode::Full, bytes: Bytes(1 << 30), mismatches: 0 },
+        stages: Vec::new(),
         evidence: vec![
             Evidence {
                 looked_at: "pattern by way of cmb:nvme2".to_owned(),
