@@ -15,7 +15,8 @@ use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::{Notation, RemoteName};
 use peerlane_engine::journal::{self, Journal};
-use peerlane_engine::stage::{self, StageName};
+use peerlane_engine::stage::StageName;
+use peerlane_engine::stages::manifest;
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_fabric::assume::BootConfiguration;
 use peerlane_fabric::{Acs, BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
@@ -49,7 +50,7 @@ pub const ALL: [Target; 20] = [
     ("journal", journal),
     ("lspci", lspci),
     ("machine", machine),
-    ("manifest", manifest),
+    ("manifest", digests),
     ("nccl", nccl),
     ("notation", notation),
     ("parameters", parameters),
@@ -71,9 +72,9 @@ pub fn machine(bytes: &[u8]) {
 }
 
 /// A manifest of digests: refused with a reason, or complete and of one copy.
-pub fn manifest(bytes: &[u8]) {
+pub fn digests(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match stage::manifest::parse(text) {
+    match manifest::parse(text) {
         Ok(manifest) => {
             let length: u64 = manifest.chunks.iter().map(|chunk| chunk.length).sum();
             assert_eq!(length, manifest.header.length);

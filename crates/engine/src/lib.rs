@@ -42,6 +42,7 @@ mod session;
 pub mod shares;
 mod small_files;
 pub mod stage;
+pub mod stages;
 mod stamp;
 mod system;
 #[cfg(test)]

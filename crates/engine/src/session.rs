@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 use crate::machine::{self, Machine};
 use crate::open::{Attached, Opened};
 use crate::ring::{AnyRing, FileId, RegionId, Ring as _, Staged, UringError};
-use crate::stage::{Stage, StageName, StageRow};
+use crate::stage::Stage;
 use crate::trace::{Log, Traced};
 
 /// A ring of a machine for files that are open.
@@ -36,9 +36,13 @@ impl<'m> Session<'m> {
         Self { machine, ring: Traced::new(Staged::new(ring), log) }
     }
 
-    /// Has the stages of a row work on regions of the ring, in its order.
-    pub(crate) fn add_stages(&mut self, row: &StageRow, stages: Vec<Box<dyn Stage>>) {
-        self.ring.name_stages(row.names().iter().map(StageName::to_string));
+    /// Has stages work on regions of the ring, in their order; a trace has them by their names.
+    pub(crate) fn add_stages(
+        &mut self,
+        names: impl Iterator<Item = String>,
+        stages: Vec<Box<dyn Stage>>,
+    ) {
+        self.ring.name_stages(names);
         stages.into_iter().for_each(|stage| self.ring.ring_mut().add(stage));
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_engine::stage::Stages;
+use peerlane_engine::stages::Stages;
 use peerlane_engine::{Metadatum, Scrub, Sparse};
 use peerlane_units::ByteRate;
 

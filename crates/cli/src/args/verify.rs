@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_engine::stage::ManifestAsked;
+use peerlane_engine::stages::ManifestAsked;
 use peerlane_engine::verify::{Coverage, VerifyAsked};
 use peerlane_units::{Bytes, Nanos};
 

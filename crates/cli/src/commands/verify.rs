@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use peerlane_engine::stage::{ManifestAsked, VerifyManifestError, verify_manifest};
+use peerlane_engine::stages::{ManifestAsked, VerifyManifestError, verify_manifest};
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
 

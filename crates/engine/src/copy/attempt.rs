@@ -26,7 +26,8 @@ use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged, UringError};
 use crate::session::Session;
-use crate::stage::{SlotMemory, Stage, StageRow};
+use crate::stage::Stage;
+use crate::stages::{SlotMemory, StageRow};
 use crate::trace::{Log, Traced};
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
@@ -202,7 +203,7 @@ impl Attempt<'_> {
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
         let region = session.ring.attach_region(region);
-        session.add_stages(self.stages, stages);
+        session.add_stages(self.stages.notations(), stages);
         self.ready(session, [source, target], region, shape, tools)
     }
 
@@ -277,7 +278,7 @@ impl Attempt<'_> {
             Attached { payload: id, compared: id }
         };
         let ends = [attached(from, source), attached(to, target)];
-        session.add_stages(self.stages, self.open_stages(None, Some(&side))?);
+        session.add_stages(self.stages.notations(), self.open_stages(None, Some(&side))?);
         let ready = self.ready(session, ends, region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
         Ok(Ready { gpu: Some(side), evidence, ..ready })

@@ -21,7 +21,7 @@ use crate::ranges::RangeSet;
 use crate::relay::Transfer;
 use crate::request::{LONGEST_SLEEP, fresh_tag};
 use crate::ring::{Action, FileId, Operation, RegionId, Ring};
-use crate::stage::StageRow;
+use crate::stages::StageRow;
 use crate::verify::{self, Comparison, Coverage, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.

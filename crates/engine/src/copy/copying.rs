@@ -20,7 +20,8 @@ use crate::failure::RequestError;
 use crate::failure::error_in_words;
 use crate::relay::{StageTally, Transfer};
 use crate::ring::Ring as _;
-use crate::stage::{StageError, StageName, StageRow};
+use crate::stage::StageName;
+use crate::stages::{StageError, StageRow};
 
 /// One target of the copy.
 pub(super) struct Lane<'a> {

@@ -15,7 +15,7 @@ use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
 use crate::ring::UringError;
 use crate::scrub::{ScrubCause, ScrubFailure};
-use crate::stage::StageError;
+use crate::stages::StageError;
 use crate::verify::VerifyError;
 
 /// Why a copy did not come to its end.

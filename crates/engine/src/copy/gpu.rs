@@ -24,7 +24,7 @@ use crate::desk::{Desk, Stopped};
 use crate::endpoint::{GpuName, find_gpu};
 use crate::plan::{GpuWay, fitted};
 use crate::ring::{AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
-use crate::stage::SlotGpu;
+use crate::stages::SlotGpu;
 
 /// Pinned host memory that zeroes come from.
 const DESK_ROOM: Bytes = Bytes::mib(1);

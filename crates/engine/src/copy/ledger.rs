@@ -15,7 +15,7 @@ use crate::journal::{Journal, JournalError, Recorder, Store};
 use crate::ranges::RangeSet;
 use crate::relay::{FlushOutcome, Pace, Piece, Work};
 use crate::shares::Share;
-use crate::stage::StageRow;
+use crate::stages::StageRow;
 
 /// The journal of a copy, in its place.
 #[derive(Debug)]

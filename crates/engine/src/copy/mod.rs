@@ -52,7 +52,7 @@ use crate::machine::{Machine, host};
 use crate::open::Opened;
 use crate::plan::Prepared;
 use crate::ranges::RangeSet;
-use crate::stage::StageRow;
+use crate::stages::StageRow;
 use crate::{Clock, Watch, prove};
 use carry::Payload;
 use copying::Copying;
@@ -148,7 +148,8 @@ fn stages_of(plans: &[Plan], tools: &mut Tools<'_>) -> Result<StageRow, CopyErro
     };
     let options = &mut tools.options;
     let (sizes, is_resumed) = ((shape.length.0, shape.request.0), options.start == Start::Resume);
-    let row = StageRow::of(&plan.asked, &options.stages, &plan.source.path, sizes, is_resumed)?;
+    let row =
+        StageRow::asked_for(&plan.asked, &options.stages, &plan.source.path, sizes, is_resumed)?;
     if row.changes_content() {
         options.sparse = Sparse::Never;
     }

@@ -9,7 +9,7 @@ use peerlane_units::ByteRate;
 use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
 use crate::shares::Share;
-use crate::stage::Stages;
+use crate::stages::Stages;
 use crate::trace::Tracer;
 
 /// How a copy goes about its journal, about holes, and about the memory it used.

@@ -19,7 +19,7 @@ use crate::journal::Recorder;
 use crate::machine::Machine;
 use crate::plan::{self, PlanError, Prepared};
 use crate::relay::TARGETS_MAX;
-use crate::stage::StageRow;
+use crate::stages::StageRow;
 use crate::system::System;
 
 /// Looks again at everything the plans were made from, since minutes may have passed. Returns also what stands

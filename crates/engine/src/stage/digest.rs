@@ -1,7 +1,7 @@
 //! The stage `digest`: a digest of each chunk, which leaves the chunk as it is.
 //!
 //! Chunks end in any order. What becomes of their digests is decided by whoever takes them: see
-//! [`manifest`](super::manifest).
+//! [`manifest`](crate::stages::manifest).
 
 use std::collections::VecDeque;
 

@@ -7,11 +7,8 @@
 
 mod cuda;
 mod digest;
-pub mod manifest;
 mod name;
 mod outside;
-mod row;
-mod verify_manifest;
 mod xrt;
 
 use std::os::fd::BorrowedFd;
@@ -19,9 +16,7 @@ use std::os::fd::BorrowedFd;
 pub use cuda::{CudaDigest, CudaStage};
 pub use digest::{DigestStage, chunk_digest};
 pub use name::{StageName, StageNameError};
-pub(crate) use row::{SlotGpu, SlotMemory, StageRow};
-pub use row::{StageError, Stages};
-pub use verify_manifest::{ManifestAsked, VerifyManifestError, verify_manifest};
+pub(crate) use outside::OutsideProcess;
 pub use xrt::CardStage;
 
 /// A chunk in its slot. No request touches the slot until the stage is done with it.

@@ -9,12 +9,13 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use peerlane_memory::Region;
 use peerlane_memory::physical::{self, AddressError};
+use peerlane_results::MemoryFacts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::row::SlotMemory;
 use super::{Chunk, Stage, StageFault};
 
 /// Chunks that the process has at a time.
@@ -26,7 +27,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// Why no process outside can work on a memory.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OutsideError {
+pub(crate) enum OutsideError {
     #[error("{memory} is no memory with addresses")]
     NoAddress { memory: String },
     #[error(transparent)]
@@ -37,7 +38,7 @@ pub(super) enum OutsideError {
 
 /// The process, by its port.
 #[derive(Debug)]
-pub(super) struct OutsideProcess {
+pub(crate) struct OutsideProcess {
     port: OwnedFd,
     /// Start of the slots in the memory of the card.
     start: u64,
@@ -53,8 +54,12 @@ pub(super) struct OutsideProcess {
 
 impl OutsideProcess {
     /// Opens the port for slots in a memory.
-    pub(super) fn open(port: &Path, memory: SlotMemory<'_>) -> Result<Self, OutsideError> {
-        let start = start_of(memory)?;
+    pub(crate) fn open(
+        port: &Path,
+        memory: &MemoryFacts,
+        region: Option<&Region>,
+    ) -> Result<Self, OutsideError> {
+        let start = start_of(memory, region)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::open(port, flags, Mode::empty());
         let opened = opened.map_err(|errno| OutsideError::Port { port: port.to_owned(), errno })?;
@@ -178,9 +183,9 @@ fn gone(why: &str) -> StageFault {
 }
 
 /// Where the slots begin in the memory of the card.
-fn start_of(memory: SlotMemory<'_>) -> Result<u64, OutsideError> {
-    let (Some(region), Some(address)) = (memory.region, &memory.facts.address) else {
-        return Err(OutsideError::NoAddress { memory: memory.facts.name.clone() });
+fn start_of(memory: &MemoryFacts, region: Option<&Region>) -> Result<u64, OutsideError> {
+    let (Some(region), Some(address)) = (region, &memory.address) else {
+        return Err(OutsideError::NoAddress { memory: memory.name.clone() });
     };
     let function = Path::new("/sys/bus/pci/devices").join(address);
     Ok(physical::bar_offset(region, &function)?.offset.0)

@@ -78,7 +78,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(length: u64, stages: Vec<Inverter>) -> Self {
+    fn new(length: u64, stages: Vec<Inverter>) -> Self {
         let (slots, seed, mood) = (6, 1, Mood::default());
         Self {
             length,
@@ -169,7 +169,7 @@ proptest! {
         let told = SharedChunks::default();
         let stage = Inverter { patience, room, told: Some(told.clone()), ..Inverter::default() };
         let mood = Mood { short, again, early };
-        let (source, target, relayed) = Case { slots, seed, mood, ..Case::of(length, vec![stage]) }.run();
+        let (source, target, relayed) = Case { slots, seed, mood, ..Case::new(length, vec![stage]) }.run();
         let relayed = relayed.unwrap();
         prop_assert!(relayed.stopped.is_none(), "{:?}", relayed.stopped);
         let end = usize::try_from(length).unwrap();
@@ -187,7 +187,7 @@ proptest! {
 
 #[test]
 fn two_stages_work_in_a_row() {
-    let (source, target, relayed) = Case::of(REQUEST * 9, vec![inverter(), inverter()]).run();
+    let (source, target, relayed) = Case::new(REQUEST * 9, vec![inverter(), inverter()]).run();
     assert!(relayed.unwrap().stopped.is_none());
     assert_eq!(target, source);
 }
@@ -195,7 +195,7 @@ fn two_stages_work_in_a_row() {
 #[test]
 fn odd_ends_are_merged_after_the_stage() {
     for (tail, length) in [(Tail::MergeInHost, 3 * REQUEST + 5000 + 7), (Tail::MergeInHost, 100)] {
-        let (source, target, relayed) = Case { tail, ..Case::of(length, vec![inverter()]) }.run();
+        let (source, target, relayed) = Case { tail, ..Case::new(length, vec![inverter()]) }.run();
         assert!(relayed.unwrap().stopped.is_none());
         let end = usize::try_from(length).unwrap();
         assert_eq!(target[..end], inverted(&source)[..end]);
@@ -206,7 +206,7 @@ fn odd_ends_are_merged_after_the_stage() {
 #[test]
 fn failed_stage_ends_the_relay() {
     let stage = Inverter { fails: Some(3 * REQUEST), ..inverter() };
-    let (_, _, relayed) = Case::of(REQUEST * 40, vec![inverter(), stage]).run();
+    let (_, _, relayed) = Case::new(REQUEST * 40, vec![inverter(), stage]).run();
     let relayed = relayed.unwrap();
     let Some(RequestError::Stage { number: 1, .. }) = relayed.stopped else {
         panic!("{:?}", relayed.stopped)
@@ -218,7 +218,7 @@ fn failed_stage_ends_the_relay() {
 fn stage_without_an_end_is_given_up() {
     let stage = Inverter { hangs: Some(REQUEST), ..inverter() };
     let deadline = Nanos(50_000_000);
-    let (_, _, relayed) = Case { deadline, ..Case::of(REQUEST * 40, vec![stage]) }.run();
+    let (_, _, relayed) = Case { deadline, ..Case::new(REQUEST * 40, vec![stage]) }.run();
     let relayed = relayed.unwrap();
     assert!(relayed.stopped.as_ref().is_some_and(RequestError::is_stuck), "{:?}", relayed.stopped);
     assert!(!relayed.targets[0].0.written.contains(REQUEST));
@@ -227,7 +227,7 @@ fn stage_without_an_end_is_given_up() {
 #[test]
 fn reads_and_writes_go_on_while_a_stage_works() {
     let stage = Inverter { patience: 40, room: 1, ..Inverter::default() };
-    let (_, _, relayed) = Case::of(REQUEST * 64, vec![stage]).run();
+    let (_, _, relayed) = Case::new(REQUEST * 64, vec![stage]).run();
     let relayed = relayed.unwrap();
     let (moved, tally) = (&relayed.targets[0].0, &relayed.stages[0]);
     assert!(

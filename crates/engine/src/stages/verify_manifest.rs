@@ -11,7 +11,6 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::chunk_digest;
 use super::manifest::{ChunkDigest, Manifest, ManifestError, hex};
 use crate::endpoint::{EndError, Endpoint};
 use crate::failure::{RequestError, Role};
@@ -21,6 +20,7 @@ use crate::open::{Opened, open_end};
 use crate::request::{Request, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring as _, UringError};
 use crate::session::Session;
+use crate::stage::chunk_digest;
 use crate::system::System;
 use crate::{Clock, Phase, Watch};
 

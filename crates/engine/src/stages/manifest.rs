@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use read::{Manifest, parse};
 pub use write::ChunkDigests;
 
-use super::chunk_digest;
+use crate::stage::chunk_digest;
 
 /// Schema of a manifest.
 pub const MANIFEST_SCHEMA: &str = "peerlane.manifest/1";

@@ -14,13 +14,12 @@ use peerlane_units::Bytes;
 use super::manifest::{
     ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex,
 };
-use super::outside::OutsideProcess;
-use super::{
-    CardStage, CudaDigest, CudaStage, DigestStage, Stage, StageFault, StageName, StageNameError,
-    chunk_digest,
-};
 use crate::failure::{error_in_words, hint_of_absence};
 use crate::journal::JournalStages;
+use crate::stage::{
+    CardStage, CudaDigest, CudaStage, DigestStage, OutsideProcess, Stage, StageFault, StageName,
+    StageNameError, chunk_digest,
+};
 
 /// What a copy is told about its stages, beside their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,25 +109,21 @@ pub(crate) struct StageRow {
     digests: Option<Arc<Mutex<ChunkDigests>>>,
 }
 
-/// Reads the names of stages.
-pub(crate) fn names(asked: &Asked) -> Result<Vec<StageName>, StageNameError> {
-    asked.stages.iter().map(|typed| typed.parse()).collect()
-}
-
 impl StageRow {
     /// The stages that were asked for; their digests are kept where the options say so. `lengths` are those
     /// of the copy and of a chunk, in bytes.
     ///
     /// # Errors
     /// [`StageError`]; nothing was changed.
-    pub(crate) fn of(
+    pub(crate) fn asked_for(
         asked: &Asked,
         options: &Stages,
         source: &str,
         (length, chunk): (u64, u64),
         is_resumed: bool,
     ) -> Result<Self, StageError> {
-        let names = names(asked)?;
+        let names =
+            asked.stages.iter().map(|typed| typed.parse()).collect::<Result<Vec<_>, _>>()?;
         check_options(&names, options)?;
         if names.is_empty() {
             return Ok(Self::default());
@@ -161,6 +156,11 @@ impl StageRow {
     /// Stages of the row.
     pub(crate) fn names(&self) -> &[StageName] {
         &self.names
+    }
+
+    /// Each as a person types it.
+    pub(crate) fn notations(&self) -> impl Iterator<Item = String> {
+        self.names.iter().map(StageName::to_string)
     }
 
     /// What a journal keeps of them.
@@ -225,9 +225,11 @@ impl StageRow {
             (StageName::Digest, Some(slots)) => self.cuda_digest(slots),
             (StageName::Cuda { file, kernel }, Some(slots)) => cuda(slots, file, kernel),
             (StageName::Xrt { kernel, .. }, None) => card(memory, kernel),
-            (StageName::Outside(port), None) => OutsideProcess::open(port, memory)
-                .map(|outside| Box::new(outside) as Box<dyn Stage>)
-                .map_err(|error| (error, None).into()),
+            (StageName::Outside(port), None) => {
+                OutsideProcess::open(port, memory.facts, memory.region)
+                    .map(|outside| Box::new(outside) as Box<dyn Stage>)
+                    .map_err(|error| (error, None).into())
+            }
             _ => Err(not_reached(name, memory)),
         };
         opened.map_err(|NotOpened { reason, hint }| StageError::Open {
