@@ -115,29 +115,40 @@ pub struct Flow {
     pub limit: Option<ByteRate>,
     /// Begins this long after the case.
     pub start_ns: Nanos,
-    /// Work on each block between read and write; predicted only.
+    /// Work on each block in its memory: between read and write, or at the memory's end of a transfer with one
+    /// drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<FlowStage>,
 }
 
-/// A unit that works in place on the blocks of a relayed copy, between read and write.
+/// A unit that works in place on blocks in their memory. A measurement sets it up by its name; the model
+/// goes by its numbers, which a measurement ignores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowStage {
-    /// Name; transfers of a case that name the same unit share it.
+    /// Name; the notation of a stage (`digest`, `cuda:FILE.cu:KERNEL`, `xrt:FILE.xclbin:KERNEL`) where it
+    /// is measured. On the model, transfers of a case that name the same unit share it.
     pub name: String,
-    /// Bytes a second of the whole unit.
-    pub rate: ByteRate,
-    /// Time before the first byte of each block.
+    /// Bytes a second of the whole unit, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<ByteRate>,
+    /// Time before the first byte of each block, for the model.
     #[serde(default, alias = "start-ns")]
     pub start_ns: Nanos,
-    /// Blocks in work at a time.
+    /// Blocks in work at a time, for the model.
     #[serde(default = "one", alias = "at-once")]
     pub at_once: u32,
 }
 
 fn one() -> u32 {
     1
+}
+
+impl FlowStage {
+    /// A stage without numbers for the model.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), rate: None, start_ns: Nanos(0), at_once: one() }
+    }
 }
 
 impl Flow {

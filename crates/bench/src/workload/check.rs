@@ -133,7 +133,7 @@ fn flow(place: &str, flow: &Flow) -> Result<(), BriefError> {
         within(place, what, found, low, high)?;
     }
     if let Some(stage) = &flow.stage {
-        within(place, "rate of the stage", stage.rate.0, 1, u64::MAX)?;
+        within(place, "rate of the stage", stage.rate.map_or(1, |rate| rate.0), 1, u64::MAX)?;
         within(place, "start of the stage", stage.start_ns.0, 0, TIME_MAX.0)?;
         within(place, "at-once of the stage", stage.at_once.into(), 1, DEPTH_MAX.into())?;
     }

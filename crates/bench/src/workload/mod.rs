@@ -78,7 +78,7 @@ pub struct Brief {
     /// Most bytes a second of each transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ByteRate>,
-    /// Work on each block between read and write.
+    /// Work on each block in its memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<FlowStage>,
     /// Runs that are not counted.

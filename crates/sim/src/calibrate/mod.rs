@@ -147,7 +147,7 @@ fn measurement(case: &CaseRecord) -> Option<(&Flow, &str, Op, f64)> {
         (true, false) => (flow.target.as_str(), Op::Write),
         _ => return None,
     };
-    if flow.block.0 == 0 || flow.depth == 0 {
+    if flow.block.0 == 0 || flow.depth == 0 || flow.stage.is_some() {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]

@@ -111,6 +111,12 @@ pub enum FlowError {
         /// Target.
         to: String,
     },
+    /// A stage without the number that a prediction rests on.
+    #[error("stage {stage} has no `rate`, which the model needs")]
+    StageRate {
+        /// Name of the stage.
+        stage: String,
+    },
     /// A path that ends at a network.
     #[error("between machines payload moves by `p2p` or `host`, and not by `{path}`")]
     NotBetweenMachines {
@@ -204,6 +210,9 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
         ),
         FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
         FlowError::Setting(source) => source.hint(),
+        FlowError::StageRate { stage } => Some(format!(
+            "write its rate into the workload: `stage = {{ name = \"{stage}\", rate = \"12G\" }}`"
+        )),
         FlowError::NoNetwork { .. } => Some(
             "add a function of kind `nic` to the machine file, with `ethernet = \"12.5G\"` for 100 Gbit/s"
                 .to_owned(),

@@ -183,6 +183,9 @@ impl Planner<'_> {
             let (from, to) = (flow.source.clone(), flow.target.clone());
             return Err(FlowError::Stage { stage: stage.name.clone(), from, to });
         }
+        if let Some(stage) = flow.stage.as_ref().filter(|stage| stage.rate.is_none()) {
+            return Err(FlowError::StageRate { stage: stage.name.clone() });
+        }
         if (source, target) == (End::Host, End::Host) {
             return super::processor::plan(flow, self.topology, self.setting);
         }
@@ -424,7 +427,7 @@ impl Planner<'_> {
 
     /// The work of a unit on each block: blocks start up side by side, and stream at the rate of the unit.
     fn stage(&self, stage: &FlowStage, block: f64) -> Option<StageWork> {
-        let streamed = time(block / as_f64(Bytes(stage.rate.0.max(1))));
+        let streamed = time(block / as_f64(Bytes(stage.rate?.0.max(1))));
         let latency = Picos(Picos::nanos(stage.start_ns.0).0.saturating_add(streamed.0));
         let busy = streamed.max(Picos(latency.0 / u64::from(stage.at_once.max(1))));
         Some(StageWork { at: self.topology.find(&stage_node(stage))?, latency, busy })

@@ -4,7 +4,7 @@ use super::*;
 
 /// A copy through memory of c, with a unit of 1 GB/s and 100 us of start-up.
 fn staged(kib: u64, depth: u32, at_once: u32) -> Flow {
-    let (name, rate) = ("invert".to_owned(), ByteRate(1_000_000_000));
+    let (name, rate) = ("invert".to_owned(), Some(ByteRate(1_000_000_000)));
     let stage = FlowStage { name, rate, start_ns: Nanos(100_000), at_once };
     let flow = Flow::new("a", "b", Path::P2p);
     Flow { block: Bytes::kib(kib), depth, stage: Some(stage), ..flow }
@@ -54,6 +54,15 @@ fn flows_share_a_stage_by_name() {
     };
     let (shared, apart) = (copies(["one", "one"]), copies(["one", "other"]));
     assert!(is_near(shared, 1.0) && is_near(apart, 2.0), "{shared} {apart}");
+}
+
+#[test]
+fn stage_without_rate_is_refused() {
+    let mut flow = staged(64, 1, 1);
+    flow.stage.iter_mut().for_each(|stage| stage.rate = None);
+    let error = run(&machine("pair"), &with(&[]), &one(flow), Engine::Flow).expect_err("no rate");
+    let cause = std::error::Error::source(&error).expect("a source").to_string();
+    assert_eq!(cause, "stage invert has no `rate`, which the model needs");
 }
 
 #[test]
