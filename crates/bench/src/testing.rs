@@ -31,6 +31,7 @@ pub(crate) fn run(name: &str, path: Path, bytes: Bytes, elapsed_ns: Nanos) -> Ca
         limited_by: None,
         knee: None,
         places: None,
+        stage: None,
     };
     CaseRecord {
         asked: spec(name, path),

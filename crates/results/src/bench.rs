@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BytesByRoute, CaseSpec, Evidence, HostMemoryTraffic, Latency, Limit, Machine, Percentiles,
-    Verification, Warning, Workload,
+    StageRecord, Verification, Warning, Workload,
 };
 
 /// Schema of [`BenchRecord`].
@@ -202,6 +202,9 @@ pub struct FlowRecord {
     /// Which functions of the machine it went between; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
+    /// Chunks, busy time and latency of its stage; `None` without one, and of a prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<StageRecord>,
 }
 
 /// Functions that a flow went between, by their names in the machine.

@@ -262,7 +262,7 @@ impl Warning {
             }
             Self::TailByHost { .. } => "copy a multiple of the target's block size to avoid it",
             Self::NotComparable { .. } => {
-                "`--stage-twin PROGRAM` names a filter that does the same, by which content is compared"
+                "`peerlane copy --stage-twin PROGRAM` compares content by a filter that does the same"
             }
             Self::NotVerified => "leave `--verify` at `sample`, or use `full`",
             Self::MemoryNotChecked { .. } => {

@@ -200,6 +200,7 @@ fn record(
             limited_by: None,
             knee: None,
             places: Some(places(conditions.fabric, flow)),
+            stage: one.stage.clone(),
         })
         .collect();
     let record = CaseRecord {

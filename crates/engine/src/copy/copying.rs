@@ -11,7 +11,7 @@ use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord};
 use peerlane_units::{Bytes, Nanos};
 
 use super::carry::{Carried, Payload, SoFar, relay_jobs};
-use super::record::{self, Settled};
+use super::record::Settled;
 use super::settle::Agreed;
 use super::witness::MovedBytes;
 use super::{CopyError, Done, FanOut, Job, Tools, gone};
@@ -96,13 +96,9 @@ impl<'a> Copying<'a> {
         row.map(|(name, tally)| {
             let is_digest = *name == StageName::Digest;
             StageRecord {
-                stage: name.to_string(),
-                chunks: tally.chunks,
-                bytes: Bytes(tally.bytes),
-                busy_ns: tally.busy,
-                latency: record::percentiles(&tally.latency),
                 root: root.clone().filter(|_| is_digest),
                 no_root: no_root.clone().filter(|_| is_digest),
+                ..tally.record(name.to_string())
             }
         })
         .collect()

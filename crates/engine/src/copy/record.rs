@@ -1,17 +1,17 @@
 //! The record of a finished copy.
 
-use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, MemoryFacts,
-    Percentiles, Plan, Route, RouteEvidence, RouteVerdict, Shape, Warning,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, MemoryFacts, Plan,
+    Route, RouteEvidence, RouteVerdict, Shape, Warning,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Bytes;
 
 use super::Done;
 use super::carry::Payload;
 use crate::far_side::far_sides;
 use crate::machine_record::{machine_of, warnings_of_machine};
+use crate::relay::percentiles;
 
 /// What was settled before the first byte moved.
 pub(super) struct Settled {
@@ -87,20 +87,5 @@ pub(super) fn write(
         far_sides: far_sides([&plan.source, &plan.target], data, None),
         warnings,
         limits: plan.limits.clone(),
-    }
-}
-
-pub(super) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
-    if latency.is_empty() {
-        return Percentiles::default();
-    }
-    let at = |quantile: f64| Nanos(latency.value_at_quantile(quantile));
-    Percentiles {
-        count: latency.len(),
-        p50_ns: at(0.5),
-        p90_ns: at(0.9),
-        p99_ns: at(0.99),
-        p999_ns: at(0.999),
-        max_ns: Nanos(latency.max()),
     }
 }

@@ -11,7 +11,7 @@ use super::{
     FlowOutcome, FlowTools, MeasureError, Moved, Result, cached, gpu, mapped, processor, serial,
 };
 use crate::plan::rules_evidence;
-use crate::relay::Pace;
+use crate::relay::{Pace, StageTally};
 
 /// One way to carry a flow out, with everything open that it needs.
 pub(super) trait Carrier {
@@ -48,6 +48,8 @@ pub(super) struct Run {
     pub(super) read: Histogram<u64>,
     pub(super) write: Histogram<u64>,
     pub(super) block: Histogram<u64>,
+    /// Account of the stage; `None` without one.
+    pub(super) stage: Option<StageTally>,
     pub(super) interrupted: bool,
     pub(super) pace: Vec<(Nanos, Bytes)>,
 }
@@ -135,10 +137,11 @@ impl PlannedFlow {
             read: run.read,
             write: run.write,
             block: run.block,
+            stage: run.stage.and_then(|tally| self.stage_record(&tally)),
             pace: run.pace,
             verification: checked.verification,
             evidence: rules.into_iter().chain(checked.evidence).collect(),
-            warnings: checked.warnings,
+            warnings: self.not_comparable().into_iter().chain(checked.warnings).collect(),
             interrupted: run.interrupted,
         }
     }

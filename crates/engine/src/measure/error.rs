@@ -19,6 +19,7 @@ use crate::prove::ProofFailure;
 use crate::relay::RelayError;
 use crate::ring::UringError;
 use crate::scrub::ScrubFailure;
+use crate::stage::StageError;
 use crate::verify::VerifyError;
 
 /// What is tried with a map, as [`MeasureError::File`] has it.
@@ -170,6 +171,19 @@ pub enum MeasureError {
     /// The route is not proved.
     #[error(transparent)]
     Proof(#[from] Box<ProofFailure>),
+    /// A stage cannot be set up.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The stage failed on a chunk.
+    #[error("stage {stage} failed{}", said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
+    StageFailed {
+        /// The stage.
+        stage: String,
+        /// Its own words.
+        said: Option<String>,
+        /// The chunk.
+        source: RequestError,
+    },
     /// A copy stopped.
     #[error(transparent)]
     Relay(#[from] RelayError),
@@ -252,6 +266,7 @@ impl MeasureError {
                 "`sudo dmesg | grep -i nvrm` and `nvidia-smi` show whether the GPU hangs"
                     .to_owned(),
             ),
+            Self::Stage(source) => source.hint(),
             Self::Request(source) => source.hint().map(str::to_owned),
             _ => None,
         }

@@ -136,5 +136,6 @@ pub(super) fn run(
         Half::Write => write = block.clone(),
         Half::Both(_) => {}
     }
-    Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
+    let stage = None;
+    Ok(Run { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
 }

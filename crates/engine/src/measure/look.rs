@@ -15,6 +15,7 @@ use crate::endpoint::{self, EndError, Endpoint, GpuName, Node, Notation, PEER_RE
 use crate::failure::Role;
 use crate::guard::{self, Surveyor, Wanted};
 use crate::plan::{self, host_memory};
+use crate::stage::StageName;
 use crate::system::System;
 
 /// Most bytes of one request through host memory in one direction: the kernel moves less than 2 GiB at
@@ -50,16 +51,15 @@ impl PlannedFlow {
         let system = System::at(Path::new("/"));
         let ends = [notation(&flow.source, Role::Source)?, notation(&flow.target, Role::Target)?];
         let look = Look { system: &system, surveyor, fabric, flow, consent };
-        if flow.stage.is_some() {
-            return Err(look.no_pair("a stage is predicted by `peerlane sim`, and not measured"));
-        }
-        match ends {
-            [Notation::Path(_), Notation::Path(_)] => look.copy(),
+        let stage = look.stage()?;
+        let planned = match ends {
+            [Notation::Path(_), Notation::Path(_)] => look.copy(stage.as_ref()),
             [Notation::Path(_), memory] => look.one_way(&memory, Role::Source),
             [memory, Notation::Path(_)] => look.one_way(&memory, Role::Target),
             [Notation::Host, Notation::Host] => look.processor(),
             _ => Err(look.no_pair("one end is a drive or a file")),
-        }
+        };
+        look.with_stage(planned?, stage)
     }
 }
 
@@ -84,7 +84,7 @@ impl Look<'_> {
     }
 
     /// From storage to storage.
-    fn copy(&self) -> Result<PlannedFlow> {
+    fn copy(&self, stage: Option<&StageName>) -> Result<PlannedFlow> {
         let route = match self.flow.path {
             Way::P2p => RouteChoice::P2p,
             _ => RouteChoice::Host,
@@ -97,7 +97,13 @@ impl Look<'_> {
             ));
         }
         // Content is looked for below, by the rules of benchmarks.
-        let asked = as_copy(self.flow, route, via, true);
+        let mut asked = as_copy(self.flow, route, via, true);
+        // Of several memories between the drives, a stage decides; a GPU is none of these.
+        let in_device = |name: &&StageName| {
+            route == RouteChoice::P2p
+                && matches!(name, StageName::Xrt { .. } | StageName::Outside(_))
+        };
+        asked.stages.extend(stage.filter(in_device).map(ToString::to_string));
         let prepared = plan::prepare(self.system, self.surveyor, self.fabric, &asked)?;
         let (source, target) = (prepared.source, prepared.target);
         let length = self.flow.bytes;

@@ -37,6 +37,7 @@ pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<OneWa
         memory: MemoryKind::Host,
         slots: 1,
         place: Place::Range(flow.offset.0),
+        has_stage: false,
         deadline: tools.deadline,
     };
     Ok(OneWayFlow { ready, way, content: CheckedContent::Ranges(RangeSet::new()) })

@@ -29,12 +29,15 @@ mod ready;
 mod requests;
 mod sample;
 mod serial;
+mod stage;
 mod stream;
+#[cfg(test)]
+mod stream_stage_tests;
 #[cfg(test)]
 mod tests;
 
 use hdrhistogram::Histogram;
-use peerlane_results::{BytesByRoute, RouteEvidence, Verification, Warning};
+use peerlane_results::{BytesByRoute, RouteEvidence, StageRecord, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
@@ -126,6 +129,8 @@ pub struct FlowOutcome {
     pub write: Histogram<u64>,
     /// Blocks, from the hand-over of their first request to the end of their last.
     pub block: Histogram<u64>,
+    /// Chunks, busy time and latency of its stage; `None` without one.
+    pub stage: Option<StageRecord>,
     /// When how much payload was done, from time to time.
     pub pace: Vec<(Nanos, Bytes)>,
     /// Check of the content at the target; `None` where nothing was stored.

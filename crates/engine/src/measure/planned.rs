@@ -15,6 +15,7 @@ use super::gpu::GpuEnd;
 use crate::endpoint::{Endpoint, Node};
 use crate::guard::{self, Span};
 use crate::plan::SLOT_ALIGNMENT;
+use crate::stage::StageName;
 use crate::system::System;
 
 /// Most slots: a bound for the ring.
@@ -34,6 +35,8 @@ pub struct PlannedFlow {
     pub(super) is_source_scratch: bool,
     /// The GPU whose memory an end is, if there is one.
     pub(super) gpu: Option<GpuEnd>,
+    /// Its work on each chunk in the memory, if there is one.
+    pub(super) stage: Option<StageName>,
     pub(super) limits: Vec<Limit>,
     pub(super) facts: Vec<String>,
     pub(super) warnings: Vec<Warning>,
@@ -102,6 +105,7 @@ impl PlannedFlow {
             slots,
             is_source_scratch: parts.is_source_scratch,
             gpu: None,
+            stage: None,
             limits,
             facts,
             warnings,

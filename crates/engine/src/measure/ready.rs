@@ -17,6 +17,7 @@ use crate::prove::prove_route;
 use crate::relay::Transfer;
 use crate::ring::{AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
+use crate::stage::SlotMemory;
 use crate::trace::{Log, Traced};
 
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
@@ -94,6 +95,9 @@ impl PlannedFlow {
             }
         }
         let (region, slots, stride) = self.allocate()?;
+        let row = self.stage_row()?;
+        let memory = SlotMemory { region: Some(&region), gpu: None, facts: &self.memory };
+        let stages = row.open(memory)?;
         let taken = region.kind();
         let entries = slots.saturating_mul(2).clamp(16, 4096);
         let mut session =
@@ -107,6 +111,7 @@ impl PlannedFlow {
         };
         let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
         let host = session.host(CHECK_ROOM)?;
+        session.add_stages(&row, stages);
         let mut ring = session.ring;
         let region = ring.attach_region(region);
         ring.name_region(region, &self.memory.name, self.memory.kind);
@@ -144,7 +149,11 @@ impl PlannedFlow {
             return Ok((host::allocate(length(slots))?, slots, stride));
         };
         loop {
-            match device_memory::allocate(&self.memory, address, length(slots)) {
+            let taken = match self.card_image() {
+                Some(image) => device_memory::of_kernel(address, image, length(slots)),
+                None => device_memory::allocate(&self.memory, address, length(slots)),
+            };
+            match taken {
                 Ok(region) => return Ok((region, slots, stride)),
                 Err(refusal) if refusal.is_for_want_of_room() && slots > 1 => slots /= 2,
                 Err(refusal) => return Err(refusal.into()),
@@ -176,7 +185,7 @@ impl Ready {
             source_block: self.blocks[0],
             target_block: self.blocks[1],
             tail: Tail::None,
-            stages: 0,
+            stages: u32::from(planned.stage.is_some()),
             deadline,
         })
     }

@@ -1,5 +1,7 @@
 //! Flows by requests of a ring: from drive to drive by the relay, and one drive against one memory.
 
+use std::slice;
+
 use peerlane_results::{BytesByRoute, Warning};
 use peerlane_units::Bytes;
 
@@ -12,7 +14,7 @@ use super::stream::{Log, Place, StreamSetup, stream};
 use super::{FlowTools, MeasureError, Result};
 use crate::copy::check::flush_file;
 use crate::ranges::RangeSet;
-use crate::relay::{Transfer, latencies, relay_work};
+use crate::relay::{Transfer, latencies, relay_to};
 use crate::ring::{Action, RegionId, Ring};
 
 /// From drive to drive, as a copy goes.
@@ -41,7 +43,12 @@ impl Carrier for RelayedFlow {
         let start = clock.now();
         let mut blocks = planned.blocks(start, Account::OfBlocks, tools);
         let ring = &mut self.ready.ring;
-        let moved = relay_work(ring, &self.transfer, &mut blocks, None, clock, tools.watch)?;
+        let transfers = slice::from_ref(&self.transfer);
+        let mut relayed = relay_to(ring, transfers, &mut blocks, None, clock, tools.watch)?;
+        let stage = relayed.stages.pop();
+        let moved = relayed
+            .into_one()
+            .map_err(|error| planned.name_the_stage(error.into(), ring.ring().fault()))?;
         self.ready.flush(tools)?;
         let end = clock.now();
         let Ended { latency: block, first_done, pace } = blocks.end();
@@ -54,6 +61,7 @@ impl Carrier for RelayedFlow {
             read: moved.read_latency,
             write: moved.write_latency,
             block,
+            stage,
             interrupted: moved.interrupted,
             pace,
         })
@@ -69,7 +77,10 @@ impl Carrier for RelayedFlow {
         _: &Run,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
-        let verification = Some(self.ready.compare(planned, &self.written, tools)?);
+        let verification = match planned.is_comparable() {
+            true => Some(self.ready.compare(planned, &self.written, tools)?),
+            false => None,
+        };
         self.ready.end(planned, verification, tools)
     }
 }
@@ -112,6 +123,7 @@ impl OneWayFlow {
             memory: ready.kind,
             slots: ready.slots,
             place: Place::Slot(ready.stride),
+            has_stage: planned.stage.is_some(),
             deadline: tools.deadline,
         };
         Ok(Self { ready, way, content })
@@ -130,7 +142,9 @@ impl Carrier for OneWayFlow {
             CheckedContent::Slots(slots) => slots,
             CheckedContent::Ranges(ranges) => ranges,
         };
-        one_way(planned, (&mut self.ready.ring, self.ready.host), &self.way, log, tools)
+        let ring = &mut self.ready.ring;
+        one_way(planned, (ring, self.ready.host), &self.way, log, tools)
+            .map_err(|error| planned.name_the_stage(error, self.ready.ring.ring().fault()))
     }
 
     fn requested(&self, bytes: Bytes) -> BytesByRoute {
@@ -145,11 +159,13 @@ impl Carrier for OneWayFlow {
     ) -> Result<CheckResult> {
         let verification = match &self.content {
             CheckedContent::Nothing => None,
+            _ if !planned.is_comparable() => None,
             CheckedContent::Slots(slots) => Some(self.ready.read_back(planned, slots, tools)?),
             CheckedContent::Ranges(ranges) => Some(self.ready.compare(planned, ranges, tools)?),
         };
         let mut checked = self.ready.end(planned, verification, tools)?;
-        if planned.is_device() && planned.target.storage().is_none() {
+        let is_to_memory = planned.is_device() && planned.target.storage().is_none();
+        if is_to_memory && planned.is_comparable() {
             let memory = planned.memory.name.clone();
             checked.warnings.insert(0, Warning::MemoryNotChecked { memory });
         }
@@ -167,8 +183,9 @@ pub(super) fn one_way<R: Ring>(
 ) -> Result<Run> {
     let clock = tools.clock;
     let start = clock.now();
-    // A request that is a whole block needs no account of blocks, whose cost shows at small ones.
-    let is_whole = planned.flow.block.0 <= planned.request;
+    // A request that is a whole block needs no account of blocks, whose cost shows at small ones. A stage
+    // makes the block longer than its request.
+    let is_whole = planned.flow.block.0 <= planned.request && !way.has_stage;
     let account = if is_whole { Account::OfRequests } else { Account::OfBlocks };
     let mut blocks = planned.blocks(start, account, tools);
     let moved = stream(ring, way, &mut blocks, log, clock, tools.watch)?;
@@ -183,5 +200,6 @@ pub(super) fn one_way<R: Ring>(
         _ => (latencies(), moved.latency),
     };
     let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-    Ok(Run { bytes, start, first_done, end, read, write, block, interrupted, pace })
+    let stage = way.has_stage.then_some(moved.stage);
+    Ok(Run { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
 }

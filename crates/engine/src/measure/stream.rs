@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 
 use super::blocks::Blocks;
 use crate::failure::{RequestError, Role};
-use crate::relay::{Work, count, latencies};
+use crate::relay::{StageTally, Work, count, latencies};
 use crate::request::{LONGEST_SLEEP, Request};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
@@ -26,6 +26,8 @@ pub(super) struct StreamSetup {
     pub(super) memory: MemoryKind,
     pub(super) slots: u32,
     pub(super) place: Place,
+    /// Whether stage 0 of the ring works on what is in a slot: after a read, or before a write.
+    pub(super) has_stage: bool,
     pub(super) deadline: Nanos,
 }
 
@@ -41,7 +43,9 @@ pub(super) enum Place {
 /// What was moved.
 pub(super) struct Streamed {
     pub(super) bytes: u64,
+    /// Requests of the drive.
     pub(super) latency: Histogram<u64>,
+    pub(super) stage: StageTally,
     pub(super) interrupted: bool,
 }
 
@@ -58,8 +62,57 @@ impl Log for () {
     fn done(&mut self, _: u32, _: Range<u64>) {}
 }
 
+/// A step of a slot, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Drive,
+    Stage,
+}
+
+impl Step {
+    /// A failure by the step that it is of.
+    fn blamed(self, error: RequestError) -> RequestError {
+        match self {
+            Self::Drive => error,
+            Self::Stage => RequestError::Stage { number: 0, source: Box::new(error) },
+        }
+    }
+}
+
+impl StreamSetup {
+    fn first_step(&self) -> Step {
+        if self.has_stage && self.action == Action::Write { Step::Stage } else { Step::Drive }
+    }
+
+    fn step_after(&self, step: Step) -> Option<Step> {
+        match (self.action, step) {
+            _ if !self.has_stage => None,
+            (Action::Write, Step::Stage) => Some(Step::Drive),
+            (Action::Write, Step::Drive) | (_, Step::Stage) => None,
+            (_, Step::Drive) => Some(Step::Stage),
+        }
+    }
+
+    /// The request of a step for a range in a slot.
+    fn request(&self, slot: usize, step: Step, range: &Range<u64>) -> Request {
+        let need = range.end - range.start;
+        let role = if self.action == Action::Read { Role::Source } else { Role::Target };
+        let region_offset = match self.place {
+            Place::Slot(stride) => slot as u64 * stride,
+            Place::Range(start) => start + range.start,
+        };
+        let place = (self.region, region_offset, self.memory);
+        let (action, file, block) = match step {
+            Step::Drive => (self.action, (self.file, self.offset + range.start), self.file_block),
+            Step::Stage => (Action::Stage, (FileId(0), range.start), 1),
+        };
+        Request::new((role, action), file, place, need, block)
+    }
+}
+
 /// A slot's request, since when, and of which range.
 struct Lane {
+    step: Step,
     request: Request,
     since: Nanos,
     /// Since when the kernel has it: after a short answer, the rest of it.
@@ -91,7 +144,8 @@ pub(super) fn stream<R: Ring>(
     watch: &mut dyn Watch,
 ) -> Result<Streamed, RequestError> {
     let slots = way.slots as usize;
-    let out = Streamed { bytes: 0, latency: latencies(), interrupted: false };
+    let stage = StageTally::default();
+    let out = Streamed { bytes: 0, latency: latencies(), stage, interrupted: false };
     let mut stream = Stream {
         way,
         blocks,
@@ -155,22 +209,29 @@ impl Stream<'_, '_> {
         range: Range<u64>,
         now: Nanos,
     ) -> Result<(), RequestError> {
-        let way = self.way;
-        let need = range.end - range.start;
-        let role = if way.action == Action::Read { Role::Source } else { Role::Target };
-        let region_offset = match way.place {
-            Place::Slot(stride) => slot as u64 * stride,
-            Place::Range(start) => start + range.start,
-        };
-        let file = (way.file, way.offset + range.start);
-        let place = (way.region, region_offset, way.memory);
-        let request = Request::new((role, way.action), file, place, need, way.file_block);
-        ring.push(request.operation(slot as u64))?;
-        self.log.begun(&range);
-        self.lanes[slot] = Some(Lane { request, since: now, handed: now, range });
+        let begun = range.clone();
+        self.take_step(ring, slot, (self.way.first_step(), range), now)?;
+        self.log.begun(&begun);
         // Handed over together, neighbours would be merged into one request and end together, again and
         // again, so that ever fewer of them are in flight. fio's default is one by one, too.
         Ok(ring.submit(0, Nanos(0))?)
+    }
+
+    /// Queues the request of a step.
+    fn take_step<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        slot: usize,
+        (step, range): (Step, Range<u64>),
+        now: Nanos,
+    ) -> Result<(), RequestError> {
+        let request = self.way.request(slot, step, &range);
+        ring.push(request.operation(slot as u64))?;
+        if step == Step::Stage {
+            self.out.stage.begins(now);
+        }
+        self.lanes[slot] = Some(Lane { step, request, since: now, handed: now, range });
+        Ok(())
     }
 
     fn settle<R: Ring>(
@@ -187,15 +248,21 @@ impl Stream<'_, '_> {
             lane.handed = now;
             return Ok(());
         }
-        let (since, range) = (lane.since, lane.range.clone());
+        let (step, since, range) = (lane.step, lane.since, lane.range.clone());
         self.lanes[slot] = None;
+        self.account(step, failure.is_none().then_some(&range), (since, now));
+        let next = self.way.step_after(step).filter(|_| self.failed.is_none());
+        if let Some(next) = next.filter(|_| failure.is_none()) {
+            return self.take_step(ring, slot, (next, range), now);
+        }
         self.idle.push(slot);
         match failure {
             Some(failure) => {
-                self.failed.get_or_insert(failure.into());
+                self.failed.get_or_insert(step.blamed(failure.into()));
             }
+            // Another failed, and the rest of this one is not done any more.
+            None if self.way.step_after(step).is_some() => {}
             None => {
-                count(&mut self.out.latency, now.since(since));
                 self.out.bytes += range.end - range.start;
                 self.log.done(u32::try_from(slot).unwrap_or(u32::MAX), range.clone());
                 self.blocks.done(range, now);
@@ -204,11 +271,29 @@ impl Stream<'_, '_> {
         Ok(())
     }
 
+    /// Counts a step; the range is that of one that ended well.
+    fn account(&mut self, step: Step, range: Option<&Range<u64>>, (since, now): (Nanos, Nanos)) {
+        let latency = now.since(since);
+        match (step, range) {
+            (Step::Drive, Some(_)) => count(&mut self.out.latency, latency),
+            (Step::Drive, None) => {}
+            (Step::Stage, range) => {
+                self.out.stage.ends(now);
+                if let Some(range) = range {
+                    self.out.stage.done(range.end - range.start, latency);
+                }
+            }
+        }
+    }
+
     fn overdue(&self, now: Nanos) -> Result<(), RequestError> {
         let lanes = self.lanes.iter().flatten();
         let Some(oldest) = lanes.min_by_key(|lane| lane.handed) else { return Ok(()) };
         let age = now.since(oldest.handed);
-        if age < self.way.deadline { Ok(()) } else { Err(oldest.request.stuck(age).into()) }
+        if age < self.way.deadline {
+            return Ok(());
+        }
+        Err(oldest.step.blamed(oldest.request.stuck(age).into()))
     }
 }
 
@@ -240,6 +325,7 @@ mod tests {
             memory: MemoryKind::Host,
             slots: 4,
             place: Place::Slot(4096),
+            has_stage: false,
             deadline: Nanos::seconds(1),
         };
         let order = Order::Sequential;

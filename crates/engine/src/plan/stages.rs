@@ -11,8 +11,8 @@ use crate::stage::StageName;
 pub(super) fn judge(names: &[StageName], candidates: &mut [Candidate]) {
     for candidate in candidates {
         let memory = &candidate.memory;
-        let unreached = names.iter().find(|name| !name.reaches(memory, is_in_gpu(memory)));
-        candidate.refusals.extend(unreached.map(|name| not_reached(name, memory)));
+        let reason = names.iter().find_map(|name| name.not_reached(memory, is_in_gpu(memory)));
+        candidate.refusals.extend(reason);
     }
 }
 
@@ -26,8 +26,9 @@ pub(super) fn refusal(
 ) -> Option<Refusal> {
     let refusal = |reason, hint| Some(Refusal { reason, hint: Some(hint), forceable: false });
     let in_gpu = is_in_gpu(memory);
-    if let Some(name) = names.iter().find(|name| !name.reaches(memory, in_gpu)) {
-        return refusal(not_reached(name, memory), name.way_out().to_owned());
+    let not_reached = |name: &StageName| Some((name.not_reached(memory, in_gpu)?, name.way_out()));
+    if let Some((reason, way_out)) = names.iter().find_map(not_reached) {
+        return refusal(reason, way_out.to_owned());
     }
     let is_host = memory.kind == MemoryKind::Host && !in_gpu;
     if names.is_empty() || tail != Tail::MergeInHost || is_host {
@@ -44,10 +45,6 @@ pub(super) fn refusal(
         names[0],
     );
     refusal(reason, format!("`--length {}`, or a file as the target", whole.0))
-}
-
-fn not_reached(name: &StageName, memory: &MemoryFacts) -> String {
-    format!("stage {name} does not reach {}: it works on {}", memory.name, name.wanted())
 }
 
 fn is_in_gpu(memory: &MemoryFacts) -> bool {

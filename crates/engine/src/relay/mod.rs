@@ -39,7 +39,7 @@ use crate::request::LONGEST_SLEEP;
 use crate::ring::{FileId, PushError, RegionId, Ring};
 use crate::{Clock, Watch};
 pub use moved::Moved;
-pub(crate) use moved::{count, latencies};
+pub(crate) use moved::{count, latencies, percentiles};
 pub use pace::Pace;
 pub use shape::ShapeFault;
 pub use stages::StageTally;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
+use peerlane_results::Percentiles;
 use peerlane_units::Nanos;
 
 use crate::ranges::RangeSet;
@@ -16,6 +17,22 @@ pub(crate) fn latencies() -> Histogram<u64> {
 pub(crate) fn count(latencies: &mut Histogram<u64>, latency: Nanos) {
     // A growing histogram takes every value.
     let _ = latencies.record(latency.0);
+}
+
+/// Percentiles of latencies; all zero where nothing was counted.
+pub(crate) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
+    if latency.is_empty() {
+        return Percentiles::default();
+    }
+    let at = |quantile: f64| Nanos(latency.value_at_quantile(quantile));
+    Percentiles {
+        count: latency.len(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: Nanos(latency.max()),
+    }
 }
 
 /// What was moved.

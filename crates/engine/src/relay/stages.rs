@@ -1,9 +1,10 @@
 //! The account of each stage: chunks, latencies, and the time in which it had something to do.
 
 use hdrhistogram::Histogram;
-use peerlane_units::Nanos;
+use peerlane_results::StageRecord;
+use peerlane_units::{Bytes, Nanos};
 
-use super::moved::{count, latencies};
+use super::moved::{count, latencies, percentiles};
 
 /// What one stage did.
 #[derive(Debug, Clone)]
@@ -50,6 +51,19 @@ impl StageTally {
         self.chunks += 1;
         self.bytes += bytes;
         count(&mut self.latency, latency);
+    }
+
+    /// The record of it, without a root over digests.
+    pub(crate) fn record(&self, stage: String) -> StageRecord {
+        StageRecord {
+            stage,
+            chunks: self.chunks,
+            bytes: Bytes(self.bytes),
+            busy_ns: self.busy,
+            latency: percentiles(&self.latency),
+            root: None,
+            no_root: None,
+        }
     }
 
     /// Adds what the same stage did at another time.

@@ -1,7 +1,7 @@
 //! Notation of a stage, and the memory that it reaches.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use peerlane_results::{MemoryFacts, MemoryKind};
@@ -79,6 +79,14 @@ impl StageName {
         *self != Self::Digest
     }
 
+    /// The image of a card that it needs, and its kernel.
+    pub(crate) fn card_image(&self) -> Option<(&Path, &str)> {
+        match self {
+            Self::Xrt { file, kernel } => Some((file, kernel)),
+            _ => None,
+        }
+    }
+
     /// Whether it can work in a memory; `in_gpu` for slots in a GPU, also with host memory before them.
     pub(crate) fn reaches(&self, memory: &MemoryFacts, in_gpu: bool) -> bool {
         let is_card = memory.name.starts_with("fpga:");
@@ -90,8 +98,16 @@ impl StageName {
         }
     }
 
+    /// Reason why it cannot work in a memory; `None` where it can.
+    pub(crate) fn not_reached(&self, memory: &MemoryFacts, in_gpu: bool) -> Option<String> {
+        let reason = || {
+            format!("stage {self} does not reach {}: it works on {}", memory.name, self.wanted())
+        };
+        (!self.reaches(memory, in_gpu)).then(reason)
+    }
+
     /// The memory that would do, in words.
-    pub(crate) fn wanted(&self) -> &'static str {
+    fn wanted(&self) -> &'static str {
         match self {
             Self::Digest => "host memory or memory of a GPU",
             Self::Cuda { .. } => "memory of a GPU",
@@ -107,6 +123,16 @@ impl StageName {
             Self::Cuda { .. } => "`--via gpu:0`",
             Self::Xrt { .. } => "`--via fpga:0000:04:00.1`",
             Self::Outside(_) => "`--via card`",
+        }
+    }
+
+    /// Such memory as an end of a transfer, as it is typed.
+    pub(crate) fn memory_example(&self) -> &'static str {
+        match self {
+            Self::Digest => "`host` or `gpu:0`",
+            Self::Cuda { .. } => "`gpu:0`",
+            Self::Xrt { .. } => "`fpga:0000:04:00.1`",
+            Self::Outside(_) => "`cmb:NAME`",
         }
     }
 }

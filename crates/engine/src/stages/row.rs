@@ -149,6 +149,15 @@ impl StageRow {
         Ok(Self { names, journal, digests: Some(Arc::new(Mutex::new(digests))) })
     }
 
+    /// One stage, without a journal, whose digests are not kept.
+    ///
+    /// # Errors
+    /// [`StageError::Open`] where its file cannot be read.
+    pub(crate) fn single(name: StageName) -> Result<Self, StageError> {
+        identity(&name)?;
+        Ok(Self { names: vec![name], ..Self::default() })
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -260,10 +269,7 @@ impl StageRow {
 
     /// The image of a card that a stage needs, and the kernel whose memory the slots lie in.
     pub(crate) fn card_image(&self) -> Option<(&Path, &str)> {
-        self.names.iter().find_map(|name| match name {
-            StageName::Xrt { file, kernel } => Some((file.as_path(), kernel.as_str())),
-            _ => None,
-        })
+        self.names.iter().find_map(StageName::card_image)
     }
 }
 

@@ -158,6 +158,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             limited_by: None,
             knee: None,
             places: None,
+            stage: None,
         });
     }
     let first = &spec.flows[0];

@@ -110,6 +110,7 @@ fn flow(model: &Model, report: &Report, index: usize) -> FlowRecord {
         limited_by: Some(model.name(found.limited_by)),
         knee: found.knee.map(|knee| count(knee.ceil()).max(1)),
         places: None,
+        stage: None,
     }
 }
 

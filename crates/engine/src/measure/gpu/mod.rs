@@ -102,6 +102,12 @@ impl PlannedFlow {
     pub(super) fn gpu_route(&self) -> Route {
         self.flow.path.route()
     }
+
+    /// Whether payload between a drive and a GPU goes by the way that pins nothing.
+    pub(super) fn is_classical(&self) -> bool {
+        let role = if self.source.storage().is_some() { Role::Source } else { Role::Target };
+        is_classical(self.flow.path, role)
+    }
 }
 
 /// A flow between a drive and memory of a GPU.
@@ -154,7 +160,8 @@ impl Carrier for GpuFlow {
                 one_way(planned, (&mut ready.ring, ready.host), &way, log, tools)
             }
         };
-        run.map_err(|error| ready.explained(error, planned, tools.deadline))
+        run.map_err(|error| planned.name_the_stage(error, ready.ring.ring().fault()))
+            .map_err(|error| ready.explained(error, planned, tools.deadline))
     }
 
     fn requested(&self, bytes: Bytes) -> BytesByRoute {
@@ -172,10 +179,11 @@ impl Carrier for GpuFlow {
     ) -> Result<CheckResult> {
         let ready = &mut self.ready;
         ready.judge(planned, self.before.take())?;
-        let verification = Some(match &self.content {
-            GpuContent::Landed(landed) => ready.compare(planned, landed, tools)?,
-            GpuContent::Slots(slots) => ready.read_back(planned, slots, tools)?,
-        });
+        let verification = match &self.content {
+            _ if !planned.is_comparable() => None,
+            GpuContent::Landed(landed) => Some(ready.compare(planned, landed, tools)?),
+            GpuContent::Slots(slots) => Some(ready.read_back(planned, slots, tools)?),
+        };
         ready.clear(planned, tools)?;
         let evidence = std::mem::take(&mut ready.evidence);
         Ok(CheckResult { verification, evidence, ..CheckResult::default() })

@@ -22,7 +22,10 @@ use crate::desk::Desk;
 use crate::failure::{RequestError, Role};
 use crate::open::Opened;
 use crate::plan::SLOT_ALIGNMENT;
-use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring, open_cufile};
+use crate::ring::{
+    Action, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
+};
+use crate::stage::{SlotGpu, SlotMemory, StageName};
 use crate::trace::Traced;
 
 /// Host memory that content is compared in.
@@ -30,7 +33,7 @@ const CHECK_ROOM: Bytes = Bytes::mib(16);
 
 /// A flow between a drive and a GPU that can move.
 pub(super) struct Ready {
-    pub(super) ring: Traced<GpuRing>,
+    pub(super) ring: Traced<Staged<GpuRing>>,
     session: Option<Arc<Session>>,
     pub(super) memory: Arc<DeviceMemory>,
     /// The same as the ring knows it.
@@ -50,6 +53,25 @@ pub(super) struct Ready {
     /// True if payload goes by peer-to-peer requests.
     pub(super) is_direct: bool,
     pub(super) evidence: Vec<RouteEvidence>,
+}
+
+/// The ring with the stage of the flow, if there is one, and its name.
+fn staged(
+    planned: &PlannedFlow,
+    end: &GpuEnd,
+    gpu: &Arc<Gpu>,
+    memory: &Arc<DeviceMemory>,
+    ring: GpuRing,
+) -> Result<(Staged<GpuRing>, Option<String>)> {
+    let mut staged = Staged::new(ring);
+    if planned.stage.is_none() {
+        return Ok((staged, None));
+    }
+    let driver = end.cuda.version().map_err(|source| planned.no_gpu(source))?;
+    let slots = SlotGpu { gpu, memory, driver };
+    let memory = SlotMemory { region: None, gpu: Some(slots), facts: &planned.memory };
+    planned.stage_row()?.open(memory)?.into_iter().for_each(|stage| staged.add(stage));
+    Ok((staged, planned.stage.as_ref().map(StageName::to_string)))
 }
 
 /// What every way needs.
@@ -87,7 +109,7 @@ impl Ready {
         let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
         let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
         let takes_direct = opened.is_direct;
-        let parts = Parts { planned, gpu, file: opened, role, stride };
+        let parts = Parts { planned, gpu: Arc::clone(&gpu), file: opened, role, stride };
         let mut evidence = Vec::new();
         let open = match planned.flow.path {
             Way::P2p => parts.direct(&mut evidence)?,
@@ -96,7 +118,9 @@ impl Ready {
             _ => parts.bounce()?,
         };
         evidence.push(parts.named(&open));
-        let mut ring = Traced::new(open.ring, planned.trace_log(tools));
+        let (staged, names) = staged(planned, end, &gpu, &open.memory, open.ring)?;
+        let mut ring = Traced::new(staged, planned.trace_log(tools));
+        ring.name_stages(names.into_iter());
         let facts = planned.source().or(planned.target());
         ring.name_file(open.file, facts.map_or("", |facts| &facts.path));
         ring.name_region(open.region, &planned.memory.name, MemoryKind::Gpu);
@@ -138,6 +162,7 @@ impl Ready {
             memory: if self.is_direct { MemoryKind::Gpu } else { MemoryKind::Host },
             slots: planned.slots,
             place: self.place,
+            has_stage: planned.stage.is_some(),
             deadline: tools.deadline,
         }
     }
@@ -174,7 +199,7 @@ impl Ready {
         planned: &PlannedFlow,
         deadline: Nanos,
     ) -> MeasureError {
-        let ring = self.ring.ring_mut();
+        let ring = self.ring.ring().inner();
         let said = ring.failure().map(str::to_owned);
         match (error, said) {
             (MeasureError::Request(RequestError::Stuck(_)), None) if ring.copies() > 0 => {

@@ -80,6 +80,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
         limited_by: None,
         knee: None,
         places: places.clone(),
+        stage: None,
     });
     CaseRecord {
         flows: done.collect(),
