@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use peerlane_results::{
-    Basis, BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
+    Basis, BenchRecord, CaseRecord, CaseSpec, Flow, FlowStage, Incomparable, RouteVerdict, Warning,
+    WhichRun,
 };
 
 /// What stands against comparing any case of these turns.
@@ -96,7 +97,9 @@ pub(crate) fn specs(before: &CaseSpec, after: &CaseSpec) -> Vec<Incomparable> {
 
 fn flows(flow: Option<u32>, before: &Flow, after: &Flow) -> impl Iterator<Item = Incomparable> {
     let Flow { source, target, via, path, block, depth, order, offset, .. } = before;
-    let Flow { target_offset, bytes, limit, start_ns, .. } = before;
+    let Flow { target_offset, bytes, limit, start_ns, stage, .. } = before;
+    // Its numbers are parameters of the model, whose effect a person may want to know.
+    let name = |stage: &Option<FlowStage>| stage.as_ref().map(|stage| stage.name.clone());
     [
         differs(flow, "source", source, &after.source),
         differs(flow, "target", target, &after.target),
@@ -110,6 +113,7 @@ fn flows(flow: Option<u32>, before: &Flow, after: &Flow) -> impl Iterator<Item =
         differs(flow, "number of bytes", &bytes.0, &after.bytes.0),
         differs(flow, "limit", limit, &after.limit),
         differs(flow, "start", start_ns, &after.start_ns),
+        differs(flow, "stage", &name(stage), &name(&after.stage)),
     ]
     .into_iter()
     .flatten()

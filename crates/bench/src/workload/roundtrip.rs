@@ -47,7 +47,11 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
         }
         for (name, source, target, path) in all {
             let Some(flow) = brief.flow(source, target, path, block) else { continue };
-            cases.push(brief.case(name, vec![peerlane_results::Flow { via: None, ..flow }]));
+            // The drive alone is what the way with the memory and its stage is compared with.
+            let is_alone = source == "host" || target == "host";
+            let stage = flow.stage.clone().filter(|_| !is_alone);
+            let flow = peerlane_results::Flow { via: None, stage, ..flow };
+            cases.push(brief.case(name, vec![flow]));
         }
     }
     Ok((format!("{read} {memory}"), cases))

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use peerlane_bench::statistics::jain;
 use peerlane_bench::workload::is_memory;
 use peerlane_results::{
-    Basis, BenchRecord, CaseRecord, CaseSpec, Path, Summary, Warning, WorkloadKind,
+    Basis, BenchRecord, CaseRecord, CaseSpec, Path, StageRecord, Summary, Warning, WorkloadKind,
 };
-use peerlane_units::ByteRate;
+use peerlane_units::{ByteRate, Nanos};
 
 use super::{Overwritten, Sheet, counted, donard};
 
@@ -50,6 +50,7 @@ pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
         WorkloadKind::Roundtrip => donard::show(&mut sheet, record),
         _ => {}
     }
+    stages(&mut sheet, record);
     verification(&mut sheet, record);
     if record.basis != Basis::Predicted {
         written(&mut sheet, record, overwritten);
@@ -132,7 +133,9 @@ fn is_same_but_for_path(one: &CaseSpec, other: &CaseSpec) -> bool {
         let flows = case.flows.iter();
         flows
             .map(|flow| {
-                (flow.source.clone(), flow.target.clone(), flow.block, flow.bytes, flow.offset)
+                let stage = flow.stage.as_ref().map(|stage| stage.name.clone());
+                let ends = (flow.source.clone(), flow.target.clone());
+                (ends, flow.block, flow.bytes, flow.offset, stage)
             })
             .collect()
     };
@@ -247,6 +250,34 @@ fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
             effect.place,
             effect.near_over_far,
             effect.chance * 100.0
+        ));
+    }
+}
+
+/// The share of the time in which stages had something to do, a line for each case with one.
+fn stages(sheet: &mut Sheet, record: &BenchRecord) {
+    for summary in &record.summaries {
+        let runs = record.cases.iter().filter(|run| run.asked.name == summary.case);
+        let flows = runs.flat_map(|run| &run.flows);
+        let staged: Vec<(&StageRecord, Nanos)> = flows
+            .filter_map(|flow| flow.stage.as_ref().map(|stage| (stage, flow.elapsed_ns)))
+            .collect();
+        let sum = |of: fn(&(&StageRecord, Nanos)) -> u64| -> u128 {
+            staged.iter().map(|one| u128::from(of(one))).sum()
+        };
+        let (busy, elapsed) = (sum(|one| one.0.busy_ns.0), sum(|one| one.1.0));
+        let mut names: Vec<&str> = staged.iter().map(|(stage, _)| stage.stage.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let Some(longest) = staged.iter().map(|(stage, _)| stage.latency.max_ns).max() else {
+            continue;
+        };
+        sheet.line(format_args!(
+            "{}: stage {} busy {} % of the time, {} chunks, longest {longest}",
+            summary.case,
+            names.join(", "),
+            100 * busy / elapsed.max(1),
+            sum(|one| one.0.chunks),
         ));
     }
 }

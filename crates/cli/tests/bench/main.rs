@@ -4,6 +4,9 @@ mod calibrate;
 mod model;
 #[path = "../program/mod.rs"]
 mod program;
+#[path = "../schema/mod.rs"]
+mod schema;
+mod stages;
 #[path = "../../../../tools/testing.rs"]
 mod testing;
 mod turns;

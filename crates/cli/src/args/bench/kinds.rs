@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_bench::workload::Pattern;
+use peerlane_engine::stage::StageName;
 
 use super::common::{BenchArgs, RouteArg, RoutesArgs, WayArgs};
 
@@ -75,6 +76,9 @@ pub(crate) struct StreamArgs {
     /// Blocks in random order
     #[arg(long)]
     pub(crate) random: bool,
+    /// Work on each block in the memory: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL
+    #[arg(long, value_name = "STAGE", conflicts_with = "fio")]
+    pub(crate) stage: Option<StageName>,
     /// Write the same as a job file of fio, and where fio is installed run it and show its figure
     /// beside ours
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
@@ -118,6 +122,9 @@ pub(crate) struct RoundtripArgs {
     /// the source, and by a buffer and the page cache into the target
     #[arg(long, conflicts_with = "machine")]
     pub(crate) classical: bool,
+    /// Work on each block in the device memory: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL
+    #[arg(long, value_name = "STAGE", conflicts_with = "classical")]
+    pub(crate) stage: Option<StageName>,
     #[command(flatten)]
     pub(crate) routes: RoutesArgs,
     #[command(flatten)]

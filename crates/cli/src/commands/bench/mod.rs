@@ -19,7 +19,7 @@ use peerlane_bench::workload::{Brief, Written};
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::measure::Consent;
 use peerlane_fabric::Fabric;
-use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
+use peerlane_results::{BenchRecord, FlowStage, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
@@ -245,6 +245,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             routes: args.routes.iter().copied().map(Into::into).collect(),
             jobs: Some(args.jobs),
             order: if args.random { Order::Random } else { Order::Sequential },
+            stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
             ..of(&args.bench, WorkloadKind::Stream)
         },
         BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),

@@ -1,7 +1,7 @@
 //! `peerlane bench roundtrip`: what is read, and what may be written.
 
 use peerlane_bench::workload::Brief;
-use peerlane_results::WorkloadKind;
+use peerlane_results::{FlowStage, WorkloadKind};
 
 use crate::args::RoundtripArgs;
 use crate::printer::Printer;
@@ -12,6 +12,7 @@ pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
     let brief = Brief {
         routes: args.routes.paths(),
         via: args.via.clone(),
+        stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
         ..args.bench.brief(WorkloadKind::Roundtrip, seed)
     };
     let Some(source) = &args.source else {
