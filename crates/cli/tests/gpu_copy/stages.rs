@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use peerlane_engine::stage::manifest::{Manifest, hex};
+use peerlane_engine::stages::manifest::{Manifest, hex};
 use peerlane_results::{CopyRecord, Route, VerifyMode, Warning};
 use rustix::process::{Pid, Signal, kill_process};
 use twox_hash::XxHash3_128;

@@ -19,7 +19,7 @@ use crate::prove::ProofFailure;
 use crate::relay::RelayError;
 use crate::ring::UringError;
 use crate::scrub::ScrubFailure;
-use crate::stage::StageError;
+use crate::stages::StageError;
 use crate::verify::VerifyError;
 
 /// What is tried with a map, as [`MeasureError::File`] has it.

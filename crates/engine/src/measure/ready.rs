@@ -17,7 +17,7 @@ use crate::prove::prove_route;
 use crate::relay::Transfer;
 use crate::ring::{AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
-use crate::stage::SlotMemory;
+use crate::stages::SlotMemory;
 use crate::trace::{Log, Traced};
 
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
@@ -111,7 +111,7 @@ impl PlannedFlow {
         };
         let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
         let host = session.host(CHECK_ROOM)?;
-        session.add_stages(&row, stages);
+        session.add_stages(row.notations(), stages);
         let mut ring = session.ring;
         let region = ring.attach_region(region);
         ring.name_region(region, &self.memory.name, self.memory.kind);

@@ -9,7 +9,8 @@ use super::planned::PlannedFlow;
 use super::{MeasureError, Result};
 use crate::failure::RequestError;
 use crate::relay::{RelayError, StageTally};
-use crate::stage::{StageError, StageFault, StageName, StageRow};
+use crate::stage::{StageFault, StageName};
+use crate::stages::{StageError, StageRow};
 
 /// Why a digest of a benchmark has no root.
 const NO_ROOT: &str = "a benchmark keeps no digests";

@@ -25,7 +25,8 @@ use crate::plan::SLOT_ALIGNMENT;
 use crate::ring::{
     Action, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
 };
-use crate::stage::{SlotGpu, SlotMemory, StageName};
+use crate::stage::StageName;
+use crate::stages::{SlotGpu, SlotMemory};
 use crate::trace::Traced;
 
 /// Host memory that content is compared in.
