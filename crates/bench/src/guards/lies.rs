@@ -123,6 +123,7 @@ impl Stage {
             source_block: 4096,
             target_block: 4096,
             tail: Tail::None,
+            stages: 0,
             deadline: Nanos::seconds(10),
         };
         let ring = Recorded {

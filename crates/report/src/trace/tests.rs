@@ -8,6 +8,7 @@ use peerlane_units::Nanos;
 use super::*;
 use perfetto::{Decoded, decode};
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../tests/common/perfetto.rs"]
 mod perfetto;
 
