@@ -60,7 +60,12 @@ fn digests(at: &Path) -> Vec<(u64, String)> {
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let chunks = lines.filter(|line| line["xxh128"].is_string());
     let mut all: Vec<(u64, String)> = chunks
-        .map(|one| (one["offset"].as_u64().unwrap(), one["xxh128"].as_str().unwrap().to_owned()))
+        .map(|one| {
+            (
+                one["offset"].as_u64().expect("a number"),
+                one["xxh128"].as_str().expect("text").to_owned(),
+            )
+        })
         .collect();
     all.sort();
     all
@@ -82,7 +87,7 @@ fn digests_are_those_of_xxh128sum() {
     let (compared, status) = compared(&at, "target");
     assert_eq!((status, compared.bytes.0), (Some(0), LENGTH as u64));
     assert_eq!(Some(compared.root), stage.root.clone());
-    assert!(fs::read(at.join("target")).unwrap() == content());
+    assert!(fs::read(at.join("target")).expect("it is there") == content());
     assert!(!at.join("digests.part").exists());
 }
 
@@ -90,17 +95,18 @@ fn digests_are_those_of_xxh128sum() {
 fn flipped_bit_is_named_by_its_chunk() {
     let (_folder, at) = folder();
     copied(&at, &["--manifest", "digests"]);
-    let file = fs::File::options().read(true).write(true).open(at.join("target")).unwrap();
+    let file =
+        fs::File::options().read(true).write(true).open(at.join("target")).expect("it is there");
     let place = 7 * MIB as u64 + 4321;
     let mut byte = [0];
-    file.read_exact_at(&mut byte, place).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x10], place).unwrap();
+    file.read_exact_at(&mut byte, place).expect("it is there");
+    file.write_all_at(&[byte[0] ^ 0x10], place).expect("it is there");
     let (record, status) = compared(&at, "target");
     assert_eq!((status, record.mismatches), (Some(1), 1));
     let [chunk] = record.differing.as_slice() else { panic!("{:?}", record.differing) };
     assert_eq!((chunk.offset.0, chunk.length.0), (7 * MIB as u64, MIB as u64));
     assert_eq!(compared(&at, "source").1, Some(0), "either end can be compared by itself");
-    file.set_len(9 * MIB as u64).unwrap();
+    file.set_len(9 * MIB as u64).expect("it is there");
     let (record, status) = compared(&at, "target");
     assert_eq!((status, record.missing.0), (Some(1), (LENGTH - 9 * MIB) as u64));
 }
@@ -108,16 +114,16 @@ fn flipped_bit_is_named_by_its_chunk() {
 #[test]
 fn holes_have_digests_and_stay_holes() {
     let (_folder, at) = folder();
-    let source = fs::File::create(at.join("source")).unwrap();
-    source.set_len(32 * MIB as u64 + 77).unwrap();
-    source.write_all_at(&content()[..MIB], 5 * MIB as u64 + 4096).unwrap();
+    let source = fs::File::create(at.join("source")).expect("it is there");
+    source.set_len(32 * MIB as u64 + 77).expect("it is there");
+    source.write_all_at(&content()[..MIB], 5 * MIB as u64 + 4096).expect("it is there");
     let record = copied(&at, &["--manifest", "digests", "--verify", "full"]);
     let found = digests(&at);
     assert_eq!(found.len(), 33);
     assert_eq!(found.iter().filter(|(_, digest)| digest == ZEROES).count(), 30);
     assert_eq!(compared(&at, "target").1, Some(0));
     if record.content.holes.0 > 0 {
-        let blocks = fs::metadata(at.join("target")).unwrap().blocks() * 512;
+        let blocks = fs::metadata(at.join("target")).expect("it is there").blocks() * 512;
         assert!(blocks < 8 * MIB as u64, "{blocks} bytes are allocated");
     }
 }
@@ -126,7 +132,7 @@ fn holes_have_digests_and_stay_holes() {
 fn killed_copy_goes_on_with_its_manifest() {
     let (_folder, at) = folder();
     let whole = copied(&at, &["--manifest", "whole", "--block", "256K"]).stages[0].root.clone();
-    fs::remove_file(at.join("target")).unwrap();
+    fs::remove_file(at.join("target")).expect("it is there");
     let words = ["copy", "source", "target", "--route", "host", "--block", "256K"];
     let digest = ["--stage", "digest", "--manifest", "digests"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
@@ -157,7 +163,7 @@ fn killed_copy_goes_on_with_its_manifest() {
     assert!(record.content.before.0 > 0, "{:?}", record.content);
     assert_eq!(record.stages[0].root, whole);
     assert_eq!(compared(&at, "target").1, Some(0));
-    assert!(fs::read(at.join("target")).unwrap() == content());
+    assert!(fs::read(at.join("target")).expect("it is there") == content());
 }
 
 /// Journals that are on the disk.
@@ -169,16 +175,16 @@ fn journals(at: &Path) -> usize {
 #[test]
 fn refused_copy_leaves_no_manifest() {
     let (_folder, at) = folder();
-    fs::write(at.join("target"), "precious").unwrap();
+    fs::write(at.join("target"), "precious").expect("it is there");
     let words = ["copy", "source", "target", "--stage", "digest", "--manifest", "digests"];
     let output = peerlane(&at, &words);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(!at.join("digests").exists() && !at.join("digests.part").exists());
-    fs::write(at.join("digests"), "mine").unwrap();
-    fs::remove_file(at.join("target")).unwrap();
+    fs::write(at.join("digests"), "mine").expect("it is there");
+    fs::remove_file(at.join("target")).expect("it is there");
     let output = peerlane(&at, &words);
     assert!(said(&output).contains("there is a file digests already"), "{}", said(&output));
-    assert_eq!(fs::read(at.join("digests")).unwrap(), b"mine");
+    assert_eq!(fs::read(at.join("digests")).expect("it is there"), b"mine");
     assert!(!at.join("target").exists());
 }
 
@@ -192,7 +198,7 @@ fn one_copy_to_two_targets_has_one_manifest() {
     for end in ["one", "two"] {
         assert_eq!(compared(&at, end).1, Some(0), "{end}");
     }
-    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let record: Value = serde_json::from_slice(&output.stdout).expect("it is there");
     let not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
     let warnings: Vec<Warning> =
         serde_json::from_value(record["targets"][0]["record"]["warnings"].clone())
