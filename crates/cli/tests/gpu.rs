@@ -11,7 +11,7 @@ use std::process::Output;
 
 use mock::Mock;
 use peerlane_results::{
-    BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode,
+    BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
 };
 use program::said;
 
@@ -404,4 +404,67 @@ fn figure_of_fio_by_cufile_is_not_compared() {
         said.contains("5.00 GB/s") && said.contains("not compared") && !said.contains("% of it"),
         "{said}"
     );
+}
+
+/// Kernels that the mock knows.
+const KERNELS: &str = "
+extern \"C\" __global__ void invert(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
+    unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < bytes; at += stride)
+        chunk[at] = ~chunk[at];
+}
+extern \"C\" __global__ void fails(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
+}
+";
+
+#[test]
+fn digest_in_a_gpu_leaves_the_check() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    for ends in
+        ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new --force"]
+    {
+        let words = format!("stream {ends} --routes p2p,host --stage digest");
+        for run in record(&bench(&mock, folder.path(), &words)).cases {
+            let checked = run.verification.expect("content is checked");
+            assert_eq!((checked.bytes, checked.mismatches), (run.bytes, 0), "{}", run.asked.name);
+            let stage = run.flows[0].stage.as_ref().expect("a stage");
+            assert_eq!((stage.chunks, stage.bytes.0), (16, LENGTH as u64), "{}", run.asked.name);
+            assert!(stage.busy_ns.0 > 0);
+        }
+    }
+    mock.expect_all_undone();
+}
+
+#[test]
+fn kernel_makes_content_not_comparable() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    fs::write(folder.path().join("user.cu"), KERNELS).expect("room");
+    let words = "roundtrip source --via gpu:0 --scratch source --force --routes p2p \
+                 --stage cuda:user.cu:invert";
+    let found = record(&bench(&mock, folder.path(), words));
+    assert_eq!(found.cases.len(), 4);
+    for run in &found.cases {
+        let is_alone = run.asked.name.ends_with("alone");
+        let is_not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
+        assert_eq!(run.flows[0].stage.is_none(), is_alone, "{}", run.asked.name);
+        assert_eq!(run.warnings.iter().any(is_not_comparable), !is_alone, "{}", run.asked.name);
+        assert!(is_alone || run.verification.is_none(), "{}", run.asked.name);
+    }
+    mock.expect_all_undone();
+}
+
+#[test]
+fn failed_and_misplaced_stages_are_named() {
+    let (mock, folder) = (Mock::new(""), folder());
+    fs::write(folder.path().join("user.cu"), KERNELS).expect("room");
+    for (words, reason) in [
+        ("--routes host --stage cuda:user.cu:fails", "stage cuda:user.cu:fails failed"),
+        ("--routes host --stage cuda:user.cu:none", "cannot set up stage cuda:user.cu:none"),
+        ("--routes host-mapped --stage digest", "stage digest has no place there"),
+    ] {
+        let words = format!("stream --source source --target gpu:0 {words}");
+        let output = bench(&mock, folder.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains(reason), "{words}: {}", said(&output));
+    }
 }
