@@ -166,6 +166,34 @@ fn killed_copy_goes_on_with_its_manifest() {
     assert!(fs::read(at.join("target")).expect("it is there") == content());
 }
 
+#[test]
+fn stale_digests_are_not_trusted() {
+    let (_folder, at) = folder();
+    copied(&at, &["--manifest", "digests"]);
+    let mut other = content();
+    other[5 * MIB] ^= 1;
+    fs::write(at.join("source"), &other).expect("room");
+    let again = ["copy", "source", "again", "--route", "host", "--stage", "digest"];
+    let output = peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("there is a file digests already"), "{}", said(&output));
+    // An unfinished manifest of a copy that left no journal.
+    let text = fs::read_to_string(at.join("digests")).expect("a manifest");
+    let lines: Vec<&str> = text.lines().collect();
+    fs::write(at.join("digests.part"), lines[..8].join("\n") + "\n").expect("room");
+    fs::remove_file(at.join("digests")).expect("it is there");
+    let output = peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(compared(&at, "again").1, Some(0), "digests are of what was copied");
+    for (target, manifest) in [("new", "new"), ("new", "./source"), ("new.part", "new")] {
+        let words = ["copy", "source", target, "--stage", "digest", "--manifest", manifest];
+        let output = peerlane(&at, &words);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("would take the place of"), "{}", said(&output));
+    }
+    assert!(fs::read(at.join("source")).expect("the source") == other);
+}
+
 /// Journals that are on the disk.
 fn journals(at: &Path) -> usize {
     let names = fs::read_dir(at).expect("the folder").flatten().map(|entry| entry.file_name());

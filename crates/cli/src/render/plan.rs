@@ -27,6 +27,10 @@ pub(crate) fn plan(plan: &Plan) -> String {
         if let Some(tail) = super::tail(shape.tail, plan.route) {
             sheet.row("tail", tail);
         }
+        if let (false, Some(memory)) = (plan.asked.stages.is_empty(), &plan.memory) {
+            let (stages, chunk) = (plan.asked.stages.join(", "), shape.request);
+            sheet.row("stages", format_args!("{stages} in {}, on chunks of {chunk}", memory.name));
+        }
     }
     sheet.row("verify", plan.asked.verify);
     if !plan.way.is_empty() {

@@ -80,6 +80,8 @@ pub(super) struct Begun<'a> {
     pub(super) holes: Holes,
     /// Whether a journal says what is done.
     pub(super) is_resumed: bool,
+    /// What the journal that was found knows its manifest by.
+    pub(super) manifest: Option<String>,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -279,7 +281,7 @@ impl<'m> Beginning<'_, 'm> {
         journal: Journal,
         source: Identity,
     ) -> Begun<'m> {
-        let done = journal.done.clone();
+        let (done, manifest) = (journal.done.clone(), journal.staged.manifest.clone());
         Begun {
             target,
             keeper: Some(Keeper::go_on(store, journal, self.options.time_of_day)),
@@ -287,6 +289,7 @@ impl<'m> Beginning<'_, 'm> {
             done,
             holes: Holes::at(self.options.sparse, false),
             is_resumed: true,
+            manifest,
             warnings: Vec::new(),
         }
     }
@@ -356,6 +359,7 @@ impl<'m> Beginning<'_, 'm> {
             done: RangeSet::new(),
             holes,
             is_resumed: false,
+            manifest: None,
             warnings: Vec::new(),
         })))
     }
@@ -386,6 +390,7 @@ impl<'m> Beginning<'_, 'm> {
             done: RangeSet::new(),
             holes,
             is_resumed: false,
+            manifest: None,
             warnings: vec![Warning::NotResumable { reason: reason.to_string() }],
         })))
     }

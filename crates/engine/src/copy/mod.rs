@@ -146,10 +146,12 @@ fn stages_of(plans: &[Plan], tools: &mut Tools<'_>) -> Result<StageRow, CopyErro
     else {
         return Ok(StageRow::default());
     };
-    let options = &mut tools.options;
-    let (sizes, is_resumed) = ((shape.length.0, shape.request.0), options.start == Start::Resume);
-    let row =
-        StageRow::asked_for(&plan.asked, &options.stages, &plan.source.path, sizes, is_resumed)?;
+    let (seed, options) = (tools.seed, &mut tools.options);
+    let (sizes, run) = ((shape.length.0, shape.request.0), (options.start == Start::Resume, seed));
+    let targets = plans.iter().map(|plan| plan.target.path.as_ref());
+    let others = targets.chain([plan.source.path.as_ref()]).chain(options.journal.as_deref());
+    options.stages.check_place(others)?;
+    let row = StageRow::asked_for(&plan.asked, &options.stages, &plan.source.path, sizes, run)?;
     if row.changes_content() {
         options.sparse = Sparse::Never;
     }

@@ -60,6 +60,7 @@ pub(super) fn begin<'m>(
         done,
         holes: Holes::Moved,
         is_resumed: false,
+        manifest: None,
         warnings: vec![warning(ResumedWithout::Equal)],
     })
 }

@@ -121,10 +121,9 @@ pub(super) fn begin_job<'a>(
         target_name: gone::drive_of(&plan.target),
     };
     let mut begun = resume::begin(beginning, plan, tools)?;
-    if let Some(digests) = stages.digests().filter(|digests| digests.has_manifest()) {
-        // What has no digest is copied again.
-        digests.known().missing(0..layout.length).for_each(|range| begun.done.subtract(range));
-    }
+    // What has no digest is copied again.
+    let undigested = stages.keep_only(begun.manifest.as_deref(), &begun.done)?;
+    undigested.into_iter().for_each(|range| begun.done.subtract(range));
     let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
     if begun.target.partial().is_some() {
         preserved.try_on(begun.target.file(), &target_live.path)?;

@@ -221,7 +221,7 @@ impl Journal {
         compare_ends(Role::Target, &self.target, now.target, &mut found);
         self.compare_size_of_target(now.target, &mut found);
         compare_options(&self.options, &now.options, &mut found);
-        if self.staged != *now.staged {
+        if !self.staged.is_same_work(now.staged) {
             let (then, now) = (self.staged.to_string(), now.staged.to_string());
             found.push(Difference::OtherStages { then, now });
         }

@@ -109,11 +109,19 @@ pub struct JournalStages {
     pub row: Vec<String>,
     /// Length of each chunk but the last.
     pub chunk: Bytes,
+    /// What the manifest of the copy is known by, where it has one.
+    #[serde(default)]
+    pub manifest: Option<String>,
 }
 
 impl JournalStages {
     fn is_empty(&self) -> bool {
         self.row.is_empty()
+    }
+
+    /// Whether the same is done to the same chunks.
+    pub(super) fn is_same_work(&self, other: &Self) -> bool {
+        (&self.row, self.chunk) == (&other.row, other.chunk)
     }
 }
 

@@ -11,13 +11,15 @@ mod read;
 mod write;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 pub use read::{Manifest, parse};
 pub use write::ChunkDigests;
+pub(crate) use write::part_of;
 
+use crate::failure::hint_of_absence;
 use crate::stage::chunk_digest;
 
 /// Schema of a manifest.
@@ -32,8 +34,12 @@ pub const ALGORITHM: &str = "xxh128";
 pub struct ManifestHeader {
     /// [`MANIFEST_SCHEMA`].
     pub schema: String,
+    /// Tells the copy from any other; its journal has the same.
+    pub copy: String,
     /// Path of the source of the copy.
     pub source: String,
+    /// Whether the copy was of all of the source.
+    pub whole: bool,
     /// Stages that worked on a chunk before its digest was made.
     pub after: Vec<String>,
     /// Length of the copy in bytes.
@@ -128,6 +134,32 @@ pub enum ManifestError {
         /// Offset in the copy in bytes.
         offset: u64,
     },
+    /// The end counts other chunks than there are.
+    #[error("the manifest has {found} chunks and its end counts {counted}")]
+    Count {
+        /// Lines of chunks.
+        found: u64,
+        /// What the end says.
+        counted: u64,
+    },
+    /// It is no file that can be read to its end.
+    #[error("{} is no regular file", path.display())]
+    NoFile {
+        /// Its name.
+        path: PathBuf,
+    },
+    /// Another copy writes it.
+    #[error("{} is being written by another copy", path.display())]
+    Busy {
+        /// The unfinished manifest.
+        path: PathBuf,
+    },
+    /// Somebody put another file in its place.
+    #[error("{} is not the file that this copy writes any more", path.display())]
+    Replaced {
+        /// The unfinished manifest.
+        path: PathBuf,
+    },
     /// The root is not that of the lines.
     #[error("the root of the manifest is {found} and its lines give {computed}")]
     Root {
@@ -158,22 +190,29 @@ impl ManifestError {
         match self {
             Self::Exists { path } if path.extension().is_some_and(|end| end == "part") => {
                 Some(format!(
-                    "it is of a copy that stopped: `--resume` goes on with it; `rm {}` gives it up",
+                    "`--resume` goes on with the copy that left it; `head -n 1 {}` shows which; or name another file",
                     path.display()
                 ))
             }
-            Self::Exists { path } => Some(format!(
-                "name another file with `--manifest`, or move {} away",
-                path.display()
-            )),
             Self::Other { path, .. } => Some(format!(
                 "`head -n 1 {}` shows which; name another file with `--manifest`",
                 path.display()
             )),
-            Self::NoEnd | Self::Gap { .. } | Self::Root { .. } | Self::Line { .. } => Some(
-                "`peerlane copy SOURCE TARGET --stage digest --manifest FILE` writes one"
-                    .to_owned(),
+            Self::Exists { .. }
+            | Self::NoFile { .. }
+            | Self::Busy { .. }
+            | Self::Replaced { .. } => Some("name another file with `--manifest`".to_owned()),
+            Self::NoEnd => Some("the command of its copy with `--resume` completes it".to_owned()),
+            Self::Gap { .. } | Self::Count { .. } | Self::Root { .. } | Self::Line { .. } => Some(
+                "`peerlane verify SOURCE TARGET` compares two ends without a manifest".to_owned(),
             ),
+            Self::File { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some(hint_of_absence(path))
+            }
+            Self::File { path, source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                Some(format!("`df {}` shows the room", folder.unwrap_or(Path::new(".")).display()))
+            }
             Self::File { .. } => None,
         }
     }

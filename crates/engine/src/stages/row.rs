@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +13,11 @@ use peerlane_results::{Asked, MemoryFacts};
 use peerlane_units::Bytes;
 
 use super::manifest::{
-    ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex,
+    ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex, part_of,
 };
 use crate::failure::{error_in_words, hint_of_absence};
 use crate::journal::JournalStages;
+use crate::ranges::RangeSet;
 use crate::stage::{
     CardStage, CudaDigest, CudaStage, DigestStage, OutsideProcess, Stage, StageFault, StageName,
     StageNameError, chunk_digest,
@@ -29,6 +31,36 @@ pub struct Stages {
     /// A program that does to a chunk what the stages do: from its standard input to its standard output,
     /// with the offset of the chunk as its argument.
     pub twin: Option<PathBuf>,
+}
+
+impl Stages {
+    /// Refuses a manifest that would take the place of another file of the copy.
+    pub(crate) fn check_place<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Path>,
+    ) -> Result<(), StageError> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let own = resolved(manifest);
+        let part = resolved(&part_of(manifest));
+        for other in others {
+            let other = resolved(other);
+            if other == own || other == part {
+                let path = other;
+                return Err(StageError::Place { path });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path by the real name of its folder.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    match (folder, path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 /// Why stages cannot work.
@@ -51,6 +83,12 @@ pub enum StageError {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// The manifest, or its unfinished file, is an end or the journal of the copy.
+    #[error("the manifest would take the place of {}", path.display())]
+    Place {
+        /// The other file.
+        path: PathBuf,
+    },
     /// An option is of no use without, or with more than, one digest.
     #[error("{reason}")]
     Options {
@@ -65,6 +103,7 @@ impl StageError {
         match self {
             Self::Manifest(error) => error.hint(),
             Self::Open { hint, .. } => hint.clone(),
+            Self::Place { .. } => Some("name another file with `--manifest`".to_owned()),
             Self::Name(_) | Self::Options { .. } => None,
         }
     }
@@ -120,7 +159,7 @@ impl StageRow {
         options: &Stages,
         source: &str,
         (length, chunk): (u64, u64),
-        is_resumed: bool,
+        (is_resumed, seed): (bool, u64),
     ) -> Result<Self, StageError> {
         let names =
             asked.stages.iter().map(|typed| typed.parse()).collect::<Result<Vec<_>, _>>()?;
@@ -129,13 +168,15 @@ impl StageRow {
             return Ok(Self::default());
         }
         let row = names.iter().map(identity).collect::<Result<_, _>>()?;
-        let journal = JournalStages { row, chunk: Bytes(chunk) };
+        let mut journal = JournalStages { row, chunk: Bytes(chunk), manifest: None };
         let Some(place) = names.iter().position(|name| *name == StageName::Digest) else {
             return Ok(Self { names, journal, digests: None });
         };
         let header = ManifestHeader {
             schema: MANIFEST_SCHEMA.to_owned(),
+            copy: format!("{seed:016x}"),
             source: source.to_owned(),
+            whole: asked.offset == Bytes::ZERO && asked.length.is_none(),
             after: names[..place].iter().map(StageName::to_string).collect(),
             length,
             chunk,
@@ -146,6 +187,7 @@ impl StageRow {
             Some(path) if is_resumed => ChunkDigests::resume(header, path)?,
             Some(path) => ChunkDigests::begin(header, path)?,
         };
+        journal.manifest = digests.has_manifest().then(|| digests.copy().to_owned());
         Ok(Self { names, journal, digests: Some(Arc::new(Mutex::new(digests))) })
     }
 
@@ -200,6 +242,20 @@ impl StageRow {
     /// Whether the digests are kept in a file.
     pub(crate) fn has_manifest(&self) -> bool {
         self.digests().is_some_and(|digests| digests.has_manifest())
+    }
+
+    /// Drops digests that are not of this copy, by its journal, or not of what that says is done. Returns
+    /// what lacks a digest.
+    pub(crate) fn keep_only(
+        &self,
+        copy: Option<&str>,
+        done: &RangeSet,
+    ) -> Result<Vec<Range<u64>>, StageError> {
+        let Some(mut digests) = self.digests().filter(|digests| digests.has_manifest()) else {
+            return Ok(Vec::new());
+        };
+        digests.keep_only(copy, done)?;
+        Ok(digests.known().missing(0..digests.length()).collect())
     }
 
     /// Ends the digests of a complete copy: the root, where one of the stages makes digests.
@@ -262,8 +318,12 @@ impl StageRow {
         let digests = self.digests.clone();
         move |offset, length, digest| {
             let Some(digests) = &digests else { return Ok(()) };
-            let taken = lock(digests).take(offset, length, digest);
-            taken.map_err(|error| StageFault(format!("the manifest is not written: {error}")))
+            let mut digests = lock(digests);
+            let taken = digests.take(offset, length, digest);
+            taken.map_err(|error| {
+                let part = digests.part().unwrap_or(Path::new("")).display();
+                StageFault(format!("cannot write {part}: {error}"))
+            })
         }
     }
 

@@ -229,7 +229,9 @@ impl ManifestEnd {
     }
 
     fn surplus(&self, manifest: &Manifest) -> Bytes {
-        let is_whole = self.offset == 0 && self.endpoint.facts.kind == EndpointKind::File;
+        let is_whole = manifest.header.whole
+            && self.offset == 0
+            && self.endpoint.facts.kind == EndpointKind::File;
         let surplus = self.size().saturating_sub(manifest.header.length);
         if is_whole { Bytes(surplus) } else { Bytes::ZERO }
     }

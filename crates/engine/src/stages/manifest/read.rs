@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use serde::Deserialize;
+use rustix::fs::{Mode, OFlags};
 
 use super::{
     ALGORITHM, ChunkDigest, ChunkLine, EndLine, MANIFEST_SCHEMA, ManifestError, ManifestHeader,
@@ -25,14 +25,6 @@ pub struct Manifest {
     pub root: u128,
 }
 
-/// A line that is none of the first.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ManifestLine {
-    Chunk(ChunkLine),
-    End(EndLine),
-}
-
 impl Manifest {
     /// Reads a manifest from a file.
     ///
@@ -40,9 +32,15 @@ impl Manifest {
     /// [`ManifestError`].
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
         let failed = |source| ManifestError::File { action: "read", path: path.to_owned(), source };
+        // A pipe would be waited for, a device has no end.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+        let file = File::from(file);
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(ManifestError::NoFile { path: path.to_owned() });
+        }
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
-        match read {
+        match file.take(BYTES_MAX).read_to_string(&mut text) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(ManifestError::Line { line: 1, reason: "it is no text".to_owned() })
             }
@@ -65,17 +63,20 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
         if end.is_some() {
             return Err(bad("it follows the end".to_owned()));
         }
-        match serde_json::from_str(line).map_err(|error| bad(error.to_string()))? {
-            ManifestLine::Chunk(chunk) => chunks.push(chunk_of(&chunk).map_err(bad)?),
-            ManifestLine::End(found) => end = Some(found),
+        if line.contains("\"root\"") {
+            end = Some(serde_json::from_str::<EndLine>(line).map_err(|error| bad(words(&error)))?);
+        } else {
+            chunks.push(chunk_line(line).map_err(bad)?);
         }
     }
     let end = end.ok_or(ManifestError::NoEnd)?;
     chunks.sort_unstable();
     check_grid(&header, &chunks)?;
     let root = chunks.iter().fold(0_u128, |root, chunk| root.wrapping_add(chunk.share()));
-    let is_whole = end.chunks == chunks.len() as u64 && end.root == hex(root);
-    if !is_whole {
+    if end.chunks != chunks.len() as u64 {
+        return Err(ManifestError::Count { found: chunks.len() as u64, counted: end.chunks });
+    }
+    if end.root != hex(root) {
         return Err(ManifestError::Root { found: end.root, computed: hex(root) });
     }
     Ok(Manifest { header, chunks, root })
@@ -84,8 +85,7 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
 /// Reads the first line.
 pub(super) fn header(line: &str) -> Result<ManifestHeader, ManifestError> {
     let bad = |reason: String| ManifestError::Line { line: 1, reason };
-    let header: ManifestHeader =
-        serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+    let header: ManifestHeader = serde_json::from_str(line).map_err(|error| bad(words(&error)))?;
     if header.schema != MANIFEST_SCHEMA || header.algorithm != ALGORITHM {
         return Err(bad(format!("it is {} with {}", header.schema, header.algorithm)));
     }
@@ -97,8 +97,14 @@ pub(super) fn header(line: &str) -> Result<ManifestHeader, ManifestError> {
 
 /// Reads the line of a chunk; anything else is a reason.
 pub(super) fn chunk_line(line: &str) -> Result<ChunkDigest, String> {
-    let line: ChunkLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let line: ChunkLine = serde_json::from_str(line).map_err(|error| words(&error))?;
     chunk_of(&line)
+}
+
+/// An error of a line, without the number of the line in itself.
+fn words(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    words.split(" at line 1 column").next().unwrap_or_default().to_owned()
 }
 
 fn chunk_of(line: &ChunkLine) -> Result<ChunkDigest, String> {

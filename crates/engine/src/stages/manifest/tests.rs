@@ -2,6 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::ranges::RangeSet;
 
 const CHUNK: u64 = 4096;
 const LENGTH: u64 = 3 * CHUNK + 7;
@@ -9,7 +10,9 @@ const LENGTH: u64 = 3 * CHUNK + 7;
 fn wanted() -> ManifestHeader {
     ManifestHeader {
         schema: MANIFEST_SCHEMA.to_owned(),
+        copy: "00000000000000c0".to_owned(),
         source: "/data/set".to_owned(),
+        whole: true,
         after: Vec::new(),
         length: LENGTH,
         chunk: CHUNK,
@@ -119,4 +122,50 @@ fn altered_manifests_are_refused() {
     altered.replace_range(digit..=digit, flipped);
     assert!(matches!(parse(&altered), Err(ManifestError::Root { .. })));
     assert!(parse("").is_err());
+}
+
+#[test]
+fn digests_of_another_copy_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manifest");
+    let mut digests = ChunkDigests::begin(wanted(), &path).unwrap();
+    [0, 1, 2].iter().for_each(|&number| take(&mut digests, number));
+    digests.flush().unwrap();
+    drop(digests);
+    let mut done = RangeSet::new();
+    done.insert(0..2 * CHUNK);
+    let resumed = || ChunkDigests::resume(wanted(), &path).unwrap();
+    let mut digests = resumed();
+    digests.keep_only(Some("00000000000000c0"), &done).unwrap();
+    assert!(digests.known().contains_range(0..2 * CHUNK) && !digests.known().contains(2 * CHUNK));
+    drop(digests);
+    let mut digests = resumed();
+    digests.keep_only(Some("another"), &done).unwrap();
+    assert!(digests.known().is_empty());
+    assert_eq!(digests.copy(), "another");
+    [3, 2, 1, 0].iter().for_each(|&number| take(&mut digests, number));
+    digests.finish().unwrap();
+    assert_eq!(Manifest::read(&path).unwrap().header.copy, "another");
+    let mut finished = resumed();
+    assert!(matches!(finished.keep_only(None, &done), Err(ManifestError::Exists { .. })));
+    assert!(finished.keep_only(Some("another"), &done).is_ok());
+}
+
+#[test]
+fn what_is_no_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manifest");
+    assert!(matches!(Manifest::read(Path::new("/dev/zero")), Err(ManifestError::NoFile { .. })));
+    let part = folder.path().join("manifest.part");
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    assert!(matches!(ChunkDigests::begin(wanted(), &path), Err(ManifestError::Exists { .. })));
+    assert!(matches!(ChunkDigests::resume(wanted(), &path), Err(ManifestError::NoFile { .. })));
+    fs::remove_file(&part).unwrap();
+    let mut digests = ChunkDigests::begin(wanted(), &path).unwrap();
+    assert!(matches!(ChunkDigests::resume(wanted(), &path), Err(ManifestError::Busy { .. })));
+    digests.take_zeroes(0..LENGTH);
+    fs::remove_file(&part).unwrap();
+    fs::write(&part, "mine").unwrap();
+    assert!(matches!(digests.finish(), Err(ManifestError::Replaced { .. })));
+    assert_eq!(fs::read(&part).unwrap(), b"mine");
 }

@@ -1,10 +1,14 @@
 //! ChunkDigests of a copy under way, and the manifest that keeps them.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::read::{chunk_length, chunk_line, header};
 use super::{ChunkDigest, ChunkLine, EndLine, Manifest, ManifestError, ManifestHeader, hex};
@@ -24,6 +28,8 @@ pub struct ChunkDigests {
     sink: Option<PartFile>,
     /// Whether a manifest keeps them.
     is_kept: bool,
+    /// The manifest that has its name already.
+    finished: Option<PathBuf>,
 }
 
 /// An unfinished manifest, open for more lines.
@@ -38,7 +44,16 @@ impl ChunkDigests {
     /// ChunkDigests that are only counted together, for a copy without a manifest.
     pub fn without_manifest(header: ManifestHeader) -> Self {
         let (known, zeroes) = (RangeSet::new(), RangeSet::new());
-        Self { header, root: 0, chunks: 0, known, zeroes, sink: None, is_kept: false }
+        Self {
+            header,
+            root: 0,
+            chunks: 0,
+            known,
+            zeroes,
+            sink: None,
+            is_kept: false,
+            finished: None,
+        }
     }
 
     /// Begins a manifest.
@@ -50,9 +65,9 @@ impl ChunkDigests {
         refuse_present(path)?;
         refuse_present(&part)?;
         let failed = failure("make", &part);
-        let file = OpenOptions::new().write(true).create_new(true).open(&part).map_err(&failed)?;
+        let file = open_part(&part, OFlags::CREATE | OFlags::EXCL)?;
         let mut file = BufWriter::new(file);
-        write_line(&mut file, &header).map_err(failed)?;
+        write_line(&mut file, &header).and_then(|()| file.flush()).map_err(failed)?;
         let sink = Some(PartFile { path: path.to_owned(), part, file });
         Ok(Self { sink, is_kept: true, ..Self::without_manifest(header) })
     }
@@ -70,7 +85,7 @@ impl ChunkDigests {
             return Self::begin(wanted, path);
         }
         let failed = failure("read", &part);
-        let file = OpenOptions::new().read(true).write(true).open(&part).map_err(&failed)?;
+        let file = open_part(&part, OFlags::empty())?;
         let mut digests = Self::without_manifest(wanted);
         let end = digests.take_lines(&file, &part)?;
         // A line that a loss of power or a signal cut is written again.
@@ -90,6 +105,8 @@ impl ChunkDigests {
         let manifest = Manifest::read(path)?;
         let mut digests = Self { is_kept: true, ..Self::without_manifest(wanted) };
         digests.compare(&manifest.header, path)?;
+        digests.header.copy.clone_from(&manifest.header.copy);
+        digests.finished = Some(path.to_owned());
         manifest.chunks.iter().for_each(|chunk| digests.count(chunk));
         Ok(digests)
     }
@@ -110,7 +127,9 @@ impl ChunkDigests {
                 return Ok(end);
             }
             if end == 0 {
-                self.compare(&header(line.trim_end())?, part)?;
+                let found = header(line.trim_end())?;
+                self.compare(&found, part)?;
+                self.header.copy = found.copy;
             } else {
                 let Ok(chunk) = chunk_line(line.trim_end()) else { return Ok(end) };
                 self.count(&chunk);
@@ -139,6 +158,55 @@ impl ChunkDigests {
             }
         }
         Ok(())
+    }
+
+    /// Tells the copy from any other.
+    pub fn copy(&self) -> &str {
+        &self.header.copy
+    }
+
+    /// Keeps the digests of what a journal says is done, where they are of its copy; all others are made
+    /// again.
+    ///
+    /// # Errors
+    /// When a manifest of another copy has the name, or the lines cannot be written again.
+    pub fn keep_only(&mut self, copy: Option<&str>, done: &RangeSet) -> Result<(), ManifestError> {
+        let is_ours = copy == Some(self.header.copy.as_str());
+        if let Some(path) = self.finished.clone().filter(|_| !is_ours) {
+            return Err(ManifestError::Exists { path });
+        }
+        let Some(sink) = self.sink.take() else { return Ok(()) };
+        let kept = if is_ours { lines_within(&sink.part, done)? } else { Vec::new() };
+        let header = ManifestHeader {
+            copy: copy.map_or_else(|| self.header.copy.clone(), str::to_owned),
+            ..self.header.clone()
+        };
+        let PartFile { path, part, file } = sink;
+        let failed = failure("write", &part);
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.set_len(0).and_then(|()| (&file).seek(SeekFrom::Start(0))).map_err(&failed)?;
+        let mut file = BufWriter::new(file);
+        write_line(&mut file, &header).map_err(&failed)?;
+        *self = Self { is_kept: true, ..Self::without_manifest(header) };
+        for chunk in kept {
+            let ChunkDigest { offset, length, digest } = chunk;
+            let line = ChunkLine { offset, length, xxh128: hex(digest) };
+            write_line(&mut file, &line).map_err(&failed)?;
+            self.count(&chunk);
+        }
+        file.flush().map_err(failed)?;
+        self.sink = Some(PartFile { path, part, file });
+        Ok(())
+    }
+
+    /// The unfinished manifest.
+    pub fn part(&self) -> Option<&Path> {
+        self.sink.as_ref().map(|sink| sink.part.as_path())
+    }
+
+    /// Length of the copy.
+    pub fn length(&self) -> u64 {
+        self.header.length
     }
 
     /// Length of each chunk but the last.
@@ -233,8 +301,7 @@ impl ChunkDigests {
         let Some(mut sink) = self.sink.take() else { return Ok(self.root) };
         write_line(&mut sink.file, &end).and_then(|()| sink.file.flush()).map_err(&failed)?;
         sink.file.get_ref().sync_all().map_err(&failed)?;
-        refuse_present(&sink.path)?;
-        fs::rename(&sink.part, &sink.path).map_err(failure("make", &sink.path))?;
+        give_name(&sink)?;
         let folder = sink.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))
             .and_then(|folder| folder.sync_all())
@@ -244,7 +311,7 @@ impl ChunkDigests {
 
     /// Removes the unfinished manifest of a copy that cannot go on.
     pub fn discard(&mut self) {
-        if let Some(sink) = self.sink.take() {
+        if let Some(sink) = self.sink.take().filter(|sink| is_same(sink).unwrap_or(false)) {
             if let Err(error) = fs::remove_file(&sink.part) {
                 tracing::warn!(%error, path = %sink.part.display(), "an unfinished manifest is left");
             }
@@ -252,7 +319,62 @@ impl ChunkDigests {
     }
 }
 
-fn part_of(path: &Path) -> PathBuf {
+/// Opens an unfinished manifest for this copy alone; a link is not followed.
+fn open_part(part: &Path, more: OFlags) -> Result<File, ManifestError> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | more;
+    let file = match rustix::fs::open(part, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => File::from(file),
+        Err(Errno::LOOP) => return Err(ManifestError::NoFile { path: part.to_owned() }),
+        Err(errno) => return Err(failure("open", part)(errno.into())),
+    };
+    if !file.metadata().map_err(failure("open", part))?.is_file() {
+        return Err(ManifestError::NoFile { path: part.to_owned() });
+    }
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(ManifestError::Busy { path: part.to_owned() }),
+        // A file system without locks keeps nobody out.
+        _ => Ok(file),
+    }
+}
+
+/// Whether the name is still that of the file.
+fn is_same(sink: &PartFile) -> io::Result<bool> {
+    let (own, named) = (sink.file.get_ref().metadata()?, sink.part.symlink_metadata()?);
+    Ok((own.dev(), own.ino()) == (named.dev(), named.ino()))
+}
+
+/// Gives a complete manifest its name, which nothing has.
+fn give_name(sink: &PartFile) -> Result<(), ManifestError> {
+    if !is_same(sink).unwrap_or(false) {
+        return Err(ManifestError::Replaced { path: sink.part.clone() });
+    }
+    let exists = || ManifestError::Exists { path: sink.path.clone() };
+    let named = renameat_with(CWD, &sink.part, CWD, &sink.path, RenameFlags::NOREPLACE);
+    match named {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(exists()),
+        // Not every file system has it.
+        Err(Errno::INVAL | Errno::NOSYS) if sink.path.symlink_metadata().is_ok() => Err(exists()),
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::rename(&sink.part, &sink.path).map_err(failure("make", &sink.path))
+        }
+        Err(errno) => Err(failure("make", &sink.path)(errno.into())),
+    }
+}
+
+/// Chunks of an unfinished manifest that lie in ranges.
+fn lines_within(part: &Path, done: &RangeSet) -> Result<Vec<ChunkDigest>, ManifestError> {
+    let text = fs::read_to_string(part).map_err(failure("read", part))?;
+    let chunks = text.lines().skip(1).map_while(|line| chunk_line(line).ok());
+    let is_done = |one: &ChunkDigest| done.contains_range(one.offset..one.offset + one.length);
+    let mut kept: Vec<ChunkDigest> = chunks.filter(is_done).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    Ok(kept)
+}
+
+/// The name of a manifest that is not complete.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
     let mut name: OsString = path.into();
     name.push(".part");
     name.into()
