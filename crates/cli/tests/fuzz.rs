@@ -185,6 +185,11 @@ fn any_endpoint_and_quantity_is_refused_or_prints_as_it_was_meant() {
 }
 
 #[test]
+fn manifests_are_whole_or_refused() {
+    survives("manifest", INPUTS);
+}
+
+#[test]
 fn damaged_parameters_are_refused_or_give_a_rate() {
     survives("parameters", INPUTS / 10);
 }
