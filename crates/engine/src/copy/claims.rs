@@ -37,9 +37,6 @@ impl Job<'_> {
     ) -> Result<(), CopyError> {
         let unit = self.layout.block.max(PAGE).next_power_of_two();
         let pieces = picks(self.recorder.done(), self.layout.length, unit, tools.seed);
-        if self.stages.changes_content() {
-            return self.check_claims_by_twin(&pieces, tools);
-        }
         let pair = Pair {
             machine: self.machine,
             plan: self.plan,
@@ -47,6 +44,9 @@ impl Job<'_> {
             source: &self.source,
             target: self.target.opened(),
         };
+        if self.stages.changes_content() {
+            return self.check_claims_by_twin(&pair, &pieces, tools);
+        }
         if !pair.is_equal(&pieces, tools)? {
             return Err(CopyError::Refused(vec![self.written_to()]));
         }
@@ -63,6 +63,7 @@ impl Job<'_> {
     /// The same for a target that is to differ from its source.
     fn check_claims_by_twin(
         &self,
+        pair: &Pair<'_>,
         pieces: &[Range<u64>],
         tools: &mut Tools<'_>,
     ) -> Result<(), CopyError> {
@@ -72,8 +73,7 @@ impl Job<'_> {
             );
             return Ok(());
         }
-        let ends = (self.plan, self.layout, [&self.source, self.target.opened()]);
-        match twin::compare_before(self.machine, ends, pieces, tools)? {
+        match twin::compare_before(pair, pieces, tools)? {
             true => Ok(()),
             false => Err(CopyError::Refused(vec![self.written_to()])),
         }

@@ -75,7 +75,7 @@ impl Pair<'_> {
         self.is_equal(&parts.collect::<Vec<_>>(), tools)
     }
 
-    fn comparison(
+    pub(super) fn comparison(
         &self,
         session: &mut Session<'_>,
         room: Bytes,

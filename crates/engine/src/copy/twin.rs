@@ -13,20 +13,19 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use peerlane_memory::Region;
 use peerlane_results::{MemoryKind, Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::block;
-use super::pieces::Layout;
+use super::compare::Pair;
 use super::{CopyError, Tools, claims};
 use crate::failure::Role;
 use crate::machine::Machine;
-use crate::open::Opened;
 use crate::relay::Transfer;
 use crate::request::{Request, carry_out};
-use crate::ring::{Action, FileId, RegionId, Ring};
+use crate::ring::{Action, FileId, Ring};
 use crate::session::Session;
-use crate::verify::{VerifyError, sample_size};
+use crate::verify::{Comparison, Coverage, VerifyError, sample_size};
 
 /// Chunks of a sample at most: each costs a process.
 const SAMPLE_MAX: u64 = 16;
@@ -35,31 +34,21 @@ const PAGE: u64 = 4096;
 /// Requests at once: a chunk of either end.
 const ENTRIES: u32 = 16;
 
-/// One end as it is read for the comparison; offsets and blocks are in bytes.
-#[derive(Debug, Clone, Copy)]
-struct ComparedEnd {
-    role: Role,
-    file: FileId,
-    offset: u64,
-    block: u64,
-    host: RegionId,
-}
-
 /// Source and target, and the program between them.
 struct TwinPair<'a, R> {
     ring: &'a mut R,
-    ends: [ComparedEnd; 2],
+    ends: Comparison,
     program: &'a Path,
     /// Path of the target.
     path: &'a str,
 }
 
 /// Verifies a target by the twin that the options name; without one the content is not comparable.
-pub(super) fn verify<R: Ring<Region = peerlane_memory::Region>>(
+pub(super) fn verify<R: Ring<Region = Region>>(
     machine: &dyn Machine,
     ring: &mut R,
     (transfer, chunk): (&Transfer, u64),
-    (plan, [source, target]): (&Plan, [FileId; 2]),
+    (plan, compared): (&Plan, [FileId; 2]),
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
@@ -67,73 +56,49 @@ pub(super) fn verify<R: Ring<Region = peerlane_memory::Region>>(
     let Some(program) = program else {
         return Ok(Verification { mode: VerifyMode::None, bytes: Bytes::ZERO, mismatches: 0 });
     };
-    let room =
-        Bytes(chunk.next_multiple_of(PAGE) + transfer.source_block.max(transfer.target_block));
-    let hosts = [
-        ring.attach_region(machine.host_memory(room)?),
-        ring.attach_region(machine.host_memory(room)?),
-    ];
-    let ends = [
-        ComparedEnd {
-            role: Role::Source,
-            file: source,
-            offset: transfer.source_offset,
-            block: transfer.source_block,
-            host: hosts[0],
-        },
-        ComparedEnd {
-            role: Role::Target,
-            file: target,
-            offset: transfer.target_offset,
-            block: transfer.target_block,
-            host: hosts[1],
-        },
-    ];
+    let room = room(chunk, transfer.source_block.max(transfer.target_block));
+    let mut host = || Ok::<_, CopyError>(ring.attach_region(machine.host_memory(room)?));
+    let hosts = [host()?, host()?];
+    let ends = Comparison::of(transfer, compared, Coverage::Full, hosts);
     let mut pair = TwinPair { ring, ends, program: &program, path: &plan.target.path };
     let chunks = chosen(mode, transfer.length, chunk, tools.seed);
     let bytes = pair.compare_all(&chunks, tools)?;
     Ok(Verification { mode, bytes, mismatches: 0 })
 }
 
-/// Whether chunks that a journal says are done are at the target, by a ring of their own.
+/// Whether chunks that a journal says are done are at the target, by a ring of their own. `pieces` lie in
+/// chunks that are done as a whole.
 pub(super) fn compare_before(
-    machine: &dyn Machine,
-    (plan, layout, ends): (&Plan, Layout, [&Opened; 2]),
+    pair: &Pair<'_>,
     pieces: &[Range<u64>],
     tools: &mut Tools<'_>,
 ) -> Result<bool, CopyError> {
+    let layout = pair.layout;
     let (Some(program), Some(chunk)) = (tools.options.stages.twin.clone(), layout.chunk) else {
         return Ok(true);
     };
-    let mut session = Session::on(machine, ENTRIES, false, None)?;
-    let mut compared = Vec::new();
-    let sides = [
-        (Role::Source, &plan.source, plan.asked.offset),
-        (Role::Target, &plan.target, plan.asked.target_offset),
-    ];
-    for (opened, (role, facts, offset)) in ends.into_iter().zip(sides) {
-        let file = session.attach_file(opened).map_err(|source| CopyError::File {
-            action: "attach",
-            path: facts.path.clone().into(),
-            source,
-        })?;
-        let host = session.host(Bytes(chunk.next_multiple_of(PAGE) + facts.block.0))?;
-        let block = block(opened.is_direct, facts);
-        compared.push(ComparedEnd { role, file, offset: offset.0, block, host });
-    }
-    let [source, target] = compared.as_slice() else { return Ok(true) };
-    let ends = [*source, *target];
-    let ring = &mut session.ring;
-    let mut pair = TwinPair { ring, ends, program: &program, path: &plan.target.path };
-    let whole: BTreeSet<u64> = pieces.iter().map(|piece| piece.start / chunk).collect();
-    let chunks = claims::pieces(&whole, layout.length, chunk);
-    // Samples of the done part lie in chunks that are done as a whole.
-    let few: Vec<_> = chunks.into_iter().take(usize::try_from(SAMPLE_MAX).unwrap_or(16)).collect();
-    match pair.compare_all(&few, tools) {
+    let mut session = Session::on(pair.machine, ENTRIES, false, None)?;
+    let ends = pair.comparison(&mut session, room(chunk, layout.block), tools.deadline)?;
+    let (ring, path) = (&mut session.ring, &pair.plan.target.path);
+    let mut twins = TwinPair { ring, ends, program: &program, path };
+    let touched: BTreeSet<u64> = pieces.iter().map(|piece| piece.start / chunk).collect();
+    let chunks = spread(&claims::pieces(&touched, layout.length, chunk));
+    match twins.compare_all(&chunks, tools) {
         Ok(_) => Ok(true),
         Err(CopyError::Differs { .. }) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Host memory for a chunk in whole blocks.
+fn room(chunk: u64, block: u64) -> Bytes {
+    Bytes(chunk.next_multiple_of(PAGE) + block)
+}
+
+/// No more chunks than a sample has, from all of them.
+fn spread(chunks: &[Range<u64>]) -> Vec<Range<u64>> {
+    let most = usize::try_from(SAMPLE_MAX).unwrap_or(usize::MAX);
+    chunks.iter().step_by(chunks.len().div_ceil(most).max(1)).cloned().collect()
 }
 
 /// Chunks to compare: all, or the first, the last and some between them.
@@ -164,6 +129,7 @@ impl<R: Ring> TwinPair<'_, R> {
         tools.watch.begin(done, total);
         for chunk in chunks {
             if tools.watch.stop_requested() {
+                let total = Bytes(self.ends.length);
                 return Err(CopyError::Interrupted { done: total, total, journal: None });
             }
             self.compare(chunk, tools)?;
@@ -175,31 +141,34 @@ impl<R: Ring> TwinPair<'_, R> {
 
     fn compare(&mut self, chunk: &Range<u64>, tools: &Tools<'_>) -> Result<(), CopyError> {
         let length = chunk.end - chunk.start;
-        let mut requests = self.ends.map(|end| {
-            let place = (end.host, 0, MemoryKind::Host);
-            let file = (end.file, end.offset + chunk.start);
-            Request::new((end.role, Action::Read), file, place, length, end.block)
-        });
+        let ends = self.ends;
+        let read = |role, file, offset: u64, block, host| {
+            let place = (host, 0, MemoryKind::Host);
+            Request::new((role, Action::Read), (file, offset + chunk.start), place, length, block)
+        };
+        let [source, target] = ends.hosts;
+        let mut requests = [
+            read(Role::Source, ends.source, ends.source_offset, ends.source_block, source),
+            read(Role::Target, ends.target, ends.target_offset, ends.target_block, target),
+        ];
         carry_out(self.ring, &mut requests, tools.clock, tools.deadline).map_err(|error| {
             CopyError::Check { path: self.path.into(), source: VerifyError::Request(error) }
         })?;
-        let bytes = |ring: &mut R, end: ComparedEnd| {
-            let bytes = ring.host_range(end.host, 0..length);
+        let bytes = |ring: &mut R, host| {
+            let bytes = ring.host_range(host, 0..length);
             bytes.map_or_else(Vec::new, |bytes| bytes.to_vec())
         };
-        let [source, target] = self.ends;
-        let expected = run(self.program, &bytes(self.ring, source), chunk.start, tools.deadline)
+        let expected = run(self.program, bytes(self.ring, source), chunk.start, tools.deadline)
             .map_err(|reason| CopyError::Twin { program: self.program.into(), reason })?;
         let found = bytes(self.ring, target);
-        let Some(first) = expected.iter().zip(&found).position(|(one, other)| one != other) else {
-            return Ok(());
-        };
+        let differs = |(one, other): (&u8, &u8)| one != other;
+        let Some(first) = expected.iter().zip(&found).position(differs) else { return Ok(()) };
+        let last = expected.iter().zip(&found).rposition(differs).unwrap_or(first);
         let shown = |bytes: &[u8]| bytes[first..].iter().take(16).copied().collect();
-        let last = expected.iter().zip(&found).rposition(|(one, other)| one != other);
         Err(CopyError::Differs {
             path: self.path.into(),
-            offset: target.offset + chunk.start + first as u64,
-            length: (last.unwrap_or(first) - first + 1) as u64,
+            offset: ends.target_offset + chunk.start + first as u64,
+            length: (last - first + 1) as u64,
             pages: 1,
             expected: shown(&expected),
             found: shown(&found),
@@ -208,7 +177,8 @@ impl<R: Ring> TwinPair<'_, R> {
 }
 
 /// A chunk as the program leaves it.
-fn run(program: &Path, chunk: &[u8], offset: u64, deadline: Nanos) -> Result<Vec<u8>, String> {
+fn run(program: &Path, chunk: Vec<u8>, offset: u64, deadline: Nanos) -> Result<Vec<u8>, String> {
+    let length = chunk.len();
     let mut child = Command::new(program)
         .arg(offset.to_string())
         .stdin(Stdio::piped())
@@ -225,23 +195,21 @@ fn run(program: &Path, chunk: &[u8], offset: u64, deadline: Nanos) -> Result<Vec
     if !status.success() {
         return Err(format!("on the chunk at {offset} it ended with {status}"));
     }
-    if result.len() != chunk.len() {
+    if result.len() != length {
         return Err(format!(
-            "it made {} bytes of the chunk of {} bytes at {offset}: a stage keeps the length",
-            result.len(),
-            chunk.len()
+            "it made {} bytes of the chunk of {length} bytes at {offset}: a stage keeps the length",
+            result.len()
         ));
     }
     Ok(result)
 }
 
 /// Gives a program its chunk and takes what it makes of it, within the deadline.
-fn exchange(child: &mut Child, chunk: &[u8], deadline: Duration) -> Result<Vec<u8>, String> {
+fn exchange(child: &mut Child, chunk: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, String> {
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("it has no standard input and output".to_owned());
     };
     let most = chunk.len() as u64 + 1;
-    let chunk = chunk.to_vec();
     let (sender, receiver) = channel();
     // Both end with the program, which is killed where it is late.
     thread::spawn(move || {
@@ -280,8 +248,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = program(&folder, "test \"$1\" = 4096 && tr a b");
         let limit = Nanos::seconds(60);
-        assert_eq!(run(&path, b"banana", 4096, limit), Ok(b"bbnbnb".to_vec()));
-        assert!(run(&path, b"banana", 0, limit).unwrap_err().contains("ended with exit status"));
+        assert_eq!(run(&path, b"banana".to_vec(), 4096, limit), Ok(b"bbnbnb".to_vec()));
+        assert!(
+            run(&path, b"banana".to_vec(), 0, limit)
+                .unwrap_err()
+                .contains("ended with exit status")
+        );
     }
 
     #[test]
@@ -289,7 +261,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for text in ["head -c 3", "cat; echo more", "cat /dev/zero"] {
             let path = program(&folder, text);
-            assert!(run(&path, b"banana", 0, Nanos::seconds(60)).is_err(), "{text}");
+            assert!(run(&path, b"banana".to_vec(), 0, Nanos::seconds(60)).is_err(), "{text}");
         }
     }
 
@@ -297,7 +269,7 @@ mod tests {
     fn late_filter_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(&folder, "exec sleep 1000");
-        let error = run(&path, b"banana", 0, Nanos(20_000_000)).unwrap_err();
+        let error = run(&path, b"banana".to_vec(), 0, Nanos(20_000_000)).unwrap_err();
         assert!(error.starts_with("it did not end"), "{error}");
     }
 
@@ -307,5 +279,13 @@ mod tests {
         assert!(chunks.len() <= 16 && chunks.contains(&(0..1 << 20)));
         assert_eq!(chunks.last(), Some(&(100 << 20..(100 << 20) + 5)));
         assert_eq!(chosen(VerifyMode::Full, 10, 4, 3), [0..4, 4..8, 8..10]);
+    }
+
+    #[test]
+    fn few_chunks_come_from_everywhere() {
+        let all: Vec<Range<u64>> = (0..100).map(|number| number..number + 1).collect();
+        let few = spread(&all);
+        assert!(few.len() <= 16 && few.last().is_some_and(|last| last.start > 90), "{few:?}");
+        assert_eq!(spread(&all[..3]), all[..3]);
     }
 }
