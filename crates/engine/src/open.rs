@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::endpoint::{self, EndError, Endpoint, Live, Node, Passthrough};
 use crate::failure::Role;
 use crate::journal::device_name;
-use crate::ring::{FileId, Nodes, PassthroughFile, Ring as _, apart};
+use crate::ring::{Around as _, FileId, Nodes, PassthroughFile, Ring as _, apart};
 use crate::system::System;
 use crate::trace::Traced;
 
@@ -67,7 +67,7 @@ impl Opened {
             return Ok(Attached { payload: compared, compared });
         };
         let node = PassthroughFile { file: file.try_clone()?, namespace: *namespace };
-        let payload = ring.ring_mut().attach_node(node)?;
+        let payload = ring.inner_mut().attach_node(node)?;
         ring.name_file(payload, drive);
         Ok(Attached { payload, compared })
     }

@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 
 use crate::machine::{self, Machine};
 use crate::open::{Attached, Opened};
-use crate::ring::{AnyRing, FileId, RegionId, Ring as _, Staged, UringError};
+use crate::ring::{AnyRing, Around as _, FileId, RegionId, Ring as _, Staged, UringError};
 use crate::stage::Stage;
 use crate::trace::{Log, Traced};
 
@@ -43,7 +43,7 @@ impl<'m> Session<'m> {
         stages: Vec<Box<dyn Stage>>,
     ) {
         self.ring.name_stages(names);
-        stages.into_iter().for_each(|stage| self.ring.ring_mut().add(stage));
+        stages.into_iter().for_each(|stage| self.ring.inner_mut().add(stage));
     }
 
     /// Attaches a file, by the name that a trace has for it.

@@ -11,8 +11,6 @@ mod testing;
 mod xrt_mock;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
-use std::ops::Range;
 use std::time::Instant;
 
 use common::{direct, folder, noise, ring};
@@ -20,10 +18,9 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::failure::RequestError;
 use peerlane_engine::relay::{DEADLINE, Moved, RelayError, Transfer, relay};
 use peerlane_engine::ring::{
-    Action, Completion, FileId, Operation, PushError, RegionId, Ring, Staged, Uring,
+    Action, Around, Completion, Operation, PushError, Ring, Staged, Uring,
 };
 use peerlane_engine::stage::CardStage;
-use peerlane_memory::Region;
 use peerlane_memory::xrt::Xrt;
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
@@ -93,49 +90,28 @@ impl Noted<'_> {
     }
 }
 
-impl Ring for Noted<'_> {
-    type File = <Uring as Ring>::File;
-    type Region = Region;
+impl Around for Noted<'_> {
+    type Inner = Uring;
 
-    fn attach_file(&mut self, file: Self::File) -> io::Result<FileId> {
-        self.ring.attach_file(file)
+    fn inner(&self) -> &Uring {
+        &self.ring
     }
 
-    fn attach_region(&mut self, region: Region) -> RegionId {
-        self.ring.attach_region(region)
+    fn inner_mut(&mut self) -> &mut Uring {
+        &mut self.ring
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.note("begins", &operation);
         self.open.insert(operation.tag, operation);
         self.ring.push(operation)
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
-        self.ring.submit(wait, timeout)
-    }
-
-    fn pop(&mut self) -> Option<Completion> {
+    fn on_pop(&mut self) -> Option<Completion> {
         let completion = self.ring.pop()?;
         let operation = self.open.remove(&completion.tag).expect("one that was pushed");
         self.note("ends", &operation);
         Some(completion)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
-        self.ring.host_range(region, range)
     }
 }
 

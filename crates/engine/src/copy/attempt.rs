@@ -24,7 +24,7 @@ use crate::open::{Attached, Opened};
 use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged, UringError};
+use crate::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged, UringError};
 use crate::session::Session;
 use crate::stage::Stage;
 use crate::stages::{SlotMemory, StageRow};
@@ -400,7 +400,7 @@ impl Attempt<'_> {
             carry_out(&mut ready.ring, one, tools.clock, tools.deadline)
         });
         read.map_err(|error| {
-            let said = ready.ring.ring().inner().said().map(|said| format!(" ({said})"));
+            let said = ready.ring.inner().inner().said().map(|said| format!(" ({said})"));
             format!("{}{}", error_in_words(&error), said.unwrap_or_default())
         })
     }

@@ -20,7 +20,7 @@ use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
 use crate::relay::{Moved, RelayError, Relayed, Transfer, merge_in_host, relay_to};
-use crate::ring::Ring;
+use crate::ring::{Around as _, Ring};
 use crate::verify::VerifyError;
 
 impl Job<'_> {
@@ -118,7 +118,7 @@ impl Job<'_> {
             (None, false, None) => self.merge_tail(ready, tools),
         };
         if is_stuck || flush_failed || ready.ring.in_flight() > idle {
-            let copies = ready.ring.ring().inner().copies();
+            let copies = ready.ring.inner().inner().copies();
             let named = |error| name_the_engine(error, &ready.memory.name, copies, route);
             return match tail {
                 Ok(tail) => Ok(self.payload(moved, tail)),
@@ -161,7 +161,7 @@ impl Job<'_> {
             _ => return self.not_moved(source),
         };
         let stage = usize::try_from(number).ok().and_then(|at| self.stages.names().get(at));
-        let said = ready.ring.ring().fault().map(ToString::to_string);
+        let said = ready.ring.inner().fault().map(ToString::to_string);
         let stage = stage.map_or_else(String::new, ToString::to_string);
         CopyError::StageFailed { stage, said, source }
     }
@@ -336,7 +336,7 @@ pub(super) fn relay_jobs(
             unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
         );
     }
-    let said = ready.ring.ring().inner().said();
+    let said = ready.ring.inner().inner().said();
     let has_failed = |relayed: &Relayed| {
         relayed.stopped.is_some() || relayed.targets.iter().any(|(_, failed)| failed.is_some())
     };

@@ -15,7 +15,7 @@ use super::{FlowTools, MeasureError, Result};
 use crate::copy::check::flush_file;
 use crate::ranges::RangeSet;
 use crate::relay::{Transfer, latencies, relay_to};
-use crate::ring::{Action, RegionId, Ring};
+use crate::ring::{Action, Around as _, RegionId, Ring};
 
 /// From drive to drive, as a copy goes.
 pub(super) struct RelayedFlow {
@@ -48,7 +48,7 @@ impl Carrier for RelayedFlow {
         let stage = relayed.stages.pop();
         let moved = relayed
             .into_one()
-            .map_err(|error| planned.name_the_stage(error.into(), ring.ring().fault()))?;
+            .map_err(|error| planned.name_the_stage(error.into(), ring.inner().fault()))?;
         self.ready.flush(tools)?;
         let end = clock.now();
         let Ended { latency: block, first_done, pace } = blocks.end();
@@ -144,7 +144,7 @@ impl Carrier for OneWayFlow {
         };
         let ring = &mut self.ready.ring;
         one_way(planned, (ring, self.ready.host), &self.way, log, tools)
-            .map_err(|error| planned.name_the_stage(error, self.ready.ring.ring().fault()))
+            .map_err(|error| planned.name_the_stage(error, self.ready.ring.inner().fault()))
     }
 
     fn requested(&self, bytes: Bytes) -> BytesByRoute {

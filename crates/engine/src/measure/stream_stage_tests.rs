@@ -11,7 +11,7 @@ use super::stream::{Place, StreamSetup, Streamed, stream};
 use crate::Clock as _;
 use crate::failure::RequestError;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
-use crate::ring::{Action, Ring as _, Staged};
+use crate::ring::{Action, Around as _, Ring as _, Staged};
 use crate::stage::{Chunk, Stage, StageFault};
 
 const LENGTH: u64 = 256 << 10;

@@ -9,8 +9,8 @@ use peerlane_memory::Region;
 use peerlane_units::Nanos;
 
 use super::{
-    Completion, FileId, GpuRing, Operation, PassthroughFile, PushError, RegionId, Ring, Staged,
-    Uring,
+    Around as _, Completion, FileId, GpuRing, Operation, PassthroughFile, PushError, RegionId,
+    Ring, Staged, Uring,
 };
 
 /// Takes passthrough nodes beside files.

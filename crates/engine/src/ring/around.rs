@@ -1,7 +1,8 @@
-//! Rings of tests that are another ring but for a few calls.
+//! Rings that are another ring but for a few calls.
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 use peerlane_units::Nanos;
 
@@ -37,6 +38,11 @@ pub trait Around {
     /// Takes [`Ring::pop`].
     fn on_pop(&mut self) -> Option<Completion> {
         self.inner_mut().pop()
+    }
+
+    /// Takes [`Ring::in_flight`].
+    fn on_in_flight(&self) -> u32 {
+        self.inner().in_flight()
     }
 
     /// Is told of [`Ring::host_range`] before it is answered.
@@ -76,11 +82,15 @@ impl<T: Around> Ring for T {
     }
 
     fn in_flight(&self) -> u32 {
-        self.inner().in_flight()
+        self.on_in_flight()
     }
 
     fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
         self.on_host_bytes();
         self.inner_mut().host_range(region, range)
+    }
+
+    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
+        self.inner_mut().watch(descriptor)
     }
 }

@@ -7,7 +7,6 @@
 mod any;
 #[allow(unsafe_code)]
 pub(crate) mod apart;
-#[cfg(any(test, feature = "simulation"))]
 mod around;
 #[allow(unsafe_code)]
 pub(crate) mod fabrics;
@@ -38,7 +37,6 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 pub(crate) use any::{AnyRing, Nodes};
-#[cfg(any(test, feature = "simulation"))]
 pub use around::Around;
 pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};

@@ -9,13 +9,11 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::mem;
-use std::ops::Range;
-use std::os::fd::BorrowedFd;
 
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use super::{Action, Around, Completion, FileId, Operation, PushError, Ring};
 use crate::stage::{Chunk, Stage, StageFault};
 
 /// Pause between two looks at stages that cannot wake the ring.
@@ -28,8 +26,8 @@ pub struct Staged<R> {
     stages: Vec<Box<dyn Stage>>,
     /// Chunks that wait for their stage.
     waiting: VecDeque<Operation>,
-    /// Lengths of the chunks that stages have, by tag.
-    open: HashMap<u64, u32>,
+    /// Chunks that stages have, by tag.
+    open: HashMap<u64, Operation>,
     ended: VecDeque<Completion>,
     said: Option<StageFault>,
 }
@@ -57,16 +55,6 @@ impl<R> Staged<R> {
         self.said.as_ref()
     }
 
-    /// The ring below.
-    pub fn inner(&self) -> &R {
-        self.ring.as_ref().expect("a ring until it is dropped")
-    }
-
-    /// The ring below, to attach to it.
-    pub fn inner_mut(&mut self) -> &mut R {
-        self.ring.as_mut().expect("a ring until it is dropped")
-    }
-
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.open.is_empty() && self.ended.is_empty()
     }
@@ -84,8 +72,8 @@ impl<R> Staged<R> {
         for number in 0..self.stages.len() {
             while let Some((tag, result)) = self.stages[number].finished() {
                 // A stage may answer twice; the second answer is of nothing.
-                let Some(length) = self.open.remove(&tag) else { continue };
-                self.end(tag, result.map(|()| length));
+                let Some(chunk) = self.open.remove(&tag) else { continue };
+                self.end(tag, result.map(|()| chunk.length));
             }
         }
     }
@@ -139,7 +127,7 @@ impl<R: Ring> Staged<R> {
         };
         match stage.start(chunk) {
             Ok(()) => {
-                self.open.insert(operation.tag, operation.length);
+                self.open.insert(operation.tag, operation);
             }
             Err(fault) => self.end(operation.tag, Err(fault)),
         }
@@ -148,36 +136,30 @@ impl<R: Ring> Staged<R> {
     /// Waits for a request, or for a stage.
     fn wait(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         let ring = self.ring.as_mut().expect("a ring until it is dropped");
-        let watched = self.stages.iter().all(|stage| match stage.descriptor() {
-            Some(descriptor) => ring.watch(descriptor),
-            None => false,
+        let stages = &self.stages;
+        let is_at_work = |number: &usize| {
+            self.open.values().any(|chunk| usize::try_from(chunk.file.0) == Ok(*number))
+        };
+        let watched = (0..stages.len()).filter(is_at_work).all(|number| {
+            stages[number].descriptor().is_some_and(|descriptor| ring.watch(descriptor))
         });
         let timeout = if watched { timeout } else { timeout.min(NAP) };
         ring.submit(wait, timeout)
     }
 }
 
-impl<R: Ring> Ring for Staged<R> {
-    type File = R::File;
-    type Region = R::Region;
+impl<R: Ring> Around for Staged<R> {
+    type Inner = R;
 
-    fn attach_file(&mut self, file: R::File) -> io::Result<FileId> {
-        self.inner_mut().attach_file(file)
+    fn inner(&self) -> &R {
+        self.ring.as_ref().expect("a ring until it is dropped")
     }
 
-    fn attach_region(&mut self, region: R::Region) -> RegionId {
-        self.inner_mut().attach_region(region)
+    fn inner_mut(&mut self) -> &mut R {
+        self.ring.as_mut().expect("a ring until it is dropped")
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.inner().region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.inner().space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         if operation.action != Action::Stage {
             return self.inner_mut().push(operation);
         }
@@ -195,7 +177,7 @@ impl<R: Ring> Ring for Staged<R> {
         Ok(())
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         if self.is_idle() {
             return self.inner_mut().submit(wait, timeout);
         }
@@ -210,21 +192,13 @@ impl<R: Ring> Ring for Staged<R> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn on_pop(&mut self) -> Option<Completion> {
         self.ended.pop_front().or_else(|| self.inner_mut().pop())
     }
 
-    fn in_flight(&self) -> u32 {
+    fn on_in_flight(&self) -> u32 {
         let own = self.waiting.len() + self.open.len() + self.ended.len();
         self.inner().in_flight().saturating_add(u32::try_from(own).unwrap_or(u32::MAX))
-    }
-
-    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
-        self.inner_mut().host_range(region, range)
-    }
-
-    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
-        self.inner_mut().watch(descriptor)
     }
 }
 

@@ -18,7 +18,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
@@ -51,8 +51,8 @@ pub struct Uring {
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
-    /// Whether the kernel is asked to end a wait by a descriptor of a stage.
-    is_watching: bool,
+    /// Descriptor of a stage by which the kernel is asked to end a wait.
+    watching: Option<RawFd>,
     /// Operations that are to be handed over by the next submission.
     ready: VecDeque<Held>,
     /// Ends that the kernel has no part in.
@@ -102,7 +102,7 @@ impl Uring {
             regions: Vec::new(),
             in_flight: InFlight::new(capacity),
             waiting: Waiting::default(),
-            is_watching: false,
+            watching: None,
             ready: VecDeque::new(),
             ended: VecDeque::new(),
             thread_bound: PhantomData,
@@ -372,7 +372,7 @@ impl Ring for Uring {
             }
             let (number, result) = self.queues.pop()?;
             if number == WATCHED {
-                self.is_watching = false;
+                self.watching = None;
                 continue;
             }
             if number & POLLED != 0 {

@@ -1,7 +1,5 @@
 //! A ring whose requests are written down, if anybody asked for that.
 
-use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::{fmt, io};
 
 use peerlane_results::{BytesByRoute, MemoryKind, PhaseKind};
@@ -9,7 +7,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::Log;
 use super::tally::Tally;
-use crate::ring::{Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::ring::{Around, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// A ring, and the log of what it does.
 pub struct Traced<R> {
@@ -32,16 +30,6 @@ impl<R> Traced<R> {
     /// By which memory this much payload went, as the requests since the begin of the count named it.
     pub fn counted(&self, payload: Bytes) -> BytesByRoute {
         self.tally.by_route(payload)
-    }
-
-    /// The ring itself, for what only it can say.
-    pub fn ring(&self) -> &R {
-        &self.ring
-    }
-
-    /// The ring itself, for what only it can attach.
-    pub fn ring_mut(&mut self) -> &mut R {
-        &mut self.ring
     }
 
     /// Says which drive a file is on, by a name that a reader knows.
@@ -86,27 +74,18 @@ impl<R> Traced<R> {
     }
 }
 
-impl<R: Ring> Ring for Traced<R> {
-    type File = R::File;
-    type Region = R::Region;
+impl<R: Ring> Around for Traced<R> {
+    type Inner = R;
 
-    fn attach_file(&mut self, file: R::File) -> io::Result<FileId> {
-        self.ring.attach_file(file)
+    fn inner(&self) -> &R {
+        &self.ring
     }
 
-    fn attach_region(&mut self, region: R::Region) -> RegionId {
-        self.ring.attach_region(region)
+    fn inner_mut(&mut self) -> &mut R {
+        &mut self.ring
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.ring.push(operation)?;
         self.tally.add(&operation);
         if let Some(log) = &mut self.log {
@@ -115,7 +94,7 @@ impl<R: Ring> Ring for Traced<R> {
         Ok(())
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         let Some(log) = &mut self.log else { return self.ring.submit(wait, timeout) };
         let begin = log.submits();
         let submitted = self.ring.submit(wait, timeout);
@@ -123,24 +102,12 @@ impl<R: Ring> Ring for Traced<R> {
         submitted
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn on_pop(&mut self) -> Option<Completion> {
         let completion = self.ring.pop()?;
         if let Some(log) = &mut self.log {
             log.popped(completion);
         }
         Some(completion)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
-        self.ring.host_range(region, range)
-    }
-
-    fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
-        self.ring.watch(descriptor)
     }
 }
 

@@ -30,6 +30,7 @@ use super::stream::Log;
 use super::{FlowTools, MeasureError, Result};
 use crate::endpoint::{Endpoint, GpuName, Notation, find_gpu};
 use crate::failure::Role;
+use crate::ring::Around as _;
 use check::Landed;
 use classical::is_classical;
 use ready::Ready;
@@ -160,7 +161,7 @@ impl Carrier for GpuFlow {
                 one_way(planned, (&mut ready.ring, ready.host), &way, log, tools)
             }
         };
-        run.map_err(|error| planned.name_the_stage(error, ready.ring.ring().fault()))
+        run.map_err(|error| planned.name_the_stage(error, ready.ring.inner().fault()))
             .map_err(|error| ready.explained(error, planned, tools.deadline))
     }
 

@@ -23,7 +23,7 @@ use crate::failure::{RequestError, Role};
 use crate::open::Opened;
 use crate::plan::SLOT_ALIGNMENT;
 use crate::ring::{
-    Action, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
+    Action, Around as _, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
 };
 use crate::stage::StageName;
 use crate::stages::{SlotGpu, SlotMemory};
@@ -200,7 +200,7 @@ impl Ready {
         planned: &PlannedFlow,
         deadline: Nanos,
     ) -> MeasureError {
-        let ring = self.ring.ring().inner();
+        let ring = self.ring.inner().inner();
         let said = ring.failure().map(str::to_owned);
         match (error, said) {
             (MeasureError::Request(RequestError::Stuck(_)), None) if ring.copies() > 0 => {

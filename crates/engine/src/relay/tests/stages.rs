@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::super::*;
 use crate::random::Random;
 use crate::ring::sim::{Mood, SimFile, SimRegion, SimRing};
-use crate::ring::{Ring, Staged};
+use crate::ring::{Around as _, Ring, Staged};
 use crate::stage::{Chunk, Stage, StageFault};
 
 const REQUEST: u64 = 8 << 10;

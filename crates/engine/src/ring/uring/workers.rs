@@ -111,17 +111,19 @@ impl Uring {
         }
     }
 
-    /// Has the kernel end a wait once something can be read; false where there is no room to ask for it.
+    /// Has the kernel end a wait once something can be read; false where there is no room to ask for it, or
+    /// another descriptor is watched.
     pub(super) fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> bool {
-        if self.is_watching {
-            return true;
+        if let Some(watched) = self.watching {
+            return watched == descriptor.as_raw_fd();
         }
         // SAFETY: a poll touches no memory; a descriptor that is closed meanwhile ends it.
-        self.is_watching = unsafe { self.queues.push(poll(descriptor), WATCHED) };
-        if self.is_watching {
+        let pushed = unsafe { self.queues.push(poll(descriptor), WATCHED) };
+        if pushed {
+            self.watching = Some(descriptor.as_raw_fd());
             self.waiting.push(Queued::Poll);
         }
-        self.is_watching
+        pushed
     }
 
     /// Takes what the worker of a file has answered.
