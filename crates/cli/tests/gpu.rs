@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use mock::Mock;
+use mock::{CHUNK_KERNELS, Mock};
 use peerlane_results::{
     BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
 };
@@ -406,17 +406,6 @@ fn figure_of_fio_by_cufile_is_not_compared() {
     );
 }
 
-/// Kernels that the mock knows.
-const KERNELS: &str = "
-extern \"C\" __global__ void invert(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-    unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < bytes; at += stride)
-        chunk[at] = ~chunk[at];
-}
-extern \"C\" __global__ void fails(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-}
-";
-
 #[test]
 fn digest_in_a_gpu_leaves_the_check() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
@@ -438,7 +427,7 @@ fn digest_in_a_gpu_leaves_the_check() {
 #[test]
 fn kernel_makes_content_not_comparable() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
-    fs::write(folder.path().join("user.cu"), KERNELS).expect("room");
+    fs::write(folder.path().join("user.cu"), CHUNK_KERNELS).expect("room");
     let words = "roundtrip source --via gpu:0 --scratch source --force --routes p2p \
                  --stage cuda:user.cu:invert";
     let found = record(&bench(&mock, folder.path(), words));
@@ -456,7 +445,7 @@ fn kernel_makes_content_not_comparable() {
 #[test]
 fn failed_and_misplaced_stages_are_named() {
     let (mock, folder) = (Mock::new(""), folder());
-    fs::write(folder.path().join("user.cu"), KERNELS).expect("room");
+    fs::write(folder.path().join("user.cu"), CHUNK_KERNELS).expect("room");
     for (words, reason) in [
         ("--routes host --stage cuda:user.cu:fails", "stage cuda:user.cu:fails failed"),
         ("--routes host --stage cuda:user.cu:none", "cannot set up stage cuda:user.cu:none"),

@@ -9,6 +9,19 @@ use std::sync::OnceLock;
 /// The names by which programs look for the libraries.
 const NAMES: [&str; 3] = ["libcuda.so.1", "libcufile.so.0", "libnvrtc.so.12"];
 
+/// Kernels on chunks, as users write them, that the mock knows: `fails` ends in an error, `never` not at all.
+pub(crate) const CHUNK_KERNELS: &str = "
+extern \"C\" __global__ void invert(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
+    unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < bytes; at += stride)
+        chunk[at] = ~chunk[at];
+}
+extern \"C\" __global__ void fails(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
+}
+extern \"C\" __global__ void never(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
+}
+";
+
 /// A machine with GPUs of its own.
 pub(crate) struct Mock {
     folder: tempfile::TempDir,

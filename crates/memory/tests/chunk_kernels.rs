@@ -6,25 +6,16 @@ mod mock;
 
 use std::sync::Arc;
 
-use mock::Mock;
+use mock::{CHUNK_KERNELS, Mock};
 use peerlane_memory::cuda::{ChunkKernel, ChunkKernelError, Cuda, CudaError, DeviceMemory, Gpu};
 use peerlane_memory::host;
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_units::Bytes;
 
-/// Kernels as users write them.
-const SOURCE: &str = "
-extern \"C\" __global__ void invert(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-    unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < bytes; at += stride)
-        chunk[at] = ~chunk[at];
-}
+/// Kernels that the mock knows beside those of every test.
+const MORE: &str = "
 extern \"C\" __global__ void mark(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
     if (blockIdx.x == 0 && threadIdx.x < 8) chunk[threadIdx.x] = (unsigned char)(offset >> (8 * threadIdx.x));
-}
-extern \"C\" __global__ void never(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-}
-extern \"C\" __global__ void fails(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
 }
 extern \"C\" __global__ void other(unsigned char *chunk, unsigned long long bytes) {
 }
@@ -40,7 +31,8 @@ fn first(mock: &Mock) -> Arc<Gpu> {
 
 fn compile(mock: &Mock, gpu: &Arc<Gpu>, kernel: &str) -> Result<ChunkKernel, ChunkKernelError> {
     let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
-    ChunkKernel::compile(gpu, &nvrtc, SOURCE, "user.cu", kernel)
+    let source = format!("{CHUNK_KERNELS}{MORE}");
+    ChunkKernel::compile(gpu, &nvrtc, &source, "user.cu", kernel)
 }
 
 fn finish(kernel: &mut ChunkKernel) -> (u64, Result<(), CudaError>) {

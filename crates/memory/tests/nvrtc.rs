@@ -4,27 +4,17 @@
 
 #[path = "../mock-cuda/mod.rs"]
 mod mock;
+#[path = "real_nvrtc/mod.rs"]
+mod real_nvrtc;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use mock::Mock;
 use peerlane_memory::cuda::{ChunkDigest, ChunkKernel, ChunkKernelError, Cuda, CudaError, Gpu};
-use peerlane_memory::nvrtc::{Kind, Nvrtc};
-
-/// The library, or `None` with a loud skip where there is none; a failure where `PEERLANE_REQUIRE` has `nvrtc`.
-fn nvrtc() -> Option<Nvrtc> {
-    let path = std::env::var_os("PEERLANE_NVRTC").filter(|path| !path.is_empty());
-    if let Some(path) = path.map(PathBuf::from) {
-        return Some(Nvrtc::load_from(&path).expect("the library that PEERLANE_NVRTC names"));
-    }
-    let reason =
-        "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvidia nvrtc fetches it";
-    testing::skip("nvrtc", reason);
-    None
-}
+use peerlane_memory::nvrtc::Kind;
+use real_nvrtc::nvrtc;
 
 fn gpu(mock: &Mock) -> Arc<Gpu> {
     let cuda = Cuda::load_from(&mock.library()).unwrap();

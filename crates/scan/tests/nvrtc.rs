@@ -1,24 +1,13 @@
 //! The kernels by the real NVRTC, which needs no GPU: `tools/fetch-nvidia nvrtc` fetches it, `PEERLANE_NVRTC` names it.
 
+#[path = "../../memory/tests/real_nvrtc/mod.rs"]
+mod real_nvrtc;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use std::path::PathBuf;
-
-use peerlane_memory::nvrtc::{Kind, Nvrtc};
+use peerlane_memory::nvrtc::Kind;
 use peerlane_scan::cuda::KERNELS;
-
-/// The library, or `None` with a loud skip where there is none; a failure where `PEERLANE_REQUIRE` has `nvrtc`.
-fn nvrtc() -> Option<Nvrtc> {
-    let path = std::env::var_os("PEERLANE_NVRTC").filter(|path| !path.is_empty());
-    if let Some(path) = path.map(PathBuf::from) {
-        return Some(Nvrtc::load_from(&path).expect("the library that PEERLANE_NVRTC names"));
-    }
-    let reason =
-        "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvidia nvrtc fetches it";
-    testing::skip("nvrtc", reason);
-    None
-}
+use real_nvrtc::nvrtc;
 
 /// Names of the kernels as the source has them.
 fn names() -> Vec<&'static str> {

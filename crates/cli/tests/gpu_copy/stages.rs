@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use twox_hash::XxHash3_128;
 
 use super::machine::Machine;
+use super::mock::CHUNK_KERNELS;
 use super::program::said;
 use super::testing::Loop;
 use super::{COMMON, LENGTH, record, resumed};
@@ -21,18 +22,6 @@ const CHUNK: usize = 64 << 10;
 /// Whole chunks, and one that is no whole block.
 const ODD: usize = LENGTH + 5001;
 const INVERT: &str = "cuda:tools/kernels.cu:invert";
-/// The mock ends `fails` in an error and `never` not at all.
-const KERNELS: &str = "
-extern \"C\" __global__ void invert(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-    unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < bytes; at += stride)
-        chunk[at] = ~chunk[at];
-}
-extern \"C\" __global__ void fails(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-}
-extern \"C\" __global__ void never(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
-}
-";
 /// Inverts its standard input, which is a chunk of the copy.
 const TWIN: &str = "
 #include <stdio.h>
@@ -49,7 +38,7 @@ fn machine(conf: &str) -> Option<Machine> {
     let machine = Machine::new(conf)?;
     let tools = machine.path("tools");
     fs::create_dir(&tools).expect("room");
-    fs::write(tools.join("kernels.cu"), KERNELS).expect("room");
+    fs::write(tools.join("kernels.cu"), CHUNK_KERNELS).expect("room");
     fs::write(tools.join("twin.c"), TWIN).expect("room");
     for (name, mask) in [("twin", 255), ("other", 254)] {
         let mut cc = Command::new("cc");
@@ -396,11 +385,11 @@ fn interrupted_copy_resumes_with_its_stages_only() {
     }
     // The same words with another source of the kernel are other stages.
     let kernels = machine.path("tools/kernels.cu");
-    fs::write(&kernels, KERNELS.replace('~', "1 + ~")).expect("room");
+    fs::write(&kernels, CHUNK_KERNELS.replace('~', "1 + ~")).expect("room");
     let output = copy(&machine, &format!("{stages} --resume"));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("the stages were"), "{}", said(&output));
-    fs::write(&kernels, KERNELS).expect("room");
+    fs::write(&kernels, CHUNK_KERNELS).expect("room");
 
     let found = resumed(&machine, &said(&stopped).replace(" --limit 1MB/s", ""));
     assert!(found.content.before.0 > 0, "{:?}", found.content);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{MemoryFacts, MemoryKind};
 
 /// A stage, as a person types it.
@@ -89,7 +90,8 @@ impl StageName {
 
     /// Whether it can work in a memory; `in_gpu` for slots in a GPU, also with host memory before them.
     pub(crate) fn reaches(&self, memory: &MemoryFacts, in_gpu: bool) -> bool {
-        let is_card = memory.name.starts_with("fpga:");
+        let provider = PROVIDERS.split(&memory.name).map(|(provider, _)| provider.kind());
+        let is_card = provider == Some(ProviderKind::Card);
         match self {
             Self::Digest => in_gpu || memory.kind == MemoryKind::Host,
             Self::Cuda { .. } => in_gpu,

@@ -149,11 +149,11 @@ pub(crate) struct StageRow {
 }
 
 impl StageRow {
-    /// The stages that were asked for; their digests are kept where the options say so. `lengths` are those
-    /// of the copy and of a chunk, in bytes.
+    /// Reads the stages that were asked for, and begins their manifest or goes on with it. Lengths are in
+    /// bytes; the seed tells the copy from any other.
     ///
     /// # Errors
-    /// [`StageError`]; nothing was changed.
+    /// [`StageError`]; no manifest was begun then.
     pub(crate) fn asked_for(
         asked: &Asked,
         options: &Stages,
@@ -234,7 +234,7 @@ impl StageRow {
         self.names.iter().any(StageName::changes_content)
     }
 
-    /// ChunkDigests so far, where one of the stages makes them.
+    /// Digests so far, where one of the stages makes them.
     pub(crate) fn digests(&self) -> Option<MutexGuard<'_, ChunkDigests>> {
         self.digests.as_deref().map(lock)
     }
@@ -391,10 +391,7 @@ fn check_options(names: &[StageName], options: &Stages) -> Result<(), StageError
 
 /// Images of cards that stages come from.
 fn images(names: &[StageName]) -> usize {
-    let files = names.iter().filter_map(|name| match name {
-        StageName::Xrt { file, .. } => Some(file),
-        _ => None,
-    });
+    let files = names.iter().filter_map(|name| Some(name.card_image()?.0));
     files.collect::<BTreeSet<_>>().len()
 }
 

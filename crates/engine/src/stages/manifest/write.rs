@@ -1,4 +1,4 @@
-//! ChunkDigests of a copy under way, and the manifest that keeps them.
+//! Digests of a copy under way, and the manifest that keeps them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use super::{ChunkDigest, ChunkLine, EndLine, Manifest, ManifestError, ManifestHe
 use crate::ranges::RangeSet;
 use crate::stage::chunk_digest;
 
-/// ChunkDigests of a copy under way.
+/// Digests of a copy under way.
 #[derive(Debug)]
 pub struct ChunkDigests {
     header: ManifestHeader,
@@ -41,7 +41,7 @@ struct PartFile {
 }
 
 impl ChunkDigests {
-    /// ChunkDigests that are only counted together, for a copy without a manifest.
+    /// Digests that are only counted together, for a copy without a manifest.
     pub fn without_manifest(header: ManifestHeader) -> Self {
         let (known, zeroes) = (RangeSet::new(), RangeSet::new());
         Self {
@@ -259,7 +259,7 @@ impl ChunkDigests {
         self.sink.as_mut().map_or(Ok(()), |sink| sink.file.flush())
     }
 
-    /// ChunkDigests of all chunks that read as zeroes, once the copy is complete.
+    /// Digests of all chunks that read as zeroes, once the copy is complete.
     fn fill_zeroes(&mut self) -> Result<(), ManifestError> {
         let missing: Vec<Range<u64>> = self.known.missing(0..self.header.length).collect();
         let (mut zeroes, mut last) = (Vec::new(), None);

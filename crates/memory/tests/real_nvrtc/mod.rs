@@ -1,0 +1,19 @@
+//! The real NVRTC, where it was fetched. Whoever includes this has `tools/testing.rs` as its module `testing`.
+
+use std::path::PathBuf;
+
+use peerlane_memory::nvrtc::Nvrtc;
+
+use crate::testing;
+
+/// The library, or `None` with a loud skip where there is none; a failure where `PEERLANE_REQUIRE` has `nvrtc`.
+pub(crate) fn nvrtc() -> Option<Nvrtc> {
+    let path = std::env::var_os("PEERLANE_NVRTC").filter(|path| !path.is_empty());
+    if let Some(path) = path.map(PathBuf::from) {
+        return Some(Nvrtc::load_from(&path).expect("the library that PEERLANE_NVRTC names"));
+    }
+    let reason =
+        "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvidia nvrtc fetches it";
+    testing::skip("nvrtc", reason);
+    None
+}
