@@ -8,6 +8,9 @@ mod testing;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -481,4 +484,17 @@ fn children_inherit_no_ring() {
     let Some(_ring) = ring(8) else { return };
     // Rings that other tests set up at this moment are mapped before they are marked.
     assert!((0..1000).any(|_| inherited_ring_mappings() == 0), "a child would keep a ring alive");
+}
+
+#[test]
+fn one_watched_descriptor_ends_a_wait() {
+    let Some(mut ring) = ring(8) else { return };
+    let [(one, mut to_one), (other, _to_other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+    assert!(ring.watch(one.as_fd()) && ring.watch(one.as_fd()));
+    assert!(!ring.watch(other.as_fd()), "only one is watched");
+    to_one.write_all(b"x").unwrap();
+    // Without the descriptor this would wait for as long as the test may take.
+    ring.submit(1, Nanos::seconds(3600)).unwrap();
+    assert_eq!(ring.pop(), None, "it is no operation");
+    assert!(ring.watch(other.as_fd()), "the first has ended");
 }
