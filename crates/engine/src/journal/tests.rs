@@ -365,3 +365,21 @@ proptest! {
         prop_assert!(decode(&text).is_err());
     }
 }
+
+#[test]
+fn other_stages_or_chunks_forbid_resuming() {
+    let row = vec!["digest".to_owned()];
+    let staged = JournalStages { row, chunk: Bytes::mib(1), manifest: Some("one".to_owned()) };
+    let journal = Journal { staged, ..sample() };
+    let found =
+        |change: fn(&mut JournalStages)| differences(&journal, |now| change(&mut now.staged));
+    assert_eq!(found(|now| now.manifest = None), [], "the manifest is compared by itself");
+    for change in [
+        |now: &mut JournalStages| now.chunk = Bytes::kib(512),
+        |now: &mut JournalStages| now.row.push("digest".to_owned()),
+        |now: &mut JournalStages| *now = JournalStages::default(),
+    ] {
+        let found = found(change);
+        assert!(matches!(found.as_slice(), [Difference::OtherStages { .. }]), "{found:?}");
+    }
+}

@@ -40,6 +40,7 @@ impl Stage for Inverter {
     }
 
     fn start(&mut self, chunk: Chunk<'_>) -> Result<(), StageFault> {
+        assert!(self.room() > 0, "it is asked for no more than it takes");
         if self.fails == Some(chunk.offset) {
             return Err(StageFault("it is broken".to_owned()));
         }
@@ -174,15 +175,24 @@ proptest! {
         prop_assert!(relayed.stopped.is_none(), "{:?}", relayed.stopped);
         let end = usize::try_from(length).unwrap();
         prop_assert_eq!(&target[..end], &inverted(&source)[..end]);
-        let mut told = told.borrow().clone();
-        told.sort_unstable();
-        let grid: Vec<(u64, u64)> = (0..length.div_ceil(REQUEST))
-            .map(|number| (number * REQUEST, REQUEST.min(length - number * REQUEST)))
-            .collect();
+        let (told, grid) = (sorted(&told), grid(length));
         prop_assert_eq!(&told, &grid);
         prop_assert_eq!(relayed.stages[0].chunks, grid.len() as u64);
         prop_assert_eq!(relayed.stages[0].bytes, length);
     }
+}
+
+/// Chunks that a stage was given, by their offset.
+fn sorted(told: &SharedChunks) -> Vec<(u64, u64)> {
+    let mut told = told.borrow().clone();
+    told.sort_unstable();
+    told
+}
+
+/// Offsets and lengths of the chunks of a copy.
+fn grid(length: u64) -> Vec<(u64, u64)> {
+    let numbers = 0..length.div_ceil(REQUEST);
+    numbers.map(|n| (n * REQUEST, REQUEST.min(length - n * REQUEST))).collect()
 }
 
 #[test]
@@ -194,8 +204,15 @@ fn two_stages_work_in_a_row() {
 
 #[test]
 fn odd_ends_are_merged_after_the_stage() {
-    for (tail, length) in [(Tail::MergeInHost, 3 * REQUEST + 5000 + 7), (Tail::MergeInHost, 100)] {
-        let (source, target, relayed) = Case { tail, ..Case::new(length, vec![inverter()]) }.run();
+    for (tail, length) in [
+        (Tail::MergeInHost, 3 * REQUEST + 5000 + 7),
+        (Tail::MergeInHost, 100),
+        (Tail::MergeInSlot, 3 * REQUEST + 5 * 512),
+    ] {
+        let told = SharedChunks::default();
+        let stage = Inverter { told: Some(told.clone()), ..inverter() };
+        let (source, target, relayed) = Case { tail, ..Case::new(length, vec![stage]) }.run();
+        assert_eq!(sorted(&told), grid(length), "a chunk is never cut");
         assert!(relayed.unwrap().stopped.is_none());
         let end = usize::try_from(length).unwrap();
         assert_eq!(target[..end], inverted(&source)[..end]);
