@@ -162,7 +162,7 @@ pub enum Cause {
     /// The kernel says that it moved more than was asked for.
     #[error("the kernel says that it moved {moved} bytes, more than was asked for")]
     MoreThanAsked {
-        /// What it said.
+        /// Its own words.
         moved: u32,
     },
     /// The drive's own answer to a command through a passthrough node.
@@ -308,7 +308,7 @@ impl RequestError {
         }
     }
 
-    /// Whether something may still work on the memory of the request.
+    /// True if something may still work on the memory of the request.
     pub(crate) fn is_stuck(&self) -> bool {
         match self {
             Self::Stuck(_) => true,

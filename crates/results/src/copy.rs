@@ -57,7 +57,7 @@ pub struct CopyRecord {
     pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
-    /// What each stage did, in the order of their work.
+    /// The account of each stage, in the order of their work.
     #[serde(default)]
     pub stages: Vec<StageRecord>,
     /// Evidence of the route.
@@ -74,7 +74,7 @@ pub struct CopyRecord {
     pub limits: Vec<Limit>,
 }
 
-/// What one stage did.
+/// The account of one stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageRecord {
     /// The stage, as typed.

@@ -94,7 +94,7 @@ pub struct Difference {
 /// Schema of [`ManifestRecord`].
 pub const MANIFEST_RECORD_SCHEMA: &str = "peerlane.verify-manifest/1";
 
-/// What the comparison of one end with a manifest showed.
+/// The result of a comparison of one end with a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestRecord {
     /// [`MANIFEST_RECORD_SCHEMA`].

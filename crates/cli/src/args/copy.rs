@@ -111,7 +111,7 @@ impl CopyArgs {
         }
     }
 
-    /// What the stages are told beside their names.
+    /// Options of the stages, beside their names.
     pub(crate) fn stages(&self) -> Stages {
         Stages { manifest: self.manifest.clone(), twin: self.stage_twin.clone() }
     }

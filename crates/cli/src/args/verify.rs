@@ -54,7 +54,7 @@ pub(crate) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    /// What is asked of one end and a manifest.
+    /// The comparison of one end with a manifest.
     pub(crate) fn manifest(&self) -> Option<ManifestAsked> {
         Some(ManifestAsked {
             end: self.source.clone(),

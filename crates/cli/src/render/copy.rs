@@ -78,7 +78,7 @@ fn content(record: &CopyRecord) -> Option<String> {
     Some(words)
 }
 
-/// What a stage did, and for how much of the time it had something to do.
+/// The account of a stage, with its share of the time.
 fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
     let share = 100 * stage.busy_ns.0 / elapsed.0.max(1);
     let StageRecord { stage: name, chunks, latency: of_chunks, .. } = stage;

@@ -58,7 +58,7 @@ fn short(record: &VerifyRecord) -> String {
     format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, record.mode)
 }
 
-/// What was compared with a manifest and which chunks differ; the last line is the result in short.
+/// A comparison with a manifest, and the chunks that differ; the last line is the result in short.
 pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
     let mut sheet = Sheet::default();
     sheet.line(format_args!("compared {} with {}", record.end.path, record.manifest));

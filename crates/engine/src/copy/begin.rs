@@ -80,7 +80,7 @@ pub(super) struct Begun<'a> {
     pub(super) holes: Holes,
     /// Whether a journal says what is done.
     pub(super) is_resumed: bool,
-    /// What the journal that was found knows its manifest by.
+    /// Identity of the manifest in the journal that was found.
     pub(super) manifest: Option<String>,
     pub(super) warnings: Vec<Warning>,
 }

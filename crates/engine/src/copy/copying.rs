@@ -35,7 +35,7 @@ pub(super) struct Lane<'a> {
 pub(super) struct Copying<'a> {
     pub(super) lanes: Vec<Lane<'a>>,
     pub(super) stages: Rc<StageRow>,
-    /// What each stage did.
+    /// The account of each stage.
     tallies: Vec<StageTally>,
     read: Bytes,
 }

@@ -159,7 +159,7 @@ pub enum CopyError {
     StageFailed {
         /// The stage.
         stage: String,
-        /// What it said.
+        /// Its own words.
         said: Option<String>,
         /// The chunk.
         source: RelayError,

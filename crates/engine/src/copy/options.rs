@@ -38,7 +38,7 @@ pub struct CopyOptions {
     pub trace: Option<Tracer>,
     /// What a target file is to have of its source file besides content.
     pub preserve: Vec<Metadatum>,
-    /// Where digests of the stages go, and by what verification computes their work.
+    /// The manifest of the stages, and the program that computes their work for verification.
     pub stages: Stages,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,

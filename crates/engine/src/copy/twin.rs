@@ -66,7 +66,7 @@ pub(super) fn verify<R: Ring<Region = Region>>(
     Ok(Verification { mode, bytes, mismatches: 0 })
 }
 
-/// Whether chunks that a journal says are done are at the target, by a ring of their own. `pieces` lie in
+/// True if chunks of a journal are at the target, read by a ring of their own. `pieces` lie in
 /// chunks that are done as a whole.
 pub(super) fn compare_before(
     pair: &Pair<'_>,

@@ -109,7 +109,7 @@ pub struct JournalStages {
     pub row: Vec<String>,
     /// Length of each chunk but the last.
     pub chunk: Bytes,
-    /// What the manifest of the copy is known by, where it has one.
+    /// Identity of the manifest of the copy; `None` without one.
     #[serde(default)]
     pub manifest: Option<String>,
 }
@@ -119,7 +119,7 @@ impl JournalStages {
         self.row.is_empty()
     }
 
-    /// Whether the same is done to the same chunks.
+    /// True for the same stages on the same chunks.
     pub(super) fn is_same_work(&self, other: &Self) -> bool {
         (&self.row, self.chunk) == (&other.row, other.chunk)
     }

@@ -91,7 +91,7 @@ impl PlannedFlow {
         self.stage.as_ref()?.card_image()
     }
 
-    /// Whether the target is to hold what its source holds.
+    /// True if the target is to hold the content of its source.
     pub(super) fn is_comparable(&self) -> bool {
         !self.stage.as_ref().is_some_and(StageName::changes_content)
     }

@@ -26,7 +26,7 @@ pub(super) struct StreamSetup {
     pub(super) memory: MemoryKind,
     pub(super) slots: u32,
     pub(super) place: Place,
-    /// Whether stage 0 of the ring works on what is in a slot: after a read, or before a write.
+    /// True if stage 0 of the ring works on a slot: after its read, or before its write.
     pub(super) has_stage: bool,
     pub(super) deadline: Nanos,
 }

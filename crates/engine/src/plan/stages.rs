@@ -16,7 +16,7 @@ pub(super) fn judge(names: &[StageName], candidates: &mut [Candidate]) {
     }
 }
 
-/// What stands against stages in the memory that was chosen, or at the end of the copy.
+/// Refuses stages in the memory that was chosen, or at the end of the copy.
 pub(super) fn refusal(
     names: &[StageName],
     asked: &Asked,

@@ -131,7 +131,7 @@ pub struct Relayed {
     pub read: Bytes,
     /// Why all of it stopped: the source, a stage, or the ring.
     pub stopped: Option<RequestError>,
-    /// What each stage did.
+    /// The account of each stage.
     pub stages: Vec<StageTally>,
     /// A watch asked for the end before all was moved.
     pub interrupted: bool,

@@ -35,7 +35,7 @@ impl Leg {
         !matches!(self, Self::Write(_))
     }
 
-    /// Whether a drive is read for it.
+    /// True if a drive is read for it.
     fn is_reading(self) -> bool {
         matches!(self, Self::Merge(_) | Self::Read)
     }

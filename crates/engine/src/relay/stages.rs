@@ -6,7 +6,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::moved::{count, latencies, percentiles};
 
-/// What one stage did.
+/// The account of one stage.
 #[derive(Debug, Clone)]
 pub struct StageTally {
     /// Chunks that it is done with.

@@ -62,7 +62,7 @@ impl InFlight {
         Some(entry)
     }
 
-    /// Whether an operation works on a part of a range of a region.
+    /// True if an operation works on a part of a range of a region.
     pub(super) fn touches(&self, region: RegionId, range: &Range<u64>) -> bool {
         let overlaps = |entry: &Entry| {
             let Some((_, start)) = entry.region.filter(|(one, _)| *one == region) else {

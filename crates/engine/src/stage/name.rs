@@ -75,7 +75,7 @@ impl fmt::Display for StageName {
 }
 
 impl StageName {
-    /// Whether a chunk may be another after it.
+    /// True if it may change a chunk.
     pub fn changes_content(&self) -> bool {
         *self != Self::Digest
     }
@@ -88,7 +88,7 @@ impl StageName {
         }
     }
 
-    /// Whether it can work in a memory; `in_gpu` for slots in a GPU, also with host memory before them.
+    /// True if it can work in a memory; `in_gpu` for slots in a GPU, also with host memory before them.
     pub(crate) fn reaches(&self, memory: &MemoryFacts, in_gpu: bool) -> bool {
         let provider = PROVIDERS.split(&memory.name).map(|(provider, _)| provider.kind());
         let is_card = provider == Some(ProviderKind::Card);

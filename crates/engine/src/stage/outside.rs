@@ -22,7 +22,7 @@ use super::{Chunk, Stage, StageFault};
 const ROOM: usize = 64;
 /// Longest answer in bytes; a longer one is none.
 const LINE_MAX: usize = 4096;
-/// How long a process is waited for that is to give up its chunks.
+/// Longest wait for a process that is to give up its chunks.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// Why no process outside can work on a memory.
@@ -182,7 +182,7 @@ fn gone(why: &str) -> StageFault {
     StageFault(format!("the process outside is gone: {why}"))
 }
 
-/// Where the slots begin in the memory of the card.
+/// Start of the slots in the memory of the card.
 fn start_of(memory: &MemoryFacts, region: Option<&Region>) -> Result<u64, OutsideError> {
     let (Some(region), Some(address)) = (region, &memory.address) else {
         return Err(OutsideError::NoAddress { memory: memory.name.clone() });

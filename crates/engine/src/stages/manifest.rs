@@ -38,7 +38,7 @@ pub struct ManifestHeader {
     pub copy: String,
     /// Path of the source of the copy.
     pub source: String,
-    /// Whether the copy was of all of the source.
+    /// True for a copy of all of the source.
     pub whole: bool,
     /// Stages that worked on a chunk before its digest was made.
     pub after: Vec<String>,
@@ -139,7 +139,7 @@ pub enum ManifestError {
     Count {
         /// Lines of chunks.
         found: u64,
-        /// What the end says.
+        /// Value of the end.
         counted: u64,
     },
     /// It is no file that can be read to its end.
@@ -163,9 +163,9 @@ pub enum ManifestError {
     /// The root is not that of the lines.
     #[error("the root of the manifest is {found} and its lines give {computed}")]
     Root {
-        /// What the end says.
+        /// Value of the end.
         found: String,
-        /// What the lines give.
+        /// Value of the lines.
         computed: String,
     },
     /// An unfinished manifest of another copy, or with other chunks.
@@ -173,7 +173,7 @@ pub enum ManifestError {
     Other {
         /// The unfinished manifest.
         path: PathBuf,
-        /// What is not the same.
+        /// The first difference.
         reason: String,
     },
     /// There is a file of that name.
@@ -185,7 +185,7 @@ pub enum ManifestError {
 }
 
 impl ManifestError {
-    /// What to do about it.
+    /// Advice that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Exists { path } if path.extension().is_some_and(|end| end == "part") => {

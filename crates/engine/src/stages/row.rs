@@ -23,7 +23,7 @@ use crate::stage::{
     StageNameError, chunk_digest,
 };
 
-/// What a copy is told about its stages, beside their names.
+/// Options of the stages of a copy, beside their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stages {
     /// File for the digests of the chunks; `None` for a root only.
@@ -80,7 +80,7 @@ pub enum StageError {
         stage: String,
         /// Why.
         reason: String,
-        /// What to do about it.
+        /// Advice that helps, when there is one.
         hint: Option<String>,
     },
     /// The manifest, or its unfinished file, is an end or the journal of the copy.
@@ -98,7 +98,7 @@ pub enum StageError {
 }
 
 impl StageError {
-    /// What to do about it.
+    /// Advice that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Manifest(error) => error.hint(),
@@ -214,7 +214,7 @@ impl StageRow {
         self.names.iter().map(StageName::to_string)
     }
 
-    /// What a journal keeps of them.
+    /// Their part of a journal.
     pub(crate) fn journal(&self) -> &JournalStages {
         &self.journal
     }
@@ -224,12 +224,12 @@ impl StageRow {
         (!self.is_empty()).then_some(self.journal.chunk.0)
     }
 
-    /// How many stages there are.
+    /// Number of stages.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether the target is to hold something else than the source.
+    /// True if the target gets other content than the source has.
     pub(crate) fn changes_content(&self) -> bool {
         self.names.iter().any(StageName::changes_content)
     }
@@ -239,7 +239,7 @@ impl StageRow {
         self.digests.as_deref().map(lock)
     }
 
-    /// Whether the digests are kept in a file.
+    /// True if a file keeps the digests.
     pub(crate) fn has_manifest(&self) -> bool {
         self.digests().is_some_and(|digests| digests.has_manifest())
     }

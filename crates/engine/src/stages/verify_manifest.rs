@@ -33,7 +33,7 @@ const CHUNK_MAX: u64 = 1 << 30;
 const LISTED: usize = 16;
 const PAGE: u64 = 4096;
 
-/// What is to be compared, as a person asks for it.
+/// The comparison, as a person asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestAsked {
     /// The end.
@@ -117,7 +117,7 @@ pub enum VerifyManifestError {
 }
 
 impl VerifyManifestError {
-    /// What to do about it.
+    /// Advice that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Manifest { source, .. } => source.hint(),
@@ -184,7 +184,7 @@ struct ManifestEnd {
     offset: u64,
 }
 
-/// What differs.
+/// Findings of the comparison.
 #[derive(Default)]
 struct Differing {
     bytes: u64,

@@ -33,7 +33,7 @@ pub enum CudaError {
     /// The GPU's address cannot be read.
     #[error("the driver calls a GPU `{text}`, which is no PCI address")]
     Address {
-        /// What it said.
+        /// Its own words.
         text: String,
     },
     /// Memory that no address holds, or none at all.

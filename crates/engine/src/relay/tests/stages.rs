@@ -30,7 +30,7 @@ struct Inverter {
     /// The chunk at this offset fails, or has no end.
     fails: Option<u64>,
     hangs: Option<u64>,
-    /// What it was asked for, and its end, are told here.
+    /// Chunks that it was given.
     told: Option<SharedChunks>,
 }
 

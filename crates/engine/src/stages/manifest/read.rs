@@ -112,7 +112,7 @@ fn chunk_of(line: &ChunkLine) -> Result<ChunkDigest, String> {
     Ok(ChunkDigest { offset: line.offset, length: line.length, digest })
 }
 
-/// Whether chunks in ascending order are those of the copy.
+/// Checks that chunks in ascending order are those of the copy.
 fn check_grid(header: &ManifestHeader, chunks: &[ChunkDigest]) -> Result<(), ManifestError> {
     let mut next = 0;
     for chunk in chunks {

@@ -26,7 +26,7 @@ pub struct ChunkDigests {
     /// Ranges that read as zeroes and are not moved.
     zeroes: RangeSet,
     sink: Option<PartFile>,
-    /// Whether a manifest keeps them.
+    /// True if a manifest keeps them.
     is_kept: bool,
     /// The manifest that has its name already.
     finished: Option<PathBuf>,
@@ -219,7 +219,7 @@ impl ChunkDigests {
         &self.known
     }
 
-    /// Whether the digests are kept in a file, so that a copy can go on with them.
+    /// True if a file keeps the digests, so that a copy can go on with them.
     pub fn has_manifest(&self) -> bool {
         self.is_kept
     }
@@ -337,7 +337,7 @@ fn open_part(part: &Path, more: OFlags) -> Result<File, ManifestError> {
     }
 }
 
-/// Whether the name is still that of the file.
+/// True if the name is still that of the file.
 fn is_same(sink: &PartFile) -> io::Result<bool> {
     let (own, named) = (sink.file.get_ref().metadata()?, sink.part.symlink_metadata()?);
     Ok((own.dev(), own.ino()) == (named.dev(), named.ino()))

@@ -15,7 +15,7 @@ const DIGEST_BYTES: u64 = 16;
 /// The name of the source in the compiler's words.
 const FILE: &str = "xxh128.cu";
 
-/// Where the digest of a chunk in flight comes.
+/// Memory for the digest of a chunk in flight.
 struct DigestMemory {
     memory: Arc<DeviceMemory>,
     pinned: Arc<Pinned>,

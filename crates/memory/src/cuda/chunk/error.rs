@@ -39,7 +39,7 @@ pub enum ChunkKernelError {
 }
 
 impl ChunkKernelError {
-    /// What to do about it.
+    /// Advice that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Compile { source, .. } => source.hint().map(str::to_owned),

@@ -19,7 +19,7 @@ pub(super) struct QueuePool<S> {
     /// Queues whose work has no known end; kept until the pool is dropped.
     stuck: Vec<QueueSlot<S>>,
     failure: Option<CudaError>,
-    /// Whether `stuck` was waited for.
+    /// True once `stuck` was waited for.
     is_given_up: bool,
 }
 

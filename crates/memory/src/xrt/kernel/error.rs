@@ -86,7 +86,7 @@ pub enum CardKernelError {
 }
 
 impl CardKernelError {
-    /// What to do about it.
+    /// Advice that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoImage { .. } => {

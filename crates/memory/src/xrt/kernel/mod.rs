@@ -38,7 +38,7 @@ use ffi::{FailedCall, KernelRun, OpenKernel, SubBuffer};
 
 /// Parts of buffers that are kept for later chunks; more than a copy has slots.
 const MAX_PARTS: usize = 1024;
-/// How long a dropped kernel waits for its chunks in flight.
+/// Longest wait of a dropped kernel for its chunks in flight.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two looks of a dropped kernel.
 const DROP_NAP: Duration = Duration::from_micros(100);
