@@ -72,6 +72,19 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_shifted_within_the_memory() {
+        let (lent, lender) = lent(8);
+        assert!(lent.store(0, &[1, 2, 3, 4, 5, 6, 7, 8]));
+        assert!(lent.shift(2, 1, 6) && lent.shift(8, 0, 0));
+        for (from, to, length) in [(3, 0, 6), (0, 3, 6), (u64::MAX, 0, 1), (0, 1, u64::MAX)] {
+            assert!(!lent.shift(from, to, length), "{from} {to} {length}");
+        }
+        drop(lent);
+        let mut region = lender.take().unwrap();
+        assert_eq!(region.host_bytes_mut().unwrap(), [1, 3, 4, 5, 6, 7, 8, 8]);
+    }
+
+    #[test]
     fn the_lender_gets_its_memory_back_as_it_was_when_the_last_hold_is_gone() {
         let (lent, lender) = lent(4096);
         let mut region = region(&lent);

@@ -53,7 +53,7 @@ unsafe impl Send for Map {}
 /// Host memory of somebody else that payload may be read into.
 ///
 /// Clones are of the same memory. Its bytes are only ever stored to: by the kernel for requests of a ring
-/// that owns [`crate::lent::region`], and by [`Lent::store`].
+/// that owns [`crate::lent::region`], by [`Lent::store`], and by [`Lent::shift`], which alone loads them.
 #[derive(Debug, Clone)]
 pub struct Lent {
     address: NonNull<u8>,
@@ -64,15 +64,15 @@ pub struct Lent {
 // SAFETY: `Lent::new` asks for memory that any thread may store to, and the owner is `Send` and `Sync`.
 unsafe impl Send for Lent {}
 
-// SAFETY: as above; what several threads store at the same time is for the caller of `store` to order,
-// and nothing here loads it.
+// SAFETY: as above; what several threads store at the same time is for the caller of `store` and `shift` to order:
+// bytes without a type, of which none is invalid.
 unsafe impl Sync for Lent {}
 
 impl Lent {
     /// Takes `length` bytes at `address` for as long as `owner` is kept.
     ///
     /// # Safety
-    /// Until `owner` is dropped, any thread and the kernel may store to these bytes, which are host memory
+    /// Until `owner` is dropped, any thread and the kernel may load and store these bytes, which are host memory
     /// in one allocation, and no Rust reference to them is used.
     pub unsafe fn new(
         address: NonNull<u8>,
@@ -103,6 +103,26 @@ impl Lent {
     /// Where they begin, for rules of alignment.
     pub fn address(&self) -> usize {
         self.address.as_ptr().addr()
+    }
+
+    /// Moves `length` bytes from one offset to another, which may overlap; false, and nothing is moved, where either
+    /// does not fit.
+    #[must_use]
+    pub fn shift(&self, from: u64, to: u64, length: u64) -> bool {
+        let fits = |at: u64| at.checked_add(length).is_some_and(|end| end <= self.length as u64);
+        let (Ok(source), Ok(target), Ok(count)) =
+            (usize::try_from(from), usize::try_from(to), usize::try_from(length))
+        else {
+            return false;
+        };
+        if !fits(from) || !fits(to) {
+            return false;
+        }
+        let [source, target] = [source, target].map(|at| self.address.as_ptr().wrapping_add(at));
+        // SAFETY: both ranges are within the memory that `Lent::new` was promised, which is there while `owner` is, and
+        // no Rust reference to it is used; `copy` takes ranges that overlap.
+        unsafe { ptr::copy(source, target, count) };
+        true
     }
 
     /// The same memory as a map that a ring can own.

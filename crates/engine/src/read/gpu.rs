@@ -45,6 +45,7 @@ impl Reader {
             direct: filled.direct,
             copied: filled.through_host,
             page_cache: filled.page_cache,
+            ..Reading::default()
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Reads a file or block device into memory that the caller owns, round the page cache.
 //!
-//! Blocks that lie in that memory as direct I/O wants them are read to where they belong. The rest (a
-//! beginning or an end that is no whole block, or memory at another alignment) is read into host memory
-//! and stored from there; [`Reading`] says how much went which way. Nothing is written or kept, and no
-//! bytes before or after the range that was asked for are changed.
+//! Blocks that lie in that memory as direct I/O wants them are read to where they belong; at another alignment, to the
+//! next place within the range that it takes, and moved from there. The rest (a beginning or an end that is no whole
+//! block) is read into host memory and stored from there; [`Reading`] says how much went which way. Nothing is written
+//! or kept, and no bytes before or after the range that was asked for are changed.
 //!
 //! Memory of a GPU is filled by [`Reader::read_into_gpu`], in the ways of [`crate::load`].
 
@@ -50,6 +50,8 @@ pub struct Reading {
     pub bytes: Bytes,
     /// Bytes of them that the drive's DMA put where they are.
     pub direct: Bytes,
+    /// Bytes of them that the drive's DMA put into the caller's memory beside their place, and the CPU moved there.
+    pub shifted: Bytes,
     /// Bytes of them that came through host memory of our own and were stored by the CPU.
     pub copied: Bytes,
     /// Bytes of them that came out of the page cache, where the file takes no direct I/O.
@@ -242,6 +244,7 @@ impl Work {
         slot.piece = Some(piece);
         let (region, region_offset) = match (piece.way, slot.host) {
             (Way::InPlace, _) => (self.region, piece.place),
+            (Way::Shifted(shift), _) => (self.region, piece.place + shift),
             (Way::Copied, Some(host)) => (host, 0),
             (Way::Copied, None) => {
                 let host = session.host(Bytes(self.room))?;
@@ -265,23 +268,33 @@ impl Work {
     ) -> Result<(), ReadError> {
         let length = piece.length();
         reading.bytes.0 += length;
-        match (piece.way, self.rules.is_direct) {
-            (Way::InPlace, true) => reading.direct.0 += length,
-            (Way::InPlace, false) => reading.page_cache.0 += length,
-            (Way::Copied, _) => {
-                reading.copied.0 += length;
-                let range = usize::try_from(piece.skip)
-                    .and_then(|from| Ok(from..usize::try_from(piece.need)?))
-                    .map_err(|_| ReadError::Misplaced)?;
-                let stored = self.slots[index]
-                    .host
-                    .and_then(|host| ring.host_bytes(host)?.get(range))
-                    .is_some_and(|bytes| memory.store(piece.place, bytes));
-                if !stored {
-                    return Err(ReadError::Misplaced);
-                }
+        let (way, is_there) = match (piece.way, self.rules.is_direct) {
+            (Way::InPlace, true) => (&mut reading.direct, true),
+            (Way::InPlace, false) => (&mut reading.page_cache, true),
+            (Way::Shifted(shift), _) => {
+                let is_there = memory.shift(piece.place + shift, piece.place, length);
+                (&mut reading.shifted, is_there)
             }
-        }
-        Ok(())
+            (Way::Copied, _) => (&mut reading.copied, self.store(index, piece, ring, memory)),
+        };
+        way.0 += length;
+        if is_there { Ok(()) } else { Err(ReadError::Misplaced) }
+    }
+
+    /// Stores what a slot's own memory holds of a piece; false where it is not within the caller's.
+    fn store(
+        &self,
+        index: usize,
+        piece: Piece,
+        ring: &mut Traced<Staged<AnyRing>>,
+        memory: &Lent,
+    ) -> bool {
+        let (Ok(from), Ok(to)) = (usize::try_from(piece.skip), usize::try_from(piece.need)) else {
+            return false;
+        };
+        self.slots[index]
+            .host
+            .and_then(|host| ring.host_bytes(host)?.get(from..to))
+            .is_some_and(|bytes| memory.store(piece.place, bytes))
     }
 }

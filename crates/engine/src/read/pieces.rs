@@ -1,4 +1,4 @@
-//! A range of a file as requests: whole blocks to where they belong, the rest by way of host memory.
+//! A range of a file as requests: whole blocks to where they belong or close by, the rest by way of host memory.
 
 use super::Rules;
 
@@ -7,6 +7,9 @@ use super::Rules;
 pub(super) enum Way {
     /// The request names the place.
     InPlace,
+    /// The request names memory of the caller so many bytes behind the place, which is where direct I/O may put it;
+    /// what lies there belongs to the pieces that follow, so pieces are moved in their order.
+    Shifted(u64),
     /// The request names host memory of our own.
     Copied,
 }
@@ -39,21 +42,24 @@ pub(super) struct Pieces {
     start: u64,
     at: u64,
     end: u64,
-    /// Whether blocks of the file lie in the memory as requests may name them.
-    fits: bool,
+    /// Bytes from the place of a block to the next place that a request may name; `None` where there is none.
+    shift: Option<u64>,
 }
 
 impl Pieces {
     /// The pieces of `length` bytes at `offset` of the file, for memory at `address`.
     pub(super) fn new(rules: Rules, offset: u64, length: u64, address: u64) -> Self {
-        let of_first_byte = address.wrapping_sub(offset);
-        let fits = of_first_byte % rules.alignment == 0 && rules.block % rules.alignment == 0;
-        Self { rules, start: offset, at: offset, end: offset.saturating_add(length), fits }
+        let past = address.wrapping_sub(offset) % rules.alignment;
+        let shift = (rules.block % rules.alignment == 0).then(|| match past {
+            0 => 0,
+            past => rules.alignment - past,
+        });
+        Self { rules, start: offset, at: offset, end: offset.saturating_add(length), shift }
     }
 
     /// Bytes of host memory that a piece may need.
     pub(super) fn room(&self) -> u64 {
-        if self.fits { self.rules.block } else { self.rules.request }
+        if self.shift.is_some() { self.rules.block } else { self.rules.request }
     }
 }
 
@@ -67,16 +73,14 @@ impl Iterator for Pieces {
         let Rules { block, request, .. } = self.rules;
         let (place, offset) = (self.at - self.start, self.at / block * block);
         let (skip, rest) = (self.at - offset, self.end - offset);
-        let piece = if self.fits && skip == 0 && rest >= block {
-            Piece {
-                offset,
-                need: request.min(rest / block * block),
-                skip,
-                place,
-                way: Way::InPlace,
+        // What is shifted must not reach behind the memory, nor a request behind the range.
+        let whole = self.shift.map_or(0, |shift| rest.saturating_sub(shift) / block * block);
+        let piece = match self.shift {
+            Some(shift) if skip == 0 && whole > 0 => {
+                let way = if shift == 0 { Way::InPlace } else { Way::Shifted(shift) };
+                Piece { offset, need: request.min(whole), skip, place, way }
             }
-        } else {
-            Piece { offset, need: self.room().min(rest), skip, place, way: Way::Copied }
+            _ => Piece { offset, need: self.room().min(rest), skip, place, way: Way::Copied },
         };
         self.at = offset + piece.need;
         Some(piece)
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_go_in_place_and_the_ends_are_copied() {
+    fn whole_blocks_go_in_place() {
         use Way::{Copied, InPlace};
         assert_eq!(
             ways(RULES, 100, 9000, 4096 + 100),
@@ -108,14 +112,25 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_does_not_fit_is_reached_by_copies_of_long_requests() {
-        use Way::Copied;
+    fn odd_memory_gets_blocks_shifted() {
+        use Way::{Copied, Shifted};
         assert_eq!(
             ways(RULES, 100, 9000, 4096 + 101),
-            [(0, 4096, Copied), (4096, 4096, Copied), (8192, 908, Copied)]
+            [
+                (0, 512, Copied),
+                (512, 4096, Shifted(3)),
+                (4608, 4096, Shifted(3)),
+                (8704, 396, Copied)
+            ]
         );
+        // The last block would reach three bytes behind the memory.
+        assert_eq!(ways(RULES, 0, 1024, 1), [(0, 512, Shifted(3)), (512, 512, Copied)]);
+    }
+
+    #[test]
+    fn blocks_below_the_alignment_are_copied() {
         let odd = Rules { alignment: 4096, ..RULES };
-        assert_eq!(ways(odd, 0, 512, 0), [(0, 512, Copied)]);
+        assert_eq!(ways(odd, 0, 5000, 0), [(0, 4096, Way::Copied), (4096, 904, Way::Copied)]);
     }
 
     #[test]
@@ -148,6 +163,11 @@ mod tests {
                     Way::InPlace => {
                         prop_assert_eq!((piece.skip, piece.need % block), (0, 0));
                         prop_assert_eq!((address + piece.place) % alignment, 0);
+                    }
+                    Way::Shifted(shift) => {
+                        prop_assert_eq!((piece.skip, piece.need % block), (0, 0));
+                        prop_assert_eq!((address + piece.place + shift) % alignment, 0);
+                        prop_assert!(shift > 0 && piece.place + shift + piece.need <= length);
                     }
                     Way::Copied => prop_assert!(piece.need <= room),
                 }
