@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord};
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, NODES_SCHEMA, NodeRecord, NodesRecord,
+};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use crate::guards::{self, Nonsense};
@@ -47,6 +49,24 @@ pub enum RecordError {
         /// Time.
         elapsed: Nanos,
     },
+    /// A schema that is not that of several nodes.
+    #[error("its schema is `{0}`, not `{NODES_SCHEMA}`")]
+    NodesSchema(String),
+    /// Two nodes of one name.
+    #[error("it has the node `{0}` twice")]
+    NodeTwice(String),
+    /// A node that has neither an answer nor a reason for having none, or both.
+    #[error("its node `{0}` has no single answer")]
+    NodeAnswer(String),
+    /// The record of a node cannot be true.
+    #[error("the record of its node `{node}` cannot be true")]
+    Node {
+        /// The node.
+        node: String,
+        /// What of it.
+        #[source]
+        source: Box<RecordError>,
+    },
     /// A run whose parts are not its whole, or that is above what it says limits it.
     #[error("it has a run that cannot be")]
     Nonsense(#[from] Nonsense),
@@ -77,6 +97,53 @@ pub fn check(record: &mut BenchRecord) -> Result<(), RecordError> {
     }
     record.summaries = summaries(record);
     Ok(())
+}
+
+/// Checks the benchmarks of all nodes, and that each node has one answer, or a reason for having none.
+///
+/// # Errors
+/// [`RecordError`] by the first thing that cannot be.
+pub fn check_nodes(record: &mut NodesRecord) -> Result<(), RecordError> {
+    if record.schema != NODES_SCHEMA {
+        return Err(RecordError::NodesSchema(record.schema.clone()));
+    }
+    let is_divided = record.parts.is_some();
+    let mut seen = BTreeSet::new();
+    for node in &mut record.nodes {
+        if !seen.insert(node.name.clone()) {
+            return Err(RecordError::NodeTwice(node.name.clone()));
+        }
+        let answers = answers(node);
+        // A node that did parts of a divided task has no answer of its own, and may be lost after some.
+        if answers > 1 || (answers == 0 && !is_divided) {
+            return Err(RecordError::NodeAnswer(node.name.clone()));
+        }
+        if let Some(bench) = &mut node.bench {
+            check(bench).map_err(|source| of_node(&node.name, source))?;
+        }
+    }
+    for (position, variant) in record.variants.iter_mut().enumerate() {
+        if let Some(bench) = &mut variant.record {
+            check(bench).map_err(|source| of_node(&format!("variant {position}"), source))?;
+        }
+    }
+    Ok(())
+}
+
+fn of_node(node: &str, source: RecordError) -> RecordError {
+    RecordError::Node { node: node.to_owned(), source: Box::new(source) }
+}
+
+/// Number of answers that a node has, a reason for having none among them.
+fn answers(node: &NodeRecord) -> usize {
+    let has = [
+        node.bench.is_some(),
+        node.doctor.is_some(),
+        node.scan.is_some(),
+        node.error.is_some(),
+        node.missing.is_some(),
+    ];
+    has.into_iter().filter(|has| *has).count()
 }
 
 fn rate(run: &CaseRecord) -> Result<(), RecordError> {
@@ -136,6 +203,24 @@ mod tests {
             let mut found = record();
             lie(&mut found);
             assert!(check(&mut found).is_err(), "lie {position}");
+        }
+    }
+
+    #[test]
+    fn nodes_without_single_answer_are_refused() {
+        let sound = || testing::nodes(vec![testing::node("a", Some(record()))]);
+        check_nodes(&mut sound()).expect("it can be");
+        let lies: [fn(&mut NodesRecord); 5] = [
+            |one| one.schema = BENCH_SCHEMA.to_owned(),
+            |one| one.nodes.push(one.nodes[0].clone()),
+            |one| one.nodes.push(testing::node("b", None)),
+            |one| one.nodes[0].missing = Some("gone".to_owned()),
+            |one| one.nodes[0].bench.as_mut().expect("one").cases[0].bytes = Bytes(0),
+        ];
+        for (position, lie) in lies.into_iter().enumerate() {
+            let mut found = sound();
+            lie(&mut found);
+            assert!(check_nodes(&mut found).is_err(), "lie {position}");
         }
     }
 }

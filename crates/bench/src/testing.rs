@@ -3,8 +3,8 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, BytesByRoute, CaseRecord, CaseSpec, CpuCost, Flow,
-    FlowRecord, HostMemoryTraffic, Latency, Machine, Path, Percentiles, Repeats, RouteVerdict,
-    WORKLOAD_SCHEMA, Workload, WorkloadKind,
+    FlowRecord, HostMemoryTraffic, Latency, Machine, NODES_SCHEMA, NodeRecord, NodesRecord,
+    NodesTask, Path, Percentiles, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -89,6 +89,37 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
         effects: Vec::new(),
         packets: Vec::new(),
         warnings: Vec::new(),
+    }
+}
+
+/// A node with a benchmark, if it has one.
+pub(crate) fn node(name: &str, bench: Option<BenchRecord>) -> NodeRecord {
+    NodeRecord {
+        name: name.to_owned(),
+        hostname: None,
+        address: "127.0.0.1".to_owned(),
+        devices: Vec::new(),
+        used: Vec::new(),
+        attempts: 1,
+        parts: 0,
+        bench: bench.map(Box::new),
+        doctor: None,
+        scan: None,
+        error: None,
+        missing: None,
+    }
+}
+
+/// A benchmark on some nodes.
+pub(crate) fn nodes(nodes: Vec<NodeRecord>) -> NodesRecord {
+    NodesRecord {
+        schema: NODES_SCHEMA.to_owned(),
+        what: NodesTask::Bench,
+        nodes,
+        parts: None,
+        elapsed_ns: Nanos(1),
+        scan: None,
+        variants: Vec::new(),
     }
 }
 

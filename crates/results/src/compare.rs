@@ -9,6 +9,8 @@ use crate::{Basis, Machine, Spread};
 
 /// Schema of [`Comparison`].
 pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
+/// Schema of [`NodesComparison`].
+pub const COMPARE_NODES_SCHEMA: &str = "peerlane.compare-nodes/1";
 
 /// Whether the later of two runs is faster or slower than the earlier, case by case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +36,29 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Whether a case is certainly slower by more than the threshold.
     pub has_regressed: bool,
+}
+
+/// Two runs of a workload on the nodes of a cluster, compared node by node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodesComparison {
+    /// [`COMPARE_NODES_SCHEMA`].
+    pub schema: String,
+    /// One for each node of either run, those of the run before first.
+    pub nodes: Vec<NodeComparison>,
+    /// Whether a case of a node is certainly slower by more than the threshold. Each node has the confidence of
+    /// its own comparison.
+    pub has_regressed: bool,
+}
+
+/// One node in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeComparison {
+    /// Name of the node.
+    pub node: String,
+    /// The comparison; `None` where a record is missing.
+    pub comparison: Option<Comparison>,
+    /// The reasons for having none: a node that is in one run only, that was lost, or whose task failed.
+    pub reasons: Vec<String>,
 }
 
 /// Records of earlier programs were of one turn.

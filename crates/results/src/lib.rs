@@ -11,6 +11,7 @@ mod doctor;
 mod export;
 mod fan_out;
 mod hit;
+mod nodes;
 mod pair;
 mod plan;
 mod schema;
@@ -26,7 +27,8 @@ pub use bench::{
     RouteEvidence, RouteVerdict, Spread, Summary,
 };
 pub use compare::{
-    COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
+    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison,
+    Incomparable, NodeComparison, NodesComparison, WhichRun,
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
@@ -45,6 +47,10 @@ pub use fan_out::{
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
+pub use nodes::{
+    FailedImage, NODES_SCHEMA, NodeDevice, NodeError, NodeRecord, NodesRecord, NodesTask,
+    PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,
+};
 pub use pair::{
     Answer, DriverRule, GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection,
     PairRecord, PairTurn, PathLink, PlanAnswer, ReachCondition, ReachVerdict,

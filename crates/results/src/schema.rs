@@ -7,11 +7,12 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList, ExportRecord,
-    ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
-    MANIFEST_RECORD_SCHEMA, ManifestRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer,
-    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
+    DoctorRecord, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList,
+    ExportRecord, ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA, NodesComparison, NodesRecord,
+    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA,
+    VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -56,5 +57,7 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<Workload>(WORKLOAD_SCHEMA),
         RecordSchema::of::<BenchRecord>(BENCH_SCHEMA),
         RecordSchema::of::<Comparison>(COMPARE_SCHEMA),
+        RecordSchema::of::<NodesRecord>(NODES_SCHEMA),
+        RecordSchema::of::<NodesComparison>(COMPARE_NODES_SCHEMA),
     ]
 }

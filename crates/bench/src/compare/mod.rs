@@ -5,6 +5,7 @@
 //! looks like a difference. Records made in turns are there for that, and the threshold.
 
 mod comparable;
+mod nodes;
 mod test;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use peerlane_results::{
 
 use crate::statistics::spread;
 pub(crate) use comparable::specs;
+pub use nodes::compare_nodes;
 use test::{Means, Sample};
 use turns::SignedRank;
 
