@@ -7,6 +7,7 @@ without the GIL.
 
 from __future__ import annotations
 
+from ._bench import BenchProgress, bench, doctor
 from ._copy import Progress, copy, plan
 from ._frames import to_pandas
 from ._machine import RouteAnswer, machines, reproduce, route, simulate, topology
@@ -27,6 +28,7 @@ from .errors import (
 
 __all__ = [
     "BadInput",
+    "BenchProgress",
     "CudaUnavailable",
     "DataDiffers",
     "Interrupted",
@@ -41,7 +43,9 @@ __all__ = [
     "RouteWarning",
     "RouteWord",
     "__version__",
+    "bench",
     "copy",
+    "doctor",
     "machines",
     "make_haystack",
     "plan",

@@ -6,13 +6,17 @@ from typing import Any, Literal, final
 __all__ = [
     "Reader",
     "__version__",
+    "bench",
     "copy",
+    "doctor",
+    "image_files",
     "machines",
     "make_haystack",
     "plan",
     "reproduce",
     "route",
     "scan",
+    "scan_files",
     "simulate",
     "topology",
 ]
@@ -50,6 +54,20 @@ def copy(
     arguments: dict[str, Any],
     progress: Callable[[str, int, int], object] | None,
     warn: Callable[[str], object] | None,
+) -> str: ...
+def bench(
+    arguments: dict[str, Any],
+    workload_json: str | None,
+    progress: Callable[[str, int, int], object] | None,
+) -> str: ...
+def doctor(arguments: dict[str, Any]) -> str: ...
+def image_files(images: list[str]) -> list[tuple[str, str]]: ...
+def scan_files(
+    picture: str,
+    files: list[tuple[str, str]],
+    poses: list[tuple[float, float]],
+    threshold: float,
+    threads: int | None,
 ) -> str: ...
 def scan(
     picture: str,

@@ -52,17 +52,24 @@ def scan(
     >>> found["images"], len(found["hits"])
     (4, 2)
     """
+    poses, threshold, threads = check_numbers(scales, rotations, threshold, threads)
+    places = [images] if isinstance(images, (str, os.PathLike)) else images
+    paths = [os.fspath(place) for place in places]
+    return cast(Record, json.loads(
+        _peerlane.scan(os.fspath(picture), paths, poses, threshold, threads)
+    ))
+
+
+def check_numbers(
+    scales: Sequence[float], rotations: Sequence[float], threshold: float, threads: int | None
+) -> tuple[list[tuple[float, float]], float, int | None]:
+    """Poses, threshold and threads of a search, where all are within their bounds."""
     _within("scales", scales, 0.05, 20.0)
     _within("rotations", rotations, -360.0, 360.0)
     _within("threshold", [threshold], 0.3, 1.0)
     if threads is not None and not 1 <= threads <= 1024:
         raise BadInput([f"threads: 1 to 1024 is needed, not {threads}"])
-    places = [images] if isinstance(images, (str, os.PathLike)) else images
-    poses = list(itertools.product(scales, rotations))
-    paths = [os.fspath(place) for place in places]
-    return cast(Record, json.loads(
-        _peerlane.scan(os.fspath(picture), paths, poses, threshold, threads)
-    ))
+    return list(itertools.product(scales, rotations)), threshold, threads
 
 
 def make_haystack(

@@ -36,12 +36,12 @@ impl<'py> Named<'py> {
         Ok(Some(text?))
     }
 
-    fn words(&self, name: &str) -> PyResult<Vec<String>> {
+    pub(crate) fn words(&self, name: &str) -> PyResult<Vec<String>> {
         let Some(value) = self.any(name)? else { return Ok(Vec::new()) };
         Ok(value.extract().map_err(|_| bad(name, "a list of texts is needed"))?)
     }
 
-    fn is_set(&self, name: &str) -> PyResult<bool> {
+    pub(crate) fn is_set(&self, name: &str) -> PyResult<bool> {
         self.any(name)?.map_or(Ok(false), |value| value.is_truthy())
     }
 

@@ -6,9 +6,11 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod buffer;
 mod copy;
 mod cuda;
+mod doctor;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
@@ -31,7 +33,11 @@ fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machine::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(machine::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(copy::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::bench, module)?)?;
+    module.add_function(wrap_pyfunction!(doctor::doctor, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::image_files, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::scan_files, module)?)?;
     module.add_function(wrap_pyfunction!(scan::make_haystack, module)?)?;
     Ok(())
 }

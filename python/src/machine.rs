@@ -87,11 +87,7 @@ pub(crate) fn simulate(
     let parameters = named.text("parameters")?.map(PathBuf::from);
     Ok(py.detach(|| {
         let fabric = machine.read(Look::Full)?;
-        let text = match (workload_json, &workload) {
-            (Some(text), _) => toml_of(&text)?,
-            (None, Some(path)) => read("the workload", path, WORKLOAD_MAX)?,
-            (None, None) => return Err(Problem::new(Kind::BadInput, "no workload is given")),
-        };
+        let text = workload_text(workload_json, workload.as_deref())?;
         let workload = workload::parse(&text)
             .map_err(|error| Problem::tried(Kind::BadInput, "read the workload", &error))?;
         let text = parameters.map(|path| read("the parameters", &path, PARAMETERS_MAX));
@@ -114,6 +110,18 @@ const ENGINES: &[(&str, Engine)] = &[
 fn read(what: &str, path: &std::path::Path, most: u64) -> Result<String, Problem> {
     let what = format!("read {what} {}", path.display());
     small_file::read(path, most).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))
+}
+
+/// A workload as TOML, which comes as JSON or as the path of a file.
+pub(crate) fn workload_text(
+    json: Option<String>,
+    file: Option<&std::path::Path>,
+) -> Result<String, Problem> {
+    match (json, file) {
+        (Some(text), _) => toml_of(&text),
+        (None, Some(path)) => read("the workload", path, WORKLOAD_MAX),
+        (None, None) => Err(Problem::new(Kind::BadInput, "no workload is given")),
+    }
 }
 
 /// A workload that came as JSON, in the form that is parsed and checked.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use peerlane::Watch;
 use peerlane_scan::formats::{Encoding, decode_with_opacity};
 use peerlane_scan::haystack::{HaystackError, Recipe, store};
+use peerlane_scan::inputs::{Found, Origin};
 use peerlane_scan::{Answer, Busy, Crops, Pose, Searcher, inputs, pictures, scan as search};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -26,15 +27,73 @@ pub(crate) fn scan(
     threshold: f32,
     threads: Option<usize>,
 ) -> PyResult<String> {
+    search_all(py, &picture, inputs::walk(images), poses, threshold, threads)
+}
+
+/// Files that the arguments name, each with its kind: `named`, `within`, `archive` or `nothing`.
+#[pyfunction]
+pub(crate) fn image_files(py: Python<'_>, images: Vec<String>) -> PyResult<Vec<(String, String)>> {
     let mut watched = PyWatch::new(None, None);
     let watch = &mut watched;
     let result = py.detach(move || {
-        let searcher = searcher(&picture, poses, threshold)?;
+        let mut files = Vec::new();
+        for found in inputs::walk(images) {
+            if watch.stop_requested() {
+                let words = format!("interrupted after {} files", files.len());
+                return Err(Problem::new(Kind::Interrupted, words));
+            }
+            let (kind, path) = match found {
+                Found::File(path, Origin::Named) => ("named", path.display().to_string()),
+                Found::File(path, Origin::Within) => ("within", path.display().to_string()),
+                Found::Archive(path) => ("archive", path.display().to_string()),
+                Found::Nothing(name, _) => ("nothing", name),
+            };
+            files.push((kind.to_owned(), path));
+        }
+        Ok(files)
+    });
+    watched.end(result)
+}
+
+/// Searches files as [`image_files`] names them; the result as that of [`scan`].
+#[pyfunction]
+pub(crate) fn scan_files(
+    py: Python<'_>,
+    picture: PathBuf,
+    files: Vec<(String, String)>,
+    poses: Vec<(f32, f32)>,
+    threshold: f32,
+    threads: Option<usize>,
+) -> PyResult<String> {
+    let found = files.into_iter().flat_map(|(kind, name)| -> Vec<Found> {
+        match kind.as_str() {
+            "named" => vec![Found::File(name.into(), Origin::Named)],
+            "within" => vec![Found::File(name.into(), Origin::Within)],
+            "archive" => vec![Found::Archive(name.into())],
+            // The reason is found again where it is reported.
+            _ => inputs::walk(vec![name]).collect(),
+        }
+    });
+    search_all(py, &picture, found, poses, threshold, threads)
+}
+
+fn search_all(
+    py: Python<'_>,
+    picture: &PathBuf,
+    files: impl Iterator<Item = Found> + Send,
+    poses: Vec<(f32, f32)>,
+    threshold: f32,
+    threads: Option<usize>,
+) -> PyResult<String> {
+    let mut watched = PyWatch::new(None, None);
+    let watch = &mut watched;
+    let result = py.detach(move || {
+        let searcher = searcher(picture, poses, threshold)?;
         let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let start = Instant::now();
-        let mut found = Found::default();
+        let mut found = Tally::default();
         let mut is_whole = true;
-        search(inputs::walk(images), &searcher, threads, Crops::Dropped, |answer, busy| {
+        search(files, &searcher, threads, Crops::Dropped, |answer, busy| {
             found.busy = busy;
             found.add(answer);
             is_whole = !watch.stop_requested();
@@ -67,9 +126,9 @@ fn searcher(
     Ok(Searcher::new(pictures, threshold))
 }
 
-/// What was found so far.
+/// Results so far.
 #[derive(Default)]
-struct Found {
+struct Tally {
     hits: Vec<Value>,
     failed: Vec<Value>,
     images: u64,
@@ -77,7 +136,7 @@ struct Found {
     busy: Busy,
 }
 
-impl Found {
+impl Tally {
     fn add(&mut self, answer: Answer) {
         match answer.found {
             Ok((pixels, hits)) => {

@@ -74,6 +74,14 @@ impl PyWatch {
         self.keep(Python::attach(call));
     }
 
+    /// Tells the next run of a workload, and how many are done of at most how many.
+    pub(crate) fn next_run(&self, case: &str, done: u32, most: u32) {
+        let Some(progress) = &self.progress else { return };
+        if self.raised.borrow().is_none() {
+            self.keep(Python::attach(|py| progress.call1(py, (case, done, most))));
+        }
+    }
+
     fn say(&self, text: &str) {
         if let Some(warn) = &self.warn {
             self.keep(Python::attach(|py| warn.call1(py, (text,))));

@@ -7,6 +7,7 @@
 pub mod attach;
 pub mod compare;
 pub mod guards;
+pub mod length;
 pub mod record;
 pub mod run;
 pub mod statistics;

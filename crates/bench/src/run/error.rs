@@ -79,6 +79,12 @@ impl RunError {
         })
     }
 
+    /// Returns whether something stands against a transfer; nothing was changed.
+    pub fn is_refused(&self) -> bool {
+        let Self::Flow { source, .. } = self else { return false };
+        matches!(**source, MeasureError::Refused(_) | MeasureError::NotScratch { .. })
+    }
+
     /// Whether content at a target is not what was written.
     pub fn is_difference(&self) -> bool {
         match self {

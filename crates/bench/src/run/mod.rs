@@ -18,15 +18,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use peerlane_engine::measure::{
-    Consent, FlowTools, Hold, Made, PlannedFlow, machine, warnings_of_machine,
-};
+pub use peerlane_engine::measure::Consent;
+use peerlane_engine::measure::{FlowTools, Hold, Made, PlannedFlow, machine, warnings_of_machine};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{MonotonicClock, Phase, Surveyor};
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload, WorkloadKind,
-};
+pub use peerlane_results::BenchRecord;
+use peerlane_results::{BENCH_SCHEMA, Basis, CaseRecord, Warning, Workload, WorkloadKind};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::guards::{self, SourceContent};

@@ -1,6 +1,6 @@
 //! Two records of benchmarks beside each other, in words.
 
-use peerlane_results::{Basis, Change, Comparison};
+use peerlane_results::{Basis, Change, Comparison, NodesComparison};
 
 use super::Sheet;
 use super::bench::{aligned, in_words};
@@ -66,6 +66,32 @@ pub(crate) fn comparison(found: &Comparison) -> String {
         },
         found.method,
         found.confidence * 100.0
+    ));
+    sheet.0
+}
+
+/// The comparison of each node below its name; nodes without one with their reasons.
+pub(crate) fn nodes_comparison(found: &NodesComparison) -> String {
+    let mut sheet = Sheet::default();
+    for node in &found.nodes {
+        sheet.line(format_args!("node {}", node.node));
+        match &node.comparison {
+            Some(one) => {
+                comparison(one).lines().for_each(|line| sheet.line(format_args!("  {line}")))
+            }
+            None => sheet.line(format_args!("  not compared: {}", node.reasons.join("; "))),
+        }
+    }
+    let compared = found.nodes.iter().filter(|node| node.comparison.is_some()).count();
+    sheet.line(format_args!(
+        "{} of {} nodes compared; {}",
+        compared,
+        found.nodes.len(),
+        match (found.has_regressed, compared) {
+            (true, _) => "something became slower",
+            (false, 0) => "nothing could be compared",
+            (false, _) => "nothing became slower for certain",
+        }
     ));
     sheet.0
 }

@@ -27,7 +27,7 @@ use peerlane_results::{
 
 pub(crate) use bench::bench;
 pub(crate) use calibration::calibration;
-pub(crate) use comparison::comparison;
+pub(crate) use comparison::{comparison, nodes_comparison};
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;

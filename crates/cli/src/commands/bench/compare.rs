@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use peerlane_bench::compare::{Turn, compare_turns};
 use peerlane_results::{BenchRecord, Change, Incomparable, WhichRun};
 
-use super::keep;
+use super::{compare_nodes, keep};
 use crate::args::CompareArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -21,6 +21,9 @@ const TURNS_MAX: usize = 200;
 /// could not be compared at all.
 pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure> {
     check(&args.more)?;
+    if let Some(exit) = compare_nodes::run(args, printer)? {
+        return Ok(exit);
+    }
     let files: Vec<&PathBuf> = [&args.before, &args.after].into_iter().chain(&args.more).collect();
     let records = Records::read(&files)?;
     let turns: Vec<Turn<'_>> = (2..files.len()).step_by(2).map(|file| records.turn(file)).collect();

@@ -3,17 +3,18 @@
 pub(super) mod attach;
 mod calibrate;
 mod compare;
+mod compare_nodes;
 mod fio;
 mod gpu;
 pub(super) mod keep;
 mod outputs;
-mod reach;
 mod roundtrip;
 mod watcher;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use peerlane_bench::length::{self, LengthError};
 use peerlane_bench::run::{self, Conditions, RunError};
 use peerlane_bench::workload::{Brief, Written};
 use peerlane_engine::MonotonicClock;
@@ -106,7 +107,7 @@ fn workload_of(
 ) -> Result<Workload, Failure> {
     let brief = match asked {
         AskedWorkload::File(file) => return in_reach(fabric, file),
-        AskedWorkload::Words(brief) => reach::within(fabric, *brief)?,
+        AskedWorkload::Words(brief) => length::within(fabric, *brief).map_err(no_length)?,
     };
     let brief = gpu::with_routes(fabric, brief, classical(command), printer)?;
     if let BenchCommand::Roundtrip(_) = command {
@@ -144,9 +145,14 @@ fn ends_of_brief(brief: &Brief) -> Vec<&String> {
 /// A file in its short form says no more of lengths than the options do.
 fn in_reach(fabric: &Fabric, mut file: WorkloadFile<'_>) -> Result<Workload, Failure> {
     if let Written::Brief(brief) = file.written {
-        file.written = Written::Brief(Box::new(reach::within(fabric, *brief)?));
+        file.written = Written::Brief(Box::new(length::within(fabric, *brief).map_err(no_length)?));
     }
     file.build()
+}
+
+fn no_length(error: LengthError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
 }
 
 /// The model that is asked instead of this machine, if it is.

@@ -1,23 +1,78 @@
-//! How long the range of a workload may be where nobody says it.
+//! Length of the range of a workload where nobody says it.
 
 use std::path::Path;
 
-use peerlane_bench::workload::Brief;
 use peerlane_engine::endpoint::{Notation, RemoteName};
-use peerlane_engine::measure::size_of;
+use peerlane_engine::measure::{MeasureError, size_of};
 use peerlane_fabric::{Bdf, Fabric};
 use peerlane_results::WorkloadKind;
 use peerlane_units::Bytes;
 
-use crate::error::{Failure, Tried};
+use crate::workload::Brief;
 
 /// Bytes of a range where there is room.
 const USUAL: Bytes = Bytes::mib(1024);
 /// Ranges begin and end at multiples of this, so that every block size up to it fits.
 const UNIT: Bytes = Bytes::kib(4);
 
-/// The brief with a length: the usual one, or as much as every end holds.
-pub(super) fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, Failure> {
+/// Why no length was found.
+#[derive(Debug, thiserror::Error)]
+pub enum LengthError {
+    /// An end could not be looked at.
+    #[error("cannot look at {end}")]
+    End {
+        /// The end as typed.
+        end: String,
+        /// The reason.
+        #[source]
+        source: Box<MeasureError>,
+    },
+    /// An end holds no range that the usual block sizes fit.
+    #[error("{end} has {} bytes{}; {}", size.0, from(*start), needed(*ranges))]
+    TooShort {
+        /// The end as typed.
+        end: String,
+        /// Its size.
+        size: Bytes,
+        /// Start of the first range.
+        start: Bytes,
+        /// Number of ranges, one behind the other.
+        ranges: u64,
+    },
+}
+
+fn from(start: Bytes) -> String {
+    match start {
+        Bytes::ZERO => String::new(),
+        Bytes(start) => format!(" and is used from byte {start}"),
+    }
+}
+
+fn needed(ranges: u64) -> String {
+    match ranges {
+        1 => format!("a range is {} at least", UNIT.0),
+        ranges => format!("{ranges} ranges of {} at least are needed", UNIT.0),
+    }
+}
+
+impl LengthError {
+    /// Advice.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::End { source, .. } => source.hint(),
+            Self::TooShort { .. } => Some(
+                "name a drive or a larger file: `head -c 1G /dev/urandom >FILE` makes one"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// Gives a brief without a length the usual one, or as much as every end holds.
+///
+/// # Errors
+/// [`LengthError`] by the end that stands against it.
+pub fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, LengthError> {
     if brief.length.is_some() {
         return Ok(brief);
     }
@@ -42,32 +97,16 @@ pub(super) fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, Failure> {
         if is_target && !is_read && !is_device(typed) {
             continue;
         }
-        let size = size_of(fabric, typed).map_err(|error| {
-            let hint = error.hint();
-            Tried::to(format!("look at {typed}"))(error).hint(hint)
-        })?;
+        let size = size_of(fabric, typed)
+            .map_err(|source| LengthError::End { end: typed.clone(), source: Box::new(source) })?;
         let start = if is_target { brief.target_offset } else { None }.unwrap_or(brief.offset);
         let room = Bytes(size.0.saturating_sub(start.0) / ranges);
         if room < UNIT {
-            return Err(too_short(typed, size, start, ranges));
+            return Err(LengthError::TooShort { end: typed.clone(), size, start, ranges });
         }
         length = length.min(room);
     }
     Ok(Brief { length: Some(length.round_down(UNIT)), ..brief })
-}
-
-/// What holds no range that the usual block sizes fit.
-fn too_short(typed: &str, size: Bytes, start: Bytes, ranges: u64) -> Failure {
-    let from = match start {
-        Bytes::ZERO => String::new(),
-        Bytes(start) => format!(" and is used from byte {start}"),
-    };
-    let needed = match ranges {
-        1 => format!("a range is {} at least", UNIT.0),
-        ranges => format!("{ranges} ranges of {} at least are needed", UNIT.0),
-    };
-    let hint = "name a drive or a larger file: `head -c 1G /dev/urandom >FILE` makes one";
-    Failure::new(format!("{typed} has {} bytes{from}; {needed}", size.0)).hint(hint.to_owned())
 }
 
 fn is_device(typed: &str) -> bool {
