@@ -9,7 +9,7 @@ use crate::account::Named;
 use crate::record::Record;
 
 /// The columns.
-const COLUMNS: [&str; 39] = [
+const COLUMNS: [&str; 40] = [
     "record",
     "kind",
     "basis",
@@ -49,11 +49,18 @@ const COLUMNS: [&str; 39] = [
     "ratio_low",
     "ratio_high",
     "change",
+    "node",
 ];
 
-/// The first line, by which a file is known to be of this form.
-pub(crate) fn head() -> String {
+fn head() -> String {
     COLUMNS.join(",") + "\n"
+}
+
+/// Returns whether a file begins as this form does, or did before it had a column for the node.
+pub(crate) fn is_own(beginning: &str) -> bool {
+    let head = head();
+    let earlier = head.replace(",node\n", "\n");
+    beginning.starts_with(&head) || beginning.starts_with(&earlier)
 }
 
 /// The lines, and the names of records that have no run.
@@ -83,6 +90,16 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
             Record::Compare(record) => {
                 for line in compare_lines(&named.name, record) {
                     line.end(&mut text);
+                }
+            }
+            Record::Nodes(record) => nodes_lines(&named.name, record, &mut text),
+            Record::CompareNodes(record) => {
+                for node in &record.nodes {
+                    for mut line in
+                        node.comparison.iter().flat_map(|one| compare_lines(&named.name, one))
+                    {
+                        line.text("node", &node.node).end(&mut text);
+                    }
                 }
             }
             Record::Verify(record) => verify_line(&named.name, record).end(&mut text),
@@ -122,6 +139,19 @@ impl Line {
         };
         *text += &COLUMNS.iter().map(value).collect::<Vec<_>>().join(",");
         text.push('\n');
+    }
+}
+
+/// Runs of all nodes; predictions were made by whichever node was idle, which says nothing of them.
+fn nodes_lines(name: &str, record: &peerlane_results::NodesRecord, text: &mut String) {
+    for node in &record.nodes {
+        for mut line in node.bench.iter().flat_map(|bench| bench_lines(name, bench)) {
+            line.text("node", &node.name).end(text);
+        }
+    }
+    let variants = record.variants.iter().filter_map(|variant| variant.record.as_deref());
+    for line in variants.flat_map(|bench| bench_lines(name, bench)) {
+        line.end(text);
     }
 }
 

@@ -94,5 +94,5 @@ impl<'a> Report<'a> {
 pub fn is_report(beginning: &str) -> bool {
     beginning.starts_with("<!doctype html>\n<!-- written by peerlane report -->")
         || beginning.starts_with("<!-- written by peerlane report -->")
-        || beginning.starts_with(&csv::head())
+        || csv::is_own(beginning)
 }

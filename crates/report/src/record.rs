@@ -5,9 +5,10 @@
 
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1,
-    DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
-    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord,
+    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
+    DOCTOR_SCHEMA_1, DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    NODES_SCHEMA, NodesComparison, NodesRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, Plan, PlanAnswer,
+    VERIFY_SCHEMA, VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -23,7 +24,7 @@ const RUNS_MAX: usize = 200_000;
 const PARTS_MAX: usize = 4096;
 
 /// Every schema that can be shown.
-pub const SCHEMAS: [&str; 12] = [
+pub const SCHEMAS: [&str; 14] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,
@@ -36,6 +37,8 @@ pub const SCHEMAS: [&str; 12] = [
     PLAN_ANSWER_SCHEMA,
     FAN_OUT_PLAN_SCHEMA,
     BATCH_PLAN_SCHEMA,
+    NODES_SCHEMA,
+    COMPARE_NODES_SCHEMA,
 ];
 
 /// A record of any kind.
@@ -61,6 +64,10 @@ pub enum Record {
     FanOutPlan(FanOutPlan),
     /// The plans of several copies.
     BatchPlan(BatchPlan),
+    /// A task on several nodes.
+    Nodes(Box<NodesRecord>),
+    /// Two runs on several nodes beside each other.
+    CompareNodes(Box<NodesComparison>),
 }
 
 /// A text that is no record that can be shown.
@@ -149,6 +156,8 @@ impl Record {
                 Self::Plan(Box::new(answer.plan.ok_or(ReadError::NoPlan)?))
             }
             FAN_OUT_PLAN_SCHEMA => Self::FanOutPlan(parse(schema, bytes)?),
+            NODES_SCHEMA => Self::Nodes(parse(schema, bytes)?),
+            COMPARE_NODES_SCHEMA => Self::CompareNodes(parse(schema, bytes)?),
             _ => Self::BatchPlan(parse(schema, bytes)?),
         };
         record.bounded()?;
@@ -157,23 +166,13 @@ impl Record {
 
     fn bounded(&self) -> Result<(), ReadError> {
         match self {
-            Self::Bench(bench) => {
-                at_most("runs", bench.cases.len(), RUNS_MAX)?;
-                at_most("cases", bench.summaries.len(), RUNS_MAX)?;
-                bench.cases.iter().try_for_each(|case| {
-                    at_most("flows", case.asked.flows.len().max(case.flows.len()), PARTS_MAX)?;
-                    at_most("pieces of evidence", case.evidence.len(), PARTS_MAX)?;
-                    at_most("limits", case.limits.len(), PARTS_MAX)?;
-                    at_most("link loads", case.links.len(), PARTS_MAX)
-                })
-            }
-            Self::Compare(record) => {
-                at_most("cases", record.cases.len(), RUNS_MAX)?;
-                at_most("notes", record.notes.len(), PARTS_MAX)?;
-                record
-                    .cases
-                    .iter()
-                    .try_for_each(|case| at_most("reasons", case.reasons.len(), PARTS_MAX))
+            Self::Bench(bench) => bench_bounded(bench),
+            Self::Compare(record) => comparison_bounded(record),
+            Self::Nodes(record) => nodes_bounded(record),
+            Self::CompareNodes(record) => {
+                at_most("nodes", record.nodes.len(), PARTS_MAX)?;
+                let compared = record.nodes.iter().filter_map(|node| node.comparison.as_ref());
+                compared.into_iter().try_for_each(comparison_bounded)
             }
             Self::FanOut(record) => at_most("targets", record.targets.len(), PARTS_MAX),
             Self::Batch(record) => at_most("jobs", record.jobs.len(), PARTS_MAX),
@@ -184,6 +183,33 @@ impl Record {
             Self::Copy(_) | Self::Verify(_) => Ok(()),
         }
     }
+}
+
+fn bench_bounded(bench: &BenchRecord) -> Result<(), ReadError> {
+    at_most("runs", bench.cases.len(), RUNS_MAX)?;
+    at_most("cases", bench.summaries.len(), RUNS_MAX)?;
+    bench.cases.iter().try_for_each(|case| {
+        at_most("flows", case.asked.flows.len().max(case.flows.len()), PARTS_MAX)?;
+        at_most("pieces of evidence", case.evidence.len(), PARTS_MAX)?;
+        at_most("limits", case.limits.len(), PARTS_MAX)?;
+        at_most("link loads", case.links.len(), PARTS_MAX)
+    })
+}
+
+fn comparison_bounded(record: &Comparison) -> Result<(), ReadError> {
+    at_most("cases", record.cases.len(), RUNS_MAX)?;
+    at_most("notes", record.notes.len(), PARTS_MAX)?;
+    record.cases.iter().try_for_each(|case| at_most("reasons", case.reasons.len(), PARTS_MAX))
+}
+
+fn nodes_bounded(record: &NodesRecord) -> Result<(), ReadError> {
+    at_most("nodes", record.nodes.len(), PARTS_MAX)?;
+    at_most("variants", record.variants.len(), RUNS_MAX)?;
+    record.nodes.iter().try_for_each(|node| {
+        at_most("used ends", node.used.len(), RUNS_MAX)?;
+        at_most("findings", node.doctor.as_ref().map_or(0, |one| one.findings.len()), PARTS_MAX)?;
+        node.bench.as_deref().map_or(Ok(()), bench_bounded)
+    })
 }
 
 fn parse<T: DeserializeOwned>(schema: &'static str, bytes: &[u8]) -> Result<T, ReadError> {

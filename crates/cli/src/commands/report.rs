@@ -113,8 +113,14 @@ fn read_one(path: &Path) -> Result<Named, Failure> {
         let hint = error.hint();
         Tried::to(tried())(error).hint(hint)
     })?;
-    if let Record::Bench(bench) = &mut record {
-        peerlane_bench::record::check(bench).map_err(Tried::to(tried()))?;
+    match &mut record {
+        Record::Bench(bench) => {
+            peerlane_bench::record::check(bench).map_err(Tried::to(tried()))?;
+        }
+        Record::Nodes(nodes) => {
+            peerlane_bench::record::check_nodes(nodes).map_err(Tried::to(tried()))?;
+        }
+        _ => {}
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(Named { name, record })

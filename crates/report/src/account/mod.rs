@@ -13,6 +13,7 @@ mod latency;
 mod loads;
 mod machines;
 mod matrix;
+mod nodes;
 mod order;
 mod predicted;
 mod rows;
@@ -65,6 +66,8 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
             Record::Doctor(record) => machines::doctor(&named.name, record),
             Record::Plan(plan) => machines::plan(&named.name, plan),
             Record::FanOutPlan(plan) => machines::fan_out_plan(&named.name, plan),
+            Record::Nodes(record) => nodes::section(&named.name, record, drawn),
+            Record::CompareNodes(record) => nodes::comparison(&named.name, record),
             Record::BatchPlan(plan) => machines::batch_plan(&named.name, plan),
         };
         verdicts.push(section.0);
@@ -78,6 +81,7 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
             _ => None,
         })
         .collect();
+    sections.extend(nodes::several_machines(records));
     sections.extend(predicted::sections(&benches));
     let title = title.map_or_else(|| title_of(records), plain);
     Document { title, verdicts, sections }
