@@ -90,15 +90,15 @@ def _scan_task(work: Mapping[str, Any]) -> Record:
 def in_order(found: Record, files: list[tuple[str, str]]) -> Record:
     """The same with hits and failures in the order of the files, however many threads searched."""
     places: dict[str, int] = {}
-    for place, (_, name) in enumerate(files):
-        places.setdefault(name, place)
-    archives = [(f"{name}:", place) for place, (kind, name) in enumerate(files) if kind == "archive"]
+    for position, (_, name) in enumerate(files):
+        places.setdefault(name, position)
+    archives = [(f"{name}:", places[name]) for kind, name in files if kind == "archive"]
 
     def place(one: Mapping[str, Any]) -> int:
         image = one["image"]
         if image in places:
             return places[image]
-        return next((place for name, place in archives if image.startswith(name)), len(files))
+        return next((at for name, at in archives if image.startswith(name)), len(files))
 
     for rows in ("hits", "failed"):
         found[rows] = sorted(found[rows], key=place)
@@ -107,7 +107,7 @@ def in_order(found: Record, files: list[tuple[str, str]]) -> Record:
 
 def _simulate_task(work: Mapping[str, Any]) -> Record:
     with tempfile.TemporaryDirectory(prefix="peerlane-") as folder:
-        given = {
+        given: dict[str, Any] = {
             name: _written(folder, value) if isinstance(value, tuple) else value
             for name, value in work["variant"].items()
         }

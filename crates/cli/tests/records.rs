@@ -154,6 +154,8 @@ fn records_of_version_1_are_still_read() {
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,
             results::BENCH_SCHEMA => is_read::<results::BenchRecord>,
             results::COMPARE_SCHEMA => is_read::<results::Comparison>,
+            results::NODES_SCHEMA => is_read::<results::NodesRecord>,
+            results::COMPARE_NODES_SCHEMA => is_read::<results::NodesComparison>,
             // What people read once: no type of this workspace reads it back.
             _ => continue,
         };

@@ -10,7 +10,10 @@ use clap::Args;
 The exit status is 1 when a case is certainly slower by more than --threshold, when cases are
 missing in AFTER, and when nothing could be compared: for continuous integration of drivers,
 firmware and kernels. Of two predictions nothing is certain: their ratio is said, without a test,
-and a slower one is no reason for status 1.")]
+and a slower one is no reason for status 1.
+
+Records of `peerlane.ray.bench` are compared node by node. A node that is in one of them only, was
+lost or failed is named, and the exit status is 1.")]
 pub(crate) struct CompareArgs {
     /// The record that is compared with
     #[arg(value_name = "BEFORE.json")]
