@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use peerlane_bench::guards::Surroundings;
-use peerlane_bench::record::check;
+use peerlane_bench::record::{check, check_nodes};
 use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::{Notation, RemoteName};
@@ -25,7 +25,8 @@ use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, Plan, Workload,
+    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, NodesComparison, NodesRecord,
+    Plan, Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -294,6 +295,22 @@ pub fn record(bytes: &[u8]) {
     returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);
+    returns::<NodesRecord>(bytes);
+    returns::<NodesComparison>(bytes);
+    nodes(bytes);
+}
+
+/// A record of several nodes, as `bench compare` gets it: one that can be true is not slower than itself.
+fn nodes(bytes: &[u8]) {
+    let Ok(mut record) = serde_json::from_slice::<NodesRecord>(bytes) else { return };
+    match check_nodes(&mut record) {
+        Ok(()) => {
+            let found = compare::compare_nodes(&record, &record, 0.05);
+            assert_eq!(found.nodes.len(), record.nodes.len());
+            assert!(!found.has_regressed, "{found:?}");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
 }
 
 /// A workload as TOML, in either form: what is accepted is bounded, and its full form says the same. A

@@ -181,18 +181,23 @@ class _Cluster:
         self._idle = threading.Event()
 
     def nodes(self) -> list[Node]:
-        """Nodes that are up, each under the name that it first had."""
+        """Nodes that are up. A node that comes back gets its name when Ray has noticed that it was gone."""
         up = [
             one for one in self._ray.nodes() if one["Alive"] and one["NodeID"] not in self._dead
         ]
+        is_first = not self._names
         taken = {self._names[one["NodeID"]] for one in up if one["NodeID"] in self._names}
         for one in sorted(up, key=lambda one: str(one["NodeID"])):
-            if one["NodeID"] not in self._names:
-                name = _name(one, taken)
+            name = _name(one)
+            if name in taken and is_first:
+                name = f"{name}/{one['NodeID'][:8]}"
+            if one["NodeID"] not in self._names and name not in taken:
                 taken.add(name)
                 self._names[one["NodeID"]] = name
         return [
-            Node(self._names[one["NodeID"]], one["NodeManagerAddress"], one["NodeID"]) for one in up
+            Node(self._names[one["NodeID"]], one["NodeManagerAddress"], one["NodeID"])
+            for one in up
+            if one["NodeID"] in self._names
         ]
 
     def submit(self, node: Node, work: Work) -> Future[Answer]:
@@ -265,11 +270,10 @@ def _connect(ray: Any) -> None:
         ) from error
 
 
-def _name(node: Mapping[str, Any], taken: Collection[str]) -> str:
-    """The name given to a node, else its host name; with a part of its id where another has it."""
+def _name(node: Mapping[str, Any]) -> str:
+    """The name given to a node, else its host name."""
     given = node.get("NodeName")
-    name = given if given and given != node["NodeManagerAddress"] else node["NodeManagerHostname"]
-    return f"{name}/{node['NodeID'][:8]}" if name in taken else str(name)
+    return str(given if given and given != node["NodeManagerAddress"] else node["NodeManagerHostname"])
 
 
 def _first_line(error: BaseException) -> str:

@@ -73,7 +73,7 @@ fn report_has_a_row_for_each_node() {
     assert!(output.status.success());
     let page = String::from_utf8(output.stdout).expect("UTF-8");
     for words in [
-        "2 of 3 nodes answered. Missing: three.",
+        "2 of 3 nodes answered. Missing: three",
         "| three | – |  | missing: it is not in the cluster (not back within 0 s) |",
         "| one | host-one | 10.0.0.1 | answered |",
         "| one | set.bin | 0000:03:00.0 |",
