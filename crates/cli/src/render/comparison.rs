@@ -77,7 +77,9 @@ pub(crate) fn nodes_comparison(found: &NodesComparison) -> String {
         sheet.line(format_args!("node {}", node.node));
         match &node.comparison {
             Some(one) => {
-                comparison(one).lines().for_each(|line| sheet.line(format_args!("  {line}")))
+                for line in comparison(one).lines() {
+                    sheet.line(format_args!("  {line}"));
+                }
             }
             None => sheet.line(format_args!("  not compared: {}", node.reasons.join("; "))),
         }
