@@ -12,8 +12,9 @@ use crate::machine::json;
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
     let machine = Named(arguments).machine()?;
-    Ok(py.detach(|| {
+    let record: Result<String, Problem> = py.detach(|| {
         let fabric = machine.read(Look::Full)?;
-        Ok::<_, Problem>(json(&peerlane::examine_cards(&fabric, &peerlane::read_dna(&fabric)))?)
-    })?)
+        json(&peerlane::examine_cards(&fabric, &peerlane::read_dna(&fabric)))
+    });
+    Ok(record?)
 }
