@@ -8,7 +8,9 @@ use peerlane::Watch;
 use peerlane_scan::formats::{Encoding, decode_with_opacity};
 use peerlane_scan::haystack::{HaystackError, Recipe, store};
 use peerlane_scan::inputs::{Found, Origin};
-use peerlane_scan::{Answer, Busy, Crops, Pose, Searcher, inputs, pictures, scan as search};
+use peerlane_scan::{
+    Answer, Busy, Crops, Pose, ScanEvent, Searcher, inputs, pictures, scan as search,
+};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -93,9 +95,11 @@ fn search_all(
         let start = Instant::now();
         let mut found = Tally::default();
         let mut is_whole = true;
-        search(files, &searcher, threads, Crops::Dropped, |answer, busy| {
+        search(files, &searcher, threads, Crops::Dropped, |event, busy| {
             found.busy = busy;
-            found.add(answer);
+            if let ScanEvent::Answer(answer) = event {
+                found.add(answer);
+            }
             is_whole = !watch.stop_requested();
             is_whole
         });
@@ -138,6 +142,10 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, answer: Answer) {
+        for (page, error) in &answer.left_out {
+            let error = error.to_string();
+            self.failed.push(json!({ "image": answer.image, "page": page, "error": error }));
+        }
         match answer.found {
             Ok((pixels, hits)) => {
                 self.images += 1;

@@ -8,18 +8,19 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::effort::Effort;
 use crate::picture::Layer;
 use crate::reduce::Plane;
 
 /// Places that are computed together: eight vectors of eight.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// Rows of products that are added in short numbers, which lose what is small beside them.
-const ROWS: usize = 16;
+pub(crate) const ROWS: usize = 16;
 
 /// Below this variance of one pixel, in grey levels squared, a window is flat: whatever it correlates
 /// to is rounding.
-const FLAT: f64 = 0.05;
+pub(crate) const FLAT: f64 = 0.05;
 
 /// Scores of a layer at every place of a plane where it fits.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,15 +30,43 @@ pub(crate) struct Scores {
     pub(crate) values: Vec<f32>,
 }
 
+/// Places of `layer` in `plane`, across and down; `None` where it does not fit.
+pub(crate) fn places(plane: &Plane, layer: &Layer) -> Option<(usize, usize)> {
+    let along = |plane: usize, layer: usize| (plane + 1).checked_sub(layer).filter(|n| *n > 0);
+    Some((along(plane.width, layer.width)?, along(plane.height, layer.height)?))
+}
+
 /// The score of `layer` at every place of `plane`; empty where it does not fit.
-pub(crate) fn scores(plane: &Plane, layer: &Layer) -> Scores {
-    let (Some(width), Some(height)) = (
-        (plane.width + 1).checked_sub(layer.width).filter(|width| *width > 0),
-        (plane.height + 1).checked_sub(layer.height).filter(|height| *height > 0),
-    ) else {
+pub(crate) fn scores(plane: &Plane, layer: &Layer, effort: &Effort) -> Scores {
+    scores_in(plane, layer, None, effort)
+}
+
+/// The same in blocks of [`LANES`] places of a line, all or those that are wanted; zero in others, and from where it is
+/// told to stop.
+pub(crate) fn scores_in(
+    plane: &Plane,
+    layer: &Layer,
+    wanted: Option<&[bool]>,
+    effort: &Effort,
+) -> Scores {
+    let Some((width, height)) = places(plane, layer) else {
         return Scores { width: 0, height: 0, values: Vec::new() };
     };
-    let products = correlate(plane, &layer.centred, layer, width, height);
+    let correlate = |plane: &Plane, taps: &[f32]| {
+        let mut out = vec![0.0; width * height];
+        let tap_width = layer.width;
+        Arch::new().dispatch(Lines {
+            plane,
+            taps,
+            tap_width,
+            width,
+            wanted,
+            effort,
+            out: &mut out,
+        });
+        out
+    };
+    let products = correlate(plane, &layer.centred);
     let values = match &layer.weights {
         None => {
             let sums = BoxSums::new(plane);
@@ -48,8 +77,7 @@ pub(crate) fn scores(plane: &Plane, layer: &Layer) -> Scores {
                 values: plane.values.iter().map(|value| value * value).collect(),
                 ..*plane
             };
-            let first = correlate(plane, weights, layer, width, height);
-            let second = correlate(&squares, weights, layer, width, height);
+            let (first, second) = (correlate(plane, weights), correlate(&squares, weights));
             normalise(&products, layer, width, |x, y| {
                 (f64::from(first[y * width + x]), f64::from(second[y * width + x]))
             })
@@ -81,21 +109,15 @@ pub(crate) fn single(value: f64) -> f32 {
     value as f32
 }
 
-/// The sum of products of `taps` (as large as the layer) with the plane, for `width` times `height`
-/// places.
-fn correlate(plane: &Plane, taps: &[f32], layer: &Layer, width: usize, height: usize) -> Vec<f32> {
-    let mut out = vec![0.0; width * height];
-    Arch::new().dispatch(Lines { plane, taps, tap_width: layer.width, width, out: &mut out });
-    out
-}
-
-/// All lines of places. A closure in its place would be a function of its own, which the compiler makes without
-/// the vectors of the processor.
+/// The sum of products of `taps` with the plane, for all lines of places. A closure in its place would be a function
+/// of its own, which the compiler makes without the vectors of the processor.
 struct Lines<'a> {
     plane: &'a Plane,
     taps: &'a [f32],
     tap_width: usize,
     width: usize,
+    wanted: Option<&'a [bool]>,
+    effort: &'a Effort,
     out: &'a mut [f32],
 }
 
@@ -104,37 +126,51 @@ impl WithSimd for Lines<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
+        let blocks = self.width.div_ceil(LANES);
         for (y, line) in self.out.chunks_exact_mut(self.width).enumerate() {
-            correlate_line(self.plane, y, self.taps, self.tap_width, line);
+            for (block, out) in line.chunks_mut(LANES).enumerate() {
+                if self.wanted.is_some_and(|wanted| !wanted[y * blocks + block]) {
+                    continue;
+                }
+                if self.effort.is_over() {
+                    return;
+                }
+                correlate_block(self.plane, (block * LANES, y), self.taps, self.tap_width, out);
+                self.effort.advance((self.taps.len() * out.len()) as u64);
+            }
         }
     }
 }
 
+/// Places beside each other, from one on.
 #[inline(always)]
-fn correlate_line(plane: &Plane, y: usize, taps: &[f32], tap_width: usize, line: &mut [f32]) {
-    for (block, out) in line.chunks_mut(LANES).enumerate() {
-        let begin = block * LANES;
-        let mut sums = [0.0_f32; LANES];
-        let mut totals = [0.0_f64; LANES];
-        for (tap_y, tap_row) in taps.chunks_exact(tap_width).enumerate() {
-            if tap_y > 0 && tap_y % ROWS == 0 {
-                move_over(&mut sums, &mut totals);
-            }
-            let row = &plane.row(y + tap_y)[begin..begin + out.len() + tap_width - 1];
-            if out.len() == LANES {
-                add_products(tap_row, row, &mut sums);
-            } else {
-                for (x, tap) in tap_row.iter().enumerate() {
-                    for (sum, pixel) in sums.iter_mut().zip(&row[x..x + out.len()]) {
-                        *sum += pixel * tap;
-                    }
+fn correlate_block(
+    plane: &Plane,
+    (begin, y): (usize, usize),
+    taps: &[f32],
+    tap_width: usize,
+    out: &mut [f32],
+) {
+    let mut sums = [0.0_f32; LANES];
+    let mut totals = [0.0_f64; LANES];
+    for (tap_y, tap_row) in taps.chunks_exact(tap_width).enumerate() {
+        if tap_y > 0 && tap_y % ROWS == 0 {
+            move_over(&mut sums, &mut totals);
+        }
+        let row = &plane.row(y + tap_y)[begin..begin + out.len() + tap_width - 1];
+        if out.len() == LANES {
+            add_products(tap_row, row, &mut sums);
+        } else {
+            for (x, tap) in tap_row.iter().enumerate() {
+                for (sum, pixel) in sums.iter_mut().zip(&row[x..x + out.len()]) {
+                    *sum += pixel * tap;
                 }
             }
         }
-        move_over(&mut sums, &mut totals);
-        for (out, total) in out.iter_mut().zip(&totals) {
-            *out = single(*total);
-        }
+    }
+    move_over(&mut sums, &mut totals);
+    for (out, total) in out.iter_mut().zip(&totals) {
+        *out = single(*total);
     }
 }
 
@@ -159,14 +195,14 @@ fn add_products(taps: &[f32], row: &[f32], sums: &mut [f32; LANES]) {
 }
 
 /// Sums over rectangles of a plane, of values and of their squares (Crow's summed-area tables, 1984).
-struct BoxSums {
+pub(crate) struct BoxSums {
     stride: usize,
     first: Vec<f64>,
     second: Vec<f64>,
 }
 
 impl BoxSums {
-    fn new(plane: &Plane) -> Self {
+    pub(crate) fn new(plane: &Plane) -> Self {
         let stride = plane.width + 1;
         let mut first = vec![0.0; stride * (plane.height + 1)];
         let mut second = first.clone();
@@ -183,7 +219,7 @@ impl BoxSums {
         Self { stride, first, second }
     }
 
-    fn of(&self, x: usize, y: usize, width: usize, height: usize) -> (f64, f64) {
+    pub(crate) fn of(&self, x: usize, y: usize, width: usize, height: usize) -> (f64, f64) {
         let corner = |table: &[f64]| {
             let top = y * self.stride + x;
             let bottom = top + height * self.stride;

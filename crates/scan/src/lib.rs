@@ -9,19 +9,23 @@
 mod correlate;
 pub mod cuda;
 mod donard;
+mod effort;
 mod follow;
 pub mod formats;
+mod fourier;
 mod gray;
 pub mod haystack;
 pub mod inputs;
 mod picture;
 mod pipeline;
 mod pose;
+mod prune;
 mod reduce;
 mod search;
 
 pub use donard::{DONARD_THRESHOLD, Donard};
+pub use effort::Underway;
 pub use gray::{Gray, GrayError};
 pub use picture::{Picture, PictureError, Pose, pictures};
-pub use pipeline::{Answer, Busy, Crops, ScanError, look, scan};
+pub use pipeline::{Answer, Busy, Crops, Event, ScanError, look, scan};
 pub use search::{Hit, Searcher};

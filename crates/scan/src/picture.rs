@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::Gray;
 use crate::correlate::single;
+use crate::effort::Effort;
 use crate::pose::posed;
 use crate::reduce::{Area, Plane, reduce};
 
@@ -255,7 +256,11 @@ fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Layer> 
 }
 
 fn score(layer: &Layer, plane: &Plane) -> f32 {
-    crate::correlate::scores(plane, layer).values.first().copied().unwrap_or(0.0)
+    crate::correlate::scores(plane, layer, &Effort::default())
+        .values
+        .first()
+        .copied()
+        .unwrap_or(0.0)
 }
 
 #[cfg(test)]

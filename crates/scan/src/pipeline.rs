@@ -1,20 +1,22 @@
 //! Images through load and search at the same time: threads, and bounded queues between them.
 //!
 //! Leaves out what becomes of the answers. The one thing to know: at most twice as many images as
-//! threads are in memory, and answers come in no order.
+//! threads are in memory, and answers come in no order. Threads that are inside a decoder or a system call when the
+//! scan is told to end are left to end by themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use peerlane_engine::load::LoadError;
 use peerlane_memory::cuda::CudaError;
 use peerlane_units::Nanos;
 use thiserror::Error;
 
+use crate::effort::{Effort, Underway};
 use crate::formats::{FormatError, decode, means};
 use crate::inputs::{Found, Input, InputError, Origin};
 use crate::reduce::MEANS_LEVEL;
@@ -132,35 +134,79 @@ pub enum Crops {
     Dropped,
 }
 
+/// News of a scan.
+#[derive(Debug)]
+pub enum Event {
+    /// An image was searched, or could not be.
+    Answer(Answer),
+    /// No answer came for a while; the image that has taken longest so far.
+    Underway(Underway),
+}
+
+/// Longest time without an event while an image is searched.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Time that threads get to end by themselves.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Searches everything that is found, on so many threads (one at least) beside one that loads, until
-/// all is done or `tell` says that it is enough by `false`. Every answer and the time that the stages
+/// all is done or `tell` says that it is enough by `false`. Every event and the time that the stages
 /// were busy so far go to `tell`, one after the other.
 pub fn scan(
-    found: impl Iterator<Item = Found> + Send,
+    found: impl Iterator<Item = Found> + Send + 'static,
     searcher: &Searcher,
     threads: usize,
     crops: Crops,
-    mut tell: impl FnMut(Answer, Busy) -> bool,
+    tell: impl FnMut(Event, Busy) -> bool,
 ) {
     let threads = threads.max(1);
     let (loaded, to_search) = sync_channel::<Input>(threads);
     let (searched, answers) = sync_channel::<Answer>(threads);
-    let to_search = Mutex::new(to_search);
-    let clocks = Clocks::default();
-    let enough = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| load(found, loaded, &clocks, &enough));
-        for _ in 0..threads {
-            let searched = searched.clone();
-            scope.spawn(|| search(&to_search, searched, searcher, crops, &clocks));
+    let to_search = Arc::new(Mutex::new(to_search));
+    let clocks = Arc::new(Clocks::default());
+    let enough = Arc::new(AtomicBool::new(false));
+    let (load_clocks, load_enough) = (Arc::clone(&clocks), Arc::clone(&enough));
+    thread::spawn(move || load(found, loaded, &load_clocks, &load_enough));
+    let efforts: Vec<Arc<Effort>> =
+        (0..threads).map(|_| Arc::new(Effort::until(&enough))).collect();
+    for effort in &efforts {
+        let (to_search, searched, clocks) =
+            (Arc::clone(&to_search), searched.clone(), Arc::clone(&clocks));
+        let (searcher, effort) = (searcher.clone(), Arc::clone(effort));
+        thread::spawn(move || search(&to_search, searched, &searcher, crops, &clocks, &effort));
+    }
+    drop(searched);
+    hear(&answers, &efforts, &enough, &clocks, GRACE, tell);
+}
+
+/// Hands events on until there are no more, or `grace` after `tell` has had enough.
+pub(crate) fn hear(
+    answers: &Receiver<Answer>,
+    efforts: &[Arc<Effort>],
+    enough: &AtomicBool,
+    clocks: &Clocks,
+    grace: Duration,
+    mut tell: impl FnMut(Event, Busy) -> bool,
+) {
+    let mut ended = None;
+    loop {
+        let event = match answers.recv_timeout(TICK) {
+            Ok(answer) => Some(Event::Answer(answer)),
+            Err(RecvTimeoutError::Timeout) => Effort::longest(efforts).map(Event::Underway),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if ended.is_none() && enough.load(Ordering::Relaxed) {
+            ended = Some(Instant::now());
         }
-        drop(searched);
-        for answer in answers {
-            if !enough.load(Ordering::Relaxed) && !tell(answer, clocks.busy()) {
-                enough.store(true, Ordering::Relaxed);
+        match (ended, event) {
+            (Some(ended), _) if ended.elapsed() >= grace => return,
+            (None, Some(event)) => {
+                let is_wanted = tell(event, clocks.busy());
+                enough.fetch_or(!is_wanted, Ordering::Relaxed);
             }
+            _ => {}
         }
-    });
+    }
 }
 
 fn load(
@@ -188,6 +234,7 @@ fn search(
     searcher: &Searcher,
     crops: Crops,
     clocks: &Clocks,
+    effort: &Effort,
 ) {
     loop {
         let next = match to_search.lock() {
@@ -195,6 +242,7 @@ fn search(
             Err(poisoned) => poisoned.into_inner().recv(),
         };
         let Ok(input) = next else { return };
+        effort.begin(&input.name);
         let (image, origin) = (input.name.clone(), input.origin);
         let mut kept = Vec::new();
         let keep = |image: &Gray, hits: &[Hit]| {
@@ -204,8 +252,12 @@ fn search(
             }
         };
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
-        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks)))
+        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks, effort)))
             .unwrap_or(Err(ScanError::Failed));
+        effort.end();
+        if effort.is_over() {
+            return;
+        }
         if searched.send(Answer { image, origin, found, crops: kept }).is_err() {
             return;
         }
@@ -218,7 +270,7 @@ fn search(
 /// [`ScanError::Format`] for what is no image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
     let input = Input { name: String::new(), origin: Origin::Named, bytes: Ok(bytes) };
-    one(input, searcher, |_, _| {}, &Clocks::default())
+    one(input, searcher, |_, _| {}, &Clocks::default(), &Effort::default())
 }
 
 fn one(
@@ -226,24 +278,30 @@ fn one(
     searcher: &Searcher,
     keep: impl FnOnce(&Gray, &[Hit]),
     clocks: &Clocks,
+    effort: &Effort,
 ) -> Result<(u64, Vec<Hit>), ScanError> {
     let bytes = input.bytes?;
-    if let Some(pixels) = told_by_means(&bytes, searcher, clocks) {
+    if let Some(pixels) = told_by_means(&bytes, searcher, clocks, effort) {
         return Ok((pixels, Vec::new()));
     }
     let image = timed(&clocks.decode, || decode(bytes))?;
     let pixels = image.width() as u64 * image.height() as u64;
-    let hits = timed(&clocks.search, || searcher.search(&image));
+    let hits = timed(&clocks.search, || searcher.search_until(&image, effort));
     keep(&image, &hits);
     Ok((pixels, hits))
 }
 
 /// The pixels of a JPEG that the means of its blocks are enough to say no to.
-pub(crate) fn told_by_means(bytes: &[u8], searcher: &Searcher, clocks: &Clocks) -> Option<u64> {
+pub(crate) fn told_by_means(
+    bytes: &[u8],
+    searcher: &Searcher,
+    clocks: &Clocks,
+    effort: &Effort,
+) -> Option<u64> {
     if searcher.coarsest() < MEANS_LEVEL {
         return None;
     }
     let means = timed(&clocks.decode, || means(bytes))?;
-    let is_worth = timed(&clocks.search, || searcher.is_worth_a_look(&means.plane));
+    let is_worth = timed(&clocks.search, || searcher.is_worth_a_look(&means.plane, effort));
     (!is_worth).then_some(means.width as u64 * means.height as u64)
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
 
 use crate::correlate::{Scores, scores};
+use crate::effort::Effort;
 use crate::follow::Trail;
 use crate::picture::{Layer, Picture, Pose};
+use crate::prune::scores_from;
 use crate::reduce::{Area, MEANS_LEVEL, Plane, reduce};
 use crate::{Donard, Gray};
 
@@ -59,7 +61,7 @@ impl Hit {
 /// Looks for a picture in its poses.
 #[derive(Debug, Clone)]
 pub struct Searcher {
-    pictures: Vec<Picture>,
+    pictures: Arc<[Picture]>,
     threshold: f32,
     /// Looks in place of all the others.
     donard: Option<Arc<Donard>>,
@@ -68,12 +70,12 @@ pub struct Searcher {
 impl Searcher {
     /// A search for any of these poses that reports scores from `threshold`, between 0 and 1.
     pub fn new(pictures: Vec<Picture>, threshold: f32) -> Self {
-        Self { pictures, threshold, donard: None }
+        Self { pictures: pictures.into(), threshold, donard: None }
     }
 
     /// A search by Donard's own way, which looks at every image in full.
     pub fn by_donard(donard: Arc<Donard>) -> Self {
-        Self { pictures: Vec::new(), threshold: 0.0, donard: Some(donard) }
+        Self { pictures: Arc::default(), threshold: 0.0, donard: Some(donard) }
     }
 
     /// The level that is enough to tell whether a closer look is worth it, for all poses.
@@ -84,17 +86,25 @@ impl Searcher {
     /// Every place in the image where the picture is, best first; places that overlap by half count
     /// once.
     pub fn search(&self, image: &Gray) -> Vec<Hit> {
+        self.search_until(image, &Effort::default())
+    }
+
+    /// The same; what it is after it was told to stop means nothing.
+    pub(crate) fn search_until(&self, image: &Gray, effort: &Effort) -> Vec<Hit> {
         if let Some(donard) = &self.donard {
-            return donard.search(image).into_iter().collect();
+            return donard.search_until(image, effort).into_iter().collect();
         }
         let mut planes: [Option<Plane>; 5] = Default::default();
         let mut hits = Vec::new();
-        for picture in &self.pictures {
+        for picture in self.pictures.iter() {
             let level = picture.coarsest();
             let plane = planes[level as usize]
                 .get_or_insert_with(|| reduce(image, Area::all(image), level));
-            for place in self.candidates(plane, picture) {
-                hits.extend(self.closer(image, picture, place));
+            for place in self.candidates(plane, picture, effort) {
+                if effort.is_over() {
+                    return Vec::new();
+                }
+                hits.extend(self.closer(image, picture, place, effort));
             }
         }
         best_of_each(hits)
@@ -102,22 +112,22 @@ impl Searcher {
 
     /// Whether an image is worth a look in full resolution, by its means over squares of 8 pixels a
     /// side: for poses whose search begins there or at a coarser level.
-    pub(crate) fn is_worth_a_look(&self, means: &Plane) -> bool {
+    pub(crate) fn is_worth_a_look(&self, means: &Plane, effort: &Effort) -> bool {
         let mut planes = vec![means.clone()];
         self.pictures.iter().any(|picture| {
             let steps = (picture.coarsest() - MEANS_LEVEL) as usize;
             while planes.len() <= steps {
                 planes.push(planes[planes.len() - 1].halved());
             }
-            !self.candidates(&planes[steps], picture).is_empty()
+            !self.candidates(&planes[steps], picture, effort).is_empty()
         })
     }
 
     /// Places that look like the picture in a plane of its coarsest level, best first.
-    fn candidates(&self, plane: &Plane, picture: &Picture) -> Vec<(usize, usize)> {
+    fn candidates(&self, plane: &Plane, picture: &Picture, effort: &Effort) -> Vec<(usize, usize)> {
         let layer = picture.coarse();
-        let map = scores(plane, layer);
         let enough = self.enough(layer);
+        let map = scores_from(plane, layer, enough, effort);
         let mut found: Vec<(f32, usize, usize)> = peaks(&map, enough).collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         found.truncate(MOST_CANDIDATES);
@@ -135,11 +145,20 @@ impl Searcher {
     }
 
     /// Follows a place of the coarse level down to full resolution.
-    fn closer(&self, image: &Gray, picture: &Picture, place: (usize, usize)) -> Option<Hit> {
+    fn closer(
+        &self,
+        image: &Gray,
+        picture: &Picture,
+        place: (usize, usize),
+        effort: &Effort,
+    ) -> Option<Hit> {
         let mut trail = Trail::new(picture, place, (image.width(), image.height()));
         loop {
             let (layer, area) = trail.wants()?;
-            let map = scores(&reduce(image, area, layer.level), layer);
+            let map = scores(&reduce(image, area, layer.level), layer, effort);
+            if effort.is_over() {
+                return None;
+            }
             if let Some(end) = trail.take(area, &map, self.enough(layer)) {
                 return end;
             }

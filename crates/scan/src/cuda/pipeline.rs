@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::{LoadError, Loader, room};
@@ -19,10 +20,13 @@ use rustix::fs::{Advice, fadvise};
 use super::round::{Round, Wanted};
 use super::slot::{Frame, Slot};
 use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
+use crate::effort::Effort;
 use crate::follow::Trail;
 use crate::formats::{FileExcerpts, FormatError, PlainPixels, Rows, decode, find, is_read};
 use crate::inputs::{Found, Input, InputError, Origin, check_size, file, limited, regular};
-use crate::pipeline::{Answer, Busy, Clocks, Crops, MOST_CROPS, ScanError, timed, told_by_means};
+use crate::pipeline::{
+    Answer, Busy, Clocks, Crops, Event, MOST_CROPS, ScanError, hear, timed, told_by_means,
+};
 use crate::reduce::Area;
 use crate::search::best_of_each;
 use crate::{Gray, Hit};
@@ -69,7 +73,7 @@ struct Shared<'a> {
     search: &'a GpuSearch<'a>,
     crops: Crops,
     clocks: Clocks,
-    enough: AtomicBool,
+    enough: Arc<AtomicBool>,
     failed: Mutex<Option<GpuScanError>>,
     work: Mutex<GpuWork>,
 }
@@ -86,7 +90,7 @@ impl Shared<'_> {
     }
 }
 
-/// Searches everything that is found, until all is done or `tell` says that it is enough by `false`. Every answer and
+/// Searches everything that is found, until all is done or `tell` says that it is enough by `false`. Every event and
 /// the time that the stages were busy so far go to `tell`, one after the other.
 ///
 /// # Errors
@@ -95,7 +99,7 @@ pub fn scan_on_gpu(
     found: impl Iterator<Item = Found> + Send,
     search: &GpuSearch<'_>,
     crops: Crops,
-    mut tell: impl FnMut(Answer, Busy) -> bool,
+    tell: impl FnMut(Event, Busy) -> bool,
 ) -> Result<GpuWork, GpuScanError> {
     let slots = search.options.slots.max(1);
     let (walked, to_search) = sync_channel::<Work>(slots);
@@ -105,17 +109,19 @@ pub fn scan_on_gpu(
         search,
         crops,
         clocks: Clocks::default(),
-        enough: AtomicBool::new(false),
+        enough: Arc::default(),
         failed: Mutex::default(),
         work: Mutex::default(),
     };
+    let efforts: Vec<Arc<Effort>> =
+        (0..slots).map(|_| Arc::new(Effort::until(&shared.enough))).collect();
     thread::scope(|scope| {
         let (shared, to_search) = (&shared, &to_search);
         scope.spawn(move || walk(found, walked, shared));
-        for _ in 0..slots {
+        for effort in &efforts {
             let searched = searched.clone();
             scope.spawn(move || {
-                if let Err(error) = take(to_search, searched, shared) {
+                if let Err(error) = take(to_search, searched, shared, effort) {
                     shared.fail(error);
                     // What waits is thrown away, so that nobody waits for room.
                     while next(to_search).is_some() {}
@@ -123,11 +129,8 @@ pub fn scan_on_gpu(
             });
         }
         drop(searched);
-        for answer in answers {
-            if !shared.is_enough() && !tell(answer, shared.clocks.busy()) {
-                shared.enough.store(true, Ordering::Relaxed);
-            }
-        }
+        // Memory of the GPU is cleared before the end: all threads are waited for.
+        hear(&answers, &efforts, &shared.enough, &shared.clocks, Duration::MAX, tell);
     });
     let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = failed {
@@ -161,21 +164,28 @@ fn take(
     to_search: &Mutex<Receiver<Work>>,
     searched: SyncSender<Answer>,
     shared: &Shared<'_>,
+    effort: &Effort,
 ) -> Result<(), GpuScanError> {
     let clock = MonotonicClock::start();
     let search = shared.search;
     let loader = Loader::new(&search.gpu, &search.ways, &clock, search.options.deadline);
-    let mut thread = Thread { shared, loader, slot: Slot::new(search)? };
+    let mut thread = Thread { shared, effort, loader, slot: Slot::new(search)? };
     while let Some(work) = next(to_search) {
         if shared.is_enough() {
             continue;
         }
         let (image, origin, done) = match work {
-            Work::File(path, origin) => (path.display().to_string(), origin, thread.file(&path)),
+            Work::File(path, origin) => {
+                let name = path.display().to_string();
+                effort.begin(&name);
+                (name, origin, thread.file(&path))
+            }
             Work::Read(Input { name, origin, bytes }) => {
+                effort.begin(&name);
                 (name, origin, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
             }
         };
+        effort.end();
         let (found, crops) = match done {
             Ok((pixels, hits, crops)) => (Ok((pixels, hits)), crops),
             Err(Trouble::Image(error)) => {
@@ -207,6 +217,7 @@ enum Decoded {
 /// What one thread works with.
 struct Thread<'a> {
     shared: &'a Shared<'a>,
+    effort: &'a Effort,
     loader: Loader<'a>,
     slot: Slot<'a>,
 }
@@ -239,7 +250,7 @@ impl Thread<'_> {
     fn load(&mut self, file: &File, pixels: &PlainPixels) -> Result<Frame, Trouble> {
         let begin = pixels.begin as u64;
         let range = begin..begin + (pixels.stride * pixels.height) as u64;
-        let Self { shared, loader, slot } = self;
+        let Self { shared, loader, slot, .. } = self;
         let memory = slot.frame(room(&range), || loader.release())?;
         let loaded = timed(&shared.clocks.load, || loader.load(file, &range, &memory))?;
         let way = match loaded.route {
@@ -264,7 +275,7 @@ impl Thread<'_> {
         }
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
-            match told_by_means(&bytes, search.searcher, clocks) {
+            match told_by_means(&bytes, search.searcher, clocks, self.effort) {
                 Some(pixels) => Ok(Decoded::Told(pixels)),
                 None => timed(&clocks.decode, || decode(bytes)).map(Decoded::Whole),
             }
@@ -291,7 +302,7 @@ impl Thread<'_> {
     /// Every place of an image where the picture is.
     fn search(&mut self, frame: &Frame) -> Result<Vec<Hit>, GpuScanError> {
         let (shared, slot) = (self.shared, &mut self.slot);
-        timed(&shared.clocks.search, || search(shared.search, slot, frame))
+        timed(&shared.clocks.search, || search(shared.search, slot, frame, self.effort))
     }
 
     fn crops(&self, hits: &[Hit], image: impl FnOnce() -> Option<Gray>) -> Vec<Gray> {
@@ -325,14 +336,15 @@ fn search<'a>(
     search: &'a GpuSearch<'a>,
     slot: &mut Slot<'a>,
     frame: &Frame,
+    effort: &Effort,
 ) -> Result<Vec<Hit>, GpuScanError> {
-    let mut trails = coarse(search, slot, frame)?;
+    let mut trails = coarse(search, slot, frame, effort)?;
     let mut hits: Vec<Option<Hit>> = vec![None; trails.len()];
     let mut on_the_way: Vec<usize> = (0..trails.len()).collect();
     while !on_the_way.is_empty() {
         let mut left = Vec::new();
         let mut queue = on_the_way.into_iter().peekable();
-        while queue.peek().is_some() {
+        while queue.peek().is_some() && !effort.is_over() {
             let mut round = Round::new(Wanted::Scores);
             let mut members = Vec::new();
             while let Some(&index) = queue.peek() {
@@ -370,6 +382,7 @@ fn coarse<'a>(
     search: &'a GpuSearch<'a>,
     slot: &mut Slot<'a>,
     frame: &Frame,
+    effort: &Effort,
 ) -> Result<Vec<(Trail<'a>, usize)>, GpuScanError> {
     let size = (frame.width, frame.height);
     let all = Area { x: 0, y: 0, width: frame.width, height: frame.height };
@@ -379,7 +392,7 @@ fn coarse<'a>(
     order.sort_by_key(|index| pictures[*index].coarsest());
     let mut places: Vec<Vec<(usize, usize)>> = vec![Vec::new(); pictures.len()];
     let mut queue = order.into_iter().peekable();
-    while queue.peek().is_some() {
+    while queue.peek().is_some() && !effort.is_over() {
         let mut round = Round::new(Wanted::Peaks);
         let mut members = Vec::new();
         while let Some(&index) = queue.peek() {

@@ -18,6 +18,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::effort::Effort;
 use crate::picture::PictureError;
 use crate::{Gray, Hit, Pose};
 use transform::{Edges, Part, Transforms};
@@ -79,11 +80,20 @@ impl Donard {
 
     /// The best place of an image where it is good enough.
     pub fn search(&self, image: &Gray) -> Option<Hit> {
+        self.search_until(image, &Effort::default())
+    }
+
+    /// The same; nothing after it was told to stop, which it hears between its parts.
+    pub(crate) fn search_until(&self, image: &Gray, effort: &Effort) -> Option<Hit> {
         let across = parts(image.width(), self.width)?;
         let down = parts(image.height(), self.height)?;
         let mut best = (f32::NEG_INFINITY, 0, 0);
+        effort.foresee((across.len() * down.len()) as u64);
         for (rows, top) in &down {
             for (columns, left) in &across {
+                if effort.is_over() {
+                    return None;
+                }
                 let part = Part {
                     image,
                     columns: columns.clone(),
@@ -92,6 +102,7 @@ impl Donard {
                     top: top.clone(),
                 };
                 let here = self.transforms.best(&part);
+                effort.advance(1);
                 if here.0 > best.0 {
                     best = here;
                 }

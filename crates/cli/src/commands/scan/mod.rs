@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::inputs::{self, InputError};
-use peerlane_scan::{Answer, Busy, Crops, Hit, ScanError};
+use peerlane_scan::{Answer, Busy, Crops, Event, Hit, ScanError, Underway};
 use place::Place;
 use sheet::{SHEET, Sheet};
 
@@ -39,13 +39,19 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut failure = None;
     let mut count = Count::new(printer);
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
-    let done = place.scan(inputs::walk(args.images.clone()), crops, |answer, busy| {
+    let done = place.scan(inputs::walk(args.images.clone()), crops, |event, busy| {
         tally.busy = busy;
-        if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
-            sheet.add(&answer.image, hits, &answer.crops);
+        let mut now = String::new();
+        match event {
+            Event::Underway(underway) => now = underway_words(&underway),
+            Event::Answer(answer) => {
+                if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
+                    sheet.add(&answer.image, hits, &answer.crops);
+                }
+                failure = count.aside(|| tell(answer, printer, &mut tally)).err();
+            }
         }
-        failure = count.aside(|| tell(answer, printer, &mut tally)).err();
-        count.set(|| tally.words(start.elapsed(), place.limit(tally.busy)));
+        count.set(|| tally.words(start.elapsed(), place.limit(tally.busy)) + &now);
         failure.is_none() && !stop.load(Ordering::Relaxed)
     });
     count.finish();
@@ -76,6 +82,15 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
         Tally { failed: 1.., .. } => Ok(Exit::Failed),
         Tally { hits: 0, .. } => Ok(Exit::Negative),
         Tally { .. } => Ok(Exit::Done),
+    }
+}
+
+/// The image that takes long, for the line that changes.
+fn underway_words(Underway { image, share }: &Underway) -> String {
+    let image = image.escape_debug();
+    match share {
+        Some(share) => format!("; in {image}: {:.0} %", share * 100.0),
+        None => format!("; in {image}"),
     }
 }
 

@@ -6,7 +6,7 @@ use peerlane_memory::cuda::Limits;
 use peerlane_results::RouteChoice;
 use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, Part, scan_on_gpu};
 use peerlane_scan::inputs::Found;
-use peerlane_scan::{Answer, Busy, Crops, Searcher, scan};
+use peerlane_scan::{Busy, Crops, Event, Searcher, scan};
 use peerlane_units::Nanos;
 
 use crate::args::{ScanArgs, ScanOn};
@@ -54,9 +54,9 @@ impl<'a> Place<'a> {
     /// Searches everything that is found; what a GPU did.
     pub(super) fn scan(
         &self,
-        found: impl Iterator<Item = Found> + Send,
+        found: impl Iterator<Item = Found> + Send + 'static,
         crops: Crops,
-        tell: impl FnMut(Answer, Busy) -> bool,
+        tell: impl FnMut(Event, Busy) -> bool,
     ) -> Result<Option<GpuWork>, Failure> {
         match self {
             Self::Cpu { searcher, threads } => {
