@@ -13,6 +13,9 @@ pub struct HitRecord {
     pub schema: String,
     /// Path of the image, or `ARCHIVE:MEMBER`.
     pub image: String,
+    /// Page of the image, from 1; absent where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
     /// Left edge of the picture, in pixels of the image.
     pub x: usize,
     /// Top edge, in pixels.

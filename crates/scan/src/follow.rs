@@ -107,7 +107,7 @@ impl<'a> Trail<'a> {
     fn hit(&self, score: f32) -> Hit {
         let ((x, y), picture) = (self.place, self.picture);
         let (width, height) = (picture.width(), picture.height());
-        Hit { x, y, width, height, pose: picture.pose(), score: score.min(1.0) }
+        Hit { x, y, width, height, pose: picture.pose(), score: score.min(1.0), page: None }
     }
 }
 

@@ -17,7 +17,7 @@ use peerlane_units::Nanos;
 use thiserror::Error;
 
 use crate::effort::{Effort, Underway};
-use crate::formats::{FormatError, decode, means};
+use crate::formats::{FormatError, each_page, means};
 use crate::inputs::{Found, Input, InputError, Origin};
 use crate::reduce::MEANS_LEVEL;
 use crate::{Gray, Hit, Searcher};
@@ -34,6 +34,8 @@ pub struct Answer {
     pub origin: Origin,
     /// Pixels, and where the picture is; or why that cannot be said.
     pub found: Result<(u64, Vec<Hit>), ScanError>,
+    /// Pages that could not be searched, from 1, of a file where others were.
+    pub left_out: Vec<(u32, ScanError)>,
     /// What is at the hits, in their order, where it was asked for.
     pub crops: Vec<Gray>,
 }
@@ -244,51 +246,102 @@ fn search(
         let Ok(input) = next else { return };
         effort.begin(&input.name);
         let (image, origin) = (input.name.clone(), input.origin);
-        let mut kept = Vec::new();
-        let keep = |image: &Gray, hits: &[Hit]| {
-            if crops == Crops::Kept {
-                let hits = hits.iter().take(MOST_CROPS);
-                kept = hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect();
-            }
-        };
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
-        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks, effort)))
-            .unwrap_or(Err(ScanError::Failed));
+        let done = catch_unwind(AssertUnwindSafe(|| one(input, searcher, crops, clocks, effort)));
+        let (found, crops, left_out) = done.unwrap_or(Err(ScanError::Failed)).map_or_else(
+            |error| (Err(error), Vec::new(), Vec::new()),
+            |looked| (Ok((looked.pixels, looked.hits)), looked.crops, looked.left_out),
+        );
         effort.end();
         if effort.is_over() {
             return;
         }
-        if searched.send(Answer { image, origin, found, crops: kept }).is_err() {
+        if searched.send(Answer { image, origin, found, left_out, crops }).is_err() {
             return;
         }
     }
 }
 
-/// Searches the image in a file's bytes; its pixels, and where the picture is.
+/// Searches all images in a file's bytes; their pixels, and where the picture is.
 ///
 /// # Errors
 /// [`ScanError::Format`] for what is no image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
     let input = Input { name: String::new(), origin: Origin::Named, bytes: Ok(bytes) };
-    one(input, searcher, |_, _| {}, &Clocks::default(), &Effort::default())
+    let looked = one(input, searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;
+    Ok((looked.pixels, looked.hits))
+}
+
+/// A file of which at least one page was searched.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    is_searched: bool,
+    pub(crate) pixels: u64,
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) crops: Vec<Gray>,
+    pub(crate) left_out: Vec<(u32, ScanError)>,
+}
+
+impl Looked {
+    /// Adds the pixels of a page, its hits and what is at them.
+    pub(crate) fn add(
+        &mut self,
+        page: Option<u32>,
+        done: Result<(u64, Vec<Hit>, Vec<Gray>), ScanError>,
+    ) {
+        match done {
+            Ok((pixels, hits, crops)) => {
+                self.is_searched = true;
+                self.pixels += pixels;
+                // They stand in the order of hits: after one without, there are no more.
+                if self.crops.len() == self.hits.len() {
+                    self.crops.extend(crops);
+                }
+                self.hits.extend(hits.into_iter().map(|hit| Hit { page, ..hit }));
+            }
+            Err(error) => self.left_out.push((page.unwrap_or(1), error)),
+        }
+    }
+
+    /// All of it, or the first error where no page was searched.
+    pub(crate) fn finish(mut self) -> Result<Self, ScanError> {
+        if self.is_searched || self.left_out.is_empty() {
+            return Ok(self);
+        }
+        Err(self.left_out.swap_remove(0).1)
+    }
+}
+
+/// What is at the first hits.
+pub(crate) fn crops_of(image: &Gray, hits: &[Hit]) -> Vec<Gray> {
+    let hits = hits.iter().take(MOST_CROPS);
+    hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect()
 }
 
 fn one(
     input: Input,
     searcher: &Searcher,
-    keep: impl FnOnce(&Gray, &[Hit]),
+    crops: Crops,
     clocks: &Clocks,
     effort: &Effort,
-) -> Result<(u64, Vec<Hit>), ScanError> {
-    let bytes = input.bytes?;
-    if let Some(pixels) = told_by_means(&bytes, searcher, clocks, effort) {
-        return Ok((pixels, Vec::new()));
-    }
-    let image = timed(&clocks.decode, || decode(bytes))?;
-    let pixels = image.width() as u64 * image.height() as u64;
-    let hits = timed(&clocks.search, || searcher.search_until(&image, effort));
-    keep(&image, &hits);
-    Ok((pixels, hits))
+) -> Result<Looked, ScanError> {
+    let mut looked = Looked::default();
+    each_page(input.bytes?, &mut |page| {
+        if effort.is_over() {
+            return;
+        }
+        let told = page.jpeg.and_then(|bytes| told_by_means(bytes, searcher, clocks, effort));
+        let done = match told {
+            Some(pixels) => Ok((pixels, Vec::new(), Vec::new())),
+            None => timed(&clocks.decode, page.decode).map_err(ScanError::from).map(|image| {
+                let hits = timed(&clocks.search, || searcher.search_until(&image, effort));
+                let kept = if crops == Crops::Kept { crops_of(&image, &hits) } else { Vec::new() };
+                (image.width() as u64 * image.height() as u64, hits, kept)
+            }),
+        };
+        looked.add(page.number, done);
+    })?;
+    looked.finish()
 }
 
 /// The pixels of a JPEG that the means of its blocks are enough to say no to.

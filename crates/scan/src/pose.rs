@@ -70,7 +70,7 @@ fn neighbours(at: f32, size: usize) -> (usize, usize, f32) {
     clippy::cast_sign_loss,
     reason = "no picture is as large"
 )]
-fn whole(value: f32) -> usize {
+pub(crate) fn whole(value: f32) -> usize {
     value.round().max(0.0) as usize
 }
 

@@ -37,15 +37,18 @@ pub struct Hit {
     pub pose: Pose,
     /// Normalised cross-correlation in full resolution: at most 1. Of [`Donard`], its own score.
     pub score: f32,
+    /// Page of the file, from 1; `None` in a file with one image.
+    pub page: Option<u32>,
 }
 
 impl Hit {
     /// The hit as a record, in an image of this name; by normalised cross-correlation.
     pub fn record(&self, image: &str) -> HitRecord {
-        let Self { x, y, width, height, pose: Pose { scale, degrees }, score } = *self;
+        let Self { x, y, width, height, pose: Pose { scale, degrees }, score, page } = *self;
         HitRecord {
             schema: HIT_SCHEMA.to_owned(),
             image: image.to_owned(),
+            page,
             x,
             y,
             width,

@@ -22,10 +22,10 @@ use super::slot::{Frame, Slot};
 use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
 use crate::effort::Effort;
 use crate::follow::Trail;
-use crate::formats::{FileExcerpts, FormatError, PlainPixels, Rows, decode, find, is_read};
+use crate::formats::{FileExcerpts, Page, PlainPixels, Rows, check_known, decode, each_page, find};
 use crate::inputs::{Found, Input, InputError, Origin, check_size, file, limited, regular};
 use crate::pipeline::{
-    Answer, Busy, Clocks, Crops, Event, MOST_CROPS, ScanError, hear, timed, told_by_means,
+    Answer, Busy, Clocks, Crops, Event, Looked, ScanError, crops_of, hear, timed, told_by_means,
 };
 use crate::reduce::Area;
 use crate::search::best_of_each;
@@ -186,19 +186,19 @@ fn take(
             }
         };
         effort.end();
-        let (found, crops) = match done {
-            Ok((pixels, hits, crops)) => (Ok((pixels, hits)), crops),
+        let (found, crops, left_out) = match done {
+            Ok(looked) => (Ok((looked.pixels, looked.hits)), looked.crops, looked.left_out),
             Err(Trouble::Image(error)) => {
                 let is_refused = matches!(
                     error,
                     ScanError::Encoded | ScanError::Load(LoadError::NotDirect { .. })
                 );
                 thread.slot.work.refused += u64::from(is_refused);
-                (Err(error), Vec::new())
+                (Err(error), Vec::new(), Vec::new())
             }
             Err(Trouble::Gpu(error)) => return Err(error),
         };
-        if searched.send(Answer { image, origin, found, crops }).is_err() {
+        if searched.send(Answer { image, origin, found, left_out, crops }).is_err() {
             break;
         }
     }
@@ -222,8 +222,8 @@ struct Thread<'a> {
     slot: Slot<'a>,
 }
 
-/// Pixels of an image, hits, and what is at them.
-type Looked = (u64, Vec<Hit>, Vec<Gray>);
+/// Pixels of a page, hits, and what is at them.
+type PageLooked = (u64, Vec<Hit>, Vec<Gray>);
 
 impl Thread<'_> {
     fn file(&mut self, path: &Path) -> Result<Looked, Trouble> {
@@ -237,7 +237,9 @@ impl Thread<'_> {
                 let frame = self.load(&file, &pixels)?;
                 let hits = self.search(&frame)?;
                 let crops = self.crops(&hits, || again(path));
-                Ok((width as u64 * height as u64, hits, crops))
+                let mut looked = Looked::default();
+                looked.add(None, Ok((width as u64 * height as u64, hits, crops)));
+                Ok(looked)
             }
             None => {
                 let _ = fadvise(&file, 0, None, Advice::Sequential);
@@ -265,19 +267,40 @@ impl Thread<'_> {
         Ok(frame_of(pixels, loaded.begin))
     }
 
-    /// An image whose bytes the CPU has.
+    /// A file whose bytes the CPU has.
     fn bytes(&mut self, bytes: Vec<u8>) -> Result<Looked, Trouble> {
-        let Shared { search, clocks, .. } = self.shared;
-        if search.options.route == RouteChoice::P2p {
-            let error =
-                if is_read(&bytes) { ScanError::Encoded } else { FormatError::Unknown.into() };
-            return Err(Trouble::Image(error));
+        if self.shared.search.options.route == RouteChoice::P2p {
+            check_known(&bytes)?;
+            return Err(Trouble::Image(ScanError::Encoded));
         }
+        let (mut looked, mut failed) = (Looked::default(), None);
+        each_page(bytes, &mut |page| {
+            if failed.is_some() || self.effort.is_over() {
+                return;
+            }
+            let number = page.number;
+            match self.page(page) {
+                Err(Trouble::Gpu(error)) => failed = Some(error),
+                Err(Trouble::Image(error)) => looked.add(number, Err(error)),
+                Ok(done) => looked.add(number, Ok(done)),
+            }
+        })?;
+        match failed {
+            Some(error) => Err(Trouble::Gpu(error)),
+            None => Ok(looked.finish()?),
+        }
+    }
+
+    fn page(&mut self, page: Page<'_>) -> Result<PageLooked, Trouble> {
+        let Shared { search, clocks, .. } = self.shared;
+        let effort = self.effort;
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
-            match told_by_means(&bytes, search.searcher, clocks, self.effort) {
+            let told =
+                page.jpeg.and_then(|bytes| told_by_means(bytes, search.searcher, clocks, effort));
+            match told {
                 Some(pixels) => Ok(Decoded::Told(pixels)),
-                None => timed(&clocks.decode, || decode(bytes)).map(Decoded::Whole),
+                None => timed(&clocks.decode, page.decode).map(Decoded::Whole),
             }
         }));
         let gray = match decoded.map_err(|_| ScanError::Failed)?? {
@@ -310,8 +333,7 @@ impl Thread<'_> {
             return Vec::new();
         }
         let Some(image) = image() else { return Vec::new() };
-        let hits = hits.iter().take(MOST_CROPS);
-        hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect()
+        crops_of(&image, hits)
     }
 }
 

@@ -110,7 +110,7 @@ impl Donard {
         }
         let (score, x, y) = best;
         let (width, height, pose) = (self.width, self.height, Pose::default());
-        (score > self.threshold).then_some(Hit { x, y, width, height, pose, score })
+        (score > self.threshold).then_some(Hit { x, y, width, height, pose, score, page: None })
     }
 }
 

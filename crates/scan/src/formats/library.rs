@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use image::{DynamicImage, ImageReader, Limits};
+use image::codecs::png::PngDecoder;
+use image::codecs::webp::WebPDecoder;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
@@ -16,17 +18,41 @@ const MOST_BYTES: u64 = MOST_PIXELS * 8;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
     let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
-    match if is_jpeg { brightness(bytes)? } else { None } {
-        Some(gray) => Ok(gray),
-        None => gray(read(bytes)?),
+    let (gray, orientation) = match if is_jpeg { brightness(bytes)? } else { None } {
+        Some(gray) => (gray, super::jpeg::orientation(bytes)),
+        None => {
+            let (image, orientation) = read(bytes)?;
+            (gray(image)?, orientation)
+        }
+    };
+    super::gray_turned(gray, orientation)
+}
+
+/// Whether a PNG or WebP says that it has several frames.
+pub(super) fn is_animation(bytes: &[u8]) -> bool {
+    let png = || PngDecoder::new(Cursor::new(bytes)).and_then(|decoder| decoder.is_apng());
+    let webp = || WebPDecoder::new(Cursor::new(bytes)).map(|decoder| decoder.has_animation());
+    match image::guess_format(bytes) {
+        Ok(ImageFormat::Png) => png().unwrap_or(false),
+        Ok(ImageFormat::WebP) => webp().unwrap_or(false),
+        _ => false,
     }
 }
 
 /// The brightness of a JPEG that stores it apart from colours, which are not decoded then; `None` for
 /// other colours. Data that ends early is an error, where the decoder would make up the rest.
 fn brightness(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
+    let strict = brightness_by(bytes, true);
+    // Stray bytes and the like harm no pixel; libjpeg-turbo warns of them.
+    if strict.is_err() && super::jpeg::has_end(bytes) {
+        return brightness_by(bytes, false).or(strict);
+    }
+    strict
+}
+
+fn brightness_by(bytes: &[u8], is_strict: bool) -> Result<Option<Gray>, FormatError> {
     let options = DecoderOptions::default()
-        .set_strict_mode(true)
+        .set_strict_mode(is_strict)
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
         .jpeg_set_out_colorspace(ColorSpace::Luma);
@@ -40,14 +66,16 @@ fn brightness(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
     Ok(Some(Gray::new(width, height, decoder.decode()?)?))
 }
 
-pub(super) fn decode_with_opacity(bytes: &[u8]) -> Result<(Gray, Option<Gray>), FormatError> {
-    let image = read(bytes)?;
-    let opacity = image.color().has_alpha().then(|| {
-        let (width, height) = (image.width() as usize, image.height() as usize);
-        let alpha = image.to_luma_alpha8().pixels().map(|pixel| pixel.0[1]).collect();
-        Gray::new(width, height, alpha)
-    });
-    Ok((gray(image)?, opacity.transpose()?))
+/// The opacity of an image that has one.
+pub(super) fn opacity(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
+    // What cannot be read here has its error where it is decoded.
+    let Ok((image, orientation)) = read(bytes) else { return Ok(None) };
+    if !image.color().has_alpha() {
+        return Ok(None);
+    }
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let alpha = image.to_luma_alpha8().pixels().map(|pixel| pixel.0[1]).collect();
+    super::gray_turned(Gray::new(width, height, alpha)?, orientation).map(Some)
 }
 
 /// Whether the first bytes are those of a format that is read here; others are known, too.
@@ -55,7 +83,7 @@ pub(crate) fn is_read(bytes: &[u8]) -> bool {
     image::guess_format(bytes).is_ok_and(|format| format.reading_enabled())
 }
 
-fn read(bytes: &[u8]) -> Result<DynamicImage, FormatError> {
+fn read(bytes: &[u8]) -> Result<(DynamicImage, u64), FormatError> {
     let open = || -> Result<ImageReader<Cursor<&[u8]>>, FormatError> {
         let mut reader = ImageReader::new(Cursor::new(bytes))
             .with_guessed_format()
@@ -71,17 +99,20 @@ fn read(bytes: &[u8]) -> Result<DynamicImage, FormatError> {
     // Asked first, so that a file of a few bytes that claims to be huge costs nothing.
     let (width, height) = open()?.into_dimensions()?;
     checked_size(width.into(), height.into())?;
-    Ok(open()?.decode()?)
+    let mut decoder = open()?.into_decoder()?;
+    let orientation = decoder.orientation().map_or(1, |orientation| orientation.to_exif().into());
+    Ok((DynamicImage::from_decoder(decoder)?, orientation))
 }
 
 /// Brightness as JPEG has it (ITU-R BT.601), so that a picture looks the same out of every format.
+pub(super) fn bright(rgb: [u8; 3]) -> u8 {
+    let [red, green, blue] = rgb.map(u32::from);
+    ((19_595 * red + 38_470 * green + 7_471 * blue + (1 << 15)) >> 16).to_be_bytes()[3]
+}
+
 fn gray(image: DynamicImage) -> Result<Gray, FormatError> {
     let (width, height) = (image.width() as usize, image.height() as usize);
     let pixels = if image.color().has_color() {
-        let bright = |rgb: [u8; 3]| {
-            let [red, green, blue] = rgb.map(u32::from);
-            ((19_595 * red + 38_470 * green + 7_471 * blue + (1 << 15)) >> 16).to_be_bytes()[3]
-        };
         image.into_rgb8().pixels().map(|pixel| bright(pixel.0)).collect()
     } else {
         image.into_luma8().into_raw()

@@ -5,14 +5,17 @@
 
 mod encode;
 mod jpeg;
+mod known;
 mod library;
+mod orientation;
 mod plain;
+mod tiff;
 
 use thiserror::Error;
 
 pub use encode::{Encoding, encode};
 pub(crate) use jpeg::means;
-pub(crate) use library::is_read;
+use orientation::turned;
 pub(crate) use plain::{FileExcerpts, find};
 
 use crate::{Gray, GrayError};
@@ -26,6 +29,15 @@ pub enum FormatError {
     /// The first bytes belong to no format that is read here.
     #[error("not an image that is read here (JPEG, PNG, TIFF, BMP, PGM and WebP are)")]
     Unknown,
+    /// They belong to another kind of image.
+    #[error("{format} is not read here (JPEG, PNG, TIFF, BMP, PGM and WebP are)")]
+    Unread {
+        /// Which kind.
+        format: &'static str,
+    },
+    /// An animation has more frames than the one that is searched.
+    #[error("frames after the first one of an animation are not searched")]
+    Frames,
     /// The header says something that cannot be.
     #[error("{format} header: {what}")]
     Header {
@@ -65,15 +77,79 @@ pub enum FormatError {
     Incomplete(#[from] GrayError),
 }
 
-/// The image in a file's bytes.
+/// One image of a file.
+pub(crate) struct Page<'a> {
+    /// From 1; `None` where there is one image.
+    pub(crate) number: Option<u32>,
+    /// The bytes of a JPEG, whose means may be enough.
+    pub(crate) jpeg: Option<&'a [u8]>,
+    pub(crate) decode: Box<dyn FnOnce() -> Result<Gray, FormatError> + 'a>,
+}
+
+/// Hands on every image of a file, in order.
+///
+/// # Errors
+/// [`FormatError`] for what is no image, or does not say how many it has.
+pub(crate) fn each_page(bytes: Vec<u8>, take: &mut dyn FnMut(Page<'_>)) -> Result<(), FormatError> {
+    if let Some(pixels) = plain::find(bytes.as_slice())? {
+        let decode = Box::new(move || Ok(pixels.gray(bytes)?));
+        take(Page { number: None, jpeg: None, decode });
+        return Ok(());
+    }
+    check_known(&bytes)?;
+    if tiff::is_tiff(&bytes) {
+        let pages = tiff::Pages::read(&bytes)?;
+        for index in 0..pages.count() {
+            let number = (pages.count() > 1).then(|| u32::try_from(index + 1).unwrap_or(u32::MAX));
+            let decode = || tiff_page(&pages, index);
+            take(Page { number, jpeg: None, decode: Box::new(decode) });
+        }
+        return Ok(());
+    }
+    let jpeg = bytes.starts_with(&[0xff, 0xd8]).then_some(bytes.as_slice());
+    let is_animation = library::is_animation(&bytes);
+    let number = is_animation.then_some(1);
+    take(Page { number, jpeg, decode: Box::new(|| library::decode(&bytes)) });
+    if is_animation {
+        take(Page { number: Some(2), jpeg: None, decode: Box::new(|| Err(FormatError::Frames)) });
+    }
+    Ok(())
+}
+
+/// Whether a file is of a kind that is read.
+///
+/// # Errors
+/// [`FormatError::Unread`] for other kinds of images, [`FormatError::Unknown`] for what is none.
+pub(crate) fn check_known(bytes: &[u8]) -> Result<(), FormatError> {
+    if tiff::is_tiff(bytes) || library::is_read(bytes) { Ok(()) } else { Err(known::error(bytes)) }
+}
+
+fn tiff_page(pages: &tiff::Pages<'_>, index: usize) -> Result<Gray, FormatError> {
+    let (gray, orientation) = pages.decode(index)?;
+    gray_turned(gray, orientation)
+}
+
+fn gray_turned(gray: Gray, orientation: u64) -> Result<Gray, FormatError> {
+    if !(2..=8).contains(&orientation) {
+        return Ok(gray);
+    }
+    let size = (gray.width(), gray.height());
+    let (pixels, (width, height)) = turned(gray.pixels().to_vec(), size, orientation);
+    Ok(Gray::new(width, height, pixels)?)
+}
+
+/// The image in a file's bytes, the first one of several.
 ///
 /// # Errors
 /// [`FormatError`] for what is no image, or is broken, or too large.
 pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
-    match plain::find(bytes.as_slice())? {
-        Some(pixels) => Ok(pixels.gray(bytes)?),
-        None => library::decode(&bytes),
-    }
+    let mut first = None;
+    each_page(bytes, &mut |page| {
+        if first.is_none() {
+            first = Some((page.decode)());
+        }
+    })?;
+    first.unwrap_or(Err(FormatError::Unknown))
 }
 
 /// The image and its opacity, where it has one.
@@ -81,10 +157,15 @@ pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), FormatError> {
-    match plain::find(bytes.as_slice())? {
-        Some(pixels) => Ok((pixels.gray(bytes)?, None)),
-        None => library::decode_with_opacity(&bytes),
-    }
+    let opacity = match plain::find(bytes.as_slice())? {
+        Some(_) => None,
+        None => library::opacity(&bytes)?,
+    };
+    let gray = decode(bytes)?;
+    let is_as_large =
+        |opacity: &Gray| (opacity.width(), opacity.height()) == (gray.width(), gray.height());
+    let opacity = opacity.filter(is_as_large);
+    Ok((gray, opacity))
 }
 
 /// Grey bytes that lie in a file as they are, row after row.

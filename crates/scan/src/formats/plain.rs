@@ -210,7 +210,12 @@ fn tiff(
     };
     let one =
         |tag: u16, default: u32| entry(tag).and_then(|entry| number(entry, 0)).unwrap_or(default);
-    let is_plain = one(258, 1) == 8 && one(259, 1) == 1 && one(262, 0) == 1 && one(277, 1) == 1;
+    // Of several pages, and of one that is turned, other code makes images.
+    let next = word(directory + 2 + usize::from(count) * 12);
+    let is_alone =
+        next.unwrap_or(0) == 0 && one(274, 1) == 1 && one(266, 1) == 1 && one(339, 1) == 1;
+    let is_plain =
+        is_alone && one(258, 1) == 8 && one(259, 1) == 1 && one(262, 0) == 1 && one(277, 1) == 1;
     let (Some(begins), Some(sizes), true) = (entry(273), entry(279), is_plain) else {
         return Ok(None);
     };

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
                 "`file NAME` says what a file is: JPEG, PNG, TIFF, BMP, PGM and WebP are read";
             Err(Failure::new(error).hint(hint.to_owned()))
         }
-        Tally { failed: 1.., .. } => Ok(Exit::Failed),
+        Tally { failed: 1.., .. } | Tally { pages_failed: 1.., .. } => Ok(Exit::Failed),
         Tally { hits: 0, .. } => Ok(Exit::Negative),
         Tally { .. } => Ok(Exit::Done),
     }
@@ -118,6 +118,10 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
             return Ok(());
         }
     };
+    for (page, error) in answer.left_out {
+        tally.pages_failed += 1;
+        printer.failure(&Tried::to(format!("search page {page} of {image}"))(error));
+    }
     tally.hits += hits.len();
     hits.iter().try_for_each(|hit| show(image, hit, tally.method, printer))
 }
@@ -127,8 +131,8 @@ fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<
     if printer.is_json() {
         return printer.json_line(&record);
     }
-    let HitRecord { x, y, width, height, scale, degrees, score, .. } = record;
-    let mut pose = String::new();
+    let HitRecord { x, y, width, height, scale, degrees, score, page, .. } = record;
+    let mut pose = page.map_or_else(String::new, |page| format!("  page {page}"));
     if scale != 1.0 {
         pose += &format!("  scale {scale}");
     }
@@ -148,6 +152,8 @@ struct Tally {
     pixels: u64,
     hits: usize,
     failed: usize,
+    /// Of images that were searched otherwise.
+    pages_failed: usize,
     passed_over: usize,
     busy: Busy,
 }
@@ -160,6 +166,9 @@ impl Tally {
             format!("{} in {}", counted(self.hits, "hit"), counted(self.images, "image"));
         if self.failed > 0 {
             found += &format!(", {} not searched", self.failed);
+        }
+        if self.pages_failed > 0 {
+            found += &format!(", {} not searched", counted(self.pages_failed, "page"));
         }
         if self.passed_over > 0 {
             found += &format!(", {} passed over, no image", counted(self.passed_over, "file"));

@@ -40,6 +40,7 @@ pub(super) struct Sheet {
 #[derive(Debug)]
 struct Shown {
     image: String,
+    page: Option<u32>,
     top: usize,
     left: usize,
     item: String,
@@ -73,10 +74,10 @@ impl Sheet {
                 hit.y,
                 hit.width,
                 hit.height,
-                pose(hit.pose),
+                page(hit.page) + &pose(hit.pose),
             );
             let (top, left) = (hit.y, hit.x);
-            self.shown.push(Shown { image: image.to_owned(), top, left, item });
+            self.shown.push(Shown { image: image.to_owned(), page: hit.page, top, left, item });
         }
     }
 
@@ -89,7 +90,9 @@ impl Sheet {
     }
 
     fn page(&mut self, summary: &str) -> String {
-        self.shown.sort_by(|a, b| (&a.image, a.top, a.left).cmp(&(&b.image, b.top, b.left)));
+        self.shown.sort_by(|a, b| {
+            (&a.image, a.page, a.top, a.left).cmp(&(&b.image, b.page, b.top, b.left))
+        });
         let left_out = match self.hits - self.shown.len() {
             0 => String::new(),
             left_out => format!(" {left_out} more are not shown."),
@@ -118,6 +121,11 @@ impl Sheet {
         }
         out + rest
     }
+}
+
+/// The page, of a file with several.
+fn page(page: Option<u32>) -> String {
+    page.map_or_else(String::new, |page| format!(" &middot; page&nbsp;{page}"))
 }
 
 /// Size and rotation, where they are not the picture's own.
@@ -210,7 +218,7 @@ mod tests {
     #[test]
     fn a_name_cannot_become_part_of_the_page() {
         let pose = Pose::default();
-        let hit = Hit { x: 1, y: 2, width: 600, height: 3, pose, score: 0.95 };
+        let hit = Hit { x: 1, y: 2, width: 600, height: 3, pose, score: 0.95, page: None };
         let name = "<script>\"x'&\u{1b}";
         let mut sheet = Sheet::new(Path::new(&format!("{name}.png")), &Gray::filled(3, 3, 9));
         sheet.add(&format!("a/{name}{{hits}}"), &[hit], &[Gray::filled(600, 3, 9)]);
@@ -226,7 +234,7 @@ mod tests {
     #[test]
     fn hits_stand_in_the_order_of_their_images_and_what_is_left_out_is_said() {
         let pose = Pose { scale: 0.5, degrees: -15.0 };
-        let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95 };
+        let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95, page: None };
         let mut sheet = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
         let crop = Gray::filled(6, 3, 9);
         sheet.add("b.png", &[hit(7)], std::slice::from_ref(&crop));

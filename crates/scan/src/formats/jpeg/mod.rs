@@ -18,6 +18,7 @@ use bits::Bits;
 use huffman::Table;
 
 use super::MOST_PIXELS;
+use super::orientation::turned;
 use crate::reduce::Plane;
 
 /// Means over blocks of 8 x 8 pixels, whole ones only, and the size of the image.
@@ -25,6 +26,15 @@ pub(crate) struct Means {
     pub(crate) plane: Plane,
     pub(crate) width: usize,
     pub(crate) height: usize,
+}
+
+impl Means {
+    /// Squares of the image as people see it: at its edges these may be others, which a search allows for.
+    fn turned(self, orientation: u64) -> Self {
+        let Plane { width, height, values } = self.plane;
+        let (values, (width, height)) = turned(values, (width, height), orientation);
+        Self { plane: Plane { width, height, values }, ..self }
+    }
 }
 
 /// The means of the blocks of brightness; `None` for what is no such file.
@@ -47,20 +57,38 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
                 file.is_adobe_plain = true;
             }
             0xdd => file.restart = u32::from(half(body, 0)?),
-            0xda => return file.scan(body, &bytes[next..]),
+            0xda => return Some(file.scan(body, &bytes[next..])?.turned(orientation(bytes))),
             _ => {}
         }
         at = next;
     }
 }
 
-/// The marker at `at`, what follows it, and where the next one is (T.81 B.1.1.4).
-fn segment(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
-    let mut at = at;
-    while bytes.get(at..at + 2)? == [0xff, 0xff] {
-        at += 1;
+/// The orientation that Exif data of the file has; 1, upright, where there is none.
+pub(super) fn orientation(bytes: &[u8]) -> u64 {
+    let mut at = 2;
+    while let Some((marker, body, next)) = segment(bytes, at) {
+        match (marker, body.strip_prefix(b"Exif\0\0")) {
+            (0xe1, Some(exif)) => return super::tiff::first_number(exif, 274).unwrap_or(1),
+            (0xda | 0xd9, _) => break,
+            _ => at = next,
+        }
     }
-    let (0xff, marker) = (bytes[at], bytes[at + 1]) else { return None };
+    1
+}
+
+/// Whether the last scan ends in a proper end marker.
+pub(super) fn has_end(bytes: &[u8]) -> bool {
+    let last = |mark: [u8; 2]| bytes.windows(2).rposition(|pair| pair == mark);
+    last([0xff, 0xd9]) > last([0xff, 0xda])
+}
+
+/// The first marker from `at` on, what follows it, and where the next one is (T.81 B.1.1.4). Bytes between them that
+/// are no marker are stepped over, as libjpeg does.
+fn segment(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
+    let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff);
+    let at = at + bytes.get(at..)?.windows(2).position(is_marker)?;
+    let marker = bytes[at + 1];
     let length = usize::from(half(bytes, at + 2)?);
     let end = at + 2 + length;
     Some((marker, bytes.get(at + 4..end)?, end))

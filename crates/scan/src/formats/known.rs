@@ -1,0 +1,50 @@
+//! Kinds of images that are known by their first bytes and not read.
+
+use super::FormatError;
+
+/// First bytes, where they begin, and whose they are.
+const UNREAD: &[(&[u8], usize, &str)] = &[
+    (b"GIF8", 0, "GIF"),
+    (b"8BPS", 0, "Photoshop"),
+    (b"\0\0\0\x0cjP  ", 0, "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", 0, "JPEG 2000"),
+    (b"\xff\x0a", 0, "JPEG XL"),
+    (b"\0\0\0\x0cJXL ", 0, "JPEG XL"),
+    (b"ftypavif", 4, "AVIF"),
+    (b"ftypavis", 4, "AVIF"),
+    (b"ftyphei", 4, "HEIF"),
+    (b"ftypmif1", 4, "HEIF"),
+    (b"DDS ", 0, "DDS"),
+    (b"\x76\x2f\x31\x01", 0, "OpenEXR"),
+    (b"#?RADIANCE", 0, "Radiance HDR"),
+    (b"qoif", 0, "QOI"),
+    (b"SIMPLE  =", 0, "FITS"),
+    (b"icns", 0, "ICNS"),
+    (b"\0\0\x01\0", 0, "ICO"),
+    (b"\0\0\x02\0", 0, "cursor"),
+    (b"\x01\xda", 0, "SGI"),
+    (b"\x59\xa6\x6a\x95", 0, "Sun raster"),
+    (b"/* XPM */", 0, "XPM"),
+    (b"BLP1", 0, "BLP"),
+    (b"BLP2", 0, "BLP"),
+    (b"\xb1\x68\xde\x3a", 0, "DCX"),
+    (b"%!PS", 0, "PostScript"),
+    (b"\xc5\xd0\xd3\xc6", 0, "PostScript"),
+    (b"\xd7\xcd\xc6\x9a", 0, "WMF"),
+    (b" EMF", 40, "EMF"),
+    (b"DanM", 0, "MSP"),
+    (b"LinS", 0, "MSP"),
+    (b"\x8aMNG", 0, "MNG"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "FlashPix or an office document"),
+];
+
+/// The error of a file that is not read: its kind, where it is an image.
+pub(super) fn error(bytes: &[u8]) -> FormatError {
+    let has = |(mark, at, _): &&(&[u8], usize, &str)| {
+        bytes.get(*at..).is_some_and(|from| from.starts_with(mark))
+    };
+    match UNREAD.iter().find(has) {
+        Some((_, _, format)) => FormatError::Unread { format },
+        None => FormatError::Unknown,
+    }
+}
