@@ -126,7 +126,7 @@ fn files_of_a_folder_that_are_no_images_are_passed_over_and_what_is_named_is_not
     let hay = haystack();
     let at = |name: &str| hay.path().join("hay/images").join(name);
     fs::write(at("notes.txt"), "no image").expect("room");
-    fs::write(at("moving.gif"), "GIF89a, which is not read here").expect("room");
+    fs::write(at("table.csv"), "1,2").expect("room");
     let socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
     let scan = |images: &str| typed(hay.path(), &format!("scan hay/picture.png {images}"));
     let output = scan("hay/images");
@@ -147,6 +147,11 @@ fn files_of_a_folder_that_are_no_images_are_passed_over_and_what_is_named_is_not
         assert!(said(&output).contains(&format!("error: cannot search {unread}")), "{unread}");
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "{unread}");
     }
+    // An image of another kind is no file to pass over.
+    fs::write(at("moving.gif"), "GIF89a, which is not read here").expect("room");
+    let output = scan("hay/images");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("GIF is not read here"), "{}", said(&output));
     fs::write(at("broken.png"), b"\x89PNG\r\n\x1a\n").expect("room");
     let output = scan("hay/images");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
@@ -197,4 +202,52 @@ fn a_haystack_says_where_the_picture_fits_into_no_image() {
     assert!(small.contains(warning) && small.contains("the picture in 0"), "{small}");
     assert!(make("-o few").contains("the picture in 1"));
     assert!(!make("-o none --per-mille 0").contains(warning));
+}
+
+/// A page without larger shapes, which takes far longer than a test may.
+fn endless(folder: &std::path::Path) {
+    let mut state = 7_u32;
+    let mut noise = |side: usize| {
+        let mut pgm = format!("P5 {side} {side} 255\n").into_bytes();
+        pgm.extend((0..side * side).map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            if state % 2 == 0 { 0 } else { 255 }
+        }));
+        pgm
+    };
+    fs::write(folder.join("picture.pgm"), noise(15_000)).expect("room");
+    fs::write(folder.join("page.pgm"), noise(16_300)).expect("room");
+}
+
+#[test]
+fn signals_end_a_scan_within_its_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    endless(folder.path());
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let mut scan = program::command(folder.path())
+            .args(["scan", "picture.pgm", "page.pgm", "--threads", "1"])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let pid = rustix::process::Pid::from_child(&scan);
+        // Signals are heeded once they are caught, and the scan begins after that.
+        let status = format!("/proc/{}/status", scan.id());
+        let is_caught = |status: &str| {
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            mask.is_some_and(|mask| {
+                u64::from_str_radix(mask.trim(), 16).unwrap_or(0) >> 14 & 1 == 1
+            })
+        };
+        while !is_caught(&fs::read_to_string(&status).expect("it runs")) {
+            std::thread::yield_now();
+        }
+        rustix::process::kill_process(pid, signal).expect("it runs");
+        let asked = std::time::Instant::now();
+        let ended = scan.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(130), "{ended}");
+        // A second is what people are promised; machines of tests are busy.
+        assert!(asked.elapsed().as_secs() < 5, "{:?}", asked.elapsed());
+    }
 }

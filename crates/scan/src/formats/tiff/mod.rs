@@ -322,7 +322,10 @@ impl<'a> Page<'a> {
             1 => {}
             2 if matches!(self.bits, 8 | 16 | 32) => self.add_differences(&mut out, shape),
             other => {
-                return Err(header(&format!("predictor {other} of {} bits is not read", self.bits)));
+                return Err(header(&format!(
+                    "predictor {other} of {} bits is not read",
+                    self.bits
+                )));
             }
         }
         Ok(out)
