@@ -40,8 +40,8 @@ def scan(
     Returns
     -------
     dict
-        ``hits`` (``peerlane.hit/1`` each), ``failed`` (images that could not be searched, with the
-        reason), ``images``, ``pixels``, ``threads``, ``elapsed_ns``, ``busy``, ``limited_by``.
+        ``hits`` (``peerlane.hit/1`` each), ``failed`` (images, or a ``page`` of one, that could
+        not be searched, with the reason), ``images``, ``pixels``, ``threads``, ``elapsed_ns``, ``busy``, ``limited_by``.
 
     Examples
     --------

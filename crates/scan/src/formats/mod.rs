@@ -98,11 +98,17 @@ pub(crate) fn each_page(bytes: Vec<u8>, take: &mut dyn FnMut(Page<'_>)) -> Resul
     }
     check_known(&bytes)?;
     if tiff::is_tiff(&bytes) {
-        let pages = tiff::Pages::read(&bytes)?;
+        let mut pages = tiff::Pages::read(&bytes)?;
+        let broken = pages.take_broken();
+        let is_one = pages.count() == 1 && broken.is_none();
+        let number = |index: usize| (!is_one).then(|| u32::try_from(index + 1).unwrap_or(u32::MAX));
         for index in 0..pages.count() {
-            let number = (pages.count() > 1).then(|| u32::try_from(index + 1).unwrap_or(u32::MAX));
             let decode = || tiff_page(&pages, index);
-            take(Page { number, jpeg: None, decode: Box::new(decode) });
+            take(Page { number: number(index), jpeg: None, decode: Box::new(decode) });
+        }
+        if let Some(error) = broken {
+            let number = number(pages.count());
+            take(Page { number, jpeg: None, decode: Box::new(|| Err(error)) });
         }
         return Ok(());
     }

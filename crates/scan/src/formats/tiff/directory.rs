@@ -51,23 +51,22 @@ fn is_big(bytes: &[u8]) -> bool {
     bytes.starts_with(b"II+\0") || bytes.starts_with(b"MM\0+")
 }
 
-/// The directories in the chain of a file, in their order.
-///
-/// # Errors
-/// [`FormatError::Header`] for a chain that is broken or a circle.
-pub(super) fn chain(bytes: &[u8]) -> Result<Vec<Directory<'_>>, FormatError> {
+/// The directories in the chain of a file, in their order, and why the chain ends early.
+pub(super) fn chain(bytes: &[u8]) -> (Vec<Directory<'_>>, Option<FormatError>) {
     let (mut all, mut known) = (Vec::new(), HashSet::new());
-    let mut at = first(bytes).ok_or_else(|| header("there is no directory"))?;
+    let mut at = first(bytes).unwrap_or(0);
     while at != 0 {
         if !known.insert(at) || all.len() >= MOST_DIRECTORIES {
-            return Err(header("its directories form a circle"));
+            return (all, Some(header("its directories form a circle")));
         }
-        let directory = Directory::read(bytes, at);
-        let directory = directory.ok_or_else(|| header("a directory lies beyond the end"))?;
+        let Some(directory) = Directory::read(bytes, at) else {
+            return (all, Some(header("a directory lies beyond the end")));
+        };
         at = directory.next;
         all.push(directory);
     }
-    if all.is_empty() { Err(header("there is no directory")) } else { Ok(all) }
+    let nothing = all.is_empty().then(|| header("there is no directory"));
+    (all, nothing)
 }
 
 pub(super) fn header(what: &str) -> FormatError {

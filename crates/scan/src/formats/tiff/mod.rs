@@ -18,17 +18,30 @@ use crate::Gray;
 const MOST_STRETCHED: u64 = 2 << 30;
 
 /// Pages of a file, ready to be decoded.
-pub(crate) struct Pages<'a>(Vec<Directory<'a>>);
+pub(crate) struct Pages<'a> {
+    all: Vec<Directory<'a>>,
+    /// Why there may be more.
+    broken: Option<FormatError>,
+}
 
 impl<'a> Pages<'a> {
     /// # Errors
     /// [`FormatError`] when they cannot be counted.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, FormatError> {
-        Ok(Self(chain(bytes)?))
+        let (all, broken) = chain(bytes);
+        match broken {
+            Some(error) if all.is_empty() => Err(error),
+            broken => Ok(Self { all, broken }),
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.all.len()
+    }
+
+    /// Why pages after the last one are not known, once.
+    pub(crate) fn take_broken(&mut self) -> Option<FormatError> {
+        self.broken.take()
     }
 
     /// A page and its orientation.
@@ -36,7 +49,7 @@ impl<'a> Pages<'a> {
     /// # Errors
     /// [`FormatError`] for what is not read, or is broken.
     pub(crate) fn decode(&self, index: usize) -> Result<(Gray, u64), FormatError> {
-        let directory = &self.0[index];
+        let directory = &self.all[index];
         Ok((Page::read(directory)?.decode()?, directory.number(274).unwrap_or(1)))
     }
 }
@@ -83,7 +96,8 @@ impl<'a> Page<'a> {
             return Err(header("samples of different depths are not read"));
         }
         let (samples, method, kind) = (one(277, 1), one(259, 1), one(339, 1));
-        if !matches!((kind, bits), (1 | 4, 1..=16 | 32) | (2, 8 | 16 | 32) | (3, 32 | 64)) {
+        if !matches!((kind, bits), (1 | 4, 1..=32 | 64) | (2, 8 | 16 | 32 | 64) | (3, 16 | 32 | 64))
+        {
             return Err(header(&format!("samples of {bits} bits (format {kind}) are not read")));
         }
         let samples = usize::try_from(samples).ok().filter(|count| (1..=64).contains(count));
@@ -159,7 +173,9 @@ impl<'a> Page<'a> {
 
     /// Planes of bytes, scaled from what the depth can hold, as brightness.
     fn whole(&self) -> Result<Vec<u8>, FormatError> {
-        let most = if self.bits == 32 { u64::from(u32::MAX) } else { (1 << self.bits) - 1 };
+        // Of more than 32 bits the first ones are enough.
+        let spare = self.bits.saturating_sub(32);
+        let most = (1_u64 << (self.bits - spare)) - 1;
         let is_palette = matches!(self.meaning, Meaning::Palette(_));
         let mut planes = vec![vec![0_u8; self.width * self.height]; self.used];
         self.each_sample(|plane, at, value| {
@@ -169,7 +185,7 @@ impl<'a> Page<'a> {
                     .and_then(|index| shades.get(index).copied())
                     .unwrap_or(0),
                 // To the nearest of 256 steps.
-                _ => ((value * 255 + most / 2) / most).to_be_bytes()[7],
+                _ => (((value >> spare) * 255 + most / 2) / most).to_be_bytes()[7],
             };
             planes[plane][at] = scaled;
         })?;
@@ -209,11 +225,11 @@ impl<'a> Page<'a> {
         let low = u32::try_from(value & 0xffff_ffff).unwrap_or(0);
         match (self.kind, self.bits) {
             (3, 32) => f32::from_bits(low),
+            (3, 16) => half(value),
             (3, _) => crate::correlate::single(f64::from_bits(value)),
             (_, bits) => {
-                let sign = 1_i64 << (bits - 1);
-                let value = i64::try_from(value).unwrap_or(0);
-                ((value ^ sign) - sign) as f32
+                let sign = 1_i128 << (bits - 1);
+                ((i128::from(value) ^ sign) - sign) as f32
             }
         }
     }
@@ -244,10 +260,12 @@ impl<'a> Page<'a> {
 
     /// Hands on the plane, place and value of every sample that brightness is made of.
     fn each_sample(&self, mut take: impl FnMut(usize, usize, u64)) -> Result<(), FormatError> {
-        let (begins, sizes) = match self.directory.number(322) {
-            Some(_) => (self.directory.numbers(324), self.directory.numbers(325)),
-            None => (self.directory.numbers(273), self.directory.numbers(279)),
+        // Some programs file tiles as strips.
+        let either = |tile: u16, strip: u16| match self.directory.numbers(tile) {
+            numbers if numbers.is_empty() => self.directory.numbers(strip),
+            numbers => numbers,
         };
+        let (begins, sizes) = (either(324, 273), either(325, 279));
         let (across, down) =
             (self.width.div_ceil(self.chunk.0), self.height.div_ceil(self.chunk.1));
         let (planes, samples) = if self.is_planar { (self.used, 1) } else { (1, self.samples) };
@@ -321,6 +339,7 @@ impl<'a> Page<'a> {
         match one(317) {
             1 => {}
             2 if matches!(self.bits, 8 | 16 | 32) => self.add_differences(&mut out, shape),
+            3 if self.kind == 3 => self.add_float_differences(&mut out, shape),
             other => {
                 return Err(header(&format!(
                     "predictor {other} of {} bits is not read",
@@ -347,6 +366,24 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Differences of bytes, of which the first ones of all numbers come first (TIFF Technical Note 3).
+    fn add_float_differences(&self, data: &mut [u8], shape: Shape) {
+        let size = self.bits / 8;
+        for row in data.chunks_exact_mut(shape.stride.max(1)) {
+            for at in shape.samples..row.len() {
+                row[at] = row[at].wrapping_add(row[at - shape.samples]);
+            }
+            let (sorted, count) = (row.to_vec(), row.len() / size);
+            for (index, number) in row.chunks_exact_mut(size).enumerate() {
+                let bytes = (0..size).map(|byte| sorted[byte * count + index]);
+                number.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+                if self.directory.order == Order::LittleEndian {
+                    number.reverse();
+                }
+            }
+        }
+    }
+
     fn sample(&self, row: &[u8], index: usize) -> u64 {
         if self.bits % 8 == 0 {
             let size = self.bits / 8;
@@ -357,6 +394,18 @@ impl<'a> Page<'a> {
         let bit = |at: usize| u64::from(row[at / 8] >> (7 - at % 8) & 1);
         (begin..begin + self.bits).fold(0, |value, at| value << 1 | bit(at))
     }
+}
+
+/// A number of IEEE 754's binary16.
+fn half(bits: u64) -> f32 {
+    let (exponent, fraction) = (bits >> 10 & 31, (bits & 1023) as f32 / 1024.0);
+    let power = |exponent: u64| (exponent as f32 - 15.0).exp2();
+    let amount = match exponent {
+        0 => fraction * power(1),
+        31 => f32::NAN,
+        _ => (1.0 + fraction) * power(exponent),
+    };
+    if bits >> 15 & 1 == 1 { -amount } else { amount }
 }
 
 /// Where the luma of a pixel lies among blocks.
