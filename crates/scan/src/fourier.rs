@@ -78,7 +78,7 @@ pub(crate) fn correlate(plane: Numbers<'_>, taps: Numbers<'_>, effort: &Effort) 
     let (across, down) = (cut(plane.width, taps.width), cut(plane.height, taps.height));
     let (width, height) = (plane.width + 1 - taps.width, plane.height + 1 - taps.height);
     let mut out = vec![0.0; width * height];
-    let mut transform = Transform::new(across.side, down.side);
+    let mut transform = DoubleTransform::new(across.side, down.side);
     let parts =
         |side: usize| (0..side).step_by(MOST_TAPS).map(move |at| at..(at + MOST_TAPS).min(side));
     for (rows, columns) in
@@ -102,7 +102,7 @@ pub(crate) fn correlate(plane: Numbers<'_>, taps: Numbers<'_>, effort: &Effort) 
 }
 
 /// Transforms of one size, and room for one spectrum.
-struct Transform {
+struct DoubleTransform {
     width: usize,
     height: usize,
     to_spectrum: Arc<dyn RealToComplex<f64>>,
@@ -115,7 +115,7 @@ struct Transform {
     scratch: Vec<Complex<f64>>,
 }
 
-impl Transform {
+impl DoubleTransform {
     fn new(width: usize, height: usize) -> Self {
         let (mut real, mut complex) = (RealFftPlanner::new(), FftPlanner::new());
         let (to_spectrum, from_spectrum) =

@@ -138,7 +138,7 @@ pub enum Crops {
 
 /// News of a scan.
 #[derive(Debug)]
-pub enum Event {
+pub enum ScanEvent {
     /// An image was searched, or could not be.
     Answer(Answer),
     /// No answer came for a while; the image that has taken longest so far.
@@ -159,7 +159,7 @@ pub fn scan(
     searcher: &Searcher,
     threads: usize,
     crops: Crops,
-    tell: impl FnMut(Event, Busy) -> bool,
+    tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) {
     let threads = threads.max(1);
     let (loaded, to_search) = sync_channel::<Input>(threads);
@@ -188,13 +188,13 @@ pub(crate) fn hear(
     enough: &AtomicBool,
     clocks: &Clocks,
     grace: Duration,
-    mut tell: impl FnMut(Event, Busy) -> bool,
+    mut tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) {
     let mut ended = None;
     loop {
         let event = match answers.recv_timeout(TICK) {
-            Ok(answer) => Some(Event::Answer(answer)),
-            Err(RecvTimeoutError::Timeout) => Effort::longest(efforts).map(Event::Underway),
+            Ok(answer) => Some(ScanEvent::Answer(answer)),
+            Err(RecvTimeoutError::Timeout) => Effort::longest(efforts).map(ScanEvent::Underway),
             Err(RecvTimeoutError::Disconnected) => return,
         };
         if ended.is_none() && enough.load(Ordering::Relaxed) {

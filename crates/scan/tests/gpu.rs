@@ -18,7 +18,7 @@ use peerlane_results::RouteChoice;
 use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, KERNELS, scan_on_gpu};
 use peerlane_scan::formats::{Encoding, decode_with_opacity};
 use peerlane_scan::haystack::{Recipe, store};
-use peerlane_scan::{Crops, Event, Gray, Pose, Searcher, inputs, pictures, scan};
+use peerlane_scan::{Crops, Gray, Pose, ScanEvent, Searcher, inputs, pictures, scan};
 use peerlane_units::Nanos;
 
 /// What was found in each image, or that it was not searched, by name.
@@ -41,8 +41,8 @@ fn open<'a>(
 }
 
 /// A hit with its score to the last bit.
-fn note(found: &mut Found, event: Event) -> bool {
-    let Event::Answer(answer) = event else { return true };
+fn note(found: &mut Found, event: ScanEvent) -> bool {
+    let ScanEvent::Answer(answer) = event else { return true };
     let name = Path::new(&answer.image).file_name().map(|name| name.to_string_lossy().into_owned());
     let hits = answer.found.ok().map(|(pixels, hits)| {
         let words = hits.iter().map(|hit| format!("{hit:?} {:08x}", hit.score.to_bits()));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use peerlane_scan::formats::decode_with_opacity;
-use peerlane_scan::{Crops, Event, Picture, Pose, Searcher, inputs, look, scan};
+use peerlane_scan::{Crops, Picture, Pose, ScanEvent, Searcher, inputs, look, scan};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images")
@@ -70,7 +70,7 @@ fn a_broken_image_costs_no_other_its_answer() {
     let (mut right, mut wrong) = (0, 0);
     let found = inputs::walk(vec![folder().display().to_string()]);
     scan(found, &searcher(), 3, Crops::Kept, |event, _| {
-        let Event::Answer(answer) = event else { return true };
+        let ScanEvent::Answer(answer) = event else { return true };
         match answer.found {
             Ok((_, hits)) => {
                 assert_eq!(answer.crops.len(), hits.len());
@@ -96,7 +96,7 @@ fn a_pipe_among_the_images_keeps_nobody_waiting() {
         let mut told = Vec::new();
         let found = inputs::walk(vec![named.display().to_string()]);
         scan(found, &searcher(), 1, Crops::Dropped, |event, _| {
-            if let Event::Answer(answer) = event {
+            if let ScanEvent::Answer(answer) = event {
                 told.push(answer.found.is_err());
             }
             true

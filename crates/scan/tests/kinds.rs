@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use peerlane_scan::formats::{Encoding, decode, decode_with_opacity, encode};
-use peerlane_scan::{Crops, Event, Gray, Hit, Picture, Pose, Searcher, inputs, look, scan};
+use peerlane_scan::{Crops, Gray, Hit, Picture, Pose, ScanEvent, Searcher, inputs, look, scan};
 
 /// A mark of 64 x 48 pixels in an image of 200 x 150, at 90, 70.
 fn scene() -> (Gray, Gray) {
@@ -203,7 +203,7 @@ fn every_tiff_page_is_searched_and_named() {
     let mut told = Vec::new();
     let all = inputs::walk(vec![path.display().to_string()]);
     scan(all, &searcher(&mark), 1, Crops::Kept, |event, _| {
-        if let Event::Answer(answer) = event {
+        if let ScanEvent::Answer(answer) = event {
             let (pixels, hits) = answer.found.unwrap();
             let pages: Vec<_> = hits.iter().map(|hit| hit.page).collect();
             let left_out: Vec<_> =
@@ -303,4 +303,26 @@ fn other_kinds_are_named() {
         let error = look(bytes.to_vec(), &searcher(&scene().0)).unwrap_err().to_string();
         assert!(error.starts_with(name), "{error}");
     }
+}
+
+#[test]
+fn further_images_of_jpeg_are_pages() {
+    let (_, image) = scene();
+    let (plain, marked) = (
+        encode(&Gray::filled(200, 150, 90), Encoding::Jpeg).unwrap(),
+        encode(&image, Encoding::Jpeg).unwrap(),
+    );
+    let mut index =
+        b"MPF\0MM\0*\0\0\0\x08\0\x01\xb0\x02\0\x07\0\0\0\x20\0\0\0\x1a\0\0\0\0".to_vec();
+    let length = u16::try_from(index.len() + 32 + 2).unwrap();
+    let end = plain.len() + usize::from(length) + 2;
+    // Offsets count from the byte order, ten bytes from the start.
+    let offset = u32::try_from(end - 10).unwrap();
+    index.extend([0; 16]);
+    for number in [0, u32::try_from(marked.len()).unwrap(), offset, 0] {
+        index.extend(number.to_be_bytes());
+    }
+    let bytes =
+        [&plain[..2], &[0xff, 0xe2], &length.to_be_bytes(), &index, &plain[2..], &marked].concat();
+    assert_eq!(places(bytes), [(Some(2), 90, 70)]);
 }

@@ -22,10 +22,12 @@ use super::slot::{Frame, Slot};
 use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
 use crate::effort::Effort;
 use crate::follow::Trail;
-use crate::formats::{FileExcerpts, Page, PlainPixels, Rows, check_known, decode, each_page, find};
+use crate::formats::{
+    FileExcerpts, FilePage, PlainPixels, Rows, check_known, decode, each_page, find,
+};
 use crate::inputs::{Found, Input, InputError, Origin, check_size, file, limited, regular};
 use crate::pipeline::{
-    Answer, Busy, Clocks, Crops, Event, Looked, ScanError, crops_of, hear, timed, told_by_means,
+    Answer, Busy, Clocks, Crops, Looked, ScanError, ScanEvent, crops_of, hear, timed, told_by_means,
 };
 use crate::reduce::Area;
 use crate::search::best_of_each;
@@ -99,7 +101,7 @@ pub fn scan_on_gpu(
     found: impl Iterator<Item = Found> + Send,
     search: &GpuSearch<'_>,
     crops: Crops,
-    tell: impl FnMut(Event, Busy) -> bool,
+    tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) -> Result<GpuWork, GpuScanError> {
     let slots = search.options.slots.max(1);
     let (walked, to_search) = sync_channel::<Work>(slots);
@@ -291,7 +293,7 @@ impl Thread<'_> {
         }
     }
 
-    fn page(&mut self, page: Page<'_>) -> Result<PageLooked, Trouble> {
+    fn page(&mut self, page: FilePage<'_>) -> Result<PageLooked, Trouble> {
         let Shared { search, clocks, .. } = self.shared;
         let effort = self.effort;
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.

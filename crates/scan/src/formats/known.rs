@@ -37,6 +37,11 @@ const UNREAD: &[(&[u8], usize, &str)] = &[
     (b"\x0a\x03\x01", 0, "PCX"),
     (b"\x0a\x04\x01", 0, "PCX"),
     (b"\x0a\x05\x01", 0, "PCX"),
+    (b"\x0a\x05\0", 0, "PCX"),
+    (b"\x11\xaf", 4, "FLI"),
+    (b"\x12\xaf", 4, "FLC"),
+    (b"FTEX", 0, "FTEX"),
+    (b"Image type: ", 0, "IM"),
     (b"DanM", 0, "MSP"),
     (b"LinS", 0, "MSP"),
     (b"\x8aMNG", 0, "MNG"),
@@ -50,6 +55,20 @@ pub(super) fn error(bytes: &[u8]) -> FormatError {
     };
     match UNREAD.iter().find(has) {
         Some((_, _, format)) => FormatError::Unread { format },
+        None if is_targa(bytes) => FormatError::Unread { format: "TGA" },
+        None if is_x_bitmap(bytes) => FormatError::Unread { format: "XBM" },
         None => FormatError::Unknown,
     }
+}
+
+/// Version 2 has a footer; the first one has nothing to be known by.
+fn is_targa(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"TRUEVISION-XFILE.\0")
+}
+
+/// Source of C, with a size and then bits.
+fn is_x_bitmap(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(1024)];
+    let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+    has(b"#define ") && has(b"_width ") && has(b"_height ") && has(b"_bits[]")
 }

@@ -78,7 +78,7 @@ pub enum FormatError {
 }
 
 /// One image of a file.
-pub(crate) struct Page<'a> {
+pub(crate) struct FilePage<'a> {
     /// From 1; `None` where there is one image.
     pub(crate) number: Option<u32>,
     /// The bytes of a JPEG, whose means may be enough.
@@ -90,34 +90,49 @@ pub(crate) struct Page<'a> {
 ///
 /// # Errors
 /// [`FormatError`] for what is no image, or does not say how many it has.
-pub(crate) fn each_page(bytes: Vec<u8>, take: &mut dyn FnMut(Page<'_>)) -> Result<(), FormatError> {
+pub(crate) fn each_page(
+    bytes: Vec<u8>,
+    take: &mut dyn FnMut(FilePage<'_>),
+) -> Result<(), FormatError> {
     if let Some(pixels) = plain::find(bytes.as_slice())? {
         let decode = Box::new(move || Ok(pixels.gray(bytes)?));
-        take(Page { number: None, jpeg: None, decode });
+        take(FilePage { number: None, jpeg: None, decode });
         return Ok(());
     }
     check_known(&bytes)?;
     if tiff::is_tiff(&bytes) {
-        let mut pages = tiff::Pages::read(&bytes)?;
+        let mut pages = tiff::TiffPages::read(&bytes)?;
         let broken = pages.take_broken();
         let is_one = pages.count() == 1 && broken.is_none();
         let number = |index: usize| (!is_one).then(|| u32::try_from(index + 1).unwrap_or(u32::MAX));
         for index in 0..pages.count() {
             let decode = || tiff_page(&pages, index);
-            take(Page { number: number(index), jpeg: None, decode: Box::new(decode) });
+            take(FilePage { number: number(index), jpeg: None, decode: Box::new(decode) });
         }
         if let Some(error) = broken {
             let number = number(pages.count());
-            take(Page { number, jpeg: None, decode: Box::new(|| Err(error)) });
+            take(FilePage { number, jpeg: None, decode: Box::new(|| Err(error)) });
         }
         return Ok(());
     }
-    let jpeg = bytes.starts_with(&[0xff, 0xd8]).then_some(bytes.as_slice());
+    if bytes.starts_with(&[0xff, 0xd8]) {
+        let further = jpeg::further_images(&bytes);
+        let is_one = further.is_empty();
+        for (number, image) in (1..).zip(std::iter::once(bytes.as_slice()).chain(further)) {
+            let decode = Box::new(move || library::decode(image));
+            take(FilePage { number: (!is_one).then_some(number), jpeg: Some(image), decode });
+        }
+        return Ok(());
+    }
     let is_animation = library::is_animation(&bytes);
     let number = is_animation.then_some(1);
-    take(Page { number, jpeg, decode: Box::new(|| library::decode(&bytes)) });
+    take(FilePage { number, jpeg: None, decode: Box::new(|| library::decode(&bytes)) });
     if is_animation {
-        take(Page { number: Some(2), jpeg: None, decode: Box::new(|| Err(FormatError::Frames)) });
+        take(FilePage {
+            number: Some(2),
+            jpeg: None,
+            decode: Box::new(|| Err(FormatError::Frames)),
+        });
     }
     Ok(())
 }
@@ -130,7 +145,7 @@ pub(crate) fn check_known(bytes: &[u8]) -> Result<(), FormatError> {
     if tiff::is_tiff(bytes) || library::is_read(bytes) { Ok(()) } else { Err(known::error(bytes)) }
 }
 
-fn tiff_page(pages: &tiff::Pages<'_>, index: usize) -> Result<Gray, FormatError> {
+fn tiff_page(pages: &tiff::TiffPages<'_>, index: usize) -> Result<Gray, FormatError> {
     let (gray, orientation) = pages.decode(index)?;
     gray_turned(gray, orientation)
 }

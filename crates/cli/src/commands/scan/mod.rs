@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::inputs::{self, InputError};
-use peerlane_scan::{Answer, Busy, Crops, Event, Hit, ScanError, Underway};
+use peerlane_scan::{Answer, Busy, Crops, Hit, ScanError, ScanEvent, Underway};
 use place::Place;
 use sheet::{SHEET, Sheet};
 
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
         tally.busy = busy;
         let mut now = String::new();
         match event {
-            Event::Underway(underway) => now = underway_words(&underway),
-            Event::Answer(answer) => {
+            ScanEvent::Underway(underway) => now = underway_words(&underway),
+            ScanEvent::Answer(answer) => {
                 if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
                     sheet.add(&answer.image, hits, &answer.crops);
                 }

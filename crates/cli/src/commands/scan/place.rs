@@ -6,7 +6,7 @@ use peerlane_memory::cuda::Limits;
 use peerlane_results::RouteChoice;
 use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, Part, scan_on_gpu};
 use peerlane_scan::inputs::Found;
-use peerlane_scan::{Busy, Crops, Event, Searcher, scan};
+use peerlane_scan::{Busy, Crops, ScanEvent, Searcher, scan};
 use peerlane_units::Nanos;
 
 use crate::args::{ScanArgs, ScanOn};
@@ -56,7 +56,7 @@ impl<'a> Place<'a> {
         &self,
         found: impl Iterator<Item = Found> + Send + 'static,
         crops: Crops,
-        tell: impl FnMut(Event, Busy) -> bool,
+        tell: impl FnMut(ScanEvent, Busy) -> bool,
     ) -> Result<Option<GpuWork>, Failure> {
         match self {
             Self::Cpu { searcher, threads } => {

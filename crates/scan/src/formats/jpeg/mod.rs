@@ -11,11 +11,13 @@
 
 mod bits;
 mod huffman;
+mod multi;
 #[cfg(test)]
 mod tests;
 
 use bits::Bits;
 use huffman::Table;
+pub(crate) use multi::further_images;
 
 use super::MOST_PIXELS;
 use super::orientation::turned;

@@ -15,7 +15,7 @@ use super::directory::header;
 
 /// A strip or tile as it has to come out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct ChunkShape {
     pub(super) width: usize,
     pub(super) rows: usize,
     /// Bytes of a row, and samples of a pixel.
@@ -30,7 +30,7 @@ pub(super) struct Shape {
 pub(super) fn uncompress(
     data: &[u8],
     method: u64,
-    shape: Shape,
+    shape: ChunkShape,
     tables: Option<&[u8]>,
 ) -> Result<Vec<u8>, FormatError> {
     let most = shape.stride * shape.rows;
@@ -129,7 +129,7 @@ fn paint(row: &mut [u8], changes: &[u16], width: usize) {
     }
 }
 
-fn fax3(data: &[u8], shape: Shape) -> Result<Vec<u8>, FormatError> {
+fn fax3(data: &[u8], shape: ChunkShape) -> Result<Vec<u8>, FormatError> {
     let mut out = vec![0; shape.stride * shape.rows];
     let bytes = data.iter().map(|byte| Ok::<u8, ()>(*byte));
     let mut decoder = Group3Decoder::new(bytes)
@@ -145,7 +145,7 @@ fn fax3(data: &[u8], shape: Shape) -> Result<Vec<u8>, FormatError> {
     Ok(out)
 }
 
-fn fax4(data: &[u8], shape: Shape) -> Result<Vec<u8>, FormatError> {
+fn fax4(data: &[u8], shape: ChunkShape) -> Result<Vec<u8>, FormatError> {
     let width = u16::try_from(shape.width).map_err(|_| header("rows of fax are too long"))?;
     let mut out = vec![0; shape.stride * shape.rows];
     let bytes = data.iter().map(|byte| Ok::<u8, ()>(*byte));
@@ -161,7 +161,7 @@ fn fax4(data: &[u8], shape: Shape) -> Result<Vec<u8>, FormatError> {
 }
 
 /// Samples as they are stored, without a change of colours (TIFF Technical Note 2).
-fn jpeg(data: &[u8], shape: Shape, tables: Option<&[u8]>) -> Result<Vec<u8>, FormatError> {
+fn jpeg(data: &[u8], shape: ChunkShape, tables: Option<&[u8]>) -> Result<Vec<u8>, FormatError> {
     let mut whole = Vec::new();
     if let Some(tables) = tables.filter(|tables| tables.len() > 4) {
         let tables = tables.strip_suffix(&[0xff, 0xd9]).unwrap_or(tables);

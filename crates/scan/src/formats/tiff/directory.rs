@@ -9,12 +9,12 @@ const MOST_DIRECTORIES: usize = 1 << 16;
 
 /// Which byte of a number comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     LittleEndian,
     BigEndian,
 }
 
-impl Order {
+impl ByteOrder {
     /// A whole number of up to eight bytes.
     pub(super) fn number(self, bytes: &[u8]) -> u64 {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
@@ -29,14 +29,14 @@ impl Order {
 #[derive(Debug, Clone)]
 pub(super) struct Directory<'a> {
     bytes: &'a [u8],
-    pub(super) order: Order,
-    entries: Vec<(u16, Field)>,
+    pub(super) order: ByteOrder,
+    entries: Vec<(u16, TagField)>,
     next: u64,
 }
 
 /// Where the values of a tag lie.
 #[derive(Debug, Clone, Copy)]
-struct Field {
+struct TagField {
     size: usize,
     count: usize,
     at: usize,
@@ -73,10 +73,10 @@ pub(super) fn header(what: &str) -> FormatError {
     FormatError::Header { format: "TIFF", what: what.to_owned() }
 }
 
-fn order(bytes: &[u8]) -> Option<Order> {
+fn order(bytes: &[u8]) -> Option<ByteOrder> {
     match bytes.get(..2)? {
-        b"II" => Some(Order::LittleEndian),
-        b"MM" => Some(Order::BigEndian),
+        b"II" => Some(ByteOrder::LittleEndian),
+        b"MM" => Some(ByteOrder::BigEndian),
         _ => None,
     }
 }
@@ -89,6 +89,11 @@ fn first(bytes: &[u8]) -> Option<u64> {
 /// The number of a tag in the first directory, as of Exif data.
 pub(crate) fn first_number(bytes: &[u8], tag: u16) -> Option<u64> {
     Directory::read(bytes, first(bytes)?)?.number(tag)
+}
+
+/// The bytes of a tag in the first directory.
+pub(crate) fn first_bytes(bytes: &[u8], tag: u16) -> Option<&[u8]> {
+    Directory::read(bytes, first(bytes)?)?.bytes(tag)
 }
 
 impl<'a> Directory<'a> {
@@ -117,7 +122,7 @@ impl<'a> Directory<'a> {
             let inside = items.checked_mul(size).is_some_and(|length| length <= wide);
             let value = at + 4 + wide;
             let from = if inside { value } else { usize::try_from(number(value, wide)?).ok()? };
-            entries.push((tag, Field { size, count: items, at: from }));
+            entries.push((tag, TagField { size, count: items, at: from }));
         }
         // Of a file that ends there this is the last one.
         let next = number(begin + count * length, wide).unwrap_or(0);

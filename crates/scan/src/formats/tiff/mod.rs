@@ -7,9 +7,9 @@
 mod compression;
 mod directory;
 
-use compression::{Shape, uncompress};
-use directory::{Directory, Order, chain, header};
-pub(crate) use directory::{first_number, is_tiff};
+use compression::{ChunkShape, uncompress};
+use directory::{ByteOrder, Directory, chain, header};
+pub(crate) use directory::{first_bytes, first_number, is_tiff};
 
 use super::{FormatError, checked_size};
 use crate::Gray;
@@ -17,14 +17,14 @@ use crate::Gray;
 /// Bytes of numbers that are stretched, at most.
 const MOST_STRETCHED: u64 = 2 << 30;
 
-/// Pages of a file, ready to be decoded.
-pub(crate) struct Pages<'a> {
+/// TiffPages of a file, ready to be decoded.
+pub(crate) struct TiffPages<'a> {
     all: Vec<Directory<'a>>,
     /// Why there may be more.
     broken: Option<FormatError>,
 }
 
-impl<'a> Pages<'a> {
+impl<'a> TiffPages<'a> {
     /// # Errors
     /// [`FormatError`] when they cannot be counted.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, FormatError> {
@@ -50,7 +50,7 @@ impl<'a> Pages<'a> {
     /// [`FormatError`] for what is not read, or is broken.
     pub(crate) fn decode(&self, index: usize) -> Result<(Gray, u64), FormatError> {
         let directory = &self.all[index];
-        Ok((Page::read(directory)?.decode()?, directory.number(274).unwrap_or(1)))
+        Ok((TiffPage::read(directory)?.decode()?, directory.number(274).unwrap_or(1)))
     }
 }
 
@@ -62,7 +62,7 @@ enum Meaning {
     Palette(Vec<u8>),
 }
 
-struct Page<'a> {
+struct TiffPage<'a> {
     directory: &'a Directory<'a>,
     width: usize,
     height: usize,
@@ -83,7 +83,7 @@ fn bright([red, green, blue]: [u8; 3]) -> u8 {
     super::library::bright([red, green, blue])
 }
 
-impl<'a> Page<'a> {
+impl<'a> TiffPage<'a> {
     fn read(directory: &'a Directory<'a>) -> Result<Self, FormatError> {
         let one = |tag: u16, default: u64| directory.number(tag).unwrap_or(default);
         let (width, height) = checked_size(one(256, 0), one(257, 0))?;
@@ -296,17 +296,17 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn shape(&self, samples: usize, rows: usize) -> Shape {
+    fn shape(&self, samples: usize, rows: usize) -> ChunkShape {
         let width = self.chunk.0;
         match self.block {
             None => {
                 let stride = (width * samples * self.bits).div_ceil(8);
-                Shape { width, rows, stride, samples }
+                ChunkShape { width, rows, stride, samples }
             }
             // A row of blocks: the luma of each, and two samples of colour.
             Some((across, down)) => {
                 let stride = width.div_ceil(across) * (across * down + 2);
-                Shape { width, rows: rows.div_ceil(down), stride, samples }
+                ChunkShape { width, rows: rows.div_ceil(down), stride, samples }
             }
         }
     }
@@ -315,7 +315,7 @@ impl<'a> Page<'a> {
         &self,
         begin: u64,
         length: u64,
-        shape: Shape,
+        shape: ChunkShape,
         index: usize,
     ) -> Result<Vec<u8>, FormatError> {
         let directory = self.directory;
@@ -351,7 +351,7 @@ impl<'a> Page<'a> {
     }
 
     /// TIFF 6.0 section 14.
-    fn add_differences(&self, data: &mut [u8], shape: Shape) {
+    fn add_differences(&self, data: &mut [u8], shape: ChunkShape) {
         let size = self.bits / 8;
         for row in data.chunks_exact_mut(shape.stride.max(1)) {
             for at in (shape.samples * size..row.len()).step_by(size) {
@@ -359,7 +359,7 @@ impl<'a> Page<'a> {
                 let sum = before.wrapping_add(self.directory.order.number(&row[at..][..size]));
                 let bytes = sum.to_be_bytes();
                 row[at..at + size].copy_from_slice(&bytes[8 - size..]);
-                if self.directory.order == Order::LittleEndian {
+                if self.directory.order == ByteOrder::LittleEndian {
                     row[at..at + size].reverse();
                 }
             }
@@ -367,7 +367,7 @@ impl<'a> Page<'a> {
     }
 
     /// Differences of bytes, of which the first ones of all numbers come first (TIFF Technical Note 3).
-    fn add_float_differences(&self, data: &mut [u8], shape: Shape) {
+    fn add_float_differences(&self, data: &mut [u8], shape: ChunkShape) {
         let size = self.bits / 8;
         for row in data.chunks_exact_mut(shape.stride.max(1)) {
             for at in shape.samples..row.len() {
@@ -377,7 +377,7 @@ impl<'a> Page<'a> {
             for (index, number) in row.chunks_exact_mut(size).enumerate() {
                 let bytes = (0..size).map(|byte| sorted[byte * count + index]);
                 number.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-                if self.directory.order == Order::LittleEndian {
+                if self.directory.order == ByteOrder::LittleEndian {
                     number.reverse();
                 }
             }
