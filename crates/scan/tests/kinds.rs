@@ -256,6 +256,21 @@ fn exif(image: &Gray, orientation: u16) -> Vec<u8> {
     [&jpeg[..2], &[0xff, 0xe1], &length, &exif, &jpeg[2..]].concat()
 }
 
+/// A lossless WebP in the form that may have Exif data (RFC 9649, section 2.7).
+fn webp(image: &Gray, exif: &[u8]) -> Vec<u8> {
+    let plain = encode(image, Encoding::Webp).unwrap();
+    let side = |pixels: usize| (u32::try_from(pixels).unwrap() - 1).to_le_bytes();
+    let header =
+        [&[8, 0, 0, 0][..], &side(image.width())[..3], &side(image.height())[..3]].concat();
+    let chunk = |name: &[u8], body: &[u8]| {
+        let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+        [name, &length, body, &vec![0; body.len() % 2]].concat()
+    };
+    let chunks = [chunk(b"VP8X", &header), plain[12..].to_vec(), chunk(b"EXIF", exif)].concat();
+    let body = [&b"WEBP"[..], &chunks].concat();
+    chunk(b"RIFF", &body)
+}
+
 #[test]
 fn eight_orientations_are_searched_upright() {
     let (mark, image) = scene();

@@ -100,7 +100,14 @@ fn read(bytes: &[u8]) -> Result<(DynamicImage, u64), FormatError> {
     let (width, height) = open()?.into_dimensions()?;
     checked_size(width.into(), height.into())?;
     let mut decoder = open()?.into_decoder()?;
-    let orientation = decoder.orientation().map_or(1, |orientation| orientation.to_exif().into());
+    // A TIFF has the tag itself, where Exif data have it in a block of their own, with or without their mark.
+    let orientation = match decoder.exif_metadata() {
+        Ok(Some(exif)) => {
+            let block = exif.strip_prefix(b"Exif\0\0").unwrap_or(&exif);
+            super::tiff::first_number(block, 274).unwrap_or(1)
+        }
+        _ => decoder.orientation().map_or(1, |orientation| orientation.to_exif().into()),
+    };
     Ok((DynamicImage::from_decoder(decoder)?, orientation))
 }
 
