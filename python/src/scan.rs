@@ -82,7 +82,7 @@ pub(crate) fn scan_files(
 fn search_all(
     py: Python<'_>,
     picture: &PathBuf,
-    files: impl Iterator<Item = Found> + Send,
+    files: impl Iterator<Item = Found> + Send + 'static,
     poses: Vec<(f32, f32)>,
     threshold: f32,
     threads: Option<usize>,
