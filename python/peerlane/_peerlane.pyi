@@ -1,6 +1,7 @@
 """The Rust side of the package; use :mod:`peerlane`."""
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, Literal, final
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "plan",
     "reproduce",
     "route",
+    "safetensors_header",
     "scan",
     "scan_files",
     "simulate",
@@ -69,6 +71,7 @@ def scan_files(
     threshold: float,
     threads: int | None,
 ) -> str: ...
+def safetensors_header(path: PathLike[str]) -> str: ...
 def scan(
     picture: str,
     images: list[str],

@@ -17,6 +17,8 @@ class Reading(NamedTuple):
     """Bytes read; fewer than there is room for only where the file ends."""
     direct: int
     """Bytes of them that the drive's DMA put where they are; on a GPU, beside it: by cuFile, direct."""
+    shifted: int
+    """Bytes of them that the drive's DMA put into the memory beside their place, and a CPU moved there."""
     copied: int
     """Bytes of them that came through host memory of Peerlane and were stored by a CPU, or by a GPU's copy engine."""
     page_cache: int
@@ -76,9 +78,9 @@ class Reader:
     def read_into(self, target: Any, offset: int = 0, *, timeout: int = 60) -> Reading:
         """Fills memory with what lies at an offset, as far as there is something.
 
-        Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it; the
-        beginning, the end and memory at another alignment go through host memory of Peerlane. The result
-        says how much went which way.
+        Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it, and
+        beside it and are moved from there at another alignment; a beginning and an end that are no whole
+        blocks go through host memory of Peerlane. The result says how much went which way.
 
         Memory of a GPU gets its bytes by cuFile, direct, or through pinned host memory, which a
         ``RouteWarning`` says with the reason; either way they are copied once more within the GPU.

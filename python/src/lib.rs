@@ -16,6 +16,7 @@ mod error;
 mod ffi;
 mod machine;
 mod reader;
+mod safetensors;
 mod scan;
 mod watch;
 
@@ -35,6 +36,7 @@ fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copy::copy, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::doctor, module)?)?;
+    module.add_function(wrap_pyfunction!(safetensors::safetensors_header, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
     module.add_function(wrap_pyfunction!(scan::image_files, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan_files, module)?)?;

@@ -89,6 +89,7 @@ impl Reader {
         let found = PyDict::new(py);
         found.set_item("bytes", reading.bytes.0)?;
         found.set_item("direct", reading.direct.0)?;
+        found.set_item("shifted", reading.shifted.0)?;
         found.set_item("copied", reading.copied.0)?;
         found.set_item("page_cache", reading.page_cache.0)?;
         Ok(found)

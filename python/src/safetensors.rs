@@ -1,0 +1,66 @@
+//! Headers of safetensors files, judged by the format's own crate.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use safetensors::tensor::Metadata;
+use serde_json::json;
+
+use crate::error::{Kind, Problem};
+use crate::machine::json as text;
+
+/// Bytes of the length that a file begins with.
+const LENGTH: u64 = 8;
+/// The longest header that the format's own readers take (safetensors 0.8, `MAX_HEADER_SIZE`).
+const HEADER_MAX: u64 = 100_000_000;
+
+/// The header of a file as JSON: where data begins, and tensors with their bytes from there on.
+#[pyfunction]
+pub(crate) fn safetensors_header(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    Ok(py.detach(|| header(&path))?)
+}
+
+fn header(path: &Path) -> Result<String, Problem> {
+    let what = format!("read the header of {}", path.display());
+    let failed = |error: std::io::Error| Problem::tried(Kind::BadInput, &what, &error);
+    let refused = |words: &str| Problem::new(Kind::BadInput, format!("cannot {what}: {words}"));
+    let mut file = File::open(path).map_err(failed)?;
+    let facts = file.metadata().map_err(failed)?;
+    if !facts.is_file() {
+        return Err(refused("it is no regular file"));
+    }
+    let mut length = [0; LENGTH as usize];
+    file.read_exact(&mut length).map_err(failed)?;
+    let length = u64::from_le_bytes(length);
+    if length > HEADER_MAX || LENGTH + length > facts.len() {
+        let words = format!("it says that it is {length} bytes long; the file has {}", facts.len());
+        return Err(refused(&words));
+    }
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes).map_err(failed)?;
+    let metadata: Metadata = serde_json::from_slice(&bytes)
+        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    let data = metadata.data_len() as u64;
+    let (start, end) = (LENGTH + length, LENGTH + length + data);
+    if end != facts.len() {
+        return Err(refused(&format!(
+            "its tensors end at byte {end}; the file has {}",
+            facts.len()
+        )));
+    }
+    let tensors: Vec<_> = metadata
+        .offset_keys()
+        .into_iter()
+        .filter_map(|name| {
+            let info = metadata.info(&name)?;
+            let (begin, end) = info.data_offsets;
+            let dtype = info.dtype;
+            Some(json!({ "name": name, "dtype": dtype, "shape": info.shape, "begin": begin, "end": end }))
+        })
+        .collect();
+    text(
+        &json!({ "start": start, "size": end, "tensors": tensors, "metadata": metadata.metadata() }),
+    )
+}
