@@ -18,7 +18,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 try:
     import numpy
@@ -59,6 +59,12 @@ class Store(LocalStore):
     def reading(self) -> Reading:
         """Bytes of values read so far, by the way they came."""
         return self._counts.total
+
+    def with_read_only(self, read_only: bool = False) -> Self:
+        """The same folder, with what was read counted together."""
+        store = super().with_read_only(read_only)
+        store._counts = self._counts
+        return store
 
     def get_sync(
         self,
