@@ -24,6 +24,14 @@ class Reading(NamedTuple):
     page_cache: int
     """Bytes of them that came out of the page cache, where the file takes no direct I/O."""
 
+    def plus(self, other: Reading) -> Reading:
+        """Both together, way by way."""
+        return Reading(*map(sum, zip(self, other, strict=True)))
+
+
+NOTHING = Reading(0, 0, 0, 0, 0)
+"""Before anything was read."""
+
 
 class Reader:
     """A file or block device, open for reading round the page cache.

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from . import _peerlane
-from ._reader import Reader, Reading
+from ._reader import NOTHING, Reader, Reading
 from ._views import NumpyViews, TorchViews, Views
 from .errors import BadInput, PeerlaneError
 
@@ -195,7 +195,7 @@ def _to_gpu(
 
 def _to_host(path: Path, start: int, size: int, stop: threading.Event) -> tuple[Any, FileRoute]:
     if size == start:
-        return bytearray(size), FileRoute(str(path), "direct", "it has no data", Reading(0, 0, 0, 0, 0))
+        return bytearray(size), FileRoute(str(path), "direct", "it has no data", NOTHING)
     with path.open("rb", buffering=0) as file:
         if _is_cached(file.fileno(), size):
             memory = mmap.mmap(
@@ -220,7 +220,7 @@ def _to_host(path: Path, start: int, size: int, stop: threading.Event) -> tuple[
 
 def _read(reader: Reader, memory: Any, offset: int, stop: threading.Event) -> Reading:
     """Fills memory, part by part."""
-    total = Reading(0, 0, 0, 0, 0)
+    total = NOTHING
     for begin in range(0, len(memory), PART):
         if stop.is_set():
             raise PeerlaneError([f"{reader.path} is not read any more: another file failed"])
@@ -228,7 +228,7 @@ def _read(reader: Reader, memory: Any, offset: int, stop: threading.Event) -> Re
         reading = reader.read_into(part, offset + begin)
         if reading.bytes != len(part):
             raise PeerlaneError([f"{reader.path} became shorter while it was read"])
-        total = Reading(*map(sum, zip(total, reading, strict=True)))
+        total = total.plus(reading)
     return total
 
 
@@ -250,4 +250,4 @@ def _is_cached(file: int, size: int) -> bool:
 
 def _places(size: int) -> Iterable[int]:
     """From the end on, since whoever looked at a file looked at its beginning."""
-    return (size * place // SAMPLES for place in reversed(range(SAMPLES)) if size * place // SAMPLES < size)
+    return (size * place // SAMPLES for place in reversed(range(SAMPLES)))

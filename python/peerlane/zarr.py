@@ -14,6 +14,7 @@ All but reading is zarr's own ``LocalStore``: what one of them wrote the other r
 from __future__ import annotations
 
 import asyncio
+import stat
 import threading
 import warnings
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}; hint: pip install 'peerlane[zarr]'") from error
 
-from ._reader import Reader, Reading
+from ._reader import NOTHING, Reader, Reading
 from .errors import RouteWarning
 
 __all__ = ["Store"]
@@ -107,12 +108,12 @@ class Store(LocalStore):
         assert isinstance(key, str)
         path = self.root / key
         try:
-            size = path.stat().st_size
-            if not path.is_file():
-                return None
+            facts = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        start, end = _bounds(byte_range, size)
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        start, end = _bounds(byte_range, facts.st_size)
         empty = prototype.buffer.create_zero_length().as_array_like()
         # Of NumPy or, by its protocol, of the library that the GPU's buffers are made of.
         array: Any = numpy.empty_like(empty, shape=(end - start,), dtype="uint8")
@@ -131,7 +132,7 @@ class Store(LocalStore):
     def _read(self, path: Path, array: Any, start: int) -> Reading:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RouteWarning)
-            reading = Reader(path).read_into(array, start) if array.size else Reading(0, 0, 0, 0, 0)
+            reading = Reader(path).read_into(array, start) if array.size else NOTHING
         for warning in caught:
             self._counts.warn_once(str(warning.message))
         return reading
@@ -143,11 +144,11 @@ class _Counts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._has_warned = False
-        self.total = Reading(0, 0, 0, 0, 0)
+        self.total = NOTHING
 
     def add(self, reading: Reading) -> None:
         with self._lock:
-            self.total = Reading(*map(sum, zip(self.total, reading, strict=True)))
+            self.total = self.total.plus(reading)
 
     def warn_once(self, text: str) -> None:
         with self._lock:
