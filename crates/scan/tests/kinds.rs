@@ -312,6 +312,36 @@ fn jpeg_with_stray_bytes_is_read() {
 }
 
 #[test]
+fn truncated_jpeg_is_searched_and_named() {
+    let (mark, image) = scene();
+    let jpeg = encode(&image, Encoding::Jpeg).unwrap();
+    let without_end = &jpeg[..jpeg.len() - 2];
+    assert_eq!(answers(without_end, &mark), (vec![(None, 90, 70)], vec![]));
+    let (hits, left_out) = answers(&jpeg[..jpeg.len() * 19 / 20], &mark);
+    assert_eq!(hits, [(None, 90, 70)]);
+    assert!(matches!(left_out.as_slice(), [error] if error.contains("ends early")), "{left_out:?}");
+    assert!(look(jpeg[..60].to_vec(), &searcher(&mark)).is_err());
+}
+
+/// The hits of an image and the reasons for which pages of it were left out.
+fn answers(bytes: &[u8], mark: &Gray) -> (Vec<(Option<u32>, usize, usize)>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    std::fs::write(&path, bytes).unwrap();
+    let mut found = (Vec::new(), Vec::new());
+    let all = inputs::walk(vec![path.display().to_string()]);
+    scan(all, &searcher(mark), 1, Crops::Dropped, |event, _| {
+        if let ScanEvent::Answer(answer) = event {
+            let (_, hits) = answer.found.unwrap();
+            found.0.extend(hits.iter().map(|hit| (hit.page, hit.x, hit.y)));
+            found.1.extend(answer.left_out.iter().map(|(_, error)| error.to_string()));
+        }
+        true
+    });
+    found
+}
+
+#[test]
 fn other_kinds_are_named() {
     for (bytes, name) in [
         (&b"GIF89a"[..], "GIF"),

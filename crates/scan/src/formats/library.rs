@@ -40,22 +40,35 @@ pub(super) fn is_animation(bytes: &[u8]) -> bool {
 }
 
 /// The brightness of a JPEG that stores it apart from colours, which are not decoded then; `None` for
-/// other colours. Data that ends early is an error, where the decoder would make up the rest.
+/// other colours.
 fn brightness(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
-    let strict = brightness_by(bytes, true);
-    // Stray bytes and the like harm no pixel; libjpeg-turbo warns of them.
-    if strict.is_err() && super::jpeg::has_end(bytes) {
-        return brightness_by(bytes, false).or(strict);
-    }
-    strict
+    // Stray bytes and data that end early: libjpeg-turbo warns of both, and decodes the rest.
+    brightness_by(bytes, Strictness::Strict)
+        .or_else(|strict| brightness_by(bytes, Strictness::Lenient).map_err(|_| strict))
 }
 
-fn brightness_by(bytes: &[u8], is_strict: bool) -> Result<Option<Gray>, FormatError> {
-    let options = DecoderOptions::default()
-        .set_strict_mode(is_strict)
+/// Tests whether the data of a JPEG end before its pixels do.
+pub(super) fn ends_early(bytes: &[u8]) -> bool {
+    let options = options(Strictness::Strict);
+    let decode = || JpegDecoder::new_with_options(ZCursor::new(bytes), options).decode();
+    !super::jpeg::has_end(bytes) && decode().is_err()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Strict,
+    Lenient,
+}
+
+fn options(strictness: Strictness) -> DecoderOptions {
+    DecoderOptions::default()
+        .set_strict_mode(strictness == Strictness::Strict)
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
-        .jpeg_set_out_colorspace(ColorSpace::Luma);
+}
+
+fn brightness_by(bytes: &[u8], strictness: Strictness) -> Result<Option<Gray>, FormatError> {
+    let options = options(strictness).jpeg_set_out_colorspace(ColorSpace::Luma);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers()?;
     let Some((width, height)) = decoder.dimensions() else { return Ok(None) };

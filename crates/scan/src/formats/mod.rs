@@ -66,6 +66,9 @@ pub enum FormatError {
         /// Bytes needed.
         needed: u64,
     },
+    /// The data of a JPEG end before its pixels do.
+    #[error("the JPEG ends early; its missing pixels were searched as grey")]
+    Truncated,
     /// The decoder gave up.
     #[error("cannot decode")]
     Decode(#[from] image::ImageError),
@@ -120,7 +123,12 @@ pub(crate) fn each_page(
         let is_one = further.is_empty();
         for (number, image) in (1..).zip(std::iter::once(bytes.as_slice()).chain(further)) {
             let decode = Box::new(move || library::decode(image));
-            take(FilePage { number: (!is_one).then_some(number), jpeg: Some(image), decode });
+            let number = (!is_one).then_some(number);
+            take(FilePage { number, jpeg: Some(image), decode });
+            if library::ends_early(image) {
+                let decode = Box::new(|| Err(FormatError::Truncated));
+                take(FilePage { number, jpeg: None, decode });
+            }
         }
         return Ok(());
     }

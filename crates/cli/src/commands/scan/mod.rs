@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use peerlane_results::{HitRecord, ScanMethod};
+use peerlane_scan::formats::FormatError;
 use peerlane_scan::inputs::{self, InputError};
 use peerlane_scan::{Answer, Busy, Crops, Hit, ScanError, ScanEvent, Underway};
 use place::Place;
@@ -120,7 +121,11 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
     };
     for (page, error) in answer.left_out {
         tally.pages_failed += 1;
-        printer.failure(&Tried::to(format!("search page {page} of {image}"))(error));
+        let what = match &error {
+            ScanError::Format(FormatError::Truncated) => format!("all of page {page}"),
+            _ => format!("page {page}"),
+        };
+        printer.failure(&Tried::to(format!("search {what} of {image}"))(error));
     }
     tally.hits += hits.len();
     hits.iter().try_for_each(|hit| show(image, hit, tally.method, printer))
@@ -168,7 +173,7 @@ impl Tally {
             found += &format!(", {} not searched", self.failed);
         }
         if self.pages_failed > 0 {
-            found += &format!(", {} not searched", counted(self.pages_failed, "page"));
+            found += &format!(", {} not or not fully searched", counted(self.pages_failed, "page"));
         }
         if self.passed_over > 0 {
             found += &format!(", {} passed over, no image", counted(self.passed_over, "file"));
