@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,13 +26,11 @@ ML_DTYPES = {
 class Views(Protocol):
     """What a framework makes of bytes."""
 
-    on_gpu: bool
+    allocate: Callable[[int], Any] | None
+    """Allocates bytes on the GPU; ``None`` for tensors in host memory."""
 
     def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
         """Refuses a type that the framework lacks, before anything is read."""
-
-    def allocate(self, length: int) -> Any:
-        """Bytes of memory on the GPU."""
 
     def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
         """Tensors by name, of data that begins at ``start`` of the memory."""
@@ -40,7 +39,7 @@ class Views(Protocol):
 class NumpyViews:
     """Arrays of NumPy in host memory."""
 
-    on_gpu = False
+    allocate: Callable[[int], Any] | None = None
 
     def __init__(self, framework: str, device: str) -> None:
         if framework != "numpy":
@@ -52,9 +51,6 @@ class NumpyViews:
     def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
         for tensor in tensors:
             self._dtype(path, tensor)
-
-    def allocate(self, length: int) -> Any:
-        raise NotImplementedError
 
     def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
         return {tensor["name"]: self._array(memory, start, tensor) for tensor in tensors}
@@ -87,18 +83,18 @@ class TorchViews:
             raise BadInput([f"device: cpu, cuda or cuda:0 and so on is needed, not {device!r}"])
         self._torch = _module("torch", "torch")
         self._device = device
-        self.on_gpu = kind == "cuda"
+        self.allocate: Callable[[int], Any] | None = self._empty if kind == "cuda" else None
 
     def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
         for tensor in tensors:
             self._dtype(path, tensor)
 
-    def allocate(self, length: int) -> Any:
+    def _empty(self, length: int) -> Any:
         return self._torch.empty(length, dtype=self._torch.uint8, device=self._device)
 
     def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
         flat = memory
-        if not self.on_gpu:
+        if self.allocate is None:
             flat = self._torch.frombuffer(memory, dtype=self._torch.uint8)
         return {tensor["name"]: self._tensor(flat, start, tensor) for tensor in tensors}
 

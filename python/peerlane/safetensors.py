@@ -176,8 +176,8 @@ def _load(
     path: Path, header: dict[str, Any], views: Views, stop: threading.Event
 ) -> tuple[dict[str, Any], FileRoute]:
     start, size = header["start"], header["size"]
-    if views.on_gpu:
-        memory, route = _to_gpu(path, start, size, views, stop)
+    if views.allocate is not None:
+        memory, route = _to_gpu(path, start, views.allocate(size - start), stop)
         start = 0
     else:
         memory, route = _to_host(path, start, size, stop)
@@ -185,9 +185,8 @@ def _load(
 
 
 def _to_gpu(
-    path: Path, start: int, size: int, views: Views, stop: threading.Event
+    path: Path, start: int, memory: Any, stop: threading.Event
 ) -> tuple[Any, FileRoute]:
-    memory = views.allocate(size - start)
     reading = _read(Reader(path), memory, start, stop)
     route = "p2p" if reading.direct == reading.bytes else "host"
     return memory, FileRoute(str(path), route, "as Reader says", reading)

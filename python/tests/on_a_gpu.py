@@ -10,9 +10,11 @@ import ctypes
 import json
 import pathlib
 import sys
+import threading
 import warnings
 
 import peerlane
+from peerlane import safetensors
 
 WHOLE = 80_000
 
@@ -21,6 +23,7 @@ class Array:
     """Memory of a GPU as CuPy, Numba and PyTorch show theirs."""
 
     def __init__(self, address: int, call: dict) -> None:
+        self.address, self.call = address, call
         self.__cuda_array_interface__ = {
             "shape": tuple(call["shape"]),
             "typestr": call.get("typestr", "|u1"),
@@ -28,6 +31,26 @@ class Array:
             "strides": tuple(call["strides"]) if "strides" in call else None,
             "version": 3,
         }
+
+    def __len__(self) -> int:
+        return self.call["shape"][0]
+
+    def __getitem__(self, part: slice) -> Array:
+        begin, end, _ = part.indices(len(self))
+        return Array(self.address + begin, self.call | {"shape": [end - begin]})
+
+
+class GpuBytes:
+    """Tensors as pairs of address and length in memory that this process allocated."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def allocate(self, length: int) -> Array:
+        return Array(self.address, {"shape": [length]})
+
+    def make(self, memory: Array, start: int, tensors: list[dict]) -> dict[str, tuple[int, int]]:
+        return {one["name"]: (start + one["begin"], one["end"]) for one in tensors}
 
 
 class Driver:
@@ -69,6 +92,15 @@ def read(address: int, call: dict) -> dict:
     return {"reading": list(reading), "warnings": [one.category.__name__ for one in heard]}
 
 
+def load(address: int, path: pathlib.Path) -> dict:
+    header = safetensors._header(path)
+    safetensors.PART = 3000
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensors, route = safetensors._load(path, header, GpuBytes(address), threading.Event())
+    return {"tensors": tensors, "route": route.route, "reading": list(route.reading)}
+
+
 def main() -> None:
     found = []
     driver = None
@@ -78,7 +110,10 @@ def main() -> None:
             continue
         driver = driver or Driver()
         address = driver.allocate()
-        one = read(address + call["skip"], call)
+        if "load" in call:
+            one = load(address, pathlib.Path(call["load"]))
+        else:
+            one = read(address + call["skip"], call)
         one["is_same_context"] = driver.is_same_context()
         one["bytes"] = driver.content(address)
         driver.call("cuMemFree_v2", ctypes.c_uint64(address))

@@ -88,6 +88,23 @@ def test_memory_of_a_gpu_is_filled_by_the_way_that_the_result_says(source, libra
     assert log.count("cuMemcpyDtoD") == 3
 
 
+@pytest.mark.parametrize("conf", ["", "mode=p2pdma"])
+def test_safetensors_reach_gpu_memory(library, tmp_path, conf):
+    data = content(10_000)
+    header = json.dumps({
+        "a": {"dtype": "U8", "shape": [4096], "data_offsets": [0, 4096]},
+        "b": {"dtype": "U8", "shape": [5904], "data_offsets": [4096, 10_000]},
+    }).encode()  # fmt: skip
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    (found,) = Machine(tmp_path, library, conf).run({"load": str(path)})
+    assert found["tensors"] == {"a": [0, 4096], "b": [4096, 10_000]}
+    assert found["bytes"] == data.ljust(80_000, b"\xee").hex()
+    is_p2p = bool(conf) and peerlane.Reader(path).is_direct
+    assert found["route"] == ("p2p" if is_p2p else "host")
+    assert (found["reading"][0], found["reading"][1]) == (10_000, 10_000 if is_p2p else 0)
+
+
 def test_forms_of_an_interface_that_are_in_one_piece(source, library, tmp_path):
     machine = Machine(tmp_path, library, "")
     forms = [
