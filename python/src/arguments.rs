@@ -1,4 +1,4 @@
-//! What Python gives as values of the library, with the bounds of the program's options.
+//! Arguments from Python as values of the library, with the bounds of the program's options.
 
 use std::path::PathBuf;
 
@@ -113,13 +113,13 @@ impl<'py> Named<'py> {
         Ok(self.number("timeout", TIMEOUT_MAX)?.unwrap_or(60))
     }
 
-    /// What says which machine is meant.
+    /// The machine that the caller names.
     pub(crate) fn machine(&self) -> PyResult<Machine> {
         Ok(Machine { described: self.text("machine")?.map(PathBuf::from) })
     }
 }
 
-/// What a copy is told; the rest of its options needs no argument.
+/// Options of a copy that the caller may set.
 pub(crate) struct Options {
     start: Start,
     journal: Option<PathBuf>,
@@ -146,7 +146,7 @@ impl Options {
     }
 }
 
-/// Which machine is meant; this one where nothing is said.
+/// The machine to work on; this one where none is named.
 pub(crate) struct Machine {
     described: Option<PathBuf>,
 }
@@ -169,10 +169,10 @@ const METADATA: &[(&str, Metadatum)] = &[
     ("xattr", Metadatum::Xattr),
 ];
 
-/// What a word stands for.
+/// Looks a word up in a list.
 ///
 /// # Errors
-/// Which words there are.
+/// The words of the list.
 pub(crate) fn one_of<T: Copy>(name: &str, text: &str, all: &[(&str, T)]) -> Result<T, Problem> {
     let found = all.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
     found.ok_or_else(|| {

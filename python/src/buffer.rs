@@ -1,4 +1,4 @@
-//! What a person hands over to be read into: anything with the buffer protocol, DLPack, or CUDA memory.
+//! Memory to read into, handed over by a caller: the buffer protocol, DLPack, or CUDA memory.
 
 use peerlane::Lent;
 use pyo3::buffer::PyUntypedBuffer;
@@ -15,7 +15,7 @@ const CUDA: i64 = 2;
 const CUDA_HOST: i64 = 3;
 const CUDA_MANAGED: i64 = 13;
 
-/// Where the memory of an object is.
+/// Memory of an object, on the host or on a GPU.
 pub(crate) enum Target {
     Host(Lent),
     Gpu(GpuMemory),

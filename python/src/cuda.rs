@@ -28,10 +28,10 @@ pub(crate) struct GpuMemory {
     owner: Py<PyAny>,
 }
 
-/// What an object says of its memory.
+/// The memory of an object, by its `__cuda_array_interface__`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault in that interface.
 pub(crate) fn of(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
     let interface = target.getattr("__cuda_array_interface__")?;
     let interface = interface.cast_into::<PyDict>();
@@ -113,7 +113,7 @@ fn item_size(typestr: &str) -> Result<u64, Problem> {
     if kind == 'U' { size.checked_mul(4).ok_or_else(refused) } else { Ok(size) }
 }
 
-/// Whether strides, in bytes, are those of C; of memory that is not empty.
+/// Returns whether strides, in bytes, are in C order; for memory that is not empty.
 fn is_contiguous(shape: &[u64], strides: &[u64], item: u64) -> bool {
     let mut expected = Some(item);
     let pairs = shape.iter().zip(strides).rev();

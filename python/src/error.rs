@@ -9,12 +9,12 @@ use peerlane::{CopyError, EndError, PlanError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Which exception it becomes.
+/// The exception that an error becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Something failed.
     Failed,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     BadInput,
     /// Something stands against it, and nothing was changed.
     Refused,

@@ -21,7 +21,7 @@ const WORKLOAD_MAX: u64 = 16 << 20;
 /// The longest file of parameters that is read.
 const PARAMETERS_MAX: u64 = 1 << 20;
 
-/// What is to be handed to Python.
+/// Serialises a result for Python.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string(value)
         .map_err(|error| Problem::tried(Kind::Failed, "write the result as JSON", &error))
@@ -44,7 +44,7 @@ pub(crate) fn machines() -> PyResult<Vec<String>> {
     Ok(found.into_iter().map(|description| description.name).collect())
 }
 
-/// What a copy would do, as JSON.
+/// Plans a copy, as JSON.
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
     let named = Named(arguments);
@@ -72,7 +72,7 @@ pub(crate) fn route(
     })?)
 }
 
-/// What a workload would do; it comes as the path of a TOML file or as JSON.
+/// Predicts a workload, which comes as the path of a TOML file or as JSON.
 #[pyfunction]
 pub(crate) fn simulate(
     py: Python<'_>,

@@ -29,7 +29,7 @@ fn machine() -> Result<&'static Fabric, Problem> {
 #[pyclass(frozen, module = "peerlane._peerlane")]
 pub(crate) struct Reader {
     reader: read::Reader,
-    /// What cuFile said; it is open from the first read into memory of a GPU on.
+    /// The answers of cuFile, which is opened by the first read into memory of a GPU.
     ways: Ways,
 }
 

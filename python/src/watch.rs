@@ -1,4 +1,4 @@
-//! What Python is told while the library works, and when it wants an end.
+//! Progress for Python while the library works, and Python's wish to stop.
 //!
 //! The GIL is taken for a moment at most every [`PAUSE`], so that neither a callback nor the look for
 //! signals slows requests down. An exception, that of Ctrl-C among them, becomes a wish to stop; it is
@@ -34,8 +34,8 @@ impl PyWatch {
         Self { progress, warn, phase: "check", told: None, looked, raised }
     }
 
-    /// What came of work that was watched. An exception out of Python comes before the wish to stop that
-    /// it became, and says what was left.
+    /// Returns the result of the watched work. An exception out of Python comes before the wish to
+    /// stop that it became, and notes what was left.
     pub(crate) fn end<T>(self, result: Result<T, Problem>) -> PyResult<T> {
         let Some(raised) = self.raised.into_inner() else { return Ok(result?) };
         let left = match result {

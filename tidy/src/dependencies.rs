@@ -104,7 +104,7 @@ pub fn check_used(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Whether a text has a word that is no part of a longer one.
+/// Returns whether a text has a word that is not part of a longer one.
 fn names(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! Who may depend on whom: the table of `ARCHITECTURE.md` against the manifests.
+//! Permitted edges between crates: the table of `ARCHITECTURE.md` against the manifests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const SECTION: &str = "Who may depend on whom";
 pub struct Package {
     /// Name without `peerlane-`, as in the table.
     pub name: String,
-    /// Whether it lies below `crates/`, and so belongs in the table.
+    /// True for a package below `crates/`, which belongs in the table.
     pub is_product: bool,
     /// Names of dependencies in the workspace: normal, build and development ones alike.
     pub uses: Vec<String>,

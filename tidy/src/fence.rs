@@ -1,4 +1,4 @@
-//! Where `unsafe` may be: the fence of `ARCHITECTURE.md`, invariant 1.
+//! Places where `unsafe` may be: the fence of `ARCHITECTURE.md`, invariant 1.
 
 use crate::files::File;
 use crate::rust::code_only;
@@ -7,10 +7,11 @@ use crate::{Finding, text};
 /// Crates that hold fenced files, so that their root cannot forbid `unsafe`; it denies it.
 const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"];
 
-/// How many lines above an unsafe block its `SAFETY:` note may begin.
+/// Most lines between the start of a `SAFETY:` note and its unsafe block.
 const NOTE_REACH: usize = 12;
 
-/// Whether `path` is inside the fence: `memory/*/ffi.rs`, `memory/src/map.rs`, `engine/src/ring/`.
+/// Returns whether `path` is inside the fence: `memory/*/ffi.rs`, `memory/src/map.rs`,
+/// `engine/src/ring/`, `python/src/ffi.rs`.
 #[must_use]
 pub fn is_inside(path: &str) -> bool {
     path == "crates/memory/src/map.rs"

@@ -28,14 +28,14 @@ impl File {
         self.text.as_deref().unwrap_or_default()
     }
 
-    /// Whether the path ends in one of `extensions`.
+    /// Returns whether the path ends in one of `extensions`.
     #[must_use]
     pub fn is_one_of(&self, extensions: &[&str]) -> bool {
         let extension = Path::new(&self.path).extension().unwrap_or_default();
         extensions.iter().any(|wanted| extension == *wanted)
     }
 
-    /// Whether the file is a script by its first line.
+    /// Returns whether the file is a script by its first line.
     #[must_use]
     pub fn is_script(&self) -> bool {
         self.text().starts_with("#!")

@@ -46,7 +46,7 @@ pub fn check(refused: &[Refused], files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Whether `line` has `phrase` as whole words.
+/// Returns whether `line` has `phrase` as whole words.
 ///
 /// Case does not matter and `_` separates words. A word next to `/` is part of a path, which is not
 /// ours to name (`crates/units/src/lib.rs`).

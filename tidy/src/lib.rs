@@ -28,7 +28,7 @@ pub struct Finding {
     pub place: String,
     /// Line, from 1; 0 when the whole file is meant.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 

@@ -43,13 +43,13 @@ struct Case {
     counts: Vec<(String, u64)>,
 }
 
-/// What became of bugs that were planted, written by hand.
+/// Bugs that were planted and what became of each, written by hand.
 const PLANTED: &str = "planted.md";
 
 /// Reads the results below `root` and returns the page.
 ///
 /// # Errors
-/// Which file is not of the form, does not add up, or counts a wrong end.
+/// The file that is not of the form, does not add up, or counts a wrong end.
 pub fn assemble(root: &Path) -> Result<String, String> {
     let folder = root.join(RESULTS);
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{RESULTS}: {error}"))?;

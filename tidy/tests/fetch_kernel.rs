@@ -31,7 +31,7 @@ fn program(folder: &Path, name: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
 }
 
-/// Where `tools/fetch-kernel` says that the kernel is.
+/// Runs `tools/fetch-kernel` and returns the path that it prints.
 fn fetch(folder: &Path, words: &[&str]) -> String {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/fetch-kernel");
     let path = std::env::var("PATH").expect("a path");

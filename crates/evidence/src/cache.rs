@@ -1,7 +1,7 @@
-//! Whether the page cache grew (`/proc/meminfo`).
+//! Growth of the page cache (`/proc/meminfo`).
 //!
-//! The figures are the machine's. A cache that stays as it was fits a route that avoids it; one that
-//! grew may have done so for anybody, so it never contradicts by itself.
+//! The figures are the machine's. A cache that stays as it was fits a route that avoids it. Growth
+//! may come from any process, so it never contradicts a route by itself.
 
 use peerlane_results::{BytesByRoute, RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;

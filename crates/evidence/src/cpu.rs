@@ -81,7 +81,7 @@ fn reported(looked_at: &str, time: Result<u64, Unread>) -> RouteEvidence {
     }
 }
 
-/// What all threads had more than before, those that are new included.
+/// Time that all threads gained, new threads included.
 fn grown(before: &Times, after: &Times) -> u64 {
     let more = |(thread, time): (&u64, &u64)| {
         time.saturating_sub(before.get(thread).copied().unwrap_or(0))

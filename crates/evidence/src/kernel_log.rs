@@ -50,7 +50,7 @@ fn open(root: &Root) -> Result<File, Unread> {
     Ok(file)
 }
 
-/// What was written since, and whether nothing of it is lost.
+/// Reads the records written since, and returns false with them when some may be lost.
 fn read_on(file: &mut impl Read) -> std::io::Result<(String, bool)> {
     let mut text = String::new();
     let mut is_complete = true;
@@ -69,15 +69,15 @@ fn read_on(file: &mut impl Read) -> std::io::Result<(String, bool)> {
     Ok((text, false))
 }
 
-/// Whether a message is of a fault of the IOMMU (`drivers/iommu/intel/dmar.c`, `drivers/iommu/amd/iommu.c`,
-/// `drivers/iommu/arm/arm-smmu-v3`).
+/// Returns whether a message reports a fault of the IOMMU (`drivers/iommu/intel/dmar.c`,
+/// `drivers/iommu/amd/iommu.c`, `drivers/iommu/arm/arm-smmu-v3`).
 fn is_iommu_fault(message: &str) -> bool {
     (message.contains("DMAR:") && message.contains("ault"))
         || message.contains("IO_PAGE_FAULT")
         || (message.contains("arm-smmu") && message.contains("event 0x"))
 }
 
-/// Whether a message is of a link or of a drive in trouble (`drivers/pci/pcie/aer.c`,
+/// Returns whether a message reports trouble of a link or a drive (`drivers/pci/pcie/aer.c`,
 /// `drivers/nvme/host/pci.c`).
 fn is_trouble(message: &str) -> bool {
     message.contains("AER:")
@@ -107,7 +107,7 @@ fn judge(text: &str, is_complete: bool, addresses: &[Bdf]) -> RouteEvidence {
     says(verdict, LOOKED_AT, showed)
 }
 
-/// Whether a message names a device, with or without its domain.
+/// Returns whether a message names a device, with or without its domain.
 fn names(message: &str, address: Bdf) -> bool {
     let full = address.to_string();
     let short = full.strip_prefix("0000:").unwrap_or(&full);

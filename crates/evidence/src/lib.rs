@@ -40,10 +40,10 @@ pub use root::{Root, Unread};
 pub use verdict::{least_certain, verdict};
 pub use watch::Watch;
 
-/// What a case uses, told before it runs.
+/// Devices and memory that a case uses, told before it runs.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// Where `sys`, `proc` and `dev` lie: `/`, or a folder in tests.
+    /// The folder of `sys`, `proc` and `dev`: `/`, or another one in tests.
     pub root: PathBuf,
     /// Drives that payload comes from and goes to, each once.
     pub drives: Vec<Drive>,
@@ -51,7 +51,7 @@ pub struct Scene {
     pub pools: Vec<Pool>,
     /// Functions whose memory payload rests in, pools and others.
     pub memories: Vec<Bdf>,
-    /// Whether an IOMMU translates the addresses of devices.
+    /// Set when an IOMMU translates the addresses of devices.
     pub is_translating: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Drive {
     pub name: String,
     /// PCI address, by which the kernel log names it.
     pub address: Option<Bdf>,
-    /// Whether the block layer counts its requests.
+    /// The way of its requests, which decides whether the block layer counts them.
     pub requests: Requests,
 }
 
@@ -82,7 +82,7 @@ impl Drive {
     }
 }
 
-/// By which way requests go to a drive.
+/// The way by which requests go to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requests {
     /// Direct I/O on a block device or a file: counted, and every byte reaches the drive.
@@ -98,14 +98,14 @@ pub enum Requests {
 pub struct Pool {
     /// PCI address of the function that lends it.
     pub address: Bdf,
-    /// How much of it the case takes.
+    /// Bytes of it that the case takes.
     pub taken: Bytes,
 }
 
-/// What a case did, told when it has ended.
+/// Payload of a case, told when the case has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Payload by the route that was asked for; what has an end in host memory counts as `host`.
+    /// Payload by the route asked for; payload with an end in host memory counts as `host`.
     pub asked: BytesByRoute,
     /// Payload by the route of the requests that were made, as the engine counted them.
     pub moved: BytesByRoute,
@@ -113,11 +113,11 @@ pub struct Seen {
     pub drives: Vec<DriveBytes>,
     /// The same payload by drive and route, for drives that are functions.
     pub transfers: Vec<DriveTransfer>,
-    /// What the recorder of the lab saw; `None` elsewhere, and where it is read later.
+    /// Tally of the lab's recorder; `None` elsewhere, and where it is read later.
     pub dma: Option<DmaTally>,
 }
 
-/// What was observed while a case ran.
+/// Observations made while a case ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     /// One or more items of each source.
@@ -126,15 +126,15 @@ pub struct Observed {
     pub host_memory: HostMemoryTraffic,
     /// CPU time.
     pub cpu: CpuCost,
-    /// What the block layer counted for each drive, in the order of [`Scene::drives`]; `None` where it
-    /// does not count or could not be read.
+    /// Bytes that the block layer counted for each drive, in the order of [`Scene::drives`]; `None`
+    /// where it does not count or could not be read.
     pub drives: Vec<Option<DriveBytes>>,
     /// Page faults of the process.
     pub page_faults: Option<PageFaults>,
 }
 
 impl Observed {
-    /// What all evidence together says.
+    /// The verdict of all evidence together.
     pub fn verdict(&self) -> RouteVerdict {
         verdict(&self.evidence)
     }

@@ -1,20 +1,20 @@
-//! Whether a pool of device memory is in use while a case runs (`p2pmem/available` in sysfs; ABI:
+//! Use of a pool of device memory while a case runs (`p2pmem/available` in sysfs; ABI:
 //! `Documentation/ABI/testing/sysfs-bus-pci`).
 //!
-//! A pool that is in use tells that memory was taken, not that bytes went through it.
+//! A pool in use shows that memory was taken, not that bytes went through it.
 
 use peerlane_results::{BytesByRoute, RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
 
 use super::{Pool, Root, Unread, says, unseen};
 
-/// What one pool had free before, and least while the case ran.
+/// Size of one pool, and the fewest bytes that were free before and while the case ran.
 #[derive(Debug)]
 pub(super) struct PoolWatch {
     pool: Pool,
     size: Result<u64, Unread>,
     least: Result<u64, Unread>,
-    /// Whether it was looked at while the case ran.
+    /// Set once the pool was read while the case ran.
     was_looked_at: bool,
 }
 
@@ -35,7 +35,7 @@ impl PoolWatch {
         };
     }
 
-    /// Memory that others have taken counts as taken, too: the size of the pool is what is compared.
+    /// Compares with the size of the pool, so that memory taken by others counts as taken, too.
     pub(super) fn end(self, asked: BytesByRoute) -> RouteEvidence {
         let looked_at = format!("p2pmem/available of {}", self.pool.address);
         if !self.was_looked_at {

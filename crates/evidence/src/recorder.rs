@@ -1,4 +1,4 @@
-//! What a recorder outside the machine saw of every DMA.
+//! Every DMA, as a recorder outside the machine saw it.
 
 use peerlane_results::{BytesByRoute, HostMemoryTraffic, RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
@@ -29,11 +29,12 @@ impl DmaTally {
         HostMemoryTraffic { bytes, reason: reason.to_owned() }
     }
 
-    /// What the tally says of the routes that were asked for.
+    /// Judges the routes that were asked for by the tally.
     ///
-    /// Payload crosses the memory between two drives twice, or once where one end is in that memory
-    /// itself: so many bytes, and not one through host memory for what must not go there. Less than the
-    /// payload through host memory is no contradiction, since a page cache may have answered.
+    /// Payload crosses the memory between two drives twice, or once where one end is that memory
+    /// itself. More bytes than that through host memory contradict the route. So do bytes between
+    /// devices that nobody asked for, or fewer than were asked for. Fewer bytes through host memory
+    /// than the payload are no contradiction, since a page cache may have answered.
     pub fn evidence(&self, asked: BytesByRoute) -> RouteEvidence {
         let Self { guest_memory_bytes: host, peer_bytes: peer, unknown_bytes: unknown } = *self;
         let showed = format!(

@@ -1,10 +1,10 @@
-//! What the requests of the program itself named.
+//! The route that the program's own requests named.
 //!
-//! A request on a buffer in device memory usually moves its bytes by peer-to-peer DMA or fails. The kernel
-//! can still copy them through host memory without a word: a file system that falls back to buffered
-//! writes, one that bounces where pages must be stable (`IOMAP_DIO_BOUNCE` in `fs/iomap/direct-io.c`),
-//! passthrough of a buffer that is not aligned (`bio_copy_user_iov` in `block/blk-map.c`). So this fits
-//! a route, and never shows one.
+//! A request on a buffer in device memory usually moves its bytes by peer-to-peer DMA or fails. The
+//! kernel can still copy them silently through host memory: a file system that falls back to
+//! buffered writes, one that bounces where pages must be stable (`IOMAP_DIO_BOUNCE` in
+//! `fs/iomap/direct-io.c`), passthrough of a buffer that is not aligned (`bio_copy_user_iov` in
+//! `block/blk-map.c`). So this source fits a route, and never shows one.
 
 use peerlane_results::{BytesByRoute, RouteEvidence, RouteVerdict};
 

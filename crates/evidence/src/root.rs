@@ -14,13 +14,13 @@ const MOST_ENTRIES: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
-/// Why something could not be read.
+/// A file that could not be read, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read /{path}: {why}")]
 pub struct Unread {
     /// The file, without the root.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -36,7 +36,7 @@ impl Root {
         Self(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }
 
-    /// Whether it is that of the running machine, whose counters may be opened.
+    /// Returns whether this is the root of the running machine, whose counters may be opened.
     pub fn is_this_machine(&self) -> bool {
         self.0 == Path::new("/")
     }

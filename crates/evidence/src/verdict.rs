@@ -1,4 +1,4 @@
-//! What all evidence together says of the route.
+//! The verdict of all evidence on the route.
 
 use peerlane_results::{RouteEvidence, RouteVerdict};
 

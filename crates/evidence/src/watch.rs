@@ -12,8 +12,8 @@ use super::page_faults;
 use super::pool::PoolWatch;
 use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, recorder, requests};
 
-/// What is observed while a case runs: begun before its first request, looked at while payload moves,
-/// ended after its last.
+/// A watch over one case: begun before its first request, read while payload moves, ended after
+/// its last.
 #[derive(Debug)]
 pub struct Watch {
     root: Root,

@@ -13,9 +13,9 @@ const SMALLEST_FPGA_MEMORY: Bytes = Bytes(256 << 20);
 /// Memory of a device that others could read and write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Whose it is.
+    /// The function that has it.
     pub function: FunctionId,
-    /// By what it is reached.
+    /// The way to it.
     pub kind: MemoryKind,
     /// Its size; `None` where it is not known.
     pub size: Option<Bytes>,

@@ -39,7 +39,8 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// That of a GPU of NVIDIA's whose chip the PCI ID repository names; `None` for all others.
+    /// The generation of an NVIDIA GPU whose chip the PCI ID repository names; `None` for all
+    /// others.
     pub fn of(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
         let name = names::device(vendor, function.device?)?;
@@ -72,7 +73,7 @@ pub enum ConsumerLine {
 }
 
 impl ConsumerLine {
-    /// That of a GPU of NVIDIA's whose product the PCI ID repository names; `None` for all others.
+    /// The line of an NVIDIA GPU whose product the PCI ID repository names; `None` for all others.
     pub fn from_function(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
         let name = names::device(vendor, function.device?)?;
@@ -99,8 +100,8 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Whether a GPU is joined to its processor by NVLink-C2C: a superchip of Grace and Hopper or Blackwell, by its name
-/// in the PCI ID repository.
+/// Returns whether NVLink-C2C joins a GPU to its processor: a superchip of Grace and Hopper or
+/// Blackwell, by its name in the PCI ID repository.
 pub fn has_c2c(function: &Function) -> bool {
     let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA);
     let name =

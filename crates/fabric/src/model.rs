@@ -32,19 +32,19 @@ use crate::Bdf;
 pub struct Fabric {
     /// A word for the machine: host name, or the name in the TOML file.
     pub name: String,
-    /// Where the description comes from.
+    /// Source of the description.
     pub origin: Origin,
-    /// What is known of the kernel.
+    /// Known facts about the kernel.
     pub kernel: Kernel,
-    /// What is known of the CPU.
+    /// Known facts about the CPU.
     pub cpu: Cpu,
-    /// How device addresses are translated.
+    /// Translation of device addresses.
     pub iommu: IommuMode,
     /// Entries from CPU to PCI, in address order.
     pub bridges: Vec<HostBridge>,
     /// Every PCI function; parents precede children.
     pub functions: Vec<Function>,
-    /// What maker and model the machine says it is (`sys/devices/virtual/dmi/id`).
+    /// Maker and model that the machine states (`sys/devices/virtual/dmi/id`).
     pub product: Option<String>,
     /// Libraries by which programs reach GPUs and FPGA cards, those of a short list that are in the usual
     /// folders: `libcufile.so.0`, and the file of one version that it points to; `None` where that cannot be
@@ -54,7 +54,7 @@ pub struct Fabric {
     pub remote_drives: Vec<RemoteDrive>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
-    /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.
+    /// Mounts of block devices of this fabric; `None` where they cannot be seen.
     pub mounts: Option<Vec<Mount>>,
     /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
     pub nvlinks: Option<Vec<NvLink>>,
@@ -64,11 +64,11 @@ pub struct Fabric {
     pub cufile: Option<CufileConfiguration>,
     /// Layers between this system and the hardware.
     pub environment: Environment,
-    /// How the lab boots this machine; only in descriptions meant for it.
+    /// Boot settings for the lab; only in descriptions meant for it.
     pub lab: Option<LabBoot>,
 }
 
-/// Where a fabric comes from; only [`Origin::ThisMachine`] may move data.
+/// Source of a fabric; only [`Origin::ThisMachine`] may move data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Read from `/sys` of the running machine.
@@ -83,12 +83,12 @@ pub enum Origin {
     Assumed,
 }
 
-/// What is known of the kernel.
+/// Known facts about the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// `uname -r`.
     pub release: Option<String>,
-    /// Whether it is built with `CONFIG_PCI_P2PDMA`; `None` where that cannot be seen.
+    /// True when it is built with `CONFIG_PCI_P2PDMA`; `None` where that cannot be seen.
     pub has_p2pdma: Option<bool>,
     /// The parameters it was booted with (`/proc/cmdline`), those that bear on devices only.
     pub parameters: Option<Vec<String>>,
@@ -126,11 +126,11 @@ impl Kernel {
 pub struct Module {
     /// Its name, `nvidia_fs`.
     pub name: String,
-    /// What it calls its version; few modules do.
+    /// The version that it states; few modules do.
     pub version: Option<String>,
 }
 
-/// What is known of the CPU; the kernel's decision looks at vendor and family.
+/// Known facts about the CPU; the kernel's decision depends on vendor and family.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// `vendor_id` of `/proc/cpuinfo`, for instance `AuthenticAMD`.
@@ -151,7 +151,7 @@ impl Cpu {
     }
 }
 
-/// How device addresses are translated.
+/// Translation of device addresses by an IOMMU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IommuMode {
     /// No IOMMU, or none in use.
@@ -180,9 +180,10 @@ pub struct HostBridge {
     pub name: String,
     /// Memory node it belongs to.
     pub numa_node: Option<u32>,
-    /// How fast it forwards what peers read and write; only a machine file says so.
+    /// Rates at which it forwards reads and writes of peers; only a machine file has them.
     pub peer: Rates,
-    /// What each link from its memory node to another one carries in each direction; only a machine file says so.
+    /// Rate in each direction of each link from its memory node to another one; only a machine file
+    /// has it.
     pub socket_link: Option<ByteRate>,
     /// The listed part of its root bus.
     pub root_bus: RootBus,
@@ -231,13 +232,13 @@ pub struct Environment {
 /// since no device of `/sys` does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// What can be read of it.
+    /// Rate of reads from it.
     pub read: Option<ByteRate>,
-    /// What can be written to it.
+    /// Rate of writes to it.
     pub write: Option<ByteRate>,
 }
 
-/// What a function hangs from.
+/// The place that a function hangs from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Parent {
     /// The root bus of a host bridge.
@@ -246,7 +247,7 @@ pub enum Parent {
     Function(FunctionId),
 }
 
-/// What a function is.
+/// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A port of the root complex.
@@ -270,7 +271,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether other functions hang from it.
+    /// Returns whether other functions hang from it.
     pub fn is_bridge(self) -> bool {
         matches!(
             self,
@@ -278,7 +279,8 @@ impl Kind {
         )
     }
 
-    /// Whether an Ethernet may be behind it: a network controller, or a switch whose two parts frames join.
+    /// Returns whether an Ethernet may be behind it: a network controller, or a switch whose two
+    /// parts frames join.
     pub fn is_on_ethernet(self) -> bool {
         matches!(self, Self::Nic | Self::UpstreamPort)
     }
@@ -292,9 +294,9 @@ pub struct Function {
     pub name: String,
     /// The PCI address; `None` in a description that leaves numbering to the firmware.
     pub address: Option<Bdf>,
-    /// What it hangs from.
+    /// The place that it hangs from.
     pub parent: Parent,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// PCI vendor.
     pub vendor: Option<u16>,
@@ -312,27 +314,27 @@ pub struct Function {
     pub numa_node: Option<u32>,
     /// IOMMU group.
     pub iommu_group: Option<u32>,
-    /// How that group translates, in the kernel's words: `identity`, `DMA`, `DMA-FQ`.
+    /// Translation of that group, in the kernel's words: `identity`, `DMA`, `DMA-FQ`.
     pub iommu_type: Option<String>,
     /// Bound kernel driver, where it is known.
     pub driver: DriverBinding,
-    /// What else the kernel calls it: `eth0`, `mlx5_0`, `card0`, `renderD128`.
+    /// Other names that the kernel gives it: `eth0`, `mlx5_0`, `card0`, `renderD128`.
     pub kernel_names: Vec<String>,
     /// Windows of its memory; those of bridges are left out.
     pub bars: Vec<Bar>,
     /// Further windows, for which there is no address space.
     pub unassigned_bars: Vec<UnassignedBar>,
-    /// Whether an FPGA card lends its memory to peers (`p2p_enable` of the `xocl` driver).
+    /// Set when an FPGA card lends its memory to peers (`p2p_enable` of the `xocl` driver).
     pub fpga_p2p: Option<bool>,
     /// Memory that the kernel offers to peers.
     pub p2pmem: Option<P2pMem>,
-    /// How fast a drive reads and writes what it stores; only a machine file says so.
+    /// Rates at which a drive reads and writes its medium; only a machine file has them.
     pub rates: Rates,
     /// The most that the shares of both rates of a drive add up to where it is read and written at once, in
     /// thousandths: 1000 for one thing after the other, 2000 for both at full rate; only a machine file says so.
     pub mixed_per_mille: Option<u32>,
-    /// What the Ethernet carries in each direction, frames and gaps included, behind which a network
-    /// controller or all that is below a switch lies; only a machine file says so.
+    /// Rate of the Ethernet in each direction, frames and gaps included. It lies behind a network
+    /// controller, or behind all that is below a switch; only a machine file has it.
     pub ethernet: Option<ByteRate>,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
@@ -342,7 +344,7 @@ pub struct Function {
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
     pub lines: Option<Lines>,
-    /// How the lab emulates it.
+    /// Its emulation in the lab.
     pub lab: LabDrive,
 }
 
@@ -417,7 +419,7 @@ pub enum Acs {
 /// Speed and width of a link, trained and maximal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// What the link trained to.
+    /// The speed and width that the link trained to.
     pub current: Option<LinkSpeed>,
     /// The most the function supports.
     pub maximum: Option<LinkSpeed>,
@@ -444,11 +446,11 @@ pub struct P2pMem {
     /// Permission bits of the file by which programs get the memory (`p2pmem/allocate`); `None`
     /// where it is not known, or not there (before Linux 6.2).
     pub allocate: Option<u32>,
-    /// How fast it is read and written; only a machine file says so.
+    /// Rates of reads and writes; only a machine file has them.
     pub rates: Rates,
 }
 
-/// How the lab boots a machine.
+/// Settings with which the lab boots a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabBoot {
     /// QEMU CPU model; `max` has no host-bridge peer-to-peer in the kernel's eyes, `EPYC` has.
@@ -467,7 +469,7 @@ impl Default for LabBoot {
     }
 }
 
-/// How the lab emulates a function; empty for all but drives and cards.
+/// Emulation of a function in the lab; empty for all but drives and cards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabDrive {
     /// Rate limit, reads and writes together.
@@ -477,12 +479,12 @@ pub struct LabDrive {
     /// Type of protection information, 1 to 3, kept in 8 bytes beside each block (NVM Command Set,
     /// "End-to-end Data Protection"); `None` for none.
     pub protection: Option<u8>,
-    /// Whether the drive's subsystem says that it may have several controllers, so that the kernel
+    /// Set when the drive's subsystem says that it may have several controllers. The kernel then
     /// makes a multipath head of its namespace.
     pub multipath: bool,
     /// Requests that fail.
     pub errors: Vec<InjectedError>,
-    /// Whether its memory is a BAR backed by RAM of the host: what stands in for a card that lends its
+    /// Set when its memory is a BAR backed by RAM of the host, in place of a card that lends its
     /// memory.
     pub is_ram_bar: bool,
 }
@@ -490,11 +492,11 @@ pub struct LabDrive {
 /// Requests of an emulated drive that fail with an error of the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedError {
-    /// Which kind of request.
+    /// The kind of request.
     pub on: FailingRequest,
     /// The sector of 512 bytes whose touch fails, whatever the drive's block size is.
     pub sector: u32,
-    /// How often.
+    /// Number of failures.
     pub times: FailureCount,
 }
 
@@ -507,7 +509,7 @@ pub enum FailingRequest {
     Write,
 }
 
-/// How often a request fails.
+/// Number of times that a request fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FailureCount {
     /// The first one only: a transient error.
@@ -606,7 +608,7 @@ impl Fabric {
         LinkSpeed::lesser(own, self.supported_above(id))
     }
 
-    /// What the port above a function supports on the link between them.
+    /// The speed that the port above a function supports on the link between them.
     fn supported_above(&self, id: FunctionId) -> Option<LinkSpeed> {
         match self.function(id).parent {
             Parent::Function(port) => self.function(port).link_below,
@@ -614,7 +616,7 @@ impl Fabric {
         }
     }
 
-    /// Whether the link above a function trained to less than both ends support.
+    /// Returns whether the link above a function trained to less than both ends support.
     pub fn is_downgraded(&self, id: FunctionId) -> bool {
         let current = self.function(id).link.and_then(|link| link.current);
         match (current, self.trainable(id)) {
@@ -625,8 +627,8 @@ impl Fabric {
         }
     }
 
-    /// Whether a link that trained to less may be so on purpose: GPUs slow their links while idle, and
-    /// keep the width.
+    /// Returns whether a downgraded link may be so on purpose: GPUs slow their links while idle,
+    /// and keep the width.
     pub fn may_save_power(&self, id: FunctionId) -> bool {
         let function = self.function(id);
         let width = |speed: Option<LinkSpeed>| speed.map(|speed| speed.width);
@@ -639,7 +641,7 @@ impl Fabric {
         self.stacked.iter().filter(move |device| device.below.iter().any(|below| below == name))
     }
 
-    /// What is mounted from the block device `name` itself.
+    /// Mounts of the block device `name` itself.
     pub fn mounts_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Mount> {
         self.mounts.iter().flatten().filter(move |mount| mount.device == name)
     }
@@ -654,7 +656,7 @@ impl Fabric {
         self.iter().find(has_it).map(|(id, _)| id)
     }
 
-    /// Whether the description is of the running machine; data may move on no other.
+    /// Returns whether the description is of the running machine; data may move on no other.
     pub fn is_this_machine(&self) -> bool {
         self.origin == Origin::ThisMachine
     }

@@ -1,8 +1,8 @@
-//! Which FPGA belongs to which drive: the two ends of a SmartSSD, which is one device with a switch in it.
+//! Pairs of an FPGA and a drive: the two ends of a SmartSSD, one device with a switch in it.
 //!
-//! Two things tell, and neither needs the other: both hang from the same switch, which discovery sees; and the drive
-//! names the FPGA that it shares its board with by that FPGA's DNA, which takes a command to the drive and a look at
-//! the card ([`Dna`], Xilinx UG1382, "FPGA-SSD DNA Pairing").
+//! Two signs show a pair, and neither needs the other. Both hang from the same switch, which
+//! discovery sees. The drive names the FPGA on its board by that FPGA's DNA, which takes a command
+//! to the drive and a look at the card ([`Dna`], Xilinx UG1382, "FPGA-SSD DNA Pairing").
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,8 @@ const VENDOR_XILINX: u16 = 0x10ee;
 /// Upstream port of the switch in a SmartSSD (Xilinx UG1382, and `lspci` of one).
 const SWITCH: u16 = 0x9134;
 
-/// Where a drive names its FPGA in the answer to Identify Controller: from byte 4Ch of what is the vendor's, which
-/// begins at 3072 (UG1382, appendix F; NVMe Base Specification 2.0, figure 276).
+/// Offset of the FPGA's name in the drive's answer to Identify Controller: byte 4Ch of the vendor's
+/// part, which begins at 3072 (UG1382, appendix F; NVMe Base Specification 2.0, figure 276).
 const IN_IDENTIFY: usize = 3072 + 0x4c;
 
 /// The identifier that is burnt into an FPGA: 96 bits.
@@ -58,7 +58,7 @@ impl fmt::Display for Dna {
     }
 }
 
-/// What is known of the drive that shares its SmartSSD with a card.
+/// The drive that shares its SmartSSD with a card, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
     /// Nothing.
@@ -79,7 +79,7 @@ pub enum Pairing {
 }
 
 impl Pairing {
-    /// The drive, unless what tells it is at odds.
+    /// The drive, unless switch and DNA contradict each other.
     pub fn drive(self) -> Option<FunctionId> {
         match self {
             Self::BySwitch(drive) | Self::ByDna(drive) | Self::ByBoth(drive) => Some(drive),
@@ -89,7 +89,7 @@ impl Pairing {
 }
 
 impl Fabric {
-    /// Which drive belongs to a card, by the switch and by what is known of DNA.
+    /// Finds the drive that belongs to a card, by the switch and by known DNA.
     pub fn pairing(&self, card: FunctionId, known: &BTreeMap<FunctionId, Dna>) -> Pairing {
         let by_switch = self.drive_of_card(card);
         let own = known.get(&card).filter(|_| self.function(card).kind == Kind::Fpga);

@@ -1,6 +1,6 @@
-//! What lies on what among the block devices of a fabric: device mapper and md, to any height.
+//! Stacks of block devices in a fabric: device mapper and md, to any height.
 //!
-//! A capture or a description may claim circles; walking one ends all the same.
+//! A capture or a description may claim circles; a walk through one ends all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -82,7 +82,7 @@ impl Mock {
         text.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// How often a function was called.
+    /// Number of calls of a function.
     pub(crate) fn calls(&self, name: &str) -> usize {
         self.log().iter().filter(|line| *line == name).count()
     }

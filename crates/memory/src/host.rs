@@ -12,7 +12,7 @@ use crate::region::{Region, RegionKind};
 /// A huge page of x86-64 and of arm64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Why there is no host memory.
+/// The reason why there is no host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -22,13 +22,13 @@ pub enum MemoryError {
     /// More was asked for than an address holds.
     #[error("cannot allocate {length} of host memory: not addressable")]
     TooLarge {
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
     },
     /// The system refused.
     #[error("cannot allocate {length} of host memory")]
     Refused {
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
         /// The system's answer.
         #[source]
@@ -37,7 +37,7 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Empty => None,

@@ -1,4 +1,4 @@
-//! Where payload may rest between a read and a write: host memory and the memory of PCIe devices.
+//! Memory for payload between a read and a write: of the host or of PCIe devices.
 //!
 //! A [`Region`] is made by [`host::allocate`], [`p2pmem::allocate`], [`xrt::Card::allocate`] or [`lent::region`] and
 //! released when dropped. It moves nothing; the engine hands its address to the kernel.

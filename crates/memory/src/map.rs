@@ -25,14 +25,14 @@ pub(crate) struct Map {
     backing: Backing,
 }
 
-/// What lies behind a map.
+/// The kind of memory behind a map.
 #[derive(Debug, Clone)]
 enum Backing {
     /// Private anonymous pages: ordinary memory.
     Anonymous,
     /// A shared map of a file; may be device memory.
     Shared,
-    /// Memory of somebody else, who keeps it while this is there.
+    /// Memory of somebody else, whose owner is kept here.
     Lent(#[expect(dead_code, reason = "kept for its end")] Owner),
 }
 
@@ -100,7 +100,7 @@ impl Lent {
         Bytes(self.length as u64)
     }
 
-    /// Where they begin, for rules of alignment.
+    /// The address of the first byte, for rules of alignment.
     pub fn address(&self) -> usize {
         self.address.as_ptr().addr()
     }

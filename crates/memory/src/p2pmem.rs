@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::map::Map;
 use crate::region::{Region, RegionKind};
 
-/// Why there is no memory of this function.
+/// The reason why a function gives no memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum P2pRefusal {
@@ -46,7 +46,7 @@ pub enum P2pRefusal {
     Exhausted {
         /// The file.
         allocate: PathBuf,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
         /// Free bytes in the pool just after, all runs together; `None` where it cannot be read.
         available: Option<Bytes>,
@@ -56,7 +56,7 @@ pub enum P2pRefusal {
     DeviceGone {
         /// The file.
         allocate: PathBuf,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
     },
     /// The kernel does not map this file in this way (`EINVAL`): nothing asked for, or no p2pmem file.
@@ -64,7 +64,7 @@ pub enum P2pRefusal {
     Invalid {
         /// The file.
         allocate: PathBuf,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
     },
     /// Any other answer.
@@ -72,7 +72,7 @@ pub enum P2pRefusal {
     Other {
         /// The file.
         allocate: PathBuf,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
         /// The system's answer.
         #[source]
@@ -81,7 +81,7 @@ pub enum P2pRefusal {
 }
 
 impl P2pRefusal {
-    /// What to do about it.
+    /// Advice on how to fix it, with a command.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Absent { .. } => Some(

@@ -23,7 +23,7 @@ const FRAME: u64 = (1 << 55) - 1;
 /// Lines of `resource` that are BARs; the ROM and windows of bridges follow.
 const BARS: usize = 6;
 
-/// Why a region has no address that a device could use.
+/// The reason why a region has no address that a device could use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {

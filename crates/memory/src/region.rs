@@ -12,7 +12,7 @@ use crate::map::Map;
 use crate::xrt::CardBuffer;
 use crate::xrt::ffi::Buffer;
 
-/// Whose memory a region is.
+/// Kind of a region, by the owner of its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RegionKind {
     /// Host memory: a bounce buffer.
@@ -30,13 +30,13 @@ pub enum RegionKind {
 }
 
 impl RegionKind {
-    /// Whether the memory is that of a device.
+    /// Returns whether the memory is that of a device.
     pub fn is_device(self) -> bool {
         matches!(self, Self::P2pmem | Self::Card)
     }
 }
 
-/// What keeps a region mapped.
+/// The object that keeps a region mapped.
 #[derive(Debug)]
 pub(crate) enum Keeper {
     /// A map of our own.
@@ -86,12 +86,13 @@ impl Region {
         self.length
     }
 
-    /// Whose memory it is.
+    /// The kind of its memory.
     pub fn kind(&self) -> RegionKind {
         self.kind
     }
 
-    /// Where it is mapped, page aligned unless it was lent: for handing to the kernel, never to load from or store to.
+    /// Address of the map, page aligned unless the memory was lent. For the kernel only: never load
+    /// from it or store to it.
     pub fn address(&self) -> NonNull<c_void> {
         match &self.keeper {
             Keeper::Map(map) => map.address(),

@@ -276,7 +276,7 @@ fn wrong_kernels_and_ranges_are_errors_that_leave_nothing_behind() {
     mock.expect_all_undone();
 }
 
-/// What the driver says of a range, as another library would name it: from `skip` on in its own memory.
+/// Takes a range as another library would name it: from `skip` on in its own memory.
 fn foreign(
     mock: &Mock,
     owner: &Arc<DeviceMemory>,

@@ -81,7 +81,7 @@ fn counters_of_each_layout_show_the_mode() {
     }
 }
 
-/// What the counters say of one read by P2PDMA.
+/// Counts of the library after one read by P2PDMA.
 fn counted(mock: &Mock, content: File) -> Counted {
     let gpu = first(mock);
     let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();

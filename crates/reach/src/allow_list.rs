@@ -6,7 +6,7 @@
 
 use peerlane_fabric::gpu::{VENDOR_INTEL, VENDOR_NVIDIA};
 
-/// Whether the kernel lists a host bridge.
+/// The kernel's trust in a host bridge, by its allow list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// Trusted, also towards another listed host bridge.

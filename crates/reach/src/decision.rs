@@ -15,7 +15,7 @@ use crate::open_fact::{Condition, Need, UnknownFact};
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
 const AMD_ZEN: u32 = 0x17;
 
-/// How the kernel lets an initiator reach the memory of a provider.
+/// The way by which the kernel lets an initiator reach the memory of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MapType {
     /// By PCI bus address; transactions turn round in the switch below the root
@@ -34,12 +34,12 @@ pub enum MapType {
 /// The decision for one provider and one initiator, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// What the kernel decides.
+    /// The kernel's decision.
     pub map: MapType,
     /// Hops from provider to initiator as the kernel counts them; `None` when the kernel refuses the
     /// route, or when the bridges above an end are not known.
     pub distance: Option<u32>,
-    /// What the decision rests on, in the order in which the kernel looks.
+    /// The facts behind the decision, in the order in which the kernel looks.
     pub facts: Vec<Fact>,
     /// The functions passed, provider first and initiator last; through the host bridge when it
     /// has no function above the two ends.
@@ -53,7 +53,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Whether the kernel permits the route.
+    /// Returns whether the kernel permits the route.
     pub fn is_permitted(&self) -> bool {
         matches!(self.map, MapType::BusAddress | MapType::ThroughHostBridge)
     }

@@ -16,7 +16,7 @@ const REDIRECT: &str = "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()";
 /// One look of the kernel at the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What is looked at, and what is found.
+    /// The object of the step, and what is found there.
     pub finding: String,
     /// Kernel file and function, in Linux 7.2.
     pub source: &'static str,

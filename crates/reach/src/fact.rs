@@ -1,4 +1,4 @@
-//! What a peer-to-peer decision rests on, one variant a kind of fact, printable on its own.
+//! Facts behind a peer-to-peer decision, one variant a kind of fact, printable on its own.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Fact {
     CommonAncestor {
         /// Owner of the memory.
         provider: String,
-        /// Who reads or writes it.
+        /// The function that reads or writes it.
         initiator: String,
         /// The nearest function above both.
         ancestor: String,
@@ -26,7 +26,7 @@ pub enum Fact {
     SeparateRootPorts {
         /// Owner of the memory.
         provider: String,
-        /// Who reads or writes it.
+        /// The function that reads or writes it.
         initiator: String,
         /// The function on the root bus above the provider.
         provider_top: String,
@@ -37,7 +37,7 @@ pub enum Fact {
     OtherMachine {
         /// Owner of the memory.
         provider: String,
-        /// Who reads or writes it.
+        /// The function that reads or writes it.
         initiator: String,
     },
     /// A function on the way sends peer requests up to the root complex.
@@ -121,7 +121,7 @@ pub enum Fact {
 /// A list of host bridges that the kernel trusts to forward peer traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelList {
-    /// That of the machine's kernel, or of the nearest version known.
+    /// The list of the machine's kernel, or of the nearest version known.
     OfMachine,
     /// The newest known, since the machine's kernel version is not.
     Newest,
@@ -161,7 +161,8 @@ impl Fact {
         }
     }
 
-    /// Whether this is a reason for the decision `map`, rather than a fact that did not settle it.
+    /// Returns whether this is a reason for the decision `map`, rather than a fact that did not
+    /// settle it.
     pub(crate) fn decides(&self, map: MapType) -> bool {
         match self {
             Self::SameFunction { .. } | Self::CommonAncestor { .. } => map == MapType::BusAddress,

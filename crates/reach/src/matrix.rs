@@ -10,7 +10,7 @@ use peerlane_fabric::{Fabric, FunctionId, Parent};
 
 use crate::decision::{Decisions, MapType};
 
-/// How finely a matrix is drawn.
+/// Level of detail of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// A row and a column each for every function.
@@ -26,8 +26,8 @@ pub struct Peers {
     pub members: Vec<FunctionId>,
 }
 
-/// What the kernel decides between two functions of a row and a column that are not the same one;
-/// where both hold one and the same function alone, what it decides for that.
+/// The kernel's decision between any two different functions of a row and a column. Where both hold
+/// one and the same function alone, its decision for that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// The decision.
@@ -110,14 +110,14 @@ fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> Cell {
     Cell { map: found.map, distance: found.distance }
 }
 
-/// What of the way up from a function bears on a decision.
+/// The part of the way up from a function that bears on a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Way {
-    /// Where its way joins that of others.
+    /// The joint of its way with those of others.
     joins: Joint,
-    /// Whether the port above it redirects, when nothing else hangs from that.
+    /// ACS redirection of the port above it, when nothing else hangs from that port.
     port: Option<Option<bool>>,
-    /// Whether it redirects itself.
+    /// Its own ACS redirection.
     own: Option<bool>,
 }
 
@@ -130,7 +130,7 @@ enum Joint {
 
 struct Ways<'a> {
     fabric: &'a Fabric,
-    /// How many of the functions in question are at or below each function.
+    /// Number of the functions in question at or below each function.
     below: Vec<usize>,
 }
 

@@ -54,7 +54,7 @@ impl Bytes {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// Whether this is a multiple of `unit`; nothing is a multiple of zero but zero.
+    /// Returns whether this is a multiple of `unit`; only zero is a multiple of zero.
     pub fn is_multiple_of(self, unit: Self) -> bool {
         if unit.0 == 0 { self.0 == 0 } else { self.0 % unit.0 == 0 }
     }

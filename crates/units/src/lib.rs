@@ -26,7 +26,7 @@ pub enum ParseError {
     /// A suffix that is not a unit of this quantity.
     #[error("`{text}` ends in an unknown unit; use {allowed}")]
     UnknownUnit {
-        /// What was given.
+        /// The text that was given.
         text: String,
         /// Units that are understood.
         allowed: &'static str,

@@ -1,4 +1,4 @@
-//! What the units are in JSON Schema: a number that says its unit in `x-unit`.
+//! The units in JSON Schema: a number that names its unit in `x-unit`.
 
 use std::borrow::Cow;
 

@@ -21,7 +21,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Those of the wanted events that a unit has, on each CPU that reads it.
+    /// Finds the wanted events of a unit, each on every CPU that reads it.
     pub(super) fn find(root: &Root, unit: &str, wanted: &[Wanted]) -> Result<Vec<Self>, Unread> {
         let folder = format!("{UNITS}/{unit}");
         let number = root.number(&format!("{folder}/type"))?;

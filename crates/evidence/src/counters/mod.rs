@@ -18,8 +18,9 @@ use event::Event;
 
 pub(super) const UNITS: &str = "sys/bus/event_source/devices";
 
-/// What is read of a unit: the start of its name, and the events to try, as names of its list in sysfs
-/// or, where it has none, in the syntax of that list with the bytes that each counts.
+/// Units to read: the start of their names, and the events to try. An event is a name of the unit's
+/// list in sysfs or, without such a list, text in its syntax with the bytes that each count stands
+/// for.
 ///
 /// Sources: `arch/x86/events/intel/uncore_snbep.c`, `uncore_discovery.c` and
 /// `arch/x86/events/amd/uncore.c`, Linux 7.2; codes of AMD:
@@ -165,7 +166,7 @@ fn refused(error: &io::Error) -> String {
     format!("cannot open a counter: {error}{needs}")
 }
 
-/// What a counter shows, made up for the time in which others had its place.
+/// Count of a counter, scaled up for the time in which other counters had its place.
 fn scaled(counter: &mut Counter) -> io::Result<f64> {
     let found = counter.read()?;
     let share = if found.running == 0 { 0.0 } else { found.enabled as f64 / found.running as f64 };
@@ -185,7 +186,7 @@ fn sum(counters: Vec<Open>) -> io::Result<u64> {
     Ok(bytes as u64)
 }
 
-/// Whether a name is a unit's, or a unit's with numbers: `uncore_imc_3`, `amd_umc_0`.
+/// Returns whether a name is a unit's, alone or with numbers: `uncore_imc_3`, `amd_umc_0`.
 fn is_of(name: &str, unit: &str) -> bool {
     let rest = name.strip_prefix(unit);
     rest.is_some_and(|rest| rest.bytes().all(|one| one.is_ascii_digit() || one == b'_'))

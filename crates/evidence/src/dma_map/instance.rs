@@ -86,7 +86,7 @@ impl Instance {
         fs::read_to_string(self.event(event).join("hist"))
     }
 
-    /// Whether the kernel has an event.
+    /// Returns whether the kernel has an event.
     pub(super) fn has_event(&self, event: &str) -> bool {
         self.event(event).join("trigger").exists()
     }

@@ -40,7 +40,7 @@ pub(super) const MAP_EVENTS: [&str; 2] = ["dma/dma_map_phys", "dma/dma_map_page"
 /// requests of several segments have `dma_map_sg`, whose addresses no histogram counts.
 const TRIED: [(u32, u32, bool); 4] = [(6, 8, false), (6, 14, false), (6, 17, true), (7, 3, true)];
 
-/// Whether the address events of a kernel are complete; `None` for one that was not tried.
+/// Returns whether the address events of a kernel are complete; `None` for one that was not tried.
 pub(super) fn has_complete_events(version: (u32, u32)) -> Option<bool> {
     TRIED.into_iter().find(|&(major, minor, _)| (major, minor) == version).map(|one| one.2)
 }

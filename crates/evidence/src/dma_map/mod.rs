@@ -92,7 +92,7 @@ pub struct DmaWitness {
     probe: Option<DecisionProbe>,
     map_event: Option<&'static str>,
     has_bounce_event: bool,
-    /// Whether every mapping of system memory has an event.
+    /// True when every mapping of system memory has an event.
     is_complete: bool,
     before: BTreeMap<Bdf, Observed>,
 }

@@ -20,7 +20,7 @@ pub(super) enum Decision {
     Other(u64),
 }
 
-/// What one drive's DMA showed while payload moved.
+/// DMA of one drive while payload moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Observed {
     /// P2P decisions; `None` without the probe.
@@ -29,7 +29,7 @@ pub(super) struct Observed {
     pub(super) addresses: Option<Addresses>,
     /// Bytes that the kernel copied through its bounce buffers.
     pub(super) bounced: u64,
-    /// Whether events were lost.
+    /// Set when events were lost.
     pub(super) is_incomplete: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Addresses {
     pub(super) functions: BTreeMap<Bdf, u64>,
     /// Neither.
     pub(super) other: u64,
-    /// Whether every mapping of system memory has an event, so that none means none.
+    /// True when every mapping of system memory has an event: then no event means no mapping.
     pub(super) is_complete: bool,
 }
 

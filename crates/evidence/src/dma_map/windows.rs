@@ -9,7 +9,7 @@ use crate::{Root, Unread};
 /// Lines of a function's `resource` that are its own windows; later ones are what a bridge forwards.
 const WINDOWS_MAX: usize = 6;
 
-/// Who owns a physical address.
+/// The owner of a physical address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     /// A function, by its memory window.

@@ -55,9 +55,9 @@ pub enum BootConfigurationError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
-        /// What to write instead, where that is known.
+        /// The text to write instead, where that is known.
         hint: Option<String>,
     },
     /// A file with keys of cuFile is not as cuFile reads it.

@@ -50,9 +50,9 @@ const PASSED_OVER: [&str; 19] = [
 /// The fault of a line, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineFault {
-    /// What is wrong.
+    /// The fault.
     pub(super) reason: String,
-    /// What to write instead.
+    /// The text to write instead.
     pub(super) hint: Option<String>,
 }
 

@@ -26,9 +26,9 @@ enum ModeRequest {
 /// A kernel parameter that decides the mode.
 struct ModeParameter {
     name: &'static str,
-    /// The only maker of CPUs whose IOMMU it is about.
+    /// The only maker of CPUs whose IOMMU it sets; `None` for all makers.
     vendor: Option<&'static str>,
-    /// Whether kernels for Arm read it.
+    /// Set when kernels for Arm read it.
     is_read_on_arm: bool,
     read: fn(Option<&str>) -> Option<ModeRequest>,
 }

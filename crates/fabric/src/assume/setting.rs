@@ -21,7 +21,7 @@ pub(super) enum BootSetting {
     Module {
         /// Module, parameter and value.
         option: ModuleOption,
-        /// Whether it stands on the kernel command line.
+        /// Set when it stands on the kernel command line.
         is_parameter: bool,
     },
     /// A module to load.

@@ -34,13 +34,13 @@ const BY_PLACE: [&str; 8] = ["en", "hfi", "ib", "iw", "opa", "roce", "wl", "ww"]
 /// Places: on board, hot-plug slot, device tree, PCI address without and with a domain.
 const PLACES: [&str; 6] = ["P#p#s#", "P#s#", "p#s#", "o#", "s#", "d#"];
 
-/// What may follow a place: function, port, virtual function, port of a switch, USB.
+/// Parts that may follow a place: function, port, virtual function, port of a switch, USB.
 const PARTS: [&str; 8] = ["f#", "np#", "n#", "d#", "v#", "r#", "u#", "i#"];
 
 /// More digits than any place has are an address or a date.
 const MOST_DIGITS: usize = 5;
 
-/// Whether a name is made by the kernel or systemd out of small numbers.
+/// Returns whether the kernel or systemd makes such a name out of small numbers.
 pub(super) fn is_of_the_kernel(name: &str) -> bool {
     let Some(shape) = shape(name) else { return false };
     NUMBERED.contains(&shape.as_str())

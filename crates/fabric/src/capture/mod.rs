@@ -20,12 +20,12 @@ use crate::sysfs::tree::Tree;
 use crate::sysfs::{self, list};
 use crate::{DiscoverError, Entry, Origin, Snapshot};
 
-/// What was kept of a machine.
+/// The kept files of a machine, and what was replaced in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
     /// The files.
     pub content: Snapshot,
-    /// What was replaced, in words, with how often.
+    /// Kinds of replaced values in words, with the number of each.
     pub replaced: Vec<(&'static str, usize)>,
 }
 

@@ -41,7 +41,7 @@ const WELL_KNOWN: [&str; 14] = [
     "/var",
 ];
 
-/// What has been replaced so far.
+/// Values replaced so far.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     serials: HashMap<String, usize>,
@@ -79,7 +79,7 @@ impl Scrub {
         scrub
     }
 
-    /// What was replaced, with how often.
+    /// Kinds of replaced values, with the number of each.
     pub(super) fn replaced(&self) -> Vec<(&'static str, usize)> {
         [
             ("host name", self.host_names),
@@ -284,7 +284,7 @@ fn numbered(known: &mut HashMap<String, usize>, text: &str) -> usize {
     *known.entry(text.to_owned()).or_insert(next)
 }
 
-/// Where a host bridge lies says how the machine is virtualised, in identifiers of its own.
+/// Drops the folders above a host bridge: their names identify the virtual machine.
 fn from_bridge(path: &Path) -> PathBuf {
     let names: Vec<&OsStr> = path.iter().collect();
     let is_bridge = |name: &&OsStr| name.to_str().is_some_and(is_host_bridge);
@@ -339,7 +339,7 @@ fn windows(text: &str, shows_addresses: bool) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a file `resource` has a window at another address than 0.
+/// Returns whether a file `resource` has a window at an address other than 0.
 fn shows_addresses(text: &str) -> bool {
     let mut windows = text.lines().filter_map(ResourceLine::parse);
     windows.any(|line| line.flags & IORESOURCE_MEM != 0 && line.start != 0)

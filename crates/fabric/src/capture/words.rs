@@ -142,7 +142,7 @@ const CUFILE_WORDS: [&str; 30] = [
     "zfs",
 ];
 
-/// Whether a text in settings of cuFile is a word that is not somebody's own.
+/// Returns whether a text in settings of cuFile is one of its own words, not somebody's.
 pub(super) fn is_of_cufile(text: &str) -> bool {
     CUFILE_WORDS.contains(&text)
 }
@@ -160,7 +160,8 @@ pub(super) fn nvidia_parameters(text: &str) -> String {
     lines.collect()
 }
 
-/// Whether an entry of the driver's registry is a key with a number, or names a GPU by its PCI address.
+/// Returns whether an entry of the driver's registry is a key with a number, or names a GPU by its
+/// PCI address.
 fn is_registry_entry(entry: &str) -> bool {
     let Some((key, value)) = entry.split_once('=') else { return false };
     let (key, value) = (key.trim(), value.trim());

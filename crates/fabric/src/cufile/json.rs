@@ -214,7 +214,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows a backslash.
+    /// Reads the rest of an escape sequence, from the character after the backslash.
     fn escape(&mut self) -> Result<char, Fault> {
         let letter = self.peek().ok_or_else(|| self.fault("an escaped character"))?;
         let plain = match letter {

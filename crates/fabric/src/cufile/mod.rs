@@ -9,12 +9,12 @@ use crate::{CufileConfiguration, CufileValue};
 
 pub use write::text;
 
-/// What is kept of the value of a key.
+/// The part of a key's value that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptValue {
     /// All of it.
     Whole,
-    /// Of a list, how many entries it has: they are addresses or identifiers.
+    /// The number of entries of a list, which are addresses or identifiers.
     Length,
 }
 
@@ -93,12 +93,12 @@ pub fn read(text: &str) -> CufileConfiguration {
 /// Most entries of a list that are counted.
 const MOST_ENTRIES: i64 = 4096;
 
-/// What of a key's value is kept; `None` for keys that do not bear on the route.
+/// The kept part of a key's value; `None` for keys that do not bear on the route.
 fn kept(key: &str) -> Option<KeptValue> {
     KEYS.iter().find(|(name, _)| *name == key).map(|(_, kept)| *kept)
 }
 
-/// Whether keys of the list lie below an object of this name.
+/// Returns whether keys of the list lie below an object of this name.
 fn has_keys(object: &str) -> bool {
     KEYS.iter().any(|(name, _)| name.strip_prefix(object).is_some_and(|rest| rest.starts_with('.')))
 }

@@ -21,7 +21,7 @@ pub enum LspciError {
     /// Text of another program alone.
     #[error("cannot read a machine from the output of `{program}` alone")]
     OtherProgram {
-        /// That program.
+        /// The program.
         program: &'static str,
     },
     /// The same address with two identities.
@@ -51,7 +51,7 @@ impl LspciError {
     }
 }
 
-/// Why a text without functions is refused.
+/// The reason to refuse a text without functions.
 pub(super) fn refusal(text: &SortedText<'_>) -> LspciError {
     if let Some(line) = text.bare_acs {
         LspciError::BareAcs { line }

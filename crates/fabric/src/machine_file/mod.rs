@@ -20,7 +20,7 @@ pub const OUTLINE_MAX: usize = 256 << 10;
 const NO_DRIVER: &str = "none";
 const UNKNOWN_DRIVER: &str = "unknown";
 
-/// Why a machine file is not a fabric.
+/// The reason why a machine file is not a fabric.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineFileError {
     /// The file could not be read.
@@ -28,7 +28,7 @@ pub enum MachineFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file that was read is not a machine.
@@ -36,7 +36,7 @@ pub enum MachineFileError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its text.
+        /// The fault in its text.
         source: Box<MachineFileError>,
     },
     /// The text is not TOML of this shape; the message shows the line and names the key.
@@ -54,7 +54,7 @@ pub enum MachineFileError {
         read::MOST_FUNCTIONS
     )]
     TooLarge {
-        /// How many there are.
+        /// Number of functions.
         functions: usize,
     },
     /// The text is well formed and describes no possible machine.
@@ -66,13 +66,13 @@ pub enum MachineFileError {
         name: String,
         /// The key at fault.
         key: &'static str,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: Problem,
     },
 }
 
-/// The message holds all of it, so that it is no source that would be printed once more.
-/// What is wrong with a value that is well formed.
+/// The fault in a well-formed value. The message of the error holds all of it, so it is not a
+/// source, which would be printed once more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Two things have one name.

@@ -1,4 +1,4 @@
-//! What a record keeps of a machine: enough to draw it, and nothing of what its owner stores.
+//! The outline of a machine in a record: enough to draw it, and nothing of what its owner stores.
 
 use crate::{Fabric, Kernel, OUTLINE_MAX};
 

@@ -130,7 +130,7 @@ struct Reader<'a> {
     /// Every name of the file, those further down included.
     names: HashMap<String, Parent>,
     addresses: HashMap<Bdf, FunctionId>,
-    /// How far below its host bridge each of `functions` is, from 1.
+    /// Depth of each of `functions` below its host bridge, from 1.
     depths: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! How single values look in a machine file.
+//! Notation of single values in a machine file.
 
 use std::fmt;
 use std::str::FromStr;

@@ -11,7 +11,7 @@ use crate::Fabric;
 pub struct CufileConfiguration {
     /// Keys of [`KEYS`](crate::cufile::KEYS) that are set, by dotted names: `properties.use_pci_p2pdma`.
     pub settings: BTreeMap<String, CufileValue>,
-    /// What is wrong with the file; there are no settings where it could not be read to its end.
+    /// The fault in the file; there are no settings where it could not be read to its end.
     pub problem: Option<String>,
 }
 
@@ -22,7 +22,7 @@ pub enum CufileValue {
     Flag(bool),
     /// An integer; of a list of addresses, their number.
     Number(i64),
-    /// A text, or a number that is no integer.
+    /// A text, or a number that is not an integer.
     Text(String),
     /// A list of texts.
     List(Vec<String>),

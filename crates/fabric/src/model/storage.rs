@@ -13,11 +13,11 @@ pub struct NvmeController {
     pub model: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
-    /// What the driver says of it, `live` when all is well.
+    /// State that the driver reports, `live` when all is well.
     pub state: Option<String>,
     /// The registers that describe its CMB; `None` where it has none, or no driver.
     pub cmb: Option<CmbRegisters>,
-    /// How warm it is, in thousandths of a degree Celsius, and the limits that it states.
+    /// Its temperature and the limits that it states, in thousandths of a degree Celsius.
     pub temperature: Option<Temperature>,
     /// Its namespaces as block devices.
     pub namespaces: Vec<Namespace>,
@@ -48,27 +48,27 @@ impl CmbRegisters {
         (self.location & 7) as u8
     }
 
-    /// Where in that window it begins (CMBLOC.OFST in units of CMBSZ.SZU).
+    /// Offset in that window (CMBLOC.OFST in units of CMBSZ.SZU).
     pub fn offset(self) -> Bytes {
         Bytes(u64::from(self.location >> 12) * self.unit())
     }
 
-    /// How large it is (CMBSZ.SZ in units of CMBSZ.SZU).
+    /// Its size (CMBSZ.SZ in units of CMBSZ.SZU).
     pub fn size(self) -> Bytes {
         Bytes(u64::from(self.size >> 12) * self.unit())
     }
 
-    /// Whether data that the drive reads from its memory may lie in it (CMBSZ.RDS).
+    /// Returns whether data that the drive reads from its medium may lie in it (CMBSZ.RDS).
     pub fn takes_read_data(self) -> bool {
         self.size & 1 << 3 != 0
     }
 
-    /// Whether data that the drive writes may lie in it (CMBSZ.WDS).
+    /// Returns whether data that the drive writes may lie in it (CMBSZ.WDS).
     pub fn takes_write_data(self) -> bool {
         self.size & 1 << 4 != 0
     }
 
-    /// Whether submission queues may lie in it (CMBSZ.SQS).
+    /// Returns whether submission queues may lie in it (CMBSZ.SQS).
     pub fn takes_submission_queues(self) -> bool {
         self.size & 1 != 0
     }
@@ -82,7 +82,7 @@ impl CmbRegisters {
 /// A temperature and its limits in thousandths of a degree Celsius (`hwmon`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Temperature {
-    /// When it was read (`temp1_input`).
+    /// The temperature when it was read (`temp1_input`).
     pub current: i32,
     /// Above this the drive warns, and may slow down (`temp1_max`).
     pub warning: Option<i32>,
@@ -99,11 +99,11 @@ pub struct Namespace {
     pub nsid: Option<u32>,
     /// Capacity.
     pub size: Bytes,
-    /// What one request may carry.
+    /// Limits of one request.
     pub limits: QueueLimits,
-    /// Whether the block device chooses among the paths of several controllers.
+    /// Set when the block device chooses among the paths of several controllers.
     pub is_multipath_head: bool,
-    /// Whether pages must not change while they are written (`queue/stable_writes`).
+    /// True when pages must not change while they are written (`queue/stable_writes`).
     pub stable_writes: Option<bool>,
     /// Protection information settings; `None` where the device has none.
     pub integrity: Option<Integrity>,
@@ -111,7 +111,7 @@ pub struct Namespace {
     pub partitions: Vec<Partition>,
 }
 
-/// Whether the kernel itself makes or checks protection information; for either the CPU reads the
+/// Protection information that the kernel itself makes or checks; for either, the CPU reads the
 /// payload (`block/bio-integrity-auto.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Integrity {
@@ -164,8 +164,8 @@ impl Default for QueueLimits {
 pub struct StackedDevice {
     /// Kernel name, `dm-0` or `md127`.
     pub name: String,
-    /// What makes it: `lvm`, `crypt`, `mpath` and other prefixes of `dm/uuid`, or `md/level`
-    /// (`raid1`); `None` where neither is there.
+    /// The layer that makes it: `lvm`, `crypt`, `mpath` and other prefixes of `dm/uuid`, or
+    /// `md/level` (`raid1`); `None` where neither is there.
     pub kind: Option<String>,
     /// Kernel names of the devices that it lies on.
     pub below: Vec<String>,
@@ -176,16 +176,16 @@ pub struct StackedDevice {
 pub struct Mount {
     /// Kernel name of the device: a namespace, a partition, or a stacked device.
     pub device: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub point: String,
     /// Type of file system.
     pub file_system: String,
-    /// Whether it is mounted for reading only.
+    /// Set when it is mounted read-only.
     pub is_read_only: bool,
 }
 
 impl NvmeController {
-    /// Whether a person means this drive by `text`.
+    /// Returns whether `text` is a name of this drive.
     pub(crate) fn is_called(&self, text: &str) -> bool {
         let of_node = crate::block_name(text);
         let of_namespace = |namespace: &Namespace| {

@@ -9,7 +9,7 @@ pub struct Bar {
     pub index: u8,
     /// Its size.
     pub size: Bytes,
-    /// Whether reading has no side effects (`IORESOURCE_PREFETCH`).
+    /// Set when reading has no side effects (`IORESOURCE_PREFETCH`).
     pub is_prefetchable: bool,
     /// The largest size that it can be given (`resourceN_resize`); `None` where it has one size.
     pub largest: Option<Bytes>,

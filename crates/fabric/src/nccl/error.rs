@@ -93,7 +93,7 @@ pub enum NcclWriteError {
 }
 
 impl NcclWriteError {
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(self) -> Option<&'static str> {
         match self {
             Self::NoFunction => Some(

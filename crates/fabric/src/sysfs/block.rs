@@ -19,7 +19,7 @@ pub struct BlockDevice {
     pub size: Bytes,
     /// Request limits, of the disk for a partition.
     pub limits: QueueLimits,
-    /// Whether the kernel refuses writes (`ro`).
+    /// Set when the kernel refuses writes (`ro`).
     pub read_only: bool,
     /// Set when this is a partition.
     pub partition: Option<ParentDisk>,
@@ -37,13 +37,13 @@ pub struct BlockDevice {
     pub controller: Option<String>,
     /// Protection information settings; `None` where the device has none.
     pub integrity: Option<Integrity>,
-    /// Whether pages must not change while they are written (`queue/stable_writes`).
+    /// Set when pages must not change while they are written (`queue/stable_writes`).
     pub stable_writes: bool,
-    /// Whether this is the head of an NVMe multipath group, which may choose among controllers.
+    /// Set when this is the head of an NVMe multipath group, which may choose among controllers.
     pub is_multipath_head: bool,
 }
 
-/// Where a partition lies.
+/// Place of a partition on its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentDisk {
     /// Kernel name of the disk.

@@ -5,7 +5,7 @@
 
 use crate::Acs;
 
-/// What an unprivileged reader gets: the common header (PCI 3.0 6.1).
+/// Bytes that an unprivileged reader gets: the common header (PCI 3.0 6.1).
 const HEADER: usize = 0x40;
 /// Offset of the header type, 0 for an endpoint (PCI 3.0 6.2.1).
 const HEADER_TYPE: usize = 0x0e;
@@ -50,7 +50,7 @@ pub(super) struct Control {
     pub(super) second: u16,
 }
 
-/// Why there are no control registers.
+/// The reason why there are no control registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoControl {
     NotPcie,
@@ -60,7 +60,7 @@ pub(super) enum NoControl {
 /// A base address register of a memory window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemoryRegister {
-    /// Whether the next register has the upper half of its address.
+    /// Set when the next register has the upper half of its address.
     pub(super) is_64_bit: bool,
 }
 
@@ -133,7 +133,7 @@ impl ConfigSpace<'_> {
         found
     }
 
-    /// Whether the device answered: all ones are read of one that does not.
+    /// Returns whether the device answered: one that does not reads as all ones.
     ///
     /// Its identity alone does not tell. A virtual function reads as all ones there, with its registers
     /// behind (PCIe 6.0 9.3.4.1).
@@ -192,7 +192,7 @@ impl ConfigSpace<'_> {
         Search::Absent
     }
 
-    /// Where the capabilities of the first 256 bytes begin, in the order of their list.
+    /// Offsets of the capabilities in the first 256 bytes, in the order of their list.
     fn capabilities(self) -> Vec<usize> {
         let next = |at: usize| self.byte(at).map(|pointer| usize::from(pointer & 0xfc));
         let first = next(FIRST_CAPABILITY).filter(|&at| at >= HEADER);
@@ -220,9 +220,9 @@ impl ConfigSpace<'_> {
     }
 }
 
-/// What of a configuration space says what a function is and can do: identity, status, class, kinds of
-/// memory windows, and the capabilities, of these PCIe and ACS whole and of others their place. Addresses and serial numbers
-/// are zero; the length stays.
+/// Keeps the bytes of a configuration space that say what a function is and can do. These are
+/// identity, status, class, kinds of memory windows, and the capabilities: PCIe and ACS whole, of
+/// others the place. Addresses and serial numbers become zero; the length stays.
 pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
     const ACS_LENGTH: usize = 8;

@@ -7,7 +7,7 @@ use super::list::{Kept, item_of};
 use super::tree::Tree;
 use crate::{CufileConfiguration, cufile};
 
-/// Where cuFile looks when the environment names no other file.
+/// The file that cuFile reads when the environment names no other.
 pub(crate) const CONFIGURATION: &str = "etc/cufile.json";
 /// Links one after the other: the name, the alternative, the file of one version.
 const MOST_LINKS: usize = 2;
@@ -39,7 +39,7 @@ fn place(tree: &Tree) -> Option<PathBuf> {
     Some(at)
 }
 
-/// Where a link leads, below the root; `None` where that is not on the list.
+/// The target of a link, below the root; `None` where that is not on the list.
 pub(crate) fn followed(link: &Path, target: &Path) -> Option<PathBuf> {
     let below = match target.strip_prefix("/") {
         Ok(below) => below.to_owned(),

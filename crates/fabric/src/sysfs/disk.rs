@@ -1,4 +1,4 @@
-//! What a disk and a namespace have in common in sysfs: size, limits, partitions.
+//! Common facts of a disk and a namespace in sysfs: size, limits, partitions.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -51,7 +51,7 @@ fn event(tree: &Tree, at: &Path) -> String {
     tree.text(&at.join("uevent")).unwrap_or_default()
 }
 
-/// Whether a function has what only a driver makes.
+/// Returns whether a function has something that only a driver makes.
 fn is_at_work(tree: &Tree, at: &Path) -> bool {
     let is_made = |name: &&str| {
         let below = at.join(name);

@@ -44,13 +44,13 @@ pub(super) struct Found {
     pub(super) numbers: Numbers,
     addresses: HashSet<Bdf>,
     controllers: HashSet<String>,
-    /// Whether the tree is that of the running machine.
+    /// Set when the tree is that of the running machine.
     is_live: bool,
     /// Functions of which nothing says whether they have a driver.
     without_word: Vec<FunctionId>,
-    /// Whether a window lies at another address than 0, as in none of our captures.
+    /// Set when a window lies at an address other than 0, as in none of our captures.
     shows_addresses: bool,
-    /// MemoryWindows that lie at address 0.
+    /// Memory windows that lie at address 0.
     at_zero: Vec<(FunctionId, u8)>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> Found {
     found
 }
 
-/// Whether a directory name is that of a host bridge: `pci`, a domain, a bus.
+/// Returns whether a directory name is that of a host bridge: `pci`, a domain, a bus.
 pub(crate) fn is_host_bridge(name: &str) -> bool {
     let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
     parts.is_some_and(|(domain, bus)| {
@@ -314,7 +314,7 @@ fn link(tree: &Tree, at: &Path, kind: Kind, parent: Parent) -> Option<Link> {
     (link.current.is_some() || link.maximum.is_some()).then_some(link)
 }
 
-/// What a port that faces away from the root supports.
+/// The speed that a port facing away from the root supports.
 fn link_below(tree: &Tree, at: &Path, kind: Kind) -> Option<LinkSpeed> {
     matches!(kind, Kind::RootPort | Kind::DownstreamPort).then(|| speed(tree, at, "max")).flatten()
 }

@@ -1,8 +1,8 @@
-//! Libraries by which programs reach the memory of GPUs and FPGA cards: whether they are installed.
+//! Presence of the libraries by which programs reach the memory of GPUs and FPGA cards.
 //!
-//! Only that a name is there is looked at, in the folders where distributions and makers put such
-//! libraries; what else the dynamic linker would find (`ld.so.cache`, `LD_LIBRARY_PATH`, a Python wheel)
-//! is not known here.
+//! Only a name is looked for, in the folders where distributions and makers put such libraries.
+//! Others that the dynamic linker would find (`ld.so.cache`, `LD_LIBRARY_PATH`, a Python wheel) are
+//! not known.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,11 @@ use super::tree::Tree;
 
 /// Shared objects by the names that programs load them by.
 pub(crate) const LIBRARIES: [&str; 3] = ["libcuda.so.1", CUFILE, "libxrt_coreutil.so.2"];
-/// The one whose version shows in the name of the file that it points to, `libcufile.so.1.16.0`.
+/// The library whose version shows in the name of the file that it points to,
+/// `libcufile.so.1.16.0`.
 pub(crate) const CUFILE: &str = "libcufile.so.0";
 
-/// Where they are, with `*` for any characters within a name.
+/// Folders of libraries, with `*` for any characters within a name.
 pub const FOLDERS: [&str; 8] = [
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",

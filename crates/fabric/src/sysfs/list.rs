@@ -16,18 +16,18 @@ use super::nvme::NvmeName;
 /// Something that discovery reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    /// Where it is; see the head of this module.
+    /// Its path; see the head of this module.
     pub path: &'static str,
-    /// What a capture makes of it.
+    /// Its form in a capture.
     pub kept: Kept,
-    /// What it is read for.
+    /// The purpose of reading it.
     pub purpose: &'static str,
 }
 
-/// What a capture makes of something that is read.
+/// The form that something has in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// That the folder is there.
+    /// Presence of the folder.
     Folder,
     /// The folder, whose name is replaced unless it is of a form that the kernel gives.
     NamedFolder,
@@ -37,7 +37,7 @@ pub enum Kept {
     Whole,
     /// Its permission bits; it is not read.
     Permissions,
-    /// That a file of this name is there; it is not read.
+    /// Presence of a file of this name; it is not read.
     Presence,
     /// Another word, the same for the same.
     Serial,
@@ -55,7 +55,7 @@ pub enum Kept {
     Version,
     /// Kernel parameters of a list, which bear on devices.
     Parameters,
-    /// Whether peer-to-peer is built in.
+    /// The line of `CONFIG_PCI_P2PDMA`.
     Configuration,
     /// Devices of this list, file systems, and well-known places; other paths are replaced.
     Mounts,
@@ -64,7 +64,7 @@ pub enum Kept {
     Registers,
     /// Sizes and flags without addresses.
     Windows,
-    /// What comes before the first `-`.
+    /// The part before the first `-`.
     Prefix,
     /// Lines of the driver, the class and the identity.
     Event,
@@ -72,16 +72,16 @@ pub enum Kept {
     MinorNumber,
     /// Keys that bear on the route, without addresses; mount points as [`Kept::Mounts`] has them.
     Cufile,
-    /// That a library is there, and the version that it points to; it is not read.
+    /// Presence of a library, and the version that it points to; it is not read.
     LibraryVersion,
-    /// Whether NVIDIA's driver is open, and its version; not who built it.
+    /// The kind of NVIDIA's driver, open or not, and its version; not who built it.
     NvidiaVersion,
     /// Parameters of NVIDIA's driver that bear on peer traffic: numbers and registry keys.
     NvidiaParameters,
 }
 
 impl Kept {
-    /// What it is in words, for the reference page.
+    /// Describes the form in words, for the reference page.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Folder => "that it is there",
@@ -246,7 +246,7 @@ pub(crate) fn item_of(path: &Path) -> Option<&'static Item> {
     })
 }
 
-/// Whether a name is of a pattern with at most one `*`.
+/// Returns whether a name matches a pattern with at most one `*`.
 fn matches(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,
@@ -258,7 +258,7 @@ fn matches(glob: &str, name: &str) -> bool {
     }
 }
 
-/// Whether the folders of a path are one of those where libraries are looked for.
+/// Returns whether the folders of a path are one of those where libraries are looked for.
 fn is_library_folder(names: &[&str]) -> bool {
     FOLDERS.iter().any(|glob| {
         let parts: Vec<&str> = glob.split('/').collect();

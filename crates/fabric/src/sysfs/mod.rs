@@ -37,7 +37,7 @@ use tree::Tree;
 /// Folders between the one that is named and that of a machine.
 const FOLDERS_ABOVE: usize = 2;
 
-/// Why a tree could not be read.
+/// The reason why a tree could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     /// A file or directory that must be there is not readable.
@@ -45,7 +45,7 @@ pub enum DiscoverError {
     Read {
         /// The path, root included.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file is no archive of a machine.
@@ -53,7 +53,7 @@ pub enum DiscoverError {
     Archive {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         source: capture::ArchiveError,
     },
     /// A file holds something else than it should.
@@ -63,13 +63,13 @@ pub enum DiscoverError {
         path: PathBuf,
         /// Its content, shortened.
         text: String,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
     },
     /// No block device has this number.
     #[error("cannot find block device {major}:{minor} below {root}")]
     NoSuchBlockDevice {
-        /// Where it was looked for.
+        /// The root of the search.
         root: PathBuf,
         /// Major number.
         major: u32,
@@ -132,7 +132,7 @@ fn with_devices(root: &Path) -> PathBuf {
     }
 }
 
-/// What moving data depends on: only `/` is the running machine.
+/// The origin of a tree, which decides whether data may move: only `/` is the running machine.
 pub(crate) fn origin(root: &Path) -> Origin {
     if root == Path::new("/") { Origin::ThisMachine } else { Origin::Tree(root.to_owned()) }
 }

@@ -59,7 +59,7 @@ pub(crate) fn version_line(driver: &NvidiaDriver) -> String {
     format!("{DRIVER_LINE}{modules}{}", version.unwrap_or_default())
 }
 
-/// Whether a driver's line names the open kernel modules or the proprietary ones.
+/// Returns true for a line of the open kernel modules, and false for the proprietary ones.
 fn is_open(line: &str) -> Option<bool> {
     if line.contains("Open Kernel Module") {
         return Some(true);

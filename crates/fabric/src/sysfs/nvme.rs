@@ -10,7 +10,7 @@ use super::stacked::Numbers;
 use super::tree::Tree;
 use crate::{CmbRegisters, Namespace, NvmeController, Temperature};
 
-/// Where the kernel keeps NVMe subsystems.
+/// The kernel's folder of NVMe subsystems.
 const SUBSYSTEMS: &str = "sys/devices/virtual/nvme-subsystem";
 
 /// Numbers in the name of an NVMe device.
@@ -127,7 +127,7 @@ fn block_device(tree: &Tree, controller: &Path, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether the block device at `disk` is a multipath head.
+/// Returns whether the block device at `disk` is a multipath head.
 pub(super) fn is_multipath_head(disk: &Path) -> bool {
     disk.starts_with(SUBSYSTEMS)
 }

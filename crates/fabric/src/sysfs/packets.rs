@@ -1,7 +1,8 @@
-//! How a function is set to cut what it sends and asks for, out of its configuration space.
+//! Packet settings of a function, out of its configuration space.
 //!
-//! Leaves out what it could be set to, and what ports on the way are set to: the kernel gives both ends of a path one
-//! payload size. The one thing to know: only root reads beyond the first 64 bytes, where these registers lie.
+//! Leaves out the settings that it could have, and those of ports on the way: the kernel gives both
+//! ends of a path one payload size. The one thing to know: only root reads beyond the first 64
+//! bytes, where these registers lie.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use super::config_space::{ConfigSpace, Control, NoControl};
 use super::tree::Tree;
 use crate::Bdf;
 
-/// What a function is set to (PCIe 6.0 7.5.3.4 and 7.5.3.16).
+/// Packet settings of a function (PCIe 6.0 7.5.3.4 and 7.5.3.16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packets {
     /// Largest payload of a packet that it sends.
@@ -22,7 +23,7 @@ pub struct Packets {
     pub tags: u32,
 }
 
-/// Why nobody knows what a function is set to.
+/// The reason why the packet settings of a function are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPackets {
     /// Its configuration space cannot be read.
@@ -33,7 +34,7 @@ pub enum NoPackets {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// What was read ends before the registers.
+    /// The bytes end before the registers.
     #[error("{path} shows {length} bytes, which end before these registers: root sees all")]
     CutOff {
         /// The file.

@@ -1,4 +1,4 @@
-//! What else a function has: the names that other subsystems give it, and the state of a card.
+//! Further facts of a function: names that other subsystems give it, and the state of a card.
 
 use std::path::Path;
 
@@ -24,7 +24,8 @@ pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: Kind) -> Vec<String> {
     names
 }
 
-/// Whether the `xocl` driver lends the card's memory to peers; its device is below the function.
+/// Returns whether the `xocl` driver lends the card's memory to peers; its device is below the
+/// function.
 pub(super) fn fpga_p2p(tree: &Tree, at: &Path) -> Option<bool> {
     let is_device = |name: &String| name.starts_with("p2p.");
     let device = tree.directories(at).into_iter().find(is_device)?;

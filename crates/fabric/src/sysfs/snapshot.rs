@@ -37,7 +37,7 @@ pub struct Snapshot {
     bytes: usize,
 }
 
-/// Why something has no place in a tree.
+/// The reason why something has no place in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlace {
     /// The path is absolute, leads upwards, or is not UTF-8.
@@ -145,7 +145,7 @@ impl Snapshot {
         self.insert(path.as_ref(), entry)
     }
 
-    /// What is at a path; links on the way lead nowhere.
+    /// The entry at a path; links on the way lead nowhere.
     pub fn get(&self, path: &Path) -> Option<&Entry> {
         let mut at = &self.top;
         for name in names(path).ok()? {

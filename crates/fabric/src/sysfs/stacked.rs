@@ -9,7 +9,7 @@ use super::disk;
 use super::tree::Tree;
 use crate::{Mount, StackedDevice};
 
-/// Where the kernel keeps block devices without hardware.
+/// The kernel's folder of block devices without hardware.
 const VIRTUAL: &str = "sys/devices/virtual/block";
 
 /// Major and minor number of a block device, as its file `dev` has it: `259:3`.
@@ -61,7 +61,7 @@ fn below(tree: &Tree, slaves: &Path) -> Vec<String> {
     names
 }
 
-/// What is mounted from the devices of `numbers` and from those that are stacked.
+/// Mounts of the devices of `numbers`, and of stacked devices.
 ///
 /// File systems of several devices, btrfs among them, have numbers of their own; there the name in
 /// the column of the source counts.

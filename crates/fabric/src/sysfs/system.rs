@@ -1,4 +1,4 @@
-//! What is known of the machine as a whole: kernel, CPU, IOMMU.
+//! Known facts of the machine as a whole: kernel, CPU, IOMMU.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub(crate) const PARAMETERS: [&str; 11] = [
     "vfio",
 ];
 
-/// Whether a kernel parameter bears on devices.
+/// Returns whether a kernel parameter bears on devices.
 pub(crate) fn bears_on_devices(parameter: &str) -> bool {
     PARAMETERS.iter().any(|start| parameter.starts_with(start))
 }
@@ -68,7 +68,7 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
     }
 }
 
-/// Whether the configuration has `CONFIG_PCI_P2PDMA`; `None` where no configuration can be read.
+/// Returns whether the configuration has `CONFIG_PCI_P2PDMA`; `None` where none can be read.
 fn has_p2pdma(tree: &Tree, release: Option<&str>) -> Option<bool> {
     let release = release.filter(|release| !release.contains('/'));
     let files = release.map(|release| {
@@ -109,7 +109,7 @@ fn modules(tree: &Tree) -> Option<Vec<Module>> {
     Some(loaded.map(module).collect())
 }
 
-/// What maker and model the machine says it is.
+/// Maker and model that the machine states.
 pub(super) fn product(tree: &Tree) -> Option<String> {
     let word = |name: &str| {
         tree.word(&Path::new("sys/devices/virtual/dmi/id").join(name))

@@ -16,13 +16,13 @@ use super::snapshot::{Entry, Snapshot};
 /// No attribute of sysfs is larger; kernel configurations have about 300 KiB.
 const LONGEST_FILE: u64 = 4 << 20;
 
-/// A tree that stands for `/`: a directory, or what an archive holds.
+/// A tree that stands for `/`: a directory, or the content of an archive.
 #[derive(Debug)]
 pub(crate) struct Tree {
     source: Source,
-    /// What was read, when somebody wants to know.
+    /// Entries read so far; `None` while nobody asked for them.
     seen: Option<RefCell<BTreeMap<PathBuf, Entry>>>,
-    /// Whether files are left alone that the kernel answers by a command to a drive.
+    /// Set when files are left alone that the kernel answers by a command to a drive.
     leaves_drives_alone: bool,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Tree {
 enum Source {
     /// A directory, and the last folder below it that was found to have no link above it.
     Directory { root: PathBuf, real: RefCell<PathBuf> },
-    /// What an archive holds, and its name for messages.
+    /// The content of an archive, and its name for messages.
     Snapshot { name: PathBuf, content: Snapshot },
 }
 
@@ -50,7 +50,7 @@ impl Tree {
         self.leaves_drives_alone = true;
     }
 
-    /// Whether files are left alone that the kernel answers by a command to a drive.
+    /// Returns whether files are left alone that the kernel answers by a command to a drive.
     pub(crate) fn leaves_drives_alone(&self) -> bool {
         self.leaves_drives_alone
     }
@@ -60,7 +60,7 @@ impl Tree {
         self.seen = Some(RefCell::default());
     }
 
-    /// What was read since [`Tree::watch`], by path.
+    /// Entries read since [`Tree::watch`], by path.
     pub(crate) fn seen(&self) -> BTreeMap<PathBuf, Entry> {
         self.seen.as_ref().map(RefCell::take).unwrap_or_default()
     }
@@ -76,7 +76,7 @@ impl Tree {
         self.saw(path, || Entry::Folder(BTreeMap::new()));
     }
 
-    /// Where a path below the root is, for messages.
+    /// The full path of one below the root, for messages.
     pub(crate) fn full(&self, path: &Path) -> PathBuf {
         match &self.source {
             Source::Directory { root, .. } => root.join(path),
@@ -147,7 +147,7 @@ impl Tree {
         self.text(path).ok().filter(|text| !text.is_empty())
     }
 
-    /// What a switch says: `1`, `0`, `Y`, `N`.
+    /// The value of a switch: `1`, `0`, `Y`, `N`.
     pub(crate) fn flag(&self, path: &Path) -> Option<bool> {
         match self.text(path).ok()?.as_str() {
             "1" | "Y" | "y" => Some(true),
@@ -156,7 +156,7 @@ impl Tree {
         }
     }
 
-    /// Whether a switch is there and on.
+    /// Returns whether a switch is there and on.
     pub(crate) fn is_set(&self, path: &Path) -> bool {
         self.flag(path) == Some(true)
     }
@@ -213,7 +213,7 @@ impl Tree {
         folders
     }
 
-    /// Whether a real directory is there.
+    /// Returns whether a real directory is there.
     pub(crate) fn is_directory(&self, path: &Path) -> bool {
         match &self.source {
             Source::Directory { .. } => self.found(path).is_ok_and(|(_, found)| found.is_dir()),
@@ -223,12 +223,12 @@ impl Tree {
         }
     }
 
-    /// Whether a real file is there.
+    /// Returns whether a real file is there.
     pub(crate) fn is_file(&self, path: &Path) -> bool {
         self.mode(path).is_some()
     }
 
-    /// Whether a file, or a link to whatever, is there; it is not opened.
+    /// Returns whether a file, or a link to anything, is there; it is not opened.
     pub(crate) fn is_there(&self, path: &Path) -> bool {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
         let is_there = match &self.source {
@@ -246,7 +246,7 @@ impl Tree {
         is_there
     }
 
-    /// Where a link points, below the root; `None` when that is outside of it.
+    /// The target of a link, below the root; `None` when that is outside of it.
     pub(crate) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         let target = self.target(path)?;
         Ok(below(path.parent().unwrap_or(Path::new("")), &target))

@@ -24,9 +24,9 @@ pub(crate) const IORESOURCE_UNSET: u64 = 0x2000_0000;
 pub(super) struct MemoryWindows {
     pub(super) assigned: Vec<Bar>,
     pub(super) unassigned: Vec<UnassignedBar>,
-    /// Whether one of them lies at another address than 0.
+    /// Set when one of them lies at an address other than 0.
     pub(super) show_addresses: bool,
-    /// Those that lie at address 0.
+    /// Registers of the windows that lie at address 0.
     pub(super) at_zero: Vec<u8>,
 }
 

@@ -127,6 +127,6 @@ pub(crate) fn one_drive() -> Sysfs {
     tree
 }
 
-/// Where [`one_drive`] has its namespace.
+/// The folder of the namespace in [`one_drive`].
 pub(crate) const ONE_NAMESPACE: &str =
     "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/nvme/nvme0/nvme0n1";

@@ -1,4 +1,4 @@
-//! Why a GPU cannot be used, and what to do about it.
+//! Reasons why a GPU cannot be used, and advice on each.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 
 use crate::LibraryError;
 
-/// Why a GPU cannot be used: a value, with a way out.
+/// A reason why a GPU cannot be used, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
@@ -25,7 +25,7 @@ pub enum CudaError {
     /// No GPU by that name.
     #[error("there is no {asked}: the driver shows {}", list(.shown))]
     NoSuchGpu {
-        /// What was asked for.
+        /// The name that was asked for.
         asked: String,
         /// The GPUs that there are, by PCI address.
         shown: Vec<String>,
@@ -36,20 +36,20 @@ pub enum CudaError {
         /// Its own words.
         text: String,
     },
-    /// Memory that no address holds, or none at all.
+    /// Zero bytes, or more than an address holds.
     #[error("cannot take {length} of GPU memory: not addressable")]
     Length {
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
     },
     /// A copy reaches beyond one of its ends.
     #[error("cannot copy {length} at {offset} of a memory of {size}")]
     Range {
-        /// Where it begins.
+        /// Start of the range, in bytes.
         offset: Bytes,
-        /// How long it is.
+        /// Length of the range.
         length: Bytes,
-        /// How much there is.
+        /// Size of the memory.
         size: Bytes,
     },
     /// A kernel of one GPU for memory of another.
@@ -60,20 +60,20 @@ pub enum CudaError {
         /// The memory's.
         memory: Bdf,
     },
-    /// An address that somebody else gave for memory of a GPU, and that is none, or not all of it.
+    /// A range that somebody else gave for memory of a GPU, and that is not, or only in part.
     #[error("{length} at {address:#x} are not to be written on a GPU: {why}")]
     NotOfAGpu {
-        /// Where it begins.
+        /// Its address.
         address: u64,
-        /// How long it is.
+        /// Its length.
         length: Bytes,
-        /// What speaks against it.
+        /// The objection to it.
         why: &'static str,
     },
-    /// Memory that is no plain host memory, which a copy by the driver would touch with the CPU.
+    /// Memory other than plain host memory, which a copy by the driver would touch with the CPU.
     #[error("cannot copy between a GPU and {kind:?} memory by the CPU")]
     NotPlain {
-        /// What it is.
+        /// Its kind.
         kind: crate::RegionKind,
     },
     /// There is no host memory to copy through.
@@ -90,7 +90,7 @@ impl CudaError {
         LibraryError::no_function(name, symbol).into()
     }
 
-    /// Whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Library(_) | Self::NoSuchGpu { .. } => true,
@@ -99,7 +99,7 @@ impl CudaError {
         }
     }
 
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Library(LibraryError::NotThere { .. }) => Some(

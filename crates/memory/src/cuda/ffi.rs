@@ -124,7 +124,7 @@ impl Driver {
         Ok(version)
     }
 
-    /// How many GPUs there are.
+    /// Number of GPUs.
     pub(super) fn count(&self) -> Result<i32, CudaError> {
         let mut count = 0;
         // SAFETY: writes one int to a local.
@@ -139,7 +139,7 @@ impl Driver {
         Ok(Device(device))
     }
 
-    /// What the device calls itself.
+    /// The name that the driver gives the device.
     pub(super) fn device_name(&self, device: Device) -> Result<String, CudaError> {
         let mut text: [c_char; 128] = [0; 128];
         // SAFETY: writes at most as many bytes as it is told that the array has.
@@ -192,7 +192,7 @@ impl Context {
         check("cuCtxSetCurrent", unsafe { (self.driver.table.context_set)(self.handle) })
     }
 
-    /// Bytes that are free, and that there are.
+    /// Bytes free, and bytes in all.
     pub(super) fn memory_info(&self) -> Result<(usize, usize), CudaError> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
@@ -202,7 +202,7 @@ impl Context {
         Ok((free, total))
     }
 
-    /// What the driver calls it.
+    /// The driver's handle of the context.
     pub(super) fn handle(&self) -> *mut c_void {
         self.handle
     }

@@ -65,14 +65,14 @@ pub struct Cuda {
     driver: Arc<Driver>,
 }
 
-/// What the driver says of a GPU.
+/// Facts that the driver reports of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuFacts {
     /// Its place in the order of PCI addresses: the N of `gpu:N`, as `nvidia-smi` counts.
     pub index: u32,
     /// Its PCI address.
     pub address: Bdf,
-    /// What it calls itself.
+    /// Its model, by the driver.
     pub model: String,
     /// Memory that it has.
     pub memory: Bytes,
@@ -81,7 +81,7 @@ pub struct GpuFacts {
     device: Device,
 }
 
-/// What a GPU could do at most, by what the driver says of it.
+/// Peak rates of a GPU, by the attributes that the driver reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes a second between the GPU and its own memory; 0 where the driver does not say.
@@ -122,7 +122,7 @@ impl Cuda {
     /// Version of the driver API, major and minor.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn version(&self) -> Result<(i32, i32), CudaError> {
         let version = self.driver.version()?;
         Ok((version / 1000, version % 1000 / 10))
@@ -131,7 +131,7 @@ impl Cuda {
     /// Every GPU that the driver shows to this process, by PCI address.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn gpus(&self) -> Result<Vec<GpuFacts>, CudaError> {
         let driver = &self.driver;
         let facts = (0..driver.count()?).map(|ordinal| {
@@ -159,7 +159,7 @@ impl Cuda {
     /// Takes a GPU into use: its primary context, retained until the last user is gone.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn open(&self, facts: &GpuFacts) -> Result<Arc<Gpu>, CudaError> {
         let context = Context::retain(Arc::clone(&self.driver), facts.device)?;
         Ok(Arc::new(Gpu { context, facts: facts.clone() }))
@@ -167,7 +167,7 @@ impl Cuda {
 }
 
 impl Gpu {
-    /// What the driver says of it.
+    /// Facts that the driver reports of it.
     pub fn facts(&self) -> &GpuFacts {
         &self.facts
     }
@@ -175,7 +175,7 @@ impl Gpu {
     /// Memory that is free now.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn free(&self) -> Result<Bytes, CudaError> {
         Ok(Bytes(self.context.memory_info()?.0 as u64))
     }
@@ -199,7 +199,7 @@ impl Gpu {
     /// A queue of copies, which are done in order.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn lane(self: &Arc<Self>) -> Result<Lane, CudaError> {
         Lane::new(self)
     }
@@ -207,7 +207,7 @@ impl Gpu {
     /// Loads code that was compiled for it.
     ///
     /// # Errors
-    /// What the driver answered: the code is of a later CUDA, or for another GPU.
+    /// The driver's error: the code is of a later CUDA, or for another GPU.
     pub fn module(self: &Arc<Self>, image: &Image) -> Result<Arc<Module>, CudaError> {
         Module::load(self, image).map(Arc::new)
     }
@@ -215,15 +215,15 @@ impl Gpu {
     /// A queue of kernels and copies, which are done in order.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn queue(self: &Arc<Self>) -> Result<Queue, CudaError> {
         Queue::new(self)
     }
 
-    /// What it could do at most.
+    /// Its peak rates.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn limits(&self) -> Result<Limits, CudaError> {
         let (driver, device) = (self.context.driver(), self.facts.device);
         let mut values = [0; 4];
@@ -243,7 +243,7 @@ impl Gpu {
     /// Makes it the GPU of the calling thread.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub(crate) fn make_current(&self) -> Result<(), CudaError> {
         self.context.make_current()
     }

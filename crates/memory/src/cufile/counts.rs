@@ -59,7 +59,7 @@ pub enum NoCounter {
 }
 
 impl NoCounter {
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Absent => {
@@ -91,7 +91,7 @@ pub struct Counts {
     pub posix: u64,
 }
 
-/// cuFile did what it was told not to.
+/// cuFile fell back to host memory, though it was told not to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cuFile moved {posix} of {all} requests through host memory, though its compatibility mode was off"
@@ -111,7 +111,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Whether the library counts at all.
+    /// Checks that the library counts at all.
     ///
     /// # Errors
     /// [`NoCounter`] where it does not.

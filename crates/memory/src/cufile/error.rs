@@ -1,4 +1,4 @@
-//! Why cuFile does not serve, and what to do about it.
+//! Reasons why cuFile cannot be used, and advice on each.
 
 use std::ffi::OsStr;
 
@@ -9,7 +9,7 @@ use super::{Fallback, Mode, NoCounter};
 use crate::LibraryError;
 use crate::cuda::CudaError;
 
-/// Why cuFile does not serve: a value, with a way out.
+/// A reason why cuFile cannot be used, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CuFileError {
@@ -25,10 +25,10 @@ pub enum CuFileError {
     /// A part of this process has it open in another mode.
     #[error("cuFile is open here already: {open}")]
     OtherMode {
-        /// That mode.
+        /// The mode in which it is open.
         open: Mode,
     },
-    /// The last one who had it open does not get it closed.
+    /// The last user has not closed it yet.
     #[error("cuFile is still being closed")]
     StillClosing,
     /// Its driver is open and lets payload go through host memory, though that was switched off.
@@ -37,7 +37,7 @@ pub enum CuFileError {
         /// The switches that are on.
         on: Vec<Fallback>,
     },
-    /// Nothing would show which way requests take.
+    /// No counter would show the way that requests take.
     #[error(transparent)]
     NoCounter(#[from] NoCounter),
     /// A call failed.
@@ -64,7 +64,7 @@ impl CuFileError {
         LibraryError::no_function(name, symbol).into()
     }
 
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Library(LibraryError::NotThere { .. }) => Some(
@@ -86,7 +86,7 @@ impl CuFileError {
     }
 }
 
-/// Why bytes did not move.
+/// The reason why bytes did not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IoFailure {
     /// The system's answer.
@@ -154,7 +154,7 @@ fn name_of(code: i32) -> &'static str {
     known.map_or("see CUfileOpError and cufile.log", |(.., words)| words)
 }
 
-/// What switches off the first of them.
+/// Advice on how to switch off a fallback.
 fn hint_of_fallback(fallback: Option<Fallback>) -> &'static str {
     match fallback {
         Some(Fallback::PosixIo) => {

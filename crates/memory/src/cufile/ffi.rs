@@ -42,7 +42,7 @@ static CLOSED: Condvar = Condvar::new();
 /// The longest wait for that.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
-/// What the driver says of itself.
+/// Properties that the driver reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties {
     /// Version of nvidia-fs, zero without it.
@@ -99,10 +99,10 @@ impl Session {
         self.mode
     }
 
-    /// What the driver says of itself.
+    /// Reads the properties of the driver.
     ///
     /// # Errors
-    /// What it answered.
+    /// The library's error.
     pub fn properties(&self) -> Result<Properties, CuFileError> {
         let raw = self.table.properties()?;
         Ok(Properties {
@@ -119,7 +119,7 @@ impl Session {
     /// Switches that let payload go through host memory and are on, as the open driver says it.
     ///
     /// # Errors
-    /// What it answered.
+    /// The library's error.
     pub fn fallbacks(&self) -> Result<Vec<Fallback>, CuFileError> {
         let control = self.table.properties()?.control;
         let mut on = Vec::new();
@@ -132,7 +132,7 @@ impl Session {
         Ok(on)
     }
 
-    /// Whether a Boolean parameter is on; one that the library lacks is not.
+    /// Returns whether a Boolean parameter is on; one that the library lacks counts as off.
     fn is_set(&self, parameter: i32) -> Result<bool, CuFileError> {
         match self.table.get_bool(parameter) {
             None => Ok(false),

@@ -59,7 +59,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// What the program of `headers.c` prints of a package; `None`, with a skip, where the library is not loaded.
+/// Output of `headers.c` for a package; `None`, with a skip, where the library is not loaded.
 fn printed(package: &Package) -> Option<BTreeMap<String, i64>> {
     let folder = tempfile::tempdir().expect("a folder");
     // Of CUDA's own header cufile.h takes these names.
@@ -96,7 +96,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cufile/headers.c")
 }
 
-/// What the tables say of a version, by the names that `headers.c` prints.
+/// Values that the tables hold for a version, by the names that `headers.c` prints.
 fn expected(version: i32) -> BTreeMap<String, i64> {
     let mut found: Vec<(&str, usize)> = vec![
         ("sizeof CUfileError_t", size_of::<Status>()),

@@ -38,7 +38,7 @@ pub use p2p::{P2pFlags, Storage};
 /// The library of GPUDirect Storage.
 const LIBRARY: &str = "libcufile.so.0";
 
-/// Which way cuFile is to take, and no other.
+/// The only way that cuFile may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Between drive and GPU by the kernel's P2PDMA.
@@ -80,11 +80,11 @@ pub fn open_from(library: &Path, mode: Mode) -> Result<Arc<Session>, CuFileError
 pub struct Span<'a> {
     /// The file.
     pub file: &'a OpenFile,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub file_offset: u64,
     /// The memory.
     pub memory: &'a Memory,
-    /// Where in it, in bytes.
+    /// Offset in the memory, in bytes.
     pub memory_offset: u64,
     /// Bytes.
     pub length: u64,

@@ -1,4 +1,4 @@
-//! The one place that loads code.
+//! The only place that loads code.
 
 use std::ffi::OsStr;
 
@@ -10,7 +10,7 @@ impl Library {
     /// Loads a library by file name or path.
     ///
     /// # Errors
-    /// What the loader says.
+    /// The loader's error.
     pub(crate) fn open(name: &OsStr) -> Result<Self, libloading::Error> {
         // SAFETY: what runs when a library is loaded is the library's own and touches nothing of this
         // process's state; the name is that of a maker's library, or of a file that the caller named instead.

@@ -6,7 +6,7 @@ pub(crate) mod ffi;
 
 use std::ffi::OsStr;
 
-/// Why a maker's library does not serve.
+/// The reason why a maker's library cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
     /// It cannot be opened.
@@ -14,7 +14,7 @@ pub enum LibraryError {
     NotThere {
         /// Its name.
         library: String,
-        /// What the loader said.
+        /// The loader's message.
         reason: String,
     },
     /// It lacks a function.
@@ -40,7 +40,7 @@ impl LibraryError {
     }
 }
 
-/// What the loader said, in one line.
+/// The loader's message in one line, by its innermost cause.
 fn said(error: &libloading::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

@@ -1,11 +1,11 @@
-//! Why nothing was compiled, and what to do about it.
+//! Reasons why nothing was compiled, and advice on each.
 
 use std::ffi::OsStr;
 
 use super::MOST_WORDS;
 use crate::LibraryError;
 
-/// Why nothing was compiled: a value, with a way out.
+/// A reason why nothing was compiled, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NvrtcError {
@@ -42,7 +42,7 @@ pub enum NvrtcError {
     /// The source does not compile.
     #[error("NVRTC refuses the kernels: {words}")]
     Source {
-        /// What the compiler said.
+        /// The compiler's message.
         words: String,
     },
 }
@@ -62,12 +62,12 @@ impl NvrtcError {
         Self::Source { words }
     }
 
-    /// Whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Library(_) | Self::OldDriver { .. } | Self::Gpu { .. })
     }
 
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Library(LibraryError::NotThere { .. }) => Some(

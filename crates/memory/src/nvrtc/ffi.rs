@@ -130,7 +130,7 @@ impl<'a> Program<'a> {
         check("nvrtcCompileProgram", code)
     }
 
-    /// What the compiler said.
+    /// The compiler's log.
     pub(super) fn log(&self) -> Result<String, NvrtcError> {
         let table = &self.library.table;
         let bytes = self.read(("nvrtcGetProgramLog", table.log_size, table.log))?;
@@ -138,7 +138,7 @@ impl<'a> Program<'a> {
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// What was made.
+    /// The compiled image.
     pub(super) fn image(&self, kind: Kind) -> Result<Vec<u8>, NvrtcError> {
         let table = &self.library.table;
         self.read(match kind {

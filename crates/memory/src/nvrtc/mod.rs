@@ -30,7 +30,7 @@ pub struct Nvrtc {
     version: (i32, i32),
 }
 
-/// What an image is.
+/// Format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Machine code of one compute capability.
@@ -48,7 +48,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// What it is.
+    /// Its format.
     pub fn kind(&self) -> Kind {
         self.kind
     }

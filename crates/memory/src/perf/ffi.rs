@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::FromRawFd;
 
-/// What to count, in the words of `struct perf_event_attr` (`include/uapi/linux/perf_event.h`).
+/// An event to count, in the words of `struct perf_event_attr` (`include/uapi/linux/perf_event.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterEvent {
     /// Number of the unit that counts: its `type` in sysfs.
@@ -19,7 +19,7 @@ pub struct CounterEvent {
 #[derive(Debug)]
 pub struct Counter(File);
 
-/// What a counter shows.
+/// Value of a counter, and the time that it covers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterReading {
     /// Events counted.

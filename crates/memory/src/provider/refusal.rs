@@ -7,7 +7,7 @@ use crate::{MemoryError, P2pRefusal, XrtRefusal};
 
 /// An error of a provider: what is missing, and what to do about it.
 pub trait Reason: Error + Send + Sync + 'static {
-    /// What to do about it, with a command.
+    /// Advice on how to fix it, with a command.
     fn hint(&self) -> Option<String>;
 
     /// True if less memory may be had where this much is not.
@@ -16,7 +16,7 @@ pub trait Reason: Error + Send + Sync + 'static {
     }
 }
 
-/// Why a provider gives no memory.
+/// The reason why a provider gives no memory.
 #[derive(Debug)]
 pub struct Refusal(Box<dyn Reason>);
 
@@ -36,7 +36,7 @@ impl Refusal {
         UnknownMemory(memory.to_owned()).into()
     }
 
-    /// What to do about it, with a command.
+    /// Advice on how to fix it, with a command.
     pub fn hint(&self) -> Option<String> {
         self.0.hint()
     }

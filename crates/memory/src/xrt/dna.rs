@@ -16,7 +16,7 @@ use super::ffi;
 
 /// User function of SmartSSD (UG1382; `lspci` of one).
 const USER_FUNCTION: (&str, &str) = ("0x10ee", "0x6988");
-/// Where the registers are: UG1382, appendix F, "PCIe User PF BAR + 0x330020".
+/// The page of the registers: UG1382, appendix F, "PCIe User PF BAR + 0x330020".
 const PAGE: u64 = 0x33_0000;
 const REGISTERS: [usize; 3] = [0x20, 0x24, 0x28];
 
@@ -39,7 +39,7 @@ pub fn read(root: &Path, address: &str) -> io::Result<Option<Dna>> {
     Ok(Dna::of_words(ffi::registers(&window, PAGE, REGISTERS)?))
 }
 
-/// What the driver says, where it has a device for it.
+/// The DNA that the driver shows, where it has a device for it.
 fn of_driver(folder: &Path) -> Option<Dna> {
     let devices = std::fs::read_dir(folder).ok()?.flatten();
     let dna = devices.filter(|entry| entry.file_name().as_bytes().starts_with(b"dna."));

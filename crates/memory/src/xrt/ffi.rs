@@ -44,11 +44,11 @@ pub(super) struct Table {
     /// The functions for kernels, or the first that the library lacks.
     kernels: Result<Arc<KernelTable>, &'static str>,
     name: String,
-    /// What the functions are in; unloaded after they are gone.
+    /// The library of the functions; unloaded after they are gone.
     _library: Library,
 }
 
-/// Why there is no table.
+/// The reason why there is no table.
 #[derive(Debug)]
 pub(super) enum NoTable {
     /// The loader's words.
@@ -89,7 +89,7 @@ impl Table {
         Ok(Arc::new(table))
     }
 
-    /// Whether the library says which version it is, which it does from 2.25 on.
+    /// Returns whether the library reports its version, as it does from 2.25 on.
     pub(super) fn says_version(&self) -> bool {
         self.version.is_some()
     }
@@ -182,7 +182,7 @@ unsafe impl Send for Buffer {}
 // SAFETY: as above; no call changes the handle, and the map is never dereferenced.
 unsafe impl Sync for Buffer {}
 
-/// Which call refused.
+/// The call that refused a buffer.
 #[derive(Debug)]
 pub(super) enum NoBuffer {
     Alloc(io::Error),
@@ -218,7 +218,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Where it is mapped.
+    /// The address of its map.
     pub(crate) fn address(&self) -> NonNull<c_void> {
         self.address
     }

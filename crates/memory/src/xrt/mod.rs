@@ -43,12 +43,12 @@ use xclbin::{Group, XclbinError};
 
 /// The library, by the name that its programs ask for.
 pub const LIBRARY: &str = "libxrt_coreutil.so.2";
-/// Where XRT lies, in the words of its own setup.
+/// Variable with the folder of XRT, as XRT's own setup sets it.
 const PLACE: &str = "XILINX_XRT";
 /// Most bytes of an xclbin: those of the largest cards take about 100 MB.
 const LARGEST_XCLBIN: u64 = 1 << 30;
 
-/// Why there is no memory of a card.
+/// The reason why a card gives no memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum XrtRefusal {
@@ -98,7 +98,7 @@ pub enum XrtRefusal {
     Open {
         /// Its address.
         address: String,
-        /// What XRT left as the reason.
+        /// The error that XRT left.
         source: io::Error,
     },
     /// The image could not be read.
@@ -106,7 +106,7 @@ pub enum XrtRefusal {
     XclbinFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The image is none, or says nothing about memory.
@@ -114,7 +114,7 @@ pub enum XrtRefusal {
     Xclbin {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         source: XclbinError,
     },
     /// XRT did not load the image.
@@ -124,7 +124,7 @@ pub enum XrtRefusal {
         path: PathBuf,
         /// The card.
         address: String,
-        /// What XRT left as the reason.
+        /// The error that XRT left.
         source: io::Error,
     },
     /// No group of the image has room for that much.
@@ -132,7 +132,7 @@ pub enum XrtRefusal {
     NoGroup {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
     },
     /// XRT did not allocate it.
@@ -140,11 +140,11 @@ pub enum XrtRefusal {
     Allocate {
         /// The card.
         address: String,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
-        /// In which group.
+        /// The memory group.
         group: u32,
-        /// What XRT left as the reason.
+        /// The error that XRT left.
         source: io::Error,
     },
     /// XRT did not map it.
@@ -152,26 +152,26 @@ pub enum XrtRefusal {
     Map {
         /// The card.
         address: String,
-        /// What was asked for.
+        /// Bytes asked for.
         length: Bytes,
-        /// What XRT left as the reason.
+        /// The error that XRT left.
         source: io::Error,
     },
     /// A kernel of the card cannot be used.
     #[error(transparent)]
     Kernel(#[from] CardKernelError),
-    /// What was mapped is no window of a card: too short, or not at a page.
+    /// A map that cannot be the window of a card: too short, or not at a page.
     #[error("cannot use what XRT mapped for card {address}: {reason}")]
     NotAWindow {
         /// The card.
         address: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
 
 impl XrtRefusal {
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Library { .. } | Self::Function { .. } => Some(
@@ -214,7 +214,7 @@ impl XrtRefusal {
         }
     }
 
-    /// Whether less memory may be had where this much is not.
+    /// Returns whether less memory may be had where this much is not.
     pub fn is_for_want_of_room(&self) -> bool {
         match self {
             Self::NoGroup { .. } => true,
@@ -280,7 +280,7 @@ impl Xrt {
     }
 }
 
-/// Whether a function is a card that lends its memory, as far as files of its driver tell.
+/// Checks that a function is a card that lends its memory, as far as files of its driver tell.
 fn look(root: &Path, address: &str) -> Result<(), XrtRefusal> {
     let address = address.to_owned();
     let folder = root.join("sys/bus/pci/devices").join(&address);

@@ -32,13 +32,13 @@ const MEMORY_TYPES: [u8; 4] = [0, 1, 2, 6];
 pub struct Group {
     /// Its number, by which memory of it is asked for.
     pub index: u32,
-    /// What the image calls it: `bank0`, `HBM[3]`.
+    /// Its name in the image: `bank0`, `HBM[3]`.
     pub name: String,
     /// Its size.
     pub size: Bytes,
 }
 
-/// Why a file has no memory groups.
+/// The reason why a file has no memory groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum XclbinError {
     /// The first bytes are others.

@@ -65,7 +65,7 @@ impl Mock {
         self.folder.path().join("libmock.so")
     }
 
-    /// What stands for the root of the file system.
+    /// Folder that stands for the root of the file system.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }

@@ -59,9 +59,9 @@ impl Matching {
 struct Side<'a> {
     fabric: &'a Fabric,
     below: HashMap<Parent, Vec<FunctionId>>,
-    /// Whether a function is listed, and not matched yet.
+    /// True for each function that is listed and not matched yet.
     is_free: Vec<bool>,
-    /// Whether the way from the root bus is known.
+    /// True for each function whose way from the root bus is known.
     is_placed: Vec<bool>,
     /// Its own one of each function of the other machine.
     matched: HashMap<FunctionId, FunctionId>,

@@ -145,7 +145,7 @@ pub struct UncomparedFact {
     pub pairs: usize,
 }
 
-/// Why a fact could not be compared.
+/// The reason why a fact could not be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UncomparedReason {
     /// The machine before does not show it.

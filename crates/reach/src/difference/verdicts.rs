@@ -96,7 +96,7 @@ fn unknown(before: MapType, after: MapType) -> Option<UncomparedReason> {
     }
 }
 
-/// How far a decision lets peers go.
+/// Rank of a decision, by how far it lets peers go.
 fn rank(map: MapType) -> u8 {
     match map {
         MapType::BusAddress => 2,

@@ -14,7 +14,7 @@ const LISTED: &str = "0x09a2";
 const SAME_BRIDGE: &str = "0x3c00";
 const UNLISTED: &str = "0x29c0";
 
-/// How provider and initiator hang together.
+/// Relation of provider and initiator in the tree.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     /// Below two ports of one switch; the text is the ACS of the provider's port.

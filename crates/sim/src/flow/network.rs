@@ -67,15 +67,15 @@ pub struct Network {
     pub classes: Vec<Class>,
 }
 
-/// Why a network has no solution.
+/// The reason why a network has no solution.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum NetworkError {
     /// A capacity, demand or cost that is not positive and finite.
     #[error("{what} {index} has {value}, which is not positive and finite")]
     NotPositive {
-        /// What has it.
+        /// The kind of item that has it.
         what: &'static str,
-        /// Which one.
+        /// Index of the item.
         index: usize,
         /// The value.
         value: f64,
@@ -85,9 +85,9 @@ pub enum NetworkError {
     NoSuchResource {
         /// The class.
         class: usize,
-        /// What it names.
+        /// The resource that it names.
         resource: u32,
-        /// How many there are.
+        /// Number of resources.
         count: usize,
     },
     /// A leg that visits resources out of order, or arrives by one that it did not visit.
@@ -95,7 +95,7 @@ pub enum NetworkError {
     OutOfOrder {
         /// The class.
         class: usize,
-        /// Where the order breaks.
+        /// The resource at which the order breaks.
         resource: u32,
     },
 }

@@ -13,7 +13,7 @@ use super::parts::Parts;
 use super::solve::{Settings, Solution, Solver};
 use crate::threads;
 
-/// Why rates could not be found.
+/// The reason why rates could not be found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FlowError {
     /// There is no way for a flow.
@@ -21,7 +21,7 @@ pub enum FlowError {
     Path {
         /// The flow.
         flow: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: PathError,
     },
@@ -30,12 +30,12 @@ pub enum FlowError {
     Network(#[from] NetworkError),
 }
 
-/// What flows get while all are active.
+/// Rates of flows while all are active.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
     /// The network that was solved.
     pub built: Built,
-    /// Where it settles; rates are payload a nanosecond.
+    /// The steady state; rates are payload a nanosecond.
     pub solution: Solution,
 }
 
@@ -54,7 +54,7 @@ impl Rates {
         Ok(Self { built, solution })
     }
 
-    /// What limits a flow; `None` where that is its own depth, arrivals or drives.
+    /// The resource that limits a flow; `None` where its own depth, arrivals or drives do.
     pub fn limit(&self, flow: usize) -> Option<What> {
         self.solution.limits[flow].map(|at| self.built.what[at as usize])
     }

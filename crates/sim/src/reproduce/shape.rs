@@ -70,7 +70,7 @@ pub(super) struct SideShape {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct ScenarioShape {
-    /// That of the source by default, as packets, links and devices are.
+    /// The machine; by default that of the source. So are packets, links and devices.
     pub(super) machine: Option<String>,
     pub(super) packets: Option<String>,
     pub(super) links: BTreeMap<String, String>,

@@ -11,10 +11,10 @@ use crate::{Fabric, FunctionId, IommuMode};
 pub(in crate::assume) struct AcsBoot {
     /// Kernel parameters in order, as far as they are known.
     parameters: Vec<String>,
-    /// Whether these are all that bear on devices.
+    /// Set when these are all the parameters that bear on devices.
     is_whole: bool,
-    /// Whether the kernel sets ACS by itself, which it does when it finds an IOMMU, whatever that does
-    /// then (`pci_request_acs`); `None` where it is not known.
+    /// Set when the kernel sets ACS by itself. It does so when it finds an IOMMU, whatever its mode
+    /// (`pci_request_acs`); `None` where it is not known.
     pub(super) switches_on: Option<bool>,
 }
 
@@ -89,7 +89,7 @@ impl AcsBoot {
     }
 }
 
-/// Whether the kernel sets ACS by itself; `before` is the same of the boot before.
+/// Returns whether the kernel sets ACS by itself; `before` is the answer for the boot before.
 fn switches_on(parameters: &[String], fabric: &Fabric, before: Option<bool>) -> Option<bool> {
     match fabric.iommu {
         IommuMode::Passthrough | IommuMode::Translating => Some(true),

@@ -60,7 +60,7 @@ impl PartialControl {
         }
     }
 
-    /// What both have in common.
+    /// Bits that both know, with the same value.
     fn common(self, other: Self) -> Self {
         let known = self.known & other.known & !(self.value ^ other.value);
         Self::new(self.value, known)

@@ -93,7 +93,7 @@ impl AcsParameter {
         }
     }
 
-    /// Whether the fault of 6.11 is repaired in a release of 6.11 to 6.14.
+    /// Tests whether a release of 6.11 to 6.14 has the repair of the fault of 6.11.
     fn repaired(self, release: &str, line: (u32, u32), patch: u32) -> Honoured {
         let first = REPAIRED_IN.iter().find(|(known, _)| *known == line).map(|(_, patch)| *patch);
         if first.is_some_and(|first| patch >= first) {
@@ -141,7 +141,7 @@ fn is_repaired_by_ubuntu(release: &str, line: (u32, u32)) -> bool {
     line == repaired && build().is_some_and(|build| build >= first)
 }
 
-/// Whose kernel it is, where that takes features of later ones without showing it.
+/// The maker of a kernel that takes features of later ones without showing it.
 fn backporting(release: &str, patch: u32) -> Option<&'static str> {
     let (_, who) = BACKPORTING.iter().find(|(part, _)| release.contains(part))?;
     // Rebuilds of mainline for Red Hat's systems count as mainline does (`7.1.9-1.el9.elrepo`).

@@ -12,7 +12,7 @@ pub(super) const SETTABLE: u16 = 0x7f;
 /// Bits that a parameter decides, and their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DecidedBits {
-    /// Those decided; the others are the firmware's.
+    /// The bits that are decided; the others are the firmware's.
     pub(super) mask: u16,
     /// Their values.
     pub(super) flags: u16,

@@ -27,7 +27,7 @@ const LONGEST_MAGIC: usize = 6;
 /// Memory for one stream of xz in KiB; `xz -9` takes 65 MiB to uncompress.
 const MOST_XZ_MEMORY: u32 = 160 << 10;
 
-/// Whether a file that begins with `head` is compressed in a format that is read here.
+/// Returns whether a file that begins with `head` is compressed in a format that is read here.
 pub(super) fn is_compressed(head: &[u8]) -> bool {
     [GZIP, BZIP2, XZ].iter().any(|magic| head.starts_with(magic)) || is_zstandard(head)
 }

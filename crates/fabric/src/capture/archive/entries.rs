@@ -22,26 +22,26 @@ const LONGEST_FILE: u64 = 4 << 20;
 const LONGEST_NAME: u64 = 4096;
 /// Longest list of pax records of an entry: both names, and times.
 const LONGEST_RECORDS: u64 = 16 << 10;
-/// What stands in the first block of a tar archive (POSIX.1-2024, pax, ustar interchange format), and
-/// where.
+/// Magic word in the first block of a tar archive, and its offset (POSIX.1-2024, pax, ustar
+/// interchange format).
 const TAR: &[u8] = b"ustar";
 const TAR_AT: usize = 257;
-/// Where the sum of a block of head is, which older archives have alone.
+/// Place of the checksum in a header, the only mark of older archives.
 const SUM: std::ops::Range<usize> = 148..156;
 /// The name that GNU tar gives to an entry that holds a long name or link.
 const LONG_LINK: &str = "././@LongLink";
 
-/// Whether a block is the head of an entry.
+/// Returns whether a block is the header of an entry.
 pub(super) fn is_header(block: &[u8]) -> bool {
     block.get(TAR_AT..).is_some_and(|rest| rest.starts_with(TAR)) || has_sum(block)
 }
 
-/// Whether a file that begins with `head` is an archive of a kind that is read here.
+/// Returns whether a file that begins with `head` is an archive of a kind that is read here.
 pub fn is_archive(head: &[u8]) -> bool {
     compression::is_compressed(head) || is_header(head)
 }
 
-/// Whether a block holds its own sum, with spaces in its place (pax, ustar, `chksum`).
+/// Returns whether a block holds its own sum, with spaces in its place (pax, ustar, `chksum`).
 fn has_sum(block: &[u8]) -> bool {
     let (Some(block), Some(field)) = (block.get(..BLOCK), block.get(SUM)) else { return false };
     let digits = field.iter().copied().skip_while(|&byte| byte == b' ');
@@ -135,7 +135,7 @@ impl NamesAhead {
     }
 }
 
-/// What an entry holds; `None` for one that is passed over.
+/// The content of an entry; `None` for one that is passed over.
 fn taken(
     entry: &mut tar::Entry<'_, impl Read>,
     path: &Path,
@@ -178,7 +178,7 @@ fn same(path: &Path, link: &Path, before: &Snapshot) -> Result<Entry, ArchiveErr
     }
 }
 
-/// Whether discovery reads what is at a path, below whatever folders there are on top.
+/// Returns whether discovery reads a path, below the folders that an archive may have on top.
 fn is_read(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().filter(|part| *part != ".").collect();
     (0..parts.len().min(MOST_FOLDERS_ON_TOP + 1))

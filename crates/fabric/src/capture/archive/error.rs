@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::MOST_UNPACKED;
 use crate::NoPlace;
 
-/// Why something is no archive of a machine.
+/// The reason why something is not an archive of a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// It could not be read.
@@ -29,7 +29,7 @@ pub enum ArchiveError {
     Kind {
         /// Its path.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// A file in it is larger than any that discovery reads.

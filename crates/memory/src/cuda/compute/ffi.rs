@@ -42,7 +42,7 @@ impl Module {
     /// A kernel by its name.
     ///
     /// # Errors
-    /// What the driver answered: there is none of that name.
+    /// The driver's error: there is no kernel of that name.
     pub fn kernel(self: &Arc<Self>, name: &CStr) -> Result<Kernel, CudaError> {
         self.gpu.make_current()?;
         let mut function = ptr::null_mut();
@@ -79,10 +79,10 @@ unsafe impl Sync for Kernel {}
 /// A queue of kernels and copies, done in the order in which they were asked for.
 pub struct Queue {
     stream: Stream,
-    /// Comes when all that was asked for is over; `None` while nobody asked for that.
+    /// The mark behind the last work; `None` unless the queue is closed.
     end: Option<Event>,
     stamps: Vec<Event>,
-    /// What the GPU must not lose.
+    /// Memory and modules that the GPU may still use.
     held: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -201,7 +201,7 @@ impl Queue {
     /// Notes the time when all that was asked for so far is over; [`Queue::times`] has it.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn stamp(&mut self) -> Result<(), CudaError> {
         self.begin()?;
         let stamp = self.stream.mark(Timing::On)?;
@@ -212,17 +212,18 @@ impl Queue {
     /// Asks for word of the end of all that was asked for so far.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn close(&mut self) -> Result<(), CudaError> {
         self.begin()?;
         self.end = Some(self.stream.mark(Timing::Off)?);
         Ok(())
     }
 
-    /// Whether all is over that was asked for before [`Queue::close`]; what it worked on is let go then.
+    /// Returns whether all work asked for before [`Queue::close`] is over, and then lets go of its
+    /// memory.
     ///
     /// # Errors
-    /// What went wrong; the queue then counts as at work for ever, as does what it holds.
+    /// The driver's error; the queue and all that it holds then count as in use for ever.
     pub fn is_over(&mut self) -> Result<bool, CudaError> {
         let Some(end) = &self.end else { return Ok(self.held.is_empty()) };
         if !self.stream.has_come(end)? {
@@ -233,10 +234,10 @@ impl Queue {
         Ok(true)
     }
 
-    /// Time between each two stamps; asked for when all is over, and only once.
+    /// Time between each two stamps; call it when all work is over, and only once.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn times(&mut self) -> Result<Vec<Nanos>, CudaError> {
         let stamps = mem::take(&mut self.stamps);
         let pairs = stamps.windows(2).map(|pair| self.stream.between(&pair[0], &pair[1]));
@@ -249,13 +250,13 @@ impl Queue {
         self.stream.gpu()
     }
 
-    /// Before something new is asked for: word of an earlier end would not be of it.
+    /// Prepares for new work: the mark of an earlier end does not cover it.
     fn begin(&mut self) -> Result<(), CudaError> {
         self.forget_end();
         self.gpu().make_current()
     }
 
-    /// Whether nothing is under way any more; asks for word of the end where nobody did.
+    /// Returns whether no work is under way; marks the end first where nobody closed the queue.
     pub(in crate::cuda) fn is_settled(&mut self) -> Result<bool, CudaError> {
         if self.end.is_none() && !self.held.is_empty() {
             self.close()?;
@@ -275,7 +276,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing is under way, or ends soon.
+    /// Returns whether the queue is idle, after a short wait for its end.
     fn settle(&mut self) -> bool {
         if self.held.is_empty() && self.end.is_none() {
             return true;

@@ -21,7 +21,7 @@ pub struct Grid {
     pub threads: u32,
 }
 
-/// What a kernel is given; as many, and of such sizes, as its parameters.
+/// An argument of a kernel. Their number and sizes must match the kernel's parameters.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument<'a> {
     /// The address of memory of the GPU.

@@ -30,7 +30,7 @@ pub struct Foreign {
 }
 
 impl Driver {
-    /// What it says of an address; each attribute is of 64 bits at most.
+    /// Reads an attribute of an address; each has 64 bits at most.
     fn attribute_of(&self, address: u64, attribute: c_int) -> Result<u64, CudaError> {
         let mut value = 0_u64;
         // SAFETY: writes an unsigned int, an int, a pointer or a size to a local that has room for each of them
@@ -95,7 +95,7 @@ impl Gpu {
     /// Keeps the context that the calling thread has now, which is what the CUDA runtime calls its device.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The driver's error.
     pub fn keep_context(&self) -> Result<KeptContext, CudaError> {
         let driver = self.context.shared_driver();
         let mut handle = ptr::null_mut();
@@ -120,7 +120,7 @@ impl Foreign {
     /// no deadline: CUDA has none.
     ///
     /// # Errors
-    /// What the driver answered; what went wrong before shows here, too.
+    /// The driver's error; an earlier failure shows here, too.
     pub fn settle(&self) -> Result<(), CudaError> {
         self.gpu.make_current()?;
         // SAFETY: a context is current, and no pointer is taken.

@@ -15,7 +15,7 @@ use super::CudaError;
 /// `CU_MEMORYTYPE_DEVICE`.
 const DEVICE: u64 = 2;
 
-/// What the driver says of an address.
+/// The driver's attributes of an address.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     kind: u64,

@@ -16,12 +16,13 @@ use crate::cuda::{Copy, CudaError, Direction, Gpu};
 const NON_BLOCKING: u32 = 1;
 /// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: i32 = 600;
-/// How long a dropped lane or queue waits for the GPU before it leaks what that still works on.
+/// Longest wait of a dropped lane or queue for the GPU, before it leaks memory still in use.
 const DROP_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks of a dropped lane or queue.
+/// Pause between two polls of a dropped lane or queue.
 const DROP_NAP: Duration = Duration::from_micros(100);
 
-/// What is asked of it is done in order; destroyed with its events when dropped, unless it was abandoned.
+/// A stream of the GPU, which does its work in order. Destroyed with its events when dropped,
+/// unless it was abandoned.
 pub(in crate::cuda) struct Stream {
     gpu: Arc<Gpu>,
     handle: *mut c_void,
@@ -29,13 +30,13 @@ pub(in crate::cuda) struct Stream {
     is_abandoned: bool,
 }
 
-/// Comes when all is over that was asked for before it was recorded.
+/// A mark in a stream: comes when all work before it is over.
 pub(in crate::cuda) struct Event {
     handle: *mut c_void,
     timing: Timing,
 }
 
-/// Whether an event can say when it came.
+/// Choice of events with or without the time at which they came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cuda) enum Timing {
     /// `CU_EVENT_DEFAULT`.
@@ -58,7 +59,7 @@ impl Stream {
         &self.gpu
     }
 
-    /// What the driver calls it.
+    /// The driver's handle of the stream.
     pub(in crate::cuda) fn handle(&self) -> *mut c_void {
         self.handle
     }
@@ -131,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// Whether a recorded event has come.
+    /// Returns whether a recorded event has come.
     pub(in crate::cuda) fn has_come(&self, event: &Event) -> Result<bool, CudaError> {
         self.gpu.make_current()?;
         // SAFETY: the event was made and recorded in the current context.

@@ -261,7 +261,7 @@ impl Lane {
     /// The tag of the oldest copy where it is over; `None` where none is.
     ///
     /// # Errors
-    /// What went wrong with it; it then counts as under way for ever, as does what it holds.
+    /// The copy's error; the copy and all that it holds then count as in use for ever.
     pub fn finished(&mut self) -> Result<Option<u64>, CudaError> {
         let Some(oldest) = self.in_flight.front() else { return Ok(None) };
         if !self.stream.has_come(&oldest.event)? {

@@ -13,7 +13,7 @@ use peerlane_units::Bytes;
 use super::CudaError;
 pub use ffi::{DeviceMemory, Lane, Pinned};
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From pinned host memory to the GPU.
@@ -25,19 +25,19 @@ pub enum Direction {
 /// A copy that is asked for.
 #[derive(Debug)]
 pub struct Copy<'a> {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// Host memory.
     pub pinned: &'a Arc<Pinned>,
-    /// Where in it, in bytes.
+    /// Offset in the host memory, in bytes.
     pub pinned_offset: u64,
     /// Memory of the GPU.
     pub memory: &'a Arc<DeviceMemory>,
-    /// Where in it, in bytes.
+    /// Offset in the GPU's memory, in bytes.
     pub memory_offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Comes back when it is done.
+    /// Returned when the copy is done.
     pub tag: u64,
 }
 

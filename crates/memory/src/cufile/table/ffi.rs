@@ -164,7 +164,7 @@ impl Table {
         let _ = unsafe { (self.close)() };
     }
 
-    /// What the open driver says of itself.
+    /// Reads the properties of the open driver.
     pub(in crate::cufile) fn properties(&self) -> Result<RawProperties, CuFileError> {
         let mut raw = RawProperties::default();
         // SAFETY: writes the structure of `cufile.h`, which begins a longer local.

@@ -58,7 +58,7 @@ pub enum CardKernelError {
     /// A chunk that is empty or reaches beyond the buffer.
     #[error("cannot run a kernel on {length} at {offset} of a buffer of {size}")]
     Range {
-        /// Where it begins.
+        /// Its offset in the buffer.
         offset: Bytes,
         /// Its length.
         length: Bytes,

@@ -32,7 +32,7 @@ pub(super) fn by_p2pdma(ends: &Ends<'_>) -> DriverRule {
     DriverRule::new(DRIVER, "P2PDMA for GPUDirect Storage", Some(true), verdict, P2PDMA)
 }
 
-/// What no setting of the driver changes.
+/// The reason for a refusal that no setting of the driver changes.
 fn refusal(ends: &Ends<'_>) -> Option<String> {
     let provider = ends.provider();
     if let Some(reason) = kept_from_gpudirect(ends) {

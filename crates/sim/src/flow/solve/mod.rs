@@ -41,7 +41,7 @@ const PRIORITY_EVERY: u32 = 8;
 const MOST_PART: f64 = 0.98;
 const PATIENCE: f64 = 50.0;
 
-/// When to stop.
+/// Conditions for the solver to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Largest relative change that a further round would make.
@@ -56,7 +56,7 @@ impl Default for Settings {
     }
 }
 
-/// Where flows settle.
+/// The steady state of the flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// Rate of each flow of each class, in bytes of payload a nanosecond.
