@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_crate_outside_the_table_and_a_name_without_a_crate() {
+    fn crates_and_table_must_match() {
         let mut packages = sound();
         packages[2].name = "report".to_owned();
         assert_eq!(faults(&packages).len(), 2);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_a_tree_without_git_and_leaves_out_build_output() {
+    fn listing_without_git_skips_target() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("target/debug")).unwrap();
         std::fs::create_dir_all(root.path().join("crates/x")).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_paths_longer_words_and_other_files_alone() {
+    fn leaves_paths_and_longer_words_alone() {
         let refused = read_table(PAGE);
         let text = "crates/units/foo/lib.rs foo/main.rs myfoo waiting for room\n";
         assert_eq!(check(&refused, &[File::planted("a.md", text)]), []);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_files_folders_fragments_and_the_web() {
+    fn accepts_files_fragments_and_web() {
         assert_eq!(count("[x](../README.md#top) [y](b/) [z](https://host/page) [w](#here)"), 0);
         assert_eq!(count("```\n[x](gone.md)\n```"), 0);
     }

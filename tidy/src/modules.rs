@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_is_not_there_is_a_fault() {
+    fn missing_crate_is_a_fault() {
         assert_eq!(faults(&[]), ["crates/a/src/: no source is there"]);
         assert!(check("## Other\n", &[]).is_err());
     }

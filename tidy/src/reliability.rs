@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_every_case_and_the_sum() {
+    fn page_shows_cases_and_sum() {
         let page = result(
             r#"{"name": "one", "runs": 3, "completed": 2, "refused_clearly": 1, "wrong": 0},
                {"name": "two", "runs": 4, "completed": 4, "refused_clearly": 0, "wrong": 0}"#,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_wrong_or_does_not_add_up_makes_no_page() {
+    fn wrong_counts_make_no_page() {
         for (case, fault) in [
             (
                 r#"{"name": "a", "runs": 1, "completed": 0, "refused_clearly": 0, "wrong": 1}"#,

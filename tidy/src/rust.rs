@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_let_is_found_and_words_about_it_are_not() {
+    fn let_chain_is_found_in_code() {
         let planted = "if a\n    && let Some(b) = c {}\n// a && let b\n\"x && let y\"";
         let found = check_oldest(&[File::planted("x.rs", planted)]);
         assert_eq!(found.iter().map(|one| one.line).collect::<Vec<_>>(), [2]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_code_that_only_looks_like_a_literal() {
+    fn keeps_code_that_resembles_literals() {
         check(
             "fn f<'a>(r: &'a str) -> for_r { r#type }",
             "fn f<'a>(r: &'a str) -> for_r { r#type }",

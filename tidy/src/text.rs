@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_file_that_is_too_long() {
+    fn refuses_long_source_files() {
         let long = "x\n".repeat(LINES_MAX + 1);
         assert_eq!(check_sizes(&one("a.rs", &long)).len(), 1);
         assert_eq!(check_sizes(&one("run", &format!("#!/bin/sh\n{long}"))).len(), 1);
@@ -135,21 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_file_that_is_too_large() {
+    fn refuses_large_files() {
         let mut file = File::planted("picture.png", "");
         file.size = FILE_BYTES_MAX + 1;
         assert_eq!(check_sizes(&[file]).len(), 1);
     }
 
     #[test]
-    fn refuses_stray_whitespace_but_not_in_recorded_output() {
+    fn refuses_stray_whitespace_outside_snapshots() {
         assert_eq!(check_whitespace(&one("a.rs", "a \nb\t\nc\r\nd")).len(), 4);
         assert_eq!(check_whitespace(&one("a.snap", "a \n")), []);
         assert_eq!(check_whitespace(&one("a.rs", "a\n\nb\n")), []);
     }
 
     #[test]
-    fn refuses_notes_to_self_and_merge_markers() {
+    fn refuses_notes_and_merge_markers() {
         let note = ["// TO", "DO: later\n"].concat();
         assert_eq!(check_leftovers(&one("a.rs", &note)).len(), 1);
         assert_eq!(check_leftovers(&one("a.md", &format!("{} ours\n", "<".repeat(7)))).len(), 1);

@@ -50,7 +50,7 @@ fn fetch(folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn a_kernel_that_is_the_older_one_too_is_fetched_once() {
+fn single_kernel_is_fetched_once() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("bin")).expect("a folder");
     for (name, text) in [("apt-get", APT_GET), ("apt-cache", APT_CACHE), ("dpkg-deb", DPKG_DEB)] {

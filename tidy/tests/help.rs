@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn scripts_say_what_they_do_before_they_do_anything() {
+fn scripts_print_help_without_running() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let repository = repository.canonicalize().expect("the repository");
     for (script, words) in [
@@ -23,7 +23,7 @@ fn scripts_say_what_they_do_before_they_do_anything() {
 }
 
 #[test]
-fn a_step_that_is_none_is_named_without_a_word_of_the_shell() {
+fn unknown_step_is_named_plainly() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test");
     let output = Command::new(script).arg("--nothing").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -40,7 +40,7 @@ fn crates_depend_only_downwards() {
 }
 
 #[test]
-fn modules_use_each_other_in_one_direction() {
+fn modules_have_no_circles() {
     let findings = modules::check(&page("ARCHITECTURE.md"), &all_files());
     expect_none(&findings.unwrap_or_else(|fault| panic!("{fault}")));
 }
@@ -83,7 +83,7 @@ fn unsafe_stays_inside_its_fence() {
 }
 
 #[test]
-fn the_oldest_rust_can_read_the_code() {
+fn code_suits_oldest_rust() {
     expect_none(&rust::check_oldest(&all_files()));
 }
 
@@ -98,12 +98,12 @@ fn lines_end_cleanly() {
 }
 
 #[test]
-fn no_notes_to_self_or_merge_markers_are_left() {
+fn no_leftovers_are_left() {
     expect_none(&text::check_leftovers(&all_files()));
 }
 
 #[test]
-fn no_host_of_a_registry_is_named() {
+fn no_registry_host_is_named() {
     expect_none(&text::check_hosts(&all_files()));
 }
 
@@ -123,7 +123,7 @@ fn every_dependency_has_a_reason() {
 }
 
 #[test]
-fn versions_of_dependencies_are_in_one_place() {
+fn dependency_versions_are_inherited() {
     expect_none(&dependencies::check_inherited(&all_files()));
 }
 
@@ -148,14 +148,14 @@ fn counts_of_style_only_fall() {
 }
 
 #[test]
-fn the_changelog_has_a_place_for_what_comes_next() {
+fn changelog_has_unreleased_section() {
     let changelog = page("CHANGELOG.md");
     let text = markdown::section(&changelog, "[Unreleased]").unwrap_or_default();
     assert!(!text.trim().is_empty(), "CHANGELOG.md has no [Unreleased] section");
 }
 
 #[test]
-fn the_page_on_reliability_is_that_of_the_results() {
+fn reliability_page_matches_results() {
     let assembled = reliability::assemble(&root()).unwrap_or_else(|fault| panic!("{fault}"));
     assert!(
         page(reliability::PAGE) == assembled,

@@ -42,12 +42,12 @@ fn adds_up_all_test_programs() {
 }
 
 #[test]
-fn takes_skips_off_what_passed_once_each() {
+fn skips_are_subtracted_once() {
     check(OUTPUT, "101", "a: no QEMU\na: no QEMU\nd: no kernel\n", "13 3 4");
 }
 
 #[test]
-fn counts_a_step_that_did_not_compile_as_a_failure() {
+fn uncompiled_step_counts_as_failure() {
     check("error: could not compile\n", "101", "", "0 1 0");
 }
 

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_was_not_asked_for_all_bytes_contradicts() {
+    fn missing_drive_bytes_contradict() {
         let (counted, found) = watched("11 0 108 5 20 0 200 5 0 10 10", Requests::Direct);
         assert_eq!(counted, Some(DriveBytes { read: Bytes(4096), written: Bytes(0) }));
         assert_eq!(found.says, RouteVerdict::Consistent);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_cache_and_passthrough_nodes_say_nothing() {
+    fn page_cache_and_passthrough_stay_unknown() {
         assert_eq!(watched(BEFORE, Requests::PageCache).1.says, RouteVerdict::NotKnown);
         let (counted, found) = watched(BEFORE, Requests::Passthrough);
         assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_set_to_count_nothing_contradicts_nothing() {
+    fn disabled_counters_do_not_contradict() {
         let tree = Planted::new();
         tree.plant("sys/class/block/nvme0n1/stat", BEFORE);
         tree.plant("sys/class/block/nvme0n1/queue/iostats", "0\n");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_switched_by_its_disk() {
+    fn partition_uses_switch_of_disk() {
         let tree = Planted::new();
         tree.plant("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
         tree.plant("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_of_another_form_is_a_reason() {
+    fn malformed_counter_is_a_reason() {
         let (counted, found) = watched("1 2 three", Requests::Direct);
         assert_eq!(counted, None);
         assert!(found.evidence.showed.contains("known form"), "{found:?}");

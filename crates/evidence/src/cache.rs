@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_stays_flat_under_much_payload_fits_a_peer_route() {
+    fn flat_cache_fits_peer_route() {
         assert_eq!(watched(128 << 20, 100), RouteVerdict::Consistent);
         assert_eq!(
             watched(128 << 20, 128 << 10),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_the_file_is_a_reason() {
+    fn missing_file_is_a_reason() {
         let tree = Planted::new();
         let found = end(read(&tree.root()), &tree.root(), p2p(1 << 30));
         assert!(found.evidence.showed.contains("proc/meminfo"), "{found:?}");

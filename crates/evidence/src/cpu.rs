@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_and_kernel_threads_are_told_apart_and_summed() {
+    fn worker_and_kernel_time_are_separate() {
         let tree = Planted::new();
         tree.plant("proc/self/task/100/stat", &stat("peerlane", 0, 50));
         tree.plant("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 5));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn less_time_than_a_copy_needs_fits_a_route_of_devices() {
+    fn low_cpu_time_fits_p2p() {
         let of = |time, asked| by_process(Nanos(time), asked).says;
         assert_eq!(of(1_000_000, p2p(1 << 30)), RouteVerdict::Consistent);
         assert_eq!(of(100_000_000, p2p(1 << 30)), RouteVerdict::NotKnown);

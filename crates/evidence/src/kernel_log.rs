@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_dma_of_a_drive_of_the_case_contradicts() {
+    fn refused_dma_of_drive_contradicts() {
         let found =
             watched("3,2,2,-;DMAR: [DMA Write NO_PASID] Request device [41:00.0] fault addr 0x3\n");
         assert_eq!(found.says, RouteVerdict::Contradicted);
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn link_errors_are_shown_and_left_to_the_reader() {
+    fn link_errors_are_shown_without_verdict() {
         let found = watched("4,2,2,-;pcieport 0000:40:01.1: AER: Correctable error received\n");
         assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.starts_with("1: pcieport"), "{found:?}");
     }
 
     #[test]
-    fn a_log_that_may_not_be_read_is_a_reason() {
+    fn unreadable_log_is_a_reason() {
         let tree = Planted::new();
         let found = Log::at_end(&tree.root()).end(&[]);
         assert!(found.evidence.showed.contains("cannot read /dev/kmsg"), "{found:?}");

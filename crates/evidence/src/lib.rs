@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_shows_nothing_gives_a_reason_for_every_source() {
+    fn blind_machine_gives_every_reason() {
         let tree = Planted::new();
         let drive = Drive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_file_there_is_a_reason() {
+    fn missing_file_is_a_reason() {
         let tree = Planted::new();
         let (counted, found) = end(count(&tree.root()), &tree.root());
         assert_eq!(counted, None);

@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_nobody_took_from_contradicts_the_route() {
+    fn untouched_pool_contradicts_route() {
         assert_eq!(watched(Some("1044480")).says, RouteVerdict::Consistent);
         assert_eq!(watched(Some("1048576")).says, RouteVerdict::Contradicted);
     }
 
     #[test]
-    fn what_could_not_be_read_in_time_says_nothing() {
+    fn unread_pool_stays_unknown() {
         let found = watched(None);
         assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("was not read while"), "{found:?}");

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_shows_a_route_or_contradicts_it() {
+    fn recorder_shows_or_contradicts_route() {
         assert_eq!(tell(0, 2000, 0, (1000, 0)), Shown);
         assert_eq!(tell(0, 1000, 0, (1000, 0)), Shown, "the source's own memory");
         assert_eq!(tell(4, 2000, 0, (1000, 0)), Contradicted, "payload in host memory");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_could_not_tell_shows_nothing() {
+    fn unknown_bytes_show_nothing() {
         assert_eq!(tell(0, 0, 2000, (1000, 0)), NotKnown);
         assert_eq!(tell(0, 0, 0, (0, 0)), NotKnown);
         assert_eq!(tell(900, 0, 0, (0, 1000)), NotKnown, "a page cache answered");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_fell_back_contradict_the_route() {
+    fn fallback_bytes_contradict_route() {
         let of = |p2p, host| BytesByRoute { p2p: Bytes(p2p), host: Bytes(host) };
         assert_eq!(look(of(9, 0), of(9, 0)).says, RouteVerdict::Consistent);
         assert_eq!(look(of(9, 0), of(8, 1)).says, RouteVerdict::Contradicted);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_long_or_no_number_is_a_reason() {
+    fn long_or_malformed_file_is_reason() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("long"), vec![b'1'; 2 << 20]).unwrap();
         fs::write(folder.path().join("word"), "high\n").unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn links_inside_the_root_are_followed_as_those_of_sysfs() {
+    fn links_inside_root_are_followed() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("devices/nvme0n1")).unwrap();
         fs::write(folder.path().join("devices/nvme0n1/stat"), "1").unwrap();

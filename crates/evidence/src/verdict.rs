@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_source_that_excludes_the_other_route_shows_one() {
+    fn consistent_sources_never_show_route() {
         assert_eq!(of(&[Consistent, Consistent, Consistent, NotKnown]), Consistent);
         assert_eq!(of(&[NotKnown, Shown]), Shown);
         assert_eq!(of(&[NotKnown]), NotKnown);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_no_more_certain_than_the_least_certain_of_them() {
+    fn least_certain_run_decides() {
         assert_eq!(least_certain([Shown, Consistent, Shown]), Consistent);
         assert_eq!(least_certain([Shown, NotKnown]), NotKnown);
         assert_eq!(least_certain([Shown, Contradicted, NotKnown]), Contradicted);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn any_function_is_found_by_each_of_its_names() {
+    fn functions_are_found_by_every_name() {
         let machine = machine();
         for (word, expected) in [
             ("gpu:0", Some(0)),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn device_words_lead_back_to_their_function() {
+    fn device_words_find_their_function() {
         let machine = machine();
         let words: Vec<String> = machine.iter().map(|(id, _)| machine.device_word(id)).collect();
         assert_eq!(words, ["gpu:0", "gpu:0000:42:00.0", "mlx5_0", "nvme2"]);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chip_tells_the_generation_and_what_is_not_known_tells_none() {
+    fn generation_follows_known_chip() {
         let (k20c, p100, t4, a100) = ("0x1022", "0x15f8", "0x1eb8", "0x20b0");
         let (h100, unknown) = ("0x2330", "0xfffe");
         let named = |id: &&str| format!("device = '{id}'");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_of_other_drivers_are_not_counted() {
+    fn other_drivers_gpus_are_not_counted() {
         let gpu = |at: u8, keys: &str| {
             format!(
                 "[[function]]\nname = 'g{at}'\nkind = 'gpu'\nvendor = '0x10de'\n\
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_counted_by_address_and_those_of_one_maker_alone() {
+    fn gpus_count_by_address_and_maker() {
         let count = |makers: &[&str]| {
             let functions: String = makers
                 .iter()

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makers_are_known_by_their_short_names() {
+    fn makers_have_short_names() {
         for (id, expected) in [
             (0x8086, "Intel"),
             (0x10de, "NVIDIA"),

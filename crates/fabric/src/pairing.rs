@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_belongs_to_the_drive_below_the_same_switch() {
+    fn card_pairs_with_drive_below_switch() {
         let fabric = machine("0x9134", &[&["n0", "f0"], &["f1", "n1"]]);
         assert_eq!(drive(&fabric, "f0").as_deref(), Some("n0"));
         assert_eq!(drive(&fabric, "f1").as_deref(), Some("n1"));
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn other_switches_and_several_drives_say_nothing() {
+    fn unknown_switch_or_many_drives_unpaired() {
         assert_eq!(drive(&machine("0x1234", &[&["n0", "f0"]]), "f0"), None);
         assert_eq!(drive(&machine("0x9134", &[&["n0", "f0", "n1"]]), "f0"), None);
         assert_eq!(drive(&machine("0x9134", &[&["f0"], &["n1"]]), "f0"), None);
     }
 
     #[test]
-    fn dna_is_read_as_it_is_written_by_drive_register_and_driver() {
+    fn dna_is_read_from_every_source() {
         // The example of UG1382, appendix F.
         let mut answer = [0u8; 4096];
         answer[3072 + 0x4c..][..12]
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_and_dna_agree_or_contradict_each_other() {
+    fn switch_and_dna_agree_or_contradict() {
         let fabric = machine("0x9134", &[&["n0", "f0"], &["n1", "f1"]]);
         let id = |name: &str| fabric.find(name).unwrap();
         let dna = |number: u32| Dna::of_words([number, 1, 2]).unwrap();

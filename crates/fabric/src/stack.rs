@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_are_walked_to_the_end_and_circles_end() {
+    fn walks_through_circular_stacks_end() {
         let layer = |name: &str, below: &str| {
             format!("[[stacked]]\nname = '{name}'\nkind = 'lvm'\nbelow = ['{below}']\n")
         };

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_memory_is_zeroed_aligned_and_as_long_as_asked() {
+    fn host_memory_is_zeroed_and_aligned() {
         for (length, alignment) in
             [(1, 4096), (4096, 4096), (5000, 4096), (2 << 20, 2 << 20), ((2 << 20) + 512, 2 << 20)]
         {
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_has_its_pages_before_the_first_use() {
+    fn host_memory_is_resident_before_use() {
         let region = allocate(Bytes::mib(4)).unwrap();
         let resident = resident_kib(region.address().as_ptr().addr());
         assert!(resident.is_some_and(|kib| kib >= 4096), "{resident:?}");
     }
 
     #[test]
-    fn untouched_memory_has_no_pages_before_it_is_written() {
+    fn untouched_memory_is_resident_after_writes() {
         let mut region = untouched(Bytes::mib(4)).unwrap();
         let address = region.address().as_ptr().addr();
         let before = resident_kib(address);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_region_and_one_beyond_the_address_space_are_refused() {
+    fn empty_and_oversized_regions_are_refused() {
         assert_eq!(allocate(Bytes(0)).unwrap_err(), MemoryError::Empty);
         let length = Bytes(u64::MAX);
         assert_eq!(allocate(length).unwrap_err(), MemoryError::TooLarge { length });

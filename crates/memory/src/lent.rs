@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_stored_where_they_fit_and_nowhere_else() {
+    fn bytes_beyond_lent_memory_are_refused() {
         let (lent, lender) = lent(8);
         assert!(lent.store(2, &[1, 2]) && lent.store(8, &[]));
         assert!(!lent.store(7, &[3, 3]) && !lent.store(u64::MAX, &[3]) && !lent.store(9, &[]));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lender_gets_its_memory_back_as_it_was_when_the_last_hold_is_gone() {
+    fn last_hold_returns_memory_to_lender() {
         let (lent, lender) = lent(4096);
         let mut region = region(&lent);
         assert_eq!((region.length(), region.kind()), (Bytes::kib(4), RegionKind::Lent));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_host_memory_of_our_own_is_lent() {
+    fn lent_memory_is_not_lent_again() {
         let (lent, _lender) = lent(8);
         assert!(lend(region(&lent)).is_none());
     }

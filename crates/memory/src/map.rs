@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_behind_a_map_is_not_faulted_in_though_it_could_be() {
+    fn fault_in_stops_at_map_end() {
         let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
         let mut whole = Map::read_only(file.as_fd(), 16384).unwrap();
         let behind = whole.address.as_ptr().wrapping_byte_add(8192);

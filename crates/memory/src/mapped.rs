@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapped_file_is_a_region_that_nobody_reads_here() {
+    fn mapped_file_gives_no_bytes() {
         let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
         let mut region = map(&file, Bytes::kib(8)).unwrap();
         assert_eq!((region.length(), region.kind()), (Bytes::kib(8), RegionKind::MappedFile));
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(map(&file, Bytes(0)).unwrap_err(), Errno::INVAL);
     }
     #[test]
-    fn pages_of_a_map_are_mapped_by_the_kernel_and_only_within_it() {
+    fn ranges_beyond_map_are_not_faulted() {
         let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
         let mut region = map(&file, Bytes::kib(64)).unwrap();
         match fault_in(&mut region, 0..4096) {

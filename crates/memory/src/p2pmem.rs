@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_never_given_as_bytes() {
+    fn device_memory_gives_no_bytes() {
         let folder = pool(1 << 20);
         let mut region = allocate(folder.path(), Bytes::kib(64)).unwrap();
         assert_eq!(region.length(), Bytes::kib(64));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_region_goes_back_to_the_pool() {
+    fn dropped_region_is_unmapped() {
         let folder = pool(1 << 20);
         let name = folder.path().join("allocate").display().to_string();
         let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -208,7 +208,7 @@ mod tests {
 
     /// The kernel refuses a map larger than the address space with `ENOMEM`, like a full pool.
     #[test]
-    fn a_pool_without_room_says_how_much_is_free() {
+    fn full_pool_states_free_bytes() {
         let folder = pool(1 << 20);
         let refusal = allocate(folder.path(), Bytes(1 << 60)).unwrap_err();
         assert!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_in_pieces_is_told_from_a_full_one() {
+    fn fragmented_pool_has_its_own_hint() {
         let refusal = |available| P2pRefusal::Exhausted {
             allocate: "/p2pmem/allocate".into(),
             length: Bytes::mib(2),
@@ -238,7 +238,7 @@ mod tests {
 
     /// A device that cannot be mapped answers `ENODEV`, as p2pmem does while its function goes away.
     #[test]
-    fn a_device_that_does_not_map_is_gone() {
+    fn unmappable_device_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/null", folder.path().join("allocate")).unwrap();
         let refusal = allocate(folder.path(), Bytes(4096)).unwrap_err();

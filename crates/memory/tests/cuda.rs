@@ -39,7 +39,7 @@ fn finish(lane: &mut Lane) -> u64 {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_a_value_with_a_way_out() {
+fn missing_library_has_a_hint() {
     let error = Cuda::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
     assert!(
         matches!(&error, CudaError::Library(LibraryError::NotThere { reason, .. }) if !reason.is_empty()),
@@ -49,7 +49,7 @@ fn a_library_that_is_not_there_is_a_value_with_a_way_out() {
 }
 
 #[test]
-fn another_library_by_that_name_lacks_a_function() {
+fn wrong_library_lacks_a_function() {
     let error = Cuda::load_from(Path::new("libc.so.6")).unwrap_err();
     assert!(
         matches!(&error, CudaError::Library(LibraryError::NoFunction { symbol, .. }) if symbol == "cuInit"),
@@ -79,7 +79,7 @@ fn gpus_are_numbered_by_their_addresses() {
 }
 
 #[test]
-fn what_is_copied_in_comes_out_and_everything_is_undone_in_order() {
+fn copies_round_trip_and_release_in_order() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let memory = gpu.allocate(Bytes::kib(64)).unwrap();
@@ -102,7 +102,7 @@ fn what_is_copied_in_comes_out_and_everything_is_undone_in_order() {
 }
 
 #[test]
-fn memory_that_is_dropped_under_a_copy_is_freed_after_it() {
+fn dropped_memory_is_freed_after_copy() {
     let mock = Mock::new("delay=5");
     let gpu = first(&mock);
     let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
@@ -115,7 +115,7 @@ fn memory_that_is_dropped_under_a_copy_is_freed_after_it() {
 }
 
 #[test]
-fn pinned_memory_is_a_region_that_nobody_sees_into() {
+fn pinned_memory_region_gives_no_bytes() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let mut pinned = gpu.pin(Bytes::kib(8)).unwrap();
@@ -128,7 +128,7 @@ fn pinned_memory_is_a_region_that_nobody_sees_into() {
 }
 
 #[test]
-fn plain_memory_and_a_mapped_file_are_copied_by_the_driver_and_nothing_else_is() {
+fn driver_copies_plain_and_mapped_memory() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let memory = gpu.allocate(Bytes::kib(64)).unwrap();
@@ -163,7 +163,7 @@ fn plain_memory_and_a_mapped_file_are_copied_by_the_driver_and_nothing_else_is()
 }
 
 #[test]
-fn copies_beyond_an_end_are_refused_before_the_driver_sees_them() {
+fn copies_beyond_ends_never_reach_driver() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let (memory, pinned) = (gpu.allocate(Bytes::kib(8)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
@@ -178,7 +178,7 @@ fn copies_beyond_an_end_are_refused_before_the_driver_sees_them() {
 }
 
 #[test]
-fn too_much_memory_and_a_failed_copy_are_errors_that_leave_nothing_behind() {
+fn failed_allocations_and_copies_leak_nothing() {
     let mock = Mock::new("memory=65536\nfail_copy=1");
     let gpu = first(&mock);
     assert_eq!(gpu.free().unwrap(), Bytes::kib(64));
@@ -220,7 +220,7 @@ fn double(queue: &mut Queue, kernel: &Kernel, memory: &Arc<DeviceMemory>) {
 }
 
 #[test]
-fn kernels_and_copies_are_done_in_order_and_say_how_long_they_took() {
+fn queue_runs_in_order_with_times() {
     let mock = Mock::new("delay=3");
     let gpu = first(&mock);
     let kernel = twice(&mock, &gpu);
@@ -244,7 +244,7 @@ fn kernels_and_copies_are_done_in_order_and_say_how_long_they_took() {
 }
 
 #[test]
-fn what_a_kernel_works_on_outlives_it_in_whatever_order_all_is_dropped() {
+fn kernel_memory_outlives_any_drop_order() {
     let mock = Mock::new("delay=4");
     let gpu = first(&mock);
     let (kernel, memory) = (twice(&mock, &gpu), gpu.allocate(Bytes(4096)).unwrap());
@@ -258,7 +258,7 @@ fn what_a_kernel_works_on_outlives_it_in_whatever_order_all_is_dropped() {
 }
 
 #[test]
-fn wrong_kernels_and_ranges_are_errors_that_leave_nothing_behind() {
+fn wrong_kernels_and_ranges_leak_nothing() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
@@ -289,7 +289,7 @@ fn foreign(
 }
 
 #[test]
-fn memory_of_somebody_else_takes_bytes_where_they_are_named_and_nowhere_else() {
+fn foreign_memory_is_written_in_range() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let (owner, own) = (gpu.allocate(Bytes(5000)).unwrap(), gpu.allocate(Bytes(4096)).unwrap());
@@ -317,7 +317,7 @@ fn memory_of_somebody_else_takes_bytes_where_they_are_named_and_nowhere_else() {
 }
 
 #[test]
-fn what_the_driver_does_not_say_is_memory_of_one_gpu_is_refused() {
+fn memory_unknown_to_driver_is_refused() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let owner = gpu.allocate(Bytes(8192)).unwrap();
@@ -352,7 +352,7 @@ fn what_the_driver_does_not_say_is_memory_of_one_gpu_is_refused() {
 }
 
 #[test]
-fn a_thread_has_its_context_again_afterwards() {
+fn thread_context_is_restored() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let kept = gpu.keep_context().unwrap();

@@ -23,7 +23,7 @@ fn first(mock: &Mock) -> Arc<Gpu> {
 }
 
 #[test]
-fn a_missing_library_is_an_error_with_a_hint() {
+fn missing_library_has_a_hint() {
     let error = cufile::open_from(Path::new("/nowhere/libcufile.so.0"), Mode::P2pdma).unwrap_err();
     assert!(matches!(error, CuFileError::Library(LibraryError::NotThere { .. })), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("nvidia-gds")));
@@ -54,7 +54,7 @@ fn read_all(session: &Arc<Session>, gpu: &Arc<Gpu>, file: File) -> (u64, Arc<Dev
 }
 
 #[test]
-fn counters_of_each_layout_show_the_mode() {
+fn counters_show_mode_per_layout() {
     for (mode, conf, p2pdma, nvidia_fs, posix) in [
         (Mode::P2pdma, "mode=p2pdma\nversion=1150", 1, 0, 0),
         (Mode::P2pdma, "mode=p2pdma\nversion=1180", 1, 0, 0),
@@ -109,7 +109,7 @@ fn unreadable_counters_are_no_counter() {
 }
 
 #[test]
-fn requests_before_a_mark_are_not_counted_after_it() {
+fn mark_excludes_earlier_requests() {
     let mock = Mock::new("mode=p2pdma");
     let gpu = first(&mock);
     let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
@@ -132,7 +132,7 @@ fn requests_before_a_mark_are_not_counted_after_it() {
 }
 
 #[test]
-fn holes_are_read_through_host_memory_since_1_19() {
+fn holes_use_host_since_1_19() {
     for (version, posix) in [(1180, 0), (1190, 1), (1200, 1)] {
         let mock = Mock::new(&format!("mode=p2pdma\nversion={version}"));
         let content = file(mock.folder(), &[1; 4096]);
@@ -143,7 +143,7 @@ fn holes_are_read_through_host_memory_since_1_19() {
 }
 
 #[test]
-fn a_direct_mode_that_the_machine_lacks_is_refused_and_never_a_fallback() {
+fn missing_direct_mode_is_refused() {
     let mock = Mock::new("mode=compat");
     for mode in [Mode::P2pdma, Mode::NvidiaFs] {
         let session = cufile::open_from(&mock.library(), mode).unwrap();
@@ -155,7 +155,7 @@ fn a_direct_mode_that_the_machine_lacks_is_refused_and_never_a_fallback() {
 }
 
 #[test]
-fn a_fallback_that_stays_on_is_an_error() {
+fn sticky_fallback_is_an_error() {
     use Fallback::{AllowCompatible, FallbackIo, PosixIo};
     for (conf, on, key) in [
         ("sticky=1", vec![AllowCompatible], "allow_compat_mode"),
@@ -179,7 +179,7 @@ fn a_fallback_that_stays_on_is_an_error() {
 }
 
 #[test]
-fn a_library_without_a_fallback_cannot_have_it_on() {
+fn older_library_has_no_fallbacks() {
     for version in [1140, 1160, 1180] {
         let mock = Mock::new(&format!("mode=p2pdma\nversion={version}"));
         let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
@@ -194,7 +194,7 @@ fn a_library_without_a_fallback_cannot_have_it_on() {
 }
 
 #[test]
-fn p2p_flags_are_read_where_the_library_has_them() {
+fn p2p_flags_are_read_if_supported() {
     let words = |conf: &str| {
         let mock = Mock::new(conf);
         let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
@@ -208,7 +208,7 @@ fn p2p_flags_are_read_where_the_library_has_them() {
 }
 
 #[test]
-fn the_process_has_one_mode_at_a_time() {
+fn process_has_one_mode() {
     let mock = Mock::new("mode=p2pdma");
     let open = |mode| cufile::open_from(&mock.library(), mode);
     let session = open(Mode::P2pdma).unwrap();
@@ -221,7 +221,7 @@ fn the_process_has_one_mode_at_a_time() {
 }
 
 #[test]
-fn requests_that_fail_or_reach_beyond_are_told_apart() {
+fn failed_requests_differ_from_range_errors() {
     let mock = Mock::new("mode=p2pdma\nfail_io=1");
     let gpu = first(&mock);
     let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();

@@ -40,7 +40,7 @@ fn digest_kernel_compiles_for_known_gpus() {
 }
 
 #[test]
-fn declaration_of_a_users_kernel_is_checked() {
+fn user_kernel_declaration_is_checked() {
     let Some(nvrtc) = nvrtc() else { return };
     let mock = Mock::new("");
     let gpu = gpu(&mock);

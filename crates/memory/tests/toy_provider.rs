@@ -60,7 +60,7 @@ impl Provider for Toy {
 static TABLE: Providers = Providers::new(&[&Toy, &P2pmemProvider]);
 
 #[test]
-fn a_row_is_all_that_a_provider_needs() {
+fn provider_needs_one_row() {
     let fabric = Fabric::from_toml(
         "name = 'm'\n[[function]]\nname = 'nic'\nkind = 'nic'\ndriver = 'mlx5_core'\n",
     )

@@ -25,7 +25,7 @@ fn allocate(mock: &Mock) -> XrtRefusal {
 }
 
 #[test]
-fn memory_is_allocated_mapped_and_freed_in_order() {
+fn memory_calls_come_in_order() {
     let Some(mock) = Mock::build(&[]) else { return };
     let card = open(&mock).expect("a card");
     let mut region = card.allocate(Bytes(5000)).expect("memory");
@@ -50,7 +50,7 @@ fn memory_is_allocated_mapped_and_freed_in_order() {
 }
 
 #[test]
-fn an_image_that_is_named_decides_the_group() {
+fn named_image_decides_memory_group() {
     let Some(mock) = Mock::build(&[]) else { return };
     let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     let mut card = open(&mock).expect("a card");
@@ -66,7 +66,7 @@ fn an_image_that_is_named_decides_the_group() {
 }
 
 #[test]
-fn what_is_no_image_is_never_given_to_the_card() {
+fn bad_image_never_reaches_card() {
     let Some(mock) = Mock::build(&[]) else { return };
     let path = mock.file("card.xclbin", b"bitstream");
     let refusal = open(&mock).expect("a card").load(&path).expect_err("no image");
@@ -77,7 +77,7 @@ fn what_is_no_image_is_never_given_to_the_card() {
 }
 
 #[test]
-fn every_call_that_refuses_is_named_and_leaves_nothing_open() {
+fn refused_calls_are_named_and_closed() {
     let cases = [
         (&["ALLOC_FAILS"][..], "cannot allocate 64 KiB in memory group 0", true, 0),
         (&["MAP_FAILS"], "cannot map 64 KiB", false, 1),
@@ -101,7 +101,7 @@ fn every_call_that_refuses_is_named_and_leaves_nothing_open() {
 }
 
 #[test]
-fn a_card_that_does_not_open_or_lend_is_said_before_memory_is_asked_for() {
+fn unusable_card_is_refused_before_allocation() {
     let Some(mock) = Mock::build(&["NO_DEVICE"]) else { return };
     let refusal = open(&mock).expect_err("no device");
     assert!(
@@ -129,7 +129,7 @@ fn a_card_that_does_not_open_or_lend_is_said_before_memory_is_asked_for() {
 }
 
 #[test]
-fn a_library_that_is_missing_or_not_it_is_a_reason_with_a_fix() {
+fn missing_or_wrong_library_has_hint() {
     let refusal = Xrt::load_from("/nowhere/libxrt_coreutil.so.2".as_ref()).expect_err("missing");
     assert!(refusal.to_string().contains("/nowhere/libxrt_coreutil.so.2"), "{refusal}");
     assert!(refusal.hint().expect("a hint").contains("install XRT"));
@@ -162,9 +162,9 @@ fn is_alone() -> bool {
 }
 
 #[test]
-fn an_xrt_that_would_end_the_process_is_not_asked() {
+fn aborting_xrt_is_not_asked() {
     if !is_alone() {
-        return alone("an_xrt_that_would_end_the_process_is_not_asked", None);
+        return alone("aborting_xrt_is_not_asked", None);
     }
     let Some(mock) = Mock::build(&["OLD"]) else { return };
     let refusal = open(&mock).expect_err("refused");
@@ -173,7 +173,7 @@ fn an_xrt_that_would_end_the_process_is_not_asked() {
 }
 
 #[test]
-fn the_no_op_card_of_xrt_takes_the_same_calls() {
+fn no_op_card_takes_same_calls() {
     let folder = Path::new("/usr/lib/x86_64-linux-gnu");
     if !folder.join("libxrt_noop.so.2").exists() {
         skip("xrt-noop", "no libxrt_noop.so.2 here, which XRT 2.13 has (Debian's libxrt1)");
@@ -182,7 +182,7 @@ fn the_no_op_card_of_xrt_takes_the_same_calls() {
     if !is_alone() {
         let place = tempfile::tempdir().expect("a folder");
         std::os::unix::fs::symlink(folder, place.path().join("lib")).expect("a link");
-        return alone("the_no_op_card_of_xrt_takes_the_same_calls", Some(place.path()));
+        return alone("no_op_card_takes_same_calls", Some(place.path()));
     }
     let Some(mock) = Mock::build(&[]) else { return };
     let xrt = Xrt::load().expect("the library beside that of the no-op card");
@@ -199,7 +199,7 @@ fn the_no_op_card_of_xrt_takes_the_same_calls() {
 }
 
 #[test]
-fn an_image_without_an_end_and_one_that_is_too_long_are_refused_unread() {
+fn endless_and_long_images_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = folder.path().join("long.xclbin");
     std::fs::File::create(&long).and_then(|file| file.set_len((1 << 30) + 1)).expect("a file");

@@ -47,7 +47,7 @@ fn expect_no_misuse(mock: &Mock) {
 }
 
 #[test]
-fn runs_are_made_set_started_and_closed_in_order() {
+fn run_calls_come_in_order() {
     let Some(mock) = Mock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
     assert_eq!((kernel.group(), buffer.group(), buffer.length()), (2, 2, Bytes::kib(64)));
@@ -117,7 +117,7 @@ fn kernel_changes_its_chunk_alone() {
 }
 
 #[test]
-fn bank_mismatch_is_refused_with_both_numbers() {
+fn bank_mismatch_names_both_banks() {
     let Some(mock) = Mock::build(&["BANK=5"]) else { return };
     let card = loaded(&mock);
     let region = card.allocate(Bytes::kib(64)).unwrap();
@@ -151,7 +151,7 @@ fn argument_without_memory_is_refused() {
 }
 
 #[test]
-fn kernels_that_do_not_open_are_named() {
+fn unopened_kernels_are_named() {
     let Some(mock) = Mock::build(&[]) else { return };
     let refusal = open(&mock).kernel("invert").unwrap_err();
     assert!(refusal.to_string().contains("has no image"), "{refusal}");
@@ -182,7 +182,7 @@ fn library_without_kernels_serves_memory() {
 }
 
 #[test]
-fn wrong_chunks_are_refused_before_the_library() {
+fn wrong_chunks_never_reach_library() {
     let Some(mock) = Mock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
     let before = mock.calls();
@@ -198,7 +198,7 @@ fn wrong_chunks_are_refused_before_the_library() {
 }
 
 #[test]
-fn failed_kernel_ends_its_chunk_with_its_state() {
+fn failed_kernel_state_ends_chunk() {
     let Some(mock) = Mock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "fails");
     for tag in 0..2 {

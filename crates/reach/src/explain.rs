@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_in_the_switch_is_told_function_by_function() {
+    fn switch_turn_lists_every_function() {
         let steps = steps("", "acs = 'absent'").join("\n");
         insta::assert_snapshot!(steps, @r"
         up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn clear_redirect_bits_are_told_without_the_register() {
+    fn clear_redirect_bits_hide_register() {
         let steps = steps("", "acs = 'not-redirecting'").join("\n");
         assert!(steps.contains("ACS of down-a: its redirect bits are clear"), "{steps}");
         assert!(steps.contains("nothing on the way redirects"), "{steps}");
     }
 
     #[test]
-    fn a_redirection_leads_to_the_host_bridge_and_its_refusal() {
+    fn redirection_ends_at_host_bridge_refusal() {
         let steps = steps("", "acs = { control = 0x1d }").join("\n");
         insta::assert_snapshot!(steps, @r"
         up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]

@@ -177,7 +177,7 @@ mod tests {
                        bars = [{ index = 1, size = '64G', prefetchable = true }]\n";
 
     #[test]
-    fn lending_drive_is_exported_by_its_cmb() {
+    fn lending_drive_exports_through_cmb() {
         let fabric = machine(MLX5, LENDER, "");
         assert_eq!(between(&fabric).third, None, "the drive owns it");
         let said = advice(&fabric);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn gpu_is_no_way_for_older_rdma() {
+    fn older_rdma_cannot_use_gpu() {
         let fabric = machine("driver = 'mlx4_core'", "", GPU);
         assert_eq!(between(&fabric).third, None);
         assert!(advice(&fabric).contains("a controller that registers"), "{fabric:?}");

@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn prints_the_largest_unit_that_says_it() {
+    fn sizes_print_in_largest_unit() {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes::mib(64).to_string(), "64 MiB");
         assert_eq!(Bytes(1536).to_string(), "1.50 KiB");
     }
 
     #[test]
-    fn a_negative_or_broken_number_is_refused_in_plain_words() {
+    fn bad_numbers_have_plain_messages() {
         use serde::de::IntoDeserializer;
         use serde::de::value::{Error, F64Deserializer, I64Deserializer, StrDeserializer};
         let negative: I64Deserializer<Error> = (-5i64).into_deserializer();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_rounded_to_the_nearest_and_not_cut_off() {
+    fn mean_rate_is_rounded() {
         // 999.6 and 999.4 bytes a second.
         assert_eq!(ByteRate::mean(Bytes(4_998), Nanos(5_000_000_000)), Some(ByteRate(1_000)));
         assert_eq!(ByteRate::mean(Bytes(4_997), Nanos(5_000_000_000)), Some(ByteRate(999)));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_rounded_to_the_nearest_and_not_cut_off() {
+    fn printed_rates_are_rounded() {
         for (rate, text) in [
             (6_499_999_999, "6.50 GB/s"),
             (9_994_000_000, "9.99 GB/s"),

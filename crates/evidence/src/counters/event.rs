@@ -142,7 +142,7 @@ mod tests {
     use crate::testing::Planted;
 
     #[test]
-    fn the_event_of_a_memory_controller_is_that_of_the_kernel() {
+    fn memory_controller_event_matches_kernel() {
         let tree = Planted::new();
         let unit = format!("{UNITS}/uncore_imc_0");
         for (file, text) in [

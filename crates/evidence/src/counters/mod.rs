@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn no_counter_is_opened_for_a_tree_that_is_not_this_machine() {
+    fn foreign_tree_opens_no_counter() {
         let tree = Planted::new();
         plant(&tree, "uncore_imc_0");
         let (_, traffic) = Counters::begin(&tree.root()).end(p2p(1));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_unit_is_opened_and_read_or_says_why_not() {
+    fn planted_unit_counts_or_gives_reason() {
         let tree = Planted::new();
         plant(&tree, "uncore_imc_0");
         plant(&tree, "uncore_imc_1");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_of_another_form_is_a_reason() {
+    fn malformed_unit_is_a_reason() {
         let tree = Planted::new();
         plant(&tree, "uncore_imc_0");
         tree.plant(&format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_its_units_with_numbers_only() {
+    fn unit_name_allows_only_numbers() {
         assert!(is_of("uncore_imc_3", "uncore_imc") && is_of("amd_df", "amd_df"));
         assert!(!is_of("uncore_imc_free_running_0", "uncore_imc"));
     }

@@ -118,7 +118,7 @@ Totals:
     }
 
     #[test]
-    fn unreadable_count_of_dropped_events_is_not_zero() {
+    fn unreadable_drop_count_is_not_zero() {
         let found = parse("# trigger info: hist:keys=map\n    Dropped: many\n");
         assert_eq!(found[0].dropped, u64::MAX);
     }

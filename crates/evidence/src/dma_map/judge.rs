@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn host_payload_needs_system_memory_and_no_decision() {
+    fn host_payload_needs_system_memory() {
         assert_eq!(seen(&[], PAYLOAD, 0).verdict(&host()), Shown);
         assert_eq!(seen(&[], 4096, 0).verdict(&host()), Consistent, "a page cache answered");
         let some = [(Decision::BusAddress, 1)];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_alone_show_p2p_on_kernels_without_address_events() {
+    fn decisions_show_p2p_without_addresses() {
         let mut seen = seen(&[(Decision::BusAddress, 128)], 0, 0);
         seen.addresses = None;
         assert_eq!(seen.verdict(&p2p()), Shown);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn host_payload_beside_p2p_is_expected_in_system_memory() {
+    fn mixed_payload_expects_system_memory() {
         let both = DriveTransfer { host: Bytes(PAYLOAD), ..p2p() };
         let all = [(Decision::BusAddress, 128)];
         assert_eq!(seen(&all, PAYLOAD, 0).verdict(&both), Shown);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_address_events_do_not_prove_absence() {
+    fn partial_addresses_prove_no_absence() {
         let mut partial = without_probe(0, 0);
         partial.addresses.as_mut().unwrap().is_complete = false;
         assert_eq!(partial.verdict(&p2p()), NotKnown);

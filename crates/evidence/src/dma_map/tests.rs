@@ -28,7 +28,7 @@ fn histogram(rows: &str) -> String {
 }
 
 #[test]
-fn rows_are_summed_by_owner_and_decision() {
+fn rows_sum_by_owner_and_decision() {
     let text = histogram(
         "{ device: 0000:03:00.0   , dir:  2, phys_addr: ~ 4093640704-4095737855 } hitcount: 1  size: 512\n\
          { device: 0000:03:00.0   , dir:  1, phys_addr: ~ 2097152-4194303 } hitcount: 1  size: 1024\n\
@@ -63,7 +63,7 @@ fn earlier_bounces_are_taken_off() {
 }
 
 #[test]
-fn decisions_of_an_unwatched_drive_are_not_known() {
+fn unwatched_drive_has_no_decisions() {
     let text = histogram("{ map: 3 } hitcount: 7").replace(DRIVE, "0000:09:00.0");
     assert_eq!(counted(&text).decisions, None);
 }

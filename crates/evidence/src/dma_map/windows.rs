@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_the_owner_of_their_window() {
+    fn addresses_belong_to_window_owner() {
         let memory: Bdf = "0000:05:00.0".parse().unwrap();
         let map = AddressMap::read(&planted().root(), &[memory]).unwrap();
         assert_eq!(map.owner(0xf400_0000, 0xf41f_ffff), Owner::Function(memory));

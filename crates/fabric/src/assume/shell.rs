@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_and_grub_quotes_are_taken_off() {
+    fn shell_and_grub_quotes_are_removed() {
         for (text, expected) in [
             ("\"quiet splash\"", vec!["quiet", "splash"]),
             ("'quiet pci=realloc' # no reason", vec!["quiet", "pci=realloc"]),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn unquoted_separators_are_refused_with_the_quoted_form() {
+    fn unquoted_separators_get_quoted_hint() {
         let fault = grub_words("quiet pci=disable_acs_redir=a;b").expect_err("GRUB cuts it");
         assert_eq!(fault.reason, "GRUB ends the kernel's command line at `;`");
         assert!(fault.hint.expect("a hint").ends_with("\\\"pci=disable_acs_redir=a;b\\\""));

@@ -17,7 +17,7 @@ fn option(module: &str, name: &str, value: &str) -> ModuleOption {
 }
 
 #[test]
-fn kernel_parameters_are_read_in_every_form() {
+fn every_parameter_form_is_read() {
     for text in [
         "quiet pci=realloc,noats iommu=pt",
         "\u{feff}# why\r\n\r\nquiet pci=realloc,noats \\\r\n  iommu=pt\r\n",
@@ -51,7 +51,7 @@ fn module_options_and_modules_are_read() {
 }
 
 #[test]
-fn lines_of_no_known_form_are_refused_with_advice() {
+fn unknown_lines_are_refused_with_advice() {
     for (text, line, reason, hint) in [
         ("quiet\nupdate-grub\n", 2, "`update-grub` is of no known form", "kernel command line"),
         ("echo 0 > /x", 1, "is of no known form", "GRUB_CMDLINE_LINUX"),
@@ -78,7 +78,7 @@ fn lines_of_no_known_form_are_refused_with_advice() {
 }
 
 #[test]
-fn folders_are_read_by_kind_and_order() {
+fn folders_are_read_in_order() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let put = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -110,7 +110,7 @@ fn folders_are_read_by_kind_and_order() {
 }
 
 #[test]
-fn files_that_are_no_text_are_refused() {
+fn files_without_text_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("file");
     let error = |content: &[u8]| {
@@ -175,7 +175,7 @@ fn passthrough_lifts_limits_of_translation() {
 }
 
 #[test]
-fn iommus_are_switched_by_their_makers_parameter() {
+fn iommus_obey_their_makers_parameter() {
     let amd = || {
         let mut fabric = machine();
         fabric.cpu.vendor = Some("AuthenticAMD".to_owned());

@@ -89,7 +89,7 @@ mod tests {
     use super::is_of_the_kernel;
 
     #[test]
-    fn only_names_made_of_places_and_small_numbers_are_the_kernels() {
+    fn kernel_names_are_places_and_numbers() {
         for name in [
             "eth0",
             "eno1",

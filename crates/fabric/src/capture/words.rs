@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_keep_numbers_and_flavours_and_nobodys_own_words() {
+    fn releases_lose_private_words() {
         for whole in [
             "7.2.13",
             "6.8.0-60-generic",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn registry_keys_are_kept_with_numbers_only() {
+    fn registry_keys_keep_only_numbers() {
         let text = "NvLinkDisable: 0\nRmMsg: \"acme\"\nCoherentGPUMemoryMode: \"driver\"\n\
                     RegistryDwords: \"ForceP2P=0x11;Name=acme; RMForceStaticBar1=1;acme\"\n\
                     RegistryDwordsPerDevice: \"pci=0000:41:00.0;ForceP2P=1;pci=acme.org\"\n";

@@ -24,7 +24,7 @@ fn setting(found: &CufileConfiguration, key: &str) -> String {
 }
 
 #[test]
-fn installed_file_keeps_keys_of_the_route() {
+fn installed_file_keeps_route_keys() {
     let found = read(INSTALLED);
     assert_eq!(found.problem, None);
     for (key, expected) in [
@@ -55,7 +55,7 @@ fn last_of_equal_keys_counts() {
 }
 
 #[test]
-fn values_of_other_kinds_are_kept_as_they_are() {
+fn values_of_other_types_are_kept() {
     let text = "{\"properties\": {\"allow_compat_mode\": \"true\", \"use_pci_p2pdma\": 1,\n\
                 \"force_compat_mode\": null, \"gds_fallback_io\": {}, \"rdma_dev_addr_list\": \"192.0.2.1\"},\n\
                 \"fs\": {\"lustre\": {\"posix_gds_min_kb\": 1.5}}} whatever follows";
@@ -78,7 +78,7 @@ fn commas_before_brackets_are_a_problem() {
 }
 
 #[test]
-fn faults_name_line_and_what_is_expected() {
+fn faults_name_line_and_expected_token() {
     let deep = format!("{{\"a\": {}", "[".repeat(100));
     let long = format!("{{}}{}", " ".repeat(256 << 10));
     for (text, expected) in [
@@ -132,6 +132,6 @@ fn versions_are_in_names_of_files() {
 }
 
 #[test]
-fn keys_are_listed_in_order_and_once() {
+fn keys_are_sorted_and_unique() {
     assert!(KEYS.windows(2).all(|pair| pair[0].0 < pair[1].0));
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_size_of_a_resizable_window_is_read() {
+    fn resizable_window_has_largest_size() {
         let mut found =
             windows(&["Region 1: Memory at 60000000 (64-bit, prefetchable) [size=256M]"]);
         found.resize("BAR 1: current size: 256MB, supported: 64MB 256MB 1GB 32GB");

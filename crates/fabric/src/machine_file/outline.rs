@@ -52,7 +52,7 @@ cmb = "1M"
 "#;
 
     #[test]
-    fn an_outline_is_the_same_tree_without_what_is_stored_on_it() {
+    fn outline_keeps_tree_without_content() {
         let fabric = Fabric::from_toml(MACHINE).expect("a machine");
         let text = fabric.outline().expect("a small machine");
         assert!(!text.contains("secret") && text.contains("7.2.0"), "{text}");
@@ -64,7 +64,7 @@ cmb = "1M"
     }
 
     #[test]
-    fn what_is_too_large_to_keep_is_not_kept() {
+    fn oversized_outline_is_dropped() {
         let mut fabric = Fabric::from_toml(MACHINE).expect("a machine");
         fabric.name = "m".repeat(OUTLINE_MAX);
         assert_eq!(fabric.outline(), None);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registry_keys_are_found_as_the_driver_finds_them() {
+    fn registry_lookup_matches_driver() {
         let driver = |text: &str| NvidiaDriver {
             version: Some("570.133.20".to_owned()),
             parameters: [("RegistryDwords".to_owned(), text.to_owned())].into(),

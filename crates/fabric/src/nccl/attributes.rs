@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_eight_digit_domains_are_read() {
+    fn eight_digit_domains_are_read() {
         assert_eq!(address("00000000:C4:00.0"), "0000:c4:00.0".parse().ok());
         assert_eq!(address("10000:01:00.0").unwrap().domain(), 0x10000);
         for other in ["", "fffffff:ffff:ff", "0000:01.0", "0", "x:01:00.0"] {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_element_is_found_behind_what_may_stand_before_it() {
+    fn root_element_is_found_after_prologue() {
         for before in [
             "",
             "\u{feff}",
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_around_a_document_are_cut_off() {
+    fn fences_around_document_are_cut() {
         assert_eq!(cut("\n```xml\n<system></system>\n```\n"), (2, "<system></system>"));
         assert_eq!(cut("<system/>"), (0, "<system/>"));
     }

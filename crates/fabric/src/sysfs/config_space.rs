@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_unknown_and_not_absent() {
+    fn cut_configuration_is_unknown() {
         let bytes = sample(4, 0);
         for length in [0, 7, 64, 255, 257, 0x142] {
             let config = ConfigSpace(&bytes[..length]);
@@ -305,18 +305,18 @@ mod tests {
     }
 
     #[test]
-    fn a_function_without_extended_space_has_no_acs() {
+    fn function_without_extended_space_lacks_acs() {
         assert_eq!(ConfigSpace(&sample(0, 0x1d)[..256]).acs(), Acs::Absent);
     }
 
     #[test]
-    fn a_function_without_capabilities_has_no_acs_even_to_an_unprivileged_reader() {
+    fn function_without_capabilities_lacks_acs() {
         assert_eq!(ConfigSpace(&[0; 64]).acs(), Acs::Absent);
         assert_eq!(ConfigSpace(&[0; 64]).port_type(), PortType::NotPcie);
     }
 
     #[test]
-    fn a_device_that_does_not_answer_is_unknown() {
+    fn silent_device_is_unknown() {
         assert_eq!(ConfigSpace(&[0xff; 4096]).acs(), Acs::Unknown);
     }
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_device_stays_unknown_in_a_capture() {
+    fn silent_device_stays_unknown_when_captured() {
         for length in [64, 256, 4096] {
             let kept = without_addresses(&vec![0xff; length]);
             assert_eq!(ConfigSpace(&kept).acs(), Acs::Unknown, "{length}");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn serial_numbers_of_a_function_are_not_kept() {
+    fn serial_numbers_are_not_kept() {
         const SECRET: u8 = 0xc7;
         let mut bytes = sample(0, 0);
         // Vital product data: address, flag, and the last four bytes that were read (PCI 3.0 appendix I).
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_without_addresses_says_the_same() {
+    fn kept_bytes_say_the_same() {
         let mut bytes = sample(6, 0x1d);
         bytes[0x10..0x18].fill(0xaa);
         bytes[0x104..0x10c].fill(0xbb);
@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_kept_so_that_they_say_the_same(
+        fn any_kept_bytes_say_the_same(
             bytes in proptest::collection::vec(any::<u8>(), 0..5000)
         ) {
             let kept = without_addresses(&bytes);
@@ -410,7 +410,7 @@ mod tests {
         }
 
         #[test]
-        fn any_damage_to_a_good_one_is_read(at in 0usize..4096, value: u8, length in 0usize..4096) {
+        fn damaged_configuration_is_read(at in 0usize..4096, value: u8, length in 0usize..4096) {
             let mut bytes = sample(4, 0x1d);
             bytes[at] = value;
             let config = ConfigSpace(&bytes[..length]);

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_known_by_what_they_belong_to() {
+    fn paths_match_their_list_item() {
         let function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         let remote = "sys/devices/virtual/nvme-fabrics/ctl/nvme5";

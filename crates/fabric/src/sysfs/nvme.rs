@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_of_a_cmb_are_read_in_both_forms() {
+    fn cmb_registers_have_two_forms() {
         let expected = CmbRegisters { location: 2, size: 0x4_0219 };
         assert_eq!(cmb("cmbloc : 0x00000002\ncmbsz  : 0x00040219\n"), Some(expected));
         assert_eq!(cmb("cmbloc : x00000002\ncmbsz  : x00040219\n"), Some(expected));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_tags_are_those_of_the_control_registers() {
+    fn sizes_and_tags_follow_control_registers() {
         for (first, second, payload, request, tags) in [
             (0x2910, 0, 128, 512, 256),
             (0x2830, 0, 256, 512, 32),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_a_reason() {
+    fn unreadable_registers_give_a_reason() {
         let said = |root| read(&root).expect_err("a reason").to_string();
         assert!(said(planted(0x2910, 0, 64)).contains("shows 64 bytes"));
         assert!(said(planted(0xffff, 0, 256)).contains("reserved"));

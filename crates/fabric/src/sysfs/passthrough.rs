@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_and_disk_carry_the_same_numbers() {
+    fn node_and_disk_share_numbers() {
         for (node, disk) in [("ng0n1", "nvme0n1"), ("ng12n3", "nvme12n3")] {
             assert_eq!(block_name(node).as_deref(), Some(disk));
             assert_eq!(passthrough_name(disk).as_deref(), Some(node));

@@ -6,7 +6,7 @@ use peerlane_units::Bytes;
 use crate::synthetic::{ENDPOINT, NVME, ONE_NAMESPACE, Sysfs, config, one_drive};
 
 #[test]
-fn a_drive_says_who_serves_it_and_what_a_request_may_carry() {
+fn drive_has_function_and_request_limits() {
     let block = one_drive().block(259, 0).unwrap();
     assert_eq!(block.name, "nvme0n1");
     assert_eq!(block.size, Bytes::mib(64));
@@ -22,7 +22,7 @@ fn a_drive_says_who_serves_it_and_what_a_request_may_carry() {
 }
 
 #[test]
-fn read_only_stable_writes_and_integrity_are_seen() {
+fn write_settings_and_integrity_are_read() {
     let tree = one_drive();
     tree.files(ONE_NAMESPACE, &[("ro", "1"), ("queue/stable_writes", "1")]).files(
         &format!("{ONE_NAMESPACE}/integrity"),
@@ -58,7 +58,7 @@ fn partitioned() -> Sysfs {
 }
 
 #[test]
-fn a_disk_is_held_by_whoever_holds_it_or_one_of_its_partitions() {
+fn disk_has_holders_of_partitions() {
     let disk = partitioned().block(259, 0).unwrap();
     assert_eq!(disk.holders, ["dm-0", "md0"]);
     let partitions: Vec<_> =
@@ -69,7 +69,7 @@ fn a_disk_is_held_by_whoever_holds_it_or_one_of_its_partitions() {
 }
 
 #[test]
-fn a_partition_has_the_limits_of_its_disk_and_is_held_by_holders_of_both() {
+fn partition_inherits_disk_limits_and_holders() {
     let tree = partitioned();
     let first = tree.block(259, 1).unwrap();
     assert_eq!(first.holders, ["dm-0", "md0"]);
@@ -84,7 +84,7 @@ fn a_partition_has_the_limits_of_its_disk_and_is_held_by_holders_of_both() {
 }
 
 #[test]
-fn a_stacked_device_names_what_it_stands_on_and_no_function() {
+fn stacked_device_has_slaves_without_function() {
     let tree = Sysfs::new();
     let at = "sys/devices/virtual/block/dm-0";
     tree.disk(at)
@@ -96,7 +96,7 @@ fn a_stacked_device_names_what_it_stands_on_and_no_function() {
 }
 
 #[test]
-fn a_multipath_head_is_served_by_its_only_controller_or_by_no_certain_one() {
+fn multipath_head_needs_single_controller() {
     let tree = Sysfs::new();
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
     let drive = "pci0000:00/0000:00:01.0";
@@ -114,7 +114,7 @@ fn a_multipath_head_is_served_by_its_only_controller_or_by_no_certain_one() {
 }
 
 #[test]
-fn a_number_that_no_device_has_is_an_error_that_names_it() {
+fn unknown_device_number_is_named() {
     let tree = one_drive();
     let error = tree.block(8, 1).unwrap_err();
     assert!(matches!(error, DiscoverError::NoSuchBlockDevice { major: 8, minor: 1, .. }));
@@ -123,7 +123,7 @@ fn a_number_that_no_device_has_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_size_that_is_no_number_is_an_error_and_no_panic() {
+fn malformed_size_is_an_error() {
     for text in ["", "x", "-1", "18446744073709551615"] {
         let tree = one_drive();
         tree.file(&format!("{ONE_NAMESPACE}/size"), text);
@@ -132,7 +132,7 @@ fn a_size_that_is_no_number_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn a_passthrough_node_leads_to_the_block_device_beside_it() {
+fn passthrough_node_finds_block_device() {
     let tree = one_drive();
     let controller = ONE_NAMESPACE.strip_suffix("/nvme0n1").unwrap();
     let link = |minor: u32, name: &str| {

@@ -28,7 +28,7 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn hand_made_trees_are_those_of_the_program_that_makes_them() {
+fn hand_made_trees_match_their_program() {
     let is_update = std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some();
     for (machine, about) in handmade::all() {
         let at = folder().join(&machine.name);
@@ -49,7 +49,7 @@ fn hand_made_trees_are_those_of_the_program_that_makes_them() {
 }
 
 #[test]
-fn a_tree_made_from_a_machine_is_discovered_as_that_machine() {
+fn written_tree_discovers_same_machine() {
     let captured = fixtures().into_iter().map(|path| Fabric::discover(&path).unwrap());
     for machine in handmade::all().into_iter().map(|(machine, _)| machine).chain(captured) {
         let content = machine.to_snapshot().unwrap();
@@ -77,7 +77,7 @@ fn every_fixture_survives_a_machine_file() {
 }
 
 #[test]
-fn a_capture_is_discovered_as_the_machine_without_its_names() {
+fn capture_discovers_machine_without_names() {
     for path in fixtures() {
         let captured = capture::take(&path).unwrap();
         let archive = capture::pack(&captured.content).unwrap();
@@ -100,14 +100,14 @@ fn a_capture_is_discovered_as_the_machine_without_its_names() {
 }
 
 #[test]
-fn nothing_is_read_that_the_list_does_not_have() {
+fn discovery_reads_only_listed_paths() {
     for path in fixtures().into_iter().chain([PathBuf::from("/")]) {
         assert_eq!(capture::unlisted(&path).unwrap(), Vec::<PathBuf>::new(), "{}", path.display());
     }
 }
 
 #[test]
-fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
+fn listed_items_are_read_or_exempt() {
     // Of kernels and machines that no fixture has.
     const ELSEWHERE: [&str; 29] = [
         "proc/config.gz",
@@ -151,13 +151,13 @@ fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
 }
 
 #[test]
-fn what_is_mounted_on_this_machine_is_known() {
+fn mounts_of_this_machine_are_known() {
     let fabric = Fabric::discover(Path::new("/")).unwrap();
     assert!(fabric.mounts.is_some(), "/proc/self/mountinfo is there for everybody");
 }
 
 #[test]
-fn what_identifies_a_machine_is_not_in_its_capture() {
+fn captures_hold_no_identifiers() {
     let mut machine = handmade::all().swap_remove(4).0;
     machine.kernel.release = Some("7.2.13-SECRET-generic".to_owned());
     let named = ["iommu=pt", "nvme_core.hostnqn=nqn.SECRET"].map(str::to_owned);
@@ -195,7 +195,7 @@ fn what_identifies_a_machine_is_not_in_its_capture() {
 }
 
 #[test]
-fn archives_that_no_capture_is_are_refused() {
+fn foreign_archives_are_refused() {
     let archive = |make: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
         let mut builder = tar::Builder::new(Vec::new());
         make(&mut builder);
@@ -239,7 +239,7 @@ fn archives_that_no_capture_is_are_refused() {
 }
 
 #[test]
-fn long_names_and_links_survive_an_archive() {
+fn long_names_and_links_survive_archives() {
     let mut content = Snapshot::default();
     let long: PathBuf = std::iter::repeat_n("folder", 40).collect();
     content.text(long.join("file"), "text").unwrap();
@@ -254,7 +254,7 @@ fn long_names_and_links_survive_an_archive() {
 }
 
 #[test]
-fn a_tree_grows_to_its_bounds_and_no_further() {
+fn tree_growth_stops_at_bounds() {
     let mut content = Snapshot::default();
     let zeroes = || Entry::File { bytes: vec![0; 4 << 20], mode: 0o444 };
     for number in 0..64 {
@@ -277,7 +277,7 @@ fn a_tree_grows_to_its_bounds_and_no_further() {
 }
 
 #[test]
-fn a_quiet_look_asks_no_drive_how_warm_it_is() {
+fn quiet_discovery_reads_no_temperatures() {
     let archive = folder().join("two-sockets/tree.tar.zst");
     let loud = Fabric::discover(&archive).expect("a machine");
     let mut quiet = Fabric::discover_quietly(&archive).expect("a machine");

@@ -11,7 +11,7 @@ use crate::synthetic::{
 };
 
 #[test]
-fn a_drive_below_a_root_port_is_found_with_all_that_is_known() {
+fn drive_below_root_port_is_found() {
     let tree = one_drive();
     let root = "sys/devices/pci0000:00/0000:00:01.0";
     let drive = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
@@ -129,7 +129,7 @@ fn port_types_come_from_configuration_space() {
 }
 
 #[test]
-fn an_unprivileged_reader_knows_ports_by_driver_and_place_and_acs_not_at_all() {
+fn unprivileged_reader_knows_ports_without_acs() {
     let tree = switch(|port_type| config(port_type, Some(0x1d))[..64].to_vec());
     let found: Vec<_> = tree.discover().functions.iter().map(|one| (one.kind, one.acs)).collect();
     assert_eq!(
@@ -181,7 +181,7 @@ fn kinds_come_from_class_and_vendor() {
 }
 
 #[test]
-fn the_iommu_mode_is_that_of_the_groups() {
+fn iommu_mode_follows_group_types() {
     for (types, expected) in [
         (&[][..], IommuMode::Off),
         (&["identity", "identity"], IommuMode::Passthrough),
@@ -200,7 +200,7 @@ fn the_iommu_mode_is_that_of_the_groups() {
 }
 
 #[test]
-fn whether_the_kernel_has_p2pdma_comes_from_its_configuration() {
+fn p2pdma_comes_from_kernel_configuration() {
     for (path, config, expected) in [
         ("boot/config-7.2.13", "CONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n", Some(true)),
         ("usr/lib/modules/7.2.13/config", "CONFIG_PCI_P2PDMA=y\n", Some(true)),
@@ -221,14 +221,14 @@ fn whether_the_kernel_has_p2pdma_comes_from_its_configuration() {
 }
 
 #[test]
-fn an_arm_cpu_is_known_not_to_be_amd() {
+fn arm_cpu_has_its_vendor() {
     let tree = Sysfs::new();
     tree.file("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n");
     assert_eq!(tree.discover().cpu.vendor.as_deref(), Some("CPU implementer 0x41"));
 }
 
 #[test]
-fn host_bridges_are_found_below_platforms_and_below_volume_management_devices() {
+fn nested_host_bridges_are_found() {
     let tree = Sysfs::new();
     let vmd = "sys/devices/pci0000:00/0000:00:0e.0";
     tree.function(vmd, ["0x8086", "0x9a0b", "0x010400"], &config(ENDPOINT, None))
@@ -246,7 +246,7 @@ fn host_bridges_are_found_below_platforms_and_below_volume_management_devices() 
 }
 
 #[test]
-fn a_multipath_namespace_is_the_head_and_not_the_path() {
+fn multipath_namespace_is_the_head() {
     let tree = Sysfs::new();
     let drive = "sys/devices/pci0000:00/0000:00:01.0";
     let head = "sys/devices/virtual/nvme-subsystem/nvme-subsys3/nvme3n1";
@@ -262,7 +262,7 @@ fn a_multipath_namespace_is_the_head_and_not_the_path() {
 }
 
 #[test]
-fn a_configuration_is_also_read_from_where_the_kernel_keeps_it_itself() {
+fn compressed_kernel_configuration_is_read() {
     let text = "CONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n";
     let mut gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
     gzip.extend(miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6));
@@ -281,7 +281,7 @@ fn a_configuration_is_also_read_from_where_the_kernel_keeps_it_itself() {
 }
 
 #[test]
-fn what_lies_on_a_drive_is_found_through_partitions_and_stacked_devices() {
+fn mounts_are_found_through_stacks() {
     let tree = one_drive();
     let stack = "sys/devices/virtual/block";
     tree.files(ONE_NAMESPACE, &[("dev", "259:0")])
@@ -319,7 +319,7 @@ fn what_lies_on_a_drive_is_found_through_partitions_and_stacked_devices() {
 }
 
 #[test]
-fn windows_say_how_large_they_are_and_could_be() {
+fn windows_have_current_and_largest_size() {
     let tree = Sysfs::new();
     let gpu = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
     tree.function("sys/devices/pci0000:00/0000:00:01.0", PORT, &config(ROOT_PORT, None))
@@ -347,7 +347,7 @@ fn windows_say_how_large_they_are_and_could_be() {
 }
 
 #[test]
-fn what_cannot_be_read_leaves_a_smaller_truth() {
+fn unreadable_facts_stay_unknown() {
     let tree = Sysfs::new();
     tree.folder("sys/devices/pci0000:00/0000:00:01.0").folder("sys/devices/pci0000:00/power");
     let fabric = tree.discover();
@@ -359,7 +359,7 @@ fn what_cannot_be_read_leaves_a_smaller_truth() {
 }
 
 #[test]
-fn a_tree_that_leads_outside_is_not_followed() {
+fn links_outside_tree_are_ignored() {
     let outside = one_drive();
     let tree = Sysfs::new();
     let target = outside.root().join("sys/devices/pci0000:00");
@@ -369,7 +369,7 @@ fn a_tree_that_leads_outside_is_not_followed() {
 }
 
 #[test]
-fn this_machine_is_discovered_as_such_and_survives_a_machine_file() {
+fn this_machine_survives_a_machine_file() {
     let mut fabric = Fabric::discover(Path::new("/")).unwrap();
     assert!(fabric.is_this_machine());
     let read = Fabric::from_toml(&fabric.to_toml()).unwrap();
@@ -379,7 +379,7 @@ fn this_machine_is_discovered_as_such_and_survives_a_machine_file() {
 }
 
 #[test]
-fn every_captured_tree_gives_the_topology_beside_it() {
+fn every_captured_tree_matches_its_topology() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
     let mut seen = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -400,7 +400,7 @@ fn every_captured_tree_gives_the_topology_beside_it() {
 }
 
 #[test]
-fn libraries_are_found_in_the_usual_folders_by_name_and_never_followed() {
+fn libraries_are_found_by_name() {
     let tree = Sysfs::new();
     assert_eq!(tree.discover().libraries, None, "a tree without the folder says nothing");
     tree.folder("usr/lib");

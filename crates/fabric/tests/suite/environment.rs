@@ -31,7 +31,7 @@ fn machine(vendor: &str, product: &str, flags: Option<&str>) -> Sysfs {
 }
 
 #[test]
-fn hypervisor_is_by_flag_then_by_name() {
+fn hypervisor_needs_flag_then_name() {
     let (on, off) = (Some("fpu hypervisor lahf_lm"), Some("fpu lahf_lm"));
     for (vendor, product, flags, expected) in [
         ("QEMU", "Standard PC (Q35 + ICH9, 2009)", on, Some("QEMU")),
@@ -59,7 +59,7 @@ fn hypervisor_is_by_flag_then_by_name() {
 }
 
 #[test]
-fn xen_guest_is_named_and_its_owner_is_not() {
+fn xen_guest_is_named_unlike_dom0() {
     let tree = machine("Supermicro", "X", Some("hypervisor"));
     tree.files("sys/hypervisor", &[("type", "xen")]);
     assert_eq!(environment(&tree).hypervisor.as_deref(), Some("Xen"));
@@ -93,7 +93,7 @@ fn containers_are_told_by_their_files() {
 }
 
 #[test]
-fn encrypted_guests_are_told_by_device_or_flag() {
+fn device_or_flag_shows_encrypted_guest() {
     for (path, expected) in [
         ("sys/class/misc/tdx_guest", "TDX"),
         ("sys/class/misc/sev-guest", "SEV-SNP"),
@@ -108,7 +108,7 @@ fn encrypted_guests_are_told_by_device_or_flag() {
 }
 
 #[test]
-fn virtual_functions_and_mig_instances_survive_captures() {
+fn virtual_functions_and_mig_survive_captures() {
     let tree = Sysfs::new();
     let bridge = "sys/devices/pci0000:40";
     tree.function(&format!("{bridge}/0000:41:00.0"), NVIDIA, &config(ENDPOINT, None));

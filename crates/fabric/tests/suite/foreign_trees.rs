@@ -54,7 +54,7 @@ fn zeros_behind_texts_change_nothing() {
 }
 
 #[test]
-fn zeros_behind_a_header_leave_acs_unknown() {
+fn zeros_behind_header_hide_acs() {
     let tree = Sysfs::new();
     tree.function(PORT_AT, PORT, &config(DOWNSTREAM_PORT, Some(0x1d))[..64]);
     pad(tree.root());
@@ -71,7 +71,7 @@ fn tree_without_links_knows_no_driver() {
 }
 
 #[test]
-fn controller_without_link_has_an_unknown_driver() {
+fn controller_without_link_hides_driver() {
     let tree = one_drive();
     tree.link(&format!("{PORT_AT}/driver"), "../../../bus/pci_express/drivers/pcieport").function(
         OTHER_AT,
@@ -84,7 +84,7 @@ fn controller_without_link_has_an_unknown_driver() {
 }
 
 #[test]
-fn traces_of_a_driver_leave_it_unknown() {
+fn driver_traces_leave_it_unknown() {
     for trace in ["net/eth0", "drm/card0", "infiniband/mlx5_0", "msi_irqs", "uio/uio0", "driver"] {
         let tree = Sysfs::new();
         tree.function(PORT_AT, PORT, &config(DOWNSTREAM_PORT, None))
@@ -101,7 +101,7 @@ fn traces_of_a_driver_leave_it_unknown() {
 }
 
 #[test]
-fn event_tells_the_driver_without_a_link() {
+fn event_names_driver_without_link() {
     for (event, expected) in [
         ("DRIVER=vfio-pci\nPCI_CLASS=10802\n", DriverBinding::Bound("vfio-pci".to_owned())),
         ("PCI_CLASS=10802\nPCI_ID=144D:A80A\n", DriverBinding::Unbound),
@@ -138,7 +138,7 @@ fn driver_survives_a_machine_file() {
 }
 
 #[test]
-fn virtual_function_is_known_by_its_files() {
+fn virtual_function_uses_its_files() {
     let mut bytes = config(ENDPOINT, Some(0x1d));
     bytes[..4].fill(0xff);
     let tree = Sysfs::new();

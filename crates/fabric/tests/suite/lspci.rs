@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 use crate::{handmade, lspci_tree};
 
 #[test]
-fn handmade_machines_are_read_as_they_are() {
+fn handmade_machines_are_read_back() {
     for (fabric, _) in handmade::all() {
         let Some(text) = lspci_tree::printed(&fabric, &["-Dvvvnn"]) else { return };
         assert!(lspci::is_lspci(&text), "{}", fabric.name);
@@ -187,7 +187,7 @@ fn numbers_may_be_missing() {
 }
 
 #[test]
-fn registers_that_are_not_shown_are_unknown() {
+fn hidden_registers_are_unknown() {
     let denied: String = TWO
         .lines()
         .filter(|line| !line.starts_with("\t\t") && !line.contains("v1]") && !line.contains("v2]"))
@@ -214,7 +214,7 @@ fn registers_that_are_not_shown_are_unknown() {
 }
 
 #[test]
-fn cut_acs_register_is_read_as_far_as_it_decides() {
+fn cut_acs_register_decides_if_redirecting() {
     let with = |register: &str| {
         let from = "SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n\tKernel";
         let fabric = read(&TWO.replace(from, &format!("{register}\n\tKernel"))).unwrap();
@@ -231,7 +231,7 @@ fn cut_acs_register_is_read_as_far_as_it_decides() {
 }
 
 #[test]
-fn capability_that_was_cut_off_is_not_absent() {
+fn cut_capability_is_not_absent() {
     let (port, _) = TWO.split_once("\tCapabilities: [140 v1]").unwrap();
     for end in [
         "",
@@ -249,7 +249,7 @@ fn capability_that_was_cut_off_is_not_absent() {
 }
 
 #[test]
-fn lost_heading_gives_its_registers_to_nobody() {
+fn lost_heading_drops_its_registers() {
     let drive = TWO.find("0000:01:00.0").unwrap();
     let end = drive + TWO[drive..].find('\n').unwrap() + 1;
     for kept in [end, drive + TWO[drive..].find("\tControl").unwrap()] {
@@ -263,7 +263,7 @@ fn lost_heading_gives_its_registers_to_nobody() {
 }
 
 #[test]
-fn missing_bridge_leaves_its_functions_on_an_assumed_bus() {
+fn missing_bridge_makes_assumed_bus() {
     let from = TWO.find("0000:00:01.0").unwrap();
     let to = TWO.find("0000:01:00.0").unwrap();
     let fabric = read(&format!("{}{}", &TWO[..from], &TWO[to..])).unwrap();
@@ -304,7 +304,7 @@ fn picture_alone_gives_the_places() {
 }
 
 #[test]
-fn second_listing_of_a_part_is_no_cut() {
+fn repeated_listing_is_no_cut() {
     let port = &TWO[TWO.find("0000:00:01.0").unwrap()..TWO.find("0000:01:00.0").unwrap()];
     assert_eq!(read(&format!("{TWO}{port}")).unwrap().bridges[0].root_bus, RootBus::Whole);
 }
@@ -341,7 +341,7 @@ fn virtual_functions_have_their_physical_one() {
 }
 
 #[test]
-fn volume_management_domain_has_a_host_bridge() {
+fn vmd_domain_has_host_bridge() {
     let text = format!(
         "{TWO}10000:e0:06.0 PCI bridge [0604]: Intel Corporation Device [8086:9a09]\n\
          \tControl: I/O+\n\tStatus: Cap+ 66MHz-\n\
@@ -380,7 +380,7 @@ fn lines_about_the_machine_are_used() {
 }
 
 #[test]
-fn processor_is_not_told_by_emulated_or_amd_host_bridges() {
+fn emulated_and_amd_bridges_hide_processor() {
     for (from, to) in [
         ("8086:4c43", "8086:29c0"),
         ("8086:4c43", "1022:1480"),
@@ -429,7 +429,7 @@ fn nvlinks_are_taken_from_the_matrix() {
 }
 
 #[test]
-fn state_of_nvidia_fs_is_taken_from_gdscheck() {
+fn gdscheck_tells_nvidia_fs_state() {
     let text = format!(
         "{GPUS}\n GDS release version: 1.7.2.10\n nvidia_fs version:  2.17 libcufile version: 2.12\n \
          Platform: x86_64\n IOMMU: disabled\n Platform verification succeeded\n"
@@ -442,7 +442,7 @@ fn state_of_nvidia_fs_is_taken_from_gdscheck() {
 }
 
 #[test]
-fn texts_without_functions_are_refused_with_a_command() {
+fn texts_without_functions_get_hint() {
     let bare = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n";
     let gdscheck =
         " GDS release version: 1.7.2.10\n nvidia_fs version:  2.17 libcufile version: 2.12\n";
@@ -475,7 +475,7 @@ fn functions_of_two_machines_are_refused() {
 }
 
 #[test]
-fn text_that_ends_within_a_function_leaves_acs_open() {
+fn unfinished_function_leaves_acs_open() {
     let block = "0000:00:00.0 Ethernet controller [0200]: Intel Corporation Device [8086:1234]\n\
                  \tStatus: Cap+ 66MHz-\n\
                  \tCapabilities: [40] Express (v2) Root Complex Integrated Endpoint, MSI 00\n\

@@ -128,14 +128,14 @@ fn siblings_without_root_are_not_virtual() {
 }
 
 #[test]
-fn bridge_from_pcie_hangs_from_a_port() {
+fn pcie_bridge_without_port_is_assumed() {
     let bridge = bridge("01:00.0", "PCI-Express to PCI/PCI-X Bridge", ("02", "02"));
     let fabric = read(&[HOST, &bridge].concat()).unwrap();
     assert_eq!(above(&fabric, "01:00.0"), "pci0000:01 Assumed");
 }
 
 #[test]
-fn bus_range_that_was_cut_off_is_missing() {
+fn cut_bus_range_is_missing() {
     let port = bridge("00:01.0", "Root Port (Slot+)", ("01", "01"));
     let rest = bridge("01:00.0", "", ("02", "02"));
     let text = [HOST, &port, &rest].concat();
@@ -145,7 +145,7 @@ fn bus_range_that_was_cut_off_is_missing() {
 }
 
 #[test]
-fn function_that_lost_its_registers_makes_no_root_bus() {
+fn function_without_registers_has_assumed_bus() {
     let peripheral = |capability: &str| {
         format!(
             "0000:02:00.0 System peripheral [0880]: Some [8086:1234]\n\tStatus: Cap+\n{capability}"

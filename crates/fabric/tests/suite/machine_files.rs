@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::random;
 
 #[test]
-fn short_forms_stand_for_the_long_ones() {
+fn short_forms_equal_long_forms() {
     let fabric = Fabric::from_toml(
         r#"
         name = "small"
@@ -68,7 +68,7 @@ fn short_forms_stand_for_the_long_ones() {
 }
 
 #[test]
-fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
+fn rates_are_written_back() {
     let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\nsocket_link = '62G'\n[[function]]\nname = 'a'\n\
                 kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
                 p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
@@ -88,7 +88,7 @@ fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
 }
 
 #[test]
-fn no_rate_is_too_slow_to_be_one() {
+fn slow_rates_are_refused() {
     let bridge = "name = 'x'\n[[host_bridge]]\nname = 'p'\n";
     let function = |kind| format!("name = 'x'\n[[function]]\nname = 'p'\nkind = '{kind}'\n");
     for (start, key) in [
@@ -118,7 +118,7 @@ fn no_rate_is_too_slow_to_be_one() {
 }
 
 #[test]
-fn a_wrong_file_is_refused_with_line_key_and_reason() {
+fn wrong_file_names_line_and_reason() {
     let drive = "name = 'x'\n[[function]]\nname = 'a'\nkind = 'nvme'\n";
     for (text, expected) in [
         (format!("{drive}colour = 'red'"), vec!["line 5", "unknown field `colour`"]),
@@ -190,7 +190,7 @@ fn two_functions_cannot_have_one_address() {
 }
 
 #[test]
-fn a_machine_file_that_is_not_there_is_an_error_with_its_path() {
+fn missing_machine_file_names_its_path() {
     let missing = tempfile::tempdir().unwrap().path().join("none.toml");
     let error = Fabric::read_machine_file(&missing).expect_err("no file").to_string();
     assert!(error.contains("none.toml"), "{error}");
@@ -223,7 +223,7 @@ fn ports(count: usize, apart: usize) -> String {
 }
 
 #[test]
-fn more_functions_or_ports_in_a_row_than_a_machine_has_are_refused() {
+fn too_many_functions_are_refused() {
     assert_eq!(Fabric::from_toml(&ports(256, 256)).expect("a deep machine").functions.len(), 256);
     let said = Fabric::from_toml(&ports(257, 257)).expect_err("too deep").to_string();
     assert!(said.contains("PCI has 256 buses") && said.contains("p256"), "{said}");
@@ -235,7 +235,7 @@ fn more_functions_or_ports_in_a_row_than_a_machine_has_are_refused() {
 }
 
 #[test]
-fn a_negative_size_is_refused_in_plain_words_and_once() {
+fn negative_size_is_refused_once() {
     let text =
         "name = \"x\"\niommu = \"off\"\n[[function]]\nname = \"a\"\nkind = \"nvme\"\nsize = -5\n";
     let error = Fabric::from_toml(text).expect_err("negative");
@@ -245,7 +245,7 @@ fn a_negative_size_is_refused_in_plain_words_and_once() {
 }
 
 #[test]
-fn acs_known_not_to_redirect_is_kept() {
+fn not_redirecting_acs_is_kept() {
     let text = "name = 'm'\n[[function]]\nname = 'a'\nkind = 'nvme'\nacs = 'not-redirecting'\n";
     let fabric = Fabric::from_toml(text).expect("a machine");
     assert_eq!(fabric.functions[0].acs, Acs::NotRedirecting);

@@ -40,7 +40,7 @@ fn above(fabric: &Fabric, name: &str) -> Vec<Kind> {
 }
 
 #[test]
-fn functions_of_a_server_have_the_ports_between() {
+fn server_functions_have_ports_above() {
     let fabric = read(H100);
     assert_eq!((count(&fabric, Kind::Gpu), count(&fabric, Kind::Nic)), (8, 8));
     let ports = [Kind::RootPort, Kind::UpstreamPort, Kind::DownstreamPort];
@@ -99,7 +99,7 @@ fn direct_nvlinks_are_counted_once() {
 }
 
 #[test]
-fn amd_words_are_those_of_the_kernel() {
+fn amd_vendor_matches_kernel_words() {
     let fabric = read(MI300);
     assert_eq!(fabric.cpu.vendor.as_deref(), Some("AuthenticAMD"));
     assert_eq!(fabric.cpu.family, Some(0x19));
@@ -112,7 +112,7 @@ fn amd_words_are_those_of_the_kernel() {
 }
 
 #[test]
-fn functions_without_switch_are_below_root_ports() {
+fn switchless_functions_have_root_ports() {
     let fabric = read(WORKSTATION);
     assert_eq!(above(&fabric, "0000:01:00.0"), [Kind::RootPort]);
     assert_eq!(above(&fabric, "0000:00:1f.6"), []);
@@ -123,7 +123,7 @@ fn functions_without_switch_are_below_root_ports() {
 }
 
 #[test]
-fn placeholder_switches_of_virtual_machines_are_passed_over() {
+fn placeholder_switches_are_skipped() {
     let function = |bus: &str| {
         format!(
             "<pci busid=\"{bus}:00:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x20b0\"/>"
@@ -144,7 +144,7 @@ fn placeholder_switches_of_virtual_machines_are_passed_over() {
 }
 
 #[test]
-fn ports_on_bus_zero_are_root_ports() {
+fn ports_on_bus_0_are_root() {
     let text = "<system><cpu><pci busid=\"0000:00:01.0\" class=\"0x060400\">\
                 <pci busid=\"0000:02:00.0\" class=\"0x02\"/></pci></cpu></system>";
     let fabric = read(text);
@@ -153,7 +153,7 @@ fn ports_on_bus_zero_are_root_ports() {
 }
 
 #[test]
-fn refusals_name_the_line_and_a_command() {
+fn refusals_name_line_and_command() {
     let one = "<pci busid=\"0000:01:00.0\"/>";
     let many = "<pci busid=\"0000:01:00.0\">".repeat(2);
     for (text, says) in [

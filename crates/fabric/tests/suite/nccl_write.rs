@@ -194,7 +194,7 @@ fn attributes_that_nccl_demands_are_there() {
 }
 
 #[test]
-fn unused_devices_are_listed_and_board_parts_are_not() {
+fn unused_devices_are_listed_without_parts() {
     let by_name = |wanted: &str| fixtures().into_iter().find(|(name, _)| name == wanted).unwrap().1;
     let machine = by_name("eight-gpus");
     let text = machine.to_nccl_xml().unwrap().text;
@@ -225,7 +225,7 @@ fn linked(gpus: usize, links: Option<u32>) -> Fabric {
 }
 
 #[test]
-fn more_nvlinks_than_a_gpu_has_lead_through_switches() {
+fn excess_nvlinks_lead_through_switches() {
     let count = |fabric: &Fabric| {
         let written = fabric.to_nccl_xml().unwrap();
         assert_eq!(nvlinks(&nccl::read(&written.text).unwrap()), nvlinks(fabric));
@@ -260,7 +260,7 @@ fn nvlinks_are_written_all_or_none() {
 }
 
 #[test]
-fn functions_without_address_are_left_out_with_a_note() {
+fn functions_without_address_are_noted() {
     let switch = "name = 'up'\nkind = 'upstream-port'\nunder = 'b'";
     let below = "name = 'n'\nkind = 'nvme'\nunder = 'up'\naddress = '0000:05:00.0'";
     let nic = "name = 'c'\nkind = 'nic'\naddress = '0000:06:00.0'";
@@ -273,7 +273,7 @@ fn functions_without_address_are_left_out_with_a_note() {
 }
 
 #[test]
-fn too_many_elements_and_levels_are_said() {
+fn excess_elements_and_levels_are_noted() {
     let nics: Vec<String> = (0..200)
         .map(|at| format!("name = 'n{at}'\nkind = 'nic'\naddress = '0000:{at:02x}:01.0'"))
         .collect();

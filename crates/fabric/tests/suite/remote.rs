@@ -72,7 +72,7 @@ fn connected_drives_are_listed_with_location() {
 }
 
 #[test]
-fn only_a_named_interface_tells_the_nic() {
+fn named_interface_tells_the_nic() {
     let mut fabric = connected().discover();
     let nic = fabric.nic_of(&fabric.remote_drives[0]).map(|id| fabric.function(id).name.clone());
     assert_eq!(nic.as_deref(), Some("0000:02:00.0"));
@@ -108,7 +108,7 @@ fn captures_hide_network_addresses_and_names() {
 }
 
 #[test]
-fn snapshot_of_connected_drives_is_read_back() {
+fn connected_drives_survive_a_snapshot() {
     let fabric = connected().discover();
     let content: Snapshot = fabric.to_snapshot().expect("a tree");
     let found = Fabric::discover_snapshot(Path::new("made"), content).expect("a machine");
@@ -124,7 +124,7 @@ fn machine_file_leaves_connected_drives_out() {
 }
 
 #[test]
-fn location_is_read_through_the_class_link() {
+fn location_follows_the_class_link() {
     let tree = connected();
     tree.link("sys/class/nvme/nvme5", "../../devices/virtual/nvme-fabrics/ctl/nvme5");
     let found = NetworkLocation::read(tree.root(), "nvme5").expect("a location");

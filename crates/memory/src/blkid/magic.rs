@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn entry_one_byte_off_is_not_found() {
+    fn shifted_entry_is_not_found() {
         for magic in MAGICS {
             assert_eq!(planted(magic, 1), Vec::<String>::new(), "{} {:?}", magic.kind, magic.place);
         }
     }
 
     #[test]
-    fn entry_without_its_further_bytes_is_not_found() {
+    fn entry_without_further_bytes_is_missed() {
         for magic in MAGICS.iter().filter(|magic| !magic.also.is_empty()) {
             let changed = Magic { also: &[], ..*magic };
             let is_blank = magic.also.iter().all(|(_, bytes)| bytes.iter().all(|&byte| byte == 0));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_has_a_phrase_and_lies_within_the_ends() {
+    fn entries_have_phrases_and_fit_ends() {
         for magic in MAGICS {
             assert!(
                 phrases::is_known(magic.kind) || magic.kind == "befs" || magic.kind == "bcachefs"
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_and_empty_devices_have_no_kind() {
+    fn blank_devices_have_no_kind() {
         assert_eq!(kinds(&[0; 8192], &[0; 8192]), Vec::<String>::new());
         assert_eq!(identify(&DeviceEnds::from_whole(&[])), []);
     }

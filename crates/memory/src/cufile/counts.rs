@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_beyond_the_structure_are_not_read() {
+    fn excess_gpus_are_not_read() {
         for layout in &LAYOUTS {
             let mut words = vec![0; BUFFER_WORDS];
             words[layout.gpu_count] = u64::MAX;
@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn one_request_through_host_memory_is_a_fallback() {
+    fn one_host_request_is_a_fallback() {
         let counts = |posix| Counts { p2pdma: 4, nvidia_fs: 2, posix };
         assert_eq!(counts(0).all_direct(), Ok(()));
         assert_eq!(counts(1).all_direct(), Err(FellBack { posix: 1, all: 7 }));
     }
 
     #[test]
-    fn fewer_counts_than_requests_are_no_counter() {
+    fn missing_counts_are_incomplete() {
         let (none, two) = (Counts::default(), Counts { p2pdma: 2, ..Counts::default() });
         assert_eq!(two.since(&none, 2), Ok(two));
         assert_eq!(two.since(&none, 3), Err(NoCounter::Incomplete { counted: 2, made: 3 }));

@@ -206,7 +206,7 @@ fn libraries_have_the_keys_named() {
 }
 
 #[test]
-fn first_and_last_version_of_each_layout_are_checked() {
+fn layouts_are_checked_at_both_ends() {
     let Some(packages) = packages() else { return };
     let versions: Vec<i32> = packages.iter().map(|one| one.version).collect();
     for layout in &LAYOUTS {

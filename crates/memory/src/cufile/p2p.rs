@@ -58,7 +58,7 @@ mod tests {
     use super::P2pFlags;
 
     #[test]
-    fn flags_are_named_and_unknown_ones_kept() {
+    fn unknown_flags_are_kept() {
         for (flags, words) in
             [(0, "none"), (1, "P2PDMA"), (0b1010, "nvidia-fs, C2C"), (0x41, "P2PDMA, 0x40")]
         {

@@ -24,7 +24,7 @@ fn each_name_has_its_provider() {
 }
 
 #[test]
-fn memory_is_named_by_its_provider_and_found_again() {
+fn memory_names_lead_to_their_function() {
     let fabric = Fabric::from_toml(
         "name = 'm'\n\
          [[function]]\nname = 'nvme2'\nkind = 'nvme'\n\
@@ -45,7 +45,7 @@ fn memory_is_named_by_its_provider_and_found_again() {
 }
 
 #[test]
-fn only_pools_and_cards_are_lent_by_name() {
+fn only_pools_and_cards_have_lenders() {
     assert_eq!(PROVIDERS.lender("cmb:nvme2"), Some("nvme2"));
     assert_eq!(PROVIDERS.lender("fpga:0000:04:00.1"), Some("0000:04:00.1"));
     assert_eq!(PROVIDERS.lender("gpu:0"), None);
@@ -60,7 +60,7 @@ fn host_memory_has_one_name() {
 }
 
 #[test]
-fn gpu_memory_is_refused_with_a_command() {
+fn gpu_memory_refusal_names_a_command() {
     let (gpu, _) = PROVIDERS.split("gpu:0").expect("a provider");
     let refusal = gpu.allocate(Path::new("/"), "0000:41:00.0", Bytes(4096)).expect_err("no region");
     assert!(!refusal.is_for_want_of_room());

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_registers_are_read_of_the_one_device_that_has_them() {
+    fn registers_are_read_of_known_card() {
         let root = card("0x6988", 32 << 20);
         let dna = read(root.path(), ADDRESS).unwrap().unwrap();
         assert_eq!(dna.to_string(), "40020000013a1b2934b0c205");

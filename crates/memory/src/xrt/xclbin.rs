@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn banks_in_use_are_groups_by_their_numbers() {
+    fn banks_in_use_become_groups() {
         let file = image(&[
             (1, 0, 1 << 22, "bank0"),
             (1, 1, 1 << 22, "bank1"),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_xclbin_or_has_no_memory_is_said() {
+    fn bad_or_memoryless_xclbin_is_refused() {
         assert_eq!(groups(b"ELF"), Err(XclbinError::NotXclbin));
         assert_eq!(groups(MAGIC), Err(XclbinError::Damaged));
         let mut file = image(&[(1, 1, 1, "bank0")]);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn scrubbed_names_do_not_tell_drives_apart() {
+    fn scrubbed_names_are_no_change() {
         let live = machine(vec![drive("nvme5", "nqn.a", "live")]);
         let captured = machine(vec![drive("nvme5", "nqn-1", "live")]);
         assert_eq!(changes(&live, &captured), []);

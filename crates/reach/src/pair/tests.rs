@@ -49,7 +49,7 @@ fn classes_are_those_of_nvidia_smi() {
 }
 
 #[test]
-fn unlisted_root_ports_leave_the_host_bridge_open() {
+fn unlisted_root_ports_leave_class_open() {
     let mut fabric = machine("");
     fabric.bridges[0].root_bus = peerlane_fabric::RootBus::Partial;
     let path = pair(&fabric, "gpu-1", "gpu-3").path;
@@ -63,7 +63,7 @@ fn unlisted_root_ports_leave_the_host_bridge_open() {
 }
 
 #[test]
-fn packets_turn_at_the_nearest_place_that_lets_them() {
+fn packets_turn_at_nearest_permitted_node() {
     let fabric = machine("");
     let up = fabric.find("up-a").expect("a switch");
     assert_eq!(pair(&fabric, "gpu-1", "nic-1").path.turn, Some(Turn::Switch(up)));

@@ -62,7 +62,7 @@ fn uses_are_those_that_devices_allow() {
 }
 
 #[test]
-fn redirection_sends_what_asks_the_kernel_through_host_memory() {
+fn redirected_pairs_use_host_memory() {
     let judged = judged_pairs(&machine(REDIRECTING, ""));
     for one in judged.iter().filter(|one| one.of_use != Use::NetworkToDrive) {
         assert_ne!(one.state, RouteState::Direct, "{one:?}");
@@ -73,7 +73,7 @@ fn redirection_sends_what_asks_the_kernel_through_host_memory() {
 }
 
 #[test]
-fn devices_without_a_driver_take_part_in_nothing() {
+fn driverless_devices_have_no_use() {
     let mut fabric = machine(OPEN, "");
     let drive = fabric.find("nvme-a").expect("a drive");
     fabric.functions[drive.0].driver = peerlane_fabric::DriverBinding::Unbound;
@@ -138,7 +138,7 @@ fn pairs_with_some_functions_are_counted() {
 }
 
 #[test]
-fn use_names_lead_back_to_their_use() {
+fn use_names_parse_back() {
     for one in Use::ALL {
         assert_eq!(one.name().parse(), Ok(one));
     }
@@ -146,7 +146,7 @@ fn use_names_lead_back_to_their_use() {
 }
 
 #[test]
-fn refused_memory_behind_redirecting_ports_comes_first() {
+fn memory_behind_redirecting_ports_comes_first() {
     let mut text = "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n".to_owned();
     for (root, drives) in [(1, ["a", "b"]), (2, ["c", "d"])] {
         text += &format!(

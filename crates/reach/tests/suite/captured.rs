@@ -23,7 +23,7 @@ fn decisions(fabric: &Fabric) -> Vec<(MapType, Option<u32>)> {
 }
 
 #[test]
-fn captured_trees_are_decided_as_their_kernel_decided() {
+fn captured_trees_match_their_kernel() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
     for (name, expected) in [
         ("lab-pair", MapType::BusAddress),
@@ -42,7 +42,7 @@ fn captured_trees_are_decided_as_their_kernel_decided() {
 }
 
 #[test]
-fn a_described_machine_and_the_one_booted_from_it_are_decided_alike() {
+fn described_and_booted_machines_decide_alike() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for machine in ["acs", "blocks", "epyc", "pair", "split", "ten", "throttled", "translating"] {
         let described = repository.join("machines").join(format!("{machine}.toml"));

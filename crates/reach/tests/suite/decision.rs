@@ -80,7 +80,7 @@ fn between(fabric: &Fabric, provider: &str, initiator: &str) -> Reach {
 }
 
 #[test]
-fn every_row_of_the_table_is_decided_as_the_kernel_decides() {
+fn decision_table_matches_kernel() {
     use Shape::{HostBridges, RootPorts, Switch};
     const ABSENT: &str = "'absent'";
     const REDIRECT: &str = "'redirect'";
@@ -139,7 +139,7 @@ fn only_three_bits_of_acs_redirect() {
 }
 
 #[test]
-fn acs_counts_on_both_ends_and_up_to_the_common_ancestor_but_not_above() {
+fn acs_counts_up_to_common_ancestor() {
     for (name, expected) in [
         ("p", NotSupported),
         ("i", NotSupported),
@@ -159,7 +159,7 @@ fn acs_counts_on_both_ends_and_up_to_the_common_ancestor_but_not_above() {
 }
 
 #[test]
-fn a_host_bridge_is_known_by_device_0_or_by_a_root_port() {
+fn device_0_or_root_port_identifies_bridge() {
     for (address, kind, expected) in [
         ("0000:00:00.0", "other", ThroughHostBridge),
         ("0000:00:01.0", "other", NotSupported),
@@ -201,7 +201,7 @@ fn distances_are_the_kernels_hops() {
 }
 
 #[test]
-fn a_function_whose_own_acs_redirects_does_not_reach_itself() {
+fn redirecting_function_cannot_reach_itself() {
     let mut fabric = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
     let id = fabric.find("p").expect("a function of that name");
     fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x04 };
@@ -264,7 +264,7 @@ fn unknown_decisions_name_what_they_need() {
 }
 
 #[test]
-fn unlisted_bridges_above_leave_the_decision_open() {
+fn unlisted_bridges_leave_decision_open() {
     let mut fabric = fabric(Shape::HostBridges(LISTED), ZEN, LISTED);
     fabric.bridges[0].root_bus = RootBus::Assumed;
     let found = between(&fabric, "p", "i");

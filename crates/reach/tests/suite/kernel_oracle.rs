@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn the_decision_is_the_kernels_however_unknowns_turn_out(
+    fn decision_matches_kernel_for_all_unknowns(
         (fabric, provider, client) in random::fabric_and_pair(),
     ) {
         let reach = decide(&fabric, provider, client);
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn exchanging_the_ends_changes_neither_map_type_nor_distance(
+    fn decision_is_symmetric(
         (fabric, one, other) in random::fabric_and_pair(),
     ) {
         let (there, back) = (decide(&fabric, one, other), decide(&fabric, other, one));
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn the_path_runs_from_provider_to_initiator_over_neighbours(
+    fn path_joins_ends_through_neighbours(
         (fabric, provider, initiator) in random::fabric_and_pair(),
     ) {
         let path = decide(&fabric, provider, initiator).path;

@@ -112,7 +112,7 @@ fn handmade_machines_keep_their_verdicts() {
 }
 
 #[test]
-fn verbose_listing_without_domains_says_the_same() {
+fn listing_without_domains_agrees() {
     for (fabric, _) in handmade::all() {
         let Some(text) = lspci_tree::printed(&fabric, &["-vvnn"]) else { return };
         compare(&discovered(&fabric), &(text + &surroundings(&fabric)), false);
@@ -120,7 +120,7 @@ fn verbose_listing_without_domains_says_the_same() {
 }
 
 #[test]
-fn contradicting_registers_are_named_with_their_line() {
+fn contradicting_registers_name_their_line() {
     let port = |address: &str, kind: &str, buses: &str, more: &str| {
         format!(
             "0000:{address} PCI bridge [0604]: Some [1000:c030] (prog-if 00 [Normal decode])\n\
@@ -378,7 +378,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_texts_say_less_and_nothing_else(
+    fn damaged_texts_only_lose_facts(
         fabric in machine(),
         damages in prop::collection::vec(damage(), 1..4),
     ) {

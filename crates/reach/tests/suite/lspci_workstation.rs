@@ -95,7 +95,7 @@ fn read(name: &str) -> (Fabric, [FunctionId; 2]) {
 }
 
 #[test]
-fn workstation_texts_are_those_of_their_machines() {
+fn workstation_texts_match_their_machines() {
     for (name, machine) in machines() {
         let path = folder().join(name);
         if std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some() {
@@ -120,7 +120,7 @@ fn workstation_texts_are_those_of_their_machines() {
 }
 
 #[test]
-fn cards_at_separate_root_ports_are_refused() {
+fn separate_root_ports_are_refused() {
     let (fabric, [one, other]) = read("separate-ports.txt");
     assert_eq!(fabric.cpu.vendor.as_deref(), Some("GenuineIntel"));
     let reach = decide(&fabric, one, other);
@@ -167,7 +167,7 @@ fn text_without_privileges_leaves_acs_unknown() {
 }
 
 #[test]
-fn switch_without_its_root_port_is_not_refused() {
+fn lone_switch_is_not_refused() {
     let text = std::fs::read_to_string(folder().join("switch-redirecting.txt")).unwrap();
     let fabric = lspci::read(&text[text.find("0000:01:00.0").unwrap()..]).unwrap();
     let gpus = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu).map(|(id, _)| id);
@@ -186,7 +186,7 @@ fn eight_gpus() -> Fabric {
 }
 
 #[test]
-fn server_text_is_that_of_its_capture() {
+fn server_text_matches_its_capture() {
     let machine = eight_gpus();
     let path = folder().join("eight-gpus.txt");
     if std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some() {

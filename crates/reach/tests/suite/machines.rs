@@ -34,7 +34,7 @@ fn promise(text: &str) -> Option<MapType> {
 }
 
 #[test]
-fn every_machine_for_the_lab_keeps_the_promise_in_its_comment() {
+fn lab_machines_keep_their_promise() {
     let mut checked = Vec::new();
     for path in files() {
         let text = std::fs::read_to_string(&path).expect("a readable file");
@@ -77,7 +77,7 @@ fn every_machine_for_the_lab_keeps_the_promise_in_its_comment() {
 }
 
 #[test]
-fn ten_drives_are_four_hops_apart_within_a_switch_and_eight_across() {
+fn hops_within_and_across_switches_differ() {
     let path = files().into_iter().find(|path| path.ends_with("ten.toml")).expect("ten.toml");
     let fabric = Fabric::read_machine_file(&path).expect("a machine");
     let distance = |one: &str, other: &str| {

@@ -32,7 +32,7 @@ fn agrees(fabric: &Fabric, detail: Detail) -> Result<usize, TestCaseError> {
 
 proptest! {
     #[test]
-    fn a_cell_holds_for_every_pair_of_its_row_and_column(fabric in random::fabric()) {
+    fn cells_hold_for_every_pair(fabric in random::fabric()) {
         agrees(&fabric, Detail::Each)?;
         agrees(&fabric, Detail::Grouped)?;
         let members = |matrix: &Matrix| {
@@ -48,7 +48,7 @@ proptest! {
 }
 
 #[test]
-fn drives_below_one_switch_share_a_row_and_a_column() {
+fn drives_below_switch_share_a_row() {
     for (machine, _) in crate::handmade::all() {
         let pairs = agrees(&machine, Detail::Grouped).unwrap();
         let grouped = Matrix::new(&machine, Detail::Grouped);
@@ -63,7 +63,7 @@ fn drives_below_one_switch_share_a_row_and_a_column() {
 }
 
 #[test]
-fn what_is_memory_and_who_moves_payload_is_told_by_kind_driver_and_windows() {
+fn memories_and_initiators_are_recognised() {
     let machines = crate::handmade::all();
     let machine = |name: &str| {
         machines.iter().map(|(machine, _)| machine).find(|one| one.name == name).unwrap()
@@ -81,7 +81,7 @@ fn what_is_memory_and_who_moves_payload_is_told_by_kind_driver_and_windows() {
 }
 
 #[test]
-fn a_link_is_downgraded_only_below_what_both_ends_support() {
+fn downgraded_link_is_below_both_ends() {
     let link = |current: &str, maximum: &str, port: &str, kind: &str| {
         let text = format!(
             "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\nlink_below = '{port}'\n\
@@ -102,7 +102,7 @@ fn a_link_is_downgraded_only_below_what_both_ends_support() {
 }
 
 #[test]
-fn a_link_is_as_fast_as_it_trained_to_or_may_train_to_and_no_faster_than_its_port() {
+fn link_speed_is_capped_by_port() {
     let speed = |port: &str, own: &str| {
         let text = format!(
             "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n{port}\n\
@@ -128,7 +128,7 @@ fn a_link_is_as_fast_as_it_trained_to_or_may_train_to_and_no_faster_than_its_por
 }
 
 #[test]
-fn virtual_functions_have_the_link_of_their_physical_one() {
+fn virtual_functions_share_physical_link() {
     let fabric = Fabric::from_toml(
         "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
          [[function]]\nname = 'pf'\nkind = 'nic'\nunder = 'root'\naddress = '0000:03:00.0'\n\
@@ -142,7 +142,7 @@ fn virtual_functions_have_the_link_of_their_physical_one() {
 }
 
 #[test]
-fn redirecting_ports_of_every_member_are_listed() {
+fn redirecting_ports_list_every_member() {
     let function = |name: &str, kind: &str, under: &str, acs: &str| {
         format!(
             "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\nacs = '{acs}'\n"

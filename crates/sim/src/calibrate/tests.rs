@@ -110,7 +110,7 @@ fn noiseless_rates_give_the_drive_back() {
 }
 
 #[test]
-fn held_out_errors_are_stated_and_widen_ranges() {
+fn held_out_errors_widen_ranges() {
     // Measured at half the rate that the other rows predict.
     let found = calibrated(&measured("d", |at| if at == HELD_OUT { 0.5 } else { 1.0 }));
     let [read, write] = &found.sides[..] else { panic!("both directions") };
@@ -201,7 +201,7 @@ fn unusable_records_are_refused() {
 }
 
 #[test]
-fn packets_are_the_least_of_all_drives() {
+fn packet_settings_are_the_least() {
     let device = |device: &str, packets, reason: Option<&str>| DevicePackets {
         device: device.to_owned(),
         address: None,

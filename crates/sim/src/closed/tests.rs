@@ -18,7 +18,7 @@ fn near(found: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn writes_are_bound_by_link_and_headers() {
+fn link_and_headers_bound_writes() {
     // PCIe headers of 24 bytes on 3.94 GB/s less 1/376 for SKP ordered sets: pcie-bench's arithmetic.
     for (mps, expected) in [(128, 3.31), (256, 3.59)] {
         let endpoint = Endpoint { mps: Bytes(mps), ..Endpoint::default() };

@@ -69,7 +69,7 @@ fn rates() -> impl Strategy<Value = f64> {
 
 proptest! {
     #[test]
-    fn drives_are_bounded_and_grow_with_depth(
+    fn throughput_is_bounded_and_grows(
         start in 1e-6..1e-2f64, slope in rates(), rate in rates(), commands in 1e3..1e7f64,
         size in 512.0..1e9f64, depth in 1.0..1024.0f64,
     ) {

@@ -77,7 +77,7 @@ fn built(topology: &Topology, flows: &[FlowSpec]) -> Built {
 }
 
 #[test]
-fn reads_and_writes_take_turns_of_equal_bytes() {
+fn reads_and_writes_alternate_by_bytes() {
     let (topology, read, write) = both(1.0);
     for (reads, writes) in [(128, 128), (4, 128), (128, 4)] {
         let sized =
@@ -120,7 +120,7 @@ fn commands_of_one_direction_are_shared() {
 }
 
 #[test]
-fn relays_through_own_memory_use_the_medium() {
+fn relays_through_own_memory_use_medium() {
     let (mut topology, [a, b], host) = drives(1.0);
     let into = FlowSpec::relay("copy", a, b, b);
     let read = FlowSpec::write("read", b, host);
@@ -134,7 +134,7 @@ fn relays_through_own_memory_use_the_medium() {
 }
 
 #[test]
-fn copies_within_a_drive_take_both_rates() {
+fn copies_within_drive_take_both_rates() {
     let (topology, [a, b], host) = drives(1.0);
     let own = FlowSpec::relay("copy", a, a, a);
     let crossed = built(&topology, std::slice::from_ref(&own)).what;
@@ -179,7 +179,7 @@ fn with_card(is_shared: bool) -> (Topology, [NodeIndex; 3], NodeIndex) {
 }
 
 #[test]
-fn a_device_shares_its_memory_with_others() {
+fn device_shares_memory_with_others() {
     for is_shared in [false, true] {
         let (topology, [a, b, card], host) = with_card(is_shared);
         let own = |mut flow: FlowSpec| {

@@ -54,7 +54,7 @@ fn names(t: &Topology, from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn paths_turn_at_the_lowest_common_node() {
+fn paths_turn_at_common_node() {
     let t = two_sockets();
     assert_eq!(names(&t, "a", "b"), ["switch", "b"]);
     assert_eq!(names(&t, "a", "c"), ["switch", "root0", "c"]);
@@ -107,7 +107,7 @@ fn ports_become_ends_of_links() {
 }
 
 #[test]
-fn wires_have_the_rate_of_their_link() {
+fn wires_have_rate_of_link() {
     for (megatransfers, width) in [(2_500, 1), (8_000, 4), (64_000, 16)] {
         let speed = LinkSpeed { megatransfers, width };
         let (found, expected) = (Wire::pcie(speed, Bytes(256)).rate(), speed.usable_rate());

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_credits_keep_the_turn_of_others() {
+    fn late_credits_keep_other_turns() {
         let mut port = Port::new(1, NONE, 0);
         let (mut sends, mut waits) = (8192, 4096);
         port.charge_bytes(&mut sends, 4096);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn subsystems_and_missing_addresses_are_not_known() {
+    fn subsystems_and_missing_addresses_stay_unknown() {
         let mut machine = machine();
         let down = machine.find("down").expect("it is there");
         assert_eq!(

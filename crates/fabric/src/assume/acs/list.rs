@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_a_fault_are_not_read() {
+    fn entries_behind_fault_are_ignored() {
         for (list, fault) in [
             ("0@00:01.0;00:02.0;0@00:03.0", "00:02.0"),
             ("0@00:01.0;2@00:02.0", "2@00:02.0"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_may_match_leaves_doubt() {
+    fn possible_match_leaves_doubt() {
         let list = "1@pci:1b36:c:1:1;1@00:01.0";
         let expected = [EntryMatch::NotKnown; 3];
         assert_eq!(found(AcsParameter::ConfigAcs, list), expected);

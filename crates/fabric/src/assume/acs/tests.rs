@@ -47,7 +47,7 @@ fn present(control: u16) -> Acs {
 }
 
 #[test]
-fn config_acs_decides_bits_that_it_states() {
+fn config_acs_decides_stated_bits() {
     let text = "pci=config_acs=0010001@pci:1b36:c";
     for (iommu, parameters) in [("translating", ""), ("passthrough", ""), ("off", PRESENT)] {
         let machine = machine(NEW, iommu, parameters);
@@ -56,7 +56,7 @@ fn config_acs_decides_bits_that_it_states() {
 }
 
 #[test]
-fn bits_left_to_unknown_firmware_are_not_known() {
+fn firmware_bits_stay_unknown() {
     let machine = || machine(NEW, "translating", "");
     let registers = after(machine(), "pci=config_acs=x0x00xx@00:01.0/00.0/00.0");
     assert_eq!(registers, [present(0x1d), Acs::NotRedirecting, present(0x5d)]);
@@ -85,7 +85,7 @@ fn old_kernels_clear_redirection_alone() {
 }
 
 #[test]
-fn bits_cleared_before_may_be_the_firmwares() {
+fn earlier_cleared_bits_stay_unknown() {
     let mut machine = machine(OLD, "off", "'pci=disable_acs_redir=02:00.0'");
     machine.functions[2].acs = present(0x11);
     let registers = after(machine, "pci=disable_acs_redir=02:01.0");
@@ -93,7 +93,7 @@ fn bits_cleared_before_may_be_the_firmwares() {
 }
 
 #[test]
-fn config_acs_wins_and_the_last_one_counts() {
+fn last_config_acs_wins() {
     let mut fabric = machine(NEW, "translating", "");
     let applied = apply(
         &mut fabric,
@@ -112,7 +112,7 @@ fn config_acs_wins_and_the_last_one_counts() {
 }
 
 #[test]
-fn functions_that_a_new_list_leaves_out_change() {
+fn functions_missing_from_list_change() {
     let registers = after(machine(NEW, "off", PRESENT), "pci=config_acs=0010001@02:00.0");
     assert_eq!(registers, [Acs::Unknown, present(0x11), Acs::Unknown]);
     let registers = after(machine(NEW, "passthrough", PRESENT), "pci=config_acs=0010001@02:00.0");
@@ -120,7 +120,7 @@ fn functions_that_a_new_list_leaves_out_change() {
 }
 
 #[test]
-fn registers_not_read_are_known_not_to_redirect() {
+fn unread_registers_become_not_redirecting() {
     let mut fabric = machine(NEW, "translating", "");
     for function in &mut fabric.functions {
         function.acs = Acs::Unknown;
@@ -144,7 +144,7 @@ fn unknown_present_parameters_hide_the_firmware() {
 }
 
 #[test]
-fn an_iommu_switched_off_leaves_acs_to_the_firmware() {
+fn disabled_iommu_leaves_acs_to_firmware() {
     for text in ["iommu=off", "intel_iommu=off"] {
         let registers = after(machine(NEW, "translating", ""), text);
         assert_eq!(registers, [Acs::Unknown; 3], "{text}");
@@ -167,7 +167,7 @@ fn amd_iommu_off_keeps_acs_on() {
 }
 
 #[test]
-fn kernels_that_do_not_honour_it_change_nothing() {
+fn unhonoured_parameters_change_nothing() {
     for release in ["6.12.10", OLD] {
         let mut fabric = machine(release, "translating", "");
         let applied = apply(&mut fabric, "pci=config_acs=0010001@pci:0:0");
@@ -205,7 +205,7 @@ fn written(fabric: &Fabric, ports: &[usize]) -> Result<String, AcsParameterError
 }
 
 #[test]
-fn parameters_name_ports_by_path_or_identity() {
+fn parameters_name_port_path_or_identity() {
     let mut fabric = machine(NEW, "translating", "");
     assert_eq!(
         written(&fabric, &[0, 2, 3]).as_deref(),
@@ -253,7 +253,7 @@ fn written_parameters_do_as_meant() {
 }
 
 #[test]
-fn parameters_that_cannot_be_written_have_reasons() {
+fn unwritable_parameters_have_reasons() {
     let fabric = machine(NEW, "translating", "");
     assert_eq!(written(&fabric, &[1]), Err(AcsParameterError::NoPorts));
     let mut hidden = fabric.clone();
@@ -284,7 +284,7 @@ fn many(count: usize) -> Fabric {
 }
 
 #[test]
-fn long_lists_drop_the_domain_and_then_fail() {
+fn long_lists_drop_domain_then_fail() {
     let ports = |count: usize| (4..4 + count).collect::<Vec<_>>();
     let list = |count: usize| written(&many(count), &ports(count));
     assert!(list(40).expect("it fits").contains("@0000:00:01.0/00.0/00.0;"));

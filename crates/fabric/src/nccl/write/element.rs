@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_escaped_and_unknown_ones_left_out() {
+    fn values_are_escaped_and_unknown_omitted() {
         let below = Element::new("b").with("c", Some("<\"&\">")).with("d", None::<u8>);
         let element = Element::new("a").with("e", Some(1)).above([below]);
         let mut text = String::new();

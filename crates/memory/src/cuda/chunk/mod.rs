@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grid_covers_chunk_up_to_its_limit() {
+    fn grid_covers_chunk_to_limit() {
         let blocks = |bytes| grid(bytes).blocks[0];
         assert_eq!([blocks(0), blocks(1), blocks(4096), blocks(4097)], [1, 1, 1, 2]);
         assert_eq!([blocks(1 << 20), blocks(u64::MAX)], [256, MAX_BLOCKS]);

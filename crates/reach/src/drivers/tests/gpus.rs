@@ -66,7 +66,7 @@ fn geforce_has_no_peers_over_pcie() {
 }
 
 #[test]
-fn divided_and_virtual_gpus_have_rules_of_their_own() {
+fn mig_and_vgpu_have_own_rules() {
     let mig = format!("{A100};mig_instances = 3");
     only(&gpus("", &mig, A100), Answer::Refused, "MIG");
     let whole = format!("{A100};mig_instances = 0");
@@ -83,7 +83,7 @@ fn guests_need_a_clique() {
 }
 
 #[test]
-fn io_hubs_forward_nothing_to_each_other() {
+fn io_hubs_do_not_forward() {
     let hub = |name: &str, under: &str| {
         device(name, under, "root-port", "vendor = '0x8086';device = '0x3c04'")
             + &device(&name.replace("hub", ""), name, "gpu", P100)
@@ -204,7 +204,7 @@ fn amdgpu_moves_what_importers_pin() {
 }
 
 #[test]
-fn xe_asks_the_kernel_and_i915_moves() {
+fn xe_asks_kernel_and_i915_moves() {
     let rule = only(&gpus("", B580, B580), Answer::Possible, "the kernel permits this pair");
     assert_eq!(rule.asks_kernel, Some(true));
     let i915 = B580.replace("'xe'", "'i915'");

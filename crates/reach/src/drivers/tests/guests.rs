@@ -30,7 +30,7 @@ fn says(found: &GuestVerdict, words: &str) {
 }
 
 #[test]
-fn passed_devices_are_possible_on_new_kernels() {
+fn new_kernels_allow_passed_devices() {
     let found = pair(NEW, HELD, ("nvme", DRIVE), ["3", "4"]);
     assert_eq!((found.verdict, found.needs.len()), (Answer::Possible, 0), "{found:?}");
     says(&found, "groups of their own, 3 and 4");

@@ -73,7 +73,7 @@ fn proprietary_modules_export_no_memory() {
 }
 
 #[test]
-fn redirected_requests_go_up_to_the_root_complex() {
+fn redirected_requests_reach_root_complex() {
     let with_acs = |cpu: &str| {
         let port = |name: &str| {
             device(name, "up", "downstream-port", "[function.acs]\ncontrol = '0x001d'")
@@ -132,7 +132,7 @@ fn missing_registration_names_its_cause() {
 }
 
 #[test]
-fn registered_memory_is_left_to_the_kernel() {
+fn registered_memory_asks_the_kernel() {
     let memory = format!("{H100};[function.p2pmem];size = '128G'");
     let rule = p2pdma(&with_keys("570.133.20", BOTH_KEYS), &memory);
     says(&rule, Answer::Possible, "has registered its memory");

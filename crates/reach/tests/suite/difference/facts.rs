@@ -14,7 +14,7 @@ fn equal_machines_have_no_change() {
 }
 
 #[test]
-fn facts_of_the_machine_change_by_themselves() {
+fn machine_facts_change_alone() {
     for (from, to, expected) in [
         ("iommu = 'off'", "iommu = 'translating'", (ChangeKind::Iommu, Worse, "off", "translates")),
         (
@@ -55,7 +55,7 @@ fn facts_of_the_machine_change_by_themselves() {
 }
 
 #[test]
-fn products_are_compared_where_both_are_known() {
+fn known_products_are_compared() {
     let mut fabrics = (machine(), machine());
     fabrics.1.product = Some("Two".to_owned());
     assert_eq!(MachineDifference::new(&fabrics.0, &fabrics.1).changes, []);
@@ -65,7 +65,7 @@ fn products_are_compared_where_both_are_known() {
 }
 
 #[test]
-fn links_that_train_lower_or_higher_are_told() {
+fn changed_link_training_is_found() {
     let speed = |text: &str| Some(text.parse().unwrap());
     let trained = |text: &str| on("drive", |one| one.link.as_mut().unwrap().current = speed(text));
     let change = only(&trained("8GT/s x4"));
@@ -107,7 +107,7 @@ fn redirection_changes_verdicts_of_its_pairs() {
 }
 
 #[test]
-fn other_bits_of_acs_are_no_change() {
+fn other_acs_bits_are_no_change() {
     assert_eq!(
         difference(&with(&[("acs = { control = 0x00 }", "acs = { control = 0x01 }")])).changes,
         []
@@ -150,7 +150,7 @@ fn unknown_facts_are_reported_apart() {
 }
 
 #[test]
-fn windows_that_shrink_or_lose_their_space_are_worse() {
+fn smaller_or_lost_windows_are_worse() {
     let small = with(&[("size = '128G'", "size = '256M'")]);
     let change = only(&small);
     assert_eq!(words(&change), (ChangeKind::Windows, Worse, "128 GiB", "256 MiB"));
@@ -166,7 +166,7 @@ fn windows_that_shrink_or_lose_their_space_are_worse() {
 }
 
 #[test]
-fn drivers_and_translation_of_functions_are_compared() {
+fn drivers_and_translation_are_compared() {
     let taken = with(&[("driver = 'mlx5_core'", "driver = 'vfio-pci'")]);
     assert_eq!(words(&only(&taken)), (ChangeKind::Driver, Neutral, "mlx5_core", "vfio-pci"));
     let unbound = with(&[("driver = 'mlx5_core'", "driver = 'none'")]);
@@ -176,7 +176,7 @@ fn drivers_and_translation_of_functions_are_compared() {
 }
 
 #[test]
-fn lent_memory_is_compared_by_size_and_offer() {
+fn lent_memory_compares_size_and_offer() {
     let lends = with(&[("serial = 'S1'", "serial = 'S1'\ncmb = '64M'")]);
     let found = difference(&lends);
     assert_eq!(kinds(&found), [(ChangeKind::MemoryLent, Better)]);

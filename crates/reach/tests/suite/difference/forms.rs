@@ -19,7 +19,7 @@ fn fixtures() -> Vec<(PathBuf, Fabric)> {
 }
 
 #[test]
-fn other_forms_of_a_machine_have_no_change() {
+fn other_machine_forms_have_no_change() {
     for (path, fabric) in fixtures() {
         let mut forms = vec![Fabric::from_toml(&fabric.to_toml()).unwrap()];
         forms.push(nccl::read(&fabric.to_nccl_xml().unwrap().text).unwrap());
@@ -35,7 +35,7 @@ fn other_forms_of_a_machine_have_no_change() {
 }
 
 #[test]
-fn captures_and_texts_of_lspci_have_no_change() {
+fn captures_and_lspci_have_no_change() {
     for (path, fabric) in fixtures() {
         let has_many = path.ends_with("eight-gpus");
         for options in if has_many { &["-Dvvvnn", "-Dvnn", "-tv"][..] } else { &["-Dvvvnn"] } {

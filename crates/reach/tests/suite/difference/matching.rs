@@ -16,7 +16,7 @@ fn block(name: &str) -> String {
 }
 
 #[test]
-fn functions_come_and_go_with_what_hangs_from_them() {
+fn functions_change_with_their_subtree() {
     let gone = with(&[(&block("other"), "")]);
     let found = difference(&gone);
     assert_eq!(kinds(&found), [(ChangeKind::Removed, Worse)]);
@@ -28,7 +28,7 @@ fn functions_come_and_go_with_what_hangs_from_them() {
 }
 
 #[test]
-fn functions_that_a_text_leaves_out_are_not_gone() {
+fn functions_missing_from_text_stay() {
     let mut partial = with(&[(&block("other"), "")]);
     partial.bridges[0].root_bus = RootBus::Partial;
     let found = difference(&partial);
@@ -39,7 +39,7 @@ fn functions_that_a_text_leaves_out_are_not_gone() {
 }
 
 #[test]
-fn moved_drives_are_known_by_their_serial_number() {
+fn moved_drives_match_by_serial() {
     let swapped = with(&[("'S1'", "'S3'"), ("'S2'", "'S1'"), ("'S3'", "'S2'")]);
     let found = difference(&swapped);
     let moved = (ChangeKind::Moved, Neutral);
@@ -55,7 +55,7 @@ fn moved_drives_are_known_by_their_serial_number() {
 }
 
 #[test]
-fn exchanged_drives_are_one_gone_and_one_new() {
+fn exchanged_drive_is_removal_and_addition() {
     let found = difference(&with(&[("'S1'", "'S9'")]));
     assert_eq!(kinds(&found), [(ChangeKind::Removed, Worse), (ChangeKind::Added, Neutral)]);
 }
@@ -69,7 +69,7 @@ fn nic_at_a_root_port() -> Fabric {
 }
 
 #[test]
-fn moved_cards_keep_their_own_old_verdicts() {
+fn moved_cards_keep_old_verdicts() {
     let found = difference(&nic_at_a_root_port());
     let moved = found.changes.iter().find(|change| change.kind == ChangeKind::Moved).unwrap();
     let addresses = (moved.before.as_deref(), moved.after.as_deref());
@@ -122,7 +122,7 @@ fn renumbered_buses_are_one_change() {
 }
 
 #[test]
-fn root_buses_that_shift_are_matched_in_order() {
+fn shifted_root_buses_match_in_order() {
     let two = |bus: &str| {
         let bridge = "[[host_bridge]]\nname = 'pci0000:80'\n".replace("80", bus);
         let function = |at: &str, more: &str| {
@@ -140,7 +140,7 @@ fn root_buses_that_shift_are_matched_in_order() {
 }
 
 #[test]
-fn cards_below_an_exchanged_switch_are_the_same() {
+fn cards_below_exchanged_switch_match() {
     let found = difference(&with(&[("device = '0xc030'", "device = '0xc040'")]));
     let of_kind = |kind| found.changes.iter().filter(move |change| change.kind == kind);
     assert_eq!(of_kind(ChangeKind::Removed).map(|change| change.functions.len()).sum::<usize>(), 4);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_input_gets_its_turn_and_the_rest() {
+    fn greedy_input_gets_turn_and_rest() {
         assert!((greedy(&[1.0, 5.0, 5.0], 7.0, 0) - 7.0 / 3.0).abs() < 1e-12);
         assert!((greedy(&[1.0, 5.0, 5.0], 7.0, 1) - 3.0).abs() < 1e-12);
         assert!((greedy(&[1.0, 2.0], 10.0, 0) - 8.0).abs() < 1e-12);

@@ -19,7 +19,7 @@ fn small_blocks_share_commands() {
 }
 
 #[test]
-fn commands_and_medium_limit_flow_by_flow() {
+fn commands_and_medium_limit_each_flow() {
     let flows = vec![small("a", "host"), Flow::new("a", "host", Path::HostPipelined)];
     let record = predict(&machine("pair"), &together(flows), Engine::Flow);
     assert_eq!(limits(&record), ["random commands of a", "medium of a, read"]);
@@ -59,7 +59,7 @@ fn reads_and_writes_share_a_drive() {
 }
 
 #[test]
-fn own_memory_is_limited_by_the_medium() {
+fn medium_limits_own_memory() {
     let copy = || one(Flow::new("d1", "d0", Path::P2p));
     let record = predict(&machine("ten"), &copy(), Engine::Flow);
     assert_eq!(limits(&record), ["medium of d0, written"]);
@@ -70,7 +70,7 @@ fn own_memory_is_limited_by_the_medium() {
 }
 
 #[test]
-fn drives_write_no_more_than_their_rate() {
+fn drive_writes_stay_within_rate() {
     // By its own memory and from the host, while it is read a little.
     let limit = Some(ByteRate(200_000_000));
     let flows = vec![

@@ -46,7 +46,7 @@ fn copies_cost_host_memory() {
 
 /// With one slot times add: `1/X = 1/X_serial + copies/copy + fault/window`.
 #[test]
-fn copies_are_a_stage_of_a_block() {
+fn host_copies_are_a_stage() {
     let machine = machine("r7515-10-smartssd");
     for engine in EVERY {
         let of = |path| {

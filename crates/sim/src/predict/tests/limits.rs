@@ -4,7 +4,7 @@ use super::*;
 use crate::generate::{fabric, workload as generated};
 
 #[test]
-fn full_queues_are_limited_by_their_cause() {
+fn full_queues_name_their_cause() {
     let idle = "name = \"idle\"\nkind = \"fpga\"";
     let crowded = changed("victim", idle, "name = \"idle\"\nkind = \"nvme\"\nsize = \"1T\"");
     for depth in [4, 64] {
@@ -60,7 +60,7 @@ fn gains_are_those_of_faster_machines() {
 }
 
 #[test]
-fn more_depth_gains_as_more_blocks_do() {
+fn depth_gain_matches_more_blocks() {
     let of = |depth| {
         let flow = Flow { block: Bytes::kib(4), depth, ..Flow::new("a", "b", Path::P2p) };
         predict(&machine("pair"), &one(flow), Engine::Flow)

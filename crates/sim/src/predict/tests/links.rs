@@ -111,7 +111,7 @@ fn pasted_text_must_state_links() {
 }
 
 #[test]
-fn root_complexes_without_limits_are_warned_of() {
+fn unlimited_root_complexes_are_warned_of() {
     let silent = changed("donard", "p2p_read = \"650M\"", "");
     let (read, write) =
         (Flow::new("drive", "gpu:0", Path::P2p), Flow::new("gpu:0", "drive", Path::P2p));

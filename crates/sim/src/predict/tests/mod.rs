@@ -123,7 +123,7 @@ fn is_near(found: f64, expected: f64) -> bool {
 }
 
 #[test]
-fn pairs_add_up_and_incasts_do_not() {
+fn pairs_add_up_unlike_incasts() {
     let flows = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|&(a, b)| Flow::new(a, b, Path::P2p)).collect::<Vec<_>>()
     };
@@ -207,7 +207,7 @@ fn predictions_do_not_depend_on_threads() {
 }
 
 #[test]
-fn few_blocks_end_as_soon_as_they_can() {
+fn few_blocks_end_without_delay() {
     let few = |blocks: u64, depth| Flow {
         bytes: Bytes(4096 * blocks),
         block: Bytes(4096),
@@ -224,7 +224,7 @@ fn few_blocks_end_as_soon_as_they_can() {
 }
 
 #[test]
-fn intervals_hold_the_rate_and_its_range() {
+fn intervals_hold_rate_and_range() {
     // Drives of a draw differ; those of the prediction do not, and fill no queue.
     let range = |drive| {
         let head =

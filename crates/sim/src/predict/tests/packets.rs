@@ -106,7 +106,7 @@ fn flows_without_a_window_are_told() {
 }
 
 #[test]
-fn packets_slow_a_flow_or_move_less() {
+fn packets_slow_flow_or_move_less() {
     let case = workload(vec![("two", vec![flow("d0", 1, 0), flow("d1", 1, 0)])]).cases.remove(0);
     let (_, found) = found(&machine("ten"), &case);
     let slower = [(1, 2.0)].into();

@@ -147,7 +147,7 @@ fn drive_is_any_drive() {
 }
 
 #[test]
-fn ends_that_hold_no_data_are_refused() {
+fn ends_without_data_are_refused() {
     let pair = machine("pair");
     let port = pair.functions.iter().find(|function| function.kind == Kind::RootPort).expect("one");
     for name in [port.name.as_str(), "switch", "nothing"] {

@@ -117,7 +117,7 @@ fn windows_keep_to_their_events() {
 }
 
 #[test]
-fn parts_give_the_figures_of_the_whole() {
+fn parts_match_the_whole() {
     let fabric = fabric("pods:3:5").unwrap().unwrap();
     let topology = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
     let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(2));

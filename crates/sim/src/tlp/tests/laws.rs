@@ -32,7 +32,7 @@ fn assert_ceiling(link: &str, (t, flow): (&Topology, FlowSpec), expected: ByteRa
 }
 
 #[test]
-fn rates_reach_the_ceiling_of_a_link() {
+fn rates_reach_link_ceiling() {
     for link in LINKS {
         for mps in [128, 256, 512] {
             let (t, nodes) = pair(link, mps, 256);
@@ -175,7 +175,7 @@ fn latency_obeys_littles_law() {
 }
 
 #[test]
-fn iommu_misses_obey_the_law_of_walkers() {
+fn iommu_misses_follow_walker_count() {
     let (mut t, nodes, host) = devices(1, "16GT/s x16");
     let iommu = Iommu {
         miss_per_mille: 1000,
