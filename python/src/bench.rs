@@ -122,7 +122,7 @@ impl Progress for Teller {
     fn removes(&mut self, _: &str) {}
 
     fn next(&mut self, done: u32, most: u32, case: &str) {
-        // Nobody listens any more only when the call has ended.
+        // The receiver is gone only after the call has ended.
         let _ = self.0.send(Next { case: case.to_owned(), done, most });
     }
 

@@ -31,7 +31,7 @@ fn carry_out(
     deadline: Nanos,
     watch: &mut PyWatch,
 ) -> Result<String, Problem> {
-    // Planning reads both ends to see what they carry; that is no payload.
+    // Planning reads both ends to see what they carry; those reads are not payload.
     watch.phase(Phase::Check);
     let fabric = machines::read(Place::Here, Look::Quiet)?;
     let clock = MonotonicClock::start();

@@ -1,6 +1,7 @@
 //! Memory of a GPU as a Python object describes it, by version 2 or later of the CUDA Array Interface of Numba.
 //!
-//! Nothing that an object says is believed beyond its form: whether there is such memory is for the driver to say.
+//! An object is believed only in the form of what it says: the driver decides whether such memory
+//! exists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `peerlane.scan`: where in which image a picture is.
+//! `peerlane.scan`: finds a picture in images.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -173,7 +173,7 @@ impl Tally {
     }
 }
 
-/// Makes images with a picture hidden in some; how many have it.
+/// Makes images with a picture hidden in some; returns the number of those.
 #[pyfunction]
 pub(crate) fn make_haystack(
     py: Python<'_>,

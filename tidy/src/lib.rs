@@ -1,4 +1,4 @@
-//! Checks of the repository itself: who depends on whom, where `unsafe` may be, words, sizes, tables.
+//! Checks of the repository itself: dependencies, places of `unsafe`, words, sizes, tables.
 //!
 //! Each check is a pure function from text to [`Finding`]s, proven able to fail by planted faults in
 //! its own file; `tests/repository.rs` applies all of them to this repository. The rules are read from

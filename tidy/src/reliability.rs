@@ -1,4 +1,4 @@
-//! The page of what became of copies under faults, assembled from the results of the suites.
+//! The page on copies under faults, assembled from the results of the suites.
 //!
 //! The suites write one JSON file each (form: `docs/reliability/README.md`); nothing is measured here.
 //! A result that does not add up, or counts anything as wrong, makes no page.

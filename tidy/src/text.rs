@@ -85,7 +85,7 @@ pub fn check_leftovers(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Finds host names of package registries and mirrors: whoever builds chooses those.
+/// Finds host names of package registries and mirrors, which whoever builds must choose.
 #[must_use]
 pub fn check_hosts(files: &[File]) -> Vec<Finding> {
     let hosts: Vec<String> = [

@@ -61,7 +61,7 @@ impl CpuWatch {
     }
 }
 
-/// Less time than a copy needs fits every route on which devices move the bytes.
+/// CPU time below that of a copy fits every route on which devices move the bytes.
 fn by_process(total: Nanos, asked: BytesByRoute) -> RouteEvidence {
     let payload = u128::from(asked.p2p.0) + u128::from(asked.host.0);
     let needed = payload * 1_000_000_000 / FASTEST_COPY;

@@ -1,4 +1,4 @@
-//! Page faults of the process: what Donard counted to tell how much host memory was used.
+//! Page faults of the process, which Donard counted as a measure of host memory use.
 //!
 //! Donard's "DRAM utilisation" is the kernel's count of page faults, about one for each 4 KiB of a
 //! mapped file; the kernel now maps many pages at a fault, so the count follows the kernel's version

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Longer than any file that is read here; what is longer is no file of the kernel.
+/// Longer than any file that is read here; a longer one does not come from the kernel.
 const LONGEST: u64 = 1 << 20;
 /// Entries of a folder that are looked at: more than there are threads on a large machine.
 const MOST_ENTRIES: usize = 1 << 16;
@@ -50,7 +50,7 @@ impl Root {
         let mut bytes = Vec::new();
         let read = || -> io::Result<u64> {
             let file = fs::File::open(&full)?;
-            // Opening a pipe or a device could wait for ever, or do something: looked at above.
+            // Opening a pipe or a device could wait for ever, or do something: excluded above.
             file.take(LONGEST + 1).read_to_end(&mut bytes).map(|count| count as u64)
         }();
         match read {

@@ -29,8 +29,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes down where every source stands. A source that cannot be read becomes evidence that says
-    /// why.
+    /// Reads the state of every source. A source that cannot be read becomes evidence with the
+    /// reason.
     pub fn begin(scene: &Scene) -> Self {
         let root = Root::at(&scene.root);
         let drives: Vec<Bdf> = scene.drives.iter().filter_map(|drive| drive.address).collect();
@@ -56,8 +56,8 @@ impl Watch {
         }
     }
 
-    /// Looks at what is only there while payload moves: pools in use, workers that come and go. Called
-    /// once at least by whoever runs the case, between its first and its last request.
+    /// Reads the sources that show only while payload moves: pools in use, workers that come and
+    /// go. The caller does so at least once between the first and the last request of the case.
     pub fn look(&mut self) {
         for pool in &mut self.pools {
             pool.look(&self.root);

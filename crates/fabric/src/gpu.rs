@@ -1,4 +1,4 @@
-//! GPUs of a machine: how they are counted, and of which generation their numbers say that they are.
+//! GPUs of a machine: their numbers, and their generation by PCI identifier.
 
 use std::fmt;
 

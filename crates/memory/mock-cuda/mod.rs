@@ -60,7 +60,7 @@ impl Mock {
         mock
     }
 
-    /// Changes what the machine is, for what looks from here on.
+    /// Changes the machine for all calls from here on.
     pub(crate) fn configure(&self, conf: &str) {
         std::fs::write(self.library().with_extension("1.conf"), format!("{conf}\n"))
             .expect("written");
@@ -95,7 +95,7 @@ impl Mock {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
-    /// Fails where something that was made, registered or opened was not undone.
+    /// Fails where something made, registered or opened was not released.
     #[track_caller]
     pub(crate) fn expect_all_undone(&self) {
         self.expect_no_violation();

@@ -81,7 +81,7 @@ pub fn untouched(length: Bytes) -> Result<Region, MemoryError> {
     Ok(Region::new(map, length, RegionKind::Host))
 }
 
-/// Bytes of the whole pages that hold so many.
+/// Bytes of the whole pages that hold a length.
 fn in_pages(length: Bytes) -> Result<usize, MemoryError> {
     if length == Bytes::ZERO {
         return Err(MemoryError::Empty);

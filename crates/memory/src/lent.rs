@@ -1,4 +1,4 @@
-//! Memory of somebody else as a region: what a program reads into that has its own buffers.
+//! Memory of somebody else as a region, for a program that reads into buffers of its own.
 //!
 //! The pages are never unmapped here, and are not locked: direct I/O pins them only while a request runs.
 //! A ring that has to leak its regions leaks the lender's hold on the memory with them.
@@ -32,7 +32,7 @@ pub fn lend(region: Region) -> Option<(Lent, Lender)> {
     Lent::of_region(region).map(|(lent, owner)| (lent, Lender { owner }))
 }
 
-/// Has the memory back when nobody uses it any more.
+/// Gets the memory back when nobody uses it any more.
 #[derive(Debug)]
 pub struct Lender {
     owner: Arc<Mutex<Region>>,

@@ -82,8 +82,8 @@ impl Lent {
         Self { address, length, owner: Owner(owner) }
     }
 
-    /// Lends all of a region, which is kept in the owner that comes back; `None` where it is no host memory
-    /// of our own.
+    /// Lends all of a region, which is kept in the owner that comes back; `None` where it is not
+    /// host memory of our own.
     pub(crate) fn of_region(mut region: Region) -> Option<(Self, Arc<Mutex<Region>>)> {
         let length = region.host_bytes_mut()?.len();
         let address = region.address().cast();
@@ -211,7 +211,7 @@ impl Map {
         let _ = unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxDontFork) };
     }
 
-    /// Asks for huge pages; an answer of no changes only speed and is not reported.
+    /// Asks for huge pages; a refusal changes only speed and is not reported.
     pub(crate) fn prefer_huge_pages(&mut self) {
         if matches!(self.backing, Backing::Anonymous) {
             // SAFETY: the range is a map of our own, and `MADV_HUGEPAGE` does not change its content.

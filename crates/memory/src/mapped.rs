@@ -1,4 +1,4 @@
-//! The page cache of a file as a region: what a program reads that maps a file instead of reading it.
+//! The page cache of a file as a region, for a program that maps a file instead of reading it.
 //!
 //! The kernel reads from the map; this process never does, since a file that somebody cuts meanwhile
 //! would end it. A request on pages that are gone fails with `EFAULT`.
@@ -22,8 +22,8 @@ pub fn map(file: impl AsFd, length: Bytes) -> Result<Region, Errno> {
     Ok(Region::new(map, length, RegionKind::MappedFile))
 }
 
-/// Has the kernel map a range of a mapped file into this process, by the faults that a program causes which reads it
-/// for the first time; only the trap into the kernel is not there.
+/// Has the kernel map a range of a mapped file into this process, as the faults of a first read do;
+/// only the trap into the kernel is missing.
 ///
 /// # Errors
 /// `EINVAL` for another region, a range that does not begin on a page or is not within it, and before Linux 5.14;

@@ -1,7 +1,7 @@
 //! Memory of a PCIe function that its driver published to the kernel's P2PDMA layer: the controller
 //! memory buffer of an NVMe drive is the one in tree.
 //!
-//! What must hold, in this order, and what the kernel answers where it does not
+//! Preconditions, in this order, with the kernel's answer where one does not hold
 //! (`drivers/pci/p2pdma.c`, `p2pmem_alloc_mmap`, Linux 6.2 to 7.3):
 //!
 //! 1. `p2pmem/allocate` is there: `CONFIG_PCI_P2PDMA`, and a driver that added its memory (`ENOENT`).

@@ -81,7 +81,7 @@ impl Region {
         Self { keeper: Keeper::Pinned(pinned), length, kind: RegionKind::Pinned }
     }
 
-    /// Size in bytes, as asked for at its making.
+    /// Size in bytes, as it was asked for.
     pub fn length(&self) -> Bytes {
         self.length
     }
@@ -113,7 +113,7 @@ impl Region {
     /// Has the kernel map a range of a mapped file, as its faults on a first use would; nothing is read here.
     ///
     /// # Errors
-    /// `EINVAL` where this is no mapped file, and as [`Map::fault_in`] has them.
+    /// `EINVAL` where this is not a mapped file, and as [`Map::fault_in`] has them.
     pub(crate) fn fault_in(&mut self, offset: usize, length: usize) -> Result<(), Errno> {
         match (self.kind, &mut self.keeper) {
             (RegionKind::MappedFile, Keeper::Map(map)) => map.fault_in(offset, length),
@@ -121,9 +121,9 @@ impl Region {
         }
     }
 
-    /// The bytes of host memory; `None` for device memory, which the CPU never touches, for a mapped file,
-    /// which others may cut, for lent memory, which others may be reading, and for what a copy engine may be
-    /// at work on.
+    /// The bytes of host memory. `None` for device memory, which the CPU never touches, and for a
+    /// mapped file, which others may cut. `None` also for lent memory, which others may be reading,
+    /// and for memory that a copy engine may be using.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match (self.kind, &mut self.keeper) {
             (RegionKind::Host, Keeper::Map(map)) => {

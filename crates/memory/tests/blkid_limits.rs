@@ -46,7 +46,7 @@ fn hostile_gpt_stays_within_limits() {
     let Some(blkid) = library() else { return };
     let device = ext4(Device::blank(1 << 40), b"data");
     let mut hostile = gpt(device, 512, Header::Primary, 1024);
-    // As many entries as are wanted, and the sum of the header anew.
+    // As many entries as are wanted, and a new sum of the header.
     let header = &mut hostile.head[512..512 + 92];
     header[80..84].copy_from_slice(&(8_u32 << 20).to_le_bytes());
     header[16..20].fill(0);

@@ -1,5 +1,5 @@
-//! Memory of cards against a library that writes down what it is asked for, and against XRT's own no-op
-//! card where XRT 2.13 is installed. No card has been there.
+//! Memory of cards against a library that logs its calls, and against XRT's own no-op card where
+//! XRT 2.13 is installed. No card has been there.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Kernels of cards on chunks, against a library that writes down what it is asked for. No card has been there.
+//! Kernels of cards on chunks, against a library that logs its calls. No card has been there.
 #![allow(clippy::unwrap_used)]
 
 use std::io::ErrorKind;

@@ -175,7 +175,7 @@ fn decide_by(
     found
 }
 
-/// Yes, no, or not to be seen from here.
+/// Yes, no, or not known from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tri {
     Yes,

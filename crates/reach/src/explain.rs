@@ -1,7 +1,8 @@
 //! The decision step by step, each with the kernel function that takes it.
 //!
-//! For a reader who wants to follow the kernel, or doubts the answer: [`decide`](crate::decide) gives the
-//! verdict and what it rests on; this gives every look on the way, those that settled nothing too.
+//! For a reader who wants to follow the kernel, or doubts the answer: [`decide`](crate::decide)
+//! gives the verdict and the facts behind it. This gives every step, those that settled nothing
+//! too.
 
 use std::fmt;
 

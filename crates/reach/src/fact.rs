@@ -54,12 +54,12 @@ pub enum Fact {
         /// The line of a pasted text whose register is cut, or contradicts another one.
         line: Option<u32>,
     },
-    /// The CPU is one through which the kernel lets peers talk.
+    /// The kernel lets peers talk through this CPU.
     CpuForwards {
         /// AMD family.
         family: u32,
     },
-    /// The CPU is not one through which the kernel lets peers talk without a listed host bridge.
+    /// The kernel does not let peers talk through this CPU without a listed host bridge.
     CpuDoesNotForward {
         /// CPU vendor.
         vendor: String,
@@ -101,7 +101,7 @@ pub enum Fact {
         /// The list that was looked at.
         list: KernelList,
     },
-    /// The root bus starts with nothing by which the kernel could know the host bridge.
+    /// The root bus starts with no function by which the kernel could know the host bridge.
     HostBridgeWithoutTestDevice {
         /// Its name.
         bridge: String,

@@ -1,8 +1,7 @@
-//! Every memory against every initiator, those between which the kernel cannot tell put together.
+//! Every memory against every initiator. Functions that the kernel cannot tell apart share a cell.
 //!
-//! What the kernel decides for a pair depends on the ports above both and on nothing else of the two,
-//! so that functions with the same way up share a row or a column. A thousand drives below one switch
-//! are one cell.
+//! The kernel's decision for a pair depends only on the ports above both, so that functions with
+//! the same way up share a row or a column. A thousand drives below one switch are one cell.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -71,7 +70,7 @@ fn each(ids: &[FunctionId]) -> Vec<Peers> {
     ids.iter().map(|&id| Peers { members: vec![id] }).collect()
 }
 
-/// Memories and initiators, those each together between which the kernel cannot tell.
+/// Groups of memories and of initiators that the kernel cannot tell apart.
 pub fn grouped(
     fabric: &Fabric,
     memories: &[FunctionId],

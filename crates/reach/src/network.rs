@@ -129,7 +129,7 @@ fn gpu_for(fabric: &Fabric, nic: FunctionId) -> Option<FunctionId> {
     gpus.min_by_key(|&gpu| decide(fabric, gpu, nic).distance.unwrap_or(u32::MAX))
 }
 
-/// The way by memory of a GPU, or that there is none.
+/// The way through memory of a GPU, or the reason why there is none.
 fn by_gpu(
     fabric: &Fabric,
     gpu: Option<FunctionId>,

@@ -15,7 +15,7 @@ pub enum RouteState {
     Unknown,
     /// Through host memory.
     Host,
-    /// None: an end takes part in nothing.
+    /// No use: an end takes part in nothing.
     Impossible,
 }
 

@@ -1,8 +1,8 @@
 //! Counters of memory controllers and of I/O stacks, through perf.
 //!
-//! Only memory controllers are read: what they count is bytes of host memory by anybody. I/O stacks are
-//! named where they are there, and not read: nothing says which of their ports a device is behind but a
-//! run that makes traffic. Little memory traffic fits a peer route and does not show one, since caches
+//! Only memory controllers are read: they count bytes of host memory by anybody. I/O stacks are
+//! named where they are there, and not read: only a run with traffic shows behind which of their
+//! ports a device is. Little memory traffic fits a peer route and does not show one, since caches
 //! can hold what devices write (DDIO on Intel, SDCIAE on AMD).
 
 mod event;
@@ -61,7 +61,7 @@ pub(super) enum Wanted {
     Coded(&'static str, u64),
 }
 
-/// Open counters, or why there are none.
+/// Open counters, or the reason why there are none.
 #[derive(Debug)]
 pub(super) struct Counters {
     memory: Result<Vec<Open>, String>,
@@ -128,8 +128,8 @@ fn of_memory(
     (says(verdict, looked_at, showed), traffic)
 }
 
-/// Opens what is wanted of every unit of the first kind that is here; free running ones first, since
-/// they do not take turns.
+/// Opens the wanted events of every unit of the first kind that is here; free running ones first,
+/// since they do not take turns.
 fn open_all(root: &Root, names: &[String]) -> Result<Vec<Open>, String> {
     for (kind, wanted) in MEMORY {
         let units = names.iter().filter(|name| is_of(name, kind));

@@ -4,9 +4,10 @@
 //! triggers on the events of the DMA API sum mapped bytes by address (`CONFIG_HIST_TRIGGERS`), which are looked up
 //! among the memory windows of functions and system memory. Both count in the kernel, in constant memory. Needs root.
 //!
-//! Blind spots: a mapping is no arrival, which the proof of content is for. Requests of others on the same drive count
-//! as system memory. With a translating IOMMU requests of several segments have no event. Memory inside a
-//! drive, and caches of the processor in front of system memory, are seen by nobody.
+//! Blind spots: a mapping does not prove an arrival, which the proof of content is for. Requests of
+//! others on the same drive count as system memory. With a translating IOMMU requests of several
+//! segments have no event. Memory inside a drive, and caches of the processor in front of system
+//! memory, are not visible.
 
 mod hist;
 mod instance;

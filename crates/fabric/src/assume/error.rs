@@ -1,4 +1,4 @@
-//! Boot configurations that cannot be read, and what to do about them.
+//! Errors of boot configurations that cannot be read, and advice on each.
 
 use std::io;
 use std::path::PathBuf;

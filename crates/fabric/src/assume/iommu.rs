@@ -1,4 +1,4 @@
-//! Parameters of the IOMMU: which mode it is in after a boot.
+//! Parameters of the IOMMU, which decide its mode after a boot.
 //!
 //! No mode avoids ACS: the kernel sets it as soon as it finds an IOMMU (`pci_request_acs` in
 //! drivers/iommu/intel/dmar.c and drivers/iommu/amd/init.c, Linux 7.2).

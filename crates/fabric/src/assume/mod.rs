@@ -83,7 +83,8 @@ const AREAS: [Area; 5] =
     [iommu::apply, nvme::apply, nvidia::apply, loaded_modules::apply, other::apply];
 
 impl BootConfiguration {
-    /// Changes a machine to what it would be with these settings; it is no longer this machine.
+    /// Changes a machine to the state that these settings would give it; it no longer is this
+    /// machine.
     ///
     /// The firmware's ACS settings are taken to be as the present registers and parameters tell them;
     /// writes by `setpci` since the boot cannot be told from them.

@@ -1,4 +1,4 @@
-//! Settings that people try for peer-to-peer routes, and whose effect is none or cannot be known.
+//! Settings that people try for peer-to-peer routes, without an effect or with an unknown one.
 
 use super::SettingEffect::{self, NoChange, NotHonoured};
 use super::command_line;

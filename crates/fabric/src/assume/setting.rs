@@ -50,7 +50,8 @@ impl BootSetting {
         }
         let value = value.map(str::to_owned);
         match name.split_once('.') {
-            // `iommu` is no module: its parameters are the kernel's (drivers/iommu/iommu.c, Linux 7.2).
+            // `iommu` is not a module: its parameters are the kernel's (drivers/iommu/iommu.c,
+            // Linux 7.2).
             Some((module, name)) if module != "iommu" => {
                 let (module, name) = (module.to_owned(), name.to_owned());
                 let option = ModuleOption { module, name, value };
@@ -60,7 +61,7 @@ impl BootSetting {
         }
     }
 
-    /// The option of a module; `None` where the setting is none of that module.
+    /// The option of a module; `None` where the setting belongs to another one.
     pub(super) fn option_of(&self, module: &str) -> Option<&ModuleOption> {
         match self {
             Self::Module { option, .. } if command_line::is_same_name(&option.module, module) => {

@@ -6,7 +6,7 @@
 
 use super::forms::LineFault;
 
-/// Characters that end a word of GRUB's script, and are none of a plain kernel parameter.
+/// Characters that end a word of GRUB's script, and that no plain kernel parameter has.
 const GRUB_METACHARACTERS: [char; 8] = [';', '&', '|', '<', '>', '{', '}', '$'];
 
 /// Reads the value of a shell assignment, without references to `GRUB_CMDLINE_LINUX` and its kin, which

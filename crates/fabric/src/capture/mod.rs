@@ -1,4 +1,4 @@
-//! Captures: what discovery reads of a machine, without what identifies it, as a tree or an archive.
+//! Captures: all that discovery reads of a machine but its identifiers, as a tree or an archive.
 //!
 //! A capture is made by discovering the machine and keeping what was read, each file as the list in
 //! [`ITEMS`] says; whatever is not on that list is not in it. Reading an archive trusts nothing in it:

@@ -1,6 +1,6 @@
-//! Taking out of a capture what identifies the machine, its owner, or where its memory lies.
+//! Removes from a capture all that identifies the machine, its owner, or the place of its memory.
 //!
-//! Things that are the same stay the same: two controllers of one drive keep one serial number.
+//! Equal values stay equal: two controllers of one drive keep one serial number.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;

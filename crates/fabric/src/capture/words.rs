@@ -108,7 +108,8 @@ pub(super) fn is_known(word: &str) -> bool {
     PARAMETERS.contains(&key) && value.chars().all(is_plain)
 }
 
-/// Texts in settings of cuFile that are nobody's own words: kinds of peers and routes, drivers, file systems.
+/// Words in settings of cuFile that identify nobody: kinds of peers and routes, drivers, file
+/// systems.
 const CUFILE_WORDS: [&str; 30] = [
     "GPU_MEM",
     "GPU_MEM_NVLINKS",

@@ -119,7 +119,7 @@ impl Capabilities {
         (if is_absent { Acs::Absent } else { Acs::Unknown }, None)
     }
 
-    /// Returns whether capabilities were readable and PCIe is none of them.
+    /// Returns whether capabilities were readable and PCIe is not among them.
     pub(super) fn is_conventional(&self, is_complete: bool) -> bool {
         let is_readable = self.has_ordinary && !self.is_denied && is_complete;
         self.has_none || (is_readable && !self.is_express)

@@ -45,7 +45,7 @@ pub(super) fn root_buses(
     has_cuts: bool,
 ) -> BTreeMap<Bus, RootBus> {
     let mut found = BTreeMap::new();
-    // Without registers nothing places a bus, and that is no sign of a cut.
+    // Without registers nothing places a bus, and that is not a sign of a cut.
     let is_plain = functions.iter().all(|one| one.buses.is_none())
         && text.blocks.iter().all(|block| block.statements.is_empty());
     let orphans: BTreeSet<Bus> = placed

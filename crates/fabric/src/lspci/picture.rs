@@ -14,7 +14,7 @@ use crate::Bdf;
 pub(super) struct PicturedDevice {
     pub(super) address: Bdf,
     pub(super) buses: Option<BusRange>,
-    /// Numbers of vendor and device, which `-nn` shows; classes stand nowhere.
+    /// Numbers of vendor and device, which `-nn` shows; classes are not shown.
     pub(super) ids: Option<(u16, u16)>,
     pub(super) line: u32,
 }

@@ -16,7 +16,7 @@ use crate::Fabric;
 
 /// Longest outline of a machine, in bytes: several hundred functions.
 pub const OUTLINE_MAX: usize = 256 << 10;
-/// Values of `driver` that are no driver's name.
+/// Values of `driver` that do not name a driver.
 const NO_DRIVER: &str = "none";
 const UNKNOWN_DRIVER: &str = "unknown";
 
@@ -105,13 +105,13 @@ pub enum Problem {
     /// A key that only drives have.
     #[error("only a function of kind `nvme` has this key")]
     NotADrive,
-    /// A key that only functions have that are none of the known kinds.
+    /// A key for functions of no known kind.
     #[error("only a function of kind `other` has this key")]
     NotOther,
-    /// A key that only functions have that an Ethernet is behind.
+    /// A key for functions in front of an Ethernet.
     #[error("only a function of kind `nic` or `upstream-port` has this key")]
     NotOnEthernet,
-    /// A rate that there is not: mostly one that is not known, or megabytes without their letter.
+    /// An impossible rate: mostly one that is not known, or megabytes without their letter.
     #[error(
         "rates are {} at least, in bytes a second (`650M`, `12.5G`); leave out one that is not known",
         read::SLOWEST
@@ -123,7 +123,7 @@ pub enum Problem {
         "a drive is held back to more than 0 bytes a second (`20M`); leave it out where nothing does"
     )]
     NoThrottle,
-    /// An Ethernet that there is not: mostly bits a second for bytes.
+    /// An impossible Ethernet: mostly bits a second for bytes.
     #[error(
         "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5G`",
         read::FASTEST_ETHERNET

@@ -7,7 +7,7 @@ const COMMAND: &str = "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g $(nvidia-
 /// The same of RCCL.
 const COMMAND_OF_AMD: &str = "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8";
 
-/// A text that is no topology of one machine.
+/// A text that is not the topology of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NcclError {
     /// The root element is another one, or there is none.
@@ -24,7 +24,7 @@ pub enum NcclError {
     /// No element `<pci>`, as in a topology that somebody wrote by hand.
     #[error("cannot find a PCI function in the topology")]
     NoFunction,
-    /// A PCI address that is none.
+    /// A text in place of a PCI address.
     #[error("cannot use the PCI address in line {line}: `{text}` is not one such as 0000:41:00.0")]
     Address {
         /// Line of the text, counted from 1.

@@ -13,7 +13,7 @@
 //! the text either. Speed and width of a link are the most that both of its ends support, or of NVIDIA's
 //! GPUs, in NCCL 2.30, what the link ran at. So no link has a trained speed.
 //!
-//! XGMI between AMD's GPUs is no NVLink and is left out.
+//! XGMI between AMD's GPUs is not NVLink and is left out.
 
 mod attributes;
 mod document;
@@ -40,7 +40,7 @@ pub fn is_nccl(text: &str) -> bool {
 /// Reads the topology XML of NCCL or RCCL.
 ///
 /// # Errors
-/// When the text is no such document, has no PCI function, or is of several machines.
+/// When the text is not such a document, has no PCI function, or is of several machines.
 pub fn read(text: &str) -> Result<Fabric, NcclError> {
     if !is_nccl(text) {
         return Err(NcclError::NoTopology);

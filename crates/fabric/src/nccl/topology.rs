@@ -57,7 +57,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads a document, before which so many lines stand.
+    /// Reads a document that has `before` lines of text above it.
     pub(super) fn read(document: &Document<'_>, before: u32) -> Result<Found, NcclError> {
         let text = document.input_text();
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
@@ -92,7 +92,7 @@ impl Reader {
         u32::try_from(line).unwrap_or(u32::MAX).saturating_add(self.before)
     }
 
-    /// The element that an element hangs from; a processor of which nothing is known where there is none.
+    /// The parent of an element; a processor of unknown facts where there is none.
     fn above(&self, node: Node<'_, '_>) -> Above {
         let parent = node.parent().and_then(|parent| self.elements.get(&parent.id()));
         parent.copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Signs of what separates a system from the hardware: a hypervisor, a container, encrypted memory.
+//! Signs of layers between a system and the hardware: a hypervisor, a container, encrypted memory.
 //!
 //! All but the processor's flags and the name of the hypervisor are looked at for presence only.
 

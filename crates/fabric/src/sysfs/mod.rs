@@ -1,6 +1,6 @@
 //! Discovery: a fabric read from `/sys` and `/proc` below a given root.
 //!
-//! Nothing outside the root is opened. What the reader may not see becomes a value that says so.
+//! Nothing outside the root is opened. Facts hidden from the reader become values that say so.
 
 mod block;
 pub(crate) mod config_space;
@@ -48,7 +48,7 @@ pub enum DiscoverError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A file is no archive of a machine.
+    /// A file is not an archive of a machine.
     #[error("cannot read {path} as the archive of a machine")]
     Archive {
         /// The file.

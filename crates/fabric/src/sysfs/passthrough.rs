@@ -61,7 +61,7 @@ impl PassthroughNode {
     }
 }
 
-/// `nvme0n1` for `ng0n1`; `None` for a name that is no passthrough node's.
+/// `nvme0n1` for `ng0n1`; `None` for a name that is not a passthrough node's.
 pub fn block_name(node: &str) -> Option<String> {
     let (controller, namespace) = node.strip_prefix("ng")?.split_once('n')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! A tree of files in memory: what an archive holds, what discovery has read, what a fixture is.
+//! A tree of files in memory: of an archive, of a discovery, or of a fixture.
 //!
 //! Links are kept as texts and lead nowhere. Depth, count and size are bounded, since an archive may
 //! come from anybody.

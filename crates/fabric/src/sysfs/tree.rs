@@ -291,7 +291,7 @@ impl Tree {
         self.found(path).map(|(full, _)| full)
     }
 
-    /// Keeps a folder that has no link above it and is none.
+    /// Keeps a folder that is not a link and has none above it.
     fn remember(&self, folder: Option<&Path>) {
         let (Source::Directory { real, .. }, Some(folder)) = (&self.source, folder) else { return };
         if *real.borrow() != folder {

@@ -212,7 +212,7 @@ fn machine(functions: &[&str]) -> Fabric {
 
 const GPU: &str = "kind = 'gpu'\nvendor = '0x10de'\ndevice = '0x2330'";
 
-/// GPUs with so many NVLinks between each two.
+/// GPUs with this number of NVLinks between each two.
 fn linked(gpus: usize, links: Option<u32>) -> Fabric {
     let functions: Vec<String> = (0..gpus)
         .map(|at| format!("name = 'g{at}'\naddress = '0000:0{}:00.0'\n{GPU}", at + 1))
@@ -287,7 +287,7 @@ fn excess_elements_and_levels_are_noted() {
     assert_eq!(chain(100).to_nccl_xml().unwrap_err(), NcclWriteError::TooDeep { most: 100 });
 }
 
-/// A drive below so many switches.
+/// A drive below this many switches.
 fn chain(switches: usize) -> Fabric {
     let under = |at: usize| if at == 0 { "b".to_owned() } else { format!("u{}", at - 1) };
     let mut functions: Vec<String> = (0..switches)

@@ -70,7 +70,7 @@ table! {
 /// The library, open.
 pub(super) struct Library {
     table: Table,
-    /// After the table: what it points to goes last.
+    /// Behind the table, which points into it, so that it is dropped last.
     _loaded: Loaded,
 }
 

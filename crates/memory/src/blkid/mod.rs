@@ -46,7 +46,7 @@ use crate::LibraryError;
 /// Name of the library; it has been the same since util-linux 2.15.
 const LIBRARY: &str = "libblkid.so.1";
 
-/// Growth of the process while libblkid runs, by whichever thread. Reads between two looks come on top.
+/// Growth of the process while libblkid runs, by any thread. Reads between two checks come on top.
 pub const MEMORY_LIMIT: Bytes = Bytes::mib(256);
 
 /// Steps of one probe: more than the probers of any version, each of which ends one step at most.
@@ -180,7 +180,7 @@ fn wait(
         }
     };
     image.cut();
-    // Whether it ends or is left behind, it has not seen everything.
+    // It has not seen everything, whether it ends or is left behind.
     let _ = receiver.recv_timeout(GRACE);
     Err(fault)
 }
@@ -200,7 +200,7 @@ fn probe(
     block: Bytes,
     found: &Mutex<Vec<Content>>,
 ) -> Result<(), BlkidError> {
-    // The image was made, so that its size is one of a file.
+    // The image exists, so that its size is possible for a file.
     let size = i64::try_from(size.0).unwrap_or(i64::MAX);
     let block =
         u32::try_from(block.0).ok().filter(|block| block.is_power_of_two() && *block >= 512);
@@ -212,7 +212,7 @@ fn probe(
                 let content = read(&probe);
                 add(&mut found.lock().unwrap_or_else(PoisonError::into_inner), content);
             }
-            // Those behind it have not been asked yet.
+            // The probers behind it have not run yet.
             Step::Failed => count += 1,
             Step::Done => break,
         }

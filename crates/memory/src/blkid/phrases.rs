@@ -4,7 +4,8 @@
 
 use super::Usage;
 
-/// Kinds whose type alone is no word that a person would use, by libblkid's names and those of [`super::magic`].
+/// Kinds whose type alone is not a word for people, by libblkid's names and those of
+/// [`super::magic`].
 const PHRASES: &[(&str, &str)] = &[
     ("BitLocker", "a BitLocker volume"),
     ("DM_integrity", "a dm-integrity device"),
@@ -113,7 +114,7 @@ pub(super) fn phrase(kind: &str, usage: Usage) -> String {
     }
 }
 
-/// Looks whether the table has a phrase for a kind.
+/// Returns whether the table has a phrase for a kind.
 #[cfg(test)]
 pub(super) fn is_known(kind: &str) -> bool {
     PHRASES.iter().any(|(known, _)| *known == kind)

@@ -77,7 +77,7 @@ table! {
 pub(super) struct Driver {
     pub(super) table: Table,
     pub(super) name: OsString,
-    /// After the table: what it points to goes last.
+    /// Behind the table, which points into it, so that it is dropped last.
     _library: Library,
 }
 
@@ -110,7 +110,7 @@ impl Driver {
         Ok(Self { table: Table::fill(&library, name)?, name: name.to_owned(), _library: library })
     }
 
-    /// Initialises the driver; again is no error.
+    /// Initialises the driver; a second call does no harm.
     pub(super) fn init(&self) -> Result<(), CudaError> {
         // SAFETY: takes flags, which must be zero, and no pointer.
         check("cuInit", unsafe { (self.table.init)(0) })

@@ -32,7 +32,7 @@ pub enum NoCounter {
     /// The library is older than its counters.
     #[error("this libcufile has no counters, which came with 1.15")]
     Absent,
-    /// The layout of the counters follows from a version that the library does not tell.
+    /// The library does not report its version, from which the layout of the counters follows.
     #[error(
         "this libcufile does not tell its version, on which the layout of its counters depends"
     )]

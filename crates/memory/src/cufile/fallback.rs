@@ -33,7 +33,7 @@ impl Fallback {
         }
     }
 
-    /// Bit of `dcontrolflags` that shows it, where one does.
+    /// Bit of `dcontrolflags` that shows it, if there is one.
     pub(super) fn control_bit(self) -> Option<u32> {
         match self {
             Self::AllowCompatible => Some(control::ALLOW_COMPATIBLE),

@@ -116,7 +116,7 @@ impl Session {
         self.version
     }
 
-    /// Switches that let payload go through host memory and are on, as the open driver says it.
+    /// Switches for payload through host memory that are on, by the open driver.
     ///
     /// # Errors
     /// The library's error.
@@ -258,7 +258,7 @@ fn result(moved: isize) -> Result<u64, IoFailure> {
     }
 }
 
-/// Switches every other way off; before the driver is opened, as it wants that.
+/// Switches every other way off. The library wants that before its driver is opened.
 fn configure(table: &Table, mode: Mode) -> Result<(), CuFileError> {
     let is_compatible = mode == Mode::Compatible;
     for (number, value) in [
@@ -358,7 +358,7 @@ impl Drop for OpenFile {
 /// Memory of a GPU that is registered with cuFile.
 pub struct Memory {
     session: Arc<Session>,
-    /// Freed, if by nobody else, after it was deregistered.
+    /// Dropped after it was deregistered; freed then, unless somebody else holds it.
     memory: Arc<DeviceMemory>,
 }
 

@@ -62,7 +62,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 /// Output of `headers.c` for a package; `None`, with a skip, where the library is not loaded.
 fn printed(package: &Package) -> Option<BTreeMap<String, i64>> {
     let folder = tempfile::tempdir().expect("a folder");
-    // Of CUDA's own header cufile.h takes these names.
+    // The only names that cufile.h takes from CUDA's own header.
     let stub = "typedef int CUresult; typedef struct CUstream_st *CUstream;\n";
     fs::write(folder.path().join("cuda.h"), stub).expect("room");
     let program = folder.path().join("program");

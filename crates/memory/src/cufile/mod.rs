@@ -75,7 +75,7 @@ pub fn open_from(library: &Path, mode: Mode) -> Result<Arc<Session>, CuFileError
     Session::open(library.as_os_str(), mode)
 }
 
-/// A range of a file and a range of registered memory, as long as each other.
+/// A range of a file and a range of registered memory of the same length.
 #[derive(Debug)]
 pub struct Span<'a> {
     /// The file.

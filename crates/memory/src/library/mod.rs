@@ -49,6 +49,6 @@ fn said(error: &libloading::Error) -> String {
         source = inner.source();
     }
     let line = text.lines().next().unwrap_or_default();
-    // The loader begins with the name, which stands before this, too.
+    // The loader's message begins with the name, which our message has already.
     line.split_once(": ").map_or(line, |(_, what)| what).to_owned()
 }

@@ -56,7 +56,7 @@ impl NvrtcError {
         LibraryError::no_function(name, symbol).into()
     }
 
-    /// The same failure by what the compiler said of it.
+    /// The same failure, with the compiler's message.
     pub(super) fn with_words(self, words: &str) -> Self {
         let words: String = words.trim().chars().take(MOST_WORDS).collect();
         Self::Source { words }

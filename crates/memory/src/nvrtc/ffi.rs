@@ -11,7 +11,7 @@ use crate::library::ffi::Library as Loaded;
 /// Most architectures that a library may know.
 const MOST_ARCHITECTURES: c_int = 256;
 
-/// Most bytes of what a library makes.
+/// Most bytes of an image or a log that the library makes.
 const MOST_BYTES: usize = 256 << 20;
 
 macro_rules! table {
@@ -53,7 +53,7 @@ table! {
 /// The library, open.
 pub(super) struct Library {
     table: Table,
-    /// After the table: what it points to goes last.
+    /// Behind the table, which points into it, so that it is dropped last.
     _loaded: Loaded,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Program<'a> {
         if size > MOST_BYTES {
             return Err(NvrtcError::Call { call, code: 1 });
         }
-        // One more: what ends with a zero byte ends within.
+        // One byte more, so that a text always ends with a zero byte.
         let mut bytes = vec![0_u8; size + 1];
         // SAFETY: as above; as many bytes are written as it said, for which there is room.
         check(call, unsafe { write(self.handle, bytes.as_mut_ptr().cast()) })?;

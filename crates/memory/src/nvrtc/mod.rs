@@ -21,7 +21,7 @@ use ffi::{Library, Program};
 const LIBRARIES: [(i32, &str); 3] =
     [(13, "libnvrtc.so.13"), (12, "libnvrtc.so.12"), (11, "libnvrtc.so.11.2")];
 
-/// Bytes of the compiler's words that an error has at most.
+/// Most characters of the compiler's message in an error.
 const MOST_WORDS: usize = 4096;
 
 /// The compiler.

@@ -23,7 +23,7 @@ const REGISTERS: [usize; 3] = [0x20, 0x24, 0x28];
 /// The DNA of the card at a PCI address, below `root`; `None` where this kind of card does not show it.
 ///
 /// # Errors
-/// When it shows it, and the system lets nobody look.
+/// When the card shows it, and the system does not let this process read it.
 pub fn read(root: &Path, address: &str) -> io::Result<Option<Dna>> {
     let folder = root.join("sys/bus/pci/devices").join(address);
     if let Some(dna) = of_driver(&folder) {
@@ -55,7 +55,7 @@ mod tests {
 
     const ADDRESS: &str = "0000:04:00.1";
 
-    /// A card of this device, with a window of so many bytes.
+    /// A card of this device, with a window of this size.
     fn card(device: &str, window: u64) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("sys/bus/pci/devices").join(ADDRESS);

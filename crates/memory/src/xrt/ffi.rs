@@ -1,4 +1,5 @@
-//! The C interface of `libxrt_coreutil.so.2`: the calls that are needed, and what owns what they return.
+//! The C interface of `libxrt_coreutil.so.2`: the calls that are needed, and owners of their
+//! results.
 //!
 //! The library exports the same functions with the same arguments from XRT 2.13 to 2.25 (`xrt/xrt_device.h`,
 //! `xrt/xrt_bo.h`), so that one table serves all. A [`Buffer`] keeps its [`Device`] open, which keeps the
@@ -278,6 +279,6 @@ pub(super) fn registers<const N: usize>(
     let words = at.map(|at| unsafe { map.cast::<u32>().wrapping_byte_add(at).read_volatile() });
     // SAFETY: the map is this function's own, and nothing refers to it any more.
     unsafe { munmap(map, PAGE) }?;
-    // Devices of PCIe have the lowest byte first.
+    // PCIe devices have the lowest byte first.
     Ok(words.map(u32::from_le))
 }

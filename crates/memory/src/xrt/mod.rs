@@ -1,6 +1,6 @@
 //! Memory of SmartSSD and Alveo cards, by XRT: a window onto the card's DDR or HBM, as a region.
 //!
-//! What must hold, in this order, and what says so where it does not:
+//! Preconditions, in this order, with the place where each shows:
 //!
 //! 1. `libxrt_coreutil.so.2` is there (XRT 2.13 or later), with the functions of its C interface.
 //! 2. The function is there and the driver `xocl` is bound to it; without, XRT 2.13 may end the process.
@@ -109,7 +109,7 @@ pub enum XrtRefusal {
         /// The system's error.
         source: io::Error,
     },
-    /// The image is none, or says nothing about memory.
+    /// The file is not an image, or says nothing about memory.
     #[error("cannot use xclbin {}", path.display())]
     Xclbin {
         /// The file.
@@ -315,7 +315,7 @@ impl Card {
     /// Loads an image onto the card and takes memory of its groups from here on.
     ///
     /// # Errors
-    /// [`XrtRefusal`], where the file is no image, has no memory, or does not load.
+    /// [`XrtRefusal`], where the file is not an image, has no memory, or does not load.
     pub fn load(&mut self, path: &Path) -> Result<&[Group], XrtRefusal> {
         let groups = groups_of(path)?;
         let failed = |source| XrtRefusal::Load {

@@ -55,7 +55,7 @@ pub enum XclbinError {
 /// Reads the banks that are in use and that payload can rest in, in the order of their numbers.
 ///
 /// # Errors
-/// [`XclbinError`] where the bytes are no xclbin, or one without them.
+/// [`XclbinError`] where the bytes are not an xclbin, or are one without such banks.
 pub fn groups(file: &[u8]) -> Result<Vec<Group>, XclbinError> {
     if !file.starts_with(MAGIC) {
         return Err(XclbinError::NotXclbin);

@@ -1,4 +1,4 @@
-//! A shared object in place of XRT's library, built here, with what it was asked for; and a folder in
+//! A shared object in place of XRT's library, built here, with a log of its calls; and a folder in
 //! place of `/sys` with a card.
 
 use std::io::ErrorKind;

@@ -2,7 +2,7 @@
 //!
 //! Functions are matched by identity, not by address: by place below the root bus, serial number,
 //! numbers of maker and product, address, name (`matching`). So a moved card is compared with itself.
-//! A fact that one machine does not know is no change; it is reported apart, in
+//! A fact that one machine does not know is not a change; it is reported apart, in
 //! [`MachineDifference::uncompared`].
 
 mod collector;

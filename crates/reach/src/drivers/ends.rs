@@ -98,7 +98,7 @@ impl<'a> Ends<'a> {
         is_held_by_vfio(self.initiator())
     }
 
-    /// Returns whether the driver of a function is this one, or not shown.
+    /// Returns whether the driver of a function is this one, or is not shown.
     pub(super) fn may_be(function: &Function, driver: &str) -> bool {
         function.driver == DriverBinding::Unknown || function.driver.is_named(driver)
     }

@@ -50,8 +50,8 @@ impl Devices {
     }
 }
 
-/// Returns whether a network controller has the RDMA part that a use takes: by its driver, else by what
-/// it is.
+/// Returns whether a network controller has the RDMA part that a use takes: by its driver, else by
+/// its identity.
 fn has_rdma(function: &Function, is_enough: fn(&str) -> bool) -> bool {
     match &function.driver {
         DriverBinding::Bound(_) if is_held_by_vfio(function) => is_made_for_rdma(function),

@@ -196,7 +196,7 @@ fn direct(
     let redirecting = decisions.redirecting(&group.provider, &group.initiator);
     let is_redirected = !redirecting.is_empty();
     let leg = Leg { kernel, redirecting: redirecting.into_iter().collect() };
-    // A redirected path goes through the root complex, whoever was asked.
+    // A redirected path goes through the root complex, whatever mechanism asked.
     let legs = if verdict.asks_kernel || is_redirected { vec![leg] } else { Vec::new() };
     JudgedPairs { of_use, group, state, facts, legs }
 }

@@ -1,4 +1,4 @@
-//! Captured trees are decided as the kernel they were captured from decided.
+//! Captured trees are decided as by the kernel that they were captured from.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The matrix of memories and initiators says for every pair what the decision says for it.
+//! The matrix of memories and initiators agrees with the decision on every pair.
 
 use peerlane_fabric::{Fabric, Kind, MemoryKind};
 use peerlane_reach::decide;

@@ -131,7 +131,7 @@ fn is_numbered_by_distribution(release: &str, patch: u32) -> bool {
     patch == 0 && release.contains('-') && !is_plain
 }
 
-/// Returns whether Ubuntu has put both parameters right.
+/// Returns whether Ubuntu has repaired both parameters.
 fn is_repaired_by_ubuntu(release: &str, line: (u32, u32)) -> bool {
     let (repaired, first) = UBUNTU_REPAIRED;
     let build = || {

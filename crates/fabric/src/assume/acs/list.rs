@@ -28,7 +28,7 @@ pub(super) enum EntryMatch {
     No,
     /// It decides these bits.
     Yes(DecidedBits),
-    /// An entry may name it, or another decides.
+    /// An entry may name it, or another one may decide.
     NotKnown,
 }
 

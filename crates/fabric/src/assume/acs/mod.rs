@@ -71,7 +71,7 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// The effect of a setting; `None` where it is no parameter of ACS.
+    /// The effect of a setting; `None` where it is not a parameter of ACS.
     pub(super) fn effect(&self, setting: &BootSetting) -> Option<SettingEffect> {
         let BootSetting::Pci(option) = setting else { return None };
         let (parameter, value) =

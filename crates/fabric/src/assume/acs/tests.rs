@@ -217,7 +217,7 @@ fn parameters_name_port_path_or_identity() {
     assert_eq!(written(&fabric, &[0, 2, 3]).as_deref(), Ok("pci=config_acs=0010001@pci:1b36:000c"));
     let two = "pci=config_acs=0010001@0000:00:01.0/00.0/00.0;0010001@0000:00:01.0/00.0/01.0";
     assert_eq!(written(&fabric, &[2, 3]).as_deref(), Ok(two));
-    // A third of the kind that is as the entry would leave it is no harm.
+    // A third one of the kind does no harm if the entry leaves it as it is.
     fabric.functions[0].acs = present(0x11);
     assert_eq!(written(&fabric, &[2, 3]).as_deref(), Ok("pci=config_acs=0010001@pci:1b36:000c"));
     fabric.kernel.release = Some(OLD.to_owned());

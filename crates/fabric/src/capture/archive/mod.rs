@@ -68,7 +68,7 @@ pub fn pack(content: &Snapshot) -> io::Result<Vec<u8>> {
 /// Reads a tree from an archive, compressed or not.
 ///
 /// # Errors
-/// When it is no archive, holds what a tree does not, or grows beyond its bounds.
+/// When it is not an archive, holds what a tree does not, or grows beyond its bounds.
 pub fn unpack(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut archive = compression::plain(bytes)?.take(MOST_UNPACKED);
     let mut head = Vec::new();
@@ -113,7 +113,7 @@ pub fn write_folder(content: &Snapshot, folder: &Path) -> io::Result<()> {
             Entry::Link(target) => symlink(target, &path)?,
             Entry::File { bytes, mode } => {
                 let mut file = fs::File::create_new(&path)?;
-                // One who captures must be able to look at it and to delete it.
+                // The person who captures must be able to read and to delete it.
                 file.set_permissions(fs::Permissions::from_mode(mode | 0o600))?;
                 io::Write::write_all(&mut file, bytes)?;
             }

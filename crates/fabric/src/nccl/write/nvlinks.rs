@@ -10,7 +10,7 @@ use super::Element;
 use crate::gpu::Generation;
 use crate::{Fabric, FunctionId, Kind};
 
-/// Address that NVML gives for an NVSwitch that is not to be seen, as in a virtual machine.
+/// Address that NVML gives for an NVSwitch out of sight, as in a virtual machine.
 const HIDDEN_SWITCH: &str = "fffffff:ffff:ff";
 /// Class of an NVSwitch (`PCI_NVSWITCH_CLASS` of NCCL).
 const CLASS_SWITCH: &str = "0x068000";

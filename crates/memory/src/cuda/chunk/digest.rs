@@ -81,7 +81,7 @@ impl ChunkDigest {
                 length: DIGEST_BYTES,
                 tag,
             })?;
-            // A digest tells of the content; nothing of that stays in the GPU.
+            // A digest reveals content: none of it stays in the GPU.
             queue.fill(digest, 0, DIGEST_BYTES, 0)
         })
     }
@@ -94,7 +94,7 @@ impl ChunkDigest {
         self.pool.finished(|slot| {
             let bytes = Pinned::bytes_mut(&mut slot.result.pinned);
             let digest = bytes.and_then(|bytes| bytes.first_chunk::<16>().copied());
-            // Nothing but the queue has had it, and the queue let it go.
+            // Only the queue held it, and has let go of it.
             digest.ok_or(CudaError::Call { call: "cuMemcpyDtoHAsync", code: UNKNOWN })
         })
     }
@@ -104,8 +104,9 @@ impl ChunkDigest {
         self.pool.in_flight()
     }
 
-    /// Waits shortly for the chunks in flight, which are not told any more. False where the GPU may still work on one,
-    /// or on one before that ended in an error: what is registered of their memory is to be kept.
+    /// Waits shortly for the chunks in flight, which are no longer reported. False where the GPU
+    /// may still work on one, or on an earlier one that ended in an error: their memory then stays
+    /// registered.
     pub fn settle(&mut self) -> bool {
         self.pool.settle()
     }

@@ -129,8 +129,9 @@ impl ChunkKernel {
         self.pool.in_flight()
     }
 
-    /// Waits shortly for the chunks in flight, which are not told any more. False where the GPU may still work on one,
-    /// or on one before that ended in an error: what is registered of their memory is to be kept.
+    /// Waits shortly for the chunks in flight, which are no longer reported. False where the GPU
+    /// may still work on one, or on an earlier one that ended in an error: their memory then stays
+    /// registered.
     pub fn settle(&mut self) -> bool {
         self.pool.settle()
     }

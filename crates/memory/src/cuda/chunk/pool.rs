@@ -90,8 +90,8 @@ impl<S> QueuePool<S> {
         Some((tag, Err(failure)))
     }
 
-    /// Waits for all queues together no longer than for one, and only once; false where one does not end. Chunks in
-    /// flight are not told any more.
+    /// Waits for all queues together no longer than for one, and only once; false where one does
+    /// not end. Chunks in flight are no longer reported.
     pub(super) fn settle(&mut self) -> bool {
         self.stuck.extend(self.in_flight.drain(..).map(|(_, slot)| slot));
         let stuck = &mut self.stuck;

@@ -198,7 +198,7 @@ impl Queue {
         check("cuLaunchKernel", code)
     }
 
-    /// Notes the time when all that was asked for so far is over; [`Queue::times`] has it.
+    /// Records the time at which all work so far is over, for [`Queue::times`].
     ///
     /// # Errors
     /// The driver's error.
@@ -209,7 +209,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Asks for word of the end of all that was asked for so far.
+    /// Marks the end of all work so far, for [`Queue::is_over`].
     ///
     /// # Errors
     /// The driver's error.

@@ -1,8 +1,8 @@
 //! Kernels, and the queue in which a GPU runs them.
 //!
-//! The one thing to know: what a queue was asked for holds the memory, the pinned memory and the code that it works
-//! on until all of it is over ([`Queue::is_over`]). What is still under way when a queue is dropped, and does not end
-//! soon, is leaked and never freed under the GPU.
+//! The one thing to know: a queue holds the memory, the pinned memory and the code of its work
+//! until all of it is over ([`Queue::is_over`]). Work that does not end soon after its queue was
+//! dropped is leaked with all that it uses, and nothing is freed under the GPU.
 
 #[allow(unsafe_code)]
 mod ffi;
@@ -32,7 +32,7 @@ pub enum Argument<'a> {
         memory: &'a Arc<DeviceMemory>,
         /// Its first byte.
         offset: u64,
-        /// Bytes, which the kernel is told by another argument.
+        /// Its length in bytes, which the kernel gets by another argument.
         length: u64,
     },
     /// A whole number of 64 bits.

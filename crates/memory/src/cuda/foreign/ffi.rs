@@ -48,7 +48,7 @@ impl Driver {
         let kind = self.attribute_of(address, MEMORY_TYPE)?;
         Ok(Told {
             kind: low(kind),
-            // -1 and the like are no device.
+            // -1 and the like are not devices.
             ordinal: i32::try_from(low(self.attribute_of(address, ORDINAL)?)).unwrap_or(-1),
             context: self.attribute_of(address, CONTEXT)?,
             start: self.attribute_of(address, RANGE_START)?,
@@ -83,7 +83,7 @@ impl Cuda {
         let device = self.driver.device(told.ordinal)?;
         let facts = self.gpus()?.into_iter().find(|one| one.device == device);
         let gpu = self.open(&facts.ok_or(refused("the driver does not show its GPU"))?)?;
-        // Memory of a pool is of no context.
+        // Memory of a pool belongs to no context.
         if told.context != 0 && told.context != gpu.context.handle().addr() as u64 {
             return Err(refused("it is of another context than the primary one"));
         }
@@ -152,7 +152,7 @@ impl Foreign {
         // GPU, of which Rust has no reference.
         let code = unsafe { (self.gpu.context.table().copy_within)(to, from, bytes) };
         check("cuMemcpyDtoD", code)?;
-        // Between memories of a GPU it is only asked for by then.
+        // A copy between memories of GPUs is only queued by then.
         self.settle()
     }
 }

@@ -25,7 +25,7 @@ struct Told {
     size: u64,
 }
 
-/// Refuses a range that does not lie within the allocation of a GPU that the driver told.
+/// Refuses a range that does not lie within one allocation of a GPU, by the driver's attributes.
 fn judge(address: u64, length: Bytes, told: Told) -> Result<(), CudaError> {
     let refused = |why| CudaError::NotOfAGpu { address, length, why };
     if told.kind != DEVICE {

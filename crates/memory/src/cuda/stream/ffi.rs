@@ -93,7 +93,7 @@ impl Stream {
         }
     }
 
-    /// An event that nothing is recorded in: one that was given back, or a new one.
+    /// An event that records nothing: one that was given back, or a new one.
     pub(in crate::cuda) fn event(&mut self, timing: Timing) -> Result<Event, CudaError> {
         if let Some(at) = self.idle.iter().position(|event| event.timing == timing) {
             return Ok(self.idle.swap_remove(at));
@@ -107,12 +107,12 @@ impl Stream {
         Ok(Event { handle, timing })
     }
 
-    /// Takes back an event that nobody asks about any more.
+    /// Takes back an event that is no longer needed.
     pub(in crate::cuda) fn give_back(&mut self, event: Event) {
         self.idle.push(event);
     }
 
-    /// Lets an event come when all is over that was asked for so far.
+    /// Records an event that comes when all work so far is over.
     pub(in crate::cuda) fn record(&self, event: &Event) -> Result<(), CudaError> {
         self.gpu.make_current()?;
         let record = self.gpu.context.table().event_record;
@@ -155,7 +155,7 @@ impl Stream {
         Ok(Duration::try_from_secs_f32(milliseconds.max(0.0) / 1000.0).unwrap_or_default().into())
     }
 
-    /// Leaks the stream, its GPU, and what work in it, which does not end, may still touch.
+    /// Leaks the stream, its GPU, and the memory that its unfinished work may still touch.
     pub(in crate::cuda) fn abandon<T>(&mut self, held: T) {
         mem::forget(held);
         self.is_abandoned = true;
@@ -178,7 +178,7 @@ impl Drop for Stream {
     }
 }
 
-/// Waits a little for what is under way in a stream that is about to be dropped; whether it ended.
+/// Waits shortly for the work of a stream that is about to be dropped; returns whether it ended.
 pub(in crate::cuda) fn settles(mut is_over: impl FnMut() -> Result<bool, CudaError>) -> bool {
     let until = Instant::now() + DROP_WAIT;
     loop {

@@ -19,8 +19,8 @@ use crate::region::{Region, RegionKind};
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
 
-/// Memory of a GPU; freed when dropped. It has an address that only devices and the driver know what to do
-/// with: nobody here makes a reference of it.
+/// Memory of a GPU; freed when dropped. Only devices and the driver can use its address, so nothing
+/// here makes a reference of it.
 pub struct DeviceMemory {
     gpu: Arc<Gpu>,
     address: u64,
@@ -39,7 +39,7 @@ impl DeviceMemory {
         Ok(Self { gpu: Arc::clone(gpu), address, length })
     }
 
-    /// Size in bytes, as asked for at its making.
+    /// Size in bytes, as it was asked for.
     pub fn length(&self) -> Bytes {
         self.length
     }
@@ -167,7 +167,7 @@ impl Pinned {
         Ok(Self { gpu: Arc::clone(gpu), region: Some(region), length })
     }
 
-    /// Size in bytes, as asked for at its making.
+    /// Size in bytes, as it was asked for.
     pub fn length(&self) -> Bytes {
         self.length
     }
@@ -218,7 +218,7 @@ pub struct Lane {
     in_flight: VecDeque<InFlight>,
 }
 
-/// A copy under way, and what it must not lose.
+/// A copy under way, and the memory that it holds.
 struct InFlight {
     event: Event,
     tag: u64,
@@ -250,7 +250,7 @@ impl Lane {
             return Err(error);
         }
         if let Err(error) = self.stream.record(&event) {
-            // When it ends is not to be known any more.
+            // Its end can no longer be known.
             mem::forget((_pinned, _memory));
             return Err(error);
         }

@@ -1,7 +1,8 @@
 //! Memory of a GPU, host memory that its copy engine reaches, and copies between the two.
 //!
-//! The one thing to know: a copy holds both its ends until its event has come. What is still under way when a
-//! lane is dropped, and does not end soon, is leaked with its memory and never freed under the copy engine.
+//! The one thing to know: a copy holds both its ends until its event has come. A copy that does not
+//! end soon after its lane was dropped is leaked with its memory, never freed under the copy
+//! engine.
 
 #[allow(unsafe_code)]
 pub(super) mod ffi;

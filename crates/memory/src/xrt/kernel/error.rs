@@ -26,7 +26,7 @@ pub enum CardKernelError {
         /// XRT's reason.
         source: io::Error,
     },
-    /// Argument 0 is no buffer of the card.
+    /// Argument 0 is not a buffer of the card.
     #[error("cannot use kernel {kernel}: its argument 0 is not connected to memory of the card")]
     NoMemory {
         /// The kernel.

@@ -1,4 +1,4 @@
-//! The C interface for kernels of `libxrt_coreutil.so.2`, and what owns what it returns.
+//! The C interface for kernels of `libxrt_coreutil.so.2`, and owners of its results.
 //!
 //! Signatures are those of `xrt/xrt_kernel.h`, `xrt/xrt_device.h` and `xrt/xrt_bo.h`, the same from XRT 2.13 to 2.25.
 //! There is no call to end a run: the C interface has none (`xrt::run::abort` is C++ only). XRT ends the process where a
@@ -144,7 +144,7 @@ impl Drop for OpenKernel {
     }
 }
 
-/// A part of a buffer, as a kernel is given it; freed when dropped, before the buffer.
+/// A part of a buffer, as a kernel gets it; freed when dropped, before the buffer.
 #[derive(Debug)]
 pub(super) struct SubBuffer {
     handle: NonNull<c_void>,
@@ -199,7 +199,7 @@ pub(super) struct FailedCall {
     pub(super) source: io::Error,
 }
 
-/// Has the name of a call for an error.
+/// Adds the name of the failed call to an error.
 fn failed_call(call: &'static str) -> impl Fn(io::Error) -> FailedCall {
     move |source| FailedCall { call, source }
 }

@@ -277,7 +277,7 @@ impl CardKernel {
         if let Some(part) = self.parts.iter().find(|part| part.serves(buffer, start, length)) {
             return Ok(Arc::clone(part));
         }
-        // A shorter one at the same place is of no use any more.
+        // A shorter one at the same place is no longer of use.
         self.parts.retain(|part| !part.begins_at(buffer, start));
         let no_part = |source: io::Error| self.failed(FailedCall { call: "xrtBOSubAlloc", source });
         let table = self.kernel.device().kernels().map_err(|_| no_range())?;
