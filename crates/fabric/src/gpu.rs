@@ -138,7 +138,7 @@ impl Fabric {
         makers.into_iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// The N of `gpu:N`; `None` for what is not counted.
+    /// The N of `gpu:N`; `None` for a function that is not counted.
     pub fn gpu_number(&self, gpu: FunctionId) -> Option<usize> {
         let is_gpu = self.function(gpu).kind == Kind::Gpu;
         is_gpu.then(|| self.gpus().iter().position(|&one| one == gpu))?

@@ -1,8 +1,8 @@
 //! The types of a fabric: plain data, no files, no decisions.
 //!
 //! Functions lie in one list in which parents precede children; [`FunctionId`] is a position in it.
-//! What could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]), so that an
-//! unprivileged reader gets a smaller truth, never a wrong one.
+//! A fact that could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]): an
+//! unprivileged reader learns less, never something wrong.
 
 mod cufile;
 mod driver;

@@ -52,7 +52,7 @@ fn short(name: &str) -> &str {
         "Technologies",
         "Semiconductor",
     ];
-    // `Advanced Micro Devices, Inc. [AMD/ATI]` says itself what it is called.
+    // `Advanced Micro Devices, Inc. [AMD/ATI]` names itself in brackets.
     if let Some(inner) = name.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
         return inner.1;
     }

@@ -120,7 +120,7 @@ fn shown(available: Option<Bytes>) -> String {
 /// wholly or not at all. Its content is what the last user left.
 ///
 /// # Errors
-/// [`P2pRefusal`], by what the system answered.
+/// [`P2pRefusal`], by the system's answer.
 pub fn allocate(p2pmem: &Path, length: Bytes) -> Result<Region, P2pRefusal> {
     let allocate = p2pmem.join("allocate");
     let bytes = match usize::try_from(length.0) {

@@ -126,7 +126,7 @@ impl<'a> Decisions<'a> {
 /// The function by which the kernel knows a host bridge.
 type TestDevice<'a> = dyn Fn(BridgeId) -> Option<FunctionId> + 'a;
 
-/// As [`decide`], with the test devices of host bridges from somebody who looks them up once.
+/// As [`decide`], with test devices of host bridges that were looked up once.
 fn decide_by(
     fabric: &Fabric,
     provider: FunctionId,

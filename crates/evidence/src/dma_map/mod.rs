@@ -159,7 +159,7 @@ impl DmaWitness {
         self.before = self.read();
     }
 
-    /// Judges each drive by what it was asked for since the last mark.
+    /// Judges each drive by the payload asked of it since the last mark.
     pub fn judge(&self, transfers: &[DriveTransfer]) -> Vec<RouteEvidence> {
         let after = self.read();
         let judge = |transfer: &DriveTransfer| {

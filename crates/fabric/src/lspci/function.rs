@@ -27,7 +27,7 @@ pub(super) struct VirtualFunctions {
     pub(super) stride: u16,
 }
 
-/// A function that was read, and what places it.
+/// A function that was read, and the facts that place it.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) address: Bdf,
@@ -321,7 +321,7 @@ fn virtual_functions(statement: &Statement, found: &mut Option<VirtualFunctions>
     }
 }
 
-/// Calls functions unbound that show no driver where others do.
+/// Marks functions as unbound that show no driver where others do.
 fn settle_drivers(functions: &mut [Listed]) {
     if functions.iter().any(|one| one.function.driver.name().is_some()) {
         for one in functions.iter_mut().filter(|one| one.shows_driver) {

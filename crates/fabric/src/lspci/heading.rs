@@ -23,7 +23,7 @@ pub(super) fn is_heading(line: &str) -> bool {
     split(line).is_some()
 }
 
-/// The address, and what stands behind it.
+/// The address, and the text behind it.
 pub(super) fn split(line: &str) -> Option<(Bdf, &str)> {
     // Most lines are told by their first characters.
     if !line.as_bytes().first()?.is_ascii_hexdigit() {
@@ -44,7 +44,7 @@ fn address(word: &str) -> Option<Bdf> {
     word.parse().ok().filter(|_| is_it)
 }
 
-/// Reads what stands behind the address, lines that were wrapped joined.
+/// Reads the text behind the address; wrapped lines are joined.
 pub(super) fn read(text: &str) -> Heading {
     let (class, names) = text.split_once(':').unwrap_or((text, ""));
     let (vendor, device) = ids(names).unzip();

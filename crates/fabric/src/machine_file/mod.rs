@@ -2,7 +2,7 @@
 //!
 //! One form serves both: what discovery writes is read back without loss, and what a person writes
 //! has short forms (`size`, `block_size`, `cmb`, `acs = "redirect"`) that are only read. An unknown
-//! key is an error. The origin of a fabric is not kept: what comes from a file is a description.
+//! key is an error. The origin of a fabric is not kept: one from a file is a description.
 
 mod outline;
 mod read;

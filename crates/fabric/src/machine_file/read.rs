@@ -387,7 +387,7 @@ fn bars(function: &shape::Function) -> Result<Vec<Bar>, Fault> {
     assigned.map(bar).collect()
 }
 
-/// A window without address space, which one of no size has none of either.
+/// A window without address space; one without a size has none either.
 fn unassigned(bar: &shape::Bar) -> Option<UnassignedBar> {
     let size = bar.size.map(|size| size.0);
     let has_none = !bar.assigned || size == Some(Bytes::ZERO);

@@ -21,7 +21,7 @@ pub(super) fn id(node: Node<'_, '_>, name: &str) -> Option<u16> {
     hex(node, name).and_then(|id| u16::try_from(id).ok())
 }
 
-/// The vendor. Early dumps do not say it of GPUs, of which NVLink and a GCN version tell the maker.
+/// The vendor. Early dumps leave it out for GPUs, whose NVLink or GCN version tells the maker.
 pub(super) fn vendor_id(node: Node<'_, '_>) -> Option<u16> {
     let of_gpu = || {
         let gpu = node.children().find(|child| child.has_tag_name("gpu"))?;

@@ -1,7 +1,7 @@
 //! PCI configuration space: the port type, the access control services, and how packets are cut.
 //!
 //! Takes any bytes. An unprivileged reader gets 64 of them (`pci_read_config` in
-//! drivers/pci/pci-sysfs.c); what lies beyond is then unknown, not absent.
+//! drivers/pci/pci-sysfs.c); bytes beyond are then unknown, not absent.
 
 use crate::Acs;
 
@@ -11,7 +11,8 @@ const HEADER: usize = 0x40;
 const HEADER_TYPE: usize = 0x0e;
 /// Base address registers of an endpoint; what follows are ROM, SR-IOV and bridge windows.
 pub(super) const BARS: u8 = 6;
-/// Offset of the first base address register, and the bits of one that say what it is (PCI 3.0 6.2.5.1).
+/// Offset of the first base address register, and the bits that give the type of one (PCI 3.0
+/// 6.2.5.1).
 const FIRST_BAR: usize = 0x10;
 const BAR_IS_PORTS: u8 = 1;
 const BAR_TYPE: u8 = 0b110;

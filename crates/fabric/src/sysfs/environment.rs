@@ -63,7 +63,7 @@ pub(super) const GUARDS: [(&str, &str); 3] = [
 /// Flags of the processor that tell of a hypervisor, and of one that cannot read the guest's memory.
 pub(crate) const FLAGS: [&str; 2] = ["hypervisor", "tdx_guest"];
 
-/// Reads all signs; `product` is what the machine calls itself.
+/// Reads all signs; `product` is the maker and model that the machine states.
 pub(super) fn read(tree: &Tree, product: Option<&str>) -> Environment {
     let processor = tree.text(Path::new("proc/cpuinfo")).unwrap_or_default();
     let flags = flags(&processor);

@@ -46,7 +46,7 @@ pub(super) struct Found {
     controllers: HashSet<String>,
     /// Set when the tree is that of the running machine.
     is_live: bool,
-    /// Functions of which nothing says whether they have a driver.
+    /// Functions that show neither a driver nor the lack of one.
     without_word: Vec<FunctionId>,
     /// Set when a window lies at an address other than 0, as in none of our captures.
     shows_addresses: bool,
@@ -179,7 +179,7 @@ impl Found {
         }
     }
 
-    /// Calls functions unbound that show no driver in a tree where others do.
+    /// Marks functions as unbound that show no driver in a tree where others do.
     fn settle_drivers(&mut self) {
         if self.functions.iter().any(|function| function.driver.name().is_some()) {
             for id in self.without_word.drain(..) {

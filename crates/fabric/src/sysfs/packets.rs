@@ -57,7 +57,7 @@ pub enum NoPackets {
 }
 
 impl Packets {
-    /// Reads what the function at `address` below `root` is set to.
+    /// Reads the packet settings of the function at `address` below `root`.
     ///
     /// # Errors
     /// When its configuration space cannot be read as far as that, or has no such registers.

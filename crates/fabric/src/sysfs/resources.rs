@@ -5,7 +5,7 @@ use std::path::Path;
 use super::tree::Tree;
 use crate::{Bdf, Kind};
 
-/// Interfaces of a NIC, and what a GPU has in `/dev/dri`.
+/// Interfaces of a NIC, and nodes of a GPU in `/dev/dri`.
 pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: Kind) -> Vec<String> {
     let folders: &[&str] = match kind {
         Kind::Nic => &["net", "infiniband"],

@@ -55,7 +55,7 @@ impl Tree {
         self.leaves_drives_alone
     }
 
-    /// Keeps what is read from now on.
+    /// Keeps all entries that are read from now on.
     pub(crate) fn watch(&mut self) {
         self.seen = Some(RefCell::default());
     }

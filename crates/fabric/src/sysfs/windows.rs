@@ -52,7 +52,7 @@ impl ResourceLine {
     }
 }
 
-/// Reads the windows of an endpoint, in order; what a bridge has moves no payload.
+/// Reads the windows of an endpoint, in order; those of a bridge move no payload.
 pub(super) fn read(tree: &Tree, at: &Path, kind: Kind, config: ConfigSpace<'_>) -> MemoryWindows {
     let mut windows = MemoryWindows::default();
     if kind.is_bridge() {

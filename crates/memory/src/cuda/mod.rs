@@ -180,10 +180,10 @@ impl Gpu {
         Ok(Bytes(self.context.memory_info()?.0 as u64))
     }
 
-    /// Takes memory of the GPU; its content is what the last user left.
+    /// Takes memory of the GPU; its content is left from the last user.
     ///
     /// # Errors
-    /// [`CudaError::Length`] for none; else what the driver answered.
+    /// [`CudaError::Length`] for zero bytes; else the driver's error.
     pub fn allocate(self: &Arc<Self>, length: Bytes) -> Result<Arc<DeviceMemory>, CudaError> {
         DeviceMemory::allocate(self, length).map(Arc::new)
     }

@@ -197,7 +197,7 @@ impl Session {
     /// Reads from the file into the memory; returns the bytes that moved when they have.
     ///
     /// # Errors
-    /// [`IoFailure`] by what it answered.
+    /// [`IoFailure`] by the library's answer.
     pub fn read(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
         self.request(|| {
@@ -211,7 +211,7 @@ impl Session {
     /// Writes the memory to the file; returns the bytes that moved when they have.
     ///
     /// # Errors
-    /// [`IoFailure`] by what it answered.
+    /// [`IoFailure`] by the library's answer.
     pub fn write(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
         self.request(|| {

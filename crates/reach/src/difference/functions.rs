@@ -102,7 +102,7 @@ fn lists_all(fabric: &Fabric) -> bool {
     fabric.bridges.iter().all(|bridge| bridge.root_bus == RootBus::Whole)
 }
 
-/// Functions with what hangs from them, topmost first.
+/// Functions with those below them, topmost first.
 fn branches(fabric: &Fabric, functions: &[FunctionId]) -> Vec<Vec<FunctionId>> {
     let mut branch_of: HashMap<FunctionId, usize> = HashMap::new();
     let mut branches: Vec<Vec<FunctionId>> = Vec::new();

@@ -7,7 +7,7 @@
 //! 4. Address, for texts that leave out the ports above, and cards below an exchanged switch.
 //! 5. Name, for descriptions without addresses.
 //!
-//! What hangs from two matched functions is matched by place again.
+//! Functions below two matched ones are matched by place again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -136,7 +136,7 @@ enum RootBusKey {
     Name(String),
 }
 
-/// Returns whether a source shows a function, and does not only take it for granted.
+/// Returns whether a source shows a function, rather than assumes it.
 pub(super) fn is_listed(fabric: &Fabric, function: &Function) -> bool {
     fabric.origin != Origin::Text || function.address.is_some()
 }
@@ -237,7 +237,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Matches what hangs from two matched places, by slot.
+    /// Matches the functions below two matched places, by slot.
     fn descend(&mut self, before: Parent, after: Parent) {
         let mut open = vec![(before, after)];
         while let Some((one, other)) = open.pop() {
@@ -274,7 +274,7 @@ impl<'a> Matcher<'a> {
         self.both.push((one, other));
     }
 
-    /// Matches functions that are alone with a key in both machines, and what hangs from them.
+    /// Matches functions that are alone with a key in both machines, and the functions below them.
     fn by<K: Hash + Eq>(&mut self, key: impl Fn(&Side<'_>, FunctionId) -> Option<K>) {
         let mut others: HashMap<K, FunctionId> = self.after.singles(&key).into_iter().collect();
         for (key, one) in self.before.singles(&key) {

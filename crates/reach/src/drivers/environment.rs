@@ -1,11 +1,11 @@
-//! The worth of a topology inside a virtual machine, a container, or a confidential guest.
+//! Reliability of a topology inside a virtual machine, a container, or a confidential guest.
 
 use peerlane_fabric::Fabric;
 
 /// Name of a hypervisor or container runtime of which only a sign was seen.
 const UNNAMED: &str = "unknown";
 
-/// Returns what separates the description from the hardware, one sentence each.
+/// Returns the layers between the description and the hardware, one sentence each.
 pub fn environment_notes(fabric: &Fabric) -> Vec<String> {
     let environment = &fabric.environment;
     let named = |name: &str| match name {

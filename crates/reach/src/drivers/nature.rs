@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, gpu};
 
-/// Returns what a function is where it is not a whole device, to follow "NAME is".
+/// Returns words for a function that is not a whole device, to follow "NAME is".
 pub fn nature(fabric: &Fabric, id: FunctionId) -> Option<String> {
     let function = fabric.function(id);
     let parts: Vec<String> =

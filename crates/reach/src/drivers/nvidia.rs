@@ -1,7 +1,7 @@
 //! NVIDIA's driver: peer access between GPUs, GPUDirect RDMA, GPUDirect Storage.
 //!
-//! Peer access follows `p2pGetCapsStatus` of the open kernel modules. The last word over PCIe has the
-//! firmware of the GPU, whose table of chipsets is not public.
+//! Peer access follows `p2pGetCapsStatus` of the open kernel modules. Over PCIe the firmware of the
+//! GPU has the last word; its table of chipsets is not public.
 
 mod dma_buf;
 mod peer_access;

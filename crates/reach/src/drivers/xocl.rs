@@ -1,10 +1,11 @@
 //! The driver of Xilinx cards: the window of its memory for peers.
 //!
-//! The driver `xocl` registers a card's window by itself (`devm_memremap_pages()`), and from Linux 5.3 on marks its
-//! pages as peer-to-peer memory. A kernel with `CONFIG_PCI_P2PDMA` finds out whose such a page is from what lies
-//! around its registration (`to_p2p_pgmap()` in drivers/pci/p2pdma.c), which only `pci_p2pdma_add_resource()` puts
-//! there, and xocl does not call that. A kernel without the option never looks: drives take the pages as plain memory.
-//! All of it was read, in `xocl/subdev/p2p.c` of XRT up to 2.25 and in Linux, and nothing run: docs/fpga.md.
+//! The driver `xocl` registers a card's window by itself (`devm_memremap_pages()`), and from Linux
+//! 5.3 on marks its pages as peer-to-peer memory. A kernel with `CONFIG_PCI_P2PDMA` finds the owner
+//! of such a page by data around its registration (`to_p2p_pgmap()` in drivers/pci/p2pdma.c). Only
+//! `pci_p2pdma_add_resource()` puts that data there, and xocl does not call it. A kernel without
+//! the option never looks: drives take the pages as plain memory. All of this was read, in
+//! `xocl/subdev/p2p.c` of XRT up to 2.25 and in Linux, and nothing was run: docs/fpga.md.
 
 use peerlane_fabric::{Function, Kernel, Kind};
 

@@ -32,13 +32,13 @@ fn same(from: &Fabric, id: FunctionId, to: &Fabric) -> Option<FunctionId> {
     to.iter().find(|(_, function)| function.address == address).map(|(id, _)| id)
 }
 
-/// Returns whether a verdict waits for something that is not known.
+/// Returns whether a verdict depends on an unknown fact.
 fn is_open(map: MapType) -> bool {
     !matches!(map, MapType::BusAddress | MapType::ThroughHostBridge | MapType::NotSupported)
 }
 
-/// Asserts that a text says of every pair what sysfs says, or less; the number of pairs of which it says
-/// something.
+/// Asserts that a text says of each pair the same as sysfs, or less; returns the number of pairs
+/// that it says something about.
 fn compare(sysfs: &Fabric, text: &str, may_say_less: bool) -> usize {
     let Ok(read) = lspci::read(text) else {
         assert!(may_say_less, "refused:\n{text}");

@@ -124,8 +124,9 @@ impl AcsParameter {
     }
 }
 
-/// Returns whether a distribution counts its builds behind a third number that stays 0, so that a release
-/// does not show what it has of later ones. Debian's kernels take stable releases as they are.
+/// Returns whether a distribution counts its builds behind a third number that stays 0. Such a
+/// release hides the features of later ones that it has. Debian's kernels take stable releases as
+/// they are.
 fn is_numbered_by_distribution(release: &str, patch: u32) -> bool {
     let is_plain = ["-rc", "-amd64", "-arm64"].iter().any(|part| release.contains(part));
     patch == 0 && release.contains('-') && !is_plain

@@ -74,7 +74,7 @@ impl ArchiveError {
         }
     }
 
-    /// Returns what to do about the archive at `path`.
+    /// Returns advice on the archive at `path`.
     pub fn hint(&self, path: &Path) -> Option<String> {
         let file = path.display();
         let folder = match self {

@@ -29,7 +29,7 @@ const GIB: u64 = 1 << 30;
 /// 3.84 TB as drives of that capacity state it.
 const TB_3_84: Bytes = Bytes(3_840_755_982_336);
 
-/// Every machine, with what it is and whence.
+/// Every machine, with a description and its source.
 pub(crate) fn all() -> Vec<(Fabric, &'static str)> {
     vec![
         (

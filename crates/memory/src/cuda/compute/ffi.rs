@@ -98,7 +98,7 @@ impl Queue {
     /// Asks for a copy; its tag is not used.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond an end; else what the driver answered.
+    /// [`CudaError::Range`] beyond an end; else the driver's error.
     pub fn copy(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
         self.begin()?;
@@ -111,7 +111,7 @@ impl Queue {
     /// Asks for memory to be set to a byte.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond its end; else what the driver answered.
+    /// [`CudaError::Range`] beyond its end; else the driver's error.
     pub fn fill(
         &mut self,
         memory: &Arc<DeviceMemory>,
@@ -140,8 +140,8 @@ impl Queue {
     /// their source shows it; for those of a user the compiler checks it ([`ChunkKernel::compile`]).
     ///
     /// # Errors
-    /// [`CudaError::Range`] for a range beyond its memory; else what the driver answered. What a kernel does wrong shows
-    /// in later calls.
+    /// [`CudaError::Range`] for a range beyond its memory; else the driver's error. A fault of the
+    /// kernel itself shows in later calls.
     ///
     /// [`ChunkKernel::compile`]: crate::cuda::ChunkKernel::compile
     pub fn launch(

@@ -63,8 +63,9 @@ impl Cuda {
     /// The primary context of that GPU is retained.
     ///
     /// # Errors
-    /// [`CudaError::Length`] for none; [`CudaError::NotOfAGpu`] unless the driver says that all of it lies in one
-    /// allocation of a GPU, and of that GPU's primary context; else what the driver answered.
+    /// [`CudaError::Length`] for zero bytes; [`CudaError::NotOfAGpu`] unless the driver says that
+    /// all of it lies in one allocation of a GPU, and of that GPU's primary context; else the
+    /// driver's error.
     pub fn foreign(
         &self,
         address: u64,
@@ -130,7 +131,7 @@ impl Foreign {
     /// Takes bytes from memory of our own on the same GPU; when this returns, all are there.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond an end; else what the driver answered.
+    /// [`CudaError::Range`] beyond an end; else the driver's error.
     pub fn take(
         &self,
         offset: u64,

@@ -70,7 +70,7 @@ impl Stream {
     /// Both memories of the copy are kept until it is known to be over, or for ever.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond an end; else what the driver answered.
+    /// [`CudaError::Range`] beyond an end; else the driver's error.
     pub(in crate::cuda) unsafe fn copy(&self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
         let length = usize::try_from(copy.length).unwrap_or(usize::MAX);

@@ -50,14 +50,14 @@ impl DeviceMemory {
     }
 
     /// Takes bytes from plain host memory or a mapped file, which the driver reads by the CPU; when this
-    /// returns, all are there. There is no deadline: whoever waits for it needs one.
+    /// returns, all are there. There is no deadline: the caller needs one.
     ///
     /// A mapped file that somebody cuts meanwhile ends the process (`SIGBUS`), as it ends any program that
     /// reads its map.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond an end, [`CudaError::NotPlain`] for other memory; else what the driver
-    /// answered.
+    /// [`CudaError::Range`] beyond an end, [`CudaError::NotPlain`] for other memory; else the
+    /// driver's error.
     pub fn load(&self, offset: u64, host: (&Region, u64), length: u64) -> Result<(), CudaError> {
         let (region, region_offset) = host;
         let kinds = [RegionKind::Host, RegionKind::MappedFile];
@@ -77,7 +77,7 @@ impl DeviceMemory {
     }
 
     /// Gives bytes to plain host memory, which the driver writes by the CPU; when this returns, all are
-    /// there. There is no deadline: whoever waits for it needs one.
+    /// there. There is no deadline: the caller needs one.
     ///
     /// # Errors
     /// As [`DeviceMemory::load`].
@@ -239,7 +239,7 @@ impl Lane {
     /// Begins a copy; both ends are held until [`Lane::finished`] has named its tag.
     ///
     /// # Errors
-    /// [`CudaError::Range`] beyond an end; else what the driver answered.
+    /// [`CudaError::Range`] beyond an end; else the driver's error.
     pub fn begin(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
         let event = self.stream.event(Timing::Off)?;
