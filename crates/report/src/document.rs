@@ -10,6 +10,11 @@ use crate::plain::plain;
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) title: String,
+    /// The verdict on each record, which stands alone.
+    pub(crate) texts: Vec<String>,
+    /// The verdict on several records together.
+    pub(crate) headline: Option<Verdict>,
+    /// The verdict on each record, without what the headline says already.
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) sections: Vec<Section>,
 }
@@ -26,7 +31,7 @@ pub(crate) struct Verdict {
 }
 
 /// How a verdict is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tone {
     /// It was measured, and what it says was shown.
     Firm,

@@ -84,9 +84,14 @@ impl<'a> Report<'a> {
             .collect()
     }
 
+    /// The headline of several records.
+    pub fn headline(&self) -> Option<&str> {
+        self.document.headline.as_ref().map(|verdict| verdict.text.as_str())
+    }
+
     /// The verdicts in words, one a line.
     pub fn verdicts(&self) -> impl Iterator<Item = &str> {
-        self.document.verdicts.iter().map(|verdict| verdict.text.as_str())
+        self.document.texts.iter().map(String::as_str)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::document::{Block, Document, Table};
 pub(crate) fn write(document: &Document) -> String {
     let mut text =
         format!("<!-- written by peerlane report -->\n\n# {}\n", escape(&document.title));
-    for verdict in &document.verdicts {
+    for verdict in document.headline.iter().chain(&document.verdicts) {
         // Writing to a String cannot fail.
         let _ = write!(
             text,

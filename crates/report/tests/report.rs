@@ -197,6 +197,40 @@ fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
 }
 
 #[test]
+fn several_records_have_one_headline() {
+    let text = |names: &[&str]| {
+        let records: Vec<Named> = names.iter().map(|name| sample(name)).collect();
+        let report = Report::new(&records, None, &[]);
+        (report.headline().map(str::to_owned), report.markdown())
+    };
+    assert_eq!(text(&["bench-sweep"]).0, None);
+    let (headline, page) = text(&["bench-sweep", "bench-stream"]);
+    insta::assert_snapshot!("headline-measured", headline.unwrap());
+    assert!(page.find("## ").unwrap() > page.find("2 benchmarks").unwrap());
+    let (headline, page) = text(&["bench-sweep-emulated"; 4]);
+    insta::assert_snapshot!("headline-emulated", headline.unwrap());
+    let head = page.split("## ").next().unwrap();
+    for sentence in
+        ["semantics, not speed", "Content was checked", "The p2p route was", "Machine: "]
+    {
+        assert_eq!(head.matches(sentence).count(), 1, "{sentence}: {head}");
+    }
+}
+
+#[test]
+fn a_broken_record_leads_the_headline() {
+    let none = serde_json::json!([]);
+    let broken = changed("bench-sweep", &[("cases", none.clone()), ("summaries", none)]);
+    let records = [sample("bench-matrix"), broken];
+    let report = Report::new(&records, None, &[]);
+    let headline = report.headline().unwrap();
+    assert!(
+        headline.starts_with("Something is wrong in 1 of 2 records: bench-sweep"),
+        "{headline}"
+    );
+}
+
+#[test]
 fn a_page_fetches_nothing_and_describes_its_figures() {
     let records = KINDS.map(sample);
     let page = Report::new(&records, None, &[]).html().unwrap();

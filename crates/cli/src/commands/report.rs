@@ -74,7 +74,8 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     } else if args.output.is_none() {
         printer.data(&text)?;
     } else {
-        let verdicts: String = report.verdicts().map(|verdict| format!("{verdict}\n")).collect();
+        let said = report.headline().into_iter().chain(report.verdicts());
+        let verdicts: String = said.map(|verdict| format!("{verdict}\n")).collect();
         printer.data(&verdicts)?;
         printer.note(&format!("written: {}", files.join(", ")));
     }

@@ -10,6 +10,9 @@ use super::{crowd, limit_words, rate};
 use crate::document::{Tone, Verdict};
 use crate::plain::{count, plain};
 
+/// The first sentence on every figure of an emulator.
+pub(super) const EMULATED: &str = "Emulated machine: semantics, not speed.";
+
 /// The verdict on a run of a workload.
 pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
     let basis = basis_words(bench.basis);
@@ -44,11 +47,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
         Basis::Measured => (Tone::Firm, said),
         Basis::Predicted => (Tone::Limited, format!("Predicted, not measured: {}", lower(&said))),
         Basis::Emulated => {
-            let text = format!(
-                "Emulated machine: semantics, not speed. {} ran to the end; {}",
-                count(cases.len(), "case"),
-                lower(&route(cases))
-            );
+            let text = format!("{EMULATED} {} ran to the end.", count(cases.len(), "case"));
             (Tone::Limited, text)
         }
     };
@@ -58,9 +57,8 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
         tone => tone,
     };
     match bench.basis {
-        Basis::Measured => more.push(route(cases)),
+        Basis::Measured | Basis::Emulated => more.push(route(cases)),
         Basis::Predicted => more.extend(engine(cases)),
-        Basis::Emulated => {}
     }
     if bench.basis != Basis::Predicted {
         more.push(content(cases));

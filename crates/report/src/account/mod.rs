@@ -17,6 +17,7 @@ mod nodes;
 mod order;
 mod predicted;
 mod rows;
+mod summary;
 mod sweep;
 mod tables;
 mod ways;
@@ -84,7 +85,9 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
     sections.extend(nodes::several_machines(records));
     sections.extend(predicted::sections(&benches));
     let title = title.map_or_else(|| title_of(records), plain);
-    Document { title, verdicts, sections }
+    let texts = verdicts.iter().map(|verdict| verdict.text.clone()).collect();
+    let headline = summary::headline(records, &mut verdicts);
+    Document { title, texts, headline, verdicts, sections }
 }
 
 /// Adds the name of the record to headings that several have.

@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 
 use crate::chart;
-use crate::document::{Art, Block, Document, Figure, Table, Tone};
+use crate::document::{Art, Block, Document, Figure, Table, Tone, Verdict};
 use crate::ink::{self, Paper};
 use crate::machine;
 
@@ -46,28 +46,32 @@ pub(crate) fn write(document: &Document) -> Result<String, minijinja::Error> {
         .iter()
         .enumerate()
         .map(|(index, verdict)| {
-            context! {
-                tone => match verdict.tone {
-                    Tone::Firm => "firm",
-                    Tone::Limited => "limited",
-                    Tone::Bad => "bad",
-                },
-                basis => verdict.basis,
-                text => verdict.text.as_str(),
-                more => verdict.more.clone(),
-                id => format!("r{}", index + 1),
-                of => document.sections.get(index).map(|section| section.heading.as_str()),
-            }
+            let section = document.sections.get(index).map(|section| section.heading.as_str());
+            context! { id => format!("r{}", index + 1), of => section, ..verdict_value(verdict) }
         })
         .collect();
     environment.get_template("page")?.render(context! {
         title => document.title.as_str(),
         style => Value::from_safe_string(style),
         script => Value::from_safe_string(SCRIPT.to_owned()),
+        headline => document.headline.as_ref().map(verdict_value),
         verdicts,
         sections,
         version => env!("CARGO_PKG_VERSION"),
     })
+}
+
+fn verdict_value(verdict: &Verdict) -> Value {
+    context! {
+        tone => match verdict.tone {
+            Tone::Firm => "firm",
+            Tone::Limited => "limited",
+            Tone::Bad => "bad",
+        },
+        basis => verdict.basis,
+        text => verdict.text.as_str(),
+        more => verdict.more.clone(),
+    }
 }
 
 fn block_value(block: &Block, number: &mut u32) -> Value {
