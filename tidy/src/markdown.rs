@@ -1,4 +1,10 @@
-//! The little of Markdown that the checks read: sections, fenced blocks, tables, code words.
+//! Markdown: sections, fenced blocks, tables and code words for other checks, and the width of prose.
+
+use crate::Finding;
+use crate::files::File;
+
+/// Columns of prose at most.
+pub const COLUMNS_MAX: usize = 100;
 
 /// Returns the text of the section whose heading is `title`, up to the next heading of its level or above.
 #[must_use]
@@ -56,6 +62,44 @@ pub fn code_words(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
+/// Finds lines of prose wider than [`COLUMNS_MAX`]: no table, no code, and not for a link's address alone.
+#[must_use]
+pub fn check_width(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_one_of(&["md"]) && !is_generated(file)) {
+        let mut is_code = false;
+        for (index, line) in file.text().lines().enumerate() {
+            is_code ^= line.trim_start().starts_with("```");
+            let width = without_addresses(line).chars().count();
+            let is_prose = !is_code && !line.starts_with(['|', '!']) && !line.starts_with("    ");
+            if is_prose && width > COLUMNS_MAX {
+                let what = format!("{width} columns of prose, more than {COLUMNS_MAX}");
+                findings.push(Finding::new(&file.path, index + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Tests for pages that a command writes.
+fn is_generated(file: &File) -> bool {
+    let pages = ["docs/reference/", "docs/reliability", "docs/agreement.md", "docs/predictions.md"];
+    pages.iter().any(|page| file.path.starts_with(page))
+}
+
+/// The line without the addresses of its links, and without bare ones.
+fn without_addresses(line: &str) -> String {
+    let mut out = String::new();
+    for (index, part) in line.split("](").enumerate() {
+        out += match part.split_once(')') {
+            Some((_, rest)) if index > 0 => rest,
+            _ => part,
+        };
+    }
+    let words = out.split(' ').filter(|word| !word.contains("://"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +124,21 @@ mod tests {
         let rows = table_rows("| A | B |\n| --- | :-- |\n| `x`, `y` | z |\n");
         assert_eq!(rows, [["`x`, `y`", "z"]]);
         assert_eq!(code_words(rows[0][0]), ["x", "y"]);
+    }
+
+    #[test]
+    fn wide_prose_is_found() {
+        let check = |path: &str, line: &str| {
+            check_width(&[File::planted(path, &format!("# A\n\n{line}\n"))]).len()
+        };
+        let wide = "word ".repeat(30);
+        assert_eq!(check("docs/a.md", &wide), 1);
+        assert_eq!(check("docs/a.md", &format!("- {wide}")), 1);
+        assert_eq!(check("docs/reference/a.md", &wide), 0);
+        assert_eq!(check("docs/a.md", &format!("| {wide} |")), 0);
+        assert_eq!(check("docs/a.md", &format!("```text\n{wide}\n```")), 0);
+        assert_eq!(check("docs/a.md", &format!("```text\n```\n{wide}")), 1);
+        assert_eq!(check("docs/a.md", &format!("short [link](https://a/{})", "b/".repeat(60))), 0);
+        assert_eq!(check("docs/a.md", &format!("{wide} [link](x)")), 1);
     }
 }

@@ -143,15 +143,22 @@ fn pages_link_to_what_is_there() {
 }
 
 #[test]
-fn counts_of_style_only_fall() {
+fn prose_is_narrow() {
+    expect_none(&markdown::check_width(&all_files()));
+}
+
+#[test]
+fn counts_of_style_keep_limits() {
     expect_none(&style::check(&page("CONTRIBUTING.md"), &style::count(&all_files())));
 }
 
 #[test]
-fn changelog_has_unreleased_section() {
+fn changelog_is_short_and_of_this_version() {
     let changelog = page("CHANGELOG.md");
-    let text = markdown::section(&changelog, "[Unreleased]").unwrap_or_default();
-    assert!(!text.trim().is_empty(), "CHANGELOG.md has no [Unreleased] section");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(changelog.contains(&format!("## [{version}]")), "no section of {version}");
+    let lines = changelog.lines().count();
+    assert!(lines <= 60, "{lines} lines, more than 60");
 }
 
 #[test]
