@@ -17,7 +17,7 @@ use peerlane_engine::endpoint::{Notation, RemoteName};
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::stage::StageName;
 use peerlane_engine::stages::manifest;
-use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
+use peerlane_evidence::{CaseEvidence, DriveBytes, Requests, Root, Scene};
 use peerlane_fabric::assume::BootConfiguration;
 use peerlane_fabric::{Acs, BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
 use peerlane_lab::recorder;
@@ -195,7 +195,7 @@ pub fn evidence(bytes: &[u8]) {
     if plant(bytes, folder.path()).is_err() {
         return;
     }
-    let drive = |name: &str, requests| peerlane_evidence::Drive {
+    let drive = |name: &str, requests| peerlane_evidence::CaseDrive {
         name: name.to_owned(),
         address: "0000:41:00.0".parse().ok(),
         requests,
@@ -217,11 +217,11 @@ pub fn evidence(bytes: &[u8]) {
         &scene.drives,
     );
     assert_eq!(around.drives.len(), 2);
-    let mut watch = peerlane_evidence::Watch::begin(&scene);
+    let mut watch = peerlane_evidence::CaseWatch::begin(&scene);
     watch.look();
     let asked = BytesByRoute { p2p: Bytes(4096), host: Bytes(0) };
     let moved = DriveBytes { read: Bytes(4096), written: Bytes(0) };
-    let observed = watch.end(&Seen {
+    let observed = watch.end(&CaseEvidence {
         asked,
         moved: asked,
         drives: vec![moved; 2],
@@ -468,7 +468,7 @@ pub fn content(bytes: &[u8]) {
 
 /// A trace of QEMU: bytes that are counted were in it.
 pub fn recorder(bytes: &[u8]) {
-    let machine = recorder::Machine {
+    let machine = recorder::TracedMachine {
         memory: Bytes(1 << 30),
         is_translating: bytes.first() == Some(&b'T'),
         drives: [(1, "a".to_owned()), (2, "b".to_owned())].into(),

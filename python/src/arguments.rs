@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peerlane::machines::{self, Look, Place};
+use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::{
     Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, RouteChoice, Scrub, Sparse, Start,
     VerifyMode, size,
@@ -10,7 +10,7 @@ use peerlane::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 
 /// Longest wait for one request, in seconds.
 const TIMEOUT_MAX: u64 = 86_400;
@@ -18,13 +18,13 @@ const TIMEOUT_MAX: u64 = 86_400;
 const DEPTH_MAX: u32 = 1024;
 
 /// Arguments by name.
-pub(crate) struct Named<'py>(pub(crate) Bound<'py, PyDict>);
+pub(crate) struct NamedArguments<'py>(pub(crate) Bound<'py, PyDict>);
 
-fn bad(name: &str, words: impl std::fmt::Display) -> Problem {
-    Problem::new(Kind::BadInput, format!("{name}: {words}"))
+fn bad(name: &str, words: impl std::fmt::Display) -> ErrorDetails {
+    ErrorDetails::new(ExceptionKind::BadInput, format!("{name}: {words}"))
 }
 
-impl<'py> Named<'py> {
+impl<'py> NamedArguments<'py> {
     /// An argument; `None` where it is missing or `None`.
     fn any(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
@@ -94,10 +94,10 @@ impl<'py> Named<'py> {
     }
 
     /// Journal, holes, and what becomes of the memory.
-    pub(crate) fn options(&self) -> PyResult<Options> {
+    pub(crate) fn options(&self) -> PyResult<CopyArguments> {
         let preserve = self.words("preserve")?;
         let preserve = preserve.iter().map(|word| one_of("preserve", word, METADATA));
-        Ok(Options {
+        Ok(CopyArguments {
             start: if self.is_set("resume")? { Start::Resume } else { Start::Anew },
             journal: self.text("journal")?.map(PathBuf::from),
             sparse: self.choice("sparse", &[("auto", Sparse::Auto), ("never", Sparse::Never)])?,
@@ -114,13 +114,13 @@ impl<'py> Named<'py> {
     }
 
     /// The machine that the caller names.
-    pub(crate) fn machine(&self) -> PyResult<Machine> {
-        Ok(Machine { described: self.text("machine")?.map(PathBuf::from) })
+    pub(crate) fn machine(&self) -> PyResult<MachineArgument> {
+        Ok(MachineArgument { described: self.text("machine")?.map(PathBuf::from) })
     }
 }
 
 /// Options of a copy that the caller may set.
-pub(crate) struct Options {
+pub(crate) struct CopyArguments {
     start: Start,
     journal: Option<PathBuf>,
     sparse: Option<Sparse>,
@@ -130,7 +130,7 @@ pub(crate) struct Options {
     preserve: Vec<Metadatum>,
 }
 
-impl Options {
+impl CopyArguments {
     pub(crate) fn of_a_copy(self) -> CopyOptions {
         CopyOptions {
             start: self.start,
@@ -147,13 +147,13 @@ impl Options {
 }
 
 /// The machine to work on; this one where none is named.
-pub(crate) struct Machine {
+pub(crate) struct MachineArgument {
     described: Option<PathBuf>,
 }
 
-impl Machine {
-    pub(crate) fn read(&self, look: Look) -> Result<Fabric, Problem> {
-        let place = self.described.as_deref().map_or(Place::Here, Place::Described);
+impl MachineArgument {
+    pub(crate) fn read(&self, look: LookDepth) -> Result<Fabric, ErrorDetails> {
+        let place = self.described.as_deref().map_or(MachineSource::Here, MachineSource::Described);
         Ok(machines::read(place, look)?)
     }
 }
@@ -173,7 +173,11 @@ const METADATA: &[(&str, Metadatum)] = &[
 ///
 /// # Errors
 /// The words of the list.
-pub(crate) fn one_of<T: Copy>(name: &str, text: &str, all: &[(&str, T)]) -> Result<T, Problem> {
+pub(crate) fn one_of<T: Copy>(
+    name: &str,
+    text: &str,
+    all: &[(&str, T)],
+) -> Result<T, ErrorDetails> {
     let found = all.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
     found.ok_or_else(|| {
         let words: Vec<&str> = all.iter().map(|&(word, _)| word).collect();

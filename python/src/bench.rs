@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use peerlane::machines::{self, Look, Place};
+use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::{Fabric, MonotonicClock, Nanos, Phase, Watch, Workload};
 use peerlane_bench::length::{self, LengthError};
-use peerlane_bench::run::{self, Conditions, Consent, Progress, RunError};
-use peerlane_bench::workload::{self, TextError, Written};
+use peerlane_bench::run::{self, Conditions, Consent, RunError, WorkloadProgress};
+use peerlane_bench::workload::{self, TextError, WrittenWorkload};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::Named;
-use crate::error::{Kind, Problem};
+use crate::arguments::NamedArguments;
+use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::{json, workload_text};
 use crate::watch::PyWatch;
 
@@ -33,14 +33,14 @@ pub(crate) fn bench(
     workload_json: Option<String>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let named = Named(arguments);
+    let named = NamedArguments(arguments);
     let file = named.text("workload")?.map(std::path::PathBuf::from);
     let consent = Consent { scratch: named.words("scratch")?, force: named.is_set("force")? };
     let deadline = Nanos::seconds(named.timeout()?);
     let mut watch = PyWatch::new(progress, None);
     let result = py.detach(|| {
         let text = workload_text(workload_json, file.as_deref())?;
-        let fabric = machines::read(Place::Here, Look::Quiet)?;
+        let fabric = machines::read(MachineSource::Here, LookDepth::Quiet)?;
         let workload = build(&fabric, &text)?;
         measure(&fabric, &workload, &consent, deadline, &mut watch)
     });
@@ -48,11 +48,15 @@ pub(crate) fn bench(
 }
 
 /// Names every transfer; a short form without a length gets that of the program.
-fn build(fabric: &Fabric, text: &str) -> Result<Workload, Problem> {
-    let tried = |error: &TextError| Problem::tried(Kind::BadInput, "read the workload", error);
+fn build(fabric: &Fabric, text: &str) -> Result<Workload, ErrorDetails> {
+    let tried = |error: &TextError| {
+        ErrorDetails::tried(ExceptionKind::BadInput, "read the workload", error)
+    };
     let written = match workload::read(text).map_err(|error| tried(&error))? {
-        Written::Brief(brief) => Written::Brief(Box::new(length::within(fabric, *brief)?)),
-        full @ Written::Full(_) => full,
+        WrittenWorkload::Brief(brief) => {
+            WrittenWorkload::Brief(Box::new(length::within(fabric, *brief)?))
+        }
+        full @ WrittenWorkload::Full(_) => full,
     };
     written.build().map_err(|error| tried(&error))
 }
@@ -63,7 +67,7 @@ fn measure(
     consent: &Consent,
     deadline: Nanos,
     watch: &mut PyWatch,
-) -> Result<String, Problem> {
+) -> Result<String, ErrorDetails> {
     let (_, warnings) = run::of_machine(fabric);
     let stop = AtomicBool::new(false);
     let conditions = Conditions {
@@ -84,7 +88,10 @@ fn measure(
     });
     match result {
         Ok(result) => json(&result?),
-        Err(_) => Err(Problem::new(Kind::Failed, "the benchmark ended by a fault of Peerlane")),
+        Err(_) => Err(ErrorDetails::new(
+            ExceptionKind::Failed,
+            "the benchmark ended by a fault of Peerlane",
+        )),
     }
 }
 
@@ -112,7 +119,7 @@ struct Next {
 /// Sends the next run to the thread that called.
 struct Teller(Sender<Next>);
 
-impl Progress for Teller {
+impl WorkloadProgress for Teller {
     fn phase(&mut self, _: Phase) {}
 
     fn fills(&mut self, _: &str, _: Range<u64>) {}
@@ -134,22 +141,22 @@ impl Progress for Teller {
     }
 }
 
-impl From<LengthError> for Problem {
+impl From<LengthError> for ErrorDetails {
     fn from(error: LengthError) -> Self {
-        Self::of(Kind::BadInput, &error).hint(error.hint())
+        Self::from_error(ExceptionKind::BadInput, &error).hint(error.hint())
     }
 }
 
-impl From<RunError> for Problem {
+impl From<RunError> for ErrorDetails {
     fn from(error: RunError) -> Self {
         let kind = match &error {
-            RunError::Interrupted(_) => Kind::Interrupted,
-            RunError::Workload(_) => Kind::BadInput,
-            error if error.is_refused() => Kind::Refused,
-            error if error.is_not_possible() => Kind::NotPossible,
-            error if error.is_difference() => Kind::DataDiffers,
-            _ => Kind::Failed,
+            RunError::Interrupted(_) => ExceptionKind::Interrupted,
+            RunError::Workload(_) => ExceptionKind::BadInput,
+            error if error.is_refused() => ExceptionKind::Refused,
+            error if error.is_not_possible() => ExceptionKind::NotPossible,
+            error if error.is_difference() => ExceptionKind::DataDiffers,
+            _ => ExceptionKind::Failed,
         };
-        Self::of(kind, &error).hint(error.hint())
+        Self::from_error(kind, &error).hint(error.hint())
     }
 }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::cuda::{self, GpuMemory};
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 use crate::ffi;
 
 /// Device types of DLPack (`DLDeviceType` of `dlpack.h`, version 1.0).
@@ -16,7 +16,7 @@ const CUDA_HOST: i64 = 3;
 const CUDA_MANAGED: i64 = 13;
 
 /// Memory of an object, on the host or on a GPU.
-pub(crate) enum Target {
+pub(crate) enum BufferTarget {
     Host(Lent),
     Gpu(GpuMemory),
 }
@@ -25,12 +25,12 @@ pub(crate) enum Target {
 ///
 /// # Errors
 /// When it is read only, has gaps, or is nothing that can be read into.
-pub(crate) fn lend(target: &Bound<'_, PyAny>) -> PyResult<Target> {
+pub(crate) fn lend(target: &Bound<'_, PyAny>) -> PyResult<BufferTarget> {
     // An object with this attribute says that its memory is on a device, whatever else it has.
     if target.hasattr("__cuda_array_interface__")? {
-        return cuda::of(target).map(Target::Gpu);
+        return cuda::gpu_memory(target).map(BufferTarget::Gpu);
     }
-    lend_host(target).map(Target::Host)
+    lend_host(target).map(BufferTarget::Host)
 }
 
 fn lend_host(target: &Bound<'_, PyAny>) -> PyResult<Lent> {
@@ -65,6 +65,6 @@ fn of_buffer(buffer: PyUntypedBuffer) -> PyResult<Lent> {
 }
 
 /// Something that cannot be read into.
-pub(crate) fn bad(why: String) -> Problem {
-    Problem::new(Kind::BadInput, format!("cannot read into this object: {why}"))
+pub(crate) fn bad(why: String) -> ErrorDetails {
+    ErrorDetails::new(ExceptionKind::BadInput, format!("cannot read into this object: {why}"))
 }

@@ -1,12 +1,12 @@
 //! `peerlane.copy`: plans and moves.
 
-use peerlane::machines::{self, Look, Place};
+use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::{MonotonicClock, Nanos, Phase, Surveyor, Tools, Watch};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::{Named, Options};
-use crate::error::Problem;
+use crate::arguments::{CopyArguments, NamedArguments};
+use crate::error::ErrorDetails;
 use crate::machine::json;
 use crate::watch::PyWatch;
 
@@ -18,7 +18,7 @@ pub(crate) fn copy(
     progress: Option<Py<PyAny>>,
     warn: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let named = Named(arguments);
+    let named = NamedArguments(arguments);
     let (asked, options, timeout) = (named.asked()?, named.options()?, named.timeout()?);
     let mut watch = PyWatch::new(progress, warn);
     let result = py.detach(|| carry_out(&asked, options, Nanos::seconds(timeout), &mut watch));
@@ -27,13 +27,13 @@ pub(crate) fn copy(
 
 fn carry_out(
     asked: &peerlane::Asked,
-    options: Options,
+    options: CopyArguments,
     deadline: Nanos,
     watch: &mut PyWatch,
-) -> Result<String, Problem> {
+) -> Result<String, ErrorDetails> {
     // Planning reads both ends to see what they carry; those reads are not payload.
     watch.phase(Phase::Check);
-    let fabric = machines::read(Place::Here, Look::Quiet)?;
+    let fabric = machines::read(MachineSource::Here, LookDepth::Quiet)?;
     let clock = MonotonicClock::start();
     let plan = peerlane::plan(&fabric, asked, &Surveyor::new(&clock, deadline))?;
     let options = options.of_a_copy();

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use crate::buffer::bad;
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 
 /// The oldest version that says what the keys mean.
 const VERSION: u64 = 2;
@@ -33,7 +33,7 @@ pub(crate) struct GpuMemory {
 ///
 /// # Errors
 /// The fault in that interface.
-pub(crate) fn of(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
+pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
     let interface = target.getattr("__cuda_array_interface__")?;
     let interface = interface.cast_into::<PyDict>();
     let interface = interface.map_err(|_| odd("it is no dict"))?;
@@ -78,7 +78,7 @@ fn address(interface: &Bound<'_, PyDict>) -> PyResult<u64> {
     Ok(address.map_err(|_| odd("data has no address"))?)
 }
 
-fn odd(why: impl std::fmt::Display) -> Problem {
+fn odd(why: impl std::fmt::Display) -> ErrorDetails {
     bad(format!("its __cuda_array_interface__ is not to be understood: {why}"))
 }
 
@@ -102,7 +102,7 @@ fn numbers(tuple: &Bound<'_, PyAny>, key: &str) -> PyResult<Vec<u64>> {
 }
 
 /// Bytes of an element: `<f4` has 4.
-fn item_size(typestr: &str) -> Result<u64, Problem> {
+fn item_size(typestr: &str) -> Result<u64, ErrorDetails> {
     let refused = || odd("typestr is of no plain number");
     let rest = typestr.strip_prefix(['<', '>', '|', '=']).ok_or_else(refused)?;
     let kind = rest.chars().next().filter(|kind| KINDS.contains(*kind)).ok_or_else(refused)?;
@@ -131,28 +131,28 @@ impl GpuMemory {
     ///
     /// # Errors
     /// When there is no driver or GPU, or no such memory.
-    pub(crate) fn lend(self) -> Result<Foreign, Problem> {
+    pub(crate) fn lend(self) -> Result<Foreign, ErrorDetails> {
         let cuda = Cuda::load().map_err(refused)?;
         cuda.foreign(self.address, Bytes(self.length), Arc::new(self.owner)).map_err(refused)
     }
 }
 
-fn refused(error: CudaError) -> Problem {
+fn refused(error: CudaError) -> ErrorDetails {
     let what = "read into memory of a GPU";
     if matches!(error, CudaError::NotOfAGpu { .. }) {
-        return Problem::tried(Kind::BadInput, what, &error);
+        return ErrorDetails::tried(ExceptionKind::BadInput, what, &error);
     }
     if !error.is_missing() {
-        return Problem::tried(Kind::Failed, what, &error).hint(error.hint());
+        return ErrorDetails::tried(ExceptionKind::Failed, what, &error).hint(error.hint());
     }
     let hint = "read into host memory and hand it to the device: numpy.empty, read_into, then \
                 torch.from_numpy(...).cuda() or cupy.asarray(...)";
     let hint = error.hint().map_or_else(|| hint.to_owned(), |first| format!("{first}; {hint}"));
-    Problem::tried(Kind::CudaUnavailable, what, &error).hint(Some(hint))
+    ErrorDetails::tried(ExceptionKind::CudaUnavailable, what, &error).hint(Some(hint))
 }
 
 /// Memory of a GPU that its object tells by DLPack alone.
-pub(crate) fn by_dlpack_alone(device: i64) -> Problem {
+pub(crate) fn by_dlpack_alone(device: i64) -> ErrorDetails {
     bad(format!("its memory is on CUDA device {device}, and it has no __cuda_array_interface__"))
         .hint(Some("cupy.from_dlpack(...) or torch.from_dlpack(...) makes an object that has one"))
 }

@@ -1,19 +1,19 @@
 //! `peerlane.doctor`: a machine examined.
 
-use peerlane::machines::Look;
+use peerlane::machines::LookDepth;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::Named;
-use crate::error::Problem;
+use crate::arguments::NamedArguments;
+use crate::error::ErrorDetails;
 use crate::machine::json;
 
 /// Examines a machine; the record as JSON.
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
-    let machine = Named(arguments).machine()?;
-    let record: Result<String, Problem> = py.detach(|| {
-        let fabric = machine.read(Look::Full)?;
+    let machine = NamedArguments(arguments).machine()?;
+    let record: Result<String, ErrorDetails> = py.detach(|| {
+        let fabric = machine.read(LookDepth::Full)?;
         json(&peerlane::examine_cards(&fabric, &peerlane::read_dna(&fabric)))
     });
     Ok(record?)

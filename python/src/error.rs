@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 
 /// The exception that an error becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ExceptionKind {
     /// Something failed.
     Failed,
     /// The request makes no sense.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl ExceptionKind {
     fn class(self) -> &'static str {
         match self {
             Self::Failed => "PeerlaneError",
@@ -44,8 +44,8 @@ impl Kind {
 
 /// An error with everything that a person or a program needs of it.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    pub(crate) kind: Kind,
+pub(crate) struct ErrorDetails {
+    pub(crate) kind: ExceptionKind,
     causes: Vec<String>,
     hint: Option<String>,
     journal: Option<String>,
@@ -53,14 +53,14 @@ pub(crate) struct Problem {
     progress: Option<(u64, u64)>,
 }
 
-impl Problem {
+impl ErrorDetails {
     /// A problem in words alone.
-    pub(crate) fn new(kind: Kind, words: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ExceptionKind, words: impl Into<String>) -> Self {
         Self { kind, causes: vec![words.into()], hint: None, journal: None, progress: None }
     }
 
     /// The words of an error and of what caused it.
-    pub(crate) fn of(kind: Kind, error: &(dyn Error + 'static)) -> Self {
+    pub(crate) fn from_error(kind: ExceptionKind, error: &(dyn Error + 'static)) -> Self {
         let mut problem = Self::new(kind, error.to_string());
         let mut next = error.source();
         while let Some(cause) = next {
@@ -71,8 +71,8 @@ impl Problem {
     }
 
     /// The same, with what was tried in front.
-    pub(crate) fn tried(kind: Kind, what: &str, error: &(dyn Error + 'static)) -> Self {
-        let mut problem = Self::of(kind, error);
+    pub(crate) fn tried(kind: ExceptionKind, what: &str, error: &(dyn Error + 'static)) -> Self {
+        let mut problem = Self::from_error(kind, error);
         problem.causes.insert(0, format!("cannot {what}"));
         problem
     }
@@ -98,40 +98,40 @@ impl Problem {
     }
 }
 
-impl From<Problem> for PyErr {
-    fn from(problem: Problem) -> Self {
+impl From<ErrorDetails> for PyErr {
+    fn from(problem: ErrorDetails) -> Self {
         Python::attach(|py| problem.exception(py).unwrap_or_else(|error| error))
     }
 }
 
-impl From<MachineError> for Problem {
+impl From<MachineError> for ErrorDetails {
     fn from(error: MachineError) -> Self {
         let kind = match error {
             MachineError::Missing { .. }
             | MachineError::Text { .. }
             | MachineError::Nccl { .. }
-            | MachineError::Unrecognised { .. } => Kind::BadInput,
-            _ => Kind::Failed,
+            | MachineError::Unrecognised { .. } => ExceptionKind::BadInput,
+            _ => ExceptionKind::Failed,
         };
-        Self::of(kind, &error).hint(error.hint())
+        Self::from_error(kind, &error).hint(error.hint())
     }
 }
 
-impl From<PlanError> for Problem {
+impl From<PlanError> for ErrorDetails {
     fn from(error: PlanError) -> Self {
-        Self::of(Kind::BadInput, &error).hint(error.hint())
+        Self::from_error(ExceptionKind::BadInput, &error).hint(error.hint())
     }
 }
 
-impl From<CopyError> for Problem {
+impl From<CopyError> for ErrorDetails {
     fn from(error: CopyError) -> Self {
         let kind = match error.cause() {
-            CopyError::NotPossible { .. } => Kind::NotPossible,
-            CopyError::Differs { .. } => Kind::DataDiffers,
-            CopyError::Interrupted { .. } => Kind::Interrupted,
-            CopyError::Plan(_) => Kind::BadInput,
-            CopyError::Refused(_) | CopyError::Changed { .. } => Kind::Refused,
-            _ => Kind::Failed,
+            CopyError::NotPossible { .. } => ExceptionKind::NotPossible,
+            CopyError::Differs { .. } => ExceptionKind::DataDiffers,
+            CopyError::Interrupted { .. } => ExceptionKind::Interrupted,
+            CopyError::Plan(_) => ExceptionKind::BadInput,
+            CopyError::Refused(_) | CopyError::Changed { .. } => ExceptionKind::Refused,
+            _ => ExceptionKind::Failed,
         };
         let progress = match &error {
             CopyError::Interrupted { done, total, .. } | CopyError::Kept { done, total, .. } => {
@@ -143,25 +143,27 @@ impl From<CopyError> for Problem {
         let again = journal.as_ref().map(|_| "the same call with resume=True goes on".to_owned());
         let hints: Vec<String> = error.hint().into_iter().chain(again).collect();
         let hint = (!hints.is_empty()).then(|| hints.join("; "));
-        Self { journal, progress, ..Self::of(kind, &error).hint(hint) }
+        Self { journal, progress, ..Self::from_error(kind, &error).hint(hint) }
     }
 }
 
-impl From<ReadError> for Problem {
+impl From<ReadError> for ErrorDetails {
     fn from(error: ReadError) -> Self {
         let kind = match &error {
-            ReadError::End(EndError::Notation { .. } | EndError::Endpoint { .. }) => Kind::BadInput,
-            ReadError::End(EndError::NotHere { .. }) => Kind::NotPossible,
-            ReadError::Interrupted { .. } => Kind::Interrupted,
-            ReadError::Load { source: LoadError::Cuda(source), .. } if source.is_missing() => {
-                Kind::CudaUnavailable
+            ReadError::End(EndError::Notation { .. } | EndError::Endpoint { .. }) => {
+                ExceptionKind::BadInput
             }
-            _ => Kind::Failed,
+            ReadError::End(EndError::NotHere { .. }) => ExceptionKind::NotPossible,
+            ReadError::Interrupted { .. } => ExceptionKind::Interrupted,
+            ReadError::Load { source: LoadError::Cuda(source), .. } if source.is_missing() => {
+                ExceptionKind::CudaUnavailable
+            }
+            _ => ExceptionKind::Failed,
         };
         let progress = match &error {
             ReadError::Interrupted { done, total } => Some((done.0, total.0)),
             _ => None,
         };
-        Self { progress, ..Self::of(kind, &error).hint(error.hint()) }
+        Self { progress, ..Self::from_error(kind, &error).hint(error.hint()) }
     }
 }

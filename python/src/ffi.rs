@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::buffer::bad;
-use crate::error::Problem;
+use crate::error::ErrorDetails;
 
 /// The memory of a buffer that is writable and without gaps.
 pub(crate) fn lend_buffer(buffer: PyUntypedBuffer) -> Lent {
@@ -29,7 +29,7 @@ pub(crate) fn lend_buffer(buffer: PyUntypedBuffer) -> Lent {
 /// `DLDevice` of `dlpack.h`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Device {
+struct DlDevice {
     kind: i32,
     index: i32,
 }
@@ -47,7 +47,7 @@ struct DataType {
 #[repr(C)]
 struct Tensor {
     data: *mut c_void,
-    device: Device,
+    device: DlDevice,
     dimensions: i32,
     kind: DataType,
     shape: *const i64,
@@ -104,7 +104,7 @@ impl Drop for Taken {
 ///
 /// # Errors
 /// When the capsule holds no tensor of host memory without gaps, or was used already.
-pub(crate) fn lend_tensor(capsule: &Bound<'_, PyCapsule>) -> Result<Lent, Problem> {
+pub(crate) fn lend_tensor(capsule: &Bound<'_, PyCapsule>) -> Result<Lent, ErrorDetails> {
     let used = || bad("its DLPack capsule holds no tensor, or was used already".to_owned());
     let managed = capsule.pointer_checked(Some(FRESH)).map_err(|_| used())?.cast::<Managed>();
     // SAFETY: the capsule is alive, and the new name is a constant that outlives it. After this its own

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peerlane::machines::Look;
+use peerlane::machines::LookDepth;
 use peerlane::predict::{self, Engine};
 use peerlane::reproduce::Study;
 use peerlane::{
@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
 
-use crate::arguments::{Named, one_of};
-use crate::error::{Kind, Problem};
+use crate::arguments::{NamedArguments, one_of};
+use crate::error::{ErrorDetails, ExceptionKind};
 
 /// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
 const WORKLOAD_MAX: u64 = 16 << 20;
@@ -22,35 +22,39 @@ const WORKLOAD_MAX: u64 = 16 << 20;
 const PARAMETERS_MAX: u64 = 1 << 20;
 
 /// Serialises a result for Python.
-pub(crate) fn json(value: &impl Serialize) -> Result<String, Problem> {
-    serde_json::to_string(value)
-        .map_err(|error| Problem::tried(Kind::Failed, "write the result as JSON", &error))
+pub(crate) fn json(value: &impl Serialize) -> Result<String, ErrorDetails> {
+    serde_json::to_string(value).map_err(|error| {
+        ErrorDetails::tried(ExceptionKind::Failed, "write the result as JSON", &error)
+    })
 }
 
 /// A machine as `peerlane topo --json` prints it.
 #[pyfunction]
 pub(crate) fn topology(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
-    let machine = Named(arguments).machine()?;
+    let machine = NamedArguments(arguments).machine()?;
     Ok(py.detach(|| {
-        let fabric = machine.read(Look::Full)?;
-        json(&topo::object(&fabric).map_err(|error| Problem::of(Kind::Failed, &error))?)
+        let fabric = machine.read(LookDepth::Full)?;
+        json(
+            &topo::object(&fabric)
+                .map_err(|error| ErrorDetails::from_error(ExceptionKind::Failed, &error))?,
+        )
     })?)
 }
 
 /// Names of the machines that can be named here.
 #[pyfunction]
 pub(crate) fn machines() -> PyResult<Vec<String>> {
-    let found = known::list(None).map_err(Problem::from)?;
+    let found = known::list(None).map_err(ErrorDetails::from)?;
     Ok(found.into_iter().map(|description| description.name).collect())
 }
 
 /// Plans a copy, as JSON.
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
-    let named = Named(arguments);
+    let named = NamedArguments(arguments);
     let (asked, machine) = (named.asked()?, named.machine()?);
     Ok(py.detach(|| {
-        let fabric = machine.read(Look::Quiet)?;
+        let fabric = machine.read(LookDepth::Quiet)?;
         let clock = MonotonicClock::start();
         json(&peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?)
     })?)
@@ -64,11 +68,11 @@ pub(crate) fn route(
     device: String,
     arguments: Bound<'_, PyDict>,
 ) -> PyResult<(String, String)> {
-    let machine = Named(arguments).machine()?;
+    let machine = NamedArguments(arguments).machine()?;
     Ok(py.detach(|| {
-        let fabric = machine.read(Look::Quiet)?;
+        let fabric = machine.read(LookDepth::Quiet)?;
         let answer = peerlane::route_answer(&fabric, &path_or_device, &device)?;
-        Ok::<_, Problem>((answer.word.to_string(), answer.reason))
+        Ok::<_, ErrorDetails>((answer.word.to_string(), answer.reason))
     })?)
 }
 
@@ -79,23 +83,25 @@ pub(crate) fn simulate(
     arguments: Bound<'_, PyDict>,
     workload_json: Option<String>,
 ) -> PyResult<String> {
-    let named = Named(arguments);
+    let named = NamedArguments(arguments);
     let machine = named.machine()?;
     let engine = named.text("engine")?.unwrap_or_else(|| "auto".to_owned());
     let engine = one_of("engine", &engine, ENGINES)?;
     let workload = named.text("workload")?.map(PathBuf::from);
     let parameters = named.text("parameters")?.map(PathBuf::from);
     Ok(py.detach(|| {
-        let fabric = machine.read(Look::Full)?;
+        let fabric = machine.read(LookDepth::Full)?;
         let text = workload_text(workload_json, workload.as_deref())?;
-        let workload = workload::parse(&text)
-            .map_err(|error| Problem::tried(Kind::BadInput, "read the workload", &error))?;
+        let workload = workload::parse(&text).map_err(|error| {
+            ErrorDetails::tried(ExceptionKind::BadInput, "read the workload", &error)
+        })?;
         let text = parameters.map(|path| read("the parameters", &path, PARAMETERS_MAX));
-        let parameters = predict::parameters(text.transpose()?.as_deref())
-            .map_err(|error| Problem::tried(Kind::BadInput, "read the parameters", &error))?;
+        let parameters = predict::parameters(text.transpose()?.as_deref()).map_err(|error| {
+            ErrorDetails::tried(ExceptionKind::BadInput, "read the parameters", &error)
+        })?;
         let what = format!("predict {} on {}", workload.name, fabric.name);
         let record = predict::run(&fabric, &parameters, &workload, engine)
-            .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+            .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
         json(&record)
     })?)
 }
@@ -107,27 +113,28 @@ const ENGINES: &[(&str, Engine)] = &[
     ("tlp", Engine::Tlp),
 ];
 
-fn read(what: &str, path: &std::path::Path, most: u64) -> Result<String, Problem> {
+fn read(what: &str, path: &std::path::Path, most: u64) -> Result<String, ErrorDetails> {
     let what = format!("read {what} {}", path.display());
-    small_file::read(path, most).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))
+    small_file::read(path, most)
+        .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))
 }
 
 /// A workload as TOML, which comes as JSON or as the path of a file.
 pub(crate) fn workload_text(
     json: Option<String>,
     file: Option<&std::path::Path>,
-) -> Result<String, Problem> {
+) -> Result<String, ErrorDetails> {
     match (json, file) {
         (Some(text), _) => toml_of(&text),
         (None, Some(path)) => read("the workload", path, WORKLOAD_MAX),
-        (None, None) => Err(Problem::new(Kind::BadInput, "no workload is given")),
+        (None, None) => Err(ErrorDetails::new(ExceptionKind::BadInput, "no workload is given")),
     }
 }
 
 /// A workload that came as JSON, in the form that is parsed and checked.
-fn toml_of(text: &str) -> Result<String, Problem> {
+fn toml_of(text: &str) -> Result<String, ErrorDetails> {
     let tried = |error: &(dyn std::error::Error + 'static)| {
-        Problem::tried(Kind::BadInput, "read the workload", error)
+        ErrorDetails::tried(ExceptionKind::BadInput, "read the workload", error)
     };
     let value: toml::Value = serde_json::from_str(text).map_err(|error| tried(&error))?;
     toml::to_string(&value).map_err(|error| tried(&error))
@@ -138,7 +145,7 @@ fn toml_of(text: &str) -> Result<String, Problem> {
 pub(crate) fn reproduce(py: Python<'_>, sources: Vec<String>) -> PyResult<String> {
     Ok(py.detach(|| {
         let tried = |error: &(dyn std::error::Error + 'static)| {
-            Problem::tried(Kind::BadInput, "compare figures with the model", error)
+            ErrorDetails::tried(ExceptionKind::BadInput, "compare figures with the model", error)
         };
         let study = Study::built_in().map_err(|error| tried(&error))?;
         json(&study.report(&sources).map_err(|error| tried(&error))?)

@@ -3,25 +3,25 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use peerlane::load::Ways;
-use peerlane::machines::{self, Look, Place};
+use peerlane::load::LoadRings;
+use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::read::{self, ReadTools, Reading};
 use peerlane::{Bytes, DEADLINE, Fabric, MonotonicClock, Nanos, RouteChoice};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::buffer::{self, Target};
-use crate::error::Problem;
+use crate::buffer::{self, BufferTarget};
+use crate::error::ErrorDetails;
 use crate::watch::PyWatch;
 
 /// This machine as it was when the first file was opened. Opening a path asks the system about the path
 /// itself; to look at all devices again for each of many files would take longer than reading them.
-fn machine() -> Result<&'static Fabric, Problem> {
+fn machine() -> Result<&'static Fabric, ErrorDetails> {
     static MACHINE: OnceLock<Fabric> = OnceLock::new();
     if let Some(machine) = MACHINE.get() {
         return Ok(machine);
     }
-    let machine = machines::read(Place::Here, Look::Quiet)?;
+    let machine = machines::read(MachineSource::Here, LookDepth::Quiet)?;
     Ok(MACHINE.get_or_init(|| machine))
 }
 
@@ -30,7 +30,7 @@ fn machine() -> Result<&'static Fabric, Problem> {
 pub(crate) struct Reader {
     reader: read::Reader,
     /// The answers of cuFile, which is opened by the first read into memory of a GPU.
-    ways: Ways,
+    ways: LoadRings,
 }
 
 #[pymethods]
@@ -42,9 +42,13 @@ impl Reader {
                 read::Reader::open(machine()?, &path, DEADLINE)?
             } else {
                 // Perhaps the address of a drive, which may have come a moment ago.
-                read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path, DEADLINE)?
+                read::Reader::open(
+                    &machines::read(MachineSource::Here, LookDepth::Quiet)?,
+                    &path,
+                    DEADLINE,
+                )?
             };
-            Ok::<_, Problem>(Self { reader, ways: Ways::new(RouteChoice::Auto) })
+            Ok::<_, ErrorDetails>(Self { reader, ways: LoadRings::new(RouteChoice::Auto) })
         })?)
     }
 
@@ -55,7 +59,7 @@ impl Reader {
 
     #[getter]
     fn size(&self) -> PyResult<u64> {
-        Ok(self.reader.size().map_err(Problem::from)?.0)
+        Ok(self.reader.size().map_err(ErrorDetails::from)?.0)
     }
 
     #[getter]
@@ -100,13 +104,13 @@ impl Reader {
     fn fill(
         &self,
         offset: Bytes,
-        memory: Target,
+        memory: BufferTarget,
         tools: &mut ReadTools<'_>,
-    ) -> Result<Reading, Problem> {
+    ) -> Result<Reading, ErrorDetails> {
         match memory {
-            Target::Host(memory) => Ok(self.reader.read_into(offset, &memory, tools)?),
-            Target::Gpu(memory) if memory.length == 0 => Ok(Reading::default()),
-            Target::Gpu(memory) => {
+            BufferTarget::Host(memory) => Ok(self.reader.read_into(offset, &memory, tools)?),
+            BufferTarget::Gpu(memory) if memory.length == 0 => Ok(Reading::default()),
+            BufferTarget::Gpu(memory) => {
                 let memory = memory.lend()?;
                 Ok(self.reader.read_into_gpu(offset, &memory, &self.ways, tools)?)
             }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use safetensors::tensor::Metadata;
 use serde_json::json;
 
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::json as text;
 
 /// Bytes of the length that a file begins with.
@@ -22,10 +22,12 @@ pub(crate) fn safetensors_header(py: Python<'_>, path: PathBuf) -> PyResult<Stri
     Ok(py.detach(|| header(&path))?)
 }
 
-fn header(path: &Path) -> Result<String, Problem> {
+fn header(path: &Path) -> Result<String, ErrorDetails> {
     let what = format!("read the header of {}", path.display());
-    let failed = |error: std::io::Error| Problem::tried(Kind::BadInput, &what, &error);
-    let refused = |words: &str| Problem::new(Kind::BadInput, format!("cannot {what}: {words}"));
+    let failed =
+        |error: std::io::Error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error);
+    let refused =
+        |words: &str| ErrorDetails::new(ExceptionKind::BadInput, format!("cannot {what}: {words}"));
     let mut file = File::open(path).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;
     if !facts.is_file() {
@@ -41,7 +43,7 @@ fn header(path: &Path) -> Result<String, Problem> {
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(failed)?;
     let metadata: Metadata = serde_json::from_slice(&bytes)
-        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+        .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
     let data = metadata.data_len() as u64;
     let (start, end) = (LENGTH + length, LENGTH + length + data);
     if end != facts.len() {

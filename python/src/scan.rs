@@ -7,15 +7,15 @@ use std::time::Instant;
 use peerlane::Watch;
 use peerlane_scan::formats::{Encoding, decode_with_opacity};
 use peerlane_scan::haystack::{HaystackError, Recipe, store};
-use peerlane_scan::inputs::{Found, Origin};
+use peerlane_scan::inputs::{FoundInput, InputOrigin};
 use peerlane_scan::{
-    Answer, Busy, Crops, Pose, ScanEvent, Searcher, inputs, pictures, scan as search,
+    Busy, Crops, ImageAnswer, Pose, ScanEvent, Searcher, inputs, pictures, scan as search,
 };
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arguments::one_of;
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::json as text;
 use crate::watch::PyWatch;
 
@@ -42,13 +42,15 @@ pub(crate) fn image_files(py: Python<'_>, images: Vec<String>) -> PyResult<Vec<(
         for found in inputs::walk(images) {
             if watch.stop_requested() {
                 let words = format!("interrupted after {} files", files.len());
-                return Err(Problem::new(Kind::Interrupted, words));
+                return Err(ErrorDetails::new(ExceptionKind::Interrupted, words));
             }
             let (kind, path) = match found {
-                Found::File(path, Origin::Named) => ("named", path.display().to_string()),
-                Found::File(path, Origin::Within) => ("within", path.display().to_string()),
-                Found::Archive(path) => ("archive", path.display().to_string()),
-                Found::Nothing(name, _) => ("nothing", name),
+                FoundInput::File(path, InputOrigin::Named) => ("named", path.display().to_string()),
+                FoundInput::File(path, InputOrigin::Within) => {
+                    ("within", path.display().to_string())
+                }
+                FoundInput::Archive(path) => ("archive", path.display().to_string()),
+                FoundInput::Nothing(name, _) => ("nothing", name),
             };
             files.push((kind.to_owned(), path));
         }
@@ -67,11 +69,11 @@ pub(crate) fn scan_files(
     threshold: f32,
     threads: Option<usize>,
 ) -> PyResult<String> {
-    let found = files.into_iter().flat_map(|(kind, name)| -> Vec<Found> {
+    let found = files.into_iter().flat_map(|(kind, name)| -> Vec<FoundInput> {
         match kind.as_str() {
-            "named" => vec![Found::File(name.into(), Origin::Named)],
-            "within" => vec![Found::File(name.into(), Origin::Within)],
-            "archive" => vec![Found::Archive(name.into())],
+            "named" => vec![FoundInput::File(name.into(), InputOrigin::Named)],
+            "within" => vec![FoundInput::File(name.into(), InputOrigin::Within)],
+            "archive" => vec![FoundInput::Archive(name.into())],
             // The reason is found again where it is reported.
             _ => inputs::walk(vec![name]).collect(),
         }
@@ -82,7 +84,7 @@ pub(crate) fn scan_files(
 fn search_all(
     py: Python<'_>,
     picture: &PathBuf,
-    files: impl Iterator<Item = Found> + Send + 'static,
+    files: impl Iterator<Item = FoundInput> + Send + 'static,
     poses: Vec<(f32, f32)>,
     threshold: f32,
     threads: Option<usize>,
@@ -93,7 +95,7 @@ fn search_all(
         let searcher = searcher(picture, poses, threshold)?;
         let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let start = Instant::now();
-        let mut found = Tally::default();
+        let mut found = ScanResults::default();
         let mut is_whole = true;
         search(files, &searcher, threads, Crops::Dropped, |event, busy| {
             found.busy = busy;
@@ -106,7 +108,7 @@ fn search_all(
         let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if !is_whole {
             let words = format!("interrupted after {} images", found.images);
-            return Err(Problem::new(Kind::Interrupted, words));
+            return Err(ErrorDetails::new(ExceptionKind::Interrupted, words));
         }
         text(&found.object(elapsed, threads))
     });
@@ -117,22 +119,22 @@ fn searcher(
     picture: &PathBuf,
     poses: Vec<(f32, f32)>,
     threshold: f32,
-) -> Result<Searcher, Problem> {
+) -> Result<Searcher, ErrorDetails> {
     let what = format!("read picture {}", picture.display());
-    let bytes =
-        std::fs::read(picture).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    let bytes = std::fs::read(picture)
+        .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
     let (gray, opacity) = decode_with_opacity(bytes)
-        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+        .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
     let poses = poses.into_iter().map(|(scale, degrees)| Pose { scale, degrees });
     let what = format!("look for picture {}", picture.display());
     let pictures = pictures(&gray, opacity.as_ref(), poses)
-        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+        .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
     Ok(Searcher::new(pictures, threshold))
 }
 
 /// Results so far.
 #[derive(Default)]
-struct Tally {
+struct ScanResults {
     hits: Vec<Value>,
     failed: Vec<Value>,
     images: u64,
@@ -140,8 +142,8 @@ struct Tally {
     busy: Busy,
 }
 
-impl Tally {
-    fn add(&mut self, answer: Answer) {
+impl ScanResults {
+    fn add(&mut self, answer: ImageAnswer) {
         for (page, error) in &answer.left_out {
             let error = error.to_string();
             self.failed.push(json!({ "image": answer.image, "page": page, "error": error }));
@@ -198,11 +200,12 @@ pub(crate) fn make_haystack(
         };
         match store(&recipe, &folder, form, || watch.stop_requested()) {
             Ok(Some(planted)) => Ok(planted),
-            Ok(None) => Err(Problem::new(Kind::Interrupted, "interrupted")),
+            Ok(None) => Err(ErrorDetails::new(ExceptionKind::Interrupted, "interrupted")),
             Err(error @ HaystackError::Used { .. }) => {
-                Err(Problem::of(Kind::Refused, &error).hint(Some("name another folder")))
+                Err(ErrorDetails::from_error(ExceptionKind::Refused, &error)
+                    .hint(Some("name another folder")))
             }
-            Err(error) => Err(Problem::of(Kind::Failed, &error)),
+            Err(error) => Err(ErrorDetails::from_error(ExceptionKind::Failed, &error)),
         }
     });
     watched.end(result)

@@ -11,7 +11,7 @@ use peerlane::{Bytes, Phase, Watch};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::error::{Kind, Problem};
+use crate::error::{ErrorDetails, ExceptionKind};
 
 /// Between two calls into Python.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,14 +36,19 @@ impl PyWatch {
 
     /// Returns the result of the watched work. An exception out of Python comes before the wish to
     /// stop that it became, and notes what was left.
-    pub(crate) fn end<T>(self, result: Result<T, Problem>) -> PyResult<T> {
+    pub(crate) fn end<T>(self, result: Result<T, ErrorDetails>) -> PyResult<T> {
         let Some(raised) = self.raised.into_inner() else { return Ok(result?) };
         let left = match result {
             Err(problem) => problem,
-            Ok(_) => Problem::new(Kind::Interrupted, "it was complete when the wish to stop came"),
+            Ok(_) => ErrorDetails::new(
+                ExceptionKind::Interrupted,
+                "it was complete when the wish to stop came",
+            ),
         };
         Err(Python::attach(|py| {
-            if raised.is_instance_of::<PyKeyboardInterrupt>(py) && left.kind == Kind::Interrupted {
+            if raised.is_instance_of::<PyKeyboardInterrupt>(py)
+                && left.kind == ExceptionKind::Interrupted
+            {
                 let error = PyErr::from(left);
                 error.set_cause(py, Some(raised));
                 return error;

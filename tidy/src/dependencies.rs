@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use crate::files::File;
-use crate::{Finding, markdown};
+use crate::files::SourceFile;
+use crate::{Violation, markdown};
 
 /// Heading of `CONTRIBUTING.md` below which the table is.
 pub const SECTION: &str = "Dependencies";
 
 /// Finds outside crates without a row that gives a reason, and rows for crates that are not used.
 #[must_use]
-pub fn check_reasons(manifests: &[&str], contributing: &str) -> Vec<Finding> {
+pub fn check_reasons(manifests: &[&str], contributing: &str) -> Vec<Violation> {
     let mut used = Vec::new();
     for manifest in manifests {
         let Some(dependencies) = workspace_dependencies(manifest) else {
-            return vec![Finding::new("Cargo.toml", 0, "no readable [workspace.dependencies]")];
+            return vec![Violation::new("Cargo.toml", 0, "no readable [workspace.dependencies]")];
         };
         used.extend(dependencies);
     }
@@ -30,7 +30,7 @@ pub fn check_reasons(manifests: &[&str], contributing: &str) -> Vec<Finding> {
             reasons.insert(name, *reason);
         }
     }
-    let fault = |what: String| Finding::new("CONTRIBUTING.md", 0, what);
+    let fault = |what: String| Violation::new("CONTRIBUTING.md", 0, what);
     let mut findings = Vec::new();
     for name in &used {
         if reasons.get(name.as_str()).is_none_or(|reason| reason.is_empty()) {
@@ -55,7 +55,7 @@ fn workspace_dependencies(root_manifest: &str) -> Option<Vec<String>> {
 
 /// Finds dependencies of packages that do not take their version from the workspace.
 #[must_use]
-pub fn check_inherited(files: &[File]) -> Vec<Finding> {
+pub fn check_inherited(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
         // fuzz/ has its own workspace, as cargo-fuzz wants it.
@@ -63,7 +63,7 @@ pub fn check_inherited(files: &[File]) -> Vec<Finding> {
             continue;
         }
         let Ok(manifest) = file.text().parse::<Table>() else {
-            findings.push(Finding::new(&file.path, 0, "not a readable manifest"));
+            findings.push(Violation::new(&file.path, 0, "not a readable manifest"));
             continue;
         };
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
@@ -71,7 +71,7 @@ pub fn check_inherited(files: &[File]) -> Vec<Finding> {
             for (name, value) in dependencies {
                 if value.get("workspace").and_then(Value::as_bool) != Some(true) {
                     let what = format!("`{name}` must be `{name}.workspace = true`");
-                    findings.push(Finding::new(&file.path, 0, what));
+                    findings.push(Violation::new(&file.path, 0, what));
                 }
             }
         }
@@ -81,7 +81,7 @@ pub fn check_inherited(files: &[File]) -> Vec<Finding> {
 
 /// Finds dependencies of packages that no Rust file of theirs names.
 #[must_use]
-pub fn check_used(files: &[File]) -> Vec<Finding> {
+pub fn check_used(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
         let Ok(manifest) = file.text().parse::<Table>() else { continue };
@@ -96,7 +96,7 @@ pub fn check_used(files: &[File]) -> Vec<Finding> {
                 let word = name.replace('-', "_");
                 if !sources().any(|source| names(source.text(), &word)) {
                     let what = format!("`{name}` is a dependency that nothing there uses");
-                    findings.push(Finding::new(&file.path, 0, what));
+                    findings.push(Violation::new(&file.path, 0, what));
                 }
             }
         }
@@ -141,9 +141,9 @@ mod tests {
         let manifest = "[dependencies]\nserde_json.workspace = true\npci-ids.workspace = true\n";
         let findings = |source: &str| {
             check_used(&[
-                File::planted("crates/a/Cargo.toml", manifest),
-                File::planted("crates/a/src/lib.rs", source),
-                File::planted("crates/ab/src/lib.rs", "use pci_ids::x; serde_json::y();"),
+                SourceFile::planted("crates/a/Cargo.toml", manifest),
+                SourceFile::planted("crates/a/src/lib.rs", source),
+                SourceFile::planted("crates/ab/src/lib.rs", "use pci_ids::x; serde_json::y();"),
             ])
         };
         assert_eq!(findings("use pci_ids::x; serde_json::y();"), []);
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn wants_versions_in_one_place() {
-        let findings = |text| check_inherited(&[File::planted("crates/a/Cargo.toml", text)]).len();
+        let findings =
+            |text| check_inherited(&[SourceFile::planted("crates/a/Cargo.toml", text)]).len();
         assert_eq!(findings("[dependencies]\nserde.workspace = true\n"), 0);
         assert_eq!(findings("[dev-dependencies]\nserde = \"1\"\n"), 1);
         assert_eq!(findings("[dependencies]\nserde = { path = \"x\" }\n"), 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{Finding, markdown};
+use crate::{Violation, markdown};
 
 /// Heading of `ARCHITECTURE.md` below which the table is.
 pub const SECTION: &str = "Who may depend on whom";
@@ -25,8 +25,8 @@ pub struct Package {
 ///
 /// # Errors
 /// When the section or its block is not there, or a name stands in it twice.
-pub fn read_table(architecture: &str) -> Result<BTreeMap<String, usize>, Finding> {
-    let fault = |what: &str| Finding::new("ARCHITECTURE.md", 0, what);
+pub fn read_table(architecture: &str) -> Result<BTreeMap<String, usize>, Violation> {
+    let fault = |what: &str| Violation::new("ARCHITECTURE.md", 0, what);
     let text = markdown::section(architecture, SECTION)
         .ok_or_else(|| fault(&format!("no section `{SECTION}`")))?;
     let lines = markdown::fenced_block(text).ok_or_else(|| fault("no fenced table of crates"))?;
@@ -68,26 +68,26 @@ pub fn read_packages(metadata: &str, root: &Path) -> Option<Vec<Package>> {
 /// A crate may use crates on lower lines only. A package outside `crates/` is not in the table and
 /// may use none.
 #[must_use]
-pub fn check(heights: &BTreeMap<String, usize>, packages: &[Package]) -> Vec<Finding> {
+pub fn check(heights: &BTreeMap<String, usize>, packages: &[Package]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for package in packages {
         let height = heights.get(&package.name);
         if package.is_product && height.is_none() {
             let what = format!("`{}` is not in the table", package.name);
-            findings.push(Finding::new("ARCHITECTURE.md", 0, what));
+            findings.push(Violation::new("ARCHITECTURE.md", 0, what));
         }
         for used in &package.uses {
             let is_lower = matches!((heights.get(used), height), (Some(a), Some(b)) if a < b);
             if !is_lower {
                 let what = format!("uses `{used}`, which is not on a lower line of the table");
-                findings.push(Finding::new(&package.name, 0, what));
+                findings.push(Violation::new(&package.name, 0, what));
             }
         }
     }
     for name in heights.keys() {
         if !packages.iter().any(|package| package.name == *name) {
             let what = format!("`{name}` in the table is not a crate");
-            findings.push(Finding::new("ARCHITECTURE.md", 0, what));
+            findings.push(Violation::new("ARCHITECTURE.md", 0, what));
         }
     }
     findings

@@ -1,8 +1,8 @@
 //! Places where `unsafe` may be: the fence of `ARCHITECTURE.md`, invariant 1.
 
-use crate::files::File;
+use crate::files::SourceFile;
 use crate::rust::code_only;
-use crate::{Finding, text};
+use crate::{Violation, text};
 
 /// Crates that hold fenced files, so that their root cannot forbid `unsafe`; it denies it.
 const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"];
@@ -23,7 +23,7 @@ pub fn is_inside(path: &str) -> bool {
 /// Finds `unsafe` outside the fence, blocks without a `SAFETY:` note, and crate roots that
 /// do not forbid it.
 #[must_use]
-pub fn check(files: &[File]) -> Vec<Finding> {
+pub fn check(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_one_of(&["rs"])) {
         check_words(file, &mut findings);
@@ -32,25 +32,29 @@ pub fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-fn check_words(file: &File, findings: &mut Vec<Finding>) {
+fn check_words(file: &SourceFile, findings: &mut Vec<Violation>) {
     let code = code_only(file.text());
     let lines: Vec<&str> = file.text().lines().collect();
     for (index, line) in code.lines().enumerate() {
         let Some(column) = text::find_word(line, "unsafe") else { continue };
         if !is_inside(&file.path) {
-            findings.push(Finding::new(&file.path, index + 1, "`unsafe` outside its fence"));
+            findings.push(Violation::new(&file.path, index + 1, "`unsafe` outside its fence"));
             continue;
         }
         let rest = line[column + "unsafe".len()..].trim_start();
         let needs_note = rest.is_empty() || rest.starts_with('{') || rest.starts_with("impl");
         let from = index.saturating_sub(NOTE_REACH);
         if needs_note && !lines[from..=index].iter().any(|line| line.contains("SAFETY:")) {
-            findings.push(Finding::new(&file.path, index + 1, "`unsafe` without a `SAFETY:` note"));
+            findings.push(Violation::new(
+                &file.path,
+                index + 1,
+                "`unsafe` without a `SAFETY:` note",
+            ));
         }
     }
 }
 
-fn check_root(file: &File, findings: &mut Vec<Finding>) {
+fn check_root(file: &SourceFile, findings: &mut Vec<Violation>) {
     let is_root = file.path.ends_with("/src/lib.rs") || file.path.ends_with("/src/main.rs");
     let is_fenced = FENCED_CRATES.iter().any(|folder| file.path.starts_with(folder));
     let code = code_only(file.text());
@@ -59,7 +63,7 @@ fn check_root(file: &File, findings: &mut Vec<Finding>) {
     if is_root && !guarded {
         let word = if is_fenced { "deny" } else { "forbid" };
         let what = format!("no `#![{word}(unsafe_code)]` at the root");
-        findings.push(Finding::new(&file.path, 0, what));
+        findings.push(Violation::new(&file.path, 0, what));
     }
 }
 
@@ -71,7 +75,7 @@ mod tests {
 
     #[track_caller]
     fn findings_at(path: &str, text: &str) -> Vec<usize> {
-        check(&[File::planted(path, text)]).into_iter().map(|finding| finding.line).collect()
+        check(&[SourceFile::planted(path, text)]).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// A file with its content.
 #[derive(Debug, Clone)]
-pub struct File {
+pub struct SourceFile {
     /// Path relative to the root, with `/`.
     pub path: String,
     /// Size in bytes.
@@ -15,7 +15,7 @@ pub struct File {
     pub text: Option<String>,
 }
 
-impl File {
+impl SourceFile {
     /// Makes a file out of a path and a text, for checks on planted content.
     #[must_use]
     pub fn planted(path: &str, text: &str) -> Self {
@@ -46,7 +46,7 @@ impl File {
 ///
 /// # Errors
 /// When a folder or a file cannot be read.
-pub fn read_all(root: &Path) -> io::Result<Vec<File>> {
+pub fn read_all(root: &Path) -> io::Result<Vec<SourceFile>> {
     let mut paths = match list_by_git(root) {
         Some(paths) => paths,
         None => list_below(root)?,
@@ -62,7 +62,7 @@ pub fn read_all(root: &Path) -> io::Result<Vec<File>> {
         }
         let bytes = std::fs::read(&full)?;
         let path = path.to_string_lossy().into_owned();
-        files.push(File { path, size: bytes.len(), text: String::from_utf8(bytes).ok() });
+        files.push(SourceFile { path, size: bytes.len(), text: String::from_utf8(bytes).ok() });
     }
     Ok(files)
 }

@@ -1,7 +1,7 @@
 //! Words that this project uses, each explained once, and those that it does not use: the last table of `GLOSSARY.md`.
 
-use crate::files::File;
-use crate::{Finding, markdown};
+use crate::files::SourceFile;
+use crate::{Violation, markdown};
 
 /// Heading of `GLOSSARY.md` below which the table is.
 pub const SECTION: &str = "Words we do not use";
@@ -32,14 +32,14 @@ pub fn read_table(glossary: &str) -> Vec<Refused> {
 
 /// Finds refused words in Rust, Markdown and TOML files, the glossary itself left out.
 #[must_use]
-pub fn check(refused: &[Refused], files: &[File]) -> Vec<Finding> {
+pub fn check(refused: &[Refused], files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     let read = files.iter().filter(|file| file.is_one_of(&["rs", "md", "toml"]));
     for file in read.filter(|file| file.path != "GLOSSARY.md") {
         for (index, line) in file.text().lines().enumerate() {
             for word in refused.iter().filter(|word| contains(line, &word.phrase)) {
                 let what = format!("`{}`: write {}", word.phrase, word.instead);
-                findings.push(Finding::new(&file.path, index + 1, what));
+                findings.push(Violation::new(&file.path, index + 1, what));
             }
         }
     }
@@ -61,14 +61,14 @@ pub fn contains(line: &str, phrase: &str) -> bool {
 
 /// Finds terms that the page explains more than once: words in bold, wherever they stand.
 #[must_use]
-pub fn check_once(glossary: &str) -> Vec<Finding> {
+pub fn check_once(glossary: &str) -> Vec<Violation> {
     let mut seen = Vec::new();
     let mut findings = Vec::new();
     for (index, line) in glossary.lines().enumerate() {
         for term in line.split("**").skip(1).step_by(2).map(str::to_lowercase) {
             if seen.contains(&term) {
                 let what = format!("`{term}` is explained above already");
-                findings.push(Finding::new("GLOSSARY.md", index + 1, what));
+                findings.push(Violation::new("GLOSSARY.md", index + 1, what));
             } else {
                 seen.push(term);
             }
@@ -89,7 +89,7 @@ mod tests {
         let refused = read_table(PAGE);
         assert_eq!(refused.len(), 3);
         let text = "let foo = 1;\nlet bar_offset = 2;\n// A waiting room.\nlet Foo: u8;\n";
-        let findings = check(&refused, &[File::planted("a.rs", text)]);
+        let findings = check(&refused, &[SourceFile::planted("a.rs", text)]);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(findings[0].what, "`foo`: write source, target");
     }
@@ -107,8 +107,9 @@ mod tests {
     fn leaves_paths_and_longer_words_alone() {
         let refused = read_table(PAGE);
         let text = "crates/units/foo/lib.rs foo/main.rs myfoo waiting for room\n";
-        assert_eq!(check(&refused, &[File::planted("a.md", text)]), []);
-        let files = [File::planted("GLOSSARY.md", "foo\n"), File::planted("a.c", "foo\n")];
+        assert_eq!(check(&refused, &[SourceFile::planted("a.md", text)]), []);
+        let files =
+            [SourceFile::planted("GLOSSARY.md", "foo\n"), SourceFile::planted("a.c", "foo\n")];
         assert_eq!(check(&refused, &files), []);
     }
 }

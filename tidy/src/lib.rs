@@ -1,6 +1,6 @@
 //! Checks of the repository itself: dependencies, places of `unsafe`, words, sizes, tables.
 //!
-//! Each check is a pure function from text to [`Finding`]s, proven able to fail by planted faults in
+//! Each check is a pure function from text to [`Violation`]s, proven able to fail by planted faults in
 //! its own file; `tests/repository.rs` applies all of them to this repository. The rules are read from
 //! the pages that state them (`ARCHITECTURE.md`, `GLOSSARY.md`, `CONTRIBUTING.md`), so that page and
 //! code cannot drift apart. What the compiler and clippy check is left to them.
@@ -23,7 +23,7 @@ use std::fmt;
 
 /// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct Violation {
     /// File, relative to the root of the repository, or the name of a package.
     pub place: String,
     /// Line, from 1; 0 when the whole file is meant.
@@ -32,14 +32,14 @@ pub struct Finding {
     pub what: String,
 }
 
-impl Finding {
+impl Violation {
     /// Makes a finding at a line of a file.
     pub fn new(place: impl Into<String>, line: usize, what: impl Into<String>) -> Self {
         Self { place: place.into(), line, what: what.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line == 0 {
             write!(f, "{}: {}", self.place, self.what)

@@ -2,12 +2,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::Finding;
-use crate::files::File;
+use crate::Violation;
+use crate::files::SourceFile;
 
 /// Finds relative links in Markdown that lead to no file and no folder.
 #[must_use]
-pub fn check(files: &[File]) -> Vec<Finding> {
+pub fn check(files: &[SourceFile]) -> Vec<Violation> {
     let exists = |path: &Path| {
         files.iter().any(|file| {
             let known = Path::new(&file.path);
@@ -24,7 +24,7 @@ pub fn check(files: &[File]) -> Vec<Finding> {
                 let path = normal(&folder.join(link));
                 if !path.as_os_str().is_empty() && !exists(&path) {
                     let what = format!("link to `{link}`, which is not there");
-                    findings.push(Finding::new(&file.path, index + 1, what));
+                    findings.push(Violation::new(&file.path, index + 1, what));
                 }
             }
         }
@@ -66,8 +66,9 @@ mod tests {
 
     #[track_caller]
     fn count(line: &str) -> usize {
-        let page = File::planted("docs/a.md", line);
-        check(&[page, File::planted("README.md", ""), File::planted("docs/b/c.md", "")]).len()
+        let page = SourceFile::planted("docs/a.md", line);
+        check(&[page, SourceFile::planted("README.md", ""), SourceFile::planted("docs/b/c.md", "")])
+            .len()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Markdown: sections, fenced blocks, tables and code words for other checks, and the width of prose.
 
-use crate::Finding;
-use crate::files::File;
+use crate::Violation;
+use crate::files::SourceFile;
 
 /// Columns of prose at most.
 pub const COLUMNS_MAX: usize = 100;
@@ -64,7 +64,7 @@ pub fn code_words(cell: &str) -> Vec<&str> {
 
 /// Finds lines of prose wider than [`COLUMNS_MAX`]: no table, no code, and not for a link's address alone.
 #[must_use]
-pub fn check_width(files: &[File]) -> Vec<Finding> {
+pub fn check_width(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_one_of(&["md"]) && !is_generated(file)) {
         let mut is_code = false;
@@ -74,7 +74,7 @@ pub fn check_width(files: &[File]) -> Vec<Finding> {
             let is_prose = !is_code && !line.starts_with(['|', '!']) && !line.starts_with("    ");
             if is_prose && width > COLUMNS_MAX {
                 let what = format!("{width} columns of prose, more than {COLUMNS_MAX}");
-                findings.push(Finding::new(&file.path, index + 1, what));
+                findings.push(Violation::new(&file.path, index + 1, what));
             }
         }
     }
@@ -82,7 +82,7 @@ pub fn check_width(files: &[File]) -> Vec<Finding> {
 }
 
 /// Tests for pages that a command writes.
-fn is_generated(file: &File) -> bool {
+fn is_generated(file: &SourceFile) -> bool {
     let pages = ["docs/reference/", "docs/reliability", "docs/agreement.md", "docs/predictions.md"];
     pages.iter().any(|page| file.path.starts_with(page))
 }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn wide_prose_is_found() {
         let check = |path: &str, line: &str| {
-            check_width(&[File::planted(path, &format!("# A\n\n{line}\n"))]).len()
+            check_width(&[SourceFile::planted(path, &format!("# A\n\n{line}\n"))]).len()
         };
         let wide = "word ".repeat(30);
         assert_eq!(check("docs/a.md", &wide), 1);

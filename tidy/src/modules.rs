@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::files::File;
+use crate::files::SourceFile;
 use crate::rust::code_only;
-use crate::{Finding, markdown};
+use crate::{Violation, markdown};
 
 /// Heading of `ARCHITECTURE.md` below which the crates are that have no circles.
 pub const SECTION: &str = "Modules";
@@ -19,16 +19,16 @@ type Edges = BTreeMap<(String, String), BTreeSet<String>>;
 ///
 /// # Errors
 /// When the page has no such section or block.
-pub fn check(architecture: &str, files: &[File]) -> Result<Vec<Finding>, Finding> {
-    let fault = || Finding::new("ARCHITECTURE.md", 0, format!("no crates below `{SECTION}`"));
+pub fn check(architecture: &str, files: &[SourceFile]) -> Result<Vec<Violation>, Violation> {
+    let fault = || Violation::new("ARCHITECTURE.md", 0, format!("no crates below `{SECTION}`"));
     let section = markdown::section(architecture, SECTION).ok_or_else(fault)?;
     let names = markdown::fenced_block(section).ok_or_else(fault)?;
     let crates = names.iter().flat_map(|line| line.split_whitespace());
     Ok(crates.flat_map(|name| check_crate(&format!("crates/{name}/src/"), files)).collect())
 }
 
-fn check_crate(folder: &str, files: &[File]) -> Vec<Finding> {
-    let below = |file: &File| file.path.strip_prefix(folder).map(str::to_owned);
+fn check_crate(folder: &str, files: &[SourceFile]) -> Vec<Violation> {
+    let below = |file: &SourceFile| file.path.strip_prefix(folder).map(str::to_owned);
     let sources: Vec<(String, String)> = files
         .iter()
         .filter_map(|file| Some((below(file)?, file)))
@@ -36,13 +36,13 @@ fn check_crate(folder: &str, files: &[File]) -> Vec<Finding> {
         .map(|(path, file)| (path, without_tests(&code_only(file.text())).to_owned()))
         .collect();
     if sources.is_empty() {
-        return vec![Finding::new(folder, 0, "no source is there")];
+        return vec![Violation::new(folder, 0, "no source is there")];
     }
     let edges = circles(edges(&sources));
     let finding = |((from, to), files): ((String, String), BTreeSet<String>)| {
         let files: Vec<String> = files.into_iter().collect();
         let what = format!("`{from}` uses `{to}`, in a circle: {}", files.join(", "));
-        Finding::new(folder, 0, what)
+        Violation::new(folder, 0, what)
     };
     edges.into_iter().map(finding).collect()
 }
@@ -141,9 +141,10 @@ mod tests {
     const PAGE: &str = "## Modules\n\n```text\na\n```\n";
 
     fn faults(files: &[(&str, &str)]) -> Vec<String> {
-        let file =
-            |(path, text): &(&str, &str)| File::planted(&format!("crates/a/src/{path}"), text);
-        let files: Vec<File> = files.iter().map(file).collect();
+        let file = |(path, text): &(&str, &str)| {
+            SourceFile::planted(&format!("crates/a/src/{path}"), text)
+        };
+        let files: Vec<SourceFile> = files.iter().map(file).collect();
         check(PAGE, &files).unwrap().iter().map(ToString::to_string).collect()
     }
 

@@ -31,11 +31,11 @@ struct Suite {
     what: String,
     command: String,
     on: String,
-    cases: Vec<Case>,
+    cases: Vec<CountedCase>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Case {
+struct CountedCase {
     name: String,
     runs: u64,
     completed: u64,
@@ -81,7 +81,7 @@ pub fn page(results: &[(String, String)]) -> Result<String, String> {
     let mut text = HEAD.to_owned();
     text += "\n| Suite | Runs | Completed | Refused clearly | Wrong |\n| --- | --: | --: | --: | --: |\n";
     for suite in &suites {
-        let sum = |count: fn(&Case) -> u64| suite.cases.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&CountedCase) -> u64| suite.cases.iter().map(count).sum::<u64>();
         let runs = sum(|case| case.runs);
         let (completed, refused) = (sum(|case| case.completed), sum(|case| case.refused_clearly));
         let _ = writeln!(text, "| {} | {runs} | {completed} | {refused} | 0 |", suite.name);
@@ -102,7 +102,7 @@ fn section(suite: &Suite) -> String {
     text += &" --: |".repeat(further.len());
     text.push('\n');
     for case in cases {
-        let Case { name, runs, completed, refused_clearly, counts } = case;
+        let CountedCase { name, runs, completed, refused_clearly, counts } = case;
         let _ = write!(text, "| {name} | {runs} | {completed} | {refused_clearly} | 0 |");
         text.extend(counts.iter().map(|(_, count)| format!(" {count} |")));
         text.push('\n');
@@ -120,7 +120,8 @@ fn suite(text: &str) -> Result<Suite, String> {
     let list = value["cases"].as_array().ok_or("no list `cases`")?;
     let cases = list.iter().map(case).collect::<Result<Vec<_>, _>>()?;
     let first = cases.first().ok_or("no case")?;
-    let names = |case: &Case| case.counts.iter().map(|count| count.0.clone()).collect::<Vec<_>>();
+    let names =
+        |case: &CountedCase| case.counts.iter().map(|count| count.0.clone()).collect::<Vec<_>>();
     if let Some(other) = cases.iter().find(|case| names(case) != names(first)) {
         return Err(format!("case `{}` has other counts than `{}`", other.name, first.name));
     }
@@ -133,7 +134,7 @@ fn suite(text: &str) -> Result<Suite, String> {
     })
 }
 
-fn case(value: &Value) -> Result<Case, String> {
+fn case(value: &Value) -> Result<CountedCase, String> {
     let name = words(value, "name")?;
     let number = |key: &str| {
         value[key].as_u64().ok_or_else(|| format!("case `{name}` has no number `{key}`"))
@@ -155,7 +156,7 @@ fn case(value: &Value) -> Result<Case, String> {
             .ok_or_else(|| format!("case `{name}` has counts that are no pairs"))?,
         _ => return Err(format!("case `{name}` has counts that are no list")),
     };
-    Ok(Case { name, runs, completed, refused_clearly, counts })
+    Ok(CountedCase { name, runs, completed, refused_clearly, counts })
 }
 
 /// A text of one line that does not break a table.

@@ -3,19 +3,19 @@
 //! This is a scanner of the lexical forms that hide text (comments, strings, characters), not a
 //! parser. Line numbers and columns stay.
 
-use crate::Finding;
-use crate::files::File;
+use crate::Violation;
+use crate::files::SourceFile;
 
 /// Finds chains of `let`, which Rust has from 1.88 on only: the compiler that lints takes them, whatever
 /// `rust-version` says.
 #[must_use]
-pub fn check_oldest(files: &[File]) -> Vec<Finding> {
+pub fn check_oldest(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_one_of(&["rs"])) {
         let code = code_only(file.text());
         let lines = code.lines().enumerate().filter(|(_, line)| line.contains("&& let "));
         let what = "a chain of `let` needs Rust 1.88";
-        findings.extend(lines.map(|(index, _)| Finding::new(&file.path, index + 1, what)));
+        findings.extend(lines.map(|(index, _)| Violation::new(&file.path, index + 1, what)));
     }
     findings
 }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn let_chain_is_found_in_code() {
         let planted = "if a\n    && let Some(b) = c {}\n// a && let b\n\"x && let y\"";
-        let found = check_oldest(&[File::planted("x.rs", planted)]);
+        let found = check_oldest(&[SourceFile::planted("x.rs", planted)]);
         assert_eq!(found.iter().map(|one| one.line).collect::<Vec<_>>(), [2]);
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::files::File;
-use crate::{Finding, markdown};
+use crate::files::SourceFile;
+use crate::{Violation, markdown};
 
 /// The section of `CONTRIBUTING.md` with the limits.
 pub const SECTION: &str = "Counts with limits";
@@ -25,8 +25,8 @@ pub struct Count {
 
 /// Counts all Rust files.
 #[must_use]
-pub fn count(files: &[File]) -> Vec<Count> {
-    let mut found = Found::default();
+pub fn count(files: &[SourceFile]) -> Vec<Count> {
+    let mut found = StyleCounts::default();
     for file in files.iter().filter(|file| file.is_one_of(&["rs"])) {
         found.add(file.text());
     }
@@ -48,7 +48,7 @@ fn median(mut values: Vec<usize>) -> usize {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct StyleCounts<'a> {
     docs: usize,
     relative: usize,
     of: usize,
@@ -57,7 +57,7 @@ struct Found<'a> {
     words: Vec<usize>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> StyleCounts<'a> {
     fn add(&mut self, text: &'a str) {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         for (index, line) in lines.iter().enumerate() {
@@ -113,7 +113,7 @@ fn type_name(line: &str) -> Option<&str> {
 
 /// Compares counts with the limits that the page states.
 #[must_use]
-pub fn check(page: &str, counts: &[Count]) -> Vec<Finding> {
+pub fn check(page: &str, counts: &[Count]) -> Vec<Violation> {
     let rows = markdown::table_rows(markdown::section(page, SECTION).unwrap_or_default());
     let limit = |name: &str| {
         let row = rows.iter().find(|row| row.first() == Some(&name))?;
@@ -125,7 +125,7 @@ pub fn check(page: &str, counts: &[Count]) -> Vec<Finding> {
             Some(limit) if *value > limit => format!("{name}: {value}, above the limit of {limit}"),
             Some(_) => return None,
         };
-        Some(Finding::new("CONTRIBUTING.md", 0, fault))
+        Some(Violation::new("CONTRIBUTING.md", 0, fault))
     };
     counts.iter().filter_map(judge).collect()
 }
@@ -150,8 +150,8 @@ mod tests {
 |fn reads_a_tree() {}
 ";
 
-    fn planted() -> [File; 1] {
-        [File::planted("a.rs", &SOURCE.replace('|', ""))]
+    fn planted() -> [SourceFile; 1] {
+        [SourceFile::planted("a.rs", &SOURCE.replace('|', ""))]
     }
 
     fn counts() -> Vec<usize> {

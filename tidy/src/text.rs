@@ -1,7 +1,7 @@
 //! Rules for every text file: length, stray whitespace, notes to self, merge markers, size, hosts.
 
-use crate::Finding;
-use crate::files::File;
+use crate::Violation;
+use crate::files::SourceFile;
 
 /// Lines from which a source file is too long to be read as one thing.
 pub const LINES_MAX: usize = 800;
@@ -23,17 +23,17 @@ pub fn find_word(line: &str, word: &str) -> Option<usize> {
 
 /// Finds source files above [`LINES_MAX`] and files above [`FILE_BYTES_MAX`].
 #[must_use]
-pub fn check_sizes(files: &[File]) -> Vec<Finding> {
+pub fn check_sizes(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files {
         let lines = file.text().lines().count();
         if (file.is_one_of(&["rs", "py", "sh"]) || file.is_script()) && lines > LINES_MAX {
             let what = format!("{lines} lines, more than {LINES_MAX}: split it");
-            findings.push(Finding::new(&file.path, 0, what));
+            findings.push(Violation::new(&file.path, 0, what));
         }
         if file.size > FILE_BYTES_MAX {
             let what = format!("{} bytes, more than {FILE_BYTES_MAX}", file.size);
-            findings.push(Finding::new(&file.path, 0, what));
+            findings.push(Violation::new(&file.path, 0, what));
         }
     }
     findings
@@ -41,12 +41,12 @@ pub fn check_sizes(files: &[File]) -> Vec<Finding> {
 
 /// Finds trailing whitespace, tabs at the end of a line and a missing newline at the end of a file.
 #[must_use]
-pub fn check_whitespace(files: &[File]) -> Vec<Finding> {
+pub fn check_whitespace(files: &[SourceFile]) -> Vec<Violation> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| is_written_by_us(file)) {
         for (index, line) in file.text().split('\n').enumerate() {
             if line.ends_with([' ', '\t', '\r']) {
-                findings.push(Finding::new(
+                findings.push(Violation::new(
                     &file.path,
                     index + 1,
                     "whitespace at the end of the line",
@@ -54,20 +54,20 @@ pub fn check_whitespace(files: &[File]) -> Vec<Finding> {
             }
         }
         if !file.text().is_empty() && !file.text().ends_with('\n') {
-            findings.push(Finding::new(&file.path, 0, "no newline at the end"));
+            findings.push(Violation::new(&file.path, 0, "no newline at the end"));
         }
     }
     findings
 }
 
-fn is_written_by_us(file: &File) -> bool {
+fn is_written_by_us(file: &SourceFile) -> bool {
     let recorded = ["fixtures/", "fuzz/corpus/"];
     !file.is_one_of(&RECORDED) && !recorded.iter().any(|folder| file.path.starts_with(folder))
 }
 
 /// Finds notes to self and merge markers.
 #[must_use]
-pub fn check_leftovers(files: &[File]) -> Vec<Finding> {
+pub fn check_leftovers(files: &[SourceFile]) -> Vec<Violation> {
     // Put together here, so that this file does not find itself.
     let notes = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), "X".repeat(3)];
     let markers = ["<", ">", "|"].map(|mark| format!("{} ", mark.repeat(7)));
@@ -75,10 +75,14 @@ pub fn check_leftovers(files: &[File]) -> Vec<Finding> {
     for file in files.iter().filter(|file| is_written_by_us(file)) {
         for (index, line) in file.text().lines().enumerate() {
             for note in notes.iter().filter(|note| find_word(line, note).is_some()) {
-                findings.push(Finding::new(&file.path, index + 1, format!("{note} in the source")));
+                findings.push(Violation::new(
+                    &file.path,
+                    index + 1,
+                    format!("{note} in the source"),
+                ));
             }
             if markers.iter().any(|marker| line.starts_with(marker)) {
-                findings.push(Finding::new(&file.path, index + 1, "merge marker"));
+                findings.push(Violation::new(&file.path, index + 1, "merge marker"));
             }
         }
     }
@@ -87,7 +91,7 @@ pub fn check_leftovers(files: &[File]) -> Vec<Finding> {
 
 /// Finds host names of package registries and mirrors, which whoever builds must choose.
 #[must_use]
-pub fn check_hosts(files: &[File]) -> Vec<Finding> {
+pub fn check_hosts(files: &[SourceFile]) -> Vec<Violation> {
     let hosts: Vec<String> = [
         ("crates", "io"),
         ("static.rust-lang", "org"),
@@ -110,7 +114,7 @@ pub fn check_hosts(files: &[File]) -> Vec<Finding> {
     for file in files.iter().filter(|file| !file.path.ends_with("Cargo.lock")) {
         for (index, line) in file.text().lines().enumerate() {
             for host in hosts.iter().filter(|host| line.contains(host.as_str())) {
-                findings.push(Finding::new(&file.path, index + 1, format!("host name {host}")));
+                findings.push(Violation::new(&file.path, index + 1, format!("host name {host}")));
             }
         }
     }
@@ -121,8 +125,8 @@ pub fn check_hosts(files: &[File]) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn one(path: &str, text: &str) -> Vec<File> {
-        vec![File::planted(path, text)]
+    fn one(path: &str, text: &str) -> Vec<SourceFile> {
+        vec![SourceFile::planted(path, text)]
     }
 
     #[test]
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn refuses_large_files() {
-        let mut file = File::planted("picture.png", "");
+        let mut file = SourceFile::planted("picture.png", "");
         file.size = FILE_BYTES_MAX + 1;
         assert_eq!(check_sizes(&[file]).len(), 1);
     }

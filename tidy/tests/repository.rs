@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peerlane_tidy::{
-    Finding, dependencies, edges, fence, files, glossary, links, markdown, modules, reliability,
+    Violation, dependencies, edges, fence, files, glossary, links, markdown, modules, reliability,
     rust, style, text,
 };
 
@@ -17,14 +17,14 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn all_files() -> Vec<files::File> {
+fn all_files() -> Vec<files::SourceFile> {
     let files = files::read_all(&root()).expect("the repository can be read");
     assert!(files.iter().any(|file| file.path == "tidy/tests/repository.rs"), "files are missing");
     files
 }
 
 #[track_caller]
-fn expect_none(findings: &[Finding]) {
+fn expect_none(findings: &[Violation]) {
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "{} findings:\n{}\n", lines.len(), lines.join("\n"));
 }

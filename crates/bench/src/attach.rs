@@ -11,7 +11,7 @@ use peerlane_evidence::{DmaTally, least_certain, verdict};
 
 /// Why a total says nothing of these records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AttachError {
+pub enum RecorderAttachError {
     /// There is nothing that could have been watched.
     #[error("there is no run to attach it to")]
     NoRuns,
@@ -34,7 +34,7 @@ pub enum AttachError {
     },
 }
 
-impl AttachError {
+impl RecorderAttachError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -50,14 +50,14 @@ impl AttachError {
 ///
 /// # Errors
 /// Where the total cannot be told apart, or contradicts the runs; nothing is changed then.
-pub fn attach(records: &mut [BenchRecord], tally: &DmaTally) -> Result<(), AttachError> {
+pub fn attach(records: &mut [BenchRecord], tally: &DmaTally) -> Result<(), RecorderAttachError> {
     for record in records.iter() {
         let name = || record.asked.name.clone();
         if record.basis != peerlane_results::Basis::Emulated {
-            return Err(AttachError::NotEmulated(name()));
+            return Err(RecorderAttachError::NotEmulated(name()));
         }
         if record.asked.repeats.warm_up > 0 {
-            return Err(AttachError::WarmUp(name()));
+            return Err(RecorderAttachError::WarmUp(name()));
         }
     }
     let all = || records.iter().flat_map(|record| &record.cases);
@@ -66,15 +66,15 @@ pub fn attach(records: &mut [BenchRecord], tally: &DmaTally) -> Result<(), Attac
     };
     let asked = BytesByRoute { p2p: sum(|one| one.p2p), host: sum(|one| one.host) };
     if asked == BytesByRoute::default() {
-        return Err(AttachError::NoRuns);
+        return Err(RecorderAttachError::NoRuns);
     }
     if asked.p2p > Bytes::ZERO && asked.host > Bytes::ZERO {
-        return Err(AttachError::BothRoutes);
+        return Err(RecorderAttachError::BothRoutes);
     }
     let mut found = tally.evidence(asked);
     if found.says == RouteVerdict::Contradicted {
         let (looked_at, showed) = (found.evidence.looked_at, found.evidence.showed);
-        return Err(AttachError::Contradicted { looked_at, showed });
+        return Err(RecorderAttachError::Contradicted { looked_at, showed });
     }
     let count = all().count();
     found.evidence.showed = format!("{} in all {count} runs together", found.evidence.showed);
@@ -146,13 +146,13 @@ mod tests {
         let mut records = [watched(Path::P2p)];
         let before = records.clone();
         let found = attach(&mut records, &tally(4, 4000));
-        assert!(matches!(found, Err(AttachError::Contradicted { .. })), "{found:?}");
+        assert!(matches!(found, Err(RecorderAttachError::Contradicted { .. })), "{found:?}");
         assert!(records == before);
         let mut both = [watched(Path::P2p), watched(Path::HostPipelined)];
-        assert_eq!(attach(&mut both, &tally(4000, 4000)), Err(AttachError::BothRoutes));
+        assert_eq!(attach(&mut both, &tally(4000, 4000)), Err(RecorderAttachError::BothRoutes));
         let mut warm = [watched(Path::P2p)];
         warm[0].asked.repeats.warm_up = 1;
-        assert!(matches!(attach(&mut warm, &tally(0, 4000)), Err(AttachError::WarmUp(_))));
-        assert_eq!(attach(&mut [], &tally(0, 0)), Err(AttachError::NoRuns));
+        assert!(matches!(attach(&mut warm, &tally(0, 4000)), Err(RecorderAttachError::WarmUp(_))));
+        assert_eq!(attach(&mut [], &tally(0, 0)), Err(RecorderAttachError::NoRuns));
     }
 }

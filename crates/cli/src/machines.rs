@@ -3,7 +3,7 @@
 use std::path::Path;
 
 pub(crate) use peerlane::machines::Description;
-use peerlane::machines::{self, Look, MachineError, Place};
+use peerlane::machines::{self, LookDepth, MachineError, MachineSource};
 use peerlane_fabric::Fabric;
 
 use crate::args::FabricArgs;
@@ -21,7 +21,7 @@ impl From<MachineError> for Failure {
 /// # Errors
 /// When it is not found or cannot be read.
 pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
-    Ok(machines::read(place(args), Look::Full)?)
+    Ok(machines::read(place(args), LookDepth::Full)?)
 }
 
 /// The same, without a command to any drive: enough for plans and metrics.
@@ -29,7 +29,7 @@ pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
 /// # Errors
 /// As [`fabric`].
 pub(crate) fn fabric_quietly(args: &FabricArgs) -> Result<Fabric, Failure> {
-    Ok(machines::read(place(args), Look::Quiet)?)
+    Ok(machines::read(place(args), LookDepth::Quiet)?)
 }
 
 /// A machine that is named by an argument of its own.
@@ -37,11 +37,11 @@ pub(crate) fn fabric_quietly(args: &FabricArgs) -> Result<Fabric, Failure> {
 /// # Errors
 /// As [`fabric`].
 pub(crate) fn named(what: &Path) -> Result<Fabric, Failure> {
-    Ok(machines::read(Place::Described(what), Look::Full)?)
+    Ok(machines::read(MachineSource::Described(what), LookDepth::Full)?)
 }
 
-fn place(args: &FabricArgs) -> Place<'_> {
-    args.machine.as_deref().map_or(Place::Here, Place::Described)
+fn place(args: &FabricArgs) -> MachineSource<'_> {
+    args.machine.as_deref().map_or(MachineSource::Here, MachineSource::Described)
 }
 
 /// Every description that can be named: those of `folder`, or else of `./machines` and built in.

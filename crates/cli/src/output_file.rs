@@ -33,7 +33,7 @@ pub(crate) mod stream;
 
 /// What may lie at the place of an output, and be replaced.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum OutputKind {
     /// Nothing.
     New,
     /// An earlier one, known by its mark.
@@ -54,10 +54,10 @@ const NOBODY_THERE: i32 = 6;
 /// Whether these bytes are one JSON object of a schema.
 pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
     #[derive(Deserialize)]
-    struct Head {
+    struct OutputHead {
         schema: String,
     }
-    serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema == schema)
+    serde_json::from_slice::<OutputHead>(bytes).is_ok_and(|head| head.schema == schema)
 }
 
 /// The folder that a file is or would be in.
@@ -70,7 +70,7 @@ pub(crate) fn folder(file: &Path) -> &Path {
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
-    kind: Kind,
+    kind: OutputKind,
     /// Device and inode of what is there and is ours.
     ours: Option<(u64, u64)>,
 }
@@ -94,7 +94,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// When the file could not be written now.
-    pub(crate) fn at(path: &Path, kind: Kind) -> Result<Self, Failure> {
+    pub(crate) fn at(path: &Path, kind: OutputKind) -> Result<Self, Failure> {
         let look = || -> Result<Self, OutputError> {
             let found = Self { path: path.to_owned(), kind, ours: judge(path, kind)? };
             found.draft()?;
@@ -249,7 +249,7 @@ pub(crate) fn write_folder(
     fill: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let write = || -> Result<(), OutputError> {
-        judge(path, Kind::New)?;
+        judge(path, OutputKind::New)?;
         let beside = tempfile::tempdir_in(folder(path)).map_err(|error| plain(&error))?;
         let draft = beside.path().join("draft");
         fill(&draft)?;
@@ -304,15 +304,15 @@ impl OutputError {
 }
 
 /// What is at a place, and ours; `None` where nothing is.
-fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
+fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputError> {
     let Some(found) = metadata(path)? else { return Ok(None) };
     if !found.is_file() {
         let why = format!("it is {}, no regular file", word_for(&found));
         return Err(OutputError::NotOurs { why, hint: "name a file" });
     }
     let (name, most, is_ours) = match kind {
-        Kind::New => return Err(not_ours("it is there already", kind)),
-        Kind::Marked { name, most, is_ours } => (name, most, is_ours),
+        OutputKind::New => return Err(not_ours("it is there already", kind)),
+        OutputKind::Marked { name, most, is_ours } => (name, most, is_ours),
     };
     // What takes its place now neither lets the program wait nor leads it elsewhere.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
@@ -336,10 +336,10 @@ fn plain(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), answer)
 }
 
-fn not_ours(why: &str, kind: Kind) -> OutputError {
+fn not_ours(why: &str, kind: OutputKind) -> OutputError {
     let hint = match kind {
-        Kind::New => "name a file that is not there",
-        Kind::Marked { .. } => "choose another name, or remove it first",
+        OutputKind::New => "name a file that is not there",
+        OutputKind::Marked { .. } => "choose another name, or remove it first",
     };
     OutputError::NotOurs { why: why.to_owned(), hint }
 }

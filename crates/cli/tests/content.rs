@@ -28,18 +28,18 @@ const MIB: u64 = 1 << 20;
 const RANDOM: u64 = 12;
 
 /// What a plan said of a device as a target.
-struct Verdict {
+struct PlannedVerdict {
     is_refused: bool,
     /// Content that has a name.
     is_named: bool,
     reason: String,
 }
 
-struct Bench {
+struct ContentBench {
     folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl ContentBench {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         fs::write(folder.path().join("source"), [7; 4096]).expect("room");
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     /// Asks about an image as a target of 4 KiB at its start; `None`, with a skip, without loop devices.
-    fn ask(&self, image: &Path) -> Option<Verdict> {
+    fn ask(&self, image: &Path) -> Option<PlannedVerdict> {
         let device = Loop::over(image)?;
         let plan = Command::new(env!("CARGO_BIN_EXE_peerlane"))
             .args(["plan", "source", device.typed(), "--length", "512", "--json"])
@@ -60,7 +60,7 @@ impl Bench {
         let reasons = plan["plan"]["refusals"].as_array().expect("refusals");
         let reasons: Vec<&str> = reasons.iter().filter_map(|one| one["reason"].as_str()).collect();
         let reason = reasons.join("; ").replace(device.typed(), "DEVICE");
-        Some(Verdict {
+        Some(PlannedVerdict {
             is_refused: reason.contains("DEVICE carries "),
             is_named: !reason.is_empty() && !reason.contains("of an unknown kind"),
             reason,
@@ -81,7 +81,7 @@ impl Bench {
 
 #[test]
 fn blank_devices_are_free() {
-    let bench = Bench::new();
+    let bench = ContentBench::new();
     for size in [64 * MIB, 3 << 30] {
         let Some(verdict) = bench.ask(&bench.image(size, &[])) else { return };
         assert!(!verdict.is_refused && verdict.reason.is_empty(), "{size}: {}", verdict.reason);
@@ -93,7 +93,7 @@ fn blank_devices_are_free() {
 
 #[test]
 fn random_bytes_at_either_end_are_content() {
-    let bench = Bench::new();
+    let bench = ContentBench::new();
     let mut random = Random(5);
     for size in [64 * MIB, 3 << 30, (3 << 30) + 512] {
         for number in 0..RANDOM {
@@ -120,7 +120,7 @@ const MAGIC: [(&str, u64, &[u8]); 8] = [
 
 #[test]
 fn formats_of_the_own_table_are_named() {
-    let bench = Bench::new();
+    let bench = ContentBench::new();
     for (name, at, bytes) in MAGIC {
         let Some(verdict) = bench.ask(&bench.image(8 * MIB, &[(at, bytes)])) else { return };
         assert!(verdict.is_refused && verdict.is_named, "{name}: {}", verdict.reason);
@@ -143,7 +143,7 @@ fn images(folder: &Path) -> BTreeMap<String, Vec<PathBuf>> {
 #[ignore = "needs a folder of images: PEERLANE_CONTENT"]
 fn content_of_images_is_refused() {
     let folder = std::env::var_os("PEERLANE_CONTENT").expect("PEERLANE_CONTENT names a folder");
-    let bench = Bench::new();
+    let bench = ContentBench::new();
     let mut cases = Vec::new();
     for (group, paths) in images(Path::new(&folder)) {
         let mut named = 0;

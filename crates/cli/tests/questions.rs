@@ -11,7 +11,7 @@ const CUT: &str = "...";
 
 /// A question of the page, with its command and the quoted part of the answer.
 #[derive(Debug)]
-struct Question<'a> {
+struct PageQuestion<'a> {
     heading: &'a str,
     command: &'a str,
     status: i32,
@@ -19,11 +19,11 @@ struct Question<'a> {
 }
 
 /// The questions of a page. The last line of the first block runs as it stands; the second block quotes its answer.
-fn questions(page: &str) -> Vec<Question<'_>> {
+fn questions(page: &str) -> Vec<PageQuestion<'_>> {
     page.split("\n## ").skip(1).map(question).collect()
 }
 
-fn question(section: &str) -> Question<'_> {
+fn question(section: &str) -> PageQuestion<'_> {
     let heading = section.lines().next().expect("a heading");
     let mut fences = section.split("\n```");
     let commands = fences.nth(1).and_then(|block| block.strip_prefix("sh\n"));
@@ -31,7 +31,7 @@ fn question(section: &str) -> Question<'_> {
     let last = commands.and_then(|block| block.lines().last());
     let line = last.unwrap_or_else(|| panic!("{heading}: no command"));
     let command = line.split(" #").next().unwrap_or_default().trim_end();
-    Question {
+    PageQuestion {
         heading,
         command,
         status: line.split_once(STATUS).map_or(0, |(_, status)| status.parse().expect("a status")),
@@ -67,7 +67,7 @@ fn answers_on_page_are_printed() {
     let page = std::fs::read_to_string(repository.join("docs/questions.md")).expect("a page");
     let questions = questions(&page);
     assert!(questions.len() >= 10, "{} questions", questions.len());
-    for Question { heading, command, status, answer } in questions {
+    for PageQuestion { heading, command, status, answer } in questions {
         let words = command.strip_prefix("peerlane ").unwrap_or_else(|| panic!("{command}"));
         let output = program::typed(&repository, words);
         let printed = String::from_utf8(output.stdout.clone()).expect("text");

@@ -21,26 +21,30 @@ const ROUNDS: usize = 5;
 
 /// How a copy ends.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum CopyEnding {
     Complete,
     By(Signal),
 }
 
-const ENDS: [End; 4] =
-    [End::Complete, End::By(Signal::INT), End::By(Signal::TERM), End::By(Signal::HUP)];
+const ENDS: [CopyEnding; 4] = [
+    CopyEnding::Complete,
+    CopyEnding::By(Signal::INT),
+    CopyEnding::By(Signal::TERM),
+    CopyEnding::By(Signal::HUP),
+];
 
-fn copy(folder: &Path, target: &Path, end: End) {
+fn copy(folder: &Path, target: &Path, end: CopyEnding) {
     let mut command = lab::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "source", "--force", "--json-progress", "--block", "64K"]);
     command.arg(target).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
-    if !matches!(end, End::Complete) {
+    if !matches!(end, CopyEnding::Complete) {
         // Longer than a test may take: only the signal ends it.
         command.args(["--limit", "64K"]);
     }
     let mut child = command.spawn().expect("the program starts");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let mut said = String::new();
-    if let End::By(signal) = end {
+    if let CopyEnding::By(signal) = end {
         let is_moving = |line: &String| line.contains("\"phase\":\"move\"");
         let first = lines.by_ref().map(|line| line.expect("text")).find(is_moving);
         said.push_str(&first.expect("a copy under way"));
@@ -48,7 +52,7 @@ fn copy(folder: &Path, target: &Path, end: End) {
     }
     let status = child.wait().expect("an end");
     said.extend(lines.map(|line| line.expect("text")));
-    let expected = if matches!(end, End::Complete) { 0 } else { 130 };
+    let expected = if matches!(end, CopyEnding::Complete) { 0 } else { 130 };
     assert_eq!(status.code(), Some(expected), "{said}");
 }
 

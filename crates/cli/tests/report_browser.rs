@@ -17,7 +17,7 @@ use serde::Serialize;
 
 /// Records of the size of real ones, as files.
 fn records(folder: &Path) -> Vec<PathBuf> {
-    let keep = |name: &str, record: &dyn erased::Record| {
+    let keep = |name: &str, record: &dyn erased::BrowserRecord| {
         let path = folder.join(format!("{name}.json"));
         std::fs::write(&path, record.text()).expect("a file");
         path
@@ -45,10 +45,10 @@ fn records(folder: &Path) -> Vec<PathBuf> {
 
 /// Records of any kind behind one face.
 mod erased {
-    pub(super) trait Record {
+    pub(super) trait BrowserRecord {
         fn text(&self) -> String;
     }
-    impl<T: super::Serialize> Record for T {
+    impl<T: super::Serialize> BrowserRecord for T {
         fn text(&self) -> String {
             serde_json::to_string(self).expect("JSON")
         }

@@ -45,14 +45,14 @@ fn copy(folder: &Path, more: &[&str]) -> Command {
 }
 
 /// A copy that has moved something, and what it says from there on.
-struct Begun {
+struct BegunCopy {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
 }
 
-impl Begun {
+impl BegunCopy {
     /// Starts a copy and waits until it says that bytes are moved; `None` where it ended without.
-    fn of(folder: &Path) -> Option<Self> {
+    fn start(folder: &Path) -> Option<Self> {
         Self::by(copy(folder, &["--json-progress", "--limit", LIMIT]))
     }
 
@@ -84,7 +84,7 @@ fn has_moved(line: &str) -> bool {
 /// Runs a copy and signals it once bytes were written, until one is stopped with something done.
 fn stopped(folder: &Path, signal: Signal) -> String {
     for _ in 0..TRIES {
-        let begun = Begun::of(folder);
+        let begun = BegunCopy::start(folder);
         if let Some(begun) = begun {
             kill_process(Pid::from_child(&begun.child), signal).expect("a signal");
             let (status, said) = begun.end();
@@ -146,7 +146,7 @@ fn a_copy_goes_on_through_a_signal_that_it_was_started_to_ignore() {
     // As `nohup` and a script's background job have it; TERM is not among them.
     command.args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"]).args(heeding.get_args().skip(1));
     command.current_dir(folder.path()).stdin(Stdio::null());
-    let begun = Begun::by(command).expect("a copy under way");
+    let begun = BegunCopy::by(command).expect("a copy under way");
     for signal in [Signal::HUP, Signal::INT] {
         kill_process(Pid::from_child(&begun.child), signal).expect("a signal");
     }
@@ -158,7 +158,7 @@ fn a_copy_goes_on_through_a_signal_that_it_was_started_to_ignore() {
 #[test]
 fn a_copy_that_is_killed_leaves_nothing_under_its_name() {
     let (folder, _) = folder();
-    let mut begun = Begun::of(folder.path()).expect("a copy under way");
+    let mut begun = BegunCopy::start(folder.path()).expect("a copy under way");
     begun.child.kill().expect("a signal");
     let (status, words) = begun.end();
     // It may have ended before the signal came.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
-use perfetto::{Decoded, decode};
+use perfetto::{DecodedTrace, decode};
 use program::{peerlane, said};
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
@@ -26,12 +26,12 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn trace(folder: &Path) -> Decoded {
+fn trace(folder: &Path) -> DecodedTrace {
     decode(&fs::read(folder.join("trace")).expect("a trace"))
 }
 
 /// Slices on tracks of this name below the drive of any file whose path ends so.
-fn on_drive(trace: &Decoded, file: &str, name: &str) -> usize {
+fn on_drive(trace: &DecodedTrace, file: &str, name: &str) -> usize {
     let roots = trace.tracks.values().filter(|(root, parent)| {
         *parent == 0 && root.trim_end_matches(')').ends_with(&format!("/{file}"))
     });

@@ -10,21 +10,22 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use peerlane_engine::faults::{Kind, Outcome, Tally, Untrue, results, run};
+use peerlane_engine::faults::{FaultKind, FaultTally, FaultedOutcome, Untrue, results, run};
 
 const COMMAND: &str =
     "cargo run --release -p peerlane-engine --features simulation --example faults --";
 
 /// What to do.
-struct Wanted {
+struct FaultsArgs {
     runs: u64,
     seed: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<FaultKind>,
     results: Option<PathBuf>,
 }
 
-fn wanted() -> Result<Wanted, String> {
-    let mut wanted = Wanted { runs: 100_000, seed: 0, kinds: Kind::ALL.to_vec(), results: None };
+fn wanted() -> Result<FaultsArgs, String> {
+    let mut wanted =
+        FaultsArgs { runs: 100_000, seed: 0, kinds: FaultKind::ALL.to_vec(), results: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} wants a value"))?;
@@ -36,7 +37,7 @@ fn wanted() -> Result<Wanted, String> {
             "--fault" => {
                 wanted.kinds.retain(|kind| kind.name() == value);
                 if wanted.kinds.is_empty() {
-                    let known: Vec<_> = Kind::ALL.map(Kind::name).to_vec();
+                    let known: Vec<_> = FaultKind::ALL.map(FaultKind::name).to_vec();
                     return Err(format!("no fault is called {value}: {}", known.join(", ")));
                 }
             }
@@ -47,7 +48,7 @@ fn wanted() -> Result<Wanted, String> {
 }
 
 /// Runs all of it on every core, and stops soon after the first promise that was broken. In order.
-fn run_all(wanted: &Wanted) -> Vec<(Kind, u64, Result<Outcome, Untrue>)> {
+fn run_all(wanted: &FaultsArgs) -> Vec<(FaultKind, u64, Result<FaultedOutcome, Untrue>)> {
     let count = wanted.kinds.len() as u64;
     let case = |number: u64| {
         let kind = wanted.kinds[usize::try_from(number % count).unwrap_or(0)];
@@ -69,7 +70,7 @@ fn run_all(wanted: &Wanted) -> Vec<(Kind, u64, Result<Outcome, Untrue>)> {
         done
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut done: Vec<(u64, Result<Outcome, Untrue>)> = std::thread::scope(|scope| {
+    let mut done: Vec<(u64, Result<FaultedOutcome, Untrue>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
     });
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
         }
     };
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = FaultTally::default();
     for (kind, seed, outcome) in run_all(&wanted) {
         match outcome {
             Ok(outcome) => tally.add(kind, outcome),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-use peerlane_memory::cufile::{Counted, Mode, Session, Version};
+use peerlane_memory::cufile::{Counted, CuFileSession, Mode, Version};
 use peerlane_results::{Evidence, Route, RouteEvidence, RouteVerdict};
 
 use crate::extents;
@@ -35,7 +35,7 @@ fn verdict(counted: &Counted, route: Route) -> RouteVerdict {
 }
 
 /// Direct ways that the library has switched on, which requests need not take; `None` where it does not tell.
-pub(crate) fn flags(session: &Session) -> Option<RouteEvidence> {
+pub(crate) fn flags(session: &CuFileSession) -> Option<RouteEvidence> {
     let flags = session.p2p_flags();
     if flags.is_empty() {
         return None;
@@ -47,7 +47,7 @@ pub(crate) fn flags(session: &Session) -> Option<RouteEvidence> {
 }
 
 /// Whether the library reads holes through host memory, whatever its mode is.
-pub(crate) fn reads_holes_by_host(session: &Session) -> bool {
+pub(crate) fn reads_holes_by_host(session: &CuFileSession) -> bool {
     let is_new = session.version().is_some_and(|version| version >= Version::HOLES_BY_HOST);
     session.mode() == Mode::P2pdma && is_new
 }
@@ -56,7 +56,11 @@ pub(crate) fn reads_holes_by_host(session: &Session) -> bool {
 ///
 /// # Errors
 /// When the file does not tell about itself.
-pub(crate) fn meets_hole(session: &Session, file: &File, within: Range<u64>) -> io::Result<bool> {
+pub(crate) fn meets_hole(
+    session: &CuFileSession,
+    file: &File,
+    within: Range<u64>,
+) -> io::Result<bool> {
     Ok(reads_holes_by_host(session) && extents::has_hole(file, within)?)
 }
 

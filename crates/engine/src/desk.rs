@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peerlane_memory::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_memory::cuda::{Copy, CopyDirection, CopyQueue, CudaError, DeviceMemory, Gpu, Pinned};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
@@ -15,7 +15,7 @@ const NAP: Duration = Duration::from_micros(20);
 /// Pinned host memory with a lane of its own.
 pub(crate) struct Desk {
     pinned: Arc<Pinned>,
-    lane: Lane,
+    lane: CopyQueue,
 }
 
 /// Why a copy did not end.
@@ -60,7 +60,7 @@ impl Desk {
     /// Copies, and waits until that is over, with a deadline.
     pub(crate) fn copy(
         &mut self,
-        direction: Direction,
+        direction: CopyDirection,
         (memory, memory_offset): (&Arc<DeviceMemory>, u64),
         length: u64,
         time: (&dyn Clock, Nanos),
@@ -82,7 +82,7 @@ impl Desk {
         let (length, mut done) = (memory.length().0, 0);
         while done < length {
             let part = self.room().min(length - done);
-            self.copy(Direction::ToDevice, (memory, done), part, time)?;
+            self.copy(CopyDirection::ToDevice, (memory, done), part, time)?;
             done += part;
         }
         Ok(Bytes(length))

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_memory::Region;
-pub use peerlane_memory::provider::Refusal as DeviceRefusal;
+pub use peerlane_memory::provider::ProviderRefusal as DeviceRefusal;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_memory::xrt::Xrt;
 use peerlane_results::{MemoryFacts, MemoryKind};

@@ -1,6 +1,6 @@
 //! What the system's answer to a request means here.
 //!
-//! One errno means different things by direction, memory and kernel; [`Cause::of`] is the only place
+//! One errno means different things by direction, memory and kernel; [`Cause::from_errno`] is the only place
 //! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
 //! answers of older kernels are named where they differ.
 
@@ -60,7 +60,7 @@ pub fn hint_of_absence(path: &Path) -> String {
 /// A request that failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {}", what(*action, *offset, Some(*length), *role))]
-pub struct Failure {
+pub struct RequestFailure {
     /// Which end.
     pub role: Role,
     /// Read, write or flush.
@@ -181,9 +181,9 @@ pub enum Cause {
 
 impl Cause {
     /// What an errno means for a request of this kind between a drive and this memory.
-    pub fn of(errno: Errno, action: Action, memory: MemoryKind) -> Self {
+    pub fn from_errno(errno: Errno, action: Action, memory: MemoryKind) -> Self {
         let is_p2p = memory != MemoryKind::Host;
-        if let Some(status) = NvmeStatus::of(errno) {
+        if let Some(status) = NvmeStatus::from_errno(errno) {
             return Self::Nvme { status };
         }
         match errno {
@@ -264,7 +264,7 @@ pub struct Stuck {
 pub enum RequestError {
     /// A request failed.
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] RequestFailure),
     /// A request was not answered in time.
     #[error(transparent)]
     Stuck(#[from] Stuck),
@@ -363,7 +363,11 @@ mod tests {
             (Errno::ILSEQ, Read, P2pmem, Cause::ProtectionInformation),
             (Errno::IO, Read, P2pmem, Cause::Other { errno: Errno::IO }),
         ] {
-            assert_eq!(Cause::of(errno, action, memory), cause, "{errno:?} {action:?} {memory:?}");
+            assert_eq!(
+                Cause::from_errno(errno, action, memory),
+                cause,
+                "{errno:?} {action:?} {memory:?}"
+            );
         }
     }
 
@@ -388,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_where_and_why() {
-        let failure = Failure {
+        let failure = RequestFailure {
             role: Role::Source,
             action: Action::Read,
             offset: 4096,

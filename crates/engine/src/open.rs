@@ -13,7 +13,7 @@ use peerlane_units::Nanos;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::endpoint::{self, EndError, Endpoint, Live, Node, Passthrough};
+use crate::endpoint::{self, EndError, Endpoint, Live, Passthrough, PathNode};
 use crate::failure::Role;
 use crate::journal::device_name;
 use crate::ring::{Around as _, FileId, Nodes, PassthroughFile, Ring as _, apart};
@@ -118,7 +118,7 @@ pub(crate) fn open(flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Op
                 return Ok(Opened { file, is_direct: true, passthrough, closer: None });
             }
             Err(error)
-                if live.node != Node::Block
+                if live.node != PathNode::Block
                     && Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
             Err(error) => return Err(error),
         }

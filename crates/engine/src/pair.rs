@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, names};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, names};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::{
     Condition, Direction, MapType, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
@@ -39,10 +39,11 @@ pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
         Some(fabric.function(id).kind)
     };
     match (kind(words.0), kind(words.1)) {
-        (Some(Kind::Gpu), Some(Kind::Gpu)) => true,
+        (Some(FunctionKind::Gpu), Some(FunctionKind::Gpu)) => true,
         (one, other) => {
-            let is_copied =
-                |kind: Option<Kind>| matches!(kind, None | Some(Kind::Nvme | Kind::Gpu));
+            let is_copied = |kind: Option<FunctionKind>| {
+                matches!(kind, None | Some(FunctionKind::Nvme | FunctionKind::Gpu))
+            };
             !is_copied(one) || !is_copied(other)
         }
     }
@@ -124,7 +125,7 @@ fn device(fabric: &Fabric, id: FunctionId) -> PairDevice {
     PairDevice {
         name: fabric.device_word(id),
         address: function.address.map(|address| address.to_string()),
-        product: names::of(function),
+        product: names::look_up(function),
         driver: function.driver.name().map(str::to_owned),
     }
 }
@@ -191,12 +192,12 @@ fn driver_rule(rule: peerlane_reach::DriverRule) -> DriverRule {
     }
 }
 
-fn answer(answer: peerlane_reach::Answer) -> Answer {
+fn answer(answer: peerlane_reach::DriverAnswer) -> Answer {
     match answer {
-        peerlane_reach::Answer::Possible => Answer::Possible,
-        peerlane_reach::Answer::Refused => Answer::Refused,
-        peerlane_reach::Answer::Conditional => Answer::Conditional,
-        peerlane_reach::Answer::NotKnown => Answer::NotKnown,
+        peerlane_reach::DriverAnswer::Possible => Answer::Possible,
+        peerlane_reach::DriverAnswer::Refused => Answer::Refused,
+        peerlane_reach::DriverAnswer::Conditional => Answer::Conditional,
+        peerlane_reach::DriverAnswer::NotKnown => Answer::NotKnown,
     }
 }
 

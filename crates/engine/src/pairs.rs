@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use peerlane_fabric::{Dna, Fabric, FunctionId, Kind, Pairing};
+use peerlane_fabric::{Dna, Fabric, FunctionId, FunctionKind, Pairing};
 use peerlane_memory::xrt::dna;
 use rustix::fs::{Mode, OFlags};
 
@@ -38,7 +38,7 @@ pub struct CardPair {
 /// Reads the DNA of every SmartSSD of this machine; nothing of a machine that is described, or that has none.
 pub fn read_dna(fabric: &Fabric) -> Dnas {
     let mut dnas = Dnas::default();
-    let cards = of(fabric, Kind::Fpga, &[USER_FUNCTION]);
+    let cards = functions_of_kind(fabric, FunctionKind::Fpga, &[USER_FUNCTION]);
     if !fabric.is_this_machine() || cards.is_empty() {
         return dnas;
     }
@@ -46,7 +46,7 @@ pub fn read_dna(fabric: &Fabric) -> Dnas {
         let Some(address) = fabric.function(card).address else { continue };
         dnas.add(fabric, card, dna::read(Path::new("/"), &address.to_string()));
     }
-    for drive in of(fabric, Kind::Nvme, &DRIVES) {
+    for drive in functions_of_kind(fabric, FunctionKind::Nvme, &DRIVES) {
         let node = Path::new("/dev").join(&fabric.function(drive).name);
         let answer = apart::open(&node, OFlags::RDONLY, Mode::empty(), DEADLINE)
             .and_then(|node| identify_controller(&node, DEADLINE));
@@ -55,7 +55,11 @@ pub fn read_dna(fabric: &Fabric) -> Dnas {
     dnas
 }
 
-fn of(fabric: &Fabric, kind: Kind, devices: &[(u16, u16)]) -> Vec<FunctionId> {
+fn functions_of_kind(
+    fabric: &Fabric,
+    kind: FunctionKind,
+    devices: &[(u16, u16)],
+) -> Vec<FunctionId> {
     let is_it = |ids: (Option<u16>, Option<u16>)| {
         devices.iter().any(|&(vendor, device)| ids == (Some(vendor), Some(device)))
     };
@@ -84,7 +88,7 @@ impl Dnas {
     }
 
     /// The DNA of a card or a drive.
-    pub(crate) fn of(&self, id: FunctionId) -> Option<Dna> {
+    pub(crate) fn get(&self, id: FunctionId) -> Option<Dna> {
         self.known.get(&id).copied()
     }
 
@@ -99,7 +103,7 @@ impl Dnas {
 
 /// Every user function of a SmartSSD with what is known of its drive.
 pub fn card_pairs(fabric: &Fabric, dnas: &Dnas) -> Vec<CardPair> {
-    let cards = of(fabric, Kind::Fpga, &[USER_FUNCTION]).into_iter();
+    let cards = functions_of_kind(fabric, FunctionKind::Fpga, &[USER_FUNCTION]).into_iter();
     cards.map(|card| CardPair { card, pairing: fabric.pairing(card, &dnas.known) }).collect()
 }
 

@@ -13,7 +13,7 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 use crate::Clock;
-use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
+use crate::failure::{Cause, RequestError, RequestFailure, Role, Stuck};
 use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
 
 /// Tries of one request that bring nothing, before it is given up.
@@ -49,13 +49,13 @@ pub(crate) struct Request {
     /// Block size of the file.
     pub(crate) block: u64,
     /// What an end of the file before `need` is.
-    pub(crate) end: End,
-    pub(crate) progress: Progress,
+    pub(crate) end: EndOfFile,
+    pub(crate) progress: RequestProgress,
 }
 
 /// What an end of the file before all was read is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EndOfFile {
     /// A failure.
     Fails,
     /// The end of the request: what is beyond counts as not there.
@@ -64,7 +64,7 @@ pub(crate) enum End {
 
 /// How far a request is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Progress {
+pub(crate) struct RequestProgress {
     done: u64,
     ended: bool,
     tries: u32,
@@ -97,8 +97,8 @@ impl Request {
             need,
             ask: need.next_multiple_of(block),
             block,
-            end: End::Fails,
-            progress: Progress::default(),
+            end: EndOfFile::Fails,
+            progress: RequestProgress::default(),
         }
     }
 
@@ -133,18 +133,18 @@ impl Request {
     ///
     /// # Errors
     /// [`Failure`] when there is no sense in trying the rest.
-    pub(crate) fn take(&mut self, result: Result<u32, Errno>) -> Result<(), Failure> {
+    pub(crate) fn take(&mut self, result: Result<u32, Errno>) -> Result<(), RequestFailure> {
         match result {
             Ok(moved) if u64::from(moved) > self.ask - self.progress.done => {
                 Err(self.failure(Cause::MoreThanAsked { moved }))
             }
             Ok(moved) => self.advance(u64::from(moved)),
             Err(errno @ (Errno::AGAIN | Errno::INTR)) => self.try_again(Some(errno)),
-            Err(errno) => Err(self.failure(Cause::of(errno, self.action, self.memory))),
+            Err(errno) => Err(self.failure(Cause::from_errno(errno, self.action, self.memory))),
         }
     }
 
-    fn advance(&mut self, moved: u64) -> Result<(), Failure> {
+    fn advance(&mut self, moved: u64) -> Result<(), RequestFailure> {
         if self.action == Action::Zero {
             self.progress.done = self.need;
             return Ok(());
@@ -160,7 +160,8 @@ impl Request {
             return Err(self.failure(Cause::TargetFullOrGone));
         }
         if whole > self.progress.done {
-            self.progress = Progress { done: whole, tries: 0, furthest: (0, 0), ..self.progress };
+            self.progress =
+                RequestProgress { done: whole, tries: 0, furthest: (0, 0), ..self.progress };
             self.progress.repeats += 1;
             return Ok(());
         }
@@ -174,8 +175,8 @@ impl Request {
             return self.try_again(None);
         }
         match (self.action, self.end) {
-            (Action::Read, End::Fails) => Err(self.failure(Cause::EndedEarly)),
-            (Action::Read, End::IsFine) => {
+            (Action::Read, EndOfFile::Fails) => Err(self.failure(Cause::EndedEarly)),
+            (Action::Read, EndOfFile::IsFine) => {
                 self.progress.done = reached;
                 self.progress.ended = true;
                 Ok(())
@@ -184,7 +185,7 @@ impl Request {
         }
     }
 
-    fn try_again(&mut self, errno: Option<Errno>) -> Result<(), Failure> {
+    fn try_again(&mut self, errno: Option<Errno>) -> Result<(), RequestFailure> {
         self.progress.tries += 1;
         self.progress.repeats += 1;
         if self.progress.tries < TRIES {
@@ -193,8 +194,8 @@ impl Request {
         Err(self.failure(Cause::NoProgress { tries: TRIES, errno }))
     }
 
-    pub(crate) fn failure(&self, cause: Cause) -> Failure {
-        Failure {
+    pub(crate) fn failure(&self, cause: Cause) -> RequestFailure {
+        RequestFailure {
             role: self.role,
             action: self.action,
             offset: self.rest_offset(),
@@ -290,7 +291,7 @@ fn oldest(requests: &[Request], now: Nanos) -> Option<(Nanos, &Request)> {
         .max_by_key(|&(age, _)| age)
 }
 
-fn settle(requests: &mut [Request], completion: Completion) -> Result<(), Failure> {
+fn settle(requests: &mut [Request], completion: Completion) -> Result<(), RequestFailure> {
     let is_its =
         |one: &&mut Request| one.progress.started.is_some_and(|(_, tag)| tag == completion.tag);
     let Some(request) = requests.iter_mut().find(is_its) else { return Ok(()) };

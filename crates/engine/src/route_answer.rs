@@ -9,7 +9,7 @@ mod devices;
 use std::fmt;
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::RouteState;
 use peerlane_results::{Asked, Route};
@@ -88,27 +88,30 @@ impl From<PlannedRoute> for RouteAnswer {
 /// # Errors
 /// When a word names nothing on the machine, or a path is no file or block device.
 pub fn route_answer(fabric: &Fabric, path: &str, device: &str) -> Result<RouteAnswer, PlanError> {
-    match (End::new(fabric, path)?, End::new(fabric, device)?) {
-        (End::Path(source), End::Path(target)) => {
+    match (TypedEnd::new(fabric, path)?, TypedEnd::new(fabric, device)?) {
+        (TypedEnd::Path(source), TypedEnd::Path(target)) => {
             let asked = Asked::between(&source, &target);
             planned_or(fabric, &asked, || pair_of_drives(fabric, &source, &target))
         }
-        (End::Path(path), End::Memory(memory, _)) | (End::Memory(memory, _), End::Path(path)) => {
+        (TypedEnd::Path(path), TypedEnd::Memory(memory, _))
+        | (TypedEnd::Memory(memory, _), TypedEnd::Path(path)) => {
             let asked = Asked { via: Some(memory), ..Asked::between(&path, &path) };
             planned_or(fabric, &asked, || None)
         }
-        (End::Path(path), End::Device(device)) | (End::Device(device), End::Path(path)) => {
+        (TypedEnd::Path(path), TypedEnd::Device(device))
+        | (TypedEnd::Device(device), TypedEnd::Path(path)) => {
             path_and_device(fabric, &path, device)
         }
-        (End::Memory(_, one) | End::Device(one), End::Memory(_, other) | End::Device(other)) => {
-            Ok(devices::answer(fabric, one, other))
-        }
+        (
+            TypedEnd::Memory(_, one) | TypedEnd::Device(one),
+            TypedEnd::Memory(_, other) | TypedEnd::Device(other),
+        ) => Ok(devices::answer(fabric, one, other)),
     }
 }
 
 /// An end, by what was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum End {
+enum TypedEnd {
     /// A file or block device here, or a drive, as a plan takes it.
     Path(String),
     /// Memory that payload can rest in, as `--via` takes it, and its provider.
@@ -117,7 +120,7 @@ enum End {
     Device(FunctionId),
 }
 
-impl End {
+impl TypedEnd {
     /// Finds an end; a file comes before a device of the same name.
     fn new(fabric: &Fabric, typed: &str) -> Result<Self, PlanError> {
         let is_there = fabric.is_this_machine() && Path::new(typed).exists();
@@ -138,7 +141,7 @@ impl End {
             return found.map(|id| Self::Memory(typed.to_owned(), id)).ok_or_else(unknown);
         }
         match found {
-            Some(id) if fabric.function(id).kind == Kind::Nvme => {
+            Some(id) if fabric.function(id).kind == FunctionKind::Nvme => {
                 Ok(Self::Path(drive(fabric, id, typed, is_there)))
             }
             Some(id) => Ok(Self::from_function(fabric, id)),
@@ -150,7 +153,9 @@ impl End {
     fn from_function(fabric: &Fabric, id: FunctionId) -> Self {
         let function = fabric.function(id);
         match PROVIDERS.for_function(function) {
-            Some((provider, name)) if function.kind != Kind::Gpu && provider.lends(fabric, id) => {
+            Some((provider, name))
+                if function.kind != FunctionKind::Gpu && provider.lends(fabric, id) =>
+            {
                 Self::Memory(name, id)
             }
             _ => Self::Device(id),
@@ -202,7 +207,7 @@ fn path_and_device(
 ) -> Result<RouteAnswer, PlanError> {
     let as_function =
         || PROVIDERS.find(fabric, path).map(|drive| devices::answer(fabric, drive, device));
-    if fabric.function(device).kind == Kind::Gpu {
+    if fabric.function(device).kind == FunctionKind::Gpu {
         let asked = Asked::between(path, &fabric.device_word(device));
         return match route_only(fabric, &asked) {
             Ok(planned) if planned.is_uncertain => {

@@ -53,7 +53,7 @@ pub struct ScrubSetup {
 
 /// A step of a scrub, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ScrubStep {
     /// The target's bytes are kept in host memory.
     Keep,
     /// Zeroes are written to the target by host memory.
@@ -66,7 +66,7 @@ pub enum Step {
     Compare,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ScrubStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Keep => "reading the target's first blocks into host memory",
@@ -83,7 +83,7 @@ impl fmt::Display for Step {
 #[error("cannot clear the memory, {step}")]
 pub struct ScrubFailure {
     /// At which step.
-    pub step: Step,
+    pub step: ScrubStep,
     /// Why.
     #[source]
     pub cause: ScrubCause,
@@ -125,12 +125,12 @@ pub fn scrub<R: Ring>(
     setup: &ScrubSetup,
     clock: &dyn Clock,
 ) -> Result<Bytes, ScrubFailure> {
-    let mut scrubber = Scrubber { ring, setup, clock, step: Step::Keep };
+    let mut scrubber = Scrubber { ring, setup, clock, step: ScrubStep::Keep };
     let failed = |step, cause, is_restored| ScrubFailure { step, cause, is_restored };
     if let Err(cause) = scrubber.check().and_then(|()| scrubber.borrow()) {
         let step = scrubber.step;
         // A write that failed may have been carried out in part.
-        let is_restored = step == Step::Keep || scrubber.put_back().is_ok();
+        let is_restored = step == ScrubStep::Keep || scrubber.put_back().is_ok();
         return Err(failed(step, cause, is_restored));
     }
     let overwritten = scrubber.overwrite();
@@ -146,7 +146,7 @@ struct Scrubber<'a, R> {
     ring: &'a mut R,
     setup: &'a ScrubSetup,
     clock: &'a dyn Clock,
-    step: Step,
+    step: ScrubStep,
 }
 
 /// Part of host memory with the target's bytes.
@@ -176,13 +176,13 @@ impl<R: Ring> Scrubber<'_, R> {
 
     /// Keeps the target's bytes and writes zeroes over them.
     fn borrow(&mut self) -> Result<(), ScrubCause> {
-        self.host_request(Step::Keep, Action::Read, KEPT)?;
+        self.host_request(ScrubStep::Keep, Action::Read, KEPT)?;
         self.part(ZEROES)?.fill(0);
-        self.host_request(Step::WriteZeroes, Action::Write, ZEROES)
+        self.host_request(ScrubStep::WriteZeroes, Action::Write, ZEROES)
     }
 
     fn overwrite(&mut self) -> Result<(), ScrubCause> {
-        self.step = Step::Overwrite;
+        self.step = ScrubStep::Overwrite;
         let setup = self.setup;
         let mut at = 0;
         while at < setup.memory_length {
@@ -200,19 +200,24 @@ impl<R: Ring> Scrubber<'_, R> {
 
     /// Writes the kept bytes back and looks whether they are there.
     fn put_back(&mut self) -> Result<(), ScrubCause> {
-        self.step = Step::PutBack;
+        self.step = ScrubStep::PutBack;
         match self.ring.in_flight() {
             0 => {}
             in_flight => return Err(ScrubCause::Busy { in_flight }),
         }
-        self.host_request(Step::PutBack, Action::Write, KEPT)?;
+        self.host_request(ScrubStep::PutBack, Action::Write, KEPT)?;
         self.part(BACK)?.fill(!0);
-        self.host_request(Step::Compare, Action::Read, BACK)?;
+        self.host_request(ScrubStep::Compare, Action::Read, BACK)?;
         let kept = self.part(KEPT)?.to_vec();
         if self.part(BACK)? == kept { Ok(()) } else { Err(ScrubCause::Differs) }
     }
 
-    fn host_request(&mut self, step: Step, action: Action, part: u64) -> Result<(), ScrubCause> {
+    fn host_request(
+        &mut self,
+        step: ScrubStep,
+        action: Action,
+        part: u64,
+    ) -> Result<(), ScrubCause> {
         self.step = step;
         let length = self.setup.length;
         let place = (self.setup.host, part * length, MemoryKind::Host);

@@ -9,7 +9,7 @@ use crate::machine::{self, Machine};
 use crate::open::{Attached, Opened};
 use crate::ring::{AnyRing, Around as _, FileId, RegionId, Ring as _, Staged, UringError};
 use crate::stage::Stage;
-use crate::trace::{Log, Traced};
+use crate::trace::{NoteLog, Traced};
 
 /// A ring of a machine for files that are open.
 pub(crate) struct Session<'m> {
@@ -26,13 +26,13 @@ impl<'m> Session<'m> {
         machine: &'m dyn Machine,
         entries: u32,
         has_nodes: bool,
-        log: Option<Log>,
+        log: Option<NoteLog>,
     ) -> Result<Self, UringError> {
         Ok(Self::with(machine, machine.ring(entries, has_nodes)?, log))
     }
 
     /// Wraps an existing ring.
-    pub(crate) fn with(machine: &'m dyn Machine, ring: AnyRing, log: Option<Log>) -> Self {
+    pub(crate) fn with(machine: &'m dyn Machine, ring: AnyRing, log: Option<NoteLog>) -> Self {
         Self { machine, ring: Traced::new(Staged::new(ring), log) }
     }
 
@@ -79,7 +79,7 @@ impl Session<'static> {
     pub(crate) fn new<'a>(
         entries: u32,
         files: impl IntoIterator<Item = &'a Opened>,
-        log: Option<Log>,
+        log: Option<NoteLog>,
     ) -> Result<Self, UringError> {
         let has_nodes = files.into_iter().any(|opened| opened.passthrough.is_some());
         Self::on(machine::host(), entries, has_nodes, log)

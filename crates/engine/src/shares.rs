@@ -8,7 +8,7 @@
 //! that two that always want more never differ by more than a part of each.
 //!
 //! What a reader must know: nobody is told when a turn comes; a copy that was refused asks again after
-//! `RETRY`, and one that has not asked for `FORGOTTEN` does not hold others up. [`Queue`] is told
+//! `RETRY`, and one that has not asked for `FORGOTTEN` does not hold others up. [`ShareQueue`] is told
 //! the time and does the same for the same calls; [`Arbiter`] is a lock around it.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Demand {
 
 impl Demand {
     /// What a copy by this plan uses: both drives and every link of known speed on the way.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn from_plan(plan: &Plan) -> Self {
         let drive = |end: &EndpointFacts| end.address.clone().or_else(|| end.device.clone());
         let drives = [&plan.source, &plan.target].into_iter().filter_map(drive);
         let links = plan.limits.iter().map(|limit| limit.object.clone());
@@ -53,7 +53,7 @@ impl Demand {
     /// The same for several plans that are carried out as one copy.
     pub fn of_all(plans: &[Plan]) -> Self {
         let mut all = Self { resources: Vec::new(), window: 0, part: 0 };
-        for one in plans.iter().map(Self::of) {
+        for one in plans.iter().map(Self::from_plan) {
             all.resources.extend(one.resources);
             all.window = all.window.max(one.window);
             all.part = all.part.max(one.part);
@@ -66,16 +66,16 @@ impl Demand {
 
 /// Who may begin a part.
 #[derive(Debug)]
-pub struct Queue {
+pub struct ShareQueue {
     pace: Option<Pace>,
     /// The furthest start tag of a part that began.
     virtual_time: u64,
-    flows: BTreeMap<u64, Flow>,
+    flows: BTreeMap<u64, ShareFlow>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Flow {
+struct ShareFlow {
     demand: Demand,
     in_flight: u64,
     /// Bytes begun, as far as they count against others: the finish tag of its last part.
@@ -86,7 +86,7 @@ struct Flow {
     refused: Option<Nanos>,
 }
 
-impl Flow {
+impl ShareFlow {
     /// The start tag of its next part: what it did not ask for is not owed to it beyond a window.
     fn fresh_start(&self, virtual_time: u64) -> u64 {
         self.finish.max(virtual_time.saturating_sub(self.demand.window))
@@ -97,7 +97,7 @@ impl Flow {
     }
 }
 
-impl Queue {
+impl ShareQueue {
     /// A queue whose copies move no more than `limit` together.
     pub fn new(limit: Option<ByteRate>) -> Self {
         Self { pace: limit.map(Pace::new), virtual_time: 0, flows: BTreeMap::new(), next: 0 }
@@ -108,7 +108,7 @@ impl Queue {
         let number = self.next;
         self.next += 1;
         let finish = self.virtual_time;
-        let flow = Flow { demand, in_flight: 0, finish, start: None, refused: None };
+        let flow = ShareFlow { demand, in_flight: 0, finish, start: None, refused: None };
         self.flows.insert(number, flow);
         number
     }
@@ -147,7 +147,7 @@ impl Queue {
             }
             let used: u64 = users().map(|(_, one)| one.in_flight).sum();
             let tag = (flow.start, number);
-            let is_behind = |other: u64, one: &Flow| {
+            let is_behind = |other: u64, one: &ShareFlow| {
                 other != number && one.is_waiting(now) && (one.start, other) < tag
             };
             used + flow.demand.part <= room && !users().any(|(other, one)| is_behind(*other, one))
@@ -157,7 +157,7 @@ impl Queue {
     /// Whether the common rate allows it, and no other copy is before this one.
     fn is_in_time(&self, number: u64, start: u64, now: Nanos) -> bool {
         let Some(pace) = &self.pace else { return true };
-        let is_before = |other: u64, one: &Flow| {
+        let is_before = |other: u64, one: &ShareFlow| {
             let tag = one.start.map(|start| (start, other));
             let waits = other != number && one.is_waiting(now) && self.has_room(other, now);
             waits && tag.is_some_and(|tag| tag < (start, number))
@@ -190,12 +190,12 @@ impl Queue {
 
 /// A queue for copies that run at the same time.
 #[derive(Debug)]
-pub struct Arbiter(Mutex<Queue>);
+pub struct Arbiter(Mutex<ShareQueue>);
 
 impl Arbiter {
     /// An arbiter whose copies move no more than `limit` together.
     pub fn new(limit: Option<ByteRate>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Queue::new(limit))))
+        Arc::new(Self(Mutex::new(ShareQueue::new(limit))))
     }
 
     /// Takes a copy in; it is forgotten when its share is dropped.
@@ -205,7 +205,7 @@ impl Arbiter {
     }
 
     /// Every call leaves the queue whole, so that a panic of another thread does no harm.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, ShareQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

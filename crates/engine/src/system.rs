@@ -27,7 +27,7 @@ pub(crate) struct System {
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub(crate) struct MountinfoLine {
     /// Device number of the file system.
     pub(crate) device: (u32, u32),
     /// Where it is mounted.
@@ -69,7 +69,7 @@ impl System {
 
     /// Major and minor number of the device that was mounted; its path may be a link, such as those in
     /// `/dev/mapper` and `/dev/disk`.
-    pub(crate) fn number_of_source(&self, mount: &Mount) -> Option<(u32, u32)> {
+    pub(crate) fn number_of_source(&self, mount: &MountinfoLine) -> Option<(u32, u32)> {
         let by_name = mount.source_name().and_then(|name| self.number(name));
         by_name.or_else(|| {
             let path = self.root.join(mount.source.strip_prefix('/')?);
@@ -138,9 +138,9 @@ impl System {
     }
 
     /// Every mount; empty where that cannot be read.
-    pub(crate) fn mounts(&self) -> Vec<Mount> {
+    pub(crate) fn mounts(&self) -> Vec<MountinfoLine> {
         let text = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
-        text.lines().filter_map(Mount::parse).collect()
+        text.lines().filter_map(MountinfoLine::parse).collect()
     }
 
     /// Every swap device and file, as named in `/proc/swaps`.
@@ -191,7 +191,7 @@ impl System {
     }
 }
 
-impl Mount {
+impl MountinfoLine {
     /// Reads a line (Linux `Documentation/filesystems/proc.rst`, section 3.5).
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
@@ -250,20 +250,20 @@ mod tests {
     #[test]
     fn a_mount_line_is_read_with_optional_fields_and_escapes() {
         let line = "36 35 98:0 /mnt1 /mnt/my\\040disk rw,noatime master:1 - ext4 /dev/dm-0 rw";
-        let mount = Mount::parse(line).expect("a mount");
+        let mount = MountinfoLine::parse(line).expect("a mount");
         assert_eq!(mount.device, (98, 0));
         assert_eq!(mount.point, Path::new("/mnt/my disk"));
         assert_eq!((mount.kind.as_str(), mount.source_name()), ("ext4", Some("dm-0")));
         assert!(!mount.is_read_only);
         assert!(mount.has_option("rw") && !mount.has_option("data=journal"));
         let line = "36 35 98:0 / /x ro - ext4 /dev/sda rw";
-        assert!(Mount::parse(line).is_some_and(|mount| mount.is_read_only));
+        assert!(MountinfoLine::parse(line).is_some_and(|mount| mount.is_read_only));
     }
 
     proptest! {
         #[test]
         fn arbitrary_lines_never_panic(line in ".*") {
-            let _ = Mount::parse(&line);
+            let _ = MountinfoLine::parse(&line);
             unescape(&line);
         }
     }

@@ -17,7 +17,7 @@ use crate::request::{Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
 pub use ends::{VerifyAsked, VerifyEndsError, verify_ends};
-use tally::Tally;
+use tally::CompareTally;
 
 /// The smallest unit that is read and counted, in bytes, unless a block is larger.
 const PAGE: u64 = 4096;
@@ -35,7 +35,7 @@ const SAMPLE_MAX: u64 = 4096;
 
 /// What to compare. Offsets, lengths and blocks are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Comparison {
+pub struct ComparisonRequest {
     /// What it should be.
     pub source: FileId,
     /// What is looked at.
@@ -60,9 +60,9 @@ pub struct Comparison {
     pub deadline: Nanos,
 }
 
-impl Comparison {
+impl ComparisonRequest {
     /// Of all that a transfer moved, by the files that its source and its target are compared by; no digests.
-    pub fn of(
+    pub fn new(
         transfer: &Transfer,
         [source, target]: [FileId; 2],
         coverage: Coverage,
@@ -158,16 +158,16 @@ pub enum VerifyError {
 /// [`VerifyError`]; a difference is no error but a result.
 pub fn verify<R: Ring>(
     ring: &mut R,
-    comparison: &Comparison,
+    comparison: &ComparisonRequest,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Verified, VerifyError> {
     let room = |region| ring.host_bytes(region).map_or(0, |bytes| bytes.len() as u64);
     let host = comparison.hosts.into_iter().map(room).min().unwrap_or(0);
-    let layout = Layout::of(comparison, host).ok_or(VerifyError::Shape { length: host })?;
-    let mut stretches = Stretches::of(comparison, &layout);
+    let layout = RegionLayout::new(comparison, host).ok_or(VerifyError::Shape { length: host })?;
+    let mut stretches = Stretches::new(comparison, &layout);
     let total = Bytes(stretches.bytes());
-    let mut tally = Tally::new(comparison, layout.page);
+    let mut tally = CompareTally::new(comparison, layout.page);
     let nothing = Stretch { offset: 0, length: 0 };
     let mut requests: Vec<Request> = (comparison.hosts.into_iter())
         .flat_map(|region| (0..layout.lanes as u64).map(move |lane| (region, lane)))
@@ -209,15 +209,15 @@ pub(crate) fn sample_size(length: u64) -> u64 {
 
 /// How each host region is used: lanes of two parts each, for source and target.
 #[derive(Debug, Clone, Copy)]
-struct Layout {
+struct RegionLayout {
     page: u64,
     /// Bytes of one part and of one request.
     part: u64,
     lanes: usize,
 }
 
-impl Layout {
-    fn of(comparison: &Comparison, host: u64) -> Option<Self> {
+impl RegionLayout {
+    fn new(comparison: &ComparisonRequest, host: u64) -> Option<Self> {
         let blocks = [comparison.source_block, comparison.target_block];
         if !blocks.iter().all(|block| block.is_power_of_two()) {
             return None;
@@ -254,7 +254,7 @@ struct Stretches {
 }
 
 impl Stretches {
-    fn of(comparison: &Comparison, layout: &Layout) -> Self {
+    fn new(comparison: &ComparisonRequest, layout: &RegionLayout) -> Self {
         let (length, part) = (comparison.length, layout.part);
         let parts = length.div_ceil(part);
         let sample = sample_size(length);
@@ -278,8 +278,8 @@ impl Stretches {
     fn fill(
         &mut self,
         requests: &mut [Request],
-        comparison: &Comparison,
-        layout: &Layout,
+        comparison: &ComparisonRequest,
+        layout: &RegionLayout,
         region: RegionId,
     ) {
         for (lane, requests) in (0..).zip(requests.chunks_exact_mut(2)) {
@@ -314,13 +314,14 @@ impl Iterator for Stretches {
 }
 
 fn pair(
-    comparison: &Comparison,
-    layout: &Layout,
+    comparison: &ComparisonRequest,
+    layout: &RegionLayout,
     region: RegionId,
     lane: u64,
     stretch: Stretch,
 ) -> [Request; 2] {
-    let Comparison { source_block, target_block, source_offset, target_offset, .. } = comparison;
+    let ComparisonRequest { source_block, target_block, source_offset, target_offset, .. } =
+        comparison;
     let read = |role, (file, start): (FileId, &u64), place, block: &u64| {
         let place = (region, place, MemoryKind::Host);
         let from = (file, start + stretch.offset);

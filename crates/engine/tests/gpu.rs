@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use common::{direct, folder, noise, ring};
 use mock::Mock;
-use peerlane_engine::load::{Filled, LoadError, Loader, Ways, fill, room};
+use peerlane_engine::load::{Filled, LoadError, LoadRings, Loader, fill, room};
 use peerlane_engine::read::ReadTools;
 use peerlane_engine::ring::{
     Action, Completion, FileId, GpuRing, Operation, PushError, RegionId, Ring,
 };
 use peerlane_engine::{MonotonicClock, Watch};
-use peerlane_memory::cuda::{Copy, Cuda, DeviceMemory, Direction, Gpu, Pinned};
+use peerlane_memory::cuda::{Copy, CopyDirection, Cuda, DeviceMemory, Gpu, Pinned};
 use peerlane_memory::cufile::{self, Mode};
 use peerlane_memory::host;
 use peerlane_results::{Route, RouteChoice};
@@ -29,7 +29,7 @@ const PIECE: u32 = 64 << 10;
 const WAIT: Nanos = Nanos::seconds(10);
 
 /// A ring of either way with a file of noise, memory of a GPU, and host memory.
-struct Bench {
+struct GpuBench {
     ring: GpuRing,
     gpu: Arc<Gpu>,
     file: FileId,
@@ -39,7 +39,7 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-fn bench(mock: &Mock, mode: Option<Mode>) -> Option<Bench> {
+fn bench(mock: &Mock, mode: Option<Mode>) -> Option<GpuBench> {
     let below = ring(64)?;
     let folder = folder();
     let content = noise(4 * PIECE as usize, 7);
@@ -57,10 +57,10 @@ fn bench(mock: &Mock, mode: Option<Mode>) -> Option<Bench> {
     let file = ring.attach_file(file).unwrap();
     let memory = ring.attach_memory(gpu.allocate(Bytes(4 * u64::from(PIECE))).unwrap()).unwrap();
     let host = ring.attach_region(host::allocate(Bytes(4 * u64::from(PIECE))).unwrap());
-    Some(Bench { ring, gpu, file, memory, host, content, _folder: folder })
+    Some(GpuBench { ring, gpu, file, memory, host, content, _folder: folder })
 }
 
-impl Bench {
+impl GpuBench {
     fn operation(&self, action: Action, region: RegionId, piece: u32, tag: u64) -> Operation {
         let offset = u64::from(piece) * u64::from(PIECE);
         Operation {
@@ -159,7 +159,7 @@ fn the_end_of_the_file_is_a_short_or_empty_read() {
 /// What memory of a GPU holds.
 fn content_of(gpu: &Arc<Gpu>, memory: &Arc<DeviceMemory>) -> Vec<u8> {
     let (mut pinned, mut queue) = (gpu.pin(memory.length()).unwrap(), gpu.queue().unwrap());
-    let (length, direction) = (memory.length().0, Direction::ToHost);
+    let (length, direction) = (memory.length().0, CopyDirection::ToHost);
     let (pinned_offset, memory_offset) = (0, 0);
     let copy =
         Copy { direction, pinned: &pinned, pinned_offset, memory, memory_offset, length, tag: 0 };
@@ -179,7 +179,7 @@ fn ranges_of_many_files_are_loaded_one_after_the_other_into_memory_that_changes(
     let folder = folder();
     let cuda = Cuda::load_from(&mock.library()).unwrap();
     let gpu = cuda.open(&cuda.gpus().unwrap()[0]).unwrap();
-    let (ways, clock) = (Ways::new(RouteChoice::Host), MonotonicClock::start());
+    let (ways, clock) = (LoadRings::new(RouteChoice::Host), MonotonicClock::start());
     let mut loader = Loader::new(&gpu, &ways, &clock, WAIT);
     let path = folder.path().join("file");
     // More files than a ring holds at a time, some of them more than one piece.
@@ -242,7 +242,7 @@ fn fill_others(
     let memory = cuda.foreign(address, length, Arc::<DeviceMemory>::clone(&owner)).unwrap();
     let clock = MonotonicClock::start();
     let mut tools = ReadTools { clock: &clock, watch: stops, deadline: WAIT };
-    let filled = fill(file, &range, &memory, &Ways::new(RouteChoice::Host), &mut tools);
+    let filled = fill(file, &range, &memory, &LoadRings::new(RouteChoice::Host), &mut tools);
     let zeroes = mock.calls("left zeroes");
     assert_eq!((zeroes, mock.calls("cuMemFree")), (1, 1), "ours is cleared and freed");
     (filled, content_of(&gpu, &owner))

@@ -19,10 +19,11 @@ use peerlane_engine::failure::{Cause, RequestError, Role};
 use peerlane_engine::prove::{ProofSetup, prove_route};
 use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};
 use peerlane_engine::ring::{
-    Action, FileId, Namespace, Operation, PassthroughFile, PushError, RegionId, Ring, Staged, Uring,
+    Action, FileId, Operation, PassthroughFile, PassthroughNamespace, PushError, RegionId, Ring,
+    Staged, Uring,
 };
 use peerlane_engine::stage::{DigestStage, StageFault};
-use peerlane_engine::verify::{Comparison, Coverage, Digests, verify};
+use peerlane_engine::verify::{ComparisonRequest, Coverage, Digests, verify};
 use peerlane_engine::{Clock, MonotonicClock};
 use peerlane_memory::{Region, host};
 use peerlane_results::{MemoryKind, Tail};
@@ -34,7 +35,7 @@ use twox_hash::XxHash3_128;
 const BLOCK: u64 = 4096;
 
 /// A ring with a source and a target file and a region of host memory.
-struct Bench {
+struct UringBench {
     ring: Uring,
     source: FileId,
     target: FileId,
@@ -43,7 +44,7 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-fn bench(source: &[u8], target: &[u8]) -> Option<Bench> {
+fn bench(source: &[u8], target: &[u8]) -> Option<UringBench> {
     let mut ring = ring(64)?;
     let folder = folder();
     let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
@@ -52,10 +53,10 @@ fn bench(source: &[u8], target: &[u8]) -> Option<Bench> {
     let source = ring.attach_file(direct(&source_path)?).unwrap();
     let target = ring.attach_file(direct(&target_path)?).unwrap();
     let region = ring.attach_region(host::allocate(Bytes::mib(4)).unwrap());
-    Some(Bench { ring, source, target, region, target_path, _folder: folder })
+    Some(UringBench { ring, source, target, region, target_path, _folder: folder })
 }
 
-impl Bench {
+impl UringBench {
     fn transfer(&self, length: u64, tail: Tail) -> Transfer {
         Transfer {
             source: self.source,
@@ -194,7 +195,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
     let host = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
     let second = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
     let clock = MonotonicClock::start();
-    let Bench { source, target, region, .. } = bench;
+    let UringBench { source, target, region, .. } = bench;
     let setup = ProofSetup {
         probes: true,
         source,
@@ -214,7 +215,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
     };
     assert_eq!(prove_route(&mut bench.ring, &setup, &clock).unwrap().evidence.len(), 2);
     let length = payload.len() as u64;
-    let comparison = Comparison {
+    let comparison = ComparisonRequest {
         source,
         target,
         source_offset: 0,
@@ -350,8 +351,13 @@ fn command_that_fails_leaves_requests_of_other_files_alone() {
     std::fs::write(&path, noise(4096, 3)).unwrap();
     let open = || File::options().read(true).write(true).open(&path).unwrap();
     let plain = ring.attach_file(open()).unwrap();
-    let namespace =
-        Namespace { nsid: 1, block: 512, request_max: 8192, pages_max: 2, zeroes_max: 0 };
+    let namespace = PassthroughNamespace {
+        nsid: 1,
+        block: 512,
+        request_max: 8192,
+        pages_max: 2,
+        zeroes_max: 0,
+    };
     // A regular file takes no commands, so each of them fails.
     let node = ring.attach_passthrough(PassthroughFile { file: open(), namespace }).unwrap();
     let region = ring.attach_region(host::allocate(Bytes::kib(16)).unwrap());
@@ -422,9 +428,9 @@ fn memory_that_the_kernel_still_uses_is_leaked_not_freed() {
 
 /// A clock of which a millisecond passes whenever somebody looks.
 #[derive(Default)]
-struct Looked(Cell<u64>);
+struct SteppingClock(Cell<u64>);
 
-impl Clock for Looked {
+impl Clock for SteppingClock {
     fn now(&self) -> Nanos {
         self.0.set(self.0.get() + 1_000_000);
         Nanos(self.0.get())
@@ -438,7 +444,7 @@ fn a_stuck_request_is_reported_at_its_deadline() {
     let source = bench.ring.attach_file(reader.into()).unwrap();
     let deadline = Nanos(50_000_000);
     let transfer = Transfer { source, slots: 1, deadline, ..bench.transfer(BLOCK, Tail::None) };
-    let error = relay(&mut bench.ring, &transfer, &Looked::default(), &mut ()).unwrap_err();
+    let error = relay(&mut bench.ring, &transfer, &SteppingClock::default(), &mut ()).unwrap_err();
     let RelayError::Stopped { source: RequestError::Stuck(stuck), moved } = error else {
         panic!("{error:?}")
     };

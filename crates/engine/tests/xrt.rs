@@ -24,14 +24,14 @@ use peerlane_engine::stage::CardStage;
 use peerlane_memory::xrt::Xrt;
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
-use xrt_mock::{CARD, Mock};
+use xrt_mock::{CARD, XrtMock};
 
 const BLOCK: u64 = 4096;
 
 #[test]
 fn a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it() {
     let Some(mut uring): Option<Uring> = ring(64) else { return };
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let folder = folder();
     let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
     let payload = noise(3 << 20, 7);
@@ -78,7 +78,7 @@ const SLOTS: u32 = 4;
 /// The kernel's ring, which notes among the calls of the library when payload comes and goes.
 struct Noted<'a> {
     ring: Uring,
-    mock: &'a Mock,
+    mock: &'a XrtMock,
     open: HashMap<u64, Operation>,
 }
 
@@ -117,13 +117,13 @@ impl Around for Noted<'_> {
 
 /// A relay by the memory of a card and a kernel of it; what is at the target, and how it ended. All of it is given
 /// back then.
-struct Outcome {
+struct CardOutcome {
     target: Vec<u8>,
     moved: Result<Moved, RelayError>,
     fault: Option<String>,
 }
 
-fn relayed(mock: &Mock, kernel: &str, payload: &[u8], deadline: Nanos) -> Option<Outcome> {
+fn relayed(mock: &XrtMock, kernel: &str, payload: &[u8], deadline: Nanos) -> Option<CardOutcome> {
     let folder = folder();
     let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
     std::fs::write(&source_path, payload).unwrap();
@@ -160,12 +160,12 @@ fn relayed(mock: &Mock, kernel: &str, payload: &[u8], deadline: Nanos) -> Option
     let moved = relay(&mut staged, &transfer, &MonotonicClock::start(), &mut ());
     let fault = staged.fault().map(ToString::to_string);
     drop(staged);
-    Some(Outcome { target: std::fs::read(&target_path).unwrap(), moved, fault })
+    Some(CardOutcome { target: std::fs::read(&target_path).unwrap(), moved, fault })
 }
 
 /// What a slot is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SlotPhase {
     Free,
     Reading,
     Read,
@@ -177,39 +177,43 @@ enum Phase {
 /// Asserts for each chunk: read, set and started as the chunk that it is, ended, then written; returns the chunks.
 #[track_caller]
 fn expect_order(calls: &[String]) -> BTreeMap<u64, u64> {
-    let mut slots: BTreeMap<u64, (Phase, u64)> = BTreeMap::new();
+    let mut slots: BTreeMap<u64, (SlotPhase, u64)> = BTreeMap::new();
     let mut runs: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
     let mut chunks = BTreeMap::new();
     for call in calls {
         let words: Vec<&str> = call.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().unwrap();
-        let mut step = |slot: u64, from: Phase, to: Phase, offset: u64| {
-            let found = slots.insert(slot, (to, offset)).unwrap_or((Phase::Free, offset));
+        let mut step = |slot: u64, from: SlotPhase, to: SlotPhase, offset: u64| {
+            let found = slots.insert(slot, (to, offset)).unwrap_or((SlotPhase::Free, offset));
             assert!(
-                found == (from, offset) || from == Phase::Free && found.0 == from,
+                found == (from, offset) || from == SlotPhase::Free && found.0 == from,
                 "{call}: {found:?}"
             );
         };
         match words.as_slice() {
-            ["read", "begins", ..] => step(number(2), Phase::Free, Phase::Reading, number(3)),
-            ["read", "ends", ..] => step(number(2), Phase::Reading, Phase::Read, number(3)),
-            ["write", "begins", ..] => {
-                step(number(2), Phase::Working(2), Phase::Writing, number(3));
+            ["read", "begins", ..] => {
+                step(number(2), SlotPhase::Free, SlotPhase::Reading, number(3))
             }
-            ["write", "ends", ..] => step(number(2), Phase::Writing, Phase::Free, number(3)),
+            ["read", "ends", ..] => step(number(2), SlotPhase::Reading, SlotPhase::Read, number(3)),
+            ["write", "begins", ..] => {
+                step(number(2), SlotPhase::Working(2), SlotPhase::Writing, number(3));
+            }
+            ["write", "ends", ..] => {
+                step(number(2), SlotPhase::Writing, SlotPhase::Free, number(3))
+            }
             ["set", ..] => {
                 let run = runs.entry(number(1)).or_default();
                 run[usize::try_from(number(2)).unwrap()] = number(3);
             }
             ["start", ..] => {
                 let [slot, bytes, offset] = runs[&number(1)];
-                step(slot, Phase::Read, Phase::Working(0), offset);
+                step(slot, SlotPhase::Read, SlotPhase::Working(0), offset);
                 assert_eq!(chunks.insert(offset, bytes), None, "each chunk once");
             }
             ["state", ..] => {
                 let [slot, _, offset] = runs[&number(1)];
-                let Phase::Working(looks) = slots[&slot].0 else { panic!("{call}: {slots:?}") };
-                slots.insert(slot, (Phase::Working(looks + 1), offset));
+                let SlotPhase::Working(looks) = slots[&slot].0 else { panic!("{call}: {slots:?}") };
+                slots.insert(slot, (SlotPhase::Working(looks + 1), offset));
             }
             _ => {}
         }
@@ -232,7 +236,7 @@ fn expect_no_misuse(calls: &[String]) {
 
 #[test]
 fn card_kernel_works_between_read_and_write() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let payload = noise((3 << 20) + 5001, 8);
     let Some(outcome) = relayed(&mock, "invert", &payload, DEADLINE) else { return };
     assert_eq!(outcome.moved.unwrap().bytes, payload.len() as u64);
@@ -254,7 +258,7 @@ fn card_kernel_works_between_read_and_write() {
 
 #[test]
 fn failed_card_kernel_ends_the_relay() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let payload = noise(3 << 20, 9);
     let Some(outcome) = relayed(&mock, "fails", &payload, DEADLINE) else { return };
     let error = outcome.moved.unwrap_err();
@@ -272,7 +276,7 @@ fn failed_card_kernel_ends_the_relay() {
 
 #[test]
 fn endless_card_kernel_keeps_its_memory() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let (payload, start) = (noise(3 << 20, 10), Instant::now());
     let Some(outcome) = relayed(&mock, "never", &payload, Nanos(300_000_000)) else { return };
     assert!(start.elapsed().as_secs() < 20, "given up at its deadline");

@@ -6,7 +6,7 @@
 use peerlane_results::{RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
 
-use super::{Drive, Requests, Root, Unread, says, unseen};
+use super::{CaseDrive, Requests, Root, Unread, says, unseen};
 
 /// Bytes read from and written to a drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub struct DriveBytes {
 /// The counters of one drive, read before payload moves.
 #[derive(Debug)]
 pub struct BlockCounters {
-    drive: Drive,
+    drive: CaseDrive,
     before: Result<DriveBytes, Unread>,
 }
 
 impl BlockCounters {
     /// Reads them.
-    pub fn begin(root: &Root, drive: Drive) -> Self {
+    pub fn begin(root: &Root, drive: CaseDrive) -> Self {
         let before = count(root, &drive);
         Self { drive, before }
     }
@@ -59,7 +59,7 @@ impl BlockCounters {
     }
 }
 
-fn count(root: &Root, drive: &Drive) -> Result<DriveBytes, Unread> {
+fn count(root: &Root, drive: &CaseDrive) -> Result<DriveBytes, Unread> {
     let path = format!("sys/class/block/{}/stat", drive.name);
     if drive.requests == Requests::Passthrough {
         return Err(Unread::new(&path, "the block layer does not count passthrough commands"));
@@ -87,15 +87,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
     const BEFORE: &str = "  10 0 100 5 20 0 200 5 0 10 10 0 0 0 0 0 0\n";
 
     fn watched(after: &str, requests: Requests) -> (Option<DriveBytes>, RouteEvidence) {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let path = "sys/class/block/nvme0n1/stat";
         tree.plant(path, BEFORE);
-        let drive = Drive { name: "nvme0n1".to_owned(), address: None, requests };
+        let drive = CaseDrive { name: "nvme0n1".to_owned(), address: None, requests };
         let watch = BlockCounters::begin(&tree.root(), drive);
         tree.plant(path, after);
         watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) })
@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn disabled_counters_do_not_contradict() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("sys/class/block/nvme0n1/stat", BEFORE);
         tree.plant("sys/class/block/nvme0n1/queue/iostats", "0\n");
         let name = "nvme0n1".to_owned();
-        let drive = Drive { name, address: None, requests: Requests::Direct };
+        let drive = CaseDrive { name, address: None, requests: Requests::Direct };
         let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
         let (counted, found) = BlockCounters::begin(&tree.root(), drive).end(&tree.root(), claimed);
         assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn partition_uses_switch_of_disk() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
         tree.plant("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
         tree.plant("sys/class/block/other", "");

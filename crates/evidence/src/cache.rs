@@ -59,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
 
     fn text(cached: u64) -> String {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn watched(payload: u64, growth: u64) -> RouteVerdict {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("proc/meminfo", &text(1000));
         let before = read(&tree.root());
         tree.plant("proc/meminfo", &text(1000 + growth));
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn missing_file_is_a_reason() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let found = end(read(&tree.root()), &tree.root(), p2p(1 << 30));
         assert!(found.evidence.showed.contains("proc/meminfo"), "{found:?}");
     }

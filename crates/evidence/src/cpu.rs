@@ -142,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
 
     fn stat(name: &str, flags: u64, ticks: u64) -> String {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn worker_and_kernel_time_are_separate() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("proc/self/task/100/stat", &stat("peerlane", 0, 50));
         tree.plant("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 5));
         tree.plant("proc/9/stat", &stat("kworker/0:1H", KERNEL_THREAD, 10));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_proc_gives_reasons() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let (cost, evidence) = CpuWatch::begin(&tree.root()).end(&tree.root(), p2p(0));
         assert_eq!((cost.workers_ns, cost.kernel_threads_ns), (None, None));
         assert!(evidence[1].evidence.showed.contains("proc/self/task"), "{evidence:?}");

@@ -23,9 +23,9 @@ const MOST_SHOWN: usize = 4;
 
 /// The log, open at its end.
 #[derive(Debug)]
-pub(super) struct Log(Result<File, Unread>);
+pub(super) struct KernelLog(Result<File, Unread>);
 
-impl Log {
+impl KernelLog {
     pub(super) fn at_end(root: &Root) -> Self {
         Self(open(root))
     }
@@ -119,13 +119,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
     fn watched(new: &str) -> RouteEvidence {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let old = "6,1,1,-;DMAR: [DMA Read] Request device [41:00.0] fault addr 0x1\n";
         tree.plant("dev/kmsg", old);
-        let log = Log::at_end(&tree.root());
+        let log = KernelLog::at_end(&tree.root());
         tree.plant("dev/kmsg", &format!("{old}{new}"));
         log.end(&["0000:41:00.0".parse().unwrap()])
     }
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn unreadable_log_is_a_reason() {
-        let tree = Planted::new();
-        let found = Log::at_end(&tree.root()).end(&[]);
+        let tree = PlantedRoot::new();
+        let found = KernelLog::at_end(&tree.root()).end(&[]);
         assert!(found.evidence.showed.contains("cannot read /dev/kmsg"), "{found:?}");
     }
 

@@ -38,7 +38,7 @@ pub use process_cpu::CpuMark;
 pub use recorder::DmaTally;
 pub use root::{Root, Unread};
 pub use verdict::{least_certain, verdict};
-pub use watch::Watch;
+pub use watch::CaseWatch;
 
 /// Devices and memory that a case uses, told before it runs.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub struct Scene {
     /// The folder of `sys`, `proc` and `dev`: `/`, or another one in tests.
     pub root: PathBuf,
     /// Drives that payload comes from and goes to, each once.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<CaseDrive>,
     /// Pools of device memory that payload rests in, each once.
     pub pools: Vec<Pool>,
     /// Functions whose memory payload rests in, pools and others.
@@ -57,7 +57,7 @@ pub struct Scene {
 
 /// A drive of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drive {
+pub struct CaseDrive {
     /// Kernel name of its block device or partition, `nvme2n1`.
     pub name: String,
     /// PCI address, by which the kernel log names it.
@@ -66,7 +66,7 @@ pub struct Drive {
     pub requests: Requests,
 }
 
-impl Drive {
+impl CaseDrive {
     /// The drive of an end of a transfer; `None` where that has none. `is_cached` says that payload goes through the
     /// page cache though the end takes direct I/O.
     pub fn from_facts(facts: &EndpointFacts, is_cached: bool) -> Option<Self> {
@@ -104,7 +104,7 @@ pub struct Pool {
 
 /// Payload of a case, told when the case has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct CaseEvidence {
     /// Payload by the route asked for; payload with an end in host memory counts as `host`.
     pub asked: BytesByRoute,
     /// Payload by the route of the requests that were made, as the engine counted them.
@@ -158,7 +158,7 @@ fn unseen(looked_at: impl Into<String>, why: impl std::fmt::Display) -> RouteEvi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
     pub(crate) fn p2p(bytes: u64) -> BytesByRoute {
         BytesByRoute { p2p: Bytes(bytes), host: Bytes(0) }
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn blind_machine_gives_every_reason() {
-        let tree = Planted::new();
-        let drive = Drive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
+        let tree = PlantedRoot::new();
+        let drive = CaseDrive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
         let scene = Scene {
             root: tree.path(),
@@ -176,9 +176,9 @@ mod tests {
             memories: vec![],
             is_translating: false,
         };
-        let mut watch = Watch::begin(&scene);
+        let mut watch = CaseWatch::begin(&scene);
         watch.look();
-        let seen = Seen {
+        let seen = CaseEvidence {
             asked: p2p(4096),
             moved: p2p(4096),
             drives: vec![DriveBytes::default()],
@@ -196,8 +196,8 @@ mod tests {
     fn this_machine_can_be_watched() {
         let disks =
             Root::at(std::path::Path::new("/")).names("sys/class/block").unwrap_or_default();
-        let drive = |name: String| Drive { name, address: None, requests: Requests::PageCache };
-        let drives: Vec<Drive> = disks.into_iter().take(2).map(drive).collect();
+        let drive = |name: String| CaseDrive { name, address: None, requests: Requests::PageCache };
+        let drives: Vec<CaseDrive> = disks.into_iter().take(2).map(drive).collect();
         let claimed = vec![DriveBytes::default(); drives.len()];
         let scene = Scene {
             root: "/".into(),
@@ -206,10 +206,15 @@ mod tests {
             memories: vec![],
             is_translating: false,
         };
-        let mut watch = Watch::begin(&scene);
+        let mut watch = CaseWatch::begin(&scene);
         watch.look();
-        let seen =
-            Seen { asked: p2p(0), moved: p2p(0), drives: claimed, transfers: vec![], dma: None };
+        let seen = CaseEvidence {
+            asked: p2p(0),
+            moved: p2p(0),
+            drives: claimed,
+            transfers: vec![],
+            dma: None,
+        };
         let found = watch.end(&seen);
         for RouteEvidence { evidence, says } in &found.evidence {
             println!("{says:?}: {}: {}", evidence.looked_at, evidence.showed);

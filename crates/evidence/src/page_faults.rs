@@ -46,11 +46,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
     #[test]
     fn faults_are_counted_behind_any_name() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 100 8 7 10 110 22 0 0\n");
         let before = count(&tree.root());
         assert_eq!(before, Ok(PageFaults { minor: 100, major: 7 }));
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn missing_file_is_a_reason() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let (counted, found) = end(count(&tree.root()), &tree.root());
         assert_eq!(counted, None);
         assert!(found.evidence.showed.contains("proc/self/stat"), "{found:?}");

@@ -65,11 +65,11 @@ fn file(pool: &Pool, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
 
     fn watched(during: Option<&str>) -> RouteEvidence {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
         let place = "sys/bus/pci/devices/0000:03:00.0/p2pmem";
         tree.plant(&format!("{place}/size"), "1048576\n");
@@ -94,7 +94,7 @@ mod tests {
         let found = watched(None);
         assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("was not read while"), "{found:?}");
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(1) };
         let mut watch = PoolWatch::begin(&tree.root(), pool);
         watch.look(&tree.root());

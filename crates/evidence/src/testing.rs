@@ -13,9 +13,9 @@ use crate::Root;
 
 /// A folder that stands for `/`, removed when dropped.
 #[derive(Debug)]
-pub struct Planted(tempfile::TempDir);
+pub struct PlantedRoot(tempfile::TempDir);
 
-impl Planted {
+impl PlantedRoot {
     /// An empty one.
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())

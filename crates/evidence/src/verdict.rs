@@ -29,22 +29,22 @@ mod tests {
 
     use super::*;
 
-    fn of(says: &[RouteVerdict]) -> RouteVerdict {
+    fn from_verdicts(says: &[RouteVerdict]) -> RouteVerdict {
         let items: Vec<_> = says.iter().map(|&one| crate::says(one, "", "")).collect();
         verdict(&items)
     }
 
     #[test]
     fn one_contradiction_outweighs_everything() {
-        assert_eq!(of(&[Shown, Shown, Contradicted, Consistent]), Contradicted);
+        assert_eq!(from_verdicts(&[Shown, Shown, Contradicted, Consistent]), Contradicted);
     }
 
     #[test]
     fn consistent_sources_never_show_route() {
-        assert_eq!(of(&[Consistent, Consistent, Consistent, NotKnown]), Consistent);
-        assert_eq!(of(&[NotKnown, Shown]), Shown);
-        assert_eq!(of(&[NotKnown]), NotKnown);
-        assert_eq!(of(&[]), NotKnown);
+        assert_eq!(from_verdicts(&[Consistent, Consistent, Consistent, NotKnown]), Consistent);
+        assert_eq!(from_verdicts(&[NotKnown, Shown]), Shown);
+        assert_eq!(from_verdicts(&[NotKnown]), NotKnown);
+        assert_eq!(from_verdicts(&[]), NotKnown);
     }
 
     #[test]

@@ -7,28 +7,28 @@ use super::block_counters::BlockCounters;
 use super::counters::Counters;
 use super::cpu::CpuWatch;
 use super::dma_map::{self, DmaWitness, Unwatched};
-use super::kernel_log::Log;
+use super::kernel_log::KernelLog;
 use super::page_faults;
 use super::pool::PoolWatch;
-use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, recorder, requests};
+use super::{CaseEvidence, DriveBytes, Observed, Root, Scene, Unread, cache, recorder, requests};
 
 /// A watch over one case: begun before its first request, read while payload moves, ended after
 /// its last.
 #[derive(Debug)]
-pub struct Watch {
+pub struct CaseWatch {
     root: Root,
     addresses: Vec<Bdf>,
     pools: Vec<PoolWatch>,
     sectors: Vec<BlockCounters>,
     faults: Result<PageFaults, Unread>,
     cache: Result<cache::PageCache, Unread>,
-    log: Log,
+    log: KernelLog,
     counters: Counters,
     dma: Result<DmaWitness, Unwatched>,
     cpu: CpuWatch,
 }
 
-impl Watch {
+impl CaseWatch {
     /// Reads the state of every source. A source that cannot be read becomes evidence with the
     /// reason.
     pub fn begin(scene: &Scene) -> Self {
@@ -48,7 +48,7 @@ impl Watch {
                 .collect(),
             faults: page_faults::count(&root),
             cache: cache::read(&root),
-            log: Log::at_end(&root),
+            log: KernelLog::at_end(&root),
             counters: Counters::begin(&root),
             // Last, so that it does not count what the others take.
             cpu: CpuWatch::begin(&root),
@@ -66,7 +66,7 @@ impl Watch {
     }
 
     /// Reads every source again.
-    pub fn end(self, seen: &Seen) -> Observed {
+    pub fn end(self, seen: &CaseEvidence) -> Observed {
         let root = &self.root;
         // First, so that it does not count what the others take.
         let (cpu, of_cpu) = self.cpu.end(root, seen.asked);

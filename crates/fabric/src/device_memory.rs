@@ -3,7 +3,7 @@
 use peerlane_units::Bytes;
 
 use crate::gpu::{VENDOR_AMD, VENDOR_INTEL, VENDOR_NVIDIA};
-use crate::{Fabric, FunctionId, Kind, Parent};
+use crate::{Fabric, FunctionId, FunctionKind, Parent};
 
 /// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
 const VENDOR_VIRTIO: u16 = 0x1af4;
@@ -40,21 +40,21 @@ impl Fabric {
     pub fn moves_payload(&self, id: FunctionId) -> bool {
         let function = self.function(id);
         match function.kind {
-            Kind::Nvme => true,
-            Kind::Nic => function.vendor != Some(VENDOR_VIRTIO),
-            Kind::Fpga => !function.driver.is_named("xclmgmt"),
-            Kind::Gpu => {
+            FunctionKind::Nvme => true,
+            FunctionKind::Nic => function.vendor != Some(VENDOR_VIRTIO),
+            FunctionKind::Fpga => !function.driver.is_named("xclmgmt"),
+            FunctionKind::Gpu => {
                 let is_accelerator =
                     [None, Some(VENDOR_INTEL), Some(VENDOR_AMD), Some(VENDOR_NVIDIA)];
                 let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
                 is_accelerator.contains(&function.vendor)
                     && !(is_on_root_bus && function.vendor == Some(VENDOR_INTEL))
             }
-            Kind::RootPort
-            | Kind::UpstreamPort
-            | Kind::DownstreamPort
-            | Kind::OtherBridge
-            | Kind::Other => false,
+            FunctionKind::RootPort
+            | FunctionKind::UpstreamPort
+            | FunctionKind::DownstreamPort
+            | FunctionKind::OtherBridge
+            | FunctionKind::Other => false,
         }
     }
 
@@ -75,8 +75,8 @@ impl Fabric {
             });
         }
         let kind = match function.kind {
-            Kind::Gpu if self.moves_payload(id) => MemoryKind::Gpu,
-            Kind::Fpga if self.moves_payload(id) => MemoryKind::Fpga,
+            FunctionKind::Gpu if self.moves_payload(id) => MemoryKind::Gpu,
+            FunctionKind::Fpga if self.moves_payload(id) => MemoryKind::Fpga,
             _ => return None,
         };
         let window = function.bars.iter().filter(|bar| bar.is_prefetchable).map(|bar| bar.size);

@@ -1,6 +1,6 @@
 //! Functions by the words that people type.
 
-use crate::{Bdf, Fabric, Function, FunctionId, Kind};
+use crate::{Bdf, Fabric, Function, FunctionId, FunctionKind};
 
 /// Folders of device files.
 const FOLDERS: [&str; 3] = ["/dev/infiniband/", "/dev/dri/", "/dev/"];
@@ -34,7 +34,7 @@ impl Fabric {
     /// Finds a GPU by its number, or by a name or an address.
     pub fn find_gpu(&self, name: &str) -> Option<FunctionId> {
         let numbered = name.parse().ok().and_then(|number: usize| self.gpus().get(number).copied());
-        let is_gpu = |id: &FunctionId| self.function(*id).kind == Kind::Gpu;
+        let is_gpu = |id: &FunctionId| self.function(*id).kind == FunctionKind::Gpu;
         numbered.or_else(|| self.by_name(name).filter(is_gpu))
     }
 
@@ -51,12 +51,12 @@ impl Fabric {
     pub fn device_word(&self, id: FunctionId) -> String {
         let function = self.function(id);
         match function.kind {
-            Kind::Gpu => match (self.gpu_number(id), function.address) {
+            FunctionKind::Gpu => match (self.gpu_number(id), function.address) {
                 (Some(number), _) => format!("{GPU}{number}"),
                 (None, Some(address)) => format!("{GPU}{address}"),
                 (None, None) => function.name.clone(),
             },
-            Kind::Nic => function.kernel_names.last().unwrap_or(&function.name).clone(),
+            FunctionKind::Nic => function.kernel_names.last().unwrap_or(&function.name).clone(),
             _ => function.name.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Fabric, Function, FunctionId, Kind, names};
+use crate::{Fabric, Function, FunctionId, FunctionKind, names};
 
 /// PCI vendor of NVIDIA's GPUs.
 pub const VENDOR_NVIDIA: u16 = 0x10de;
@@ -41,7 +41,7 @@ pub enum Generation {
 impl Generation {
     /// The generation of an NVIDIA GPU whose chip the PCI ID repository names; `None` for all
     /// others.
-    pub fn of(function: &Function) -> Option<Self> {
+    pub fn from_function(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
         let name = names::device(vendor, function.device?)?;
         let chip = name.split(' ').next()?;
@@ -127,7 +127,7 @@ impl Fabric {
     pub fn gpus(&self) -> Vec<FunctionId> {
         let of = |vendor: Option<u16>| {
             let is_it = |one: &Function| {
-                one.kind == Kind::Gpu && one.vendor == vendor && is_its_makers(one)
+                one.kind == FunctionKind::Gpu && one.vendor == vendor && is_its_makers(one)
             };
             let mut found: Vec<FunctionId> =
                 self.iter().filter(|(_, one)| is_it(one)).map(|(id, _)| id).collect();
@@ -140,7 +140,7 @@ impl Fabric {
 
     /// The N of `gpu:N`; `None` for a function that is not counted.
     pub fn gpu_number(&self, gpu: FunctionId) -> Option<usize> {
-        let is_gpu = self.function(gpu).kind == Kind::Gpu;
+        let is_gpu = self.function(gpu).kind == FunctionKind::Gpu;
         is_gpu.then(|| self.gpus().iter().position(|&one| one == gpu))?
     }
 }
@@ -158,7 +158,7 @@ mod tests {
             })
             .collect();
         let fabric = Fabric::from_toml(&format!("name = 'm'\n{functions}")).expect("a machine");
-        fabric.functions.iter().map(Generation::of).collect()
+        fabric.functions.iter().map(Generation::from_function).collect()
     }
 
     #[test]

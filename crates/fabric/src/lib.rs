@@ -28,16 +28,16 @@ pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, OUTLINE_MAX, Problem};
 pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
-    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
-    InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed,
-    Module, Mount, Namespace, NetworkLocation, NvLink, NvidiaDriver, NvmeController, Origin,
-    P2pMem, Parent, Partition, QueueLimits, Rates, RemoteDrive, RootBus, StackedDevice,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
+    HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, LineNumbers, Link,
+    LinkSpeed, Module, Mount, Namespace, NetworkLocation, NvLink, NvidiaDriver, NvmeController,
+    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RemoteDrive, RootBus, StackedDevice,
     Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};
 pub use stack::Stack;
-pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
+pub use sysfs::snapshot::{NoPlace, Snapshot, TreeEntry};
 pub use sysfs::{
-    BlockDevice, DiscoverError, NoPackets, Packets, ParentDisk, PassthroughNode, block_name,
+    BlockDevice, DiscoverError, NoPackets, PacketSettings, ParentDisk, PassthroughNode, block_name,
     passthrough_name,
 };

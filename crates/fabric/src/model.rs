@@ -249,7 +249,7 @@ pub enum Parent {
 
 /// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FunctionKind {
     /// A port of the root complex.
     RootPort,
     /// The port of a switch that faces the root.
@@ -270,7 +270,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl FunctionKind {
     /// Returns whether other functions hang from it.
     pub fn is_bridge(self) -> bool {
         matches!(
@@ -297,7 +297,7 @@ pub struct Function {
     /// The place that it hangs from.
     pub parent: Parent,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FunctionKind,
     /// PCI vendor.
     pub vendor: Option<u16>,
     /// PCI device.
@@ -343,14 +343,14 @@ pub struct Function {
     /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is not known.
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
-    pub lines: Option<Lines>,
+    pub lines: Option<LineNumbers>,
     /// Its emulation in the lab.
     pub lab: LabDrive,
 }
 
 /// Lines of a pasted text, counted from 1, from which facts of a function come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineNumbers {
     /// Its heading.
     pub heading: u32,
     /// Its ACS control register.
@@ -366,7 +366,7 @@ impl Function {
             name,
             address: None,
             parent,
-            kind: Kind::Other,
+            kind: FunctionKind::Other,
             vendor: None,
             device: None,
             class: None,
@@ -633,7 +633,7 @@ impl Fabric {
         let function = self.function(id);
         let width = |speed: Option<LinkSpeed>| speed.map(|speed| speed.width);
         let current = function.link.and_then(|link| link.current);
-        function.kind == Kind::Gpu && width(current) == width(self.trainable(id))
+        function.kind == FunctionKind::Gpu && width(current) == width(self.trainable(id))
     }
 
     /// The devices that are stacked on the block device `name`, directly.
@@ -651,7 +651,7 @@ impl Fabric {
     pub fn nic_of(&self, drive: &RemoteDrive) -> Option<FunctionId> {
         let interface = drive.location.interface.as_ref()?;
         let has_it = |(_, one): &(FunctionId, &Function)| {
-            one.kind == Kind::Nic && one.kernel_names.contains(interface)
+            one.kind == FunctionKind::Nic && one.kernel_names.contains(interface)
         };
         self.iter().find(has_it).map(|(id, _)| id)
     }

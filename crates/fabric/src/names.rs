@@ -19,7 +19,7 @@ pub fn device(vendor: u16, device: u16) -> Option<&'static str> {
 
 /// Vendor and device of a function as a person knows them, numbers where there are no names; `None`
 /// where not even the vendor is known.
-pub fn of(function: &Function) -> Option<String> {
+pub fn look_up(function: &Function) -> Option<String> {
     let vendor_id = function.vendor?;
     let mut text = match vendor(vendor_id) {
         Some(name) => short(name).to_owned(),

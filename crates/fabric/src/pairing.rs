@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Fabric, FunctionId, Kind, Parent};
+use crate::{Fabric, FunctionId, FunctionKind, Parent};
 
 const VENDOR_XILINX: u16 = 0x10ee;
 /// Upstream port of the switch in a SmartSSD (Xilinx UG1382, and `lspci` of one).
@@ -92,9 +92,9 @@ impl Fabric {
     /// Finds the drive that belongs to a card, by the switch and by known DNA.
     pub fn pairing(&self, card: FunctionId, known: &BTreeMap<FunctionId, Dna>) -> Pairing {
         let by_switch = self.drive_of_card(card);
-        let own = known.get(&card).filter(|_| self.function(card).kind == Kind::Fpga);
+        let own = known.get(&card).filter(|_| self.function(card).kind == FunctionKind::Fpga);
         let names_it = |(&id, dna): (&FunctionId, &Dna)| {
-            (Some(dna) == own && self.function(id).kind == Kind::Nvme).then_some(id)
+            (Some(dna) == own && self.function(id).kind == FunctionKind::Nvme).then_some(id)
         };
         let mut named = known.iter().filter_map(names_it);
         let by_dna = named.next().filter(|_| named.next().is_none());
@@ -118,14 +118,14 @@ impl Fabric {
     /// SmartSSD. `None` for a card without a drive of its own, and where a switch has several drives.
     pub fn drive_of_card(&self, card: FunctionId) -> Option<FunctionId> {
         let switch = self.switch_of_card(card)?;
-        let is_drive = |id: &FunctionId| self.function(*id).kind == Kind::Nvme;
+        let is_drive = |id: &FunctionId| self.function(*id).kind == FunctionKind::Nvme;
         let drives = self.iter().map(|(id, _)| id).filter(is_drive);
         let mut there = drives.filter(|&drive| self.port_above(drive) == Some(switch));
         there.next().filter(|_| there.next().is_none())
     }
 
     fn switch_of_card(&self, card: FunctionId) -> Option<FunctionId> {
-        if self.function(card).kind != Kind::Fpga {
+        if self.function(card).kind != FunctionKind::Fpga {
             return None;
         }
         let switch = self.port_above(card)?;
@@ -137,7 +137,7 @@ impl Fabric {
     fn port_above(&self, endpoint: FunctionId) -> Option<FunctionId> {
         let Parent::Function(downstream) = self.function(endpoint).parent else { return None };
         let Parent::Function(upstream) = self.function(downstream).parent else { return None };
-        (self.function(upstream).kind == Kind::UpstreamPort).then_some(upstream)
+        (self.function(upstream).kind == FunctionKind::UpstreamPort).then_some(upstream)
     }
 }
 

@@ -37,7 +37,7 @@ fn serve() -> io::Result<ExitCode> {
         ["DELAY_MS", "FAIL", "SILENT", "EXIT"].map(|name| number(&format!("INVERTER_{name}")));
     for (count, line) in (1..).zip(io::stdin().lock().lines()) {
         let line = line?;
-        let chunk = Chunk::parse(&line)
+        let chunk = MemoryRange::parse(&line)
             .ok_or_else(|| io::Error::other(format!("not a line of the protocol: {line}")))?;
         if Some(count) == exit {
             return Ok(ExitCode::from(3));
@@ -66,13 +66,13 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// A range of the memory.
-struct Chunk {
+struct MemoryRange {
     number: u64,
     address: u64,
     length: u64,
 }
 
-impl Chunk {
+impl MemoryRange {
     fn parse(line: &str) -> Option<Self> {
         let numbers = line.strip_prefix("start ")?.split(' ').map(str::parse);
         match numbers.collect::<Result<Vec<u64>, _>>().ok()?[..] {

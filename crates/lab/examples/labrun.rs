@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use peerlane_fabric::Fabric;
-use peerlane_lab::{Console, LabError, Options, Outcome, find_kernel, find_qemu};
+use peerlane_lab::{BootOptions, CommandOutcome, Console, LabError, find_kernel, find_qemu};
 
 fn main() -> ExitCode {
     if peerlane_lab::is_guest() {
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         peerlane_lab::run(&options, Box::new(io::stdout()), Box::new(io::stderr()))
     });
     match result {
-        Ok(Outcome { status, dma, .. }) => {
+        Ok(CommandOutcome { status, dma, .. }) => {
             if let Some(dma) = dma.filter(|dma| !dma.is_complete()) {
                 say(&format!("warning: {} bytes are unaccounted for", dma.unaccounted_bytes));
             }
@@ -35,14 +35,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn options() -> Result<Options, LabError> {
+fn options() -> Result<BootOptions, LabError> {
     let mut words = std::env::args_os().skip(1);
     let file = words.next().unwrap_or_default();
     let machine = Fabric::read_machine_file(file.as_ref())
         .map_err(|error| LabError::Usage(format!("{error}: {}", causes(&error))))?;
     let command: Vec<OsString> = words.collect();
     let drive = std::env::var("DRIVE").ok();
-    Ok(Options {
+    Ok(BootOptions {
         machine,
         drives: drive
             .iter()
@@ -61,7 +61,7 @@ fn options() -> Result<Options, LabError> {
         kernel: find_kernel(None)?,
         qemu: find_qemu()?,
         program: std::env::current_exe().map_err(|error| LabError::Usage(error.to_string()))?,
-        timeout: Options::DEFAULT_TIMEOUT,
+        timeout: BootOptions::DEFAULT_TIMEOUT,
         console: std::env::var_os("CONSOLE").map(|path| Console::File(path.into())),
         output: None,
         interrupt: std::sync::Arc::default(),

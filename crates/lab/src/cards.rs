@@ -12,7 +12,7 @@ use crate::{LabError, drives};
 
 /// A card with what lies behind its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Card {
+pub(crate) struct LabCard {
     /// The function of the machine.
     pub(crate) function: FunctionId,
     /// Name.
@@ -37,7 +37,7 @@ pub(crate) fn prepare(
     machine: &Fabric,
     images: &Images,
     scratch: &Path,
-) -> Result<Vec<Card>, LabError> {
+) -> Result<Vec<LabCard>, LabError> {
     let mut cards = Vec::new();
     for (id, function) in machine.iter().filter(|(_, function)| function.lab.is_ram_bar) {
         drives::check_name(machine, &function.name)?;
@@ -56,7 +56,7 @@ pub(crate) fn prepare(
                 path
             }
         };
-        cards.push(Card { function: id, name: function.name.clone(), memory });
+        cards.push(LabCard { function: id, name: function.name.clone(), memory });
     }
     Ok(cards)
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, Namespace, Origin};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Namespace, Origin};
 use peerlane_units::Bytes;
 
 use crate::LabError;
@@ -17,12 +17,12 @@ pub(crate) struct Drive {
     /// Name and serial number.
     pub(crate) name: String,
     /// Its namespace; `None` for a controller that only lends memory.
-    pub(crate) namespace: Option<Backing>,
+    pub(crate) namespace: Option<NamespaceImage>,
 }
 
 /// A namespace and its image.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Backing {
+pub(crate) struct NamespaceImage {
     /// Different for every drive of the machine: QEMU's trace names commands by it alone.
     pub(crate) nsid: u32,
     /// Raw image.
@@ -42,7 +42,7 @@ pub(crate) fn prepare(
     scratch: &Path,
 ) -> Result<Vec<Drive>, LabError> {
     let functions: Vec<_> =
-        machine.iter().filter(|(_, function)| function.kind == Kind::Nvme).collect();
+        machine.iter().filter(|(_, function)| function.kind == FunctionKind::Nvme).collect();
     for (position, (name, image)) in images.iter().enumerate() {
         let bad = |reason: String| LabError::BadDrive {
             drive: name.clone(),
@@ -159,7 +159,7 @@ pub(crate) fn check_name(machine: &Fabric, name: &str) -> Result<(), LabError> {
     })
 }
 
-fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<Backing, LabError> {
+fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<NamespaceImage, LabError> {
     let bad = |reason: String| LabError::BadDrive {
         drive: drive.to_owned(),
         image: image.to_owned(),
@@ -186,7 +186,11 @@ fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<Backing, La
     Ok(backing(path, false, namespace))
 }
 
-fn scratch_image(drive: &str, namespace: &Namespace, folder: &Path) -> Result<Backing, LabError> {
+fn scratch_image(
+    drive: &str,
+    namespace: &Namespace,
+    folder: &Path,
+) -> Result<NamespaceImage, LabError> {
     let path = folder.join(format!("scratch-{}.img", drive.replace(':', "_")));
     let bad = |reason: &str| LabError::BadDrive {
         drive: drive.to_owned(),
@@ -203,8 +207,8 @@ fn scratch_image(drive: &str, namespace: &Namespace, folder: &Path) -> Result<Ba
     Ok(backing(path, true, namespace))
 }
 
-fn backing(image: PathBuf, is_scratch: bool, namespace: &Namespace) -> Backing {
-    Backing {
+fn backing(image: PathBuf, is_scratch: bool, namespace: &Namespace) -> NamespaceImage {
+    NamespaceImage {
         nsid: 0,
         image,
         is_scratch,

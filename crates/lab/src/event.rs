@@ -10,16 +10,16 @@ use crate::LabError;
 
 /// Something that the host does to the running machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct HostEvent {
     /// The moment, as the command in the guest names it.
     pub moment: String,
     /// What happens then.
-    pub action: Action,
+    pub action: MachineAction,
 }
 
 /// What can happen to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum MachineAction {
     /// The drive of this name is pulled out.
     Unplug(String),
     /// The machine loses its power.
@@ -36,17 +36,17 @@ pub enum Action {
 #[error("write MOMENT=unplug:DRIVE, MOMENT=power-cut, MOMENT=link-down or MOMENT=link-up")]
 pub struct NotAnEvent;
 
-impl FromStr for Event {
+impl FromStr for HostEvent {
     type Err = NotAnEvent;
 
     /// Reads `MOMENT=unplug:DRIVE`, `MOMENT=power-cut`, `MOMENT=link-down` or `MOMENT=link-up`.
     fn from_str(text: &str) -> Result<Self, NotAnEvent> {
         let (moment, action) = text.split_once('=').ok_or(NotAnEvent)?;
         let action = match action.split_once(':') {
-            Some(("unplug", drive)) if !drive.is_empty() => Action::Unplug(drive.to_owned()),
-            None if action == "power-cut" => Action::PowerCut,
-            None if action == "link-down" => Action::Link { is_up: false },
-            None if action == "link-up" => Action::Link { is_up: true },
+            Some(("unplug", drive)) if !drive.is_empty() => MachineAction::Unplug(drive.to_owned()),
+            None if action == "power-cut" => MachineAction::PowerCut,
+            None if action == "link-down" => MachineAction::Link { is_up: false },
+            None if action == "link-up" => MachineAction::Link { is_up: true },
             _ => return Err(NotAnEvent),
         };
         if moment.is_empty() || moment.chars().any(char::is_control) {
@@ -58,16 +58,16 @@ impl FromStr for Event {
 
 /// Checks that every event is possible, with the machine's drives by name.
 pub(crate) fn check(
-    events: &[Event],
+    events: &[HostEvent],
     devices: &[(String, String)],
     has_network: bool,
 ) -> Result<(), LabError> {
     for event in events {
-        if matches!(event.action, Action::Link { .. }) && !has_network {
+        if matches!(event.action, MachineAction::Link { .. }) && !has_network {
             let reason = "cannot change the link: the machine has no --network";
             return Err(LabError::Usage(reason.to_owned()));
         }
-        if let Action::Unplug(drive) = &event.action {
+        if let MachineAction::Unplug(drive) = &event.action {
             if !devices.iter().any(|(name, _)| name == drive) {
                 let known: Vec<_> = devices.iter().map(|(name, _)| name.as_str()).collect();
                 return Err(LabError::Usage(format!(
@@ -86,13 +86,16 @@ mod tests {
 
     #[test]
     fn an_event_is_a_moment_and_an_action() {
-        let read = |text: &str| text.parse::<Event>();
+        let read = |text: &str| text.parse::<HostEvent>();
         let moment = "half".to_owned();
-        let unplug = Action::Unplug("a".to_owned());
-        assert_eq!(read("half=unplug:a"), Ok(Event { moment: moment.clone(), action: unplug }));
-        let down = Action::Link { is_up: false };
-        assert_eq!(read("half=link-down"), Ok(Event { moment: moment.clone(), action: down }));
-        assert_eq!(read("half=power-cut"), Ok(Event { moment, action: Action::PowerCut }));
+        let unplug = MachineAction::Unplug("a".to_owned());
+        assert_eq!(read("half=unplug:a"), Ok(HostEvent { moment: moment.clone(), action: unplug }));
+        let down = MachineAction::Link { is_up: false };
+        assert_eq!(read("half=link-down"), Ok(HostEvent { moment: moment.clone(), action: down }));
+        assert_eq!(
+            read("half=power-cut"),
+            Ok(HostEvent { moment, action: MachineAction::PowerCut })
+        );
         for wrong in ["half", "=power-cut", "half=", "half=unplug", "half=unplug:", "a=power-cut:b"]
         {
             assert_eq!(read(wrong), Err(NotAnEvent), "{wrong}");
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn a_drive_that_is_not_there_cannot_be_unplugged() {
         let devices = [("a".to_owned(), "fn4".to_owned())];
-        let event = |text: &str| [text.parse::<Event>().expect("an event")];
+        let event = |text: &str| [text.parse::<HostEvent>().expect("an event")];
         assert!(check(&event("m=unplug:a"), &devices, false).is_ok());
         assert!(check(&event("m=link-up"), &devices, true).is_ok());
         assert!(check(&event("m=link-down"), &devices, false).is_err());

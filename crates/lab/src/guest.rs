@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::mark::Mark;
-use crate::protocol::{DRIVES_DIR, JOB_PATH, Job, Message, OUT_DIR, Port, Sent};
+use crate::protocol::{DRIVES_DIR, GuestJob, GuestPort, JOB_PATH, Message, OUT_DIR, Sent};
 
 pub use moment::moment;
 
@@ -43,11 +43,11 @@ pub fn guest_main() -> ExitCode {
 
 fn work() -> io::Result<()> {
     system::mount_all().map_err(during("mount"))?;
-    let job: Job = serde_json::from_reader(io::BufReader::new(File::open(JOB_PATH)?))?;
+    let job: GuestJob = serde_json::from_reader(io::BufReader::new(File::open(JOB_PATH)?))?;
     system::set_host_name(&job.machine).map_err(during("set the host name"))?;
     system::load_modules(&job.modules)?;
     let deadline = Instant::now() + Duration::from_secs(job.drive_wait_seconds);
-    let control = ports::open_both_ways(Port::Control, deadline);
+    let control = ports::open_both_ways(GuestPort::Control, deadline);
     let mut control = control.map_err(during("open control port"))?;
     let end = match run(&job, &mut control, deadline) {
         Ok((status, sent)) => Message::Exited { status, sent },
@@ -68,7 +68,7 @@ fn end_with(
 }
 
 /// Runs the command and sends its output; returns its exit status, and what was sent.
-fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
+fn run(job: &GuestJob, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
     system::install_applets().map_err(during("install busybox"))?;
     if let Some(end) = job.network {
         system::join_network(end).map_err(during("join the network"))?;
@@ -84,8 +84,8 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sen
     for port in &job.workers {
         ports::link(port, deadline).map_err(during(&format!("name port {port}")))?;
     }
-    let stdout = ports::open(Port::Stdout, deadline).map_err(during("open output port"))?;
-    let stderr = ports::open(Port::Stderr, deadline).map_err(during("open error port"))?;
+    let stdout = ports::open(GuestPort::Stdout, deadline).map_err(during("open output port"))?;
+    let stderr = ports::open(GuestPort::Stderr, deadline).map_err(during("open error port"))?;
     send(control, &Message::Started)?;
     Mark::WindowStart.leave().map_err(during("mark the start in the LPC bridge"))?;
     let status = if job.shell {
@@ -95,7 +95,7 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sen
     };
     Mark::WindowEnd.leave().map_err(during("mark the end in the LPC bridge"))?;
     let (status, [stdout, stderr]) = status?;
-    let out = ports::open(Port::Out, deadline).map_err(during("open results port"))?;
+    let out = ports::open(GuestPort::Out, deadline).map_err(during("open results port"))?;
     let out = send_results(out).map_err(during(&format!("send {OUT_DIR}")))?;
     Ok((status, Sent { stdout, stderr, out }))
 }

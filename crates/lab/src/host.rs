@@ -24,24 +24,24 @@ use std::time::{Duration, Instant};
 use peerlane_fabric::{Fabric, IommuMode};
 use peerlane_units::Nanos;
 
-use crate::cards::{self, Card};
+use crate::cards::{self, LabCard};
 use crate::drives::{self, Drive};
-use crate::event::{self, Event};
-use crate::protocol::{ExpectedCard, ExpectedDrive, Job};
+use crate::event::{self, HostEvent};
+use crate::protocol::{ExpectedCard, ExpectedDrive, GuestJob};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
-use crate::{KernelImage, LabError, Network, initramfs, machine, modules, network, protocol};
+use crate::{KernelImage, LabError, LabNetwork, initramfs, machine, modules, network, protocol};
 use moments::Moments;
 pub use out::unpack_archive;
 use outlet::Outlets;
 pub use outlet::Output;
 use process::Qemu;
-use session::{Ended, Session};
+use session::{GuestEnd, GuestSession};
 use workers::CardWorkers;
 
 /// What to boot and what to run in it.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct BootOptions {
     /// The machine.
     pub machine: Fabric,
     /// Raw images by drive name, and files that become the memory of cards by the card's; the others get
@@ -69,12 +69,12 @@ pub struct Options {
     /// The running program, which is also what runs in the guest.
     pub program: PathBuf,
     /// What happens to the machine while the command runs.
-    pub events: Vec<Event>,
+    pub events: Vec<HostEvent>,
     /// Programs of the host by card: each gets the file of the card's memory as its argument, and a port
     /// of the guest, `/dev/virtio-ports/peerlane.worker.CARD`, as its standard input and output.
     pub workers: Vec<(String, PathBuf)>,
     /// A network with another machine.
-    pub network: Option<Network>,
+    pub network: Option<LabNetwork>,
     /// Deadline of the whole run.
     pub timeout: Nanos,
     /// Where the guest's console goes, when the run is over.
@@ -85,7 +85,7 @@ pub struct Options {
     pub interrupt: Arc<AtomicBool>,
 }
 
-impl Options {
+impl BootOptions {
     /// Deadline of a run when nothing else is asked for.
     pub const DEFAULT_TIMEOUT: Nanos = Nanos::seconds(600);
 }
@@ -106,14 +106,14 @@ pub enum Console {
 
 /// How the command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// Its exit status; 128 plus the signal's number when a signal ended it.
     pub status: i32,
-    /// Where payload went, when [`Options::dma`] asked for it.
+    /// Where payload went, when [`BootOptions::dma`] asked for it.
     pub dma: Option<DmaReport>,
-    /// Moments of [`Options::events`] that never came.
+    /// Moments of [`BootOptions::events`] that never came.
     pub missed: Vec<String>,
-    /// Programs of [`Options::workers`] that ended before the command, by card.
+    /// Programs of [`BootOptions::workers`] that ended before the command, by card.
     pub early_workers: Vec<(String, ExitStatus)>,
 }
 
@@ -130,7 +130,11 @@ const TRACE: &str = "trace.log";
 ///
 /// # Errors
 /// Any [`LabError`]; a command that ends with a status, whatever it is, is none.
-pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome, LabError> {
+pub fn run(
+    options: &BootOptions,
+    stdout: Output,
+    stderr: Output,
+) -> Result<CommandOutcome, LabError> {
     let deadline = Instant::now() + Duration::from(options.timeout);
     if options.command.is_empty() && !options.shell {
         return Err(LabError::Usage("no command was given to run in the lab".to_owned()));
@@ -150,11 +154,11 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
 
     let moments = Moments::new(&options.events, devices, folder);
     let outlets = Outlets::new(stdout, stderr, options.output.clone())?;
-    let mut session = Session::listen(folder, outlets, moments, workers)?;
+    let mut session = GuestSession::listen(folder, outlets, moments, workers)?;
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt);
     drop(qemu);
-    options.network.iter().for_each(Network::clear);
+    options.network.iter().for_each(LabNetwork::clear);
     let passed = match &ended {
         Ok(_) => session.finish(deadline, &options.interrupt),
         Err(_) => Ok(()),
@@ -181,7 +185,7 @@ pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome,
     passed?;
     kept?;
     let (missed, early_workers) = (session.moments.missed(), session.workers.early_ends());
-    Ok(Outcome { status, dma, missed, early_workers })
+    Ok(CommandOutcome { status, dma, missed, early_workers })
 }
 
 /// Names of drives, with what QEMU calls them.
@@ -189,9 +193,9 @@ type Devices = Vec<(String, String)>;
 
 /// Writes what QEMU boots from and returns its arguments.
 fn prepare(
-    options: &Options,
+    options: &BootOptions,
     drives: &[Drive],
-    cards: &[Card],
+    cards: &[LabCard],
     folder: &Path,
 ) -> Result<(Vec<String>, Devices), LabError> {
     const LONGEST_DRIVE_WAIT: u64 = 120;
@@ -206,7 +210,7 @@ fn prepare(
     if !cards.is_empty() {
         modules.push(modules::ram_bar(&options.kernel)?);
     }
-    let job = Job {
+    let job = GuestJob {
         machine: options.machine.name.clone(),
         command: options.command.clone(),
         shell: options.shell,
@@ -228,7 +232,7 @@ fn prepare(
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
         host_wait_seconds: options.timeout.0.div_ceil(1_000_000_000),
     };
-    let content = initramfs::Content {
+    let content = initramfs::BootContent {
         program: &options.program,
         busybox: &tools::find_busybox()?,
         programs: &options.programs,
@@ -272,7 +276,7 @@ fn prepare(
 }
 
 /// Writes the console to where it was asked to go, even of a run that has used up its time.
-fn keep_console(options: &Options, folder: &Path, deadline: Instant) -> Result<(), LabError> {
+fn keep_console(options: &BootOptions, folder: &Path, deadline: Instant) -> Result<(), LabError> {
     const LEAST: Duration = Duration::from_secs(30);
     let Some(target) = &options.console else { return Ok(()) };
     let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
@@ -281,15 +285,17 @@ fn keep_console(options: &Options, folder: &Path, deadline: Instant) -> Result<(
 }
 
 /// The exit status, or why there is none.
-fn status_of(ended: Ended, options: &Options, folder: &Path) -> Result<i32, LabError> {
+fn status_of(ended: GuestEnd, options: &BootOptions, folder: &Path) -> Result<i32, LabError> {
     let console = || tail(&fs::read(folder.join(CONSOLE)).unwrap_or_default());
     match ended {
-        Ended::Exited(status) => Ok(status),
-        Ended::Failed(reason) => Err(LabError::GuestFailed { reason, console: console() }),
-        Ended::Died(reason) => Err(LabError::GuestDied { reason, console: console() }),
-        Ended::TimedOut => Err(LabError::TimedOut { limit: options.timeout, console: console() }),
-        Ended::Interrupted => Err(LabError::Interrupted),
-        Ended::PowerCut(moment) => Err(LabError::PowerCut { moment }),
+        GuestEnd::Exited(status) => Ok(status),
+        GuestEnd::Failed(reason) => Err(LabError::GuestFailed { reason, console: console() }),
+        GuestEnd::Died(reason) => Err(LabError::GuestDied { reason, console: console() }),
+        GuestEnd::TimedOut => {
+            Err(LabError::TimedOut { limit: options.timeout, console: console() })
+        }
+        GuestEnd::Interrupted => Err(LabError::Interrupted),
+        GuestEnd::PowerCut(moment) => Err(LabError::PowerCut { moment }),
     }
 }
 
@@ -314,15 +320,15 @@ fn tail(console: &[u8]) -> String {
 
 /// Reads the trace and writes the report.
 fn report(
-    options: &Options,
+    options: &BootOptions,
     drives: &[Drive],
-    session: &Session,
+    session: &GuestSession,
     folder: &Path,
     target: &Path,
 ) -> Result<DmaReport, LabError> {
     let path = folder.join(TRACE);
     let boot = options.machine.lab.clone().unwrap_or_default();
-    let machine = recorder::Machine {
+    let machine = recorder::TracedMachine {
         memory: boot.memory,
         is_translating: options.machine.iommu == IommuMode::Translating
             || session.controllers.iter().any(|controller| controller.translated),

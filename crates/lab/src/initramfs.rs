@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::protocol::{JOB_PATH, Job, MODULES_DIR, PROGRAM_PATH};
+use crate::protocol::{GuestJob, JOB_PATH, MODULES_DIR, PROGRAM_PATH};
 use crate::{LabError, elf, modules, tools};
 
 /// Writes a cpio archive; parent folders are added as needed.
@@ -111,7 +111,7 @@ impl<W: Write> Cpio<W> {
 }
 
 /// What the guest boots from.
-pub(crate) struct Content<'a> {
+pub(crate) struct BootContent<'a> {
     /// The program that is also init.
     pub(crate) program: &'a Path,
     /// Static busybox.
@@ -119,13 +119,13 @@ pub(crate) struct Content<'a> {
     /// Further programs, by their path here; each becomes `/bin/NAME`.
     pub(crate) programs: &'a [PathBuf],
     /// Modules to load.
-    pub(crate) modules: &'a [modules::Module],
+    pub(crate) modules: &'a [modules::LoadableModule],
     /// What to do.
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a GuestJob,
 }
 
 /// Writes the initramfs to `target`.
-pub(crate) fn write(content: &Content<'_>, target: &Path) -> Result<(), LabError> {
+pub(crate) fn write(content: &BootContent<'_>, target: &Path) -> Result<(), LabError> {
     let program = elf::loadable_part(read(content.program)?);
     let mut files = vec![
         (PathBuf::from("/bin/busybox"), 0o755, read(content.busybox)?),

@@ -28,12 +28,12 @@ mod short_path;
 mod tools;
 
 pub use error::LabError;
-pub use event::{Action, Event, NotAnEvent};
+pub use event::{HostEvent, MachineAction, NotAnEvent};
 pub use guest::{guest_main, is_guest, moment};
-pub use host::{Console, Options, Outcome, Output, run, unpack_archive};
+pub use host::{BootOptions, CommandOutcome, Console, Output, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
-pub use mark::{LAB_VARIABLE, Phase, mark};
-pub use network::{Network, NetworkEnd, NotANetwork};
-pub use recorder::{DMA_SCHEMA, DmaReport, Operation, TargetKind, Transfer};
+pub use mark::{LAB_VARIABLE, MarkPhase, mark};
+pub use network::{LabNetwork, NetworkEnd, NotANetwork};
+pub use recorder::{DMA_SCHEMA, DmaReport, DriveOperation, DriveTransfers, TargetKind};
 pub use tools::{find_busybox, find_qemu};

@@ -9,16 +9,16 @@ mod acs;
 mod place;
 
 use peerlane_fabric::{
-    Acs, Fabric, FailingRequest, FailureCount, Function, FunctionId, InjectedError, IommuMode,
-    Kind, LabBoot, Parent,
+    Acs, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind, InjectedError,
+    IommuMode, LabBoot, Parent,
 };
 
-use crate::cards::{self, Card};
-use crate::drives::{Backing, Drive};
-use crate::protocol::Port;
+use crate::cards::{self, LabCard};
+use crate::drives::{Drive, NamespaceImage};
+use crate::protocol::GuestPort;
 use crate::tools::QemuFeatures;
 use crate::{KernelImage, LabError};
-use place::Place;
+use place::PlacedFunction;
 
 /// What a machine becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn can_boot(machine: &Fabric) -> Result<(), LabError> {
 pub(crate) fn build(
     machine: &Fabric,
     drives: &[Drive],
-    cards: &[Card],
+    cards: &[LabCard],
     kernel: &KernelImage,
     features: QemuFeatures,
 ) -> Result<VirtualMachine, LabError> {
@@ -79,26 +79,30 @@ pub(crate) fn build(
     }
     for (id, function) in machine.iter() {
         match function.kind {
-            Kind::Other if function.lab.is_ram_bar => {
+            FunctionKind::Other if function.lab.is_ram_bar => {
                 let card = cards.iter().find(|card| card.function == id);
                 ram_bar(machine, function, &places[id.0], card, &mut arguments)?;
                 card_paths.push((function.name.clone(), places[id.0].path.clone()));
             }
-            Kind::Other => {}
-            Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort => {
+            FunctionKind::Other => {}
+            FunctionKind::RootPort | FunctionKind::UpstreamPort | FunctionKind::DownstreamPort => {
                 let port = port(machine, id, &places, features)?;
                 device(&mut arguments, port);
             }
-            Kind::Nvme if matches!(function.parent, Parent::Bridge(bridge) if bridge.0 > 0) => {
+            FunctionKind::Nvme if matches!(function.parent, Parent::Bridge(bridge) if bridge.0 > 0) =>
+            {
                 let reason = "QEMU's further host bridges take ports alone";
                 return Err(refuse(machine, function, reason));
             }
-            Kind::Nvme => {
+            FunctionKind::Nvme => {
                 let drive = drives.iter().find(|drive| drive.function == id);
                 nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;
                 devices.push((function.name.clone(), places[id.0].id().to_owned()));
             }
-            Kind::OtherBridge | Kind::Gpu | Kind::Fpga | Kind::Nic => {
+            FunctionKind::OtherBridge
+            | FunctionKind::Gpu
+            | FunctionKind::Fpga
+            | FunctionKind::Nic => {
                 return Err(refuse(
                     machine,
                     function,
@@ -178,7 +182,7 @@ fn refuse(machine: &Fabric, function: &Function, reason: &str) -> LabError {
 fn port(
     machine: &Fabric,
     id: FunctionId,
-    places: &[Place],
+    places: &[PlacedFunction],
     features: QemuFeatures,
 ) -> Result<String, LabError> {
     let function = machine.function(id);
@@ -192,16 +196,19 @@ fn port(
     }
     let place = &places[id.0];
     let model = match (function.kind, above) {
-        (Kind::RootPort, None) => "pcie-root-port",
-        (Kind::UpstreamPort, Some(Kind::RootPort | Kind::DownstreamPort)) => "x3130-upstream",
-        (Kind::DownstreamPort, Some(Kind::UpstreamPort)) => match function.acs {
+        (FunctionKind::RootPort, None) => "pcie-root-port",
+        (
+            FunctionKind::UpstreamPort,
+            Some(FunctionKind::RootPort | FunctionKind::DownstreamPort),
+        ) => "x3130-upstream",
+        (FunctionKind::DownstreamPort, Some(FunctionKind::UpstreamPort)) => match function.acs {
             Acs::Present { .. } => "pcie-root-port",
             Acs::Absent | Acs::NotRedirecting | Acs::Unknown => "xio3130-downstream",
         },
         _ => return Err(refuse(machine, function, "a port of this kind cannot hang there")),
     };
     let mut text = format!("{model},id={},{}", place.id(), place.options());
-    if function.kind == Kind::UpstreamPort {
+    if function.kind == FunctionKind::UpstreamPort {
         if matches!(function.acs, Acs::Present { .. }) {
             return Err(refuse(machine, function, "QEMU's upstream port has no ACS"));
         }
@@ -213,7 +220,7 @@ fn port(
         return Err(refuse(machine, function, "the lab numbers at most 255 functions"));
     }
     text.push_str(&format!(",slot={number},chassis={number}"));
-    if function.kind == Kind::RootPort
+    if function.kind == FunctionKind::RootPort
         && function.acs == Acs::Absent
         && features.root_port_disable_acs
     {
@@ -225,7 +232,7 @@ fn port(
 fn nvme(
     machine: &Fabric,
     function: &Function,
-    place: &Place,
+    place: &PlacedFunction,
     drive: Option<&Drive>,
     features: QemuFeatures,
     arguments: &mut Vec<String>,
@@ -259,8 +266,8 @@ fn nvme(
 
 fn namespace(
     function: &Function,
-    place: &Place,
-    backing: &Backing,
+    place: &PlacedFunction,
+    backing: &NamespaceImage,
     arguments: &mut Vec<String>,
 ) -> Result<(), LabError> {
     let image = backing.image.to_str().ok_or_else(|| LabError::BadDrive {
@@ -307,8 +314,8 @@ fn namespace(
 fn ram_bar(
     machine: &Fabric,
     function: &Function,
-    place: &Place,
-    card: Option<&Card>,
+    place: &PlacedFunction,
+    card: Option<&LabCard>,
     arguments: &mut Vec<String>,
 ) -> Result<(), LabError> {
     let size = cards::size(function);
@@ -344,7 +351,7 @@ fn ram_bar(
 /// A file behind QEMU's `blkdebug`, which fails requests that touch a given byte.
 fn failing_file(
     function: &Function,
-    backing: &Backing,
+    backing: &NamespaceImage,
     errors: &[InjectedError],
     image: &str,
 ) -> Result<String, LabError> {
@@ -386,7 +393,7 @@ fn failing_file(
 /// The streams from guest to host; sockets lie in QEMU's working folder.
 fn ports(arguments: &mut Vec<String>) {
     device(arguments, format!("virtio-serial-pci,id=ports,bus=pcie.0,addr={PORTS_SLOT:02x}.0"));
-    for port in Port::ALL {
+    for port in GuestPort::ALL {
         let name = port.name();
         arguments.extend(["-chardev".to_owned(), format!("socket,id={name},path={name}")]);
         device(arguments, format!("virtserialport,bus=ports.0,chardev={name},name={name}"));
@@ -396,7 +403,7 @@ fn ports(arguments: &mut Vec<String>) {
 fn kernel_parameters(
     machine: &Fabric,
     boot: &LabBoot,
-    places: &[Place],
+    places: &[PlacedFunction],
     kernel: &KernelImage,
 ) -> Result<Vec<String>, LabError> {
     /// COMMAND_LINE_SIZE of arch/x86/include/asm/setup.h.

@@ -17,7 +17,7 @@ pub const LAB_VARIABLE: &str = "PEERLANE_LAB";
 /// What the transfers after a mark are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum MarkPhase {
     /// Proof of a route, or reading back to verify: it may touch host memory on purpose.
     Check,
     /// The payload itself; what holds where no mark was made.
@@ -29,20 +29,24 @@ pub enum Phase {
 pub(crate) enum Mark {
     WindowStart,
     WindowEnd,
-    Phase(Phase),
+    Phase(MarkPhase),
 }
 
 impl Mark {
-    const ALL: [Self; 4] =
-        [Self::WindowStart, Self::WindowEnd, Self::Phase(Phase::Check), Self::Phase(Phase::Move)];
+    const ALL: [Self; 4] = [
+        Self::WindowStart,
+        Self::WindowEnd,
+        Self::Phase(MarkPhase::Check),
+        Self::Phase(MarkPhase::Move),
+    ];
 
     /// Offset in the bridge's configuration space.
     pub(crate) fn offset(self) -> u64 {
         match self {
             Self::WindowStart => 0x11,
             Self::WindowEnd => 0x13,
-            Self::Phase(Phase::Check) => 0x15,
-            Self::Phase(Phase::Move) => 0x17,
+            Self::Phase(MarkPhase::Check) => 0x15,
+            Self::Phase(MarkPhase::Move) => 0x17,
         }
     }
 
@@ -62,7 +66,7 @@ impl Mark {
 ///
 /// # Errors
 /// When the configuration space of the LPC bridge cannot be read, which needs root.
-pub fn mark(phase: Phase) -> io::Result<()> {
+pub fn mark(phase: MarkPhase) -> io::Result<()> {
     if std::env::var_os(LAB_VARIABLE).is_none() {
         return Ok(());
     }

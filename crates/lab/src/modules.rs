@@ -14,7 +14,7 @@ use crate::{KernelImage, LabError, tools};
 const NEEDED: [&str; 3] = ["nvme", "virtio_pci", "virtio_console"];
 
 /// A module ready to load.
-pub(crate) struct Module {
+pub(crate) struct LoadableModule {
     /// File name, without compression suffix.
     pub(crate) file_name: String,
     /// The uncompressed ELF object.
@@ -23,7 +23,10 @@ pub(crate) struct Module {
 
 /// The modules to load, those in `further` last, dependencies before what needs them; empty when all
 /// is built in.
-pub(crate) fn needed(kernel: &KernelImage, further: &[String]) -> Result<Vec<Module>, LabError> {
+pub(crate) fn needed(
+    kernel: &KernelImage,
+    further: &[String],
+) -> Result<Vec<LoadableModule>, LabError> {
     let Some(folder) = &kernel.modules else {
         // Without a module folder nothing can be loaded; a kernel with everything built in still works.
         return match further.first() {
@@ -44,9 +47,9 @@ pub(crate) fn needed(kernel: &KernelImage, further: &[String]) -> Result<Vec<Mod
 }
 
 /// The module that publishes the memory of cards, which belongs to no kernel.
-pub(crate) fn ram_bar(kernel: &KernelImage) -> Result<Module, LabError> {
+pub(crate) fn ram_bar(kernel: &KernelImage) -> Result<LoadableModule, LabError> {
     let path = kernel::find_ram_bar(kernel)?;
-    Ok(Module { file_name: format!("{RAM_BAR}.ko"), image: read_module(&path)? })
+    Ok(LoadableModule { file_name: format!("{RAM_BAR}.ko"), image: read_module(&path)? })
 }
 
 /// Adds `name` and what it depends on to `order`.
@@ -54,12 +57,12 @@ fn add(
     name: &str,
     builtin: &[String],
     files: &BTreeMap<String, PathBuf>,
-    order: &mut Vec<Module>,
+    order: &mut Vec<LoadableModule>,
     depth: u32,
 ) -> Result<(), LabError> {
     const DEEPEST: u32 = 32;
     let file_name = format!("{name}.ko");
-    let is_there = |module: &Module| module.file_name == file_name;
+    let is_there = |module: &LoadableModule| module.file_name == file_name;
     if builtin.iter().any(|known| known == name) || order.iter().any(is_there) {
         return Ok(());
     }
@@ -75,7 +78,7 @@ fn add(
     for dependency in depends(&image) {
         add(&dependency, builtin, files, order, depth + 1)?;
     }
-    order.push(Module { file_name, image });
+    order.push(LoadableModule { file_name, image });
     Ok(())
 }
 

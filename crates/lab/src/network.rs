@@ -26,7 +26,7 @@ pub(crate) const MODULE: &str = "virtio_net";
 
 /// A network of two machines, seen from one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Network {
+pub struct LabNetwork {
     /// The shared folder.
     pub folder: PathBuf,
     /// The end of this machine.
@@ -47,7 +47,7 @@ pub enum NetworkEnd {
 #[error("write FOLDER=1 for one machine and FOLDER=2 for the other")]
 pub struct NotANetwork;
 
-impl FromStr for Network {
+impl FromStr for LabNetwork {
     type Err = NotANetwork;
 
     /// Reads `FOLDER=1` or `FOLDER=2`.
@@ -90,7 +90,7 @@ impl NetworkEnd {
     }
 }
 
-impl Network {
+impl LabNetwork {
     /// Links the shared folder into the folder of a run.
     ///
     /// # Errors
@@ -155,17 +155,17 @@ mod tests {
 
     #[test]
     fn network_is_folder_and_number() {
-        let network = "a=b/net=2".parse::<Network>().expect("an end");
+        let network = "a=b/net=2".parse::<LabNetwork>().expect("an end");
         assert_eq!((network.folder, network.end), (PathBuf::from("a=b/net"), NetworkEnd::Second));
         for wrong in ["", "net", "net=", "net=3", "=1"] {
-            assert_eq!(wrong.parse::<Network>(), Err(NotANetwork), "{wrong}");
+            assert_eq!(wrong.parse::<LabNetwork>(), Err(NotANetwork), "{wrong}");
         }
     }
 
     #[test]
     fn ends_send_to_each_other() {
         let ends = [NetworkEnd::First, NetworkEnd::Second].map(|end| {
-            let [_, net, _, nic] = Network { folder: "net".into(), end }.arguments();
+            let [_, net, _, nic] = LabNetwork { folder: "net".into(), end }.arguments();
             (net, nic)
         });
         assert!(ends[0].0.contains("local.path=network/machine-1,"), "{}", ends[0].0);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn only_stale_sockets_are_replaced() {
         let (folder, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let network = Network { folder: folder.path().to_owned(), end: NetworkEnd::First };
+        let network = LabNetwork { folder: folder.path().to_owned(), end: NetworkEnd::First };
         let own = folder.path().join("machine-1");
         let served = UnixDatagram::bind(&own).unwrap();
         network.prepare(run.path()).unwrap_err();

@@ -24,7 +24,7 @@ pub(crate) const WORKERS_DIR: &str = "/dev/virtio-ports";
 
 /// A stream from guest to host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Port {
+pub(crate) enum GuestPort {
     /// Standard output of the command.
     Stdout,
     /// Standard error of the command.
@@ -42,7 +42,7 @@ pub(crate) enum Port {
 /// last message.
 pub(crate) const DONE: &str = "done";
 
-impl Port {
+impl GuestPort {
     pub(crate) const ALL: [Self; 5] =
         [Self::Stdout, Self::Stderr, Self::Control, Self::Out, Self::Moments];
 
@@ -66,7 +66,7 @@ pub(crate) fn worker_port(card: &str) -> String {
 
 /// What the guest is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct GuestJob {
     /// Host name of the guest: the machine's name.
     pub(crate) machine: String,
     /// Program and arguments; empty for a shell.

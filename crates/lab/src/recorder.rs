@@ -15,9 +15,9 @@ use std::io::{self, BufRead};
 
 use peerlane_units::Bytes;
 
-use crate::mark::{Mark, Phase};
-use line::{Event, Opcode};
-pub use report::{DMA_SCHEMA, DmaReport, Operation, TargetKind, Transfer};
+use crate::mark::{Mark, MarkPhase};
+use line::{Opcode, RecordedEvent};
+pub use report::{DMA_SCHEMA, DmaReport, DriveOperation, DriveTransfers, TargetKind};
 
 /// Trace events to record: QEMU 7.2 to 11.1 have all of them, at no measurable cost.
 pub(crate) const EVENTS: [&str; 11] = [
@@ -45,7 +45,7 @@ const SGL_DESCRIPTOR: u64 = 16;
 
 /// What must be known of the machine to read its trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct TracedMachine {
     /// Guest memory.
     pub memory: Bytes,
     /// Whether an IOMMU translates the drives' addresses.
@@ -60,8 +60,8 @@ pub struct Machine {
 ///
 /// # Errors
 /// When `trace` cannot be read, or holds no complete window.
-pub fn read(trace: impl BufRead, machine: &Machine) -> io::Result<DmaReport> {
-    let mut recorder = Recorder::new(machine);
+pub fn read(trace: impl BufRead, machine: &TracedMachine) -> io::Result<DmaReport> {
+    let mut recorder = TraceRecorder::new(machine);
     for_each_line(trace, |line| recorder.line(line))?;
     recorder.finish()
 }
@@ -82,37 +82,37 @@ fn for_each_line(mut trace: impl BufRead, mut each: impl FnMut(&str)) -> io::Res
 }
 
 /// A base address register as it is mapped.
-struct Bar {
+struct MappedBar {
     base: u64,
     size: u64,
 }
 
 /// The command whose address lines follow.
 #[derive(Default)]
-struct Command {
+struct TracedCommand {
     nsid: Option<u32>,
-    operation: Option<Operation>,
+    operation: Option<DriveOperation>,
     asked: u64,
     mapped: u64,
     has_sgl_list: bool,
 }
 
-struct Recorder<'a> {
-    machine: &'a Machine,
-    bars: BTreeMap<(String, u8), Bar>,
+struct TraceRecorder<'a> {
+    machine: &'a TracedMachine,
+    bars: BTreeMap<(String, u8), MappedBar>,
     /// Submission queues that lie in the drive's own memory: drive and queue identifier.
     local_queues: BTreeSet<(String, u16)>,
     is_open: bool,
     has_opened: bool,
     has_closed: bool,
-    phase: Phase,
-    command: Command,
+    phase: MarkPhase,
+    command: TracedCommand,
     transfers: BTreeMap<report::Key, report::Sum>,
     report: DmaReport,
 }
 
-impl<'a> Recorder<'a> {
-    fn new(machine: &'a Machine) -> Self {
+impl<'a> TraceRecorder<'a> {
+    fn new(machine: &'a TracedMachine) -> Self {
         Self {
             machine,
             bars: BTreeMap::new(),
@@ -120,8 +120,8 @@ impl<'a> Recorder<'a> {
             is_open: false,
             has_opened: false,
             has_closed: false,
-            phase: Phase::Move,
-            command: Command::default(),
+            phase: MarkPhase::Move,
+            command: TracedCommand::default(),
             transfers: BTreeMap::new(),
             report: DmaReport::default(),
         }
@@ -129,48 +129,50 @@ impl<'a> Recorder<'a> {
 
     fn line(&mut self, text: &str) {
         match line::parse(text) {
-            line::Line::Event(event) => self.event(event),
-            line::Line::Damaged if self.is_open => self.report.damaged_lines += 1,
-            line::Line::Damaged | line::Line::Other => {}
+            line::RecorderLine::Event(event) => self.event(event),
+            line::RecorderLine::Damaged if self.is_open => self.report.damaged_lines += 1,
+            line::RecorderLine::Damaged | line::RecorderLine::Other => {}
         }
     }
 
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: RecordedEvent<'_>) {
         match event {
-            Event::BarAdded { address, bar, base, size } => {
-                self.bars.insert((address.to_owned(), bar), Bar { base, size });
+            RecordedEvent::BarAdded { address, bar, base, size } => {
+                self.bars.insert((address.to_owned(), bar), MappedBar { base, size });
             }
-            Event::BarRemoved { address, bar } => {
+            RecordedEvent::BarRemoved { address, bar } => {
                 self.bars.remove(&(address.to_owned(), bar));
             }
-            Event::BridgeRead { offset } => {
+            RecordedEvent::BridgeRead { offset } => {
                 if let Some(mark) = Mark::from_offset(offset) {
                     self.mark(mark);
                 }
             }
-            Event::QueueCreated { base, queue } => self.queue_created(base, queue),
-            Event::AdminCommand => {
-                self.begin(Command::default());
+            RecordedEvent::QueueCreated { base, queue } => self.queue_created(base, queue),
+            RecordedEvent::AdminCommand => {
+                self.begin(TracedCommand::default());
                 self.count_control(SUBMISSION_ENTRY + COMPLETION_ENTRY);
             }
-            Event::IoCommand { nsid, queue, opcode } => self.io_command(nsid, queue, opcode),
-            Event::Asked { nsid, bytes } => {
+            RecordedEvent::IoCommand { nsid, queue, opcode } => {
+                self.io_command(nsid, queue, opcode)
+            }
+            RecordedEvent::Asked { nsid, bytes } => {
                 self.command.nsid = Some(nsid);
                 self.command.asked = self.command.asked.saturating_add(bytes);
             }
-            Event::PrpList { list, bytes } => self.prp_list(list, bytes),
-            Event::SglSegment => self.command.has_sgl_list = true,
-            Event::Mapped { base, bytes } => self.mapped(base, bytes),
+            RecordedEvent::PrpList { list, bytes } => self.prp_list(list, bytes),
+            RecordedEvent::SglSegment => self.command.has_sgl_list = true,
+            RecordedEvent::Mapped { base, bytes } => self.mapped(base, bytes),
         }
     }
 
     fn mark(&mut self, mark: Mark) {
-        self.begin(Command::default());
+        self.begin(TracedCommand::default());
         match mark {
             Mark::WindowStart => {
                 self.is_open = true;
                 self.has_opened = true;
-                self.phase = Phase::Move;
+                self.phase = MarkPhase::Move;
             }
             Mark::WindowEnd => {
                 self.has_closed |= self.is_open;
@@ -181,7 +183,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Ends the command before, which must have mapped what it was asked for.
-    fn begin(&mut self, next: Command) {
+    fn begin(&mut self, next: TracedCommand) {
         let last = std::mem::replace(&mut self.command, next);
         if self.is_open && last.operation.is_some() {
             let gap = last.asked.abs_diff(last.mapped);
@@ -191,11 +193,11 @@ impl<'a> Recorder<'a> {
 
     fn io_command(&mut self, nsid: u32, queue: u16, opcode: Opcode) {
         let operation = match opcode {
-            Opcode::Read => Some(Operation::Read),
-            Opcode::Write => Some(Operation::Write),
+            Opcode::Read => Some(DriveOperation::Read),
+            Opcode::Write => Some(DriveOperation::Write),
             Opcode::Other => None,
         };
-        self.begin(Command { nsid: Some(nsid), operation, ..Command::default() });
+        self.begin(TracedCommand { nsid: Some(nsid), operation, ..TracedCommand::default() });
         if self.is_open {
             self.report.commands += u64::from(operation.is_some());
             self.report.other_commands += u64::from(operation.is_none());
@@ -290,7 +292,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn finish(mut self) -> io::Result<DmaReport> {
-        self.begin(Command::default());
+        self.begin(TracedCommand::default());
         if !self.has_opened || !self.has_closed {
             let what = if self.has_opened { "end" } else { "start" };
             return Err(io::Error::new(

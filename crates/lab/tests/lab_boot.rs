@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use peerlane_fabric::Fabric;
 use peerlane_lab::{
-    DmaReport, LabError, Options, Outcome, Phase, TargetKind, find_busybox, find_kernel, find_qemu,
-    mark, run,
+    BootOptions, CommandOutcome, DmaReport, LabError, MarkPhase, TargetKind, find_busybox,
+    find_kernel, find_qemu, mark, run,
 };
 use peerlane_units::Nanos;
 use rustix::pipe::PipeFlags;
@@ -75,9 +75,9 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed != 0))
 }
 
-fn options(command: &[&str]) -> Result<Options, LabError> {
+fn options(command: &[&str]) -> Result<BootOptions, LabError> {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-    Ok(Options {
+    Ok(BootOptions {
         machine: Fabric::read_machine_file(&machines.join("pair.toml")).expect("machine file"),
         drives: Vec::new(),
         dma: None,
@@ -100,7 +100,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
     })
 }
 
-fn capture(options: &Options) -> (Result<Outcome, LabError>, Vec<u8>, Vec<u8>) {
+fn capture(options: &BootOptions) -> (Result<CommandOutcome, LabError>, Vec<u8>, Vec<u8>) {
     let (stdout, stderr) = (tempfile().expect("a file"), tempfile().expect("a file"));
     let to = |file: &File| Box::new(file.try_clone().expect("a descriptor"));
     let result = run(options, to(&stdout), to(&stderr));
@@ -120,9 +120,9 @@ fn read_marked(drive: &Path) -> io::Result<()> {
     let file = File::options().read(true).custom_flags(O_DIRECT).open(drive)?;
     let mut buffer = vec![0; 3 * BLOCK];
     let start = buffer.as_ptr().align_offset(BLOCK);
-    mark(Phase::Check)?;
+    mark(MarkPhase::Check)?;
     file.read_exact_at(&mut buffer[start..start + BLOCK], 0)?;
-    mark(Phase::Move)?;
+    mark(MarkPhase::Move)?;
     file.read_exact_at(&mut buffer[start..start + 2 * BLOCK], 0)
 }
 
@@ -142,7 +142,7 @@ fn status_output_files_and_drives() {
     let (result, stdout, stderr) = capture(&options);
     assert_eq!(
         result.expect("outcome"),
-        Outcome { status: 7, dma: None, missed: Vec::new(), early_workers: Vec::new() }
+        CommandOutcome { status: 7, dma: None, missed: Vec::new(), early_workers: Vec::new() }
     );
     assert!(stdout == content, "{} bytes came", stdout.len());
     assert_eq!(stderr, b"apart\n");
@@ -214,8 +214,8 @@ fn interrupt_ends_the_run() {
 
 fn reader_that_stands_still() {
     /// Says when the first bytes have come.
-    struct Teller(mpsc::Sender<()>);
-    impl io::Write for Teller {
+    struct FirstBytes(mpsc::Sender<()>);
+    impl io::Write for FirstBytes {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             // Nobody listens any more after the first.
             let _ = self.0.send(());
@@ -238,7 +238,7 @@ fn reader_that_stands_still() {
         let mut found = Vec::new();
         reader.read_to_end(&mut found).map(|_| found)
     });
-    let result = run(&options, Box::new(writer), Box::new(Teller(over)));
+    let result = run(&options, Box::new(writer), Box::new(FirstBytes(over)));
     assert_eq!(result.expect("outcome").status, 0);
     let found = reading.join().expect("no panic").expect("it");
     assert_eq!(found.len(), BYTES);

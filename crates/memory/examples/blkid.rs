@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use peerlane_memory::blkid::{Blkid, Content, DeviceEnds, END_BYTES, identify, magic};
+use peerlane_memory::blkid::{Blkid, DeviceContent, DeviceEnds, END_BYTES, identify, magic};
 use peerlane_units::Bytes;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ fn read_ends(path: &Path) -> io::Result<(Vec<u8>, Vec<u8>, u64)> {
     Ok((head, tail, size))
 }
 
-fn kinds(contents: &[Content]) -> String {
-    let kinds: Vec<&str> = contents.iter().map(Content::kind).collect();
+fn kinds(contents: &[DeviceContent]) -> String {
+    let kinds: Vec<&str> = contents.iter().map(DeviceContent::kind).collect();
     if kinds.is_empty() { "-".to_owned() } else { kinds.join(" ") }
 }
 

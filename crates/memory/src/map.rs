@@ -33,14 +33,14 @@ enum Backing {
     /// A shared map of a file; may be device memory.
     Shared,
     /// Memory of somebody else, whose owner is kept here.
-    Lent(#[expect(dead_code, reason = "kept for its end")] Owner),
+    Lent(#[expect(dead_code, reason = "kept for its end")] LentOwner),
 }
 
 /// Keeps lent memory where it is.
 #[derive(Clone)]
-struct Owner(#[expect(dead_code, reason = "kept for its end")] Arc<dyn Any + Send + Sync>);
+struct LentOwner(#[expect(dead_code, reason = "kept for its end")] Arc<dyn Any + Send + Sync>);
 
-impl fmt::Debug for Owner {
+impl fmt::Debug for LentOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Owner")
     }
@@ -58,7 +58,7 @@ unsafe impl Send for Map {}
 pub struct Lent {
     address: NonNull<u8>,
     length: usize,
-    owner: Owner,
+    owner: LentOwner,
 }
 
 // SAFETY: `Lent::new` asks for memory that any thread may store to, and the owner is `Send` and `Sync`.
@@ -79,7 +79,7 @@ impl Lent {
         length: usize,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self { address, length, owner: Owner(owner) }
+        Self { address, length, owner: LentOwner(owner) }
     }
 
     /// Lends all of a region, which is kept in the owner that comes back; `None` where it is not

@@ -38,7 +38,7 @@ impl RegionKind {
 
 /// The object that keeps a region mapped.
 #[derive(Debug)]
-pub(crate) enum Keeper {
+pub(crate) enum MapKeeper {
     /// A map of our own.
     Map(Map),
     /// A buffer of XRT, which maps and unmaps it; shared with kernels that work on it.
@@ -47,13 +47,13 @@ pub(crate) enum Keeper {
     Pinned(Arc<Pinned>),
 }
 
-impl From<Map> for Keeper {
+impl From<Map> for MapKeeper {
     fn from(map: Map) -> Self {
         Self::Map(map)
     }
 }
 
-impl From<Arc<Buffer>> for Keeper {
+impl From<Arc<Buffer>> for MapKeeper {
     fn from(buffer: Arc<Buffer>) -> Self {
         Self::Card(buffer)
     }
@@ -64,21 +64,21 @@ impl From<Arc<Buffer>> for Keeper {
 /// The owner must keep it until every request on its address is over; a ring does.
 #[derive(Debug)]
 pub struct Region {
-    keeper: Keeper,
+    keeper: MapKeeper,
     length: Bytes,
     kind: RegionKind,
 }
 
 impl Region {
     /// A region over the first `length` bytes of a map.
-    pub(crate) fn new(keeper: impl Into<Keeper>, length: Bytes, kind: RegionKind) -> Self {
+    pub(crate) fn new(keeper: impl Into<MapKeeper>, length: Bytes, kind: RegionKind) -> Self {
         Self { keeper: keeper.into(), length, kind }
     }
 
     /// A region over memory that is registered with a GPU.
     pub(crate) fn pinned(pinned: Arc<Pinned>) -> Self {
         let length = pinned.length();
-        Self { keeper: Keeper::Pinned(pinned), length, kind: RegionKind::Pinned }
+        Self { keeper: MapKeeper::Pinned(pinned), length, kind: RegionKind::Pinned }
     }
 
     /// Size in bytes, as it was asked for.
@@ -95,9 +95,9 @@ impl Region {
     /// from it or store to it.
     pub fn address(&self) -> NonNull<c_void> {
         match &self.keeper {
-            Keeper::Map(map) => map.address(),
-            Keeper::Card(buffer) => buffer.address(),
-            Keeper::Pinned(pinned) => pinned.address(),
+            MapKeeper::Map(map) => map.address(),
+            MapKeeper::Card(buffer) => buffer.address(),
+            MapKeeper::Pinned(pinned) => pinned.address(),
         }
     }
 
@@ -105,8 +105,8 @@ impl Region {
     /// all holds are gone.
     pub fn card_buffer(&self) -> Option<CardBuffer> {
         match &self.keeper {
-            Keeper::Card(buffer) => Some(CardBuffer::new(buffer, self.length)),
-            Keeper::Map(_) | Keeper::Pinned(_) => None,
+            MapKeeper::Card(buffer) => Some(CardBuffer::new(buffer, self.length)),
+            MapKeeper::Map(_) | MapKeeper::Pinned(_) => None,
         }
     }
 
@@ -116,7 +116,7 @@ impl Region {
     /// `EINVAL` where this is not a mapped file, and as [`Map::fault_in`] has them.
     pub(crate) fn fault_in(&mut self, offset: usize, length: usize) -> Result<(), Errno> {
         match (self.kind, &mut self.keeper) {
-            (RegionKind::MappedFile, Keeper::Map(map)) => map.fault_in(offset, length),
+            (RegionKind::MappedFile, MapKeeper::Map(map)) => map.fault_in(offset, length),
             _ => Err(Errno::INVAL),
         }
     }
@@ -126,7 +126,7 @@ impl Region {
     /// and for memory that a copy engine may be using.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match (self.kind, &mut self.keeper) {
-            (RegionKind::Host, Keeper::Map(map)) => {
+            (RegionKind::Host, MapKeeper::Map(map)) => {
                 let length = usize::try_from(self.length.0).ok()?;
                 map.bytes_mut().get_mut(..length)
             }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peerlane_memory::LibraryError;
-use peerlane_memory::blkid::{Blkid, Content, DeviceEnds, Usage, identify};
+use peerlane_memory::blkid::{Blkid, ContentUsage, DeviceContent, DeviceEnds, identify};
 use peerlane_units::Bytes;
 use proptest::prelude::*;
 
@@ -14,32 +14,32 @@ mod blkid_images;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use blkid_images::{Device, Header, UUID_TEXT, ext4, gpt, library, luks1, mbr, swap};
+use blkid_images::{Header, ImageDevice, UUID_TEXT, ext4, gpt, library, luks1, mbr, swap};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const MIB: u64 = 1 << 20;
 
 /// Contents by libblkid of a device with logical blocks of a size.
-fn contents_with(blkid: &Blkid, device: &Device, block: u64) -> Vec<Content> {
+fn contents_with(blkid: &Blkid, device: &ImageDevice, block: u64) -> Vec<DeviceContent> {
     let found = blkid.identify(&device.ends(), Bytes(block), LIMIT);
     assert!(found.fault.is_none(), "{found:?}");
     found.contents
 }
 
-fn contents(blkid: &Blkid, device: &Device) -> Vec<Content> {
+fn contents(blkid: &Blkid, device: &ImageDevice) -> Vec<DeviceContent> {
     contents_with(blkid, device, 512)
 }
 
-fn words(contents: &[Content]) -> Vec<String> {
+fn words(contents: &[DeviceContent]) -> Vec<String> {
     contents.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn ext4_has_label_and_uuid() {
     let Some(blkid) = library() else { return };
-    let found = contents(&blkid, &ext4(Device::blank(64 * MIB), b"data"));
+    let found = contents(&blkid, &ext4(ImageDevice::blank(64 * MIB), b"data"));
     let [content] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((content.kind(), content.usage()), ("ext4", Usage::FileSystem));
+    assert_eq!((content.kind(), content.usage()), ("ext4", ContentUsage::FileSystem));
     assert_eq!((content.label(), content.uuid()), (Some("data"), Some(UUID_TEXT)));
     let expected = format!("an ext4 file system labelled \"data\", UUID {UUID_TEXT}");
     assert_eq!(content.to_string(), expected);
@@ -48,25 +48,25 @@ fn ext4_has_label_and_uuid() {
 #[test]
 fn swap_has_label() {
     let Some(blkid) = library() else { return };
-    let found = contents(&blkid, &swap(Device::blank(64 * MIB), b"spare"));
+    let found = contents(&blkid, &swap(ImageDevice::blank(64 * MIB), b"spare"));
     assert_eq!(words(&found), [format!("swap space labelled \"spare\", UUID {UUID_TEXT}")]);
-    assert_eq!(found[0].usage(), Usage::Other);
+    assert_eq!(found[0].usage(), ContentUsage::Other);
 }
 
 #[test]
 fn luks_is_encrypted_volume() {
     let Some(blkid) = library() else { return };
-    let found = contents(&blkid, &luks1(Device::blank(64 * MIB)));
+    let found = contents(&blkid, &luks1(ImageDevice::blank(64 * MIB)));
     assert_eq!(words(&found), [format!("a LUKS container, UUID {UUID_TEXT}")]);
-    assert_eq!(found[0].usage(), Usage::Crypto);
+    assert_eq!(found[0].usage(), ContentUsage::Crypto);
 }
 
 #[test]
 fn mbr_is_partition_table() {
     let Some(blkid) = library() else { return };
-    let found = contents(&blkid, &mbr(Device::blank(64 * MIB), 0x83));
+    let found = contents(&blkid, &mbr(ImageDevice::blank(64 * MIB), 0x83));
     assert_eq!(words(&found), ["an MBR partition table, identifier 12345678"]);
-    assert_eq!((found[0].kind(), found[0].usage()), ("dos", Usage::PartitionTable));
+    assert_eq!((found[0].kind(), found[0].usage()), ("dos", ContentUsage::PartitionTable));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn gpt_counts_in_logical_blocks() {
     let Some(blkid) = library() else { return };
     for block in [512, 4096] {
         for header in [Header::Primary, Header::Backup] {
-            let table = gpt(Device::blank(64 * MIB), block, header, 128);
+            let table = gpt(ImageDevice::blank(64 * MIB), block, header, 128);
             let expected = "a GPT partition table, identifier 67452301-ab89-efcd-0123-456789abcdef";
             assert_eq!(words(&contents_with(&blkid, &table, block)), [expected]);
             // A protective MBR is part of it.
@@ -88,7 +88,7 @@ fn gpt_counts_in_logical_blocks() {
 #[test]
 fn protective_mbr_without_gpt_is_named() {
     let Some(blkid) = library() else { return };
-    let found = contents(&blkid, &mbr(Device::blank(64 * MIB), 0xee));
+    let found = contents(&blkid, &mbr(ImageDevice::blank(64 * MIB), 0xee));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(["PMBR", "dos"].contains(&found[0].kind()), "{found:?}");
 }
@@ -96,7 +96,7 @@ fn protective_mbr_without_gpt_is_named() {
 #[test]
 fn ambivalent_content_is_listed_in_full() {
     let Some(blkid) = library() else { return };
-    let device = mbr(ext4(Device::blank(64 * MIB), b"a"), 0x83).with(4086, b"SWAPSPACE2");
+    let device = mbr(ext4(ImageDevice::blank(64 * MIB), b"a"), 0x83).with(4086, b"SWAPSPACE2");
     let device = device.with(0x1_0040, b"_BHRfS_M");
     let kinds: Vec<_> =
         contents(&blkid, &device).iter().map(|content| content.kind().to_owned()).collect();
@@ -109,7 +109,7 @@ fn ambivalent_content_is_listed_in_full() {
 fn blank_devices_have_no_content() {
     let Some(blkid) = library() else { return };
     for size in [0, 1, 511, 512, 513, 1025, 4096, 1_474_561, MIB, 8 * MIB, 16 * MIB + 1, 1 << 40] {
-        assert_eq!(contents(&blkid, &Device::blank(size)), [], "{size}");
+        assert_eq!(contents(&blkid, &ImageDevice::blank(size)), [], "{size}");
     }
 }
 
@@ -117,7 +117,7 @@ fn blank_devices_have_no_content() {
 fn hostile_label_is_safe_to_print() {
     let Some(blkid) = library() else { return };
     let label = b"\x1b]0;x\x07\r\"\xff\xe2\x80\xaez";
-    let found = contents(&blkid, &ext4(Device::blank(64 * MIB), label));
+    let found = contents(&blkid, &ext4(ImageDevice::blank(64 * MIB), label));
     let text = found[0].to_string();
     assert!(text.chars().all(|c| c.is_ascii_graphic() || c == ' '), "{text}");
     assert_eq!(found[0].label(), Some(r#"\u{1b}]0;x\u{7}\r\"\xff\u{202e}z"#));
@@ -126,7 +126,7 @@ fn hostile_label_is_safe_to_print() {
 #[test]
 fn sparse_tebibyte_takes_no_time() {
     let Some(blkid) = library() else { return };
-    let device = ext4(Device::blank(1 << 40), b"big");
+    let device = ext4(ImageDevice::blank(1 << 40), b"big");
     let start = Instant::now();
     assert_eq!(contents(&blkid, &device)[0].label(), Some("big"));
     // Some milliseconds; a machine that does other things, too, has its time.
@@ -139,7 +139,8 @@ fn content_at_the_end_is_found() {
     let size = (1 << 40) + 512;
     let magic = 0xa92b_4efc_u32.to_le_bytes();
     let offset = (size & !0xffff) - 0x1_0000;
-    let device = Device::blank(size).with(offset, &magic).with(offset + 8, &90_u32.to_le_bytes());
+    let device =
+        ImageDevice::blank(size).with(offset, &magic).with(offset + 8, &90_u32.to_le_bytes());
     let found = contents(&blkid, &device);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].kind(), "linux_raid_member");
@@ -148,7 +149,7 @@ fn content_at_the_end_is_found() {
 #[test]
 fn short_head_is_enough() {
     let Some(blkid) = library() else { return };
-    let mut device = ext4(Device::blank(64 * MIB), b"data");
+    let mut device = ext4(ImageDevice::blank(64 * MIB), b"data");
     device.head.truncate(4096);
     device.tail.clear();
     assert_eq!(contents(&blkid, &device)[0].label(), Some("data"));
@@ -169,7 +170,7 @@ fn oversized_device_is_a_fault() {
 #[test]
 fn odd_block_sizes_still_find_ext4() {
     let Some(blkid) = library() else { return };
-    let device = ext4(Device::blank(64 * MIB), b"data");
+    let device = ext4(ImageDevice::blank(64 * MIB), b"data");
     for block in [0, 1, 520, 4095, 1 << 31, u64::MAX] {
         assert_eq!(contents_with(&blkid, &device, block)[0].kind(), "ext4", "{block}");
     }
@@ -183,7 +184,7 @@ fn parallel_probes_are_independent() {
             let blkid = &blkid;
             scope.spawn(move || {
                 let label = format!("label-{index}");
-                let device = ext4(Device::blank(64 * MIB), label.as_bytes());
+                let device = ext4(ImageDevice::blank(64 * MIB), label.as_bytes());
                 for _ in 0..8 {
                     assert_eq!(contents(blkid, &device)[0].label(), Some(label.as_str()));
                 }
@@ -202,7 +203,7 @@ fn missing_library_is_a_value() {
 
 #[test]
 fn table_names_content_without_library() {
-    let device = Device::blank(64 * MIB).with(0, b"SPDKBLOB");
+    let device = ImageDevice::blank(64 * MIB).with(0, b"SPDKBLOB");
     let found = identify(None, &device.ends(), Bytes(512), LIMIT);
     assert_eq!(words(&found.contents), ["an SPDK blobstore"]);
     assert!(found.fault.is_none());
@@ -212,9 +213,9 @@ fn table_names_content_without_library() {
 fn both_sources_list_each_kind_once() {
     let Some(blkid) = library() else { return };
     // The table has NTFS, of which this has the boot sector only, and libblkid the rest.
-    let device = swap(Device::blank(64 * MIB).with(3, b"NTFS    "), b"spare");
+    let device = swap(ImageDevice::blank(64 * MIB).with(3, b"NTFS    "), b"spare");
     let found = identify(Some(&blkid), &device.ends(), Bytes(512), LIMIT);
-    let kinds: Vec<_> = found.contents.iter().map(Content::kind).collect();
+    let kinds: Vec<_> = found.contents.iter().map(DeviceContent::kind).collect();
     assert_eq!(kinds, ["swap", "ntfs"]);
     assert!(!blkid.version().is_empty());
 }
@@ -250,7 +251,7 @@ proptest! {
         size in prop_oneof![0..200_000_u64, Just(1 << 30), Just(1 << 40)],
     ) {
         let Some(blkid) = library() else { return Ok(()) };
-        let mut device = Device { head, tail, size };
+        let mut device = ImageDevice { head, tail, size };
         device.head.resize(0x2_0400, 0);
         let most = usize::try_from(size).unwrap_or(usize::MAX);
         device.head.truncate(most);

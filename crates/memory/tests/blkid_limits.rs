@@ -14,7 +14,7 @@ mod blkid_images;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use blkid_images::{Device, Header, ext4, gpt, library};
+use blkid_images::{Header, ImageDevice, ext4, gpt, library};
 
 /// The most memory that this process has had.
 fn peak() -> u64 {
@@ -44,7 +44,7 @@ fn expect_end() {
 #[test]
 fn hostile_gpt_stays_within_limits() {
     let Some(blkid) = library() else { return };
-    let device = ext4(Device::blank(1 << 40), b"data");
+    let device = ext4(ImageDevice::blank(1 << 40), b"data");
     let mut hostile = gpt(device, 512, Header::Primary, 1024);
     // As many entries as are wanted, and a new sum of the header.
     let header = &mut hostile.head[512..512 + 92];

@@ -7,17 +7,17 @@ mod mock;
 use std::sync::Arc;
 
 use mock::Mock;
-use peerlane_memory::cuda::{ChunkDigest, Cuda, CudaError, DeviceMemory, Gpu};
+use peerlane_memory::cuda::{Cuda, CudaError, DeviceMemory, DigestKernel, Gpu};
 use peerlane_memory::host;
 use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_units::Bytes;
 use twox_hash::XxHash3_128;
 
-fn open(mock: &Mock) -> (Arc<Gpu>, ChunkDigest) {
+fn open(mock: &Mock) -> (Arc<Gpu>, DigestKernel) {
     let cuda = Cuda::load_from(&mock.library()).unwrap();
     let gpu = cuda.open(&cuda.gpus().unwrap()[0]).unwrap();
     let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
-    let digest = ChunkDigest::compile(&gpu, &nvrtc).unwrap();
+    let digest = DigestKernel::compile(&gpu, &nvrtc).unwrap();
     (gpu, digest)
 }
 
@@ -37,7 +37,7 @@ fn content(gpu: &Arc<Gpu>, length: usize) -> (Vec<u8>, Arc<DeviceMemory>) {
     (bytes, memory)
 }
 
-fn finish(digest: &mut ChunkDigest) -> (u64, Result<[u8; 16], CudaError>) {
+fn finish(digest: &mut DigestKernel) -> (u64, Result<[u8; 16], CudaError>) {
     (0..100).find_map(|_| digest.finished()).expect("a chunk that ends")
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use mock::Mock;
 use peerlane_memory::cuda::{
-    Argument, Copy, Cuda, CudaError, DeviceMemory, Direction, Foreign, Gpu, Grid, Kernel, Lane,
-    Pinned, Queue,
+    Argument, Copy, CopyDirection, CopyQueue, Cuda, CudaError, CudaKernel, DeviceMemory, Foreign,
+    Gpu, KernelQueue, LaunchGrid, Pinned,
 };
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_memory::{LibraryError, Region, RegionKind, host, mapped};
@@ -24,7 +24,7 @@ fn first(mock: &Mock) -> Arc<Gpu> {
 }
 
 fn copy<'a>(
-    direction: Direction,
+    direction: CopyDirection,
     pinned: &'a Arc<Pinned>,
     memory: &'a Arc<DeviceMemory>,
     tag: u64,
@@ -34,7 +34,7 @@ fn copy<'a>(
 }
 
 /// Looks until the copy is over; the mock says so after a few looks.
-fn finish(lane: &mut Lane) -> u64 {
+fn finish(lane: &mut CopyQueue) -> u64 {
     (0..100).find_map(|_| lane.finished().unwrap()).expect("a copy that ends")
 }
 
@@ -87,11 +87,11 @@ fn copies_round_trip_and_release_in_order() {
         (gpu.pin(Bytes::kib(64)).unwrap(), gpu.pin(Bytes::kib(64)).unwrap());
     Pinned::bytes_mut(&mut pinned).unwrap().fill(0x5a);
     let (mut there, mut here) = (gpu.lane().unwrap(), gpu.lane().unwrap());
-    there.begin(&copy(Direction::ToDevice, &pinned, &memory, 7)).unwrap();
+    there.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 7)).unwrap();
     assert_eq!(there.finished().unwrap(), None, "not at once");
     assert!(Pinned::bytes_mut(&mut pinned).is_none(), "not while it is copied");
     assert_eq!(finish(&mut there), 7);
-    here.begin(&copy(Direction::ToHost, &back, &memory, 8)).unwrap();
+    here.begin(&copy(CopyDirection::ToHost, &back, &memory, 8)).unwrap();
     assert_eq!(finish(&mut here), 8);
     assert!(Pinned::bytes_mut(&mut back).unwrap().iter().all(|&byte| byte == 0x5a));
     // In the worst order: what is made last is needed longest.
@@ -107,7 +107,7 @@ fn dropped_memory_is_freed_after_copy() {
     let gpu = first(&mock);
     let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
     let mut lane = gpu.lane().unwrap();
-    lane.begin(&copy(Direction::ToDevice, &pinned, &memory, 1)).unwrap();
+    lane.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap();
     drop((memory, pinned, gpu));
     assert_eq!(mock.calls("cuMemFree"), 0);
     drop(lane);
@@ -169,7 +169,7 @@ fn copies_beyond_ends_never_reach_driver() {
     let (memory, pinned) = (gpu.allocate(Bytes::kib(8)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
     let mut lane = gpu.lane().unwrap();
     for (pinned_offset, memory_offset, length) in [(0, 0, 8192), (1, 0, 4096), (0, u64::MAX, 1)] {
-        let direction = Direction::ToDevice;
+        let direction = CopyDirection::ToDevice;
         let (pinned, memory) = (&pinned, &memory);
         let one = Copy { direction, pinned, pinned_offset, memory, memory_offset, length, tag: 0 };
         assert!(matches!(lane.begin(&one), Err(CudaError::Range { .. })));
@@ -188,7 +188,7 @@ fn failed_allocations_and_copies_leak_nothing() {
     assert!(matches!(gpu.allocate(Bytes(0)), Err(CudaError::Length { .. })));
     let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
     let mut lane = gpu.lane().unwrap();
-    let error = lane.begin(&copy(Direction::ToDevice, &pinned, &memory, 1)).unwrap_err();
+    let error = lane.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap_err();
     assert_eq!(error, CudaError::Call { call: "cuMemcpyHtoDAsync", code: 719 });
     drop((memory, pinned, lane, gpu));
     mock.expect_all_undone();
@@ -207,15 +207,16 @@ KERNEL twice(unsigned *at, unsigned long long count) {
 }
 ";
 
-fn twice(mock: &Mock, gpu: &Arc<Gpu>) -> Kernel {
+fn twice(mock: &Mock, gpu: &Arc<Gpu>) -> CudaKernel {
     let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
     let image = nvrtc.compile(TWICE, "twice.cu", gpu.facts().compute).unwrap();
     gpu.module(&image).unwrap().kernel(c"twice").unwrap()
 }
 
-fn double(queue: &mut Queue, kernel: &Kernel, memory: &Arc<DeviceMemory>) {
+fn double(queue: &mut KernelQueue, kernel: &CudaKernel, memory: &Arc<DeviceMemory>) {
     let words = memory.length().0 / 4;
-    let grid = Grid { blocks: [u32::try_from(words.div_ceil(64)).unwrap(), 1, 1], threads: 64 };
+    let grid =
+        LaunchGrid { blocks: [u32::try_from(words.div_ceil(64)).unwrap(), 1, 1], threads: 64 };
     queue.launch(kernel, grid, &[Argument::Memory(memory), Argument::Whole(words)]).unwrap();
 }
 
@@ -231,7 +232,7 @@ fn queue_runs_in_order_with_times() {
     double(&mut queue, &kernel, &memory);
     double(&mut queue, &kernel, &memory);
     queue.stamp().unwrap();
-    queue.copy(&copy(Direction::ToHost, &pinned, &memory, 0)).unwrap();
+    queue.copy(&copy(CopyDirection::ToHost, &pinned, &memory, 0)).unwrap();
     queue.close().unwrap();
     assert!(!queue.is_over().unwrap(), "not at once");
     assert!(Pinned::bytes_mut(&mut pinned).is_none(), "not while it is copied");

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use mock::Mock;
 use peerlane_memory::cuda::{Cuda, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{self, Counted, CuFileError, Fallback, Mode, Session, Span};
+use peerlane_memory::cufile::{
+    self, Counted, CuFileError, CuFileSession, Fallback, Mode, TransferSpan,
+};
 use peerlane_memory::{LibraryError, host};
 use peerlane_units::Bytes;
 
@@ -39,11 +41,11 @@ fn file(folder: &Path, bytes: &[u8]) -> File {
     options.clone().custom_flags(direct).open(&path).or_else(|_| options.open(&path)).unwrap()
 }
 
-fn read_all(session: &Arc<Session>, gpu: &Arc<Gpu>, file: File) -> (u64, Arc<DeviceMemory>) {
+fn read_all(session: &Arc<CuFileSession>, gpu: &Arc<Gpu>, file: File) -> (u64, Arc<DeviceMemory>) {
     let memory = gpu.allocate(Bytes::kib(16)).unwrap();
     let registered = session.memory(Arc::clone(&memory)).unwrap();
     let file = session.file(file).unwrap();
-    let span = Span {
+    let span = TransferSpan {
         file: &file,
         file_offset: 0,
         memory: &registered,
@@ -115,7 +117,7 @@ fn mark_excludes_earlier_requests() {
     let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
     let memory = session.memory(gpu.allocate(Bytes::kib(8)).unwrap()).unwrap();
     let file = session.file(file(mock.folder(), &[1; 8192])).unwrap();
-    let span = |file_offset| Span {
+    let span = |file_offset| TransferSpan {
         file: &file,
         file_offset,
         memory: &memory,
@@ -227,8 +229,13 @@ fn failed_requests_differ_from_range_errors() {
     let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
     let memory = session.memory(gpu.allocate(Bytes::kib(8)).unwrap()).unwrap();
     let file = session.file(file(mock.folder(), &[1; 8192])).unwrap();
-    let span =
-        |length| Span { file: &file, file_offset: 0, memory: &memory, memory_offset: 4096, length };
+    let span = |length| TransferSpan {
+        file: &file,
+        file_offset: 0,
+        memory: &memory,
+        memory_offset: 4096,
+        length,
+    };
     let beyond = session.write(&span(8192)).unwrap_err();
     assert_eq!((beyond.errno(), mock.calls("cuFileWrite")), (rustix::io::Errno::INVAL, 0));
     let failed = session.write(&span(4096)).unwrap_err();

@@ -12,8 +12,8 @@ mod testing;
 use std::sync::Arc;
 
 use mock::Mock;
-use peerlane_memory::cuda::{ChunkDigest, ChunkKernel, ChunkKernelError, Cuda, CudaError, Gpu};
-use peerlane_memory::nvrtc::Kind;
+use peerlane_memory::cuda::{ChunkKernel, ChunkKernelError, Cuda, CudaError, DigestKernel, Gpu};
+use peerlane_memory::nvrtc::ImageKind;
 use real_nvrtc::nvrtc;
 
 fn gpu(mock: &Mock) -> Arc<Gpu> {
@@ -25,7 +25,8 @@ fn gpu(mock: &Mock) -> Arc<Gpu> {
 fn digest_kernel_compiles_for_known_gpus() {
     let Some(nvrtc) = nvrtc() else { return };
     for architecture in [75, 80, 90] {
-        let image = nvrtc.compile_as(ChunkDigest::SOURCE, "xxh128.cu", Kind::Ptx, architecture);
+        let image =
+            nvrtc.compile_as(DigestKernel::SOURCE, "xxh128.cu", ImageKind::Ptx, architecture);
         let image = image.unwrap_or_else(|error| panic!("{error}"));
         let text = String::from_utf8_lossy(image.bytes()).into_owned();
         let (_, entry) = text.split_once(".entry xxh128(").expect("the kernel");
@@ -34,7 +35,8 @@ fn digest_kernel_compiles_for_known_gpus() {
         for word in ["bar.sync", ".shared", "mul.hi.u64", "ld.global.u64"] {
             assert!(body.contains(word), "{word} on {architecture}");
         }
-        let cubin = nvrtc.compile_as(ChunkDigest::SOURCE, "xxh128.cu", Kind::Cubin, architecture);
+        let cubin =
+            nvrtc.compile_as(DigestKernel::SOURCE, "xxh128.cu", ImageKind::Cubin, architecture);
         assert!(cubin.unwrap().bytes().starts_with(b"\x7fELF"));
     }
 }

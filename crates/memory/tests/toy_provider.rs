@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind as FunctionKind};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::provider::{
-    P2pmemProvider, Provider, ProviderKind, Providers, Reason, Refusal,
+    P2pmemProvider, Provider, ProviderKind, ProviderRefusal, Providers, Reason,
 };
 use peerlane_memory::{Region, host};
 use peerlane_units::Bytes;
@@ -49,7 +49,12 @@ impl Provider for Toy {
         (!has_driver).then(|| "`sudo modprobe toy`".to_owned()).into_iter().collect()
     }
 
-    fn allocate(&self, _root: &Path, _address: &str, length: Bytes) -> Result<Region, Refusal> {
+    fn allocate(
+        &self,
+        _root: &Path,
+        _address: &str,
+        length: Bytes,
+    ) -> Result<Region, ProviderRefusal> {
         if length > Bytes::kib(64) {
             return Err(TooMuch(length).into());
         }

@@ -14,19 +14,19 @@ mod testing;
 mod xrt_mock;
 
 use testing::skip;
-use xrt_mock::{CARD, Mock};
+use xrt_mock::{CARD, XrtMock};
 
-fn open(mock: &Mock) -> Result<xrt::Card, XrtRefusal> {
+fn open(mock: &XrtMock) -> Result<xrt::Card, XrtRefusal> {
     Xrt::load_from(mock.library().as_os_str())?.open(&mock.root(), CARD)
 }
 
-fn allocate(mock: &Mock) -> XrtRefusal {
+fn allocate(mock: &XrtMock) -> XrtRefusal {
     open(mock).expect("a card").allocate(Bytes::kib(64)).expect_err("refused")
 }
 
 #[test]
 fn memory_calls_come_in_order() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let card = open(&mock).expect("a card");
     let mut region = card.allocate(Bytes(5000)).expect("memory");
     assert_eq!((region.length(), region.kind()), (Bytes(5000), RegionKind::Card));
@@ -51,7 +51,7 @@ fn memory_calls_come_in_order() {
 
 #[test]
 fn named_image_decides_memory_group() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     let mut card = open(&mock).expect("a card");
     let groups = card.load(&path).expect("groups").to_vec();
@@ -67,7 +67,7 @@ fn named_image_decides_memory_group() {
 
 #[test]
 fn bad_image_never_reaches_card() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let path = mock.file("card.xclbin", b"bitstream");
     let refusal = open(&mock).expect("a card").load(&path).expect_err("no image");
     assert!(matches!(refusal, XrtRefusal::Xclbin { .. }), "{refusal:?}");
@@ -85,7 +85,7 @@ fn refused_calls_are_named_and_closed() {
         (&["UNALIGNED"], "does not begin at a page", false, 1),
     ];
     for (refusals, words, is_room, freed) in cases {
-        let Some(mock) = Mock::build(refusals) else { return };
+        let Some(mock) = XrtMock::build(refusals) else { return };
         let refusal = allocate(&mock);
         assert!(refusal.to_string().contains(words), "{refusals:?}: {refusal}");
         assert_eq!(refusal.is_for_want_of_room(), is_room, "{refusal:?}");
@@ -93,7 +93,7 @@ fn refused_calls_are_named_and_closed() {
         assert_eq!(calls.iter().filter(|call| *call == "free").count(), freed, "{calls:?}");
         assert_eq!(calls.last().map(String::as_str), Some("close"), "{calls:?}");
     }
-    let Some(mock) = Mock::build(&["LOAD_FAILS"]) else { return };
+    let Some(mock) = XrtMock::build(&["LOAD_FAILS"]) else { return };
     let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     let refusal = open(&mock).expect("a card").load(&path).expect_err("refused");
     let source = std::error::Error::source(&refusal).expect("a source").to_string();
@@ -102,7 +102,7 @@ fn refused_calls_are_named_and_closed() {
 
 #[test]
 fn unusable_card_is_refused_before_allocation() {
-    let Some(mock) = Mock::build(&["NO_DEVICE"]) else { return };
+    let Some(mock) = XrtMock::build(&["NO_DEVICE"]) else { return };
     let refusal = open(&mock).expect_err("no device");
     assert!(
         matches!(&refusal, XrtRefusal::Open { source, .. }
@@ -111,7 +111,7 @@ fn unusable_card_is_refused_before_allocation() {
     );
     assert_eq!(mock.calls(), [format!("open {CARD}")]);
 
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     mock.lend("0");
     let refusal = open(&mock).expect_err("off");
     assert!(matches!(refusal, XrtRefusal::WindowOff { .. }), "{refusal:?}");
@@ -133,7 +133,7 @@ fn missing_or_wrong_library_has_hint() {
     let refusal = Xrt::load_from("/nowhere/libxrt_coreutil.so.2".as_ref()).expect_err("missing");
     assert!(refusal.to_string().contains("/nowhere/libxrt_coreutil.so.2"), "{refusal}");
     assert!(refusal.hint().expect("a hint").contains("install XRT"));
-    let Some(mock) = Mock::build(&["NO_MAP_FUNCTION"]) else { return };
+    let Some(mock) = XrtMock::build(&["NO_MAP_FUNCTION"]) else { return };
     let refusal = Xrt::load_from(mock.library().as_os_str()).expect_err("no such function");
     assert!(refusal.to_string().contains("no function xrtBOMap"), "{refusal}");
 }
@@ -166,7 +166,7 @@ fn aborting_xrt_is_not_asked() {
     if !is_alone() {
         return alone("aborting_xrt_is_not_asked", None);
     }
-    let Some(mock) = Mock::build(&["OLD"]) else { return };
+    let Some(mock) = XrtMock::build(&["OLD"]) else { return };
     let refusal = open(&mock).expect_err("refused");
     assert!(matches!(refusal, XrtRefusal::Place), "{refusal:?}");
     assert!(mock.calls().is_empty(), "{:?}", mock.calls());
@@ -184,7 +184,7 @@ fn no_op_card_takes_same_calls() {
         std::os::unix::fs::symlink(folder, place.path().join("lib")).expect("a link");
         return alone("no_op_card_takes_same_calls", Some(place.path()));
     }
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let xrt = Xrt::load().expect("the library beside that of the no-op card");
     assert_eq!(xrt.version(), None, "2.13 does not say its version");
     // The card has no address, only the number 0, which the library takes in its place.

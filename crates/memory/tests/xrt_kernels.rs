@@ -12,23 +12,23 @@ mod testing;
 #[path = "xrt_mock/mod.rs"]
 mod xrt_mock;
 
-use xrt_mock::{CARD, Mock};
+use xrt_mock::{CARD, XrtMock};
 
 /// A card with an image whose one bank is number 2.
-fn loaded(mock: &Mock) -> Card {
+fn loaded(mock: &XrtMock) -> Card {
     let mut card = open(mock);
     let path = mock.file("card.xclbin", &xrt_mock::image(1024));
     card.load(&path).unwrap();
     card
 }
 
-fn open(mock: &Mock) -> Card {
+fn open(mock: &XrtMock) -> Card {
     let xrt = Xrt::load_from(mock.library().as_os_str()).unwrap();
     xrt.open(&mock.root(), CARD).unwrap()
 }
 
 /// A kernel with a buffer that it reaches.
-fn with_kernel(mock: &Mock, name: &str) -> (CardKernel, Region, CardBuffer) {
+fn with_kernel(mock: &XrtMock, name: &str) -> (CardKernel, Region, CardBuffer) {
     let card = loaded(mock);
     let kernel = card.kernel(name).unwrap();
     let region = card.allocate_for(&kernel, Bytes::kib(64)).unwrap();
@@ -41,14 +41,14 @@ fn finish(kernel: &mut CardKernel) -> (u64, Result<(), String>) {
     (tag, result.map_err(|error| error.to_string()))
 }
 
-fn expect_no_misuse(mock: &Mock) {
+fn expect_no_misuse(mock: &XrtMock) {
     let calls = mock.calls();
     assert!(!calls.iter().any(|call| call.starts_with("MISUSE")), "{calls:#?}");
 }
 
 #[test]
 fn run_calls_come_in_order() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
     assert_eq!((kernel.group(), buffer.group(), buffer.length()), (2, 2, Bytes::kib(64)));
     kernel.start(7, &buffer, 4096, 100, 1 << 40).unwrap();
@@ -105,7 +105,7 @@ fn run_calls_come_in_order() {
 
 #[test]
 fn kernel_changes_its_chunk_alone() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
     kernel.start(0, &buffer, 4096, 4097, 0).unwrap();
     assert_eq!(finish(&mut kernel), (0, Ok(())));
@@ -118,7 +118,7 @@ fn kernel_changes_its_chunk_alone() {
 
 #[test]
 fn bank_mismatch_names_both_banks() {
-    let Some(mock) = Mock::build(&["BANK=5"]) else { return };
+    let Some(mock) = XrtMock::build(&["BANK=5"]) else { return };
     let card = loaded(&mock);
     let region = card.allocate(Bytes::kib(64)).unwrap();
     let buffer = region.card_buffer().unwrap();
@@ -143,7 +143,7 @@ fn bank_mismatch_names_both_banks() {
 
 #[test]
 fn argument_without_memory_is_refused() {
-    let Some(mock) = Mock::build(&["BANK=0xffff"]) else { return };
+    let Some(mock) = XrtMock::build(&["BANK=0xffff"]) else { return };
     let refusal = loaded(&mock).kernel("invert").unwrap_err();
     assert!(matches!(refusal, XrtRefusal::Kernel(CardKernelError::NoMemory { .. })), "{refusal}");
     assert_eq!(mock.calls().last().map(String::as_str), Some("close"));
@@ -152,7 +152,7 @@ fn argument_without_memory_is_refused() {
 
 #[test]
 fn unopened_kernels_are_named() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let refusal = open(&mock).kernel("invert").unwrap_err();
     assert!(refusal.to_string().contains("has no image"), "{refusal}");
     assert!(refusal.hint().is_some_and(|hint| hint.contains("PEERLANE_XCLBIN")));
@@ -171,7 +171,7 @@ fn unopened_kernels_are_named() {
 
 #[test]
 fn library_without_kernels_serves_memory() {
-    let Some(mock) = Mock::build(&["NO_KERNELS"]) else { return };
+    let Some(mock) = XrtMock::build(&["NO_KERNELS"]) else { return };
     let card = loaded(&mock);
     let region = card.allocate(Bytes::kib(64)).unwrap();
     for refusal in [card.kernel("invert"), region.card_buffer().unwrap().kernel("invert")] {
@@ -183,7 +183,7 @@ fn library_without_kernels_serves_memory() {
 
 #[test]
 fn wrong_chunks_never_reach_library() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
     let before = mock.calls();
     for (offset, bytes) in [(0, 65_537), (65_536, 1), (u64::MAX, 1), (1, u64::MAX), (0, 0)] {
@@ -199,7 +199,7 @@ fn wrong_chunks_never_reach_library() {
 
 #[test]
 fn failed_kernel_state_ends_chunk() {
-    let Some(mock) = Mock::build(&[]) else { return };
+    let Some(mock) = XrtMock::build(&[]) else { return };
     let (mut kernel, region, buffer) = with_kernel(&mock, "fails");
     for tag in 0..2 {
         kernel.start(tag, &buffer, 0, 8, 0).unwrap();
@@ -216,7 +216,7 @@ fn failed_kernel_state_ends_chunk() {
 #[test]
 fn runs_without_known_end_stay_open() {
     for (name, is_ended) in [("never", false), ("lost", true)] {
-        let Some(mock) = Mock::build(&[]) else { return };
+        let Some(mock) = XrtMock::build(&[]) else { return };
         let (mut kernel, region, buffer) = with_kernel(&mock, name);
         kernel.start(3, &buffer, 0, 8, 0).unwrap();
         if is_ended {
@@ -234,7 +234,7 @@ fn runs_without_known_end_stay_open() {
 #[test]
 fn refused_calls_leave_nothing_in_flight() {
     for (refusal, words) in [("PART_FAILS", "xrtBOSubAlloc"), ("START_FAILS", "xrtRunStart")] {
-        let Some(mock) = Mock::build(&[refusal]) else { return };
+        let Some(mock) = XrtMock::build(&[refusal]) else { return };
         let (mut kernel, region, buffer) = with_kernel(&mock, "invert");
         let error = kernel.start(0, &buffer, 0, 8, 0).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

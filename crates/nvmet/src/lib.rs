@@ -36,7 +36,7 @@ pub use serve::{
 };
 
 use location::Location;
-use root::Root;
+use root::NvmetRoot;
 
 /// The NVMe target of a machine.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub enum NvmeTarget {
 ///
 /// Never panics and follows no symbolic links. What cannot be read becomes a value with its reason.
 pub fn read(root: &Path) -> NvmeTarget {
-    let root = Root::new(root);
+    let root = NvmetRoot::new(root);
     let unknown = |error| NvmeTarget::Unknown(UnknownReason::Unreadable(error));
     match location::locate(&root) {
         Ok(Location::Folder(folder)) => {

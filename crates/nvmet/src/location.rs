@@ -21,7 +21,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{ReadError, UnknownReason};
-use crate::root::{Root, below_root, to_path};
+use crate::root::{NvmetRoot, below_root, to_path};
 
 const USUAL_CONFIGFS: &str = "sys/kernel/config";
 
@@ -44,7 +44,7 @@ pub(crate) enum Location {
 }
 
 /// Finds the folder `nvmet` of configfs.
-pub(crate) fn locate(root: &Root) -> Result<Location, ReadError> {
+pub(crate) fn locate(root: &NvmetRoot) -> Result<Location, ReadError> {
     let usual = Path::new(USUAL_CONFIGFS).join("nvmet");
     if root.has_folder(&usual)? {
         return Ok(Location::Folder(usual));
@@ -66,7 +66,7 @@ pub(crate) fn locate(root: &Root) -> Result<Location, ReadError> {
     })
 }
 
-fn without_configfs(root: &Root) -> Location {
+fn without_configfs(root: &NvmetRoot) -> Location {
     let sysfs = Path::new("sys");
     if root.names(sysfs).map_or(true, |names| names.is_empty()) {
         return Location::Unknown(UnknownReason::NoSysfs { sysfs: root.full(sysfs) });
@@ -78,7 +78,7 @@ fn without_configfs(root: &Root) -> Location {
 }
 
 /// Returns the file or folder that shows an NVMe target in the kernel.
-fn sign_of_target(root: &Root) -> Option<PathBuf> {
+fn sign_of_target(root: &NvmetRoot) -> Option<PathBuf> {
     let module = MODULES.into_iter().find(|module| has_module(root, module));
     module.map(module_folder).or_else(|| {
         let list = built_in_modules(root)?;
@@ -93,12 +93,12 @@ fn module_folder(module: &str) -> PathBuf {
 }
 
 /// Whether a module is there; a folder that cannot be looked up counts.
-fn has_module(root: &Root, module: &str) -> bool {
+fn has_module(root: &NvmetRoot, module: &str) -> bool {
     root.has_folder(&module_folder(module)).unwrap_or(true)
 }
 
 /// Returns the path of `modules.builtin` of the running kernel (Documentation/kbuild/kbuild.rst).
-fn built_in_modules(root: &Root) -> Option<PathBuf> {
+fn built_in_modules(root: &NvmetRoot) -> Option<PathBuf> {
     let release = to_path(root.attribute(Path::new("proc/sys/kernel/osrelease")).ok()?);
     let mut components = release.components();
     let Some(Component::Normal(release)) = components.next() else { return None };
@@ -137,7 +137,7 @@ impl ConfigfsMount {
 }
 
 /// Returns the mounts of configfs that no later mount covers at the same place.
-fn configfs_mounts(root: &Root) -> Vec<ConfigfsMount> {
+fn configfs_mounts(root: &NvmetRoot) -> Vec<ConfigfsMount> {
     let text = own_process(root)
         .and_then(|process| root.file(&process.join("mountinfo"), MAX_LIST_BYTES).ok());
     let mut mounts: Vec<ConfigfsMount> = Vec::new();
@@ -153,7 +153,7 @@ fn configfs_mounts(root: &Root) -> Vec<ConfigfsMount> {
 
 /// Returns the folder of the reading process in `proc`, where `self` is a link to it. A captured
 /// tree has a folder of that name.
-fn own_process(root: &Root) -> Option<PathBuf> {
+fn own_process(root: &NvmetRoot) -> Option<PathBuf> {
     let folder = Path::new("proc/self");
     let Ok(process) = root.link(folder) else { return Some(folder.to_owned()) };
     let is_number = process.as_os_str().as_bytes().iter().all(u8::is_ascii_digit);

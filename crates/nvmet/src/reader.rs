@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::error::ReadError;
 use crate::exports::{Export, ExportKind, ExportPort, ExportedNamespace, Exports};
 use crate::number;
-use crate::root::{Root, to_path};
+use crate::root::{NvmetRoot, to_path};
 
 /// NQN of the discovery subsystem, which has no namespaces (`NVME_DISC_SUBSYS_NAME`,
 /// include/linux/nvme.h). Configfs refuses it as a name.
@@ -24,8 +24,8 @@ struct ServingPort {
     subsystems: Vec<OsString>,
 }
 
-struct Reader<'a> {
-    root: &'a Root,
+struct ConfigfsReader<'a> {
+    root: &'a NvmetRoot,
     gaps: Vec<ReadError>,
 }
 
@@ -33,17 +33,17 @@ struct Reader<'a> {
 ///
 /// # Errors
 /// When the subsystems cannot be listed. Anything below them is a gap instead.
-pub(crate) fn read(root: &Root, nvmet: &Path) -> Result<Exports, ReadError> {
+pub(crate) fn read(root: &NvmetRoot, nvmet: &Path) -> Result<Exports, ReadError> {
     let folder = nvmet.join("subsystems");
     let names = root.names(&folder)?;
-    let mut reader = Reader { root, gaps: Vec::new() };
+    let mut reader = ConfigfsReader { root, gaps: Vec::new() };
     let ports = reader.ports(&nvmet.join("ports"));
     let subsystems = names.iter().filter(|name| *name != DISCOVERY_NQN);
     let all = subsystems.flat_map(|name| reader.subsystem(&folder.join(name), name, &ports));
     Ok(Exports { all: all.collect(), gaps: reader.gaps })
 }
 
-impl Reader<'_> {
+impl ConfigfsReader<'_> {
     fn subsystem(&mut self, folder: &Path, name: &OsStr, ports: &[ServingPort]) -> Vec<Export> {
         let serving = ports.iter().filter(|serving| serving.subsystems.iter().any(|s| s == name));
         let template = Export {
@@ -194,7 +194,7 @@ impl Reader<'_> {
     }
 
     /// Keeps an error as a gap.
-    fn kept<T>(&mut self, read: impl FnOnce(&Root) -> Result<T, ReadError>) -> Option<T> {
+    fn kept<T>(&mut self, read: impl FnOnce(&NvmetRoot) -> Result<T, ReadError>) -> Option<T> {
         read(self.root).map_err(|error| self.gaps.push(error)).ok()
     }
 
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn vanished_items_leave_no_gap() {
         let machine = tempfile::tempdir().expect("a folder");
-        let root = Root::new(machine.path());
-        let mut reader = Reader { root: &root, gaps: Vec::new() };
+        let root = NvmetRoot::new(machine.path());
+        let mut reader = ConfigfsReader { root: &root, gaps: Vec::new() };
         reader.attribute(Path::new("kept"));
         let item = reader.unless_gone(Path::new("gone"), |reader| {
             reader.attribute(Path::new("gone/enable"));

@@ -22,11 +22,11 @@ pub(crate) const MAX_FOLDER_ENTRIES: usize = 16 * 1024;
 
 /// A folder that stands for `/`.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct NvmetRoot {
     path: PathBuf,
 }
 
-impl Root {
+impl NvmetRoot {
     pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }

@@ -15,13 +15,13 @@ const NO_NGUID: &str = "00000000-0000-0000-0000-000000000000";
 const NVMET: &str = "sys/kernel/config/nvmet";
 
 /// A made-up machine.
-struct Machine {
+struct FakeMachine {
     folder: tempfile::TempDir,
     /// The folder `nvmet` of configfs, below the root.
     nvmet: PathBuf,
 }
 
-impl Machine {
+impl FakeMachine {
     /// A machine with sysfs and no NVMe target.
     fn new() -> Self {
         let machine = Self { folder: tempfile::tempdir().expect("a folder"), nvmet: NVMET.into() };

@@ -259,8 +259,8 @@ impl Words<'_> {
     /// Maker and product of a function.
     fn product(self, function: ComparedFunction) -> Option<String> {
         match (function.before, function.after) {
-            (_, Some(id)) => names::of(self.after.function(id)),
-            (Some(id), None) => names::of(self.before.function(id)),
+            (_, Some(id)) => names::look_up(self.after.function(id)),
+            (Some(id), None) => names::look_up(self.before.function(id)),
             (None, None) => None,
         }
     }

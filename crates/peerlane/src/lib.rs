@@ -119,8 +119,8 @@ pub fn seed() -> u64 {
 }
 
 /// Where this process keeps state, which decides where journals of devices are.
-pub fn environment() -> journal::Environment {
-    journal::Environment {
+pub fn environment() -> journal::StateEnvironment {
+    journal::StateEnvironment {
         xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
         home: std::env::var_os("HOME"),
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{DiscoverError, Fabric};
 
-pub use error::{FORMS, MachineError, Missing, Unrecognised};
+pub use error::{FORMS, MachineError, MissingMachine, Unrecognised};
 
 use crate::small_file;
 
@@ -25,7 +25,7 @@ const FOLDER: &str = "machines";
 
 /// Where a person means a machine to come from.
 #[derive(Debug, Clone, Copy, Default)]
-pub enum Place<'a> {
+pub enum MachineSource<'a> {
     /// The running one.
     #[default]
     Here,
@@ -35,7 +35,7 @@ pub enum Place<'a> {
 
 /// How much is asked of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum LookDepth {
     /// All that can be known without changing anything.
     Full,
     /// The same without a command to any drive: what a plan rests on.
@@ -58,19 +58,19 @@ pub enum Look {
 /// assert!(!pair.is_this_machine());
 /// # Ok::<(), peerlane::machines::MachineError>(())
 /// ```
-pub fn read(place: Place<'_>, look: Look) -> Result<Fabric, MachineError> {
+pub fn read(place: MachineSource<'_>, look: LookDepth) -> Result<Fabric, MachineError> {
     let root = match place {
-        Place::Here => Path::new("/"),
-        Place::Described(what) if what == Path::new(content::INPUT) => {
+        MachineSource::Here => Path::new("/"),
+        MachineSource::Described(what) if what == Path::new(content::INPUT) => {
             return content::from_input();
         }
-        Place::Described(what) if content::is_tree(what) => what,
-        Place::Described(what) if what.exists() => return content::from_file(what),
-        Place::Described(what) => return find(what)?.fabric(),
+        MachineSource::Described(what) if content::is_tree(what) => what,
+        MachineSource::Described(what) if what.exists() => return content::from_file(what),
+        MachineSource::Described(what) => return find(what)?.fabric(),
     };
     let discover = match look {
-        Look::Full => Fabric::discover,
-        Look::Quiet => Fabric::discover_quietly,
+        LookDepth::Full => Fabric::discover,
+        LookDepth::Quiet => Fabric::discover_quietly,
     };
     discover(root).map_err(|source| not_discovered(root, source))
 }
@@ -154,7 +154,7 @@ fn find(wanted: &Path) -> Result<Description, MachineError> {
     if let Err(source) = wanted.try_exists() {
         return Err(MachineError::File { place: wanted.display().to_string(), source });
     }
-    let source = if is_name { Missing::Name } else { Missing::File };
+    let source = if is_name { MissingMachine::Name } else { MissingMachine::File };
     Err(MachineError::Missing { wanted: wanted.display().to_string(), source })
 }
 

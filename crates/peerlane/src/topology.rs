@@ -14,10 +14,10 @@ pub const SCHEMA: &str = "peerlane.topo/1";
 /// A machine that cannot be written as JSON, which a fault of this program alone can bring about.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the machine as JSON")]
-pub struct TopologyError(#[source] Box<dyn std::error::Error + Send + Sync>);
+pub struct TopologyJsonError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
-impl TopologyError {
-    fn of(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+impl TopologyJsonError {
+    fn new(source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Box::new(source))
     }
 }
@@ -91,25 +91,25 @@ struct RemoteNamespace {
 
 /// The schema of the object.
 pub fn schema() -> RecordSchema {
-    RecordSchema::of::<Object>(SCHEMA)
+    RecordSchema::for_type::<Object>(SCHEMA)
 }
 
 /// The machine file as an object, so that both forms have the same keys, and who reaches whom.
 ///
 /// # Errors
-/// [`TopologyError`], which no machine brings about.
-pub fn object(fabric: &Fabric) -> Result<Value, TopologyError> {
-    let table: toml::Table = fabric.to_toml().parse().map_err(TopologyError::of)?;
+/// [`TopologyJsonError`], which no machine brings about.
+pub fn object(fabric: &Fabric) -> Result<Value, TopologyJsonError> {
+    let table: toml::Table = fabric.to_toml().parse().map_err(TopologyJsonError::new)?;
     let mut machine = Map::new();
     for (key, value) in table {
-        machine.insert(key, serde_json::to_value(value).map_err(TopologyError::of)?);
+        machine.insert(key, serde_json::to_value(value).map_err(TopologyJsonError::new)?);
     }
     let (major, minor) = NEWEST_LIST;
     let assumed_kernel = fabric.kernel.version().is_none().then(|| format!("{major}.{minor}"));
     let remote_drives = fabric.remote_drives.iter().map(|drive| remote(fabric, drive)).collect();
     let reach = reach(fabric);
     let object = Object { schema: SCHEMA, reach, assumed_kernel, remote_drives, machine };
-    serde_json::to_value(object).map_err(TopologyError::of)
+    serde_json::to_value(object).map_err(TopologyJsonError::new)
 }
 
 fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {

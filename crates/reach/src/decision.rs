@@ -6,7 +6,9 @@
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
 
-use peerlane_fabric::{Acs, BridgeId, Fabric, FunctionId, HostBridge, Kind, Parent, RootBus};
+use peerlane_fabric::{
+    Acs, BridgeId, Fabric, FunctionId, FunctionKind, HostBridge, Parent, RootBus,
+};
 
 use crate::allow_list::{self, Listing};
 use crate::fact::{Fact, KernelList};
@@ -388,7 +390,7 @@ fn look_up_bridge(
     let (Some(vendor), Some(device)) = (function.vendor, function.device) else {
         return (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name });
     };
-    let counts_anywhere = function.kind == Kind::RootPort;
+    let counts_anywhere = function.kind == FunctionKind::RootPort;
     let version = fabric.kernel.version();
     let list = if version.is_some() { KernelList::OfMachine } else { KernelList::Newest };
     match allow_list::look_up(vendor, device, version) {
@@ -421,5 +423,5 @@ fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
     let (id, first) = on_root_bus
         .min_by_key(|(_, function)| function.address.map_or(u16::MAX, |a| u16::from(a.devfn())))?;
     let at_zero = first.address.is_none_or(|address| address.devfn() == 0);
-    (at_zero || first.kind == Kind::RootPort).then_some(id)
+    (at_zero || first.kind == FunctionKind::RootPort).then_some(id)
 }

@@ -27,17 +27,17 @@ pub use difference::{
     Matching, UncomparedFact, UncomparedReason,
 };
 pub use drivers::{
-    Answer, CardPages, DriverRule, GuestVerdict, NvLinkState, card_risk, environment_notes, guest,
-    is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,
+    CardPages, DriverAnswer, DriverRule, GuestVerdict, NvLinkState, card_risk, environment_notes,
+    guest, is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,
 };
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};
-pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};
+pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
 pub use network::NetworkDriveMemory;
 pub use open_fact::{Condition, Need, UnknownFact};
-pub use pair::{Direction, Pair, Path, PathClass, PeerMemory, SlowestLink, Turn};
+pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
 pub use support::kernel_refusal;
 pub use uses::{
-    JudgedPairs, Leg, PairGroup, Use, UseAnswer, answers, judged_between, judged_pairs,
+    JudgedPairs, PairGroup, Use, UseAnswer, UseLeg, answers, judged_between, judged_pairs,
 };
 pub use verdict::{RouteState, Verdict};

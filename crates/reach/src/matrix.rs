@@ -28,7 +28,7 @@ pub struct Peers {
 /// The kernel's decision between any two different functions of a row and a column. Where both hold
 /// one and the same function alone, its decision for that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cell {
+pub struct MatrixCell {
     /// The decision.
     pub map: MapType,
     /// Hops, where it is not refused.
@@ -43,7 +43,7 @@ pub struct Matrix {
     /// The initiators; columns.
     pub initiators: Vec<Peers>,
     /// The decisions, by row and column.
-    pub cells: Vec<Vec<Cell>>,
+    pub cells: Vec<Vec<MatrixCell>>,
 }
 
 impl Matrix {
@@ -76,7 +76,7 @@ pub fn grouped(
     memories: &[FunctionId],
     initiators: &[FunctionId],
 ) -> (Vec<Peers>, Vec<Peers>) {
-    let ways = Ways::new(fabric, memories.iter().chain(initiators).copied());
+    let ways = UpwardPaths::new(fabric, memories.iter().chain(initiators).copied());
     (ways.groups(memories), ways.groups(initiators))
 }
 
@@ -102,16 +102,16 @@ impl Decisions<'_> {
     }
 }
 
-fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> Cell {
+fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> MatrixCell {
     let alone = (row.members[0], column.members[0]);
     let (memory, initiator) = representatives(row, column).unwrap_or(alone);
     let found = decisions.decide(memory, initiator);
-    Cell { map: found.map, distance: found.distance }
+    MatrixCell { map: found.map, distance: found.distance }
 }
 
 /// The part of the way up from a function that bears on a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Way {
+struct UpwardPath {
     /// The joint of its way with those of others.
     joins: Joint,
     /// ACS redirection of the port above it, when nothing else hangs from that port.
@@ -127,13 +127,13 @@ enum Joint {
     Itself(usize),
 }
 
-struct Ways<'a> {
+struct UpwardPaths<'a> {
     fabric: &'a Fabric,
     /// Number of the functions in question at or below each function.
     below: Vec<usize>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> UpwardPaths<'a> {
     fn new(fabric: &'a Fabric, functions: impl Iterator<Item = FunctionId>) -> Self {
         let mut below = vec![0; fabric.functions.len()];
         for id in functions {
@@ -150,7 +150,7 @@ impl<'a> Ways<'a> {
     }
 
     fn groups(&self, ids: &[FunctionId]) -> Vec<Peers> {
-        let mut places: HashMap<Way, usize> = HashMap::new();
+        let mut places: HashMap<UpwardPath, usize> = HashMap::new();
         let mut groups: Vec<Peers> = Vec::new();
         for &id in ids {
             let place = *places.entry(self.way(id)).or_insert(groups.len());
@@ -162,7 +162,7 @@ impl<'a> Ways<'a> {
         groups
     }
 
-    fn way(&self, id: FunctionId) -> Way {
+    fn way(&self, id: FunctionId) -> UpwardPath {
         let function = self.fabric.function(id);
         let own = function.acs.redirects();
         let (joins, port) = match function.parent {
@@ -179,6 +179,6 @@ impl<'a> Ways<'a> {
                 (joins, Some(port.acs.redirects()))
             }
         };
-        Way { joins, port, own }
+        UpwardPath { joins, port, own }
     }
 }

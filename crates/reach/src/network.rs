@@ -4,7 +4,7 @@
 //! NVMe target takes that of any drive that lends some (`p2pmem`, Linux 7.2 drivers/nvme/target), and a
 //! program takes that of a GPU.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 
 use crate::drivers::{carries_nvme, imports_memory, is_held_by_vfio};
 use crate::{MapType, decide};
@@ -23,8 +23,8 @@ impl NetworkDriveMemory {
     pub fn new(fabric: &Fabric, one: FunctionId, other: FunctionId) -> Option<Self> {
         let kinds = [one, other].map(|id| fabric.function(id).kind);
         let (nic, drive) = match kinds {
-            [Kind::Nic, Kind::Nvme] => (one, other),
-            [Kind::Nvme, Kind::Nic] => (other, one),
+            [FunctionKind::Nic, FunctionKind::Nvme] => (one, other),
+            [FunctionKind::Nvme, FunctionKind::Nic] => (other, one),
             _ => return None,
         };
         if !fabric.are_in_one_machine(nic, drive) {
@@ -66,7 +66,7 @@ impl NetworkDriveMemory {
 fn lenders(fabric: &Fabric, drive: FunctionId) -> Vec<FunctionId> {
     let lends = |id: &FunctionId| {
         let one = fabric.function(*id);
-        one.kind == Kind::Nvme && one.p2pmem.is_some_and(|pool| pool.published)
+        one.kind == FunctionKind::Nvme && one.p2pmem.is_some_and(|pool| pool.published)
     };
     let others = fabric.iter().map(|(id, _)| id).filter(|&id| id != drive);
     std::iter::once(drive).chain(others).filter(lends).collect()
@@ -124,7 +124,7 @@ fn gpu_for(fabric: &Fabric, nic: FunctionId) -> Option<FunctionId> {
     fabric.function(nic).driver.name().is_some_and(imports_memory).then_some(())?;
     let gpus = fabric
         .iter()
-        .filter(|(id, one)| one.kind == Kind::Gpu && fabric.memory(*id).is_some())
+        .filter(|(id, one)| one.kind == FunctionKind::Gpu && fabric.memory(*id).is_some())
         .map(|(id, _)| id);
     gpus.min_by_key(|&gpu| decide(fabric, gpu, nic).distance.unwrap_or(u32::MAX))
 }
@@ -267,6 +267,6 @@ mod tests {
         let [nic, drive] =
             ["store/nic", "compute/drive"].map(|name| fabric.find(name).expect("a function"));
         assert_eq!(NetworkDriveMemory::new(&fabric, nic, drive), None, "they are in two machines");
-        assert_eq!(crate::Pair::new(&fabric, nic, drive).path, crate::Path::default());
+        assert_eq!(crate::Pair::new(&fabric, nic, drive).path, crate::PacketPath::default());
     }
 }

@@ -3,7 +3,7 @@
 use peerlane_fabric::Fabric;
 
 use crate::{
-    Answer, Direction, DriverRule, MapType, NvLinkState, PeerMemory, Reach, nvlink, rules,
+    Direction, DriverAnswer, DriverRule, MapType, NvLinkState, PeerMemory, Reach, nvlink, rules,
 };
 
 /// The way that payload takes between two devices, the best first.
@@ -70,7 +70,7 @@ impl Verdict {
             alternatives,
             asks_kernel: rules
                 .iter()
-                .any(|rule| asks_kernel(rule) && rule.answer != Answer::Refused),
+                .any(|rule| asks_kernel(rule) && rule.answer != DriverAnswer::Refused),
         }
     }
 
@@ -112,8 +112,8 @@ impl From<MapType> for RouteState {
 /// Refuses a mechanism that asks a kernel without P2PDMA, where the question has no answer but no
 /// (`pci_p2pdma_distance_many` in include/linux/pci-p2pdma.h, Linux 7.2).
 fn refuse_without_p2pdma(rule: &mut DriverRule) {
-    if rule.asks_kernel == Some(true) && rule.answer != Answer::Refused {
-        rule.answer = Answer::Refused;
+    if rule.asks_kernel == Some(true) && rule.answer != DriverAnswer::Refused {
+        rule.answer = DriverAnswer::Refused;
         rule.reason = "the kernel is built without CONFIG_PCI_P2PDMA".to_owned();
     }
 }
@@ -121,9 +121,9 @@ fn refuse_without_p2pdma(rule: &mut DriverRule) {
 /// The state by one mechanism: the driver's answer, and the kernel's decision unless it is not asked.
 fn by_rule(rule: &DriverRule, kernel: &Reach) -> RouteState {
     let own = match rule.answer {
-        Answer::Possible => RouteState::Direct,
-        Answer::Conditional | Answer::NotKnown => RouteState::Unknown,
-        Answer::Refused => RouteState::Host,
+        DriverAnswer::Possible => RouteState::Direct,
+        DriverAnswer::Conditional | DriverAnswer::NotKnown => RouteState::Unknown,
+        DriverAnswer::Refused => RouteState::Host,
     };
     if asks_kernel(rule) { own.max(kernel.map.into()) } else { own }
 }
@@ -136,17 +136,17 @@ fn asks_kernel(rule: &DriverRule) -> bool {
 /// The order of rules that lead to one state: those that say most first.
 fn rank(rule: &DriverRule) -> u8 {
     match rule.answer {
-        Answer::Possible => 0,
-        Answer::Conditional => 1,
-        Answer::Refused => 2,
-        Answer::NotKnown => 3,
+        DriverAnswer::Possible => 0,
+        DriverAnswer::Conditional => 1,
+        DriverAnswer::Refused => 2,
+        DriverAnswer::NotKnown => 3,
     }
 }
 
 /// The facts that led from a rule and the kernel's decision to a state.
 fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String> {
     let own = in_words(rule, kernel, state);
-    if !asks_kernel(rule) || rule.answer == Answer::Refused || state == RouteState::Host {
+    if !asks_kernel(rule) || rule.answer == DriverAnswer::Refused || state == RouteState::Host {
         return vec![own];
     }
     let mut facts = vec![kernel.summary(), own];
@@ -157,7 +157,7 @@ fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String>
 /// A mechanism in one sentence; the kernel's where that refuses what the driver would take.
 fn in_words(rule: &DriverRule, kernel: &Reach, state: RouteState) -> String {
     let is_of_kernel =
-        state == RouteState::Host && asks_kernel(rule) && rule.answer != Answer::Refused;
+        state == RouteState::Host && asks_kernel(rule) && rule.answer != DriverAnswer::Refused;
     if is_of_kernel {
         return kernel.summary();
     }

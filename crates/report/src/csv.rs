@@ -114,9 +114,9 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
 
 /// A line in the making: values by column.
 #[derive(Default)]
-struct Line(Vec<(&'static str, String)>);
+struct CsvLine(Vec<(&'static str, String)>);
 
-impl Line {
+impl CsvLine {
     fn text(&mut self, column: &'static str, value: &str) -> &mut Self {
         self.0.push((column, quoted(value)));
         self
@@ -158,11 +158,11 @@ fn nodes_lines(name: &str, record: &peerlane_results::NodesRecord, text: &mut St
 fn bench_lines<'a>(
     name: &'a str,
     bench: &'a peerlane_results::BenchRecord,
-) -> impl Iterator<Item = Line> + 'a {
+) -> impl Iterator<Item = CsvLine> + 'a {
     bench.cases.iter().map(move |case| {
         let asked = &case.asked;
         let first = asked.flows.first();
-        let mut line = Line::default();
+        let mut line = CsvLine::default();
         line.text("record", name)
             .text("kind", &bench.asked.kind.to_string())
             .text("basis", crate::account::basis_word(bench.basis))
@@ -207,8 +207,8 @@ fn bench_lines<'a>(
     })
 }
 
-fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> Line {
-    let mut line = Line::default();
+fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> CsvLine {
+    let mut line = CsvLine::default();
     line.text("record", name)
         .text("kind", kind)
         .text("machine", &record.machine.name)
@@ -242,9 +242,9 @@ fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> Line {
     line
 }
 
-fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Item = Line> + 'a {
+fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Item = CsvLine> + 'a {
     record.cases.iter().map(move |case| {
-        let mut line = Line::default();
+        let mut line = CsvLine::default();
         let [before, after] = case.rates();
         line.text("record", name)
             .text("kind", "compare")
@@ -264,8 +264,8 @@ fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Ite
     })
 }
 
-fn verify_line(name: &str, record: &VerifyRecord) -> Line {
-    let mut line = Line::default();
+fn verify_line(name: &str, record: &VerifyRecord) -> CsvLine {
+    let mut line = CsvLine::default();
     line.text("record", name)
         .text("kind", "verify")
         .text("machine", &record.machine.name)

@@ -3,7 +3,7 @@
 //! Built once from the records, written as HTML or Markdown. Text in it is plain and bounded; each form
 //! escapes what it has a meaning for.
 
-use crate::chart::Picture;
+use crate::chart::ChartPicture;
 use crate::plain::plain;
 
 /// A report.
@@ -13,15 +13,15 @@ pub(crate) struct Document {
     /// The verdict on each record, which stands alone.
     pub(crate) texts: Vec<String>,
     /// The verdict on several records together.
-    pub(crate) headline: Option<Verdict>,
+    pub(crate) headline: Option<RecordVerdict>,
     /// The verdict on each record, without what the headline says already.
-    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) verdicts: Vec<RecordVerdict>,
     pub(crate) sections: Vec<Section>,
 }
 
 /// What one record comes to, in words.
 #[derive(Debug, Clone)]
-pub(crate) struct Verdict {
+pub(crate) struct RecordVerdict {
     pub(crate) tone: Tone,
     /// Where its figures come from, in a word or two.
     pub(crate) basis: &'static str,
@@ -74,7 +74,7 @@ pub(crate) struct Figure {
 /// A picture.
 #[derive(Debug)]
 pub(crate) enum Art {
-    Chart(Picture),
+    Chart(ChartPicture),
     /// A drawing of a machine: for a page, and as a file of its own.
     Machine {
         page: String,

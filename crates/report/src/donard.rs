@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 
 /// One of the tables: into a GPU or out of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct DonardTable {
     /// Where payload comes from, as typed.
     pub source: String,
     /// Where it goes to.
@@ -19,12 +19,12 @@ pub struct Table {
     /// Bytes of a block.
     pub block: Bytes,
     /// A row for each way.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DonardRow>,
 }
 
 /// One way between the ends of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct DonardRow {
     /// The way.
     pub path: Path,
     /// Whether it is what Donard called classical.
@@ -40,16 +40,16 @@ pub struct Row {
 }
 
 /// The tables of a record with a GPU and a classical way; none of any other.
-pub fn tables(record: &BenchRecord) -> Vec<Table> {
-    let mut tables: Vec<Table> = Vec::new();
+pub fn tables(record: &BenchRecord) -> Vec<DonardTable> {
+    let mut tables: Vec<DonardTable> = Vec::new();
     for case in &record.asked.cases {
         let Some((flow, row)) = row(record, case) else { continue };
-        let is_it = |table: &&mut Table| {
+        let is_it = |table: &&mut DonardTable| {
             (&table.source, &table.target, table.block) == (&flow.source, &flow.target, flow.block)
         };
         match tables.iter_mut().find(is_it) {
             Some(table) => table.rows.push(row),
-            None => tables.push(Table {
+            None => tables.push(DonardTable {
                 source: flow.source.clone(),
                 target: flow.target.clone(),
                 block: flow.block,
@@ -68,7 +68,7 @@ pub fn tables(record: &BenchRecord) -> Vec<Table> {
     tables
 }
 
-fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, Row)> {
+fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, DonardRow)> {
     let [flow] = case.flows.as_slice() else { return None };
     let (from_gpu, to_gpu) = (is_gpu(&flow.source), is_gpu(&flow.target));
     if from_gpu == to_gpu {
@@ -83,7 +83,7 @@ fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, Row)> 
     let faults = faults.filter(|all| !all.is_empty());
     let is_classical =
         matches!((flow.path, to_gpu), (Path::HostMapped, true) | (Path::HostPageCache, false));
-    let row = Row {
+    let row = DonardRow {
         path: flow.path,
         is_classical,
         rate: summary.rate.mean,

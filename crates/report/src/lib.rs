@@ -20,7 +20,7 @@ pub mod trace;
 
 pub use account::{Drawn, Named};
 pub use ink::Paper;
-pub use png::{PICTURE_HEAD, Picture, PngError, is_picture};
+pub use png::{PICTURE_HEAD, PngError, PngPicture, is_picture};
 pub use record::{RECORD_MAX, ReadError, Record, SCHEMAS};
 
 use document::{Art, Document};
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
     ///
     /// # Errors
     /// When this machine has no font, or a figure cannot be drawn.
-    pub fn pictures(&self, paper: Paper) -> Result<Vec<Picture>, PngError> {
+    pub fn pictures(&self, paper: Paper) -> Result<Vec<PngPicture>, PngError> {
         let painter = png::Painter::new()?;
         document::figures(&self.document)
             .enumerate()
@@ -79,7 +79,7 @@ impl<'a> Report<'a> {
                     Art::Machine { alone, .. } => alone.clone(),
                 };
                 let bytes = painter.paint(&figure.title, &svg)?;
-                Ok(Picture { file: png::file_name(index + 1, &figure.title), bytes })
+                Ok(PngPicture { file: png::file_name(index + 1, &figure.title), bytes })
             })
             .collect()
     }

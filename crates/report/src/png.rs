@@ -10,7 +10,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 
 /// A picture, named after its title.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct PngPicture {
     /// The name of its file, without the folder: `02-bandwidth-against-block-size.png`.
     pub file: String,
     /// The file.

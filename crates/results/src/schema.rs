@@ -26,7 +26,7 @@ pub struct RecordSchema {
 
 impl RecordSchema {
     /// The schema of a record, whose `schema` is `id` and nothing else.
-    pub fn of<T: JsonSchema>(id: &'static str) -> Self {
+    pub fn for_type<T: JsonSchema>(id: &'static str) -> Self {
         let mut schema =
             SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
         schema.insert("title".to_owned(), id.into());
@@ -40,24 +40,24 @@ impl RecordSchema {
 /// Every record of this crate, in the order of a reader's interest.
 pub fn schemas() -> Vec<RecordSchema> {
     vec![
-        RecordSchema::of::<CopyRecord>(COPY_SCHEMA),
-        RecordSchema::of::<FanOutRecord>(FAN_OUT_SCHEMA),
-        RecordSchema::of::<BatchRecord>(BATCH_SCHEMA),
-        RecordSchema::of::<PlanAnswer>(PLAN_ANSWER_SCHEMA),
-        RecordSchema::of::<ExplainedPlan>(PLAN_SCHEMA),
-        RecordSchema::of::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
-        RecordSchema::of::<BatchPlan>(BATCH_PLAN_SCHEMA),
-        RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),
-        RecordSchema::of::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
-        RecordSchema::of::<ExportRecord>(EXPORT_SCHEMA),
-        RecordSchema::of::<ExportList>(EXPORTS_SCHEMA),
-        RecordSchema::of::<ExportStatus>(EXPORT_STATUS_SCHEMA),
-        RecordSchema::of::<DoctorRecord>(DOCTOR_SCHEMA),
-        RecordSchema::of::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
-        RecordSchema::of::<Workload>(WORKLOAD_SCHEMA),
-        RecordSchema::of::<BenchRecord>(BENCH_SCHEMA),
-        RecordSchema::of::<Comparison>(COMPARE_SCHEMA),
-        RecordSchema::of::<NodesRecord>(NODES_SCHEMA),
-        RecordSchema::of::<NodesComparison>(COMPARE_NODES_SCHEMA),
+        RecordSchema::for_type::<CopyRecord>(COPY_SCHEMA),
+        RecordSchema::for_type::<FanOutRecord>(FAN_OUT_SCHEMA),
+        RecordSchema::for_type::<BatchRecord>(BATCH_SCHEMA),
+        RecordSchema::for_type::<PlanAnswer>(PLAN_ANSWER_SCHEMA),
+        RecordSchema::for_type::<ExplainedPlan>(PLAN_SCHEMA),
+        RecordSchema::for_type::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
+        RecordSchema::for_type::<BatchPlan>(BATCH_PLAN_SCHEMA),
+        RecordSchema::for_type::<VerifyRecord>(VERIFY_SCHEMA),
+        RecordSchema::for_type::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
+        RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
+        RecordSchema::for_type::<ExportList>(EXPORTS_SCHEMA),
+        RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),
+        RecordSchema::for_type::<DoctorRecord>(DOCTOR_SCHEMA),
+        RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
+        RecordSchema::for_type::<Workload>(WORKLOAD_SCHEMA),
+        RecordSchema::for_type::<BenchRecord>(BENCH_SCHEMA),
+        RecordSchema::for_type::<Comparison>(COMPARE_SCHEMA),
+        RecordSchema::for_type::<NodesRecord>(NODES_SCHEMA),
+        RecordSchema::for_type::<NodesComparison>(COMPARE_NODES_SCHEMA),
     ]
 }

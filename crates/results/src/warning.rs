@@ -397,16 +397,20 @@ impl fmt::Display for Warning {
                 write!(f, "the processor's frequency changes with its load (`{governor}`)")
             }
             Self::FirstRunOutlier { case, per_mille } => {
-                write!(f, "the first run of {case} has {} of the others' rate", Share(*per_mille))
+                write!(
+                    f,
+                    "the first run of {case} has {} of the others' rate",
+                    PerMille(*per_mille)
+                )
             }
             Self::Variance { case, per_mille } => {
-                write!(f, "the runs of {case} differ by {} of their mean", Share(*per_mille))
+                write!(f, "the runs of {case} differ by {} of their mean", PerMille(*per_mille))
             }
             Self::NotSettled { case, per_mille } => {
                 write!(
                     f,
                     "rates of {case} had not settled: a change of {} was still to come",
-                    Share(*per_mille)
+                    PerMille(*per_mille)
                 )
             }
             Self::NotSimulated { case, transfers, of } => write!(
@@ -416,7 +420,7 @@ impl fmt::Display for Warning {
             Self::PacketsInstead { case, per_mille } => write!(
                 f,
                 "rates of {case} by the flow engine had not settled (a change of {} was still to come): packets decide",
-                Share(*per_mille)
+                PerMille(*per_mille)
             ),
             Self::EnginesDiffer { case, fluids, packets } => write!(
                 f,
@@ -446,14 +450,14 @@ impl fmt::Display for Warning {
                 write!(
                     f,
                     "nothing says how fast the wire of {} is: taken for {taken_as}",
-                    Names(nics, *others)
+                    FirstNames(nics, *others)
                 )
             }
             Self::PeersNotStated { through, others, keys } => write!(
                 f,
                 "nothing states how much goes between peers through {} ({}): predicted as if links alone limited it, of \
                  which some processors pass a fraction",
-                Names(through, *others),
+                FirstNames(through, *others),
                 keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
             ),
             Self::AcsOnPath { port } => {
@@ -464,9 +468,9 @@ impl fmt::Display for Warning {
 }
 
 /// Names, the first few of them, and how many more there are.
-struct Names<'a>(&'a [String], u64);
+struct FirstNames<'a>(&'a [String], u64);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for FirstNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(names, others) = self;
         match (*names, others) {
@@ -486,14 +490,14 @@ impl fmt::Display for Links<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(below, others) = *self;
         let links = if below.len() == 1 { "the link" } else { "the links" };
-        write!(f, "{links} of {}", Names(below, others))
+        write!(f, "{links} of {}", FirstNames(below, others))
     }
 }
 
 /// Thousandths, printed in percent.
-struct Share(u32);
+struct PerMille(u32);
 
-impl fmt::Display for Share {
+impl fmt::Display for PerMille {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{} %", self.0 / 10, self.0 % 10)
     }

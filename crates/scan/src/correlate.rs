@@ -9,7 +9,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::effort::Effort;
-use crate::picture::Layer;
+use crate::picture::PictureLayer;
 use crate::reduce::Plane;
 
 /// Places that are computed together: eight vectors of eight.
@@ -31,13 +31,13 @@ pub(crate) struct Scores {
 }
 
 /// Places of `layer` in `plane`, across and down; `None` where it does not fit.
-pub(crate) fn places(plane: &Plane, layer: &Layer) -> Option<(usize, usize)> {
+pub(crate) fn places(plane: &Plane, layer: &PictureLayer) -> Option<(usize, usize)> {
     let along = |plane: usize, layer: usize| (plane + 1).checked_sub(layer).filter(|n| *n > 0);
     Some((along(plane.width, layer.width)?, along(plane.height, layer.height)?))
 }
 
 /// The score of `layer` at every place of `plane`; empty where it does not fit.
-pub(crate) fn scores(plane: &Plane, layer: &Layer, effort: &Effort) -> Scores {
+pub(crate) fn scores(plane: &Plane, layer: &PictureLayer, effort: &Effort) -> Scores {
     scores_in(plane, layer, None, effort)
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn scores(plane: &Plane, layer: &Layer, effort: &Effort) -> Scores {
 /// told to stop.
 pub(crate) fn scores_in(
     plane: &Plane,
-    layer: &Layer,
+    layer: &PictureLayer,
     wanted: Option<&[bool]>,
     effort: &Effort,
 ) -> Scores {
@@ -55,7 +55,7 @@ pub(crate) fn scores_in(
     let correlate = |plane: &Plane, taps: &[f32]| {
         let mut out = vec![0.0; width * height];
         let tap_width = layer.width;
-        Arch::new().dispatch(Lines {
+        Arch::new().dispatch(LineProducts {
             plane,
             taps,
             tap_width,
@@ -70,7 +70,7 @@ pub(crate) fn scores_in(
     let values = match &layer.weights {
         None => {
             let sums = BoxSums::new(plane);
-            normalise(&products, layer, width, |x, y| sums.of(x, y, layer.width, layer.height))
+            normalise(&products, layer, width, |x, y| sums.sums(x, y, layer.width, layer.height))
         }
         Some(weights) => {
             let squares = Plane {
@@ -88,7 +88,7 @@ pub(crate) fn scores_in(
 
 fn normalise(
     products: &[f32],
-    layer: &Layer,
+    layer: &PictureLayer,
     width: usize,
     sums: impl Fn(usize, usize) -> (f64, f64),
 ) -> Vec<f32> {
@@ -111,7 +111,7 @@ pub(crate) fn single(value: f64) -> f32 {
 
 /// The sum of products of `taps` with the plane, for all lines of places. A closure in its place would be a function
 /// of its own, which the compiler makes without the vectors of the processor.
-struct Lines<'a> {
+struct LineProducts<'a> {
     plane: &'a Plane,
     taps: &'a [f32],
     tap_width: usize,
@@ -121,7 +121,7 @@ struct Lines<'a> {
     out: &'a mut [f32],
 }
 
-impl WithSimd for Lines<'_> {
+impl WithSimd for LineProducts<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -219,7 +219,7 @@ impl BoxSums {
         Self { stride, first, second }
     }
 
-    pub(crate) fn of(&self, x: usize, y: usize, width: usize, height: usize) -> (f64, f64) {
+    pub(crate) fn sums(&self, x: usize, y: usize, width: usize, height: usize) -> (f64, f64) {
         let corner = |table: &[f64]| {
             let top = y * self.stride + x;
             let bottom = top + height * self.stride;

@@ -4,8 +4,8 @@
 //! GPU look at the same places in the same order.
 
 use crate::correlate::Scores;
-use crate::picture::{Layer, Picture, margin};
-use crate::reduce::Area;
+use crate::picture::{Picture, PictureLayer, margin};
+use crate::reduce::PixelArea;
 use crate::search::Hit;
 
 /// Pixels to each side of where a coarser level found it that a level looks at.
@@ -22,12 +22,12 @@ pub(crate) struct Trail<'a> {
     size: (usize, usize),
     /// Corner of the picture, in pixels of the image.
     place: (usize, usize),
-    step: Step,
+    step: FollowStep,
     score: f32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum FollowStep {
     /// It was found in full resolution.
     Once,
     /// Down to this level.
@@ -42,54 +42,59 @@ impl<'a> Trail<'a> {
         let coarse = picture.coarsest();
         // Negative is moved to the edge.
         let corner = |at: usize| (at << coarse).saturating_sub(margin(coarse));
-        let step = if coarse == 0 { Step::Once } else { Step::below(coarse) };
+        let step = if coarse == 0 { FollowStep::Once } else { FollowStep::below(coarse) };
         Self { picture, size, place: (corner(place.0), corner(place.1)), step, score: 0.0 }
     }
 
     /// The layer whose scores decide how it goes on, and the pixels of the image in which they are; `None` where
     /// the layer does not fit, and the trail is lost.
-    pub(crate) fn wants(&self) -> Option<(&'a Layer, Area)> {
+    pub(crate) fn wants(&self) -> Option<(&'a PictureLayer, PixelArea)> {
         let (x, y) = self.place;
         match self.step {
-            Step::Once => {
+            FollowStep::Once => {
                 let (width, height) = (self.picture.width(), self.picture.height());
-                Some((self.picture.layer(0), Area { x, y, width, height }))
+                Some((self.picture.layer(0), PixelArea { x, y, width, height }))
             }
-            Step::Down(level) => self.window(level),
+            FollowStep::Down(level) => self.window(level),
             // On smooth ground a coarse level may be off by more: from there uphill.
-            Step::Uphill(_) => self.window(0),
+            FollowStep::Uphill(_) => self.window(0),
         }
     }
 
     /// Takes the scores of the area that it wanted; an end is a hit, or that it is lost.
-    pub(crate) fn take(&mut self, area: Area, map: &Scores, enough: f32) -> Option<Option<Hit>> {
+    pub(crate) fn take(
+        &mut self,
+        area: PixelArea,
+        map: &Scores,
+        enough: f32,
+    ) -> Option<Option<Hit>> {
         let level = match self.step {
-            Step::Once => {
+            FollowStep::Once => {
                 return Some(map.values.first().map(|score| self.hit(*score)));
             }
-            Step::Down(level) => level,
-            Step::Uphill(_) => 0,
+            FollowStep::Down(level) => level,
+            FollowStep::Uphill(_) => 0,
         };
         let Some((best, dx, dy)) = highest(map).filter(|(best, _, _)| *best >= enough) else {
             return Some(None);
         };
         let place = (corner_in(area.x, dx, level), corner_in(area.y, dy, level));
         match self.step {
-            Step::Uphill(_) if best <= self.score => return Some(Some(self.hit(self.score))),
-            Step::Uphill(left) => {
+            FollowStep::Uphill(_) if best <= self.score => return Some(Some(self.hit(self.score))),
+            FollowStep::Uphill(left) => {
                 (self.place, self.score) = (place, best);
                 if left <= 1 {
                     return Some(Some(self.hit(best)));
                 }
-                self.step = Step::Uphill(left - 1);
+                self.step = FollowStep::Uphill(left - 1);
             }
-            _ => (self.place, self.step) = (place, Step::below(level)),
+            _ => (self.place, self.step) = (place, FollowStep::below(level)),
         }
         None
     }
 
     /// The pixels of the image in which a layer fits at the place and [`AROUND`] it, on the grid of its level.
-    fn window(&self, level: u32) -> Option<(&'a Layer, Area)> {
+    fn window(&self, level: u32) -> Option<(&'a PictureLayer, PixelArea)> {
         let layer = self.picture.layer(level);
         let span = |at: usize, inner: usize, whole: usize| {
             let side = 1_usize << level;
@@ -101,7 +106,7 @@ impl<'a> Trail<'a> {
         };
         let (x, width) = span(self.place.0, layer.width, self.size.0)?;
         let (y, height) = span(self.place.1, layer.height, self.size.1)?;
-        Some((layer, Area { x, y, width, height }))
+        Some((layer, PixelArea { x, y, width, height }))
     }
 
     fn hit(&self, score: f32) -> Hit {
@@ -111,7 +116,7 @@ impl<'a> Trail<'a> {
     }
 }
 
-impl Step {
+impl FollowStep {
     fn below(level: u32) -> Self {
         if level > 1 { Self::Down(level - 1) } else { Self::Uphill(MOST_STEPS) }
     }

@@ -17,7 +17,7 @@ const MOST_DEPTH: usize = 64;
 
 /// How a file came to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum InputOrigin {
     /// Somebody named it.
     Named,
     /// It lies in a folder or archive that somebody named, beside whatever else is there.
@@ -30,7 +30,7 @@ pub struct Input {
     /// Path, or `ARCHIVE:MEMBER`.
     pub name: String,
     /// Whether it was named.
-    pub origin: Origin,
+    pub origin: InputOrigin,
     /// Its bytes, or why there are none.
     pub bytes: Result<Vec<u8>, InputError>,
 }
@@ -62,9 +62,9 @@ pub enum InputError {
 
 /// A file that is to be read, or one that could not be found.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundInput {
     /// An image in a file of its own.
-    File(PathBuf, Origin),
+    File(PathBuf, InputOrigin),
     /// A tar archive of images.
     Archive(PathBuf),
     /// What a person named, and why it leads nowhere.
@@ -73,8 +73,8 @@ pub enum Found {
 
 /// Every file that the arguments name, in their order; folders in order of names, with the folders in
 /// them. `@FILE` is a list with one path a line.
-pub fn walk(arguments: Vec<String>) -> impl Iterator<Item = Found> {
-    arguments.into_iter().flat_map(|argument| -> Box<dyn Iterator<Item = Found> + Send> {
+pub fn walk(arguments: Vec<String>) -> impl Iterator<Item = FoundInput> {
+    arguments.into_iter().flat_map(|argument| -> Box<dyn Iterator<Item = FoundInput> + Send> {
         match argument.strip_prefix('@') {
             Some(list) => listed(list),
             None => named(argument),
@@ -82,44 +82,44 @@ pub fn walk(arguments: Vec<String>) -> impl Iterator<Item = Found> {
     })
 }
 
-fn listed(list: &str) -> Box<dyn Iterator<Item = Found> + Send> {
+fn listed(list: &str) -> Box<dyn Iterator<Item = FoundInput> + Send> {
     match regular(Path::new(list)) {
         Ok((file, _)) => {
             let list = list.to_owned();
             Box::new(BufReader::new(file).lines().flat_map(move |line| match line {
                 Ok(line) => named(line),
-                Err(error) => one(Found::Nothing(list.clone(), error.into())),
+                Err(error) => one(FoundInput::Nothing(list.clone(), error.into())),
             }))
         }
-        Err(error) => one(Found::Nothing(list.to_owned(), error.into())),
+        Err(error) => one(FoundInput::Nothing(list.to_owned(), error.into())),
     }
 }
 
-fn named(name: String) -> Box<dyn Iterator<Item = Found> + Send> {
+fn named(name: String) -> Box<dyn Iterator<Item = FoundInput> + Send> {
     let path = PathBuf::from(&name);
     if path.exists() || !name.contains(['*', '?', '[']) {
         return below(path, 0);
     }
     match glob::glob(&name) {
-        Err(error) => one(Found::Nothing(name, error.into())),
+        Err(error) => one(FoundInput::Nothing(name, error.into())),
         Ok(paths) => {
             let mut paths = paths.peekable();
             if paths.peek().is_none() {
-                return one(Found::Nothing(name, InputError::NoMatch));
+                return one(FoundInput::Nothing(name, InputError::NoMatch));
             }
             Box::new(paths.flat_map(|path| match path {
                 Ok(path) => below(path, 0),
                 Err(error) => {
                     let name = error.path().display().to_string();
-                    one(Found::Nothing(name, std::io::Error::from(error).into()))
+                    one(FoundInput::Nothing(name, std::io::Error::from(error).into()))
                 }
             }))
         }
     }
 }
 
-fn below(path: PathBuf, depth: usize) -> Box<dyn Iterator<Item = Found> + Send> {
-    let nothing = |path: &Path, error| one(Found::Nothing(path.display().to_string(), error));
+fn below(path: PathBuf, depth: usize) -> Box<dyn Iterator<Item = FoundInput> + Send> {
+    let nothing = |path: &Path, error| one(FoundInput::Nothing(path.display().to_string(), error));
     if depth > MOST_DEPTH {
         return nothing(&path, InputError::Deep);
     }
@@ -137,10 +137,10 @@ fn below(path: PathBuf, depth: usize) -> Box<dyn Iterator<Item = Found> + Send> 
             Box::new(std::iter::empty())
         }
         Ok(_) if path.extension().is_some_and(|extension| extension == "tar") => {
-            one(Found::Archive(path))
+            one(FoundInput::Archive(path))
         }
-        Ok(_) if depth == 0 => one(Found::File(path, Origin::Named)),
-        Ok(_) => one(Found::File(path, Origin::Within)),
+        Ok(_) if depth == 0 => one(FoundInput::File(path, InputOrigin::Named)),
+        Ok(_) => one(FoundInput::File(path, InputOrigin::Within)),
     }
 }
 
@@ -151,11 +151,11 @@ fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(inside)
 }
 
-fn one(found: Found) -> Box<dyn Iterator<Item = Found> + Send> {
+fn one(found: FoundInput) -> Box<dyn Iterator<Item = FoundInput> + Send> {
     Box::new(std::iter::once(found))
 }
 
-impl Found {
+impl FoundInput {
     /// Reads what was found and hands on each image; ends early when `hand_on` says so by `false`.
     pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) {
         match self {
@@ -165,7 +165,7 @@ impl Found {
             }
             Self::Archive(path) => archive(&path, &mut hand_on),
             Self::Nothing(name, error) => {
-                hand_on(Input { name, origin: Origin::Named, bytes: Err(error) });
+                hand_on(Input { name, origin: InputOrigin::Named, bytes: Err(error) });
             }
         }
     }
@@ -212,13 +212,13 @@ fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
             let member_name = format!("{name}:{}", member.path()?.display());
             let size = member.size();
             let bytes = limited(member, size);
-            if !hand_on(Input { name: member_name, origin: Origin::Within, bytes }) {
+            if !hand_on(Input { name: member_name, origin: InputOrigin::Within, bytes }) {
                 break;
             }
         }
         Ok(())
     };
     if let Err(error) = go() {
-        hand_on(Input { name: name.clone(), origin: Origin::Named, bytes: Err(error.into()) });
+        hand_on(Input { name: name.clone(), origin: InputOrigin::Named, bytes: Err(error.into()) });
     }
 }

@@ -27,5 +27,5 @@ pub use donard::{DONARD_THRESHOLD, Donard};
 pub use effort::Underway;
 pub use gray::{Gray, GrayError};
 pub use picture::{Picture, PictureError, Pose, pictures};
-pub use pipeline::{Answer, Busy, Crops, ScanError, ScanEvent, look, scan};
+pub use pipeline::{Busy, Crops, ImageAnswer, ScanError, ScanEvent, look, scan};
 pub use search::{Hit, Searcher};

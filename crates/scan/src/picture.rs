@@ -11,7 +11,7 @@ use crate::Gray;
 use crate::correlate::single;
 use crate::effort::Effort;
 use crate::pose::posed;
-use crate::reduce::{Area, Plane, reduce};
+use crate::reduce::{PixelArea, Plane, reduce};
 
 /// The coarsest level: squares of 16 pixels a side.
 const COARSEST: u32 = 4;
@@ -87,7 +87,7 @@ pub struct Picture {
     pose: Pose,
     width: usize,
     height: usize,
-    layers: Vec<Layer>,
+    layers: Vec<PictureLayer>,
 }
 
 impl Pose {
@@ -118,7 +118,7 @@ pub fn pictures(
 
 /// The picture at one level, without its mean.
 #[derive(Debug, Clone)]
-pub(crate) struct Layer {
+pub(crate) struct PictureLayer {
     pub(crate) level: u32,
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -179,15 +179,15 @@ impl Picture {
         self.coarse().level
     }
 
-    pub(crate) fn coarse(&self) -> &Layer {
+    pub(crate) fn coarse(&self) -> &PictureLayer {
         &self.layers[self.layers.len() - 1]
     }
 
-    pub(crate) fn layers(&self) -> &[Layer] {
+    pub(crate) fn layers(&self) -> &[PictureLayer] {
         &self.layers
     }
 
-    pub(crate) fn layer(&self, level: u32) -> &Layer {
+    pub(crate) fn layer(&self, level: u32) -> &PictureLayer {
         &self.layers[level as usize]
     }
 }
@@ -198,7 +198,7 @@ pub(crate) fn margin(level: u32) -> usize {
     (1 << level) / 2
 }
 
-fn layer(gray: &Gray, opacity: Option<&Gray>, level: u32) -> Option<Layer> {
+fn layer(gray: &Gray, opacity: Option<&Gray>, level: u32) -> Option<PictureLayer> {
     let at = |dx: usize, dy: usize| {
         let area = inside(gray, level, dx, dy)?;
         Some((reduce(gray, area, level), opacity.map(|opacity| reduce(opacity, area, level))))
@@ -221,9 +221,9 @@ fn layer(gray: &Gray, opacity: Option<&Gray>, level: u32) -> Option<Layer> {
 
 /// The part of the picture whose squares begin at `dx`, `dy`; as large for every shift of up to a
 /// square.
-fn inside(gray: &Gray, level: u32, dx: usize, dy: usize) -> Option<Area> {
+fn inside(gray: &Gray, level: u32, dx: usize, dy: usize) -> Option<PixelArea> {
     let side = 2 * margin(level);
-    Some(Area {
+    Some(PixelArea {
         x: dx,
         y: dy,
         width: gray.width().checked_sub(side)?,
@@ -231,7 +231,7 @@ fn inside(gray: &Gray, level: u32, dx: usize, dy: usize) -> Option<Area> {
     })
 }
 
-fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Layer> {
+fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<PictureLayer> {
     let weights =
         weights.map(|weights| weights.values.iter().map(|w| w / 255.0).collect::<Vec<f32>>());
     let of = |index: usize| weights.as_ref().map_or(1.0, |weights| f64::from(weights[index]));
@@ -243,7 +243,7 @@ fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Layer> 
     if weight < 1.0 || energy < weight {
         return None;
     }
-    Some(Layer {
+    Some(PictureLayer {
         level,
         width: plane.width,
         height: plane.height,
@@ -255,7 +255,7 @@ fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Layer> 
     })
 }
 
-fn score(layer: &Layer, plane: &Plane) -> f32 {
+fn score(layer: &PictureLayer, plane: &Plane) -> f32 {
     crate::correlate::scores(plane, layer, &Effort::default())
         .values
         .first()

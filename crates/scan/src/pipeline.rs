@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::effort::{Effort, Underway};
 use crate::formats::{FormatError, each_page, means};
-use crate::inputs::{Found, Input, InputError, Origin};
+use crate::inputs::{FoundInput, Input, InputError, InputOrigin};
 use crate::reduce::MEANS_LEVEL;
 use crate::{Gray, Hit, Searcher};
 
@@ -27,11 +27,11 @@ pub(crate) const MOST_CROPS: usize = 16;
 
 /// What was found in one image.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ImageAnswer {
     /// Path, or `ARCHIVE:MEMBER`.
     pub image: String,
     /// Whether it was named.
-    pub origin: Origin,
+    pub origin: InputOrigin,
     /// Pixels, and where the picture is; or why that cannot be said.
     pub found: Result<(u64, Vec<Hit>), ScanError>,
     /// Pages that could not be searched, from 1, of a file where others were.
@@ -40,11 +40,11 @@ pub struct Answer {
     pub crops: Vec<Gray>,
 }
 
-impl Answer {
+impl ImageAnswer {
     /// Whether it is a file of a folder or archive that is no image at all, and was not named as one.
     pub fn is_passed_over(&self) -> bool {
         let is_unknown = matches!(self.found, Err(ScanError::Format(FormatError::Unknown)));
-        is_unknown && self.origin == Origin::Within
+        is_unknown && self.origin == InputOrigin::Within
     }
 }
 
@@ -140,7 +140,7 @@ pub enum Crops {
 #[derive(Debug)]
 pub enum ScanEvent {
     /// An image was searched, or could not be.
-    Answer(Answer),
+    Answer(ImageAnswer),
     /// No answer came for a while; the image that has taken longest so far.
     Underway(Underway),
 }
@@ -155,7 +155,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// all is done or `tell` says that it is enough by `false`. Every event and the time that the stages
 /// were busy so far go to `tell`, one after the other.
 pub fn scan(
-    found: impl Iterator<Item = Found> + Send + 'static,
+    found: impl Iterator<Item = FoundInput> + Send + 'static,
     searcher: &Searcher,
     threads: usize,
     crops: Crops,
@@ -163,7 +163,7 @@ pub fn scan(
 ) {
     let threads = threads.max(1);
     let (loaded, to_search) = sync_channel::<Input>(threads);
-    let (searched, answers) = sync_channel::<Answer>(threads);
+    let (searched, answers) = sync_channel::<ImageAnswer>(threads);
     let to_search = Arc::new(Mutex::new(to_search));
     let clocks = Arc::new(Clocks::default());
     let enough = Arc::new(AtomicBool::new(false));
@@ -183,7 +183,7 @@ pub fn scan(
 
 /// Hands events on until there are no more, or `grace` after `tell` has had enough.
 pub(crate) fn hear(
-    answers: &Receiver<Answer>,
+    answers: &Receiver<ImageAnswer>,
     efforts: &[Arc<Effort>],
     enough: &AtomicBool,
     clocks: &Clocks,
@@ -212,7 +212,7 @@ pub(crate) fn hear(
 }
 
 fn load(
-    mut found: impl Iterator<Item = Found>,
+    mut found: impl Iterator<Item = FoundInput>,
     loaded: SyncSender<Input>,
     clocks: &Clocks,
     enough: &AtomicBool,
@@ -232,7 +232,7 @@ fn load(
 
 fn search(
     to_search: &Mutex<Receiver<Input>>,
-    searched: SyncSender<Answer>,
+    searched: SyncSender<ImageAnswer>,
     searcher: &Searcher,
     crops: Crops,
     clocks: &Clocks,
@@ -256,7 +256,7 @@ fn search(
         if effort.is_over() {
             return;
         }
-        if searched.send(Answer { image, origin, found, left_out, crops }).is_err() {
+        if searched.send(ImageAnswer { image, origin, found, left_out, crops }).is_err() {
             return;
         }
     }
@@ -267,7 +267,7 @@ fn search(
 /// # Errors
 /// [`ScanError::Format`] for what is no image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
-    let input = Input { name: String::new(), origin: Origin::Named, bytes: Ok(bytes) };
+    let input = Input { name: String::new(), origin: InputOrigin::Named, bytes: Ok(bytes) };
     let looked = one(input, searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;
     Ok((looked.pixels, looked.hits))
 }

@@ -7,7 +7,7 @@
 use crate::correlate::{BoxSums, FLAT, LANES, ROWS, Scores, places, scores, scores_in};
 use crate::effort::Effort;
 use crate::fourier::{self, Numbers};
-use crate::picture::Layer;
+use crate::picture::PictureLayer;
 use crate::reduce::Plane;
 
 /// Products that are made without a bound: a tenth of a second.
@@ -23,7 +23,12 @@ const ROUNDING: f64 = 1.0 / (1_u64 << 24) as f64;
 const TRANSFORM_ERROR: f64 = 1e-6;
 
 /// The scores of `layer` at every place of `plane` where they reach `enough`; at other places these or lower ones.
-pub(crate) fn scores_from(plane: &Plane, layer: &Layer, enough: f32, effort: &Effort) -> Scores {
+pub(crate) fn scores_from(
+    plane: &Plane,
+    layer: &PictureLayer,
+    enough: f32,
+    effort: &Effort,
+) -> Scores {
     let Some((width, height)) = places(plane, layer) else { return scores(plane, layer, effort) };
     let series = if layer.weights.is_some() { 3 } else { 1 };
     let products = (width * height * layer.centred.len()) as u64;
@@ -51,13 +56,13 @@ fn numbers(plane: &Plane) -> Numbers<'_> {
     Numbers { width: plane.width, height: plane.height, values: &plane.values }
 }
 
-fn taps<'a>(layer: &Layer, values: &'a [f32]) -> Numbers<'a> {
+fn taps<'a>(layer: &PictureLayer, values: &'a [f32]) -> Numbers<'a> {
     Numbers { width: layer.width, height: layer.height, values }
 }
 
 /// The most that a sum of products in single precision loses, over the sum of their amounts (Higham, Accuracy and
 /// Stability of Numerical Algorithms, 2002, section 3.1), with the rounding of its result.
-fn loss(layer: &Layer) -> f64 {
+fn loss(layer: &PictureLayer) -> f64 {
     let steps = (ROWS * layer.width + 4) as f64 * ROUNDING;
     steps / (1.0 - steps)
 }
@@ -65,7 +70,7 @@ fn loss(layer: &Layer) -> f64 {
 /// The most that the score of each place may be.
 fn bounds(
     plane: &Plane,
-    layer: &Layer,
+    layer: &PictureLayer,
     width: usize,
     effort: &Effort,
 ) -> Box<dyn Iterator<Item = f64>> {
@@ -74,7 +79,7 @@ fn bounds(
     let (loss, weight, norm) = (loss(layer), layer.weight, layer.norm);
     let (layer_width, layer_height) = (layer.width, layer.height);
     let bound = move |(index, product): (usize, f64)| {
-        let (first, second) = sums.of(index % width, index / width, layer_width, layer_height);
+        let (first, second) = sums.sums(index % width, index / width, layer_width, layer_height);
         let energy = second - first * first / weight;
         if energy < FLAT * weight {
             return 0.0;
@@ -88,7 +93,7 @@ fn bounds(
 /// The same where pixels count differently: the energies are sums in single precision, too.
 fn weighted_bounds(
     plane: &Plane,
-    layer: &Layer,
+    layer: &PictureLayer,
     weights: &[f32],
     effort: &Effort,
 ) -> Box<dyn Iterator<Item = f64>> {
@@ -117,7 +122,7 @@ mod tests {
     use crate::haystack::Chance;
     use crate::picture::{Picture, Pose};
     use crate::pose::posed;
-    use crate::reduce::{Area, reduce};
+    use crate::reduce::{PixelArea, reduce};
     use crate::{Gray, Searcher};
 
     /// Strokes like those of a page of text, in black on white.
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn pruned_scores_are_those_of_all_places() {
         let page = page(700, 500);
-        let plane = reduce(&page, Area::all(&page), 0);
+        let plane = reduce(&page, PixelArea::all(&page), 0);
         for degrees in [0.0, 3.0] {
             let pose = Pose { scale: 1.0, degrees };
             let (gray, opacity) = posed(&page.part(90, 60, 300, 260), None, pose);

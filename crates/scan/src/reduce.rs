@@ -18,14 +18,14 @@ impl Plane {
 
 /// A rectangle of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Area {
+pub(crate) struct PixelArea {
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) width: usize,
     pub(crate) height: usize,
 }
 
-impl Area {
+impl PixelArea {
     pub(crate) fn all(image: &Gray) -> Self {
         Self { x: 0, y: 0, width: image.width(), height: image.height() }
     }
@@ -49,7 +49,7 @@ impl Plane {
 
 /// Means over squares of `2^level` pixels a side, inside `area`; what does not fill a square is left
 /// out.
-pub(crate) fn reduce(image: &Gray, area: Area, level: u32) -> Plane {
+pub(crate) fn reduce(image: &Gray, area: PixelArea, level: u32) -> Plane {
     let side = 1_usize << level;
     let (width, height) = (area.width / side, area.height / side);
     let mut values = vec![0.0; width * height];

@@ -9,9 +9,9 @@ use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
 use crate::correlate::{Scores, scores};
 use crate::effort::Effort;
 use crate::follow::Trail;
-use crate::picture::{Layer, Picture, Pose};
+use crate::picture::{Picture, PictureLayer, Pose};
 use crate::prune::scores_from;
-use crate::reduce::{Area, MEANS_LEVEL, Plane, reduce};
+use crate::reduce::{MEANS_LEVEL, PixelArea, Plane, reduce};
 use crate::{Donard, Gray};
 
 /// Places of one image that are looked at closer, best first; more is a picture that looks like
@@ -102,7 +102,7 @@ impl Searcher {
         for picture in self.pictures.iter() {
             let level = picture.coarsest();
             let plane = planes[level as usize]
-                .get_or_insert_with(|| reduce(image, Area::all(image), level));
+                .get_or_insert_with(|| reduce(image, PixelArea::all(image), level));
             for place in self.candidates(plane, picture, effort) {
                 if effort.is_over() {
                     return Vec::new();
@@ -138,7 +138,7 @@ impl Searcher {
     }
 
     /// The score that a closer look at a layer needs.
-    pub(crate) fn enough(&self, layer: &Layer) -> f32 {
+    pub(crate) fn enough(&self, layer: &PictureLayer) -> f32 {
         if layer.level == 0 { self.threshold } else { self.threshold * layer.floor * COARSE_MARGIN }
     }
 

@@ -13,7 +13,7 @@ use mock::Mock;
 use peerlane_engine::endpoint::GpuName;
 use peerlane_memory::LibraryError;
 use peerlane_memory::cuda::{Cuda, CudaError};
-use peerlane_memory::nvrtc::{Kind, Nvrtc, NvrtcError};
+use peerlane_memory::nvrtc::{ImageKind, Nvrtc, NvrtcError};
 use peerlane_results::RouteChoice;
 use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, KERNELS, scan_on_gpu};
 use peerlane_scan::formats::{Encoding, decode_with_opacity};
@@ -244,7 +244,7 @@ fn a_search_that_the_kernels_do_not_know_is_refused_before_a_gpu_is_looked_for()
 
 #[test]
 fn code_is_made_for_the_gpu_or_translated_by_its_driver() {
-    for (conf, kind) in [("", Kind::Cubin), ("no_arch=1", Kind::Ptx)] {
+    for (conf, kind) in [("", ImageKind::Cubin), ("no_arch=1", ImageKind::Ptx)] {
         let mock = Mock::new(conf);
         let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
         assert_eq!(nvrtc.compile(KERNELS, "kernels.cu", (9, 0)).unwrap().kind(), kind);

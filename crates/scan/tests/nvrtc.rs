@@ -5,7 +5,7 @@ mod real_nvrtc;
 #[path = "../../../tools/testing.rs"]
 mod testing;
 
-use peerlane_memory::nvrtc::Kind;
+use peerlane_memory::nvrtc::ImageKind;
 use peerlane_scan::cuda::KERNELS;
 use real_nvrtc::nvrtc;
 
@@ -20,7 +20,8 @@ fn every_kernel_is_in_the_code_for_a_driver_to_translate_and_nothing_is_fused() 
     let Some(nvrtc) = nvrtc() else { return };
     assert_eq!(names().len(), 6, "{:?}", names());
     for architecture in [80, 90] {
-        let image = nvrtc.compile_as(KERNELS, "kernels.cu", Kind::Ptx, architecture).expect("code");
+        let image =
+            nvrtc.compile_as(KERNELS, "kernels.cu", ImageKind::Ptx, architecture).expect("code");
         let text = String::from_utf8_lossy(image.bytes()).into_owned();
         assert!(text.contains(&format!(".target sm_{architecture}")), "{text}");
         for name in names() {
@@ -36,7 +37,7 @@ fn machine_code_is_made_for_the_gpus_that_it_knows() {
     let Some(nvrtc) = nvrtc() else { return };
     for compute in [(8, 0), (9, 0)] {
         let image = nvrtc.compile(KERNELS, "kernels.cu", compute).expect("code");
-        assert_eq!(image.kind(), Kind::Cubin);
+        assert_eq!(image.kind(), ImageKind::Cubin);
         // An ELF file with the names of all kernels.
         assert!(image.bytes().starts_with(b"\x7fELF"));
         let text = String::from_utf8_lossy(image.bytes()).into_owned();

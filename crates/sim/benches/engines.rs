@@ -6,23 +6,23 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use peerlane_sim::generate::{Draws, Lenders, fabric, workload};
-use peerlane_sim::model::{FlowSpec, Parameters, Picos, Topology};
+use peerlane_sim::generate::{Draws, LenderNames, fabric, workload};
+use peerlane_sim::model::{FlowSpec, ModelParameters, Picos, Topology};
 use peerlane_sim::predict::{Engine, parameters, run};
-use peerlane_sim::tlp::{Extent, Settings, Train, simulate};
+use peerlane_sim::tlp::{RunLength, Settings, TrainSizes, simulate};
 
 /// 64 writes among 16 devices, packet by packet.
 fn packets(criterion: &mut Criterion) {
     let fabric = fabric("tree:16").expect("notation").expect("a machine");
-    let topology = Topology::from_fabric(&fabric, &Parameters::default()).expect("a topology");
-    let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(1));
+    let topology = Topology::from_fabric(&fabric, &ModelParameters::default()).expect("a topology");
+    let (lenders, mut draws) = (LenderNames::from_fabric(&fabric), Draws::new(1));
     let mut write = || {
         let [from, to] = lenders.pair(&mut draws).map(|name| topology.find(name).expect("a drive"));
         FlowSpec::write("write", from, to)
     };
     let flows: Vec<FlowSpec> = (0..64).map(|_| write()).collect();
-    let extent = Extent::Steady { window: Picos::millis(1), most: Picos::ZERO };
-    let settings = Settings { extent, train: Train::Fixed(1), ..Settings::default() };
+    let extent = RunLength::Steady { window: Picos::millis(1), most: Picos::ZERO };
+    let settings = Settings { extent, train: TrainSizes::Fixed(1), ..Settings::default() };
     let events = simulate(&topology, &flows, &settings).expect("paths").events;
     let mut group = criterion.benchmark_group("packets");
     group.sample_size(10).throughput(Throughput::Elements(events));

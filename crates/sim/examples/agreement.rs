@@ -15,7 +15,7 @@ mod cases;
 mod compare;
 
 use cases::{FAMILIES, Family};
-use compare::{Compared, DEVELOPMENT, HOLD_OUT, compared, spreads};
+use compare::{AgreementRates, DEVELOPMENT, HOLD_OUT, compared, spreads};
 
 fn main() {
     for (name, seeds, families) in [
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-fn print_table(name: &str, cases: &[(Family, u64, Compared)]) {
+fn print_table(name: &str, cases: &[(Family, u64, AgreementRates)]) {
     println!("\n{name}\n\n| Family | Cases | Sums: mean, p95, worst % | Flows |");
     println!("| --- | --- | --- | --- |");
     let mut families: Vec<Family> = cases.iter().map(|&(family, ..)| family).collect();
@@ -44,7 +44,7 @@ fn print_table(name: &str, cases: &[(Family, u64, Compared)]) {
         let [sums, flows] = [sums.join(", "), flows.join(", ")];
         println!("| {name} | {} | {sums} | {flows} |", own.count());
     }
-    let worst = |case: &Compared| case.errors().fold(0.0, f64::max);
+    let worst = |case: &AgreementRates| case.errors().fold(0.0, f64::max);
     let furthest = cases.iter().max_by(|a, b| worst(&a.2).total_cmp(&worst(&b.2)));
     if let Some((family, seed, case)) = furthest {
         println!("\nFurthest: {family:?} {seed}: packets {:.2?}, flow {:.2?}", case.tlp, case.flow);

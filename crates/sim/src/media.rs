@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use peerlane_units::ByteRate;
 
-use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, Store, Topology};
+use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, PayloadStore, Topology};
 
 /// Sum of shares from which reads and writes do not limit each other.
 const INDEPENDENT: f64 = 2.0;
@@ -25,7 +25,7 @@ impl Leg {
     /// Bytes a second of the medium in this direction, by large commands.
     fn large_rate(&self, topology: &Topology) -> Option<ByteRate> {
         match (&topology.node(self.initiator).kind, self.store) {
-            (NodeKind::Endpoint(endpoint), Store::Medium) => {
+            (NodeKind::Endpoint(endpoint), PayloadStore::Medium) => {
                 endpoint.rate_of_store(self.store, self.op)
             }
             _ => None,
@@ -39,7 +39,7 @@ impl Leg {
 
     /// True for the medium of a drive, in one direction or in any.
     pub(crate) fn is_on_medium(&self, drive: NodeIndex, op: Option<Op>) -> bool {
-        let is_on_drive = self.initiator == drive && self.store == Store::Medium;
+        let is_on_drive = self.initiator == drive && self.store == PayloadStore::Medium;
         is_on_drive && op.is_none_or(|op| op == self.op)
     }
 
@@ -67,7 +67,7 @@ struct Law {
 
 /// One direction of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Side {
+pub(crate) struct MediumSide {
     /// Bytes a second in this direction.
     pub(crate) rate: ByteRate,
     /// Bytes a second with the commands of this flow, where others share the time; else the same.
@@ -137,14 +137,14 @@ impl Mixed {
 
     /// The direction of a medium that a leg uses; `None` without a rate, or where the sum of both directions is always the
     /// narrower limit.
-    pub(crate) fn side(&self, topology: &Topology, leg: &Leg) -> Option<Side> {
+    pub(crate) fn side(&self, topology: &Topology, leg: &Leg) -> Option<MediumSide> {
         let rate = leg.large_rate(topology)?;
         let Some(law) = self.0.get(&leg.initiator) else {
-            return Some(Side { rate, own: rate, is_by_bytes: false });
+            return Some(MediumSide { rate, own: rate, is_by_bytes: false });
         };
         let is_by_bytes = law.is_shared[leg.side()];
         let own = leg.medium_rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
-        law.has_sides.then_some(Side { rate, own, is_by_bytes })
+        law.has_sides.then_some(MediumSide { rate, own, is_by_bytes })
     }
 }
 

@@ -5,7 +5,7 @@
 use peerlane_units::Bytes;
 
 use crate::model::{
-    Direction, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PathError, Topology,
+    FlowSpec, Leg, LinkDirection, LinkIndex, NodeIndex, NodeKind, Op, PathError, Topology,
 };
 
 /// Kinds of packets, each with buffers and credits of its own (PCIe base specification, "Flow control").
@@ -21,11 +21,11 @@ pub enum PacketKind {
 
 /// A link of a route.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub struct RouteLink {
     /// The link.
     pub link: LinkIndex,
     /// The direction on it.
-    pub direction: Direction,
+    pub direction: LinkDirection,
     /// Wire bytes for each byte of payload; 0 for requests on links that carry payload alone
     /// ([`Framing::Bare`](crate::model::Framing::Bare)).
     pub cost: f64,
@@ -37,18 +37,18 @@ pub struct Step {
 
 /// Route of the packets of one kind of a leg.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Way {
+pub struct PacketRoute {
     /// The kind.
     pub kind: PacketKind,
     /// The links, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RouteLink>,
     /// Payload of a packet: its content, or the size of a read request.
     pub payload: f64,
     /// Root complexes between peers, each with the number of steps before it.
     pub roots: Vec<(usize, NodeIndex)>,
 }
 
-impl Way {
+impl PacketRoute {
     fn new(
         topology: &Topology,
         ends: (NodeIndex, NodeIndex),
@@ -77,7 +77,7 @@ impl Way {
             let dllps = if is_request { 0 } else { wire.dllp_bytes_per_mille() };
             let (packet, back) = (content + as_f64(Bytes(around)), as_f64(Bytes(dllps)) / 1000.0);
             let cost = packet / payload;
-            steps.push(Step { link, direction, cost, back: back / payload, packet });
+            steps.push(RouteLink { link, direction, cost, back: back / payload, packet });
         }
         Ok(Self { kind, steps, payload: whole, roots })
     }
@@ -104,7 +104,7 @@ impl Way {
     }
 
     /// Wire bytes of a packet beside its payload.
-    fn header(&self, step: &Step) -> f64 {
+    fn header(&self, step: &RouteLink) -> f64 {
         match self.kind {
             PacketKind::NonPosted => step.packet,
             _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
@@ -131,20 +131,24 @@ fn power_of_two(bytes: Bytes) -> f64 {
 ///
 /// # Errors
 /// When there is no path, or the root complex passes no reads between peers.
-pub fn ways(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> Result<Vec<Way>, PathError> {
+pub fn ways(
+    topology: &Topology,
+    flow: &FlowSpec,
+    leg: &Leg,
+) -> Result<Vec<PacketRoute>, PathError> {
     if flow.is_own(leg) {
         return Ok(Vec::new());
     }
     let (there, back) = ((leg.initiator, flow.memory), (flow.memory, leg.initiator));
     let NodeKind::Endpoint(endpoint) = &topology.node(leg.initiator).kind else {
-        return Ok(vec![Way::new(topology, there, PacketKind::Posted, flow.request)?]);
+        return Ok(vec![PacketRoute::new(topology, there, PacketKind::Posted, flow.request)?]);
     };
     if leg.op == Op::Write {
         let most = endpoint.mps.min(flow.request);
-        return Ok(vec![Way::new(topology, there, PacketKind::Posted, most)?]);
+        return Ok(vec![PacketRoute::new(topology, there, PacketKind::Posted, most)?]);
     }
     let asked = endpoint.mrrs.min(flow.request);
-    let requests = Way::new(topology, there, PacketKind::NonPosted, asked)?;
+    let requests = PacketRoute::new(topology, there, PacketKind::NonPosted, asked)?;
     for node in requests.roots.iter().map(|&(_, root)| topology.node(root)) {
         if matches!(&node.kind, NodeKind::RootComplex(root) if !root.forwards_reads) {
             return Err(PathError::ReadsNotForwarded(node.name.clone()));
@@ -152,7 +156,7 @@ pub fn ways(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> Result<Vec<Way>,
     }
     let memory = topology.node(flow.memory).kind.memory();
     let answered = memory.map_or(asked, |memory| memory.completion.min(asked));
-    Ok(vec![requests, Way::new(topology, back, PacketKind::Completion, answered)?])
+    Ok(vec![requests, PacketRoute::new(topology, back, PacketKind::Completion, answered)?])
 }
 
 /// Bytes a nanosecond of one direction of a link.

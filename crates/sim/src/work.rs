@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use crate::closed::demand;
 use crate::flow::build::per_nano;
-use crate::model::{FlowSpec, NodeIndex, NodeKind, Topology, Work};
+use crate::model::{FlowSpec, NodeIndex, NodeKind, ProcessorWork, Topology};
 
 /// Numbers of processors that flows can saturate, by their host memory.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Shared(BTreeMap<NodeIndex, u32>);
+pub(crate) struct SharedProcessors(BTreeMap<NodeIndex, u32>);
 
-impl Shared {
+impl SharedProcessors {
     /// The saturated processors of these flows.
     pub(crate) fn from_flows<'a>(
         topology: &Topology,
@@ -53,14 +53,14 @@ impl Shared {
     }
 
     /// Processors of a transfer, where flows can saturate them.
-    pub(crate) fn cores(&self, work: &Work) -> Option<u32> {
+    pub(crate) fn cores(&self, work: &ProcessorWork) -> Option<u32> {
         self.0.get(&work.at).copied()
     }
 }
 
 /// Nanoseconds of host memory for each byte that a copy reads or writes: the mean of both; `None` where memory has no limit,
 /// or reads and writes do not share it.
-pub(crate) fn memory_time(topology: &Topology, work: &Work) -> Option<f64> {
+pub(crate) fn memory_time(topology: &Topology, work: &ProcessorWork) -> Option<f64> {
     let memory = topology.node(work.at).kind.memory().filter(|memory| memory.is_shared)?;
     let (write, read) = memory.write.zip(memory.read)?;
     Some((1.0 / per_nano(write.0) + 1.0 / per_nano(read.0)) / 2.0)

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::Path as File;
 
-use peerlane_fabric::{Fabric, Kind};
+use peerlane_fabric::{Fabric, FunctionKind};
 use peerlane_results::{
     BenchRecord, CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
@@ -23,7 +23,7 @@ fn machines() -> Vec<Fabric> {
     files.iter().map(|file| Fabric::read_machine_file(file).expect("a machine")).collect()
 }
 
-fn named(fabric: &Fabric, kind: Kind) -> Vec<&str> {
+fn named(fabric: &Fabric, kind: FunctionKind) -> Vec<&str> {
     let of_kind = fabric.functions.iter().filter(|function| function.kind == kind);
     of_kind.map(|function| function.name.as_str()).collect()
 }
@@ -37,7 +37,7 @@ fn flow(source: &str, target: &str, path: Path) -> Flow {
 fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
     const PATHS: [Path; 5] =
         [Path::P2p, Path::HostPipelined, Path::HostSerial, Path::HostPageCache, Path::HostMapped];
-    let drives = named(fabric, Kind::Nvme);
+    let drives = named(fabric, FunctionKind::Nvme);
     let mut cases = Vec::new();
     if let [first, second, ..] = drives[..] {
         for path in PATHS {
@@ -49,7 +49,7 @@ fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
         let via = Flow { via: Some("host".to_owned()), ..flow(first, second, PATHS[1]) };
         cases.push(("via host".to_owned(), vec![via]));
     }
-    let memories = [("gpu:0", Kind::Gpu), ("fpga:0", Kind::Fpga)];
+    let memories = [("gpu:0", FunctionKind::Gpu), ("fpga:0", FunctionKind::Fpga)];
     let memories = memories.into_iter().filter(|&(_, kind)| !named(fabric, kind).is_empty());
     for other in memories.map(|(word, _)| word).chain(["host", "null"]) {
         let Some(drive) = drives.first() else { continue };
@@ -80,7 +80,7 @@ fn every_machine_runs_every_workload() {
     let parameters = parameters(None).expect("the defaults");
     let (mut with_drives, mut by_host) = (0, 0);
     for fabric in machines() {
-        with_drives += usize::from(!named(&fabric, Kind::Nvme).is_empty());
+        with_drives += usize::from(!named(&fabric, FunctionKind::Nvme).is_empty());
         for (name, flows) in cases(&fabric) {
             let (count, is_host) = (flows.len(), flows.iter().all(|flow| flow.path != Path::P2p));
             let workload = workload(&name, flows);

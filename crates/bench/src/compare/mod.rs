@@ -19,7 +19,7 @@ use peerlane_results::{
 use crate::statistics::spread;
 pub(crate) use comparable::specs;
 pub use nodes::compare_nodes;
-use test::{Means, Sample};
+use test::{MeansTest, Sample};
 use turns::SignedRank;
 
 /// How sure all verdicts of a comparison are together.
@@ -67,8 +67,8 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
     let (common, cases) = (comparable::turns(&turns), names.len());
     let is_predicted =
         turns.iter().all(|turn| [turn.0, turn.1].iter().all(|run| run.basis == Basis::Predicted));
-    let compared = Compared { turns: &turns, common, cases, threshold, is_predicted };
-    let mut cases: Vec<Case> = names.iter().map(|name| compared.case(name)).collect();
+    let compared = ComparedCases { turns: &turns, common, cases, threshold, is_predicted };
+    let mut cases: Vec<JudgedCase> = names.iter().map(|name| compared.case(name)).collect();
     settle(&mut cases);
     let cases: Vec<CaseComparison> = cases.into_iter().map(|case| case.said).collect();
     Comparison {
@@ -125,7 +125,7 @@ fn names(turns: &[Turn<'_>]) -> Vec<String> {
 
 /// What the test of a case found.
 enum Tested {
-    Means(Means),
+    Means(MeansTest),
     Turns(SignedRank),
 }
 
@@ -160,13 +160,13 @@ impl Tested {
 }
 
 /// A case while it is judged.
-struct Case {
+struct JudgedCase {
     said: CaseComparison,
     tested: Option<Tested>,
 }
 
 /// What is compared, and how many cases there are in all.
-struct Compared<'a> {
+struct ComparedCases<'a> {
     turns: &'a [Turn<'a>],
     /// What stands against comparing any case.
     common: Vec<Incomparable>,
@@ -176,8 +176,8 @@ struct Compared<'a> {
     is_predicted: bool,
 }
 
-impl Compared<'_> {
-    fn case(&self, name: &str) -> Case {
+impl ComparedCases<'_> {
+    fn case(&self, name: &str) -> JudgedCase {
         let rates: [Vec<f64>; 2] = [
             self.turns.iter().flat_map(|turn| rates(turn.0, name)).collect(),
             self.turns.iter().flat_map(|turn| rates(turn.1, name)).collect(),
@@ -198,7 +198,7 @@ impl Compared<'_> {
             }
         };
         let (ratio, tested) = found.unzip();
-        let middle = |rates: &[f64]| Sample::of(rates).map(|sample| sample.geometric_mean());
+        let middle = |rates: &[f64]| Sample::new(rates).map(|sample| sample.geometric_mean());
         let said = CaseComparison {
             case: name.to_owned(),
             before: spread(&rates[0]),
@@ -213,7 +213,7 @@ impl Compared<'_> {
             has_regressed: false,
             reasons,
         };
-        Case { said, tested: tested.flatten() }
+        JudgedCase { said, tested: tested.flatten() }
     }
 
     /// What stands against comparing a case, each reason once.
@@ -247,7 +247,7 @@ impl Compared<'_> {
     }
 
     fn of_means(&self, rates: &[Vec<f64>; 2]) -> Result<Tested, Incomparable> {
-        let samples = Sample::of(&rates[0]).zip(Sample::of(&rates[1]));
+        let samples = Sample::new(&rates[0]).zip(Sample::new(&rates[1]));
         samples
             .and_then(|(before, after)| test::test(&before, &after, self.threshold))
             .map(Tested::Means)
@@ -261,7 +261,7 @@ impl Compared<'_> {
         rates: &[Vec<f64>; 2],
     ) -> Result<Tested, Incomparable> {
         let mean =
-            |record: &BenchRecord| Sample::of(&self::rates(record, name)).map(|one| one.mean);
+            |record: &BenchRecord| Sample::new(&self::rates(record, name)).map(|one| one.mean);
         let difference = |turn: &Turn<'_>| Some(mean(turn.1)? - mean(turn.0)?);
         let differences: Option<Vec<f64>> = turns.iter().map(difference).collect();
         let differences = differences
@@ -271,12 +271,12 @@ impl Compared<'_> {
         if turns < needed {
             return Err(Incomparable::TooFewTurns { turns, needed });
         }
-        Ok(Tested::Turns(SignedRank::of(&differences, self.threshold)))
+        Ok(Tested::Turns(SignedRank::new(&differences, self.threshold)))
     }
 }
 
 /// Corrects for the number of cases that are compared, and says what that leaves.
-fn settle(cases: &mut [Case]) {
+fn settle(cases: &mut [JudgedCase]) {
     let mut tested: Vec<(&mut CaseComparison, Tested)> =
         cases.iter_mut().filter_map(|case| Some((&mut case.said, case.tested.take()?))).collect();
     let chances: Vec<f64> = tested.iter().map(|(_, tested)| tested.chance()).collect();
@@ -298,7 +298,7 @@ fn settle(cases: &mut [Case]) {
 
 /// The ratio of predicted rates.
 fn of_predictions(rates: &[Vec<f64>; 2]) -> Result<f64, Incomparable> {
-    match Sample::of(&rates[0]).zip(Sample::of(&rates[1])) {
+    match Sample::new(&rates[0]).zip(Sample::new(&rates[1])) {
         Some((before, after)) => Ok((after.mean - before.mean).exp()),
         None => Err(too_few(rates, 1)),
     }

@@ -25,7 +25,7 @@ impl Sample {
     /// for an autoregressive process of first order (Zieba, "Effective number of observations and
     /// unbiased estimators of variance for autocorrelated data", Metrology and Measurement Systems 17,
     /// 2010), where it is above one standard error, so that chance does not reduce it.
-    pub(super) fn of(rates: &[f64]) -> Option<Self> {
+    pub(super) fn new(rates: &[f64]) -> Option<Self> {
         if rates.is_empty() || rates.iter().any(|rate| !(rate.is_finite() && *rate > 0.0)) {
             return None;
         }
@@ -53,7 +53,7 @@ impl Sample {
 
 /// What the test of two means found, before it is corrected for the others.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Means {
+pub(super) struct MeansTest {
     /// Geometric mean after over that before.
     pub(super) ratio: f64,
     /// The chance of a difference at least as large between equal cases.
@@ -64,7 +64,7 @@ pub(super) struct Means {
     freedom: f64,
 }
 
-impl Means {
+impl MeansTest {
     /// The interval that misses the true ratio with chance `share`.
     pub(super) fn interval(&self, share: f64) -> (f64, f64) {
         let half = quantile(share, self.freedom) * self.error;
@@ -75,7 +75,7 @@ impl Means {
 /// Tests whether two samples are of the same rate; `None` for samples of fewer than [`NEEDED`] rates.
 ///
 /// Samples without spread differ certainly or not at all.
-pub(super) fn test(before: &Sample, after: &Sample, threshold: f64) -> Option<Means> {
+pub(super) fn test(before: &Sample, after: &Sample, threshold: f64) -> Option<MeansTest> {
     if before.count.min(after.count) < f64::from(NEEDED) {
         return None;
     }
@@ -89,7 +89,7 @@ pub(super) fn test(before: &Sample, after: &Sample, threshold: f64) -> Option<Me
     let t = |beyond: f64| if beyond.abs() < 1e-9 { 0.0 } else { beyond / error };
     let beyond = t(difference - (1.0 - threshold).ln());
     let half = two_sided(beyond, freedom) / 2.0;
-    Some(Means {
+    Some(MeansTest {
         ratio: difference.exp(),
         chance: two_sided(t(difference), freedom),
         chance_of_less: if beyond < 0.0 { half } else { 1.0 - half },
@@ -116,14 +116,14 @@ pub(super) fn holm(chances: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn of(before: &[f64], after: &[f64], threshold: f64) -> Option<Means> {
-        test(&Sample::of(before)?, &Sample::of(after)?, threshold)
+    fn new(before: &[f64], after: &[f64], threshold: f64) -> Option<MeansTest> {
+        test(&Sample::new(before)?, &Sample::new(after)?, threshold)
     }
 
     /// Welch's t by hand: means ln 100 and ln 90, deviations of about a hundredth each.
     #[test]
     fn the_test_is_the_one_worked_by_hand() {
-        let found = of(&[99.0, 100.0, 101.0], &[89.1, 90.0, 90.9], 0.05).unwrap();
+        let found = new(&[99.0, 100.0, 101.0], &[89.1, 90.0, 90.9], 0.05).unwrap();
         assert!((found.ratio - 0.9).abs() < 1e-9);
         // Deviation 0.0100003, error of the difference 0.0081652, t 12.904, four degrees of freedom.
         assert!((found.error - 0.008_165_2).abs() < 1e-6, "{found:?}");
@@ -135,19 +135,19 @@ mod tests {
 
     #[test]
     fn rates_without_spread_differ_or_do_not() {
-        let same = of(&[5.0; 3], &[5.0; 4], 0.0).unwrap();
+        let same = new(&[5.0; 3], &[5.0; 4], 0.0).unwrap();
         assert_eq!((same.chance, same.ratio), (1.0, 1.0));
-        let other = of(&[5.0; 3], &[4.0; 3], 0.05).unwrap();
+        let other = new(&[5.0; 3], &[4.0; 3], 0.05).unwrap();
         assert_eq!((other.chance, other.chance_of_less), (0.0, 0.0));
-        let faster = of(&[4.0; 3], &[5.0; 3], 0.05).unwrap();
+        let faster = new(&[4.0; 3], &[5.0; 3], 0.05).unwrap();
         assert_eq!((faster.chance, faster.chance_of_less), (0.0, 1.0));
     }
 
     #[test]
     fn too_few_rates_and_rates_that_are_none_are_not_tested() {
-        assert!(of(&[5.0; 2], &[5.0; 9], 0.0).is_none());
-        assert!(of(&[5.0; 3], &[5.0, 5.0, 0.0], 0.0).is_none());
-        assert!(of(&[5.0; 3], &[5.0, 5.0, f64::INFINITY], 0.0).is_none());
+        assert!(new(&[5.0; 2], &[5.0; 9], 0.0).is_none());
+        assert!(new(&[5.0; 3], &[5.0, 5.0, 0.0], 0.0).is_none());
+        assert!(new(&[5.0; 3], &[5.0, 5.0, f64::INFINITY], 0.0).is_none());
     }
 
     /// The example of Holm's paper in his order: the least chance counts for all, the next for one less.

@@ -33,7 +33,7 @@ pub(super) struct SignedRank {
 
 impl SignedRank {
     /// Of the differences of logarithms, after less before, one a turn.
-    pub(super) fn of(differences: &[f64], threshold: f64) -> Self {
+    pub(super) fn new(differences: &[f64], threshold: f64) -> Self {
         let mut averages: Vec<f64> = Vec::new();
         for (position, one) in differences.iter().enumerate() {
             averages
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_test_is_the_one_worked_by_hand() {
         let differences = [0.01, 0.02, 0.03, 0.04, 0.05, -0.06];
-        let found = SignedRank::of(&differences, 0.0);
+        let found = SignedRank::new(&differences, 0.0);
         // Sums of at most 6: 1, 1, 1, 2, 2, 3, 4 ways of 64; the average of 6 and -6 is no tie here.
         assert!((found.chance() - 2.0 * 14.0 / 64.0).abs() < 1e-12, "{}", found.chance());
         assert!((found.ratio().ln() - 0.025).abs() < 1e-12, "{}", found.ratio().ln());
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn turns_without_spread_differ_or_do_not() {
-        let same = SignedRank::of(&[0.0; 8], 0.05);
+        let same = SignedRank::new(&[0.0; 8], 0.05);
         assert_eq!((same.chance(), same.ratio()), (1.0, 1.0));
-        let slower = SignedRank::of(&[-0.1; 8], 0.05);
+        let slower = SignedRank::new(&[-0.1; 8], 0.05);
         assert!((slower.chance() - 2.0 / 256.0).abs() < 1e-12);
         assert!((slower.chance_of_less() - 1.0 / 256.0).abs() < 1e-12);
-        let at_the_threshold = SignedRank::of(&[0.95f64.ln(); 8], 0.05);
+        let at_the_threshold = SignedRank::new(&[0.95f64.ln(); 8], 0.05);
         assert!((at_the_threshold.chance_of_less() - 1.0).abs() < 1e-12, "not past it");
     }
 

@@ -7,7 +7,7 @@ use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{CaseRecord, Limit};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-use super::{Ceiling, Firmness, Nonsense, Way};
+use super::{Ceiling, Firmness, FlowPath, Nonsense};
 
 /// A limit that was measured or stated is a little uncertain: drives are specified to two digits, and
 /// a measured rate varies between runs.
@@ -60,25 +60,25 @@ fn below(case: &CaseRecord, ceiling: &Ceiling) -> Result<(), Nonsense> {
 ///
 /// Reading a source sends payload up its links and down those of the memory; writing a target the
 /// other way round. A link that saves power while it is idle counts with what it can train to.
-pub(super) fn on_the_ways(fabric: &Fabric, ways: &[Way]) -> Vec<Ceiling> {
-    let mut flows: BTreeMap<(FunctionId, Leg), BTreeSet<usize>> = BTreeMap::new();
+pub(super) fn on_the_ways(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Ceiling> {
+    let mut flows: BTreeMap<(FunctionId, LinkUse), BTreeSet<usize>> = BTreeMap::new();
     for (position, way) in ways.iter().enumerate() {
-        for (end, leg) in [(way.source, Leg::Reading), (way.target, Leg::Writing)] {
+        for (end, leg) in [(way.source, LinkUse::Reading), (way.target, LinkUse::Writing)] {
             let Some(end) = end else { continue };
             for id in links_between(fabric, end, way.memory) {
                 flows.entry((id, leg_of(fabric, id, end, leg))).or_default().insert(position);
             }
         }
     }
-    let ceiling = |((id, leg), flows): ((FunctionId, Leg), BTreeSet<usize>)| {
+    let ceiling = |((id, leg), flows): ((FunctionId, LinkUse), BTreeSet<usize>)| {
         let function = fabric.function(id);
         let speed = match function.link?.speed() {
             _ if fabric.may_save_power(id) => fabric.trainable(id),
             speed => speed,
         };
         let direction = match leg {
-            Leg::Reading => "upwards",
-            Leg::Writing => "downwards",
+            LinkUse::Reading => "upwards",
+            LinkUse::Writing => "downwards",
         };
         let object = format!("the link of {}, {direction}", function.name);
         let limit = Limit { object, bytes_per_second: speed?.raw_rate() };
@@ -92,17 +92,17 @@ pub(super) fn on_the_ways(fabric: &Fabric, ways: &[Way]) -> Vec<Ceiling> {
 
 /// Which way payload goes on a link: out of a device and upwards, or down and into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Leg {
+enum LinkUse {
     Reading,
     Writing,
 }
 
 /// On the side of the memory the direction is the opposite of that at the end.
-fn leg_of(fabric: &Fabric, link: FunctionId, end: FunctionId, leg: Leg) -> Leg {
+fn leg_of(fabric: &Fabric, link: FunctionId, end: FunctionId, leg: LinkUse) -> LinkUse {
     let is_above_end = fabric.upward(end).any(|above| above == link);
     match (is_above_end, leg) {
         (true, leg) => leg,
-        (false, Leg::Reading) => Leg::Writing,
-        (false, Leg::Writing) => Leg::Reading,
+        (false, LinkUse::Reading) => LinkUse::Writing,
+        (false, LinkUse::Writing) => LinkUse::Reading,
     }
 }

@@ -44,19 +44,19 @@ pub struct ClockReading {
 /// The clock of a run and another, read at its begin.
 #[derive(Debug, Clone, Copy)]
 pub struct TwoClocks {
-    at: Both,
+    at: ClockPair,
     asleep: Asleep,
 }
 
 impl TwoClocks {
     /// Reads both before the first request.
     pub fn begin(clock: &dyn Clock, beside: &dyn Clock) -> Self {
-        Self { asleep: Asleep::read(read), at: Both::read(clock, beside) }
+        Self { asleep: Asleep::read(read), at: ClockPair::read(clock, beside) }
     }
 
     /// Reads both after the last completion.
     pub fn end(self, clock: &dyn Clock, beside: &dyn Clock) -> ClockReading {
-        let now = Both::read(clock, beside);
+        let now = ClockPair::read(clock, beside);
         ClockReading {
             claimed: now.clock.since(self.at.clock),
             beside: now.beside.since(self.at.beside),
@@ -68,13 +68,13 @@ impl TwoClocks {
 
 /// Two clocks at about the same time.
 #[derive(Debug, Clone, Copy)]
-struct Both {
+struct ClockPair {
     clock: Nanos,
     beside: Nanos,
     doubt: Nanos,
 }
 
-impl Both {
+impl ClockPair {
     /// Reads one between two readings of the other: they are not further apart than these.
     fn read(clock: &dyn Clock, beside: &dyn Clock) -> Self {
         let once = || {
@@ -216,9 +216,9 @@ mod tests {
     }
 
     /// A clock that a process is held up at every second reading.
-    struct Halting(Cell<u64>);
+    struct HaltingClock(Cell<u64>);
 
-    impl Clock for Halting {
+    impl Clock for HaltingClock {
         fn now(&self) -> Nanos {
             let count = self.0.get() + 1;
             self.0.set(count);
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_process_that_is_held_up_between_readings_has_doubts_and_no_wrong_clock() {
-        let halting = Halting(Cell::new(0));
-        let steady = Halting(Cell::new(0));
+        let halting = HaltingClock(Cell::new(0));
+        let steady = HaltingClock(Cell::new(0));
         let reading = TwoClocks::begin(&steady, &halting).end(&steady, &halting);
         assert!(reading.doubt >= Nanos(1_000_000), "{reading:?}");
         assert_eq!(judged(reading, 1), Ok(()), "{reading:?}");

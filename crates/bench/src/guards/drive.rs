@@ -4,12 +4,12 @@ use peerlane_fabric::{Fabric, Temperature};
 use peerlane_results::{CaseRecord, Warning};
 use peerlane_units::Bytes;
 
-use super::{Direction, DriveSurroundings, Nonsense, SourceContent, Surroundings};
-use peerlane_evidence::{Drive, DriveBytes, Requests, Root};
+use super::{DriveSurroundings, Nonsense, RequestDirection, SourceContent, Surroundings};
+use peerlane_evidence::{CaseDrive, DriveBytes, Requests, Root};
 
 impl DriveSurroundings {
     /// Reads what sysfs says of a drive, and what the fabric does.
-    pub(super) fn read(fabric: &Fabric, root: &Root, drive: &Drive) -> Self {
+    pub(super) fn read(fabric: &Fabric, root: &Root, drive: &CaseDrive) -> Self {
         let disk = root.disk_of(&drive.name);
         let at = |file: &str| format!("sys/class/block/{disk}/{file}");
         let cache = root.text(&at("queue/write_cache")).ok();
@@ -34,7 +34,7 @@ impl DriveSurroundings {
     }
 }
 
-fn temperature(fabric: &Fabric, drive: &Drive) -> Option<Temperature> {
+fn temperature(fabric: &Fabric, drive: &CaseDrive) -> Option<Temperature> {
     let found = drive.address.and_then(|address| {
         fabric.functions.iter().find(|function| function.address == Some(address))
     });
@@ -47,8 +47,8 @@ pub(super) fn check(case: &CaseRecord, drives: &[DriveSurroundings]) -> Result<(
         let Some(counted) = around.counted else { continue };
         let claimed = around.claimed;
         for (direction, claimed, counted) in [
-            (Direction::Read, claimed.read, counted.read),
-            (Direction::Written, claimed.written, counted.written),
+            (RequestDirection::Read, claimed.read, counted.read),
+            (RequestDirection::Written, claimed.written, counted.written),
         ] {
             if counted < claimed {
                 let (case, drive) = (case.asked.name.clone(), around.drive.name.clone());
@@ -65,10 +65,10 @@ const FALLEN_TO_PERCENT: u128 = 80;
 const CLOSE: i32 = 3_000;
 
 pub(super) fn warnings(_case: &CaseRecord, around: &Surroundings) -> Vec<Warning> {
-    around.drives.iter().flat_map(|drive| of(drive, around)).collect()
+    around.drives.iter().flat_map(|drive| drive_warnings(drive, around)).collect()
 }
 
-fn of(one: &DriveSurroundings, around: &Surroundings) -> Vec<Warning> {
+fn drive_warnings(one: &DriveSurroundings, around: &Surroundings) -> Vec<Warning> {
     let drive = || one.drive.name.clone();
     let hot = one.temperature.and_then(|found| {
         let limit = found.warning.or(found.critical)?;

@@ -8,7 +8,7 @@ use peerlane_engine::Clock;
 use peerlane_engine::relay::{Transfer, relay};
 use peerlane_engine::ring::sim::{Lost, Mood, SimFile, SimRegion, SimRing};
 use peerlane_engine::ring::{Action, Around, Completion, Operation, PushError, RegionId, Ring};
-use peerlane_engine::verify::{Comparison, Coverage, Digests, Verified, verify};
+use peerlane_engine::verify::{ComparisonRequest, Coverage, Digests, Verified, verify};
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BytesByRoute, CaseRecord, MemoryKind, Path, Tail, Verification, VerifyMode, Warning,
@@ -18,8 +18,10 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use super::*;
 use crate::statistics::Random;
 use crate::testing::{machine, run};
-use peerlane_evidence::testing::Planted;
-use peerlane_evidence::{DmaTally, Drive, DriveBytes, Pool, Requests, Scene, Seen, Watch};
+use peerlane_evidence::testing::PlantedRoot;
+use peerlane_evidence::{
+    CaseDrive, CaseEvidence, CaseWatch, DmaTally, DriveBytes, Pool, Requests, Scene,
+};
 
 const LENGTH: u64 = 4 << 20;
 const REQUEST: u64 = 64 << 10;
@@ -80,9 +82,9 @@ impl Around for Recorded {
 }
 
 /// Two drives, device memory, a machine around them, and how what moves payload lies.
-struct Stage {
+struct FakeStage {
     ring: Recorded,
-    tree: Planted,
+    tree: PlantedRoot,
     fabric: Fabric,
     transfer: Transfer,
     hosts: [RegionId; 2],
@@ -92,7 +94,7 @@ struct Stage {
     slowness: u64,
 }
 
-impl Stage {
+impl FakeStage {
     /// `page_time` is what a drive needs for 4 KiB.
     fn new(page_time: Nanos, lost: Lost) -> Self {
         let mut payload = Vec::new();
@@ -136,7 +138,7 @@ impl Stage {
         let (falls_back_at, slowness) = (LENGTH, 1);
         let stage = Self {
             ring,
-            tree: Planted::new(),
+            tree: PlantedRoot::new(),
             fabric: machine(),
             transfer,
             hosts,
@@ -158,8 +160,8 @@ impl Stage {
         }
     }
 
-    fn drives() -> Vec<Drive> {
-        let drive = |name: &str, address: &str| Drive {
+    fn drives() -> Vec<CaseDrive> {
+        let drive = |name: &str, address: &str| CaseDrive {
             name: name.to_owned(),
             address: Some(address.parse().unwrap()),
             requests: Requests::Direct,
@@ -188,7 +190,7 @@ impl Stage {
     }
 
     fn verify(&mut self) -> Verification {
-        let comparison = Comparison {
+        let comparison = ComparisonRequest {
             source: self.transfer.source,
             target: self.transfer.target,
             source_offset: 0,
@@ -218,7 +220,7 @@ impl Stage {
             memories: vec![],
             is_translating: false,
         };
-        let mut watch = Watch::begin(&scene);
+        let mut watch = CaseWatch::begin(&scene);
         self.tree.plant(&format!("{POOL}/available"), &(1_048_576 - 8 * REQUEST).to_string());
         watch.look();
         let (elapsed, clock) = self.carry();
@@ -229,7 +231,7 @@ impl Stage {
             DriveBytes { read: Bytes(0), written: Bytes(LENGTH) },
         ];
         let dma = Some(self.ring.tally);
-        let seen = Seen { asked: claim, moved: claim, drives, transfers: vec![], dma };
+        let seen = CaseEvidence { asked: claim, moved: claim, drives, transfers: vec![], dma };
         let observed = watch.end(&seen);
         let mut case = run("1M p2p", Path::P2p, Bytes(LENGTH), elapsed);
         case.verdict = observed.verdict();
@@ -244,7 +246,7 @@ impl Stage {
 
     fn surroundings(&self) -> Surroundings {
         let at = |name: &str| self.fabric.find(name);
-        let way = Way { source: at("a"), target: at("b"), memory: at("c") };
+        let way = FlowPath { source: at("a"), target: at("b"), memory: at("c") };
         Surroundings::read(&self.fabric, &self.tree.root(), &[way], &Self::drives())
     }
 }
@@ -266,7 +268,7 @@ const USUAL: Nanos = Nanos(4096);
 
 #[test]
 fn an_honest_run_passes_and_its_route_is_shown() {
-    let (case, judged) = Stage::new(USUAL, Lost::None).run();
+    let (case, judged) = FakeStage::new(USUAL, Lost::None).run();
     assert_eq!(case.verdict, peerlane_results::RouteVerdict::Shown, "{:?}", case.evidence);
     let warnings = judged.unwrap();
     assert!(!warnings.iter().any(|one| matches!(one, Warning::NeverWritten { .. })));
@@ -275,7 +277,7 @@ fn an_honest_run_passes_and_its_route_is_shown() {
 
 #[test]
 fn a_route_that_falls_back_under_load_is_an_error() {
-    let mut stage = Stage::new(USUAL, Lost::None);
+    let mut stage = FakeStage::new(USUAL, Lost::None);
     stage.falls_back_at = LENGTH - REQUEST;
     let (case, judged) = stage.run();
     assert_eq!(case.verification.unwrap().mismatches, 0, "the bytes are right, the way is not");
@@ -300,7 +302,7 @@ fn a_fall_back_that_the_program_itself_counts_is_an_error_without_a_recorder() {
 
 #[test]
 fn a_target_that_stores_zeros_is_an_error() {
-    let (case, judged) = Stage::new(USUAL, Lost::WholeWrites).run();
+    let (case, judged) = FakeStage::new(USUAL, Lost::WholeWrites).run();
     let counted = case.verification.unwrap();
     assert!(counted.mismatches > 0);
     let expected = Nonsense::ContentDiffers {
@@ -313,7 +315,7 @@ fn a_target_that_stores_zeros_is_an_error() {
 
 #[test]
 fn a_clock_that_runs_wrong_is_an_error() {
-    let mut stage = Stage::new(USUAL, Lost::None);
+    let mut stage = FakeStage::new(USUAL, Lost::None);
     stage.slowness = 2;
     let (_, judged) = stage.run();
     assert!(matches!(judged, Err(Nonsense::ClockWrong { .. })), "{judged:?}");
@@ -322,7 +324,7 @@ fn a_clock_that_runs_wrong_is_an_error() {
 #[test]
 fn a_drive_faster_than_its_link_is_an_error() {
     // Four lanes of 16 GT/s carry 4 KiB in 520 ns; what needs 400 ns came another way.
-    let (_, judged) = Stage::new(Nanos(400), Lost::None).run();
+    let (_, judged) = FakeStage::new(Nanos(400), Lost::None).run();
     let Err(Nonsense::AboveLimit { rate, object, limit, .. }) = judged else {
         panic!("{judged:?}")
     };

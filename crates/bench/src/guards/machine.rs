@@ -6,13 +6,13 @@ use peerlane_engine::{links_between, warnings_of_machine};
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::Warning;
 
-use super::Way;
+use super::FlowPath;
 use peerlane_evidence::Root;
 
 /// Governors that hold a frequency (`Documentation/admin-guide/pm/cpufreq.rst`).
 const STEADY: [&str; 2] = ["performance", "userspace"];
 
-pub(super) fn warnings(fabric: &Fabric, root: &Root, ways: &[Way]) -> Vec<Warning> {
+pub(super) fn warnings(fabric: &Fabric, root: &Root, ways: &[FlowPath]) -> Vec<Warning> {
     let mut warnings = warnings_of_machine(fabric);
     warnings.extend(governor(root));
     let crossed: BTreeSet<FunctionId> = ways.iter().flat_map(|way| way.crossed(fabric)).collect();
@@ -23,7 +23,7 @@ pub(super) fn warnings(fabric: &Fabric, root: &Root, ways: &[Way]) -> Vec<Warnin
     warnings
 }
 
-impl Way {
+impl FlowPath {
     /// Its ends that are devices.
     pub(super) fn ends(&self) -> impl Iterator<Item = FunctionId> + use<> {
         self.source.into_iter().chain(self.target)
@@ -56,7 +56,7 @@ fn trained_low(fabric: &Fabric, id: FunctionId) -> Option<Warning> {
 }
 
 /// Ports between devices that send what passes between these up to the root complex.
-fn redirecting(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
+fn redirecting(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Warning> {
     let between = ways.iter().filter(|way| way.memory.is_some());
     let ports: BTreeSet<FunctionId> = between
         .flat_map(|way| way.crossed(fabric))
@@ -68,7 +68,7 @@ fn redirecting(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
 }
 
 /// Ends of a flow, and the memory between them, on different memory nodes.
-fn remote(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
+fn remote(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Warning> {
     let mut found = Vec::new();
     for way in ways {
         let devices: Vec<_> = way.ends().chain(way.memory).map(|id| fabric.function(id)).collect();
@@ -88,10 +88,10 @@ fn remote(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
 }
 
 /// Ends of flows through host memory on another node than the processor that runs this.
-fn far_from_processor(fabric: &Fabric, root: &Root, ways: &[Way]) -> Vec<Warning> {
+fn far_from_processor(fabric: &Fabric, root: &Root, ways: &[FlowPath]) -> Vec<Warning> {
     let Some(used_from) = own_node(root) else { return Vec::new() };
     let by_host = ways.iter().filter(|way| way.memory.is_none());
-    let ends: BTreeSet<FunctionId> = by_host.flat_map(Way::ends).collect();
+    let ends: BTreeSet<FunctionId> = by_host.flat_map(FlowPath::ends).collect();
     let far = ends.into_iter().filter_map(|id| {
         let function = fabric.function(id);
         let node = function.numa_node.filter(|&node| node != used_from)?;

@@ -18,10 +18,10 @@ mod tests;
 use peerlane_results::{CaseRecord, Warning};
 
 pub use clock::{ClockReading, RawClock, TwoClocks};
-pub use nonsense::{Direction, Nonsense};
+pub use nonsense::{Nonsense, RequestDirection};
 pub use runs::judge_runs;
 pub use surroundings::{
-    Ceiling, DriveSurroundings, Firmness, Pace, SourceContent, Surroundings, Way,
+    Ceiling, DriveSurroundings, Firmness, FlowPath, RateDrift, SourceContent, Surroundings,
 };
 
 /// Judges one run of a case: what a reader should know of it.

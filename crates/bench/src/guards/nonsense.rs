@@ -36,7 +36,7 @@ pub enum Nonsense {
         /// The drive.
         drive: String,
         /// Read or written.
-        direction: Direction,
+        direction: RequestDirection,
         /// Bytes that the case claims.
         claimed: Bytes,
         /// Bytes that the block layer counted.
@@ -132,14 +132,14 @@ impl Nonsense {
 
 /// Direction of a request to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum RequestDirection {
     /// The drive was read.
     Read,
     /// The drive was written.
     Written,
 }
 
-impl fmt::Display for Direction {
+impl fmt::Display for RequestDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read from",

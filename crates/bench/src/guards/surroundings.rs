@@ -5,7 +5,7 @@ use peerlane_results::{Limit, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::{ClockReading, ceilings, machine};
-use peerlane_evidence::{Drive, DriveBytes, Observed, Root, Seen};
+use peerlane_evidence::{CaseDrive, CaseEvidence, DriveBytes, Observed, Root};
 
 /// What is around a case, read before it runs and completed by whoever ran it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Surroundings {
     /// The drives, in the order of the scene; what they did comes by [`Surroundings::saw`].
     pub drives: Vec<DriveSurroundings>,
     /// How the rate went on during the run; filled in after it, `None` where it was not watched.
-    pub pace: Option<Pace>,
+    pub pace: Option<RateDrift>,
     /// What holds for every case here.
     pub machine: Vec<Warning>,
 }
@@ -45,7 +45,7 @@ pub enum Firmness {
 
 /// The way of one flow through the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct FlowPath {
     /// The function that reads the source; `None` for host memory and nothing.
     pub source: Option<FunctionId>,
     /// The function that writes the target; `None` for host memory and nothing.
@@ -58,7 +58,7 @@ pub struct Way {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSurroundings {
     /// The drive.
-    pub drive: Drive,
+    pub drive: CaseDrive,
     /// What the case claims to have moved.
     pub claimed: DriveBytes,
     /// What the block layer counted; `None` where it does not.
@@ -77,17 +77,17 @@ pub struct DriveSurroundings {
 
 /// Rates at the begin and at the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct RateDrift {
     /// Mean of the first third of its time.
     pub first: ByteRate,
     /// Mean of the last third.
     pub last: ByteRate,
 }
 
-impl Pace {
+impl RateDrift {
     /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
     /// fewer than six looks, of which thirds say little.
-    pub fn of(looks: &[(Nanos, Bytes)]) -> Option<Self> {
+    pub fn from_looks(looks: &[(Nanos, Bytes)]) -> Option<Self> {
         let third = looks.len() / 3;
         if third < 2 {
             return None;
@@ -114,7 +114,7 @@ pub enum SourceContent {
 
 impl Surroundings {
     /// Reads what is around flows with these ways, in their order, and these drives.
-    pub fn read(fabric: &Fabric, root: &Root, ways: &[Way], drives: &[Drive]) -> Self {
+    pub fn read(fabric: &Fabric, root: &Root, ways: &[FlowPath], drives: &[CaseDrive]) -> Self {
         Self {
             ceilings: ceilings::on_the_ways(fabric, ways),
             drives: drives.iter().map(|one| DriveSurroundings::read(fabric, root, one)).collect(),
@@ -129,7 +129,7 @@ impl Surroundings {
     }
 
     /// Takes in what the drives were said to do, and what was counted.
-    pub fn saw(&mut self, seen: &Seen, observed: &Observed) {
+    pub fn saw(&mut self, seen: &CaseEvidence, observed: &Observed) {
         for (position, drive) in self.drives.iter_mut().enumerate() {
             drive.claimed = seen.drives.get(position).copied().unwrap_or_default();
             drive.counted = observed.drives.get(position).copied().flatten();

@@ -6,8 +6,8 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::*;
 use crate::testing::{machine, run};
-use peerlane_evidence::testing::Planted;
-use peerlane_evidence::{Drive, DriveBytes, Requests};
+use peerlane_evidence::testing::PlantedRoot;
+use peerlane_evidence::{CaseDrive, DriveBytes, Requests};
 
 const GIGABYTE: Bytes = Bytes(1_000_000_000);
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -95,7 +95,7 @@ fn parts_that_are_not_the_whole_are_an_error() {
 fn drive(requests: Requests) -> DriveSurroundings {
     DriveSurroundings {
         content: SourceContent::NotLookedAt,
-        drive: Drive { name: "nvme0n1".to_owned(), address: None, requests },
+        drive: CaseDrive { name: "nvme0n1".to_owned(), address: None, requests },
         claimed: DriveBytes { read: GIGABYTE, written: GIGABYTE },
         counted: Some(DriveBytes { read: GIGABYTE, written: GIGABYTE }),
         temperature: None,
@@ -140,7 +140,7 @@ fn a_drive_that_is_hot_caches_or_was_never_written_is_named() {
 
 #[test]
 fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
-    let fell = Pace { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
+    let fell = RateDrift { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
     let around = Surroundings { pace: Some(fell), ..with(drive(Requests::Direct)) };
     let found = judge(&gigabyte(), &around).unwrap();
     let [Warning::InWriteCache { sign, .. }] = &found[..] else { panic!("{found:?}") };
@@ -159,31 +159,31 @@ fn the_pace_of_a_run_is_that_of_its_first_and_last_third() {
         looks.push((Nanos::seconds(second), Bytes(bytes)));
         bytes += if second < 4 { 3_000_000_000 } else { 1_000_000_000 };
     }
-    let expected = Pace { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
-    assert_eq!(Pace::of(&looks), Some(expected));
-    assert_eq!(Pace::of(&looks[..5]), None, "too few looks");
-    assert_eq!(Pace::of(&[(Nanos(5), Bytes(1)); 9]), None, "no time passed");
+    let expected = RateDrift { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
+    assert_eq!(RateDrift::from_looks(&looks), Some(expected));
+    assert_eq!(RateDrift::from_looks(&looks[..5]), None, "too few looks");
+    assert_eq!(RateDrift::from_looks(&[(Nanos(5), Bytes(1)); 9]), None, "no time passed");
     looks.reverse();
-    assert_eq!(Pace::of(&looks), None, "time runs forwards");
+    assert_eq!(RateDrift::from_looks(&looks), None, "time runs forwards");
 }
 
 fn at(fabric: &Fabric, name: &str) -> FunctionId {
     fabric.find(name).unwrap()
 }
 
-fn by_way_of_c(fabric: &Fabric) -> Way {
+fn by_way_of_c(fabric: &Fabric) -> FlowPath {
     let at = |name| Some(at(fabric, name));
-    Way { source: at("a"), target: at("b"), memory: at("c") }
+    FlowPath { source: at("a"), target: at("b"), memory: at("c") }
 }
 
-fn read(fabric: &Fabric, tree: &Planted) -> Surroundings {
+fn read(fabric: &Fabric, tree: &PlantedRoot) -> Surroundings {
     Surroundings::read(fabric, &tree.root(), &[by_way_of_c(fabric)], &[])
 }
 
 #[test]
 fn the_ceilings_of_a_way_are_its_links_by_direction() {
     let fabric = machine();
-    let found = read(&fabric, &Planted::new()).ceilings;
+    let found = read(&fabric, &PlantedRoot::new()).ceilings;
     let objects: Vec<&str> = found.iter().map(|one| one.limit.object.as_str()).collect();
     assert_eq!(
         objects,
@@ -194,8 +194,8 @@ fn the_ceilings_of_a_way_are_its_links_by_direction() {
             "the link of c, downwards",
         ]
     );
-    let host = Way { memory: None, ..by_way_of_c(&fabric) };
-    let found = Surroundings::read(&fabric, &Planted::new().root(), &[host], &[]).ceilings;
+    let host = FlowPath { memory: None, ..by_way_of_c(&fabric) };
+    let found = Surroundings::read(&fabric, &PlantedRoot::new().root(), &[host], &[]).ceilings;
     let objects: Vec<&str> = found.iter().map(|one| one.limit.object.as_str()).collect();
     assert_eq!(
         objects,
@@ -212,8 +212,8 @@ fn the_ceilings_of_a_way_are_its_links_by_direction() {
 fn flows_that_meet_on_a_link_share_its_ceiling() {
     let fabric = machine();
     let there = by_way_of_c(&fabric);
-    let back = Way { source: there.target, target: there.source, memory: there.memory };
-    let root = Planted::new().root();
+    let back = FlowPath { source: there.target, target: there.source, memory: there.memory };
+    let root = PlantedRoot::new().root();
     let found = Surroundings::read(&fabric, &root, &[there.clone(), there, back], &[]).ceilings;
     let of =
         |object: &str| found.iter().find(|one| one.limit.object == object).unwrap().flows.clone();
@@ -225,7 +225,7 @@ fn flows_that_meet_on_a_link_share_its_ceiling() {
 #[test]
 fn what_a_machine_is_set_to_is_named() {
     let mut fabric = machine();
-    let tree = Planted::new();
+    let tree = PlantedRoot::new();
     let usual = read(&fabric, &tree).machine;
     let (a, c, down) = (at(&fabric, "a"), at(&fabric, "c"), at(&fabric, "down-c"));
     let slow = LinkSpeed { megatransfers: 8_000, width: 4 };
@@ -251,12 +251,12 @@ fn what_a_machine_is_set_to_is_named() {
 #[test]
 fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
     let fabric = machine();
-    let tree = Planted::new();
+    let tree = PlantedRoot::new();
     let fields = ["0"; 35].join(" ");
     tree.plant("proc/self/stat", &format!("42 (a) b) R {fields} 7 0 0\n"));
     tree.plant("sys/devices/system/cpu/cpu7/node1/x", "");
     let peers = by_way_of_c(&fabric);
-    let host = Way { memory: None, ..peers.clone() };
+    let host = FlowPath { memory: None, ..peers.clone() };
     let far = |way| {
         let found = Surroundings::read(&fabric, &tree.root(), &[way], &[]).machine;
         let far = |one: &&Warning| matches!(one, Warning::RemoteNumaNode { used_from: 1, .. });
@@ -269,7 +269,7 @@ fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
 fn a_steady_governor_is_no_news_and_rubbish_is_none() {
     let fabric = machine();
     for text in ["performance", "", "a\u{7}b", &"x".repeat(4000)] {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text);
         let found = read(&fabric, &tree).machine;
         let is_named = found.iter().any(|one| matches!(one, Warning::FrequencyScaling { .. }));
@@ -279,7 +279,7 @@ fn a_steady_governor_is_no_news_and_rubbish_is_none() {
 
 #[test]
 fn what_sysfs_says_of_a_drive_is_read() {
-    let tree = Planted::new();
+    let tree = PlantedRoot::new();
     let fabric = machine();
     for (file, text) in [
         ("queue/write_cache", "write back\n"),
@@ -289,7 +289,7 @@ fn what_sysfs_says_of_a_drive_is_read() {
     ] {
         tree.plant(&format!("sys/class/block/nvme0n1/{file}"), text);
     }
-    let drive = |name: &str| Drive {
+    let drive = |name: &str| CaseDrive {
         name: name.to_owned(),
         address: Some("0000:04:00.0".parse().unwrap()),
         requests: Requests::Direct,

@@ -15,8 +15,8 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::gate::Meeting;
 use super::observe::{Observation, Observer, places};
-use super::{Conditions, Progress};
-use crate::guards::{Pace, SourceContent, Surroundings};
+use super::{Conditions, WorkloadProgress};
+use crate::guards::{RateDrift, SourceContent, Surroundings};
 use crate::statistics::percentiles;
 
 /// How often what is only there while payload moves is looked at; each time costs a few milliseconds of a
@@ -50,9 +50,9 @@ pub(super) struct Ran {
 }
 
 /// Stops a transfer when the flag is set.
-pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
+pub(super) struct StopFlag<'a>(pub(super) &'a AtomicBool);
 
-impl Watch for Stop<'_> {
+impl Watch for StopFlag<'_> {
     fn stop_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ pub(super) fn run(
     repeat: u32,
     seed: u64,
     conditions: &Conditions<'_>,
-    progress: &mut dyn Progress,
+    progress: &mut dyn WorkloadProgress,
 ) -> Result<Ran, MeasureError> {
     run_by(&PlannedFlow::carry, case, repeat, seed, conditions, progress)
 }
@@ -83,15 +83,15 @@ pub(super) fn run_by(
     repeat: u32,
     seed: u64,
     conditions: &Conditions<'_>,
-    progress: &mut dyn Progress,
+    progress: &mut dyn WorkloadProgress,
 ) -> Result<Ran, MeasureError> {
-    let hold = Hold::of(&case.flows, conditions.deadline)?;
+    let hold = Hold::new(&case.flows, conditions.deadline)?;
     for flow in case.flows.iter().filter(|flow| flow.target().is_some()) {
         let flow = flow.flow();
         let start = flow.target_offset.0;
         progress.overwrites(&flow.target, start..start.saturating_add(flow.bytes.0));
     }
-    let meeting = Meeting::of(case.flows.len());
+    let meeting = Meeting::new(case.flows.len());
     let clock: MonotonicClock = conditions.clock;
     let mut seen = None;
     let outcomes: Vec<Result<FlowOutcome, MeasureError>> = thread::scope(|scope| {
@@ -105,7 +105,7 @@ pub(super) fn run_by(
                     let place = meeting.place(index, flow.flow().start_ns);
                     let mut tools = FlowTools {
                         clock: &clock,
-                        watch: &mut Stop(conditions.stop),
+                        watch: &mut StopFlag(conditions.stop),
                         gate: &place,
                         hold,
                         trace: conditions.trace,
@@ -232,18 +232,19 @@ fn record(
 const PACED: Nanos = Nanos::seconds(1);
 
 /// How the rate of all transfers together went on; `None` where some begin later, which slows the others.
-fn pace(case: &PlannedCase<'_>, outcomes: &[FlowOutcome]) -> Option<Pace> {
+fn pace(case: &PlannedCase<'_>, outcomes: &[FlowOutcome]) -> Option<RateDrift> {
     let is_long = |one: &FlowOutcome| one.end.since(one.start) >= PACED;
     let begin_together = case.flows.iter().all(|flow| flow.flow().start_ns == Nanos(0));
     if !begin_together || !outcomes.iter().all(is_long) {
         return None;
     }
-    let paces: Option<Vec<Pace>> = outcomes.iter().map(|one| Pace::of(&one.pace)).collect();
-    let sum = |of: fn(&Pace) -> ByteRate, paces: &[Pace]| {
+    let paces: Option<Vec<RateDrift>> =
+        outcomes.iter().map(|one| RateDrift::from_looks(&one.pace)).collect();
+    let sum = |of: fn(&RateDrift) -> ByteRate, paces: &[RateDrift]| {
         ByteRate(paces.iter().map(|one| of(one).0).fold(0, u64::saturating_add))
     };
     let paces = paces.filter(|paces| !paces.is_empty())?;
-    Some(Pace { first: sum(|one| one.first, &paces), last: sum(|one| one.last, &paces) })
+    Some(RateDrift { first: sum(|one| one.first, &paces), last: sum(|one| one.last, &paces) })
 }
 
 /// All checks together; `None` where nothing was stored.

@@ -3,29 +3,29 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use peerlane_engine::measure::{Gate, Moved};
+use peerlane_engine::measure::{FlowMoved, Gate};
 use peerlane_units::Nanos;
 
 /// The meeting point of one case.
 #[derive(Debug)]
 pub(super) struct Meeting {
     count: usize,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     ready: usize,
     /// Position and payload of those that have moved.
-    ended: Vec<(usize, Moved)>,
+    ended: Vec<(usize, FlowMoved)>,
     /// Transfers that are over, well or not.
     left: usize,
-    phase: Phase,
+    phase: GatePhase,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
+enum GatePhase {
     #[default]
     Preparing,
     Moving,
@@ -35,16 +35,16 @@ enum Phase {
 
 impl Meeting {
     /// A meeting of so many transfers.
-    pub(super) fn of(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self { count, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Every step leaves the state whole, so that a panic of a thread does no harm.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, GateState>) -> MutexGuard<'a, GateState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,7 +55,7 @@ impl Meeting {
             state = self.wait(state);
         }
         if state.left > 0 {
-            state.phase = Phase::GivenUp;
+            state.phase = GatePhase::GivenUp;
             self.changed.notify_all();
             return false;
         }
@@ -64,20 +64,20 @@ impl Meeting {
 
     /// Lets all begin.
     pub(super) fn begin(&self) {
-        self.state().phase = Phase::Moving;
+        self.state().phase = GatePhase::Moving;
         self.changed.notify_all();
     }
 
     /// Waits this long for the end of all; true when all have ended.
     pub(super) fn all_ended(&self, at_most: Duration) -> bool {
         let state = self.state();
-        let is_pending = |state: &mut State| state.ended.len() + state.left < self.count;
+        let is_pending = |state: &mut GateState| state.ended.len() + state.left < self.count;
         let waited = self.changed.wait_timeout_while(state, at_most, is_pending);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Payload of each, in order; nothing for one that failed.
-    pub(super) fn moved(&self) -> Vec<Moved> {
+    pub(super) fn moved(&self) -> Vec<FlowMoved> {
         let state = self.state();
         let of = |index| state.ended.iter().find(|one| one.0 == index).map(|one| one.1);
         (0..self.count).map(|index| of(index).unwrap_or_default()).collect()
@@ -85,58 +85,58 @@ impl Meeting {
 
     /// Lets all check what they wrote.
     pub(super) fn release(&self) {
-        self.state().phase = Phase::Checking;
+        self.state().phase = GatePhase::Checking;
         self.changed.notify_all();
     }
 
     /// A place at the meeting; leaves when dropped.
-    pub(super) fn place(&self, index: usize, start: Nanos) -> Place<'_> {
-        Place { meeting: self, index, start }
+    pub(super) fn place(&self, index: usize, start: Nanos) -> GatedTransfer<'_> {
+        GatedTransfer { meeting: self, index, start }
     }
 }
 
 /// One transfer's place.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct GatedTransfer<'a> {
     meeting: &'a Meeting,
     index: usize,
     /// It begins this long after the others.
     start: Nanos,
 }
 
-impl Gate for Place<'_> {
+impl Gate for GatedTransfer<'_> {
     fn begin(&self) -> bool {
         let meeting = self.meeting;
         let mut state = meeting.state();
         state.ready += 1;
         meeting.changed.notify_all();
-        while state.phase == Phase::Preparing {
+        while state.phase == GatePhase::Preparing {
             state = meeting.wait(state);
         }
-        if state.phase == Phase::Moving && self.start > Nanos(0) {
-            let is_moving = |state: &mut State| state.phase == Phase::Moving;
+        if state.phase == GatePhase::Moving && self.start > Nanos(0) {
+            let is_moving = |state: &mut GateState| state.phase == GatePhase::Moving;
             let waited = meeting.changed.wait_timeout_while(state, self.start.into(), is_moving);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.phase == Phase::Moving
+        state.phase == GatePhase::Moving
     }
 
-    fn end(&self, moved: Moved) {
+    fn end(&self, moved: FlowMoved) {
         let meeting = self.meeting;
         let mut state = meeting.state();
         state.ended.push((self.index, moved));
         meeting.changed.notify_all();
-        while state.phase == Phase::Moving {
+        while state.phase == GatePhase::Moving {
             state = meeting.wait(state);
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for GatedTransfer<'_> {
     fn drop(&mut self) {
         let mut state = self.meeting.state();
         // One that has ended is counted already; one that leaves before keeps nobody waiting.
-        if state.phase != Phase::Checking {
+        if state.phase != GatePhase::Checking {
             state.left += 1;
         }
         drop(state);
@@ -152,13 +152,13 @@ mod tests {
 
     use super::*;
 
-    fn of(bytes: u64) -> Moved {
-        Moved { bytes: Bytes(bytes), ..Moved::default() }
+    fn from_bytes(bytes: u64) -> FlowMoved {
+        FlowMoved { bytes: Bytes(bytes), ..FlowMoved::default() }
     }
 
     #[test]
     fn nobody_begins_before_all_are_ready_nor_checks_before_all_have_ended() {
-        let meeting = Meeting::of(3);
+        let meeting = Meeting::new(3);
         thread::scope(|scope| {
             let flows: Vec<_> = (0..3)
                 .map(|index| {
@@ -166,7 +166,7 @@ mod tests {
                     scope.spawn(move || {
                         let place = meeting.place(index, Nanos(0));
                         let begun = place.begin();
-                        place.end(of(index as u64));
+                        place.end(from_bytes(index as u64));
                         begun
                     })
                 })
@@ -175,7 +175,7 @@ mod tests {
             assert!(!meeting.all_ended(Duration::from_millis(1)), "nobody has begun");
             meeting.begin();
             while !meeting.all_ended(Duration::from_millis(1)) {}
-            assert_eq!(meeting.moved(), [0, 1, 2].map(of));
+            assert_eq!(meeting.moved(), [0, 1, 2].map(from_bytes));
             meeting.release();
             assert!(flows.into_iter().all(|flow| flow.join().unwrap()));
         });
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn one_that_leaves_early_keeps_the_others_from_beginning() {
-        let meeting = Meeting::of(2);
+        let meeting = Meeting::new(2);
         thread::scope(|scope| {
             let stays = scope.spawn(|| meeting.place(0, Nanos(0)).begin());
             scope.spawn(|| drop(meeting.place(1, Nanos(0))));

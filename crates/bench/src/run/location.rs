@@ -1,7 +1,7 @@
 //! Whether it matters where the drives of a matrix are, and which of them a source or a target is.
 
 use peerlane_engine::measure::PlannedFlow;
-use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_results::{LocationEffect, Path, Summary, Workload, WorkloadKind};
 use peerlane_units::Bytes;
 
@@ -66,7 +66,7 @@ fn ends(fabric: &Fabric, flow: &PlannedFlow) -> Option<(FunctionId, FunctionId)>
 
 /// The switch above a drive; `None` for one at a root port, which are then one place.
 fn switch(fabric: &Fabric, drive: FunctionId) -> Option<FunctionId> {
-    fabric.upward(drive).find(|&id| fabric.function(id).kind == Kind::UpstreamPort)
+    fabric.upward(drive).find(|&id| fabric.function(id).kind == FunctionKind::UpstreamPort)
 }
 
 /// The position of a value, which is added where it is new.

@@ -1,6 +1,6 @@
 //! Carries a workload out on this machine: every case as often as asked, in random order, saved as it goes.
 //!
-//! Leaves out who watches and where the record is kept: a [`Progress`] is told. The one thing to know:
+//! Leaves out who watches and where the record is kept: a [`WorkloadProgress`] is told. The one thing to know:
 //! a run whose evidence contradicts its route ends the workload as an error, and is in no record.
 
 mod case;
@@ -63,7 +63,7 @@ impl Conditions<'_> {
 }
 
 /// Is told how far a workload is.
-pub trait Progress {
+pub trait WorkloadProgress {
     /// Called before and after payload moves, when no request is in flight.
     fn phase(&mut self, phase: Phase);
 
@@ -104,7 +104,7 @@ pub fn run(
     workload: &Workload,
     earlier: Option<BenchRecord>,
     conditions: &Conditions<'_>,
-    progress: &mut dyn Progress,
+    progress: &mut dyn WorkloadProgress,
 ) -> Result<BenchRecord, RunError> {
     crate::workload::check(workload)?;
     let (basis, _) = of_machine(conditions.fabric);
@@ -128,7 +128,7 @@ pub fn run(
     progress.phase(Phase::Check);
     let cases = look(workload, conditions)?;
     if workload.kind == WorkloadKind::Calibrate {
-        record.packets = packets::of(Path::new("/"), &cases);
+        record.packets = packets::device_packets(Path::new("/"), &cases);
     }
     let made = make(&cases)?;
     let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
@@ -227,7 +227,7 @@ fn fill(
     cases: &[PlannedCase<'_>],
     seed: u64,
     conditions: &Conditions<'_>,
-    progress: &mut dyn Progress,
+    progress: &mut dyn WorkloadProgress,
 ) -> Result<(), RunError> {
     let mut filled: Vec<(String, Bytes, Bytes)> = Vec::new();
     let flows = cases.iter().flat_map(|case| case.flows.iter().map(move |flow| (case, flow)));
@@ -302,7 +302,7 @@ fn by_itself<T>(
 ) -> T {
     act(&FlowTools {
         clock: &conditions.clock,
-        watch: &mut case::Stop(conditions.stop),
+        watch: &mut case::StopFlag(conditions.stop),
         gate: &(),
         hold: &Hold::default(),
         trace: None,
@@ -325,7 +325,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn run(mut self, progress: &mut dyn Progress) -> Result<BenchRecord, RunError> {
+    fn run(mut self, progress: &mut dyn WorkloadProgress) -> Result<BenchRecord, RunError> {
         let (workload, conditions) = (self.workload, self.conditions);
         fill(&self.cases, workload.seed, conditions, progress)?;
         sample(&mut self.cases, conditions)?;
@@ -382,7 +382,7 @@ impl Runner<'_> {
         &mut self,
         index: usize,
         repeat: u32,
-        progress: &mut dyn Progress,
+        progress: &mut dyn WorkloadProgress,
     ) -> Result<case::Ran, RunError> {
         let (planned, conditions) = (&self.cases[index], self.conditions);
         let seed = case::seed_of(self.workload.seed, index, repeat);

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_engine::Clock;
-use peerlane_engine::measure::{Moved, PlannedFlow};
+use peerlane_engine::measure::{FlowMoved, PlannedFlow};
 use peerlane_fabric::{Bdf, Fabric, FunctionId, IommuMode};
 use peerlane_results::{BytesByRoute, EndpointFacts, MemoryKind, Path as Way, Places, Route};
 
 use crate::guards::{self, RawClock, Surroundings, TwoClocks};
 use peerlane_evidence::{
-    Drive, DriveBytes, DriveTransfer, Observed, Pool, Root, Scene, Seen, Watch,
+    CaseDrive, CaseEvidence, CaseWatch, DriveBytes, DriveTransfer, Observed, Pool, Root, Scene,
 };
 
 /// Sources of evidence around one run.
 pub(super) struct Observer {
-    watch: Watch,
-    drives: Vec<Drive>,
+    watch: CaseWatch,
+    drives: Vec<CaseDrive>,
     around: Surroundings,
     clocks: TwoClocks,
 }
@@ -30,14 +30,14 @@ pub(super) struct Observation {
 impl Observer {
     /// Takes down where everything stands.
     pub(super) fn begin(fabric: &Fabric, flows: &[PlannedFlow], clock: &dyn Clock) -> Self {
-        let mut drives: Vec<Drive> = Vec::new();
+        let mut drives: Vec<CaseDrive> = Vec::new();
         for drive in flows.iter().flat_map(drives_of).flatten() {
             if !drives.iter().any(|one| one.name == drive.name) {
                 drives.push(drive);
             }
         }
         let root = Root::at(Path::new("/"));
-        let ways: Vec<guards::Way> = flows.iter().map(|flow| way(fabric, flow)).collect();
+        let ways: Vec<guards::FlowPath> = flows.iter().map(|flow| way(fabric, flow)).collect();
         let around = Surroundings::read(fabric, &root, &ways, &drives);
         let memories = flows.iter().filter_map(memory_of).collect();
         let scene = Scene {
@@ -47,7 +47,7 @@ impl Observer {
             memories,
             is_translating: fabric.iommu == IommuMode::Translating,
         };
-        let watch = Watch::begin(&scene);
+        let watch = CaseWatch::begin(&scene);
         Self { watch, drives, around, clocks: TwoClocks::begin(clock, &RawClock) }
     }
 
@@ -61,7 +61,7 @@ impl Observer {
         mut self,
         fabric: &Fabric,
         flows: &[PlannedFlow],
-        moved: &[Moved],
+        moved: &[FlowMoved],
         clock: &dyn Clock,
     ) -> Observation {
         self.around.clock = Some(self.clocks.end(clock, &RawClock));
@@ -75,7 +75,7 @@ impl Observer {
             requested.p2p.0 += moved.requested.p2p.0;
             requested.host.0 += moved.requested.host.0;
         }
-        let claimed = |drive: &Drive| {
+        let claimed = |drive: &CaseDrive| {
             let mut bytes = DriveBytes::default();
             for (flow, moved) in flows.iter().zip(moved) {
                 let [source, target] =
@@ -89,7 +89,8 @@ impl Observer {
         let transfers =
             self.drives.iter().filter_map(|drive| transfer(fabric, drive, flows, moved));
         let transfers = transfers.collect();
-        let seen = Seen { asked, moved: requested, drives: drives.clone(), transfers, dma: None };
+        let seen =
+            CaseEvidence { asked, moved: requested, drives: drives.clone(), transfers, dma: None };
         let observed = self.watch.end(&seen);
         let counted = observed.drives.iter().copied();
         for ((drive, claimed), counted) in self.around.drives.iter_mut().zip(drives).zip(counted) {
@@ -102,9 +103,9 @@ impl Observer {
 /// Payload of a drive by route; `None` where it is not a function.
 fn transfer(
     fabric: &Fabric,
-    drive: &Drive,
+    drive: &CaseDrive,
     flows: &[PlannedFlow],
-    moved: &[Moved],
+    moved: &[FlowMoved],
 ) -> Option<DriveTransfer> {
     let mut transfer = DriveTransfer::new(drive.address?);
     for (flow, moved) in flows.iter().zip(moved) {
@@ -145,10 +146,10 @@ fn pools(flows: &[PlannedFlow]) -> Vec<Pool> {
     pools
 }
 
-fn way(fabric: &Fabric, flow: &PlannedFlow) -> guards::Way {
+fn way(fabric: &Fabric, flow: &PlannedFlow) -> guards::FlowPath {
     let function = |address: Option<&String>| -> Option<FunctionId> { fabric.find(address?) };
     let end = |facts: Option<&EndpointFacts>| function(facts?.address.as_ref());
-    guards::Way {
+    guards::FlowPath {
         source: end(flow.source()),
         target: end(flow.target()),
         memory: function(flow.memory().address.as_ref()),
@@ -163,7 +164,7 @@ pub(super) fn places(fabric: &Fabric, flow: &PlannedFlow) -> Places {
 }
 
 /// The drives of source and target.
-fn drives_of(flow: &PlannedFlow) -> [Option<Drive>; 2] {
+fn drives_of(flow: &PlannedFlow) -> [Option<CaseDrive>; 2] {
     let is_cached = matches!(flow.flow().path, Way::HostPageCache | Way::HostMapped);
-    [flow.source(), flow.target()].map(|facts| Drive::from_facts(facts?, is_cached))
+    [flow.source(), flow.target()].map(|facts| CaseDrive::from_facts(facts?, is_cached))
 }

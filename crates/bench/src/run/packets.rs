@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
-use peerlane_fabric::{Bdf, NoPackets, Packets as Found};
+use peerlane_fabric::{Bdf, NoPackets, PacketSettings as Found};
 use peerlane_results::{DevicePackets, EndpointFacts, Packets};
 
 use super::case::PlannedCase;
 
 /// The drives of these cases, each once, as typed.
-pub(super) fn of(root: &Path, cases: &[PlannedCase<'_>]) -> Vec<DevicePackets> {
+pub(super) fn device_packets(root: &Path, cases: &[PlannedCase<'_>]) -> Vec<DevicePackets> {
     let flows = cases.iter().flat_map(|case| &case.flows);
     let ends = flows.flat_map(|planned| {
         let (flow, source, target) = (planned.flow(), planned.source(), planned.target());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use peerlane_engine::measure::{FlowOutcome, FlowTools, Gate, MeasureError, Moved};
+use peerlane_engine::measure::{FlowMoved, FlowOutcome, FlowTools, Gate, MeasureError};
 use peerlane_results::{BytesByRoute, CaseSpec, RouteVerdict};
 
 use super::case::{Carry, run_by};
@@ -13,9 +13,9 @@ use crate::guards::{Nonsense, Surroundings};
 use crate::testing;
 
 /// Nobody watches.
-struct Unwatched;
+struct NoWatch;
 
-impl Progress for Unwatched {
+impl WorkloadProgress for NoWatch {
     fn phase(&mut self, _: Phase) {}
 
     fn fills(&mut self, _: &str, _: Range<u64>) {}
@@ -72,7 +72,7 @@ fn once(
     let flow = PlannedFlow::look(&fabric, &spec.flows[0], conditions.consent, &surveyor).unwrap();
     let mut cases = vec![PlannedCase { spec, flows: vec![flow], content: Vec::new() }];
     sample(&mut cases, &conditions).unwrap();
-    let ran = run_by(carry, &cases[0], 0, 1, &conditions, &mut Unwatched).unwrap();
+    let ran = run_by(carry, &cases[0], 0, 1, &conditions, &mut NoWatch).unwrap();
     let judged = guards::judge(&ran.record, &ran.around);
     (ran.record, ran.around, judged)
 }
@@ -85,10 +85,10 @@ impl Gate for Lying<'_> {
         self.0.begin()
     }
 
-    fn end(&self, moved: Moved) {
+    fn end(&self, moved: FlowMoved) {
         let bytes = moved.requested.host;
         let requested = BytesByRoute { p2p: Bytes::kib(64), host: Bytes(bytes.0 - (64 << 10)) };
-        self.0.end(Moved { requested, ..moved });
+        self.0.end(FlowMoved { requested, ..moved });
     }
 }
 
@@ -160,11 +160,11 @@ fn a_record_with_gaps_goes_on_with_the_runs_that_it_lacks() {
     let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
     let (consent, stop) = (Consent::default(), AtomicBool::new(false));
     let conditions = conditions(&fabric, &consent, &stop);
-    let whole = super::run(&asked, None, &conditions, &mut Unwatched).unwrap();
+    let whole = super::run(&asked, None, &conditions, &mut NoWatch).unwrap();
     for (kept, repeats) in [(0, [0, 1, 2]), (1, [1, 0, 2]), (2, [2, 0, 1])] {
         let mut with_gaps = whole.clone();
         with_gaps.cases.retain(|run| run.repeat == kept);
-        let found = super::run(&asked, Some(with_gaps), &conditions, &mut Unwatched).unwrap();
+        let found = super::run(&asked, Some(with_gaps), &conditions, &mut NoWatch).unwrap();
         let found: Vec<u32> = found.cases.iter().map(|run| run.repeat).collect();
         assert_eq!(found, repeats, "each once, however they are in the record");
     }

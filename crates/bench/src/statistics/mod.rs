@@ -16,7 +16,7 @@ mod student;
 pub use ends::effect_of_end;
 pub use fairness::jain;
 pub use location::{Effect, effect_of_location};
-pub use order::{Turn, order, round};
+pub use order::{CaseRun, order, round};
 pub use percentiles::percentiles;
 pub use random::Random;
 pub use spread::{is_first_an_outlier, median, spread};

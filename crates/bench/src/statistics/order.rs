@@ -4,7 +4,7 @@ use super::Random;
 
 /// One run of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Turn {
+pub struct CaseRun {
     /// Position of the case in its workload.
     pub case: usize,
     /// Which counted run of it, from 0.
@@ -23,9 +23,9 @@ pub fn round(seed: u64, repeat: u32, cases: usize) -> Vec<usize> {
 ///
 /// What drifts while a workload runs (heat, a neighbour's load) then touches all cases alike. A case
 /// that has been run often enough leaves out its later turns.
-pub fn order(seed: u64, cases: usize, repeats: u32) -> impl Iterator<Item = Turn> {
+pub fn order(seed: u64, cases: usize, repeats: u32) -> impl Iterator<Item = CaseRun> {
     (0..repeats).flat_map(move |repeat| {
-        round(seed, repeat, cases).into_iter().map(move |case| Turn { case, repeat })
+        round(seed, repeat, cases).into_iter().map(move |case| CaseRun { case, repeat })
     })
 }
 
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn every_turn_comes_once_and_round_by_round() {
-        let turns: Vec<Turn> = order(42, 7, 9).collect();
+        let turns: Vec<CaseRun> = order(42, 7, 9).collect();
         let mut sorted = turns.clone();
         sorted.sort_unstable();
         sorted.dedup();

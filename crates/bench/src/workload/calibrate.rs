@@ -50,7 +50,7 @@ mod tests {
         Brief {
             drives: vec!["d".to_owned()],
             target: target.iter().map(ToString::to_string).collect(),
-            ..Brief::of(WorkloadKind::Calibrate)
+            ..Brief::new(WorkloadKind::Calibrate)
         }
     }
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_short_range_has_no_rows() {
-        assert!(cases(&Brief::of(WorkloadKind::Calibrate)).is_err());
+        assert!(cases(&Brief::new(WorkloadKind::Calibrate)).is_err());
         let short = Brief { length: Some(Bytes(100)), ..brief(&[]) };
         assert_eq!(cases(&short).expect("none").1, Vec::new());
     }

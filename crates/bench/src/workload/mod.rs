@@ -24,7 +24,7 @@ pub use build::BriefError;
 pub use check::{BLOCK_MAX, DEPTH_MAX, check};
 use one_or_many::one_or_many;
 pub use stream::{is_gpu, is_memory};
-pub use text::{TextError, Written, parse, print, read};
+pub use text::{TextError, WrittenWorkload, parse, print, read};
 
 /// What a person says of a workload; what is left out has a default that depends on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Brief {
 
 impl Brief {
     /// A brief that leaves everything to its defaults.
-    pub fn of(kind: WorkloadKind) -> Self {
+    pub fn new(kind: WorkloadKind) -> Self {
         Self {
             kind,
             source: Vec::new(),

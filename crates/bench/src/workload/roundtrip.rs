@@ -10,7 +10,7 @@ use peerlane_results::{CaseSpec, Path};
 use super::{Brief, BriefError};
 
 pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError> {
-    let Ends { read, written, memory } = ends(brief)?;
+    let RoundtripEnds { read, written, memory } = ends(brief)?;
     let is_gpu = super::is_gpu(memory);
     let usual: &[Path] = if is_gpu { &[Path::P2p] } else { &[Path::P2p, Path::HostPipelined] };
     let routes = brief.routes(usual);
@@ -58,7 +58,7 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
 }
 
 /// Who takes part.
-struct Ends<'a> {
+struct RoundtripEnds<'a> {
     /// What is read into the memory.
     read: &'a str,
     /// What is written out of it.
@@ -68,18 +68,18 @@ struct Ends<'a> {
 
 /// One drive for both directions and a memory, or a source, a target that is a memory, and what is written, if
 /// anything is.
-fn ends(brief: &Brief) -> Result<Ends<'_>, BriefError> {
+fn ends(brief: &Brief) -> Result<RoundtripEnds<'_>, BriefError> {
     let memory = brief.via.as_deref();
     match (brief.source.as_slice(), brief.target.as_slice(), brief.drives.as_slice()) {
         ([], [], [drive]) => {
             let memory = memory.ok_or_else(|| brief.missing("a memory (`--via cmb:NAME`)"))?;
-            Ok(Ends { read: drive, written: Some(drive), memory })
+            Ok(RoundtripEnds { read: drive, written: Some(drive), memory })
         }
         ([read], [memory], written) if brief.via.is_none() && written.len() < 2 => {
             if !super::is_memory(memory) || matches!(memory.as_str(), "host" | "null") {
                 return Err(brief.missing("a device's memory as its target (`--target gpu:N`)"));
             }
-            Ok(Ends { read, written: written.first().map(String::as_str), memory })
+            Ok(RoundtripEnds { read, written: written.first().map(String::as_str), memory })
         }
         _ => Err(brief.missing("one drive, or one source and one memory as its target")),
     }

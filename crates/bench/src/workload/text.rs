@@ -23,14 +23,14 @@ pub enum TextError {
 
 /// A workload as it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Written {
+pub enum WrittenWorkload {
     /// In a few words.
     Brief(Box<Brief>),
     /// With every transfer.
     Full(Workload),
 }
 
-impl Written {
+impl WrittenWorkload {
     /// Names every transfer.
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl Written {
 ///
 /// # Errors
 /// [`TextError`] with the line.
-pub fn read(text: &str) -> Result<Written, TextError> {
+pub fn read(text: &str) -> Result<WrittenWorkload, TextError> {
     let table: toml::Table = toml::from_str(text).map_err(Box::new)?;
     match table.get("schema") {
-        None => Ok(Written::Brief(toml::from_str(text).map_err(Box::new)?)),
+        None => Ok(WrittenWorkload::Brief(toml::from_str(text).map_err(Box::new)?)),
         Some(schema) if schema.as_str() == Some(WORKLOAD_SCHEMA) => {
-            Ok(Written::Full(toml::from_str(text).map_err(Box::new)?))
+            Ok(WrittenWorkload::Full(toml::from_str(text).map_err(Box::new)?))
         }
         Some(schema) => Err(TextError::Schema { found: schema.to_string() }),
     }

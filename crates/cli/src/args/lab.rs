@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use peerlane_lab::{Event, Network};
+use peerlane_lab::{HostEvent, LabNetwork};
 use peerlane_units::Bytes;
 
 use super::size;
@@ -58,7 +58,7 @@ pub(crate) struct MachineArgs {
     /// Network with another machine of the lab, which names the same folder: FOLDER=1 here and FOLDER=2 there. In the
     /// guest $LAB_ADDRESS is its address, $LAB_PEER the other's
     #[arg(long, value_name = "FOLDER=ROLE")]
-    pub(crate) network: Option<Network>,
+    pub(crate) network: Option<LabNetwork>,
     /// Program of this machine to have in the guest, with its shared libraries
     #[arg(long = "add", value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
@@ -93,7 +93,7 @@ pub(crate) struct RunArgs {
     /// Pull out a drive (unplug:DRIVE), cut the power (power-cut), or take the network's link down or up (link-down,
     /// link-up) when the command says `peerlane lab moment MOMENT`
     #[arg(long = "at", value_name = "MOMENT=EVENT")]
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<HostEvent>,
     /// Program of this machine that works on the memory of a card: it gets the file of that memory as its argument,
     /// and the guest's /dev/virtio-ports/peerlane.worker.NAME as its standard input and output
     #[arg(long = "worker", value_name = "NAME=PROGRAM", hide = true)]

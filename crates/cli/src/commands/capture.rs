@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::CaptureArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile, write_folder};
+use crate::output_file::{OutputFile, OutputKind, write_folder};
 use crate::printer::Printer;
 use crate::render::counted;
 
@@ -21,7 +21,7 @@ const SCHEMA: &str = "peerlane.capture/1";
 
 /// What was written; the object of `--json`.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Written {
+struct WrittenCapture {
     schema: &'static str,
     file: String,
     files: usize,
@@ -39,7 +39,7 @@ struct Replaced {
 
 /// The schema of the object that `--json` prints.
 pub(super) fn schema() -> RecordSchema {
-    RecordSchema::of::<Written>(SCHEMA)
+    RecordSchema::for_type::<WrittenCapture>(SCHEMA)
 }
 
 /// Writes a capture.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
     let fabric = Fabric::discover_snapshot(&args.output, content.clone())
         .map_err(Tried::to("read the capture again"))?;
     write(&content, &args.output)?;
-    let written = Written {
+    let written = WrittenCapture {
         schema: SCHEMA,
         file: args.output.display().to_string(),
         files: content.iter().filter(|(_, entry)| is_file(entry)).count(),
@@ -110,8 +110,8 @@ fn refuse_other_forms(output: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("cannot write a capture in the form of {name}")).hint(hint))
 }
 
-fn is_file(entry: &peerlane_fabric::Entry) -> bool {
-    matches!(entry, peerlane_fabric::Entry::File { .. })
+fn is_file(entry: &peerlane_fabric::TreeEntry) -> bool {
+    matches!(entry, peerlane_fabric::TreeEntry::File { .. })
 }
 
 fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failure> {
@@ -119,12 +119,12 @@ fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failu
     if !is_archive {
         return write_folder(output, |draft| capture::write_folder(content, draft));
     }
-    let place = OutputFile::at(output, Kind::New)?;
+    let place = OutputFile::at(output, OutputKind::New)?;
     let tried = Tried::to(format!("write {}", output.display()));
     place.write(&capture::pack(content).map_err(tried)?)
 }
 
-fn text(written: &Written) -> String {
+fn text(written: &WrittenCapture) -> String {
     let replaced: Vec<String> =
         written.replaced.iter().map(|one| counted(one.count, one.what)).collect();
     let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };

@@ -20,8 +20,8 @@ impl Marks {
     /// Marks that a phase begins.
     pub(super) fn phase(&mut self, phase: Phase) {
         let phase = match phase {
-            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
+            Phase::Check | Phase::Verify => peerlane_lab::MarkPhase::Check,
+            Phase::Move => peerlane_lab::MarkPhase::Move,
         };
         if let (true, Err(error)) = (self.is_on, peerlane_lab::mark(phase)) {
             self.is_on = false;

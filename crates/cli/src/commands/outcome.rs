@@ -15,15 +15,15 @@ use crate::printer::Printer;
 use crate::render;
 
 /// One target's outcome, and its exit status.
-pub(super) struct Ended {
+pub(super) struct EndedTarget {
     pub(super) outcome: TargetOutcome,
     pub(super) exit: Exit,
     failure: Option<Failure>,
 }
 
-impl Ended {
+impl EndedTarget {
     /// What became of a target; `copied` names it in words where there are more jobs than one.
-    pub(super) fn of(target: &str, result: Result<CopyRecord, CopyError>) -> Self {
+    pub(super) fn new(target: &str, result: Result<CopyRecord, CopyError>) -> Self {
         let outcome =
             |record, failure| TargetOutcome { target: target.to_owned(), record, failure };
         let error = match result {
@@ -59,8 +59,8 @@ impl Ended {
 /// # Errors
 /// When one of them is not complete.
 pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
-    let ended: Vec<Ended> = (asked.iter().zip(copied.targets))
-        .map(|(asked, result)| Ended::of(&asked.target, result))
+    let ended: Vec<EndedTarget> = (asked.iter().zip(copied.targets))
+        .map(|(asked, result)| EndedTarget::new(&asked.target, result))
         .collect();
     let record = FanOutRecord {
         schema: FAN_OUT_SCHEMA.to_owned(),
@@ -77,14 +77,14 @@ pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<
 }
 
 /// The command that goes on with those that can.
-fn hint(ended: &[Ended]) -> Option<String> {
-    let is_kept: Vec<bool> = ended.iter().map(Ended::has_journal).collect();
+fn hint(ended: &[EndedTarget]) -> Option<String> {
+    let is_kept: Vec<bool> = ended.iter().map(EndedTarget::has_journal).collect();
     let words: Vec<OsString> = std::env::args_os().collect();
     is_kept.contains(&true).then(|| format!("`{}` goes on", resume::command_with(&words, &is_kept)))
 }
 
 /// The end of a command with several targets: names those that are not complete.
-pub(super) fn end(ended: &[&Ended], hint: Option<String>) -> Result<Exit, Failure> {
+pub(super) fn end(ended: &[&EndedTarget], hint: Option<String>) -> Result<Exit, Failure> {
     let exits: Vec<Exit> = ended.iter().map(|one| one.exit).collect();
     let missing: Vec<&str> = ended
         .iter()

@@ -16,7 +16,7 @@ use peerlane_units::Nanos;
 use super::plan;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::{Answer, Printer};
+use crate::printer::{Printer, Reply};
 use crate::render;
 
 /// What a question needs.
@@ -125,11 +125,11 @@ fn ask(
         .map_err(Tried::to(format!("ask whether {path} may be overwritten")))?;
     let untouched = "nothing was changed; `--force` overwrites without a question".to_owned();
     match answer {
-        Answer::Yes => Ok(()),
-        Answer::No => {
+        Reply::Yes => Ok(()),
+        Reply::No => {
             Err(Failure::new(format!("not confirmed; {path} was not changed")).hint(untouched))
         }
-        Answer::Stopped => {
+        Reply::Stopped => {
             let failure = Failure::new(format!("interrupted; {path} was not changed"));
             Err(failure.exit(Exit::Interrupted))
         }

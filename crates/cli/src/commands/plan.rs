@@ -1,7 +1,7 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
 use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
-use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
     Answer, Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer,
@@ -107,7 +107,7 @@ fn is_pair_alone(
     fabric: &Fabric,
     (first, second): (FunctionId, FunctionId),
 ) -> bool {
-    let is_drive = |id: FunctionId| fabric.function(id).kind == Kind::Nvme;
+    let is_drive = |id: FunctionId| fabric.function(id).kind == FunctionKind::Nvme;
     args.guest || fabric.origin == Origin::Text || !is_drive(first) || !is_drive(second)
 }
 
@@ -115,7 +115,7 @@ fn is_pair_alone(
 fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     let is_other = |word: &str| {
         let id = PROVIDERS.find(fabric, word)?;
-        Some(fabric.function(id).kind != Kind::Nvme)
+        Some(fabric.function(id).kind != FunctionKind::Nvme)
     };
     let missing = match (is_other(words.0), is_other(words.1)) {
         (Some(true), None) => words.1,

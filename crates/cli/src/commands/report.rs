@@ -5,33 +5,33 @@ use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
 use peerlane_report::{
-    Drawn, Named, PICTURE_HEAD, Paper, Picture, RECORD_MAX, ReadError, Record, Report, is_picture,
-    is_report,
+    Drawn, Named, PICTURE_HEAD, Paper, PngPicture, RECORD_MAX, ReadError, Record, Report,
+    is_picture, is_report,
 };
 use serde::Serialize;
 
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile, write_together};
+use crate::output_file::{OutputFile, OutputKind, write_together};
 use crate::printer::Printer;
 use crate::{machines, small_file};
 
 /// Most records of one report.
 const RECORDS_MAX: usize = 64;
 /// A report in any of its forms, which say in their first line what they are.
-const REPORT: Kind = Kind::Marked {
+const REPORT: OutputKind = OutputKind::Marked {
     name: "report",
     most: 1024,
     is_ours: |beginning| is_report(&String::from_utf8_lossy(beginning)),
 };
 /// A figure of an earlier report, which says so in itself.
-const PICTURE: Kind =
-    Kind::Marked { name: "figure of a report", most: PICTURE_HEAD, is_ours: is_picture };
+const PICTURE: OutputKind =
+    OutputKind::Marked { name: "figure of a report", most: PICTURE_HEAD, is_ours: is_picture };
 
 /// What was written; the object of `--json`.
 #[derive(Debug, Serialize)]
-struct Written<'a> {
+struct WrittenReport<'a> {
     schema: &'static str,
     verdicts: Vec<&'a str>,
     files: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     let output = args.output.as_deref().map(|path| OutputFile::at(path, REPORT)).transpose()?;
     let records = read(args)?;
     let machines = machines(args, &records)?;
-    let drawn: Vec<Drawn<'_>> = machines.iter().map(Machine::drawn).collect();
+    let drawn: Vec<Drawn<'_>> = machines.iter().map(DrawnMachine::drawn).collect();
     let report = Report::new(&records, args.title.as_deref(), &drawn);
     let text = match format {
         ReportFormat::Html => report.html().map_err(Failure::new)?,
@@ -68,8 +68,11 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
         outputs.iter().map(|(output, _)| output.path().display().to_string()).collect();
     write_together(outputs)?;
     if printer.is_json() {
-        let written =
-            Written { schema: "peerlane.report/1", verdicts: report.verdicts().collect(), files };
+        let written = WrittenReport {
+            schema: "peerlane.report/1",
+            verdicts: report.verdicts().collect(),
+            files,
+        };
         printer.object(&written)?;
     } else if args.output.is_none() {
         printer.data(&text)?;
@@ -128,13 +131,13 @@ fn read_one(path: &Path) -> Result<Named, Failure> {
 }
 
 /// A machine to draw loads on.
-struct Machine {
+struct DrawnMachine {
     fabric: Fabric,
     digest: String,
     is_named: bool,
 }
 
-impl Machine {
+impl DrawnMachine {
     fn new(fabric: Fabric, is_named: bool) -> Self {
         let digest = peerlane_engine::examine(&fabric).machine.fabric;
         Self { fabric, digest, is_named }
@@ -146,14 +149,14 @@ impl Machine {
 }
 
 /// The machines that were named, or this one where a record that holds none may be of it.
-fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failure> {
+fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<DrawnMachine>, Failure> {
     if args.machines.len() > RECORDS_MAX {
         let error = format!("{} machines are too many for one report", args.machines.len());
         return Err(Failure::new(error).hint(format!("{RECORDS_MAX} are the most")));
     }
     let read = |machine: &PathBuf| {
         let args = FabricArgs { machine: Some(machine.clone()) };
-        Ok(Machine::new(machines::fabric_quietly(&args)?, true))
+        Ok(DrawnMachine::new(machines::fabric_quietly(&args)?, true))
     };
     if !args.machines.is_empty() {
         return args.machines.iter().map(read).collect();
@@ -167,7 +170,7 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
     }
     // A report needs nothing of the machine that it is made on.
     let own = machines::fabric_quietly(&FabricArgs::default());
-    Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
+    Ok(own.map(|fabric| DrawnMachine::new(fabric, false)).into_iter().collect())
 }
 
 /// Every figure, with its place in a folder: all places are looked at before anything is written.
@@ -178,7 +181,7 @@ fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<(OutputFile, Vec<u
         Tried::to(tried())(error).hint(hint)
     })?;
     fs::create_dir_all(folder).map_err(Tried::to(tried()))?;
-    let place = |picture: Picture| {
+    let place = |picture: PngPicture| {
         Ok((OutputFile::at(&folder.join(&picture.file), PICTURE)?, picture.bytes))
     };
     pictures.into_iter().map(place).collect()

@@ -9,14 +9,14 @@ use peerlane_units::Bytes;
 
 use super::marks::Marks;
 use crate::error::Failure;
-use crate::printer::{Printer, Progress, ProgressFor};
+use crate::printer::{Printer, ProgressFor, ProgressPrinter};
 use crate::signals;
 
 /// Tells a person and the lab's recorder what the engine does.
 pub(super) struct Reporter {
     printer: Printer,
     /// `None` before there is a route.
-    progress: Option<Progress>,
+    progress: Option<ProgressPrinter>,
     stop: Arc<AtomicBool>,
     marks: Marks,
 }
@@ -33,7 +33,7 @@ impl Reporter {
 
     /// Shows progress from now on; without a route where nothing is moved.
     pub(super) fn show(&mut self, route: Option<Route>, readers: ProgressFor) {
-        self.progress = Some(Progress::new(self.printer, route, readers));
+        self.progress = Some(ProgressPrinter::new(self.printer, route, readers));
     }
 
     /// Shows no more progress.

@@ -1,7 +1,7 @@
 //! `peerlane reproduce`: the figures of five documents beside the model.
 
 use peerlane_results::RecordSchema;
-use peerlane_sim::reproduce::{self, Prediction, Report, Study, page};
+use peerlane_sim::reproduce::{self, Report, SourcePrediction, Study, page};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,14 +21,14 @@ const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/2";
 struct Predictions {
     schema: &'static str,
     /// In the order of the page.
-    predictions: Vec<Prediction>,
+    predictions: Vec<SourcePrediction>,
 }
 
 /// Schemas of the objects that `--json` prints.
 pub(super) fn schemas() -> Vec<RecordSchema> {
     vec![
-        RecordSchema::of::<Report>(reproduce::SCHEMA),
-        RecordSchema::of::<Predictions>(PREDICTIONS_SCHEMA),
+        RecordSchema::for_type::<Report>(reproduce::SCHEMA),
+        RecordSchema::for_type::<Predictions>(PREDICTIONS_SCHEMA),
     ]
 }
 

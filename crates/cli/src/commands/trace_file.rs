@@ -9,7 +9,7 @@ use peerlane_results::Asked;
 
 use crate::args::CopyArgs;
 use crate::error::Failure;
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{OutputFile, OutputKind};
 use crate::printer::Printer;
 
 /// A trace under way. A copy that fails leaves one, too: it shows what came before.
@@ -29,7 +29,7 @@ impl TraceFile {
             let error = "a trace goes into a file: `-` would be a pipe";
             return Err(Failure::new(error).hint(hint.to_owned()));
         }
-        let output = OutputFile::at(path, Kind::New)?;
+        let output = OutputFile::at(path, OutputKind::New)?;
         Ok(Self { tracer: Tracer::new(clock, ROOM, usize::from(at_once)), output })
     }
 

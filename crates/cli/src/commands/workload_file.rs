@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_bench::workload::{self, Written};
+use peerlane_bench::workload::{self, WrittenWorkload};
 use peerlane_results::Workload;
 
 use crate::error::{Failure, Tried};
@@ -13,7 +13,7 @@ const WORKLOAD_MAX: u64 = 16 << 20;
 
 /// A workload as it was written, and where.
 pub(super) struct WorkloadFile<'a> {
-    pub(super) written: Written,
+    pub(super) written: WrittenWorkload,
     file: &'a Path,
 }
 

@@ -2,15 +2,15 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 
-const NOTE: Kind =
-    Kind::Marked { name: "note", most: 4, is_ours: |beginning| beginning == b"note" };
+const NOTE: OutputKind =
+    OutputKind::Marked { name: "note", most: 4, is_ours: |beginning| beginning == b"note" };
 
 fn said(failure: &Failure) -> String {
     let causes: Vec<String> = failure.chain().collect();
     format!("{}; {}", causes.join(": "), failure.hint_text().unwrap_or("no hint"))
 }
 
-fn refused(path: &Path, kind: Kind) -> String {
+fn refused(path: &Path, kind: OutputKind) -> String {
     said(&OutputFile::at(path, kind).expect_err("somebody else's"))
 }
 
@@ -29,9 +29,9 @@ fn only_a_file_with_the_mark_is_replaced_and_a_new_one_replaces_nothing() {
             said.ends_with("it is there and is no note; choose another name, or remove it first")
         );
     }
-    let said = refused(&at("ours"), Kind::New);
+    let said = refused(&at("ours"), OutputKind::New);
     assert!(said.ends_with("it is there already; name a file that is not there"), "{said}");
-    OutputFile::at(&at("new"), Kind::New).expect("nothing").write(b"x").expect("room");
+    OutputFile::at(&at("new"), OutputKind::New).expect("nothing").write(b"x").expect("room");
     assert_eq!(fs::read(at("new")).expect("it"), b"x");
     assert_eq!(fs::read(at("theirs")).expect("it"), b"not ours");
     assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 4, "no draft is left");
@@ -59,10 +59,12 @@ fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for()
         let said = refused(&at(name), NOTE);
         // What else may be there, nobody is told to remove.
         assert!(said.ends_with(&format!("it is {word}, no regular file; name a file")), "{said}");
-        assert_eq!(refused(&at(name), Kind::New), said);
+        assert_eq!(refused(&at(name), OutputKind::New), said);
     }
     assert!(refused(Path::new("/dev/null"), NOTE).contains("it is a device"));
-    assert!(refused(Path::new("/dev/null"), Kind::New).ends_with("no regular file; name a file"));
+    assert!(
+        refused(Path::new("/dev/null"), OutputKind::New).ends_with("no regular file; name a file")
+    );
     let said = refused(&at("absent/note"), NOTE);
     assert!(said.contains("No such file") && said.contains("; make the folder "), "{said}");
     assert!(refused(&at("ours/note"), NOTE).contains("Not a directory"));
@@ -87,7 +89,7 @@ fn only_of_a_pipe_it_is_said_that_nobody_reads_it() {
 #[test]
 fn what_came_there_after_the_look_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (Kind::New, None)] {
+    for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (OutputKind::New, None)] {
         let path = folder.path().join("file");
         let _ = fs::remove_file(&path);
         if let Some(text) = then {

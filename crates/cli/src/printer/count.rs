@@ -11,12 +11,12 @@ use super::Printer;
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A line on standard error.
-pub(crate) struct Count {
+pub(crate) struct CountLine {
     line: Option<ProgressBar>,
     shown: Instant,
 }
 
-impl Count {
+impl CountLine {
     /// A line; none with `-q` or where standard error is no terminal.
     pub(crate) fn new(printer: Printer) -> Self {
         let line = Self::is_wanted(printer).then(|| {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Count, Printer};
+use super::{CountLine, Printer};
 
 /// Time between two changes, and before the line is shown: what takes less needs none.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ impl Elapsed {
     /// A line of what is done, as `words` say it; none with `-q`, where standard error is no terminal, and where no thread
     /// is left to write it.
     pub(crate) fn start(printer: Printer, words: impl Fn() -> String + Send + 'static) -> Self {
-        let mut count = Count::new(printer);
+        let mut count = CountLine::new(printer);
         let (end, is_over) = channel();
         let start = Instant::now();
         let show = move || {
@@ -28,7 +28,8 @@ impl Elapsed {
             }
             count.finish();
         };
-        let thread = Count::is_wanted(printer).then(|| Builder::new().spawn(show).ok()).flatten();
+        let thread =
+            CountLine::is_wanted(printer).then(|| Builder::new().spawn(show).ok()).flatten();
         Self { end: Some(end), thread }
     }
 }

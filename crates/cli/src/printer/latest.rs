@@ -10,16 +10,16 @@ use std::time::Duration;
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Where lines wait to be written: there is room for one.
-pub(super) struct Latest(Arc<Shared>);
+pub(super) struct Latest(Arc<SharedLine>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedLine {
+    state: Mutex<LatestState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LatestState {
     line: Option<String>,
     is_closed: bool,
     is_over: bool,
@@ -31,7 +31,7 @@ impl Latest {
     /// # Errors
     /// When the system has no thread left.
     pub(super) fn start(write: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedLine::default());
         let theirs = Arc::clone(&shared);
         thread::Builder::new().name("progress".to_owned()).spawn(move || theirs.serve(write))?;
         Ok(Self(shared))
@@ -48,13 +48,13 @@ impl Latest {
         let mut state = self.0.lock();
         (state.line, state.is_closed) = (Some(line), true);
         self.0.changed.notify_all();
-        let waits = |state: &mut State| !state.is_over;
+        let waits = |state: &mut LatestState| !state.is_over;
         let _ = self.0.changed.wait_timeout_while(state, LAST_WAIT, waits);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedLine {
+    fn lock(&self) -> MutexGuard<'_, LatestState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Meter {
 
 /// One line of `--json-progress`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Line {
+pub(super) struct ProgressLine {
     done: Bytes,
     total: Bytes,
     rate: ByteRate,
@@ -95,8 +95,8 @@ impl Meter {
         }
     }
 
-    pub(super) fn line(&self, route: Option<Route>) -> Line {
-        Line {
+    pub(super) fn line(&self, route: Option<Route>) -> ProgressLine {
+        ProgressLine {
             done: self.done,
             total: self.total,
             rate: self.rate(),

@@ -25,10 +25,10 @@ use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 use crate::render::one_line;
 
-pub(crate) use count::Count;
+pub(crate) use count::CountLine;
 pub(crate) use elapsed::Elapsed;
-pub(crate) use progress::{Progress, ProgressFor};
-pub(crate) use question::Answer;
+pub(crate) use progress::{ProgressFor, ProgressPrinter};
+pub(crate) use question::Reply;
 pub(crate) use runs::Runs;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();

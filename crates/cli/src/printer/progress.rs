@@ -30,8 +30,8 @@ pub(crate) enum ProgressFor {
 }
 
 /// How far a copy or a comparison is, on standard error.
-pub(crate) struct Progress {
-    form: Form,
+pub(crate) struct ProgressPrinter {
+    form: ProgressForm,
     meter: Meter,
     /// Of the last phase that moved or compared something; the present one may end before it does.
     before: Option<Meter>,
@@ -42,28 +42,27 @@ pub(crate) struct Progress {
     shown: Option<Instant>,
 }
 
-enum Form {
+enum ProgressForm {
     Nothing,
     Bar(ProgressBar),
     Lines(Printer),
     Json(Latest),
 }
 
-impl Progress {
+impl ProgressPrinter {
     /// Progress of a copy by `route`, or of a comparison; shows nothing before the first byte.
     pub(crate) fn new(printer: Printer, route: Option<Route>, readers: ProgressFor) -> Self {
         let form = match readers {
-            ProgressFor::Programs => {
-                Latest::start(move |line| printer.line(line)).map_or(Form::Nothing, Form::Json)
-            }
-            ProgressFor::People if printer.is_quiet() => Form::Nothing,
+            ProgressFor::Programs => Latest::start(move |line| printer.line(line))
+                .map_or(ProgressForm::Nothing, ProgressForm::Json),
+            ProgressFor::People if printer.is_quiet() => ProgressForm::Nothing,
             ProgressFor::People if io::stderr().is_terminal() => {
-                Form::Bar(bar("{binary_bytes} of {binary_total_bytes} {prefix}, {msg}"))
+                ProgressForm::Bar(bar("{binary_bytes} of {binary_total_bytes} {prefix}, {msg}"))
             }
-            ProgressFor::People => Form::Lines(printer),
+            ProgressFor::People => ProgressForm::Lines(printer),
         };
         let start = Instant::now();
-        let shown = matches!(form, Form::Lines(_)).then_some(start);
+        let shown = matches!(form, ProgressForm::Lines(_)).then_some(start);
         Self { form, meter: Meter::new(Phase::Check), before: None, route, start, shown }
     }
 
@@ -78,10 +77,10 @@ impl Progress {
     /// Shows that `done` of `total` are moved or compared.
     pub(crate) fn set(&mut self, done: Bytes, total: Bytes) {
         let interval = match self.form {
-            Form::Nothing => return,
-            Form::Bar(_) => BAR_INTERVAL,
-            Form::Lines(_) => LOG_INTERVAL,
-            Form::Json(_) => JSON_INTERVAL,
+            ProgressForm::Nothing => return,
+            ProgressForm::Bar(_) => BAR_INTERVAL,
+            ProgressForm::Lines(_) => LOG_INTERVAL,
+            ProgressForm::Json(_) => JSON_INTERVAL,
         };
         self.meter.set(done, total, self.start.elapsed().into());
         if self.shown.is_none_or(|shown| shown.elapsed() >= interval) {
@@ -93,18 +92,18 @@ impl Progress {
     fn show(&self) {
         let meter = &self.meter;
         match &self.form {
-            Form::Nothing => {}
-            Form::Bar(bar) => {
+            ProgressForm::Nothing => {}
+            ProgressForm::Bar(bar) => {
                 bar.set_length(meter.total().0);
                 bar.set_prefix(self.what());
                 bar.set_message(meter.speed());
                 bar.set_position(meter.done().0);
             }
-            Form::Lines(printer) => {
+            ProgressForm::Lines(printer) => {
                 let (done, total) = (meter.done(), meter.total());
                 printer.note(&format!("{done} of {total} {}, {}", self.what(), meter.speed()));
             }
-            Form::Json(latest) => latest.set(self.json(meter)),
+            ProgressForm::Json(latest) => latest.set(self.json(meter)),
         }
     }
 
@@ -135,7 +134,7 @@ impl Progress {
     /// Writes something else to the terminal without tearing the bar.
     pub(crate) fn aside(&self, write: impl FnOnce()) {
         match &self.form {
-            Form::Bar(bar) => bar.suspend(write),
+            ProgressForm::Bar(bar) => bar.suspend(write),
             _ => write(),
         }
     }
@@ -143,9 +142,9 @@ impl Progress {
     /// Takes the bar away, or writes the last line of JSON.
     pub(crate) fn finish(&self) {
         match &self.form {
-            Form::Bar(bar) => bar.finish_and_clear(),
-            Form::Json(latest) => latest.close(self.json(self.last())),
-            Form::Nothing | Form::Lines(_) => {}
+            ProgressForm::Bar(bar) => bar.finish_and_clear(),
+            ProgressForm::Json(latest) => latest.close(self.json(self.last())),
+            ProgressForm::Nothing | ProgressForm::Lines(_) => {}
         }
     }
 }
@@ -166,12 +165,13 @@ mod tests {
     fn an_end_in_a_phase_that_moved_nothing_tells_of_the_one_before() {
         let start = Instant::now();
         let (form, meter) = (
-            Form::Lines(Printer::plain(crate::args::ColorChoice::Never)),
+            ProgressForm::Lines(Printer::plain(crate::args::ColorChoice::Never)),
             Meter::new(Phase::Check),
         );
         let mut progress =
-            Progress { form, meter, before: None, route: None, start, shown: Some(start) };
-        let told = |progress: &Progress| (progress.last().done().0, progress.last().total().0);
+            ProgressPrinter { form, meter, before: None, route: None, start, shown: Some(start) };
+        let told =
+            |progress: &ProgressPrinter| (progress.last().done().0, progress.last().total().0);
         assert_eq!(told(&progress), (0, 0));
         progress.begin(Phase::Move);
         progress.set(Bytes(5), Bytes(9));

@@ -22,7 +22,7 @@ const ANSWER_MAX: usize = 4096;
 
 /// What a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     /// `yes`, in full.
     Yes,
     /// Anything else, and the end of input.
@@ -46,23 +46,23 @@ impl Printer {
         self,
         question: &str,
         is_stopped: impl FnOnce() -> bool,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Reply> {
         let signals = Signals::listen()?;
         let input = io::stdin();
         tcflush(&input, QueueSelector::IFlush)?;
         self.stderr(&super::visible(question));
         if is_stopped() {
-            return Ok(Answer::Stopped);
+            return Ok(Reply::Stopped);
         }
         let answer = answer(&input, &signals)?;
-        if answer == Answer::Stopped {
+        if answer == Reply::Stopped {
             self.stderr("\n");
         }
         Ok(answer)
     }
 }
 
-fn answer(input: &io::Stdin, signals: &Signals) -> io::Result<Answer> {
+fn answer(input: &io::Stdin, signals: &Signals) -> io::Result<Reply> {
     let mut events = [
         PollFd::new(input, PollFlags::IN),
         PollFd::from_borrowed_fd(signals.reader.as_fd(), PollFlags::IN),
@@ -74,7 +74,7 @@ fn answer(input: &io::Stdin, signals: &Signals) -> io::Result<Answer> {
             Err(errno) => return Err(errno.into()),
         }
         if !events[1].revents().is_empty() {
-            return Ok(Answer::Stopped);
+            return Ok(Reply::Stopped);
         }
         if !events[0].revents().is_empty() {
             break;
@@ -86,10 +86,10 @@ fn answer(input: &io::Stdin, signals: &Signals) -> io::Result<Answer> {
     Ok(judge(&line[..length]))
 }
 
-fn judge(line: &[u8]) -> Answer {
+fn judge(line: &[u8]) -> Reply {
     match line.strip_suffix(b"\n") {
-        Some(word) if word.trim_ascii() == b"yes" => Answer::Yes,
-        _ => Answer::No,
+        Some(word) if word.trim_ascii() == b"yes" => Reply::Yes,
+        _ => Reply::No,
     }
 }
 
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn only_a_yes_in_full_and_with_its_line_end_is_a_yes() {
         for line in ["yes\n", " yes \n", "yes\r\n"] {
-            assert_eq!(judge(line.as_bytes()), Answer::Yes, "{line:?}");
+            assert_eq!(judge(line.as_bytes()), Reply::Yes, "{line:?}");
         }
         for line in ["", "\n", "y\n", "yes", "YES\n", "yes yes\n", "yes\0\n", "no\n", "yes\nno\n"] {
-            assert_eq!(judge(line.as_bytes()), Answer::No, "{line:?}");
+            assert_eq!(judge(line.as_bytes()), Reply::No, "{line:?}");
         }
     }
 }

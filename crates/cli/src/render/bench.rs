@@ -9,7 +9,7 @@ use peerlane_results::{
 };
 use peerlane_units::{ByteRate, Nanos};
 
-use super::{Overwritten, Sheet, counted, donard};
+use super::{LabelSheet, OverwrittenRanges, counted, donard};
 
 const HEAD: [&str; 10] = [
     "case",
@@ -26,10 +26,10 @@ const HEAD: [&str; 10] = [
 
 /// What was measured, what it rests on, and what to know of it; `overwritten` is what was written besides
 /// the targets that the record names.
-pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
+pub(crate) fn bench(record: &BenchRecord, overwritten: &OverwrittenRanges) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     rows.extend(record.summaries.iter().map(|summary| row(record, summary)));
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!(
         "{}, {}, {}",
         record.asked.name,
@@ -146,7 +146,7 @@ fn is_same_but_for_path(one: &CaseSpec, other: &CaseSpec) -> bool {
 const GROWTH: f64 = 1.05;
 
 /// Rates of single transfers, fairness, and from where on the total grows no more.
-fn crowd(sheet: &mut Sheet, record: &BenchRecord) {
+fn crowd(sheet: &mut LabelSheet, record: &BenchRecord) {
     saturation(sheet, record);
     for summary in &record.summaries {
         let runs: Vec<&CaseRecord> =
@@ -170,7 +170,7 @@ fn crowd(sheet: &mut Sheet, record: &BenchRecord) {
 }
 
 /// The smallest number of transfers whose total the larger ones do not exceed by much, by route.
-fn saturation(sheet: &mut Sheet, record: &BenchRecord) {
+fn saturation(sheet: &mut LabelSheet, record: &BenchRecord) {
     for path in [Path::P2p, Path::HostPipelined] {
         let of_path = |summary: &&Summary| {
             record.asked.cases.iter().any(|one| one.name == summary.case && is_by(one, path))
@@ -202,7 +202,7 @@ fn rates(run: &CaseRecord) -> Vec<f64> {
 }
 
 /// The matrix itself, in MB/s.
-fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
+fn matrix(sheet: &mut LabelSheet, record: &BenchRecord) {
     let mut drives: Vec<&str> = Vec::new();
     let mut paths: Vec<Path> = Vec::new();
     for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
@@ -255,7 +255,7 @@ fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
 }
 
 /// The share of the time in which stages had something to do, a line for each case with one.
-fn stages(sheet: &mut Sheet, record: &BenchRecord) {
+fn stages(sheet: &mut LabelSheet, record: &BenchRecord) {
     for summary in &record.summaries {
         let runs = record.cases.iter().filter(|run| run.asked.name == summary.case);
         let flows = runs.flat_map(|run| &run.flows);
@@ -282,7 +282,7 @@ fn stages(sheet: &mut Sheet, record: &BenchRecord) {
     }
 }
 
-fn verification(sheet: &mut Sheet, record: &BenchRecord) {
+fn verification(sheet: &mut LabelSheet, record: &BenchRecord) {
     let checked: Vec<_> = record.cases.iter().filter_map(|run| run.verification).collect();
     if checked.is_empty() {
         return;
@@ -296,7 +296,7 @@ fn verification(sheet: &mut Sheet, record: &BenchRecord) {
 }
 
 /// What now holds test data: nothing is put back.
-fn written(sheet: &mut Sheet, record: &BenchRecord, besides: &Overwritten) {
+fn written(sheet: &mut LabelSheet, record: &BenchRecord, besides: &OverwrittenRanges) {
     let mut all = besides.clone();
     for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
         if !is_memory(&flow.target) {
@@ -355,7 +355,7 @@ mod tests {
         }
         let cells = row(&record, &record.summaries[0]);
         assert_eq!(cells[1..3], ["2.00 GB/s", "5.0 %"]);
-        let shown = bench(&record, &Overwritten::default());
+        let shown = bench(&record, &OverwrittenRanges::default());
         assert!(shown.contains("95 % confidence interval of the mean"), "{shown}");
     }
 

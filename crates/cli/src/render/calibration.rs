@@ -4,11 +4,11 @@ use peerlane_results::{DevicePackets, Packets};
 use peerlane_sim::calibrate::{Calibration, Rows, SideCalibration};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// The parameters of each direction, and their error on rows held out of the fit.
 pub(crate) fn calibration(found: &Calibration) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     found.sides.iter().for_each(|found| side(&mut sheet, found));
     found.packets.iter().for_each(|found| packets(&mut sheet, found));
     if found.is_emulated {
@@ -17,7 +17,7 @@ pub(crate) fn calibration(found: &Calibration) -> String {
     sheet.0
 }
 
-fn side(sheet: &mut Sheet, found: &SideCalibration) {
+fn side(sheet: &mut LabelSheet, found: &SideCalibration) {
     let (drive, op) = (&found.drive, found.op.name());
     sheet.line(format_args!("{drive}, {op}"));
     for &(block, time) in found.side.latency.points() {
@@ -33,7 +33,7 @@ fn side(sheet: &mut Sheet, found: &SideCalibration) {
     }
 }
 
-fn errors(sheet: &mut Sheet, rows: &Rows) {
+fn errors(sheet: &mut LabelSheet, rows: &Rows) {
     let (held_out, fitted) = (rows.held_out.len(), rows.fitted.len());
     let [mean, worst] = [rows.mean_error(), rows.worst_error()].map(|error| error * 100.0);
     sheet.row(
@@ -48,7 +48,7 @@ fn errors(sheet: &mut Sheet, rows: &Rows) {
     }
 }
 
-fn packets(sheet: &mut Sheet, found: &DevicePackets) {
+fn packets(sheet: &mut LabelSheet, found: &DevicePackets) {
     sheet.line(format_args!("{}, packets", found.device));
     match (found.packets, &found.reason) {
         (Some(Packets { payload, request, tags }), _) => {

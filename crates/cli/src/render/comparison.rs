@@ -2,7 +2,7 @@
 
 use peerlane_results::{Basis, Change, Comparison, NodesComparison};
 
-use super::Sheet;
+use super::LabelSheet;
 use super::bench::{aligned, in_words};
 
 /// A row for each case; the last line says whether something became slower.
@@ -30,7 +30,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
             verdict,
         ]);
     }
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("{} against {}", found.after.name, found.before.name));
     for line in aligned(&rows) {
         sheet.line(line);
@@ -72,7 +72,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
 
 /// The comparison of each node below its name; nodes without one with their reasons.
 pub(crate) fn nodes_comparison(found: &NodesComparison) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for node in &found.nodes {
         sheet.line(format_args!("node {}", node.node));
         match &node.comparison {

@@ -6,11 +6,11 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// What was moved, by which route, on what evidence; the last line is the result in short.
 pub(crate) fn copy(record: &CopyRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!(
         "copied {} from {} to {}",
         record.bytes, record.source.path, record.target.path

@@ -5,14 +5,14 @@ use peerlane_results::{
     UseRecord,
 };
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// Lines of evidence of one finding.
 const MAX_EVIDENCE: usize = 3;
 
 /// The headline, what was assumed, uses, findings, the plan, and what could not be checked.
 pub(crate) fn doctor(record: &DoctorRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("{}: {}", record.machine.name, record.verdict));
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "uses:", &record.uses, of_use);
@@ -27,7 +27,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     sheet.0
 }
 
-fn section<T>(sheet: &mut Sheet, heading: &str, all: &[T], line: fn(&mut Sheet, &T)) {
+fn section<T>(sheet: &mut LabelSheet, heading: &str, all: &[T], line: fn(&mut LabelSheet, &T)) {
     if all.is_empty() {
         return;
     }
@@ -38,11 +38,11 @@ fn section<T>(sheet: &mut Sheet, heading: &str, all: &[T], line: fn(&mut Sheet, 
     }
 }
 
-fn assumed(sheet: &mut Sheet, one: &AssumedSetting) {
+fn assumed(sheet: &mut LabelSheet, one: &AssumedSetting) {
     sheet.line(format_args!("  {}: {}", one.setting, one.effect));
 }
 
-fn of_use(sheet: &mut Sheet, one: &UseRecord) {
+fn of_use(sheet: &mut LabelSheet, one: &UseRecord) {
     let [initiator, provider] = &one.example;
     let example = format!("{initiator} and {provider}");
     let pairs = match (one.pairs, one.of) {
@@ -57,11 +57,11 @@ fn of_use(sheet: &mut Sheet, one: &UseRecord) {
     }
 }
 
-fn note(sheet: &mut Sheet, one: &String) {
+fn note(sheet: &mut LabelSheet, one: &String) {
     sheet.line(format_args!("  {one}"));
 }
 
-fn finding(sheet: &mut Sheet, finding: &Finding) {
+fn finding(sheet: &mut LabelSheet, finding: &Finding) {
     sheet.line(format_args!("  {}: {}", finding.cost, finding.object));
     sheet.line(format_args!("    {}", finding.what));
     let shown = finding.evidence.iter().take(MAX_EVIDENCE);
@@ -77,7 +77,7 @@ fn finding(sheet: &mut Sheet, finding: &Finding) {
 }
 
 /// The steps, in groups that take effect together.
-fn plan(sheet: &mut Sheet, steps: &[PlanStep]) {
+fn plan(sheet: &mut LabelSheet, steps: &[PlanStep]) {
     let mut last = None;
     for one in steps {
         if last != Some(one.needs) {
@@ -99,7 +99,7 @@ fn group(needs: Needs, follows: bool) -> String {
     format!("{}, {words}", if follows { "then" } else { "to do" })
 }
 
-fn step(sheet: &mut Sheet, step: &PlanStep) {
+fn step(sheet: &mut LabelSheet, step: &PlanStep) {
     sheet.line(format_args!("  {}. {}", step.order, step.what));
     sheet.line(format_args!("     on: {}", objects(&step.objects)));
     if step.pairs > 0 {
@@ -128,12 +128,12 @@ fn pairs(count: u64) -> String {
     if count == 1 { "1 pair".to_owned() } else { format!("{count} pairs") }
 }
 
-fn setting(sheet: &mut Sheet, one: &LibrarySetting) {
+fn setting(sheet: &mut LabelSheet, one: &LibrarySetting) {
     sheet.line(format_args!("  {}: {} (since {})", one.key, one.value, one.since));
     sheet.line(format_args!("    {}; {}", one.consequence, one.advice));
 }
 
-fn unknown(sheet: &mut Sheet, unknown: &Unknown) {
+fn unknown(sheet: &mut LabelSheet, unknown: &Unknown) {
     sheet.line(format_args!("  {}", unknown.what));
     sheet.line(format_args!("    to learn it: {}", unknown.needs));
 }

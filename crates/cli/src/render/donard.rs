@@ -1,15 +1,15 @@
 //! Donard's two tables in words.
 
-use peerlane_report::donard::{Row, tables};
+use peerlane_report::donard::{DonardRow, tables};
 use peerlane_results::BenchRecord;
 
-use super::Sheet;
+use super::LabelSheet;
 use super::bench::{aligned, in_words};
 
 const HEAD: [&str; 5] = ["way", "mean rate", "page faults a run", "over p2p", "host memory B/B"];
 
 /// The tables of a record that has a classical way to or from a GPU.
-pub(super) fn show(sheet: &mut Sheet, record: &BenchRecord) {
+pub(super) fn show(sheet: &mut LabelSheet, record: &BenchRecord) {
     let tables = tables(record);
     for table in &tables {
         let (source, target) = (&table.source, &table.target);
@@ -27,7 +27,7 @@ pub(super) fn show(sheet: &mut Sheet, record: &BenchRecord) {
     }
 }
 
-fn row(row: &Row) -> Vec<String> {
+fn row(row: &DonardRow) -> Vec<String> {
     let mark = if row.is_classical { " (classical)" } else { "" };
     let number = |value: Option<f64>, digits: usize, without: &str| {
         value.map_or_else(|| without.to_owned(), |value| format!("{value:.digits$}"))

@@ -2,11 +2,11 @@
 
 use peerlane_results::{Explanation, ExplanationStep};
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// Each question with its steps, numbered, and an empty line after it.
 pub(crate) fn explanation(explanations: &[Explanation]) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for Explanation { question, steps } in explanations {
         sheet.line(question);
         let mut asked = "";

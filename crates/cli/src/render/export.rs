@@ -3,11 +3,11 @@
 use peerlane_fabric::host_and_port;
 use peerlane_results::{ExportList, ExportRecord, MemoryKind};
 
-use super::{Sheet, counted};
+use super::{LabelSheet, counted};
 
 /// The drive, its address, its hosts, and the command for another machine.
 pub(crate) fn export(record: &ExportRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("exporting {}", record.drive.path));
     sheet.row("drive", super::endpoint(&record.drive));
     let listen = &record.listen;
@@ -47,7 +47,7 @@ pub(crate) fn export(record: &ExportRecord) -> String {
 
 /// One export a line.
 pub(crate) fn exports(list: &ExportList) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for export in &list.exports {
         let who = match export.process {
             Some(process) => format!("served by process {process}"),

@@ -5,11 +5,11 @@ use peerlane_results::{
     Warning,
 };
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// What was copied to which target, and what of it is common to all.
 pub(crate) fn fan_out(record: &FanOutRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     let complete: Vec<&CopyRecord> =
         record.targets.iter().filter_map(|target| target.record.as_ref()).collect();
     for one in &complete {
@@ -32,7 +32,7 @@ pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
     if let [one] = plan.targets.as_slice() {
         return super::plan(one);
     }
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for one in &plan.targets {
         sheet.block(&super::plan(one));
     }
@@ -49,7 +49,7 @@ pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
 
 /// The plans of several copies, one after the other.
 pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for (number, plan) in batch.jobs.iter().enumerate() {
         sheet.line(format_args!("copy {}", number + 1));
         sheet.block(&fan_out_plan(plan));
@@ -60,7 +60,7 @@ pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
 
 /// One line a copy.
 pub(crate) fn batch(record: &BatchRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     for (number, job) in record.jobs.iter().enumerate() {
         sheet.line(format_args!("{}: {}", number + 1, line(job)));
     }

@@ -34,7 +34,7 @@ pub(crate) use explanation::explanation;
 pub(crate) use export::{export, exports};
 pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
 pub(crate) use overwrite_question::question;
-pub(crate) use overwritten::Overwritten;
+pub(crate) use overwritten::OverwrittenRanges;
 pub(crate) use pair::pair;
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
@@ -50,9 +50,9 @@ pub(crate) fn counted(number: usize, one: &str) -> String {
 
 /// Lines of `label  value`, aligned.
 #[derive(Debug, Default)]
-struct Sheet(String);
+struct LabelSheet(String);
 
-impl Sheet {
+impl LabelSheet {
     /// Width of labels; the longest is `comparing`.
     const LABEL: usize = 9;
 
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_line_end_forges_no_line() {
-        let mut sheet = Sheet::default();
+        let mut sheet = LabelSheet::default();
         sheet.line("a\nb would be replaced:");
         sheet.row("source", "c\n  route     p2p");
         assert_eq!(sheet.0, "a\\nb would be replaced:\n  source    c\\n  route     p2p\n");

@@ -4,7 +4,7 @@ use peerlane_engine::overwrite_summary::{DeviceSummary, OverwriteSummary, Target
 use peerlane_results::Plan;
 use peerlane_units::Bytes;
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// Seconds in a day; the time of the kernel has no leap seconds.
 const DAY: i64 = 86_400;
@@ -12,7 +12,7 @@ const DAY: i64 = 86_400;
 /// The summary and the question, without a line end: the answer stands behind it.
 pub(crate) fn question(plan: &Plan, summary: &OverwriteSummary) -> String {
     let path = &plan.target.path;
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     let verb = match &summary.target {
         TargetSummary::Device(device) => {
             sheet.line(format_args!("{path} would be overwritten:"));
@@ -39,7 +39,7 @@ pub(crate) fn question(plan: &Plan, summary: &OverwriteSummary) -> String {
     format!("{}{verb} it? `yes` goes on, anything else stops: ", sheet.0)
 }
 
-fn show_device(sheet: &mut Sheet, device: &DeviceSummary) {
+fn show_device(sheet: &mut LabelSheet, device: &DeviceSummary) {
     let model = device.identity.model.as_deref().unwrap_or("of no known model");
     match device.serial() {
         Some(serial) => sheet.row("drive", format_args!("{model}, serial {serial}")),

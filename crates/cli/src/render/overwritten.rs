@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// Ranges by the name of the drive or file; those that touch are one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Overwritten(BTreeMap<String, Vec<Range<u64>>>);
+pub(crate) struct OverwrittenRanges(BTreeMap<String, Vec<Range<u64>>>);
 
-impl Overwritten {
+impl OverwrittenRanges {
     /// Adds a range.
     pub(crate) fn add(&mut self, name: &str, range: Range<u64>) {
         let all = self.0.entry(name.to_owned()).or_default();
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn ranges_that_touch_are_one_and_others_stay_apart() {
-        let mut found = Overwritten::default();
+        let mut found = OverwrittenRanges::default();
         for range in [0..4, 8..12, 20..24, 4..6, 11..16] {
             found.add("b", range);
         }

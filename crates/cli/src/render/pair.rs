@@ -4,11 +4,11 @@ use peerlane_results::{
     Answer, DriverRule, GuestRecord, PairDevice, PairDirection, PairRecord, PairTurn, ReachVerdict,
 };
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// The pair: one line that answers, both directions, what bears on both, and how to learn what is open.
 pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(headline(record));
     sheet.line("");
     for (label, device) in [("first", &record.first), ("second", &record.second)] {
@@ -124,7 +124,7 @@ fn device(device: &PairDevice) -> String {
     }
 }
 
-fn path(sheet: &mut Sheet, one: &PairDirection) {
+fn path(sheet: &mut LabelSheet, one: &PairDirection) {
     // Between two machines there is none.
     if one.turn.is_none() && one.verdict == ReachVerdict::Refused {
         return;
@@ -163,7 +163,7 @@ fn path(sheet: &mut Sheet, one: &PairDirection) {
 }
 
 /// The decision, which is the same for both directions.
-fn kernel(sheet: &mut Sheet, one: &PairDirection) {
+fn kernel(sheet: &mut LabelSheet, one: &PairDirection) {
     sheet.row("kernel", one.verdict);
     for reason in &one.kernel.reasons {
         sheet.more(reason);
@@ -173,7 +173,7 @@ fn kernel(sheet: &mut Sheet, one: &PairDirection) {
     }
 }
 
-fn direction(sheet: &mut Sheet, one: &PairDirection) {
+fn direction(sheet: &mut LabelSheet, one: &PairDirection) {
     let size = one.memory.map(|size| format!(" (window of {size})")).unwrap_or_default();
     let if_any = if one.memory.is_none() { ", if it lends any" } else { "" };
     sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.provider));
@@ -182,7 +182,7 @@ fn direction(sheet: &mut Sheet, one: &PairDirection) {
     }
 }
 
-fn driver(sheet: &mut Sheet, rule: &DriverRule) {
+fn driver(sheet: &mut LabelSheet, rule: &DriverRule) {
     let asks = match rule.asks_kernel {
         Some(true) => "asks the kernel",
         Some(false) => "does not ask the kernel",
@@ -197,7 +197,7 @@ fn driver(sheet: &mut Sheet, rule: &DriverRule) {
     sheet.more(format_args!("[{}]", rule.source));
 }
 
-fn guest(sheet: &mut Sheet, record: &PairRecord) {
+fn guest(sheet: &mut LabelSheet, record: &PairRecord) {
     let Some(guest) = &record.guest else { return };
     sheet.line("");
     sheet.line("both passed to one virtual machine");
@@ -210,7 +210,7 @@ fn guest(sheet: &mut Sheet, record: &PairRecord) {
     }
 }
 
-fn hints(sheet: &mut Sheet, record: &PairRecord) {
+fn hints(sheet: &mut LabelSheet, record: &PairRecord) {
     let mut commands: Vec<&String> = Vec::new();
     for one in record.forward.iter().chain(&record.backward) {
         commands.extend(

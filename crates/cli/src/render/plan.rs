@@ -3,11 +3,11 @@
 use peerlane_results::{EndpointKind, Plan, Refusal, Route, Verdict, Warning};
 use peerlane_units::Bytes;
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// The plan, its candidates with their reasons, and a last line that says what would happen.
 pub(crate) fn plan(plan: &Plan) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     let length = plan.shape.as_ref().map(|shape| shape.length).or(plan.asked.length);
     sheet.line(format_args!(
         "plan: {} {}{} to {}",
@@ -49,7 +49,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
 }
 
 /// A drive is mostly slower than its link, so that a list of links alone would promise too much.
-fn unmeasured(sheet: &mut Sheet, plan: &Plan) {
+fn unmeasured(sheet: &mut LabelSheet, plan: &Plan) {
     if plan.unmeasured.is_empty() {
         return;
     }
@@ -61,7 +61,7 @@ fn unmeasured(sheet: &mut Sheet, plan: &Plan) {
     if plan.limits.is_empty() { sheet.row("limits", text) } else { sheet.more(text) }
 }
 
-fn endpoints(sheet: &mut Sheet, plan: &Plan) {
+fn endpoints(sheet: &mut LabelSheet, plan: &Plan) {
     for (label, facts) in [("source", &plan.source), ("target", &plan.target)] {
         sheet.row(label, super::endpoint(facts));
         if let Some(refusal) = &facts.refusal {
@@ -86,7 +86,7 @@ fn asked(plan: &Plan) -> String {
     text
 }
 
-fn candidates(sheet: &mut Sheet, plan: &Plan) {
+fn candidates(sheet: &mut LabelSheet, plan: &Plan) {
     let candidates = plan.candidates.as_slice();
     let is_with_gpu = [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu);
     sheet.line("");
@@ -119,7 +119,7 @@ fn candidates(sheet: &mut Sheet, plan: &Plan) {
     }
 }
 
-fn refusals(sheet: &mut Sheet, refusals: &[Refusal]) {
+fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
     if refusals.is_empty() {
         return;
     }

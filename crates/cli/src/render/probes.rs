@@ -2,11 +2,11 @@
 
 use peerlane_results::{Probe, ProbeAnswer};
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// A line for each memory and end; nothing where there were none.
 pub(crate) fn probes(probes: &[Probe]) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     if !probes.is_empty() {
         sheet.line("");
         sheet.line("the kernel, asked with one block each:");

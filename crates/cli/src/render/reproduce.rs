@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use peerlane_sim::parameters::Provenance;
-use peerlane_sim::reproduce::{Baseline, CurveReport, Report, Role, Row};
+use peerlane_sim::reproduce::{Baseline, CurveReport, FigureRole, FigureRow, Report};
 use serde_json::{Value, json};
 
 /// Width of wrapped text.
@@ -60,7 +60,7 @@ pub(crate) fn fits(report: &Report) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &FigureRow) -> [String; 6] {
     let mut stated = with_unit(&as_stated(&row.stated), row.unit);
     if stated.chars().count() > LONGEST {
         stated = stated.chars().take(LONGEST - 3).collect::<String>() + "...";
@@ -83,7 +83,7 @@ fn cells(row: &Row) -> [String; 6] {
 }
 
 /// The statement of the document, baselines, interval and reason.
-fn details(text: &mut String, row: &Row) {
+fn details(text: &mut String, row: &FigureRow) {
     let mut facts = Vec::new();
     facts.extend(
         row.within.filter(|_| row.error.is_some()).map(|within| format!("within {within}")),
@@ -99,7 +99,7 @@ fn details(text: &mut String, row: &Row) {
         };
         facts.push(format!("80 % between {} and {}{place}", number(low), number(high)));
     }
-    if row.role == Role::Predicted {
+    if row.role == FigureRole::Predicted {
         let baseline = |name: &str, other: &Option<Baseline>| {
             let other = other.as_ref()?;
             Some(format!("{name} {} ({})", number(other.value), percent(other.error)))

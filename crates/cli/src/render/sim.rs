@@ -5,7 +5,7 @@ use peerlane_sim::predict::RANGE_FLOWS_MAX;
 use peerlane_units::Nanos;
 
 use super::bench::{aligned, bench, in_words};
-use super::{Overwritten, Sheet, counted};
+use super::{LabelSheet, OverwrittenRanges, counted};
 
 /// Links that are shown, and limits.
 const MOST_LINKS: usize = 6;
@@ -15,14 +15,14 @@ const SMALL: f64 = 1e-3;
 
 /// The table of a prediction, and the details of each case.
 pub(crate) fn sim(record: &BenchRecord) -> String {
-    let mut sheet = Sheet(bench(record, &Overwritten::default()));
+    let mut sheet = LabelSheet(bench(record, &OverwrittenRanges::default()));
     for case in &record.cases {
         one(&mut sheet, case);
     }
     sheet.0
 }
 
-fn one(sheet: &mut Sheet, case: &CaseRecord) {
+fn one(sheet: &mut LabelSheet, case: &CaseRecord) {
     sheet.line(format_args!("{}:", case.asked.name));
     let Some(prediction) = &case.prediction else { return };
     sheet.row("engine", &prediction.engine);
@@ -56,7 +56,7 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
 }
 
 /// The latencies of the fastest and the slowest transfer, where packets were simulated.
-fn latency(sheet: &mut Sheet, case: &CaseRecord) {
+fn latency(sheet: &mut LabelSheet, case: &CaseRecord) {
     let blocks = || case.flows.iter().map(|flow| &flow.block).filter(|block| block.count > 0);
     let range = |of: fn(&Percentiles) -> Nanos| {
         let (least, most) = (blocks().map(of).min()?, blocks().map(of).max()?);
@@ -68,7 +68,7 @@ fn latency(sheet: &mut Sheet, case: &CaseRecord) {
 }
 
 /// The limits of most transfers, and the number of the rest.
-fn limits(sheet: &mut Sheet, case: &CaseRecord) {
+fn limits(sheet: &mut LabelSheet, case: &CaseRecord) {
     let limits = case.limited_by();
     let all = case.flows.len();
     for (limit, count) in limits.iter().take(MOST_LIMITS) {
@@ -85,7 +85,7 @@ fn limits(sheet: &mut Sheet, case: &CaseRecord) {
 }
 
 /// The blocks in flight from which on more bring nothing, by the closed form.
-fn knee(sheet: &mut Sheet, case: &CaseRecord) {
+fn knee(sheet: &mut LabelSheet, case: &CaseRecord) {
     let knees = || case.flows.iter().filter_map(|flow| flow.knee);
     if let (Some(least), Some(most)) = (knees().min(), knees().max()) {
         let each = if least == most { String::new() } else { format!("{least} to ") };
@@ -96,7 +96,7 @@ fn knee(sheet: &mut Sheet, case: &CaseRecord) {
 }
 
 /// The links with the highest load.
-fn links(sheet: &mut Sheet, case: &CaseRecord) {
+fn links(sheet: &mut LabelSheet, case: &CaseRecord) {
     let share =
         |link: &LinkLoad| link.busy.unwrap_or(link.payload.0 as f64 / link.ceiling.0.max(1) as f64);
     let mut links: Vec<_> = case.links.iter().collect();
@@ -141,7 +141,7 @@ pub(crate) fn variants(
     values: &[Vec<f64>],
     rates: &[Vec<f64>],
 ) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("{machine}, predicted, {}", counted(values.len(), "variant")));
     let head = keys.iter().chain(cases).map(|text| (*text).to_owned()).collect();
     let mut rows: Vec<Vec<String>> = vec![head];

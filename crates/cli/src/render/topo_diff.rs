@@ -2,11 +2,11 @@
 
 use peerlane_results::{Machine, TopoDiffRecord, TopoEffect};
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// The verdict, then the changes by their effect, worst first, then what could not be compared.
 pub(crate) fn topo_diff(record: &TopoDiffRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(&record.verdict);
     sheet.row("before", machine(&record.before));
     sheet.row("after", machine(&record.after));

@@ -3,11 +3,11 @@
 use peerlane_results::{ManifestRecord, VerifyRecord};
 use peerlane_units::Bytes;
 
-use super::Sheet;
+use super::LabelSheet;
 
 /// What was compared and what differs; the last line is the result in short.
 pub(crate) fn verify(record: &VerifyRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("compared {} with {}", record.source.path, record.target.path));
     sheet.row("source", super::endpoint(&record.source));
     sheet.row("target", super::endpoint(&record.target));
@@ -60,7 +60,7 @@ fn short(record: &VerifyRecord) -> String {
 
 /// A comparison with a manifest, and the chunks that differ; the last line is the result in short.
 pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
-    let mut sheet = Sheet::default();
+    let mut sheet = LabelSheet::default();
     sheet.line(format_args!("compared {} with {}", record.end.path, record.manifest));
     sheet.row("end", super::endpoint(&record.end));
     if record.offset > Bytes::ZERO {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::notation::Description;
+use super::notation::MachineForms;
 
 /// Byte of the ACS control register in the configuration space of QEMU's root port: the capability
 /// follows that of AER at 0x100 (`GEN_PCIE_ROOT_PORT_ACS_OFFSET`), its control is at 6.
@@ -58,7 +58,7 @@ pub(crate) fn plans(drives: &[String]) -> Vec<(String, &str, &str)> {
 }
 
 /// The whole script.
-pub(crate) fn script(description: &Description) -> String {
+pub(crate) fn script(description: &MachineForms) -> String {
     let mut script = FUNCTIONS.to_owned();
     let mut line = |text: String| writeln!(script, "{text}").expect("a string");
     for (folder, control) in &description.writes {

@@ -8,11 +8,11 @@
 
 /// A machine and what it is there for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Machine {
+pub(crate) struct AgreementMachine {
     pub(crate) name: &'static str,
     pub(crate) tree: &'static str,
     pub(crate) shows: &'static str,
-    pub(crate) cpu: Cpu,
+    pub(crate) cpu: QemuCpu,
     /// As machine files have it.
     pub(crate) iommu: &'static str,
     /// Of the kernel's command line.
@@ -23,24 +23,24 @@ pub(crate) struct Machine {
 
 /// A CPU of QEMU and what the kernel sees of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cpu {
+pub(crate) struct QemuCpu {
     pub(crate) model: &'static str,
     pub(crate) vendor: &'static str,
     pub(crate) family: u32,
 }
 
-const MAX: Cpu = Cpu { model: "max", vendor: "AuthenticAMD", family: 15 };
-const ZEN: Cpu = Cpu { model: "EPYC", vendor: "AuthenticAMD", family: 23 };
-const BEFORE_ZEN: Cpu = Cpu { model: "max,family=22", vendor: "AuthenticAMD", family: 22 };
-const HYGON: Cpu = Cpu { model: "Dhyana", vendor: "HygonGenuine", family: 24 };
-const INTEL: Cpu = Cpu { model: "Skylake-Server", vendor: "GenuineIntel", family: 6 };
+const MAX: QemuCpu = QemuCpu { model: "max", vendor: "AuthenticAMD", family: 15 };
+const ZEN: QemuCpu = QemuCpu { model: "EPYC", vendor: "AuthenticAMD", family: 23 };
+const BEFORE_ZEN: QemuCpu = QemuCpu { model: "max,family=22", vendor: "AuthenticAMD", family: 22 };
+const HYGON: QemuCpu = QemuCpu { model: "Dhyana", vendor: "HygonGenuine", family: 24 };
+const INTEL: QemuCpu = QemuCpu { model: "Skylake-Server", vendor: "GenuineIntel", family: 6 };
 
-const fn machine(name: &'static str, tree: &'static str, shows: &'static str) -> Machine {
-    Machine { name, tree, shows, cpu: MAX, iommu: "off", parameter: "", is_quick: false }
+const fn machine(name: &'static str, tree: &'static str, shows: &'static str) -> AgreementMachine {
+    AgreementMachine { name, tree, shows, cpu: MAX, iommu: "off", parameter: "", is_quick: false }
 }
 
-impl Machine {
-    const fn cpu(self, cpu: Cpu) -> Self {
+impl AgreementMachine {
+    const fn cpu(self, cpu: QemuCpu) -> Self {
         Self { cpu, ..self }
     }
 
@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-pub(crate) const MACHINES: &[Machine] = &[
+pub(crate) const MACHINES: &[AgreementMachine] = &[
     machine("switch", "R(U(D(a) D(b) D(m+)))", "a common switch"),
     machine("switch-intel", "R(U(D(a) D(b) D(m+)))", "a common switch, Intel CPU").cpu(INTEL),
     machine("switch-zen", "R(U(D(a) D(b) D(m+)))", "a common switch, AMD Zen").cpu(ZEN),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::machines::Machine;
+use super::machines::AgreementMachine;
 
 /// ACS control as the kernel sets it once it finds an IOMMU (`pci_std_enable_acs`).
 const AS_THE_KERNEL_SETS_IT: u16 = 0x1d;
@@ -20,7 +20,7 @@ pub(crate) enum AcsBy {
 
 /// A machine in all its forms.
 #[derive(Debug, Default)]
-pub(crate) struct Description {
+pub(crate) struct MachineForms {
     /// The machine file.
     pub(crate) toml: String,
     /// Names of all drives.
@@ -32,8 +32,8 @@ pub(crate) struct Description {
 }
 
 /// Reads the machine's expression.
-pub(crate) fn describe(machine: &Machine, acs_by: AcsBy) -> Description {
-    let mut description = Description { toml: head(machine), ..Description::default() };
+pub(crate) fn describe(machine: &AgreementMachine, acs_by: AcsBy) -> MachineForms {
+    let mut description = MachineForms { toml: head(machine), ..MachineForms::default() };
     for index in 0..machine.tree.split('|').count() {
         let name = bridge_name(index);
         writeln!(description.toml, "[[host_bridge]]\nname = \"{name}\"").expect("a string");
@@ -44,7 +44,7 @@ pub(crate) fn describe(machine: &Machine, acs_by: AcsBy) -> Description {
     );
     // With an IOMMU the kernel itself sets ACS.
     let acs_by = if machine.iommu == "off" { acs_by } else { AcsBy::Parameter };
-    let mut reader = Reader { description, acs_by, ports: 0 };
+    let mut reader = NotationReader { description, acs_by, ports: 0 };
     for (index, tree) in machine.tree.split('|').enumerate() {
         // The lab's first free slot of a root bus, see its placing of functions.
         let first = if index == 0 { 2 } else { 0 };
@@ -59,7 +59,7 @@ fn bridge_name(index: usize) -> String {
     format!("pci0000:{:02x}", index * 0x20)
 }
 
-fn head(machine: &Machine) -> String {
+fn head(machine: &AgreementMachine) -> String {
     let parameters = match machine.parameter {
         "" => String::new(),
         parameter => format!("kernel_args = [\"{parameter}\"]\n"),
@@ -82,13 +82,13 @@ enum Bus {
     Link,
 }
 
-struct Reader {
-    description: Description,
+struct NotationReader {
+    description: MachineForms,
     acs_by: AcsBy,
     ports: usize,
 }
 
-impl Reader {
+impl NotationReader {
     /// Reads functions up to the end of their bracket.
     fn siblings(&mut self, text: &mut Peekable<Chars<'_>>, under: &str, folder: &str, bus: Bus) {
         let mut index = 0;

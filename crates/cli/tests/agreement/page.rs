@@ -7,9 +7,9 @@ use peerlane_fabric::Fabric;
 use peerlane_reach::MapType;
 use peerlane_results::ProbeAnswer;
 
-use super::machines::{MACHINES, Machine};
+use super::machines::{AgreementMachine, MACHINES};
 use super::notation::{AcsBy, describe};
-use super::voices::{Log, NoMemory, Pair};
+use super::voices::{NoMemory, PairLog, PairVoices};
 
 /// Where the page lies.
 pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agreement.md");
@@ -50,10 +50,10 @@ kernel's source alone.
 /// What a machine answered on one kernel.
 #[derive(Debug)]
 pub(crate) struct Boot {
-    pub(crate) machine: &'static Machine,
+    pub(crate) machine: &'static AgreementMachine,
     /// `uname -r`.
     pub(crate) release: String,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Vec<PairVoices>,
     pub(crate) without_memory: Vec<NoMemory>,
 }
 
@@ -69,7 +69,7 @@ impl Boot {
     }
 }
 
-fn cells(pair: &Pair) -> [String; 5] {
+fn cells(pair: &PairVoices) -> [String; 5] {
     let probe = match &pair.probe {
         ProbeAnswer::Permitted => "permitted".to_owned(),
         // What the kernel's errno was is in the reason, in brackets.
@@ -94,7 +94,7 @@ fn cells(pair: &Pair) -> [String; 5] {
     [plan_cell(pair.decided), probe, log, nvmet.to_owned(), traced]
 }
 
-fn log_cell(log: &Log) -> String {
+fn log_cell(log: &PairLog) -> String {
     let mut words = Vec::new();
     if !log.redirects.is_empty() {
         let short = |name: &String| name.strip_prefix("0000:").unwrap_or(name).to_owned();

@@ -7,11 +7,11 @@ use peerlane_reach::{Fact, MapType};
 use peerlane_results::{Plan, Probe, ProbeAnswer, Verdict};
 
 use super::guest;
-use super::notation::Description;
+use super::notation::MachineForms;
 
 /// What the kernel logs of a pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Log {
+pub(crate) struct PairLog {
     /// Functions that redirect, as in the parameter that it proposes.
     pub(crate) redirects: BTreeSet<String>,
     /// The host bridge that it does not list; said only where something redirects.
@@ -22,7 +22,7 @@ pub(crate) struct Log {
 
 /// All that was said of one pair.
 #[derive(Debug, Clone)]
-pub(crate) struct Pair {
+pub(crate) struct PairVoices {
     pub(crate) memory: String,
     pub(crate) drive: String,
     /// The decision from the description of the machine.
@@ -30,19 +30,19 @@ pub(crate) struct Pair {
     /// The decision from what the guest's `/sys` shows.
     pub(crate) decided: (MapType, Option<u32>),
     /// What the log has to say by that decision.
-    pub(crate) due: Log,
+    pub(crate) due: PairLog,
     /// What `plan` says.
     pub(crate) planned: Verdict,
     pub(crate) probe: ProbeAnswer,
-    pub(crate) probe_log: Log,
+    pub(crate) probe_log: PairLog,
     /// Whether nvmet took the pair.
     pub(crate) nvmet: bool,
-    pub(crate) nvmet_log: Log,
+    pub(crate) nvmet_log: PairLog,
     /// What the kernel's functions returned: map type and distance.
     pub(crate) traced: (MapType, i32),
 }
 
-impl Pair {
+impl PairVoices {
     /// Where two voices differ, in words.
     pub(crate) fn disagreements(&self) -> Vec<String> {
         let (map, distance) = self.decided;
@@ -76,7 +76,7 @@ impl Pair {
 /// What came back from a guest.
 pub(crate) struct Answers<'a> {
     /// The machine as asked for.
-    pub(crate) description: &'a Description,
+    pub(crate) description: &'a MachineForms,
     /// A file of the guest's by its name.
     pub(crate) text: &'a dyn Fn(&str) -> String,
 }
@@ -110,7 +110,7 @@ impl Answers<'_> {
     }
 
     /// All pairs, and what does not fit within the plans.
-    pub(crate) fn pairs(&self, described: &Fabric) -> (Vec<Pair>, Vec<String>) {
+    pub(crate) fn pairs(&self, described: &Fabric) -> (Vec<PairVoices>, Vec<String>) {
         let live = self.live();
         let (plans, probes) = self.plans();
         let mut pairs = Vec::new();
@@ -161,7 +161,7 @@ impl Answers<'_> {
         described: &Fabric,
         live: &Fabric,
         probes: &[Probe],
-    ) -> Pair {
+    ) -> PairVoices {
         let known =
             peerlane_reach::decide(described, named(described, memory), named(described, drive));
         let (provider, client) = (with_serial(live, memory), with_serial(live, drive));
@@ -175,7 +175,7 @@ impl Answers<'_> {
             .unwrap_or_else(|| panic!("no probe of {lent} by {node}: {probes:?}"));
         let addresses = (address(live, provider), address(live, client));
         let text = |kind: &str| (self.text)(&format!("{memory}-{drive}.{kind}"));
-        Pair {
+        PairVoices {
             memory: memory.to_owned(),
             drive: drive.to_owned(),
             described: (known.map, known.distance),
@@ -192,7 +192,7 @@ impl Answers<'_> {
 }
 
 /// Checks the distance of each candidate of a plan, both drives together, against what was traced.
-fn distances(plan: &Plan, live: &Fabric, pairs: &[Pair]) -> Vec<String> {
+fn distances(plan: &Plan, live: &Fabric, pairs: &[PairVoices]) -> Vec<String> {
     let hops = |memory: &Option<String>, drive: &Option<String>| {
         let is = |name: &str, wanted: &Option<String>| {
             Some(address(live, with_serial(live, name))) == *wanted
@@ -222,8 +222,8 @@ fn distances(plan: &Plan, live: &Fabric, pairs: &[Pair]) -> Vec<String> {
 }
 
 /// What the log has to say by a decision (`calc_map_type_and_dist` with `verbose`).
-fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> Log {
-    let mut log = Log { refuses: reach.map == MapType::NotSupported, ..Log::default() };
+fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> PairLog {
+    let mut log = PairLog { refuses: reach.map == MapType::NotSupported, ..PairLog::default() };
     for fact in &reach.facts {
         match fact {
             Fact::AcsRedirect { function, .. } => {
@@ -239,12 +239,12 @@ fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> Log {
 }
 
 /// Reads what a log says of a memory's and a drive's function.
-fn read_log(text: &str, (provider, client): &(String, String)) -> Log {
+fn read_log(text: &str, (provider, client): &(String, String)) -> PairLog {
     const REDIRECT: &str = "ACS redirect is set between the client and provider";
     const PARAMETER: &str = "pci=disable_acs_redir=";
     const UNLISTED: &str = "Host bridge not in P2PDMA whitelist: ";
     const REFUSED: &str = "cannot be used for peer-to-peer DMA as the client and provider";
-    let mut log = Log::default();
+    let mut log = PairLog::default();
     let mut is_ours = false;
     for line in text.lines() {
         let names_both = line.contains(&format!(" {client}: "))

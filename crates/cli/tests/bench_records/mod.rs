@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, RouteVerdict};
 
-use crate::lab::Lab;
+use crate::lab::LabRun;
 
 /// The record of a benchmark that has to be done; kept where `PEERLANE_BENCH_RECORDS` says.
-pub(crate) fn record(lab: &Lab, name: &str) -> BenchRecord {
+pub(crate) fn record(lab: &LabRun, name: &str) -> BenchRecord {
     assert_eq!(lab.status(name), 0, "{name}: {}", lab.stderr(name));
     let text = lab.text(&format!("{name}.json"));
     let record: BenchRecord = serde_json::from_str(&text).expect("a record");
@@ -33,7 +33,7 @@ fn keep(name: &str, text: &str) {
 }
 
 /// Records of everything that ran in this boot, by one route, which the recorder has to show.
-pub(crate) fn shown<const N: usize>(lab: &Lab, names: [&str; N]) -> [BenchRecord; N] {
+pub(crate) fn shown<const N: usize>(lab: &LabRun, names: [&str; N]) -> [BenchRecord; N] {
     lab.attach(&names);
     names.map(|name| {
         let record = record(lab, name);

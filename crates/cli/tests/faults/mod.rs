@@ -87,12 +87,12 @@ fn long_form() -> Option<u64> {
 
 /// Ends of the runs of one case.
 #[derive(Debug, Default)]
-pub(crate) struct Count {
+pub(crate) struct EndCounts {
     pub(crate) completed: u64,
     pub(crate) refused_clearly: u64,
 }
 
-impl Count {
+impl EndCounts {
     /// Counts runs that in the end were complete.
     pub(crate) fn completed() -> Self {
         Self { completed: 1, refused_clearly: 0 }

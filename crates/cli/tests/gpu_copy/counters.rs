@@ -5,7 +5,7 @@ use std::fs;
 use peerlane_results::{BytesByRoute, PlanAnswer, Route, RouteVerdict, Warning};
 use peerlane_units::Bytes;
 
-use super::{COMMON, LENGTH, Machine, record, said};
+use super::{COMMON, GpuMachine, LENGTH, record, said};
 
 const COUNTERS: &str = "cuFile's counters of this process";
 
@@ -19,7 +19,7 @@ fn counted(found: &peerlane_results::CopyRecord) -> RouteVerdict {
 fn counters_of_each_layout_give_the_verdict() {
     for version in [1150, 1180, 1190, 1200] {
         let conf = format!("mode=p2pdma\nversion={version}");
-        let Some(machine) = Machine::new(&conf) else { return };
+        let Some(machine) = GpuMachine::new(&conf) else { return };
         machine.source(LENGTH);
         let words = format!("copy source target --route p2p {COMMON}");
         let found = record(&machine.peerlane(&words));
@@ -40,7 +40,7 @@ fn without_counters_the_route_is_not_known() {
         ("no_counts=1", "show 0 of 1 requests"),
         ("no_counts=1\nversion=1180", "show 0 of 1 requests"),
     ] {
-        let Some(machine) = Machine::new(&format!("mode=p2pdma\n{conf}")) else { return };
+        let Some(machine) = GpuMachine::new(&format!("mode=p2pdma\n{conf}")) else { return };
         let content = machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
         let refused = said(&output);
@@ -70,7 +70,7 @@ fn fallbacks_that_stay_on_refuse_p2p() {
         ("fallback_io=1", "gds_fallback_io"),
         ("sticky=1", "allow_compat_mode"),
     ] {
-        let Some(machine) = Machine::new(&format!("mode=p2pdma\n{conf}")) else { return };
+        let Some(machine) = GpuMachine::new(&format!("mode=p2pdma\n{conf}")) else { return };
         machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
         assert_eq!(output.status.code(), Some(77), "{conf}: {}", said(&output));
@@ -84,7 +84,7 @@ fn fallbacks_that_stay_on_refuse_p2p() {
 fn holes_that_are_read_are_named() {
     for (version, code) in [(1180, 0), (1200, 77)] {
         let conf = format!("mode=p2pdma\nversion={version}");
-        let Some(machine) = Machine::new(&conf) else { return };
+        let Some(machine) = GpuMachine::new(&conf) else { return };
         machine.source(LENGTH);
         let file = fs::OpenOptions::new().write(true).open(machine.path("source")).expect("it");
         file.set_len(2 * LENGTH as u64).expect("room");
@@ -104,7 +104,7 @@ fn a_probe_shows_the_flags() {
         ("p2p_flags=8", "NVMe: C2C"),
         ("fallback_io=1", "keeps its second try through host memory"),
     ] {
-        let Some(machine) = Machine::new(&format!("mode=p2pdma\n{conf}")) else { return };
+        let Some(machine) = GpuMachine::new(&format!("mode=p2pdma\n{conf}")) else { return };
         machine.source(LENGTH);
         let output = machine.peerlane("plan source target --via gpu:0 --probe --json");
         let text = String::from_utf8_lossy(&output.stdout);

@@ -31,13 +31,13 @@ const MOUNT: &str = "mount --bind \"$1\"/sys /sys && mount --bind \"$2\" /usr/lo
     && mount --bind \"$1\"/proc/sys/kernel/osrelease /proc/sys/kernel/osrelease \
     && { [ ! -e /proc/config.gz ] || mount --bind /dev/null /proc/config.gz; } && shift 2 && exec \"$@\"";
 
-pub(crate) struct Machine {
+pub(crate) struct GpuMachine {
     pub(crate) mock: Mock,
     tree: tempfile::TempDir,
     folder: tempfile::TempDir,
 }
 
-impl Machine {
+impl GpuMachine {
     /// A machine whose libraries are as `conf` says; `None`, with the reason, where there are no mount namespaces.
     pub(crate) fn new(conf: &str) -> Option<Self> {
         let mut text = TEXT.to_owned();

@@ -18,7 +18,7 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use machine::Machine;
+use machine::GpuMachine;
 use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
 use program::said;
 use rustix::process::{Pid, Signal, kill_process};
@@ -43,7 +43,7 @@ fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
         ("mode=p2pdma", "direct by P2PDMA", "0 by nvidia-fs, 0 through host memory"),
         ("mode=nvfs", "direct by nvidia-fs", "0 requests by P2PDMA, "),
     ] {
-        let Some(machine) = Machine::new(conf) else { return };
+        let Some(machine) = GpuMachine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let words = format!("copy source target --route p2p --verify full {COMMON}");
         let found = record(&machine.peerlane(&words));
@@ -64,7 +64,7 @@ fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
 
 #[test]
 fn files_of_any_length_and_their_holes_arrive_whole() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     for length in [0, 1, 4095, 4096, 4097, 65_537, (1 << 20) + 512] {
         let content = machine.source(length);
         let words = format!("copy source target --route p2p --verify full {COMMON}");
@@ -91,7 +91,7 @@ fn files_of_any_length_and_their_holes_arrive_whole() {
 
 #[test]
 fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let part = "--offset 1M --length 2000001";
     let words = format!("copy source target --route p2p --verify full {part} {COMMON}");
@@ -111,7 +111,7 @@ fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
         ("devices=0", "no device (100)"),
         ("mode=p2pdma\nfail_io=1", "cannot read 512 bytes at 0 of the source"),
     ] {
-        let Some(machine) = Machine::new(conf) else { return };
+        let Some(machine) = GpuMachine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
         assert_eq!(output.status.code(), Some(77), "{conf}: {}", said(&output));
@@ -132,7 +132,7 @@ fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
 }
 
 /// Continues the copy by the command that the program printed.
-fn resumed(machine: &Machine, said: &str) -> CopyRecord {
+fn resumed(machine: &GpuMachine, said: &str) -> CopyRecord {
     let command = said.split('`').find(|part| part.contains("--resume"));
     let command = command.unwrap_or_else(|| panic!("no command in {said}"));
     let (_, words) = command.split_once(" copy ").expect("the program's path before it");
@@ -141,7 +141,7 @@ fn resumed(machine: &Machine, said: &str) -> CopyRecord {
 
 #[test]
 fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
-    let Some(machine) = Machine::new("mode=p2pdma\nfail_io=100") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma\nfail_io=100") else { return };
     let content = machine.source(LENGTH);
     let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
     let first = said(&output);
@@ -161,7 +161,7 @@ fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
 
 #[test]
 fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --limit 1MB/s {COMMON}");
     let mut command = machine.command(&words);
@@ -186,7 +186,7 @@ fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
 #[test]
 fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
     for route in ["--route p2p", ""] {
-        let Some(machine) = Machine::new("mode=p2pdma\nlie_from=60") else { return };
+        let Some(machine) = GpuMachine::new("mode=p2pdma\nlie_from=60") else { return };
         let content = machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target {route} {COMMON}"));
         let first = said(&output);
@@ -205,7 +205,7 @@ fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
 fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
     // The third request brings the proof's pattern into the memory, the hundredth is payload.
     for (lost, code, says) in [(3, 77, "the pattern"), (100, 1, "content of target differs")] {
-        let Some(machine) = Machine::new(&format!("mode=p2pdma\nlose={lost}")) else {
+        let Some(machine) = GpuMachine::new(&format!("mode=p2pdma\nlose={lost}")) else {
             return;
         };
         machine.source(LENGTH);
@@ -227,7 +227,7 @@ fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
 
 #[test]
 fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
-    let Some(machine) = Machine::new("delay=3") else { return };
+    let Some(machine) = GpuMachine::new("delay=3") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route host --verify full {COMMON}");
     let found = record(&machine.peerlane(&words));
@@ -250,7 +250,7 @@ fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
 
 #[test]
 fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
-    let Some(machine) = Machine::new("mode=p2pdma\nno_window=200000") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma\nno_window=200000") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --scrub never {COMMON}");
     let found = record(&machine.peerlane(&words));
@@ -264,7 +264,7 @@ fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
 
 #[test]
 fn a_plan_shows_every_way_and_opens_none() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
         let output = machine.peerlane(&format!("{words} --json"));
@@ -287,7 +287,7 @@ fn a_plan_shows_every_way_and_opens_none() {
 
 #[test]
 fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for (words, code, says) in [
         ("copy source one two --via gpu:0", 2, "cannot copy to 2 targets through gpu:0"),
@@ -309,7 +309,7 @@ fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
 
 #[test]
 fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let image = machine.path("image");
     fs::File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("room");
     let Some(device) = Loop::over(&image) else { return };
@@ -346,7 +346,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
 
 #[test]
 fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
-    let Some(machine) = Machine::new("delay=1000000000") else { return };
+    let Some(machine) = GpuMachine::new("delay=1000000000") else { return };
     machine.source(LENGTH);
     let words = format!("copy source target --route host --timeout 1 {COMMON}");
     let output = machine.peerlane(&words);
@@ -361,7 +361,7 @@ fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
 #[test]
 fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
     for conf in ["mode=p2pdma", "mode=nvfs"] {
-        let Some(machine) = Machine::new(conf) else { return };
+        let Some(machine) = GpuMachine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let one = |target: &str| {
             format!("[[copy]]\nsource='source'\ntarget='{target}'\nvia='gpu:0'\nroute='p2p'\n")
@@ -379,7 +379,7 @@ fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
 
 #[test]
 fn a_trace_names_the_memory_of_the_gpu() {
-    let Some(machine) = Machine::new("mode=p2pdma") else { return };
+    let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     record(&machine.peerlane(&format!("copy source target --trace t.json {COMMON}")));
     let trace = fs::read(machine.path("t.json")).expect("a trace");

@@ -12,7 +12,7 @@ use peerlane_results::{CopyRecord, Route, VerifyMode, Warning};
 use rustix::process::{Pid, Signal, kill_process};
 use twox_hash::XxHash3_128;
 
-use super::machine::Machine;
+use super::machine::GpuMachine;
 use super::mock::CHUNK_KERNELS;
 use super::program::said;
 use super::testing::Loop;
@@ -34,8 +34,8 @@ int main(int count, char **words) {
 ";
 
 /// A machine with kernels, a twin of `invert` and another program, below `tools`.
-fn machine(conf: &str) -> Option<Machine> {
-    let machine = Machine::new(conf)?;
+fn machine(conf: &str) -> Option<GpuMachine> {
+    let machine = GpuMachine::new(conf)?;
     let tools = machine.path("tools");
     fs::create_dir(&tools).expect("room");
     fs::write(tools.join("kernels.cu"), CHUNK_KERNELS).expect("room");
@@ -49,11 +49,11 @@ fn machine(conf: &str) -> Option<Machine> {
     Some(machine)
 }
 
-fn copy(machine: &Machine, words: &str) -> Output {
+fn copy(machine: &GpuMachine, words: &str) -> Output {
     machine.peerlane(&format!("copy source target {words} {COMMON}"))
 }
 
-fn target(machine: &Machine) -> Vec<u8> {
+fn target(machine: &GpuMachine) -> Vec<u8> {
     fs::read(machine.path("target")).expect("a target")
 }
 
@@ -72,7 +72,7 @@ fn grid(length: usize) -> Vec<(u64, u64)> {
 
 /// A line of the mock's log on device memory.
 #[derive(Debug, Clone, Copy)]
-struct Step<'a> {
+struct MockStep<'a> {
     verb: &'a str,
     begins: bool,
     address: &'a str,
@@ -81,7 +81,7 @@ struct Step<'a> {
     number: u64,
 }
 
-impl<'a> Step<'a> {
+impl<'a> MockStep<'a> {
     fn from_line(line: &'a str) -> Option<Self> {
         let mut words = line.split(' ');
         let (verb, edge) = (words.next()?, words.next()?);
@@ -99,11 +99,12 @@ impl<'a> Step<'a> {
 
 /// Asserts that each chunk was brought into its slot, worked on by `kernels` one after the other, and then taken out.
 #[track_caller]
-fn expect_order(machine: &Machine, length: usize, kernels: usize, [fill, drain]: [&str; 2]) {
+fn expect_order(machine: &GpuMachine, length: usize, kernels: usize, [fill, drain]: [&str; 2]) {
     let log = machine.mock.log();
-    let steps: Vec<Step<'_>> = log.iter().filter_map(|line| Step::from_line(line)).collect();
+    let steps: Vec<MockStep<'_>> =
+        log.iter().filter_map(|line| MockStep::from_line(line)).collect();
     // What happened to each slot, in turns that begin with a fill; proofs and zeroes have no kernel.
-    let mut slots: BTreeMap<&str, Vec<Vec<Step<'_>>>> = BTreeMap::new();
+    let mut slots: BTreeMap<&str, Vec<Vec<MockStep<'_>>>> = BTreeMap::new();
     for step in &steps {
         let turns = slots.entry(step.address).or_default();
         if step.begins && ["read", "load"].contains(&step.verb) {
@@ -113,8 +114,8 @@ fn expect_order(machine: &Machine, length: usize, kernels: usize, [fill, drain]:
             turn.push(*step);
         }
     }
-    let has_kernel = |turn: &&Vec<Step<'_>>| turn.iter().any(|step| step.verb == "kernel");
-    let turns: Vec<&Vec<Step<'_>>> = slots.values().flatten().filter(has_kernel).collect();
+    let has_kernel = |turn: &&Vec<MockStep<'_>>| turn.iter().any(|step| step.verb == "kernel");
+    let turns: Vec<&Vec<MockStep<'_>>> = slots.values().flatten().filter(has_kernel).collect();
     let verbs = [&[fill][..], &vec!["kernel"; kernels], &[drain]].concat();
     let expected: Vec<(&str, bool)> =
         verbs.into_iter().flat_map(|verb| [(verb, true), (verb, false)]).collect();
@@ -143,7 +144,7 @@ fn expect_order(machine: &Machine, length: usize, kernels: usize, [fill, drain]:
 fn expect_own_streams(log: &[String], slots: &BTreeSet<&str>) {
     let (mut open, mut copies, mut kernels) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for (at, line) in log.iter().enumerate() {
-        let Some(step) = Step::from_line(line) else { continue };
+        let Some(step) = MockStep::from_line(line) else { continue };
         match (step.verb, step.begins) {
             ("load" | "store", true) if slots.contains(step.address) => {
                 copies.insert(step.number);
@@ -209,7 +210,7 @@ fn twin_alone_makes_content_comparable() {
 
 /// Asserts that a manifest has the digest of each chunk of `content`, and that the record has its root.
 #[track_caller]
-fn expect_digests(machine: &Machine, found: &CopyRecord, manifest: &str, content: &[u8]) {
+fn expect_digests(machine: &GpuMachine, found: &CopyRecord, manifest: &str, content: &[u8]) {
     let read = Manifest::read(&machine.path(manifest)).expect("a manifest");
     let of_chunk = |(number, chunk): (usize, &[u8])| {
         ((number * CHUNK) as u64, chunk.len() as u64, XxHash3_128::oneshot(chunk))
@@ -352,7 +353,7 @@ fn kernels_want_memory_of_a_gpu() {
 }
 
 /// Starts a slow copy, and stops it by a signal once some chunks were written.
-fn interrupted(machine: &Machine, words: &str) -> Output {
+fn interrupted(machine: &GpuMachine, words: &str) -> Output {
     let mut command =
         machine.command(&format!("copy source target {words} {COMMON} --limit 1MB/s"));
     let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::random::Random;
-use crate::strike::{Ended, Moment, strike};
+use crate::strike::{EndedProcess, Moment, strike};
 
 /// Longest source; what is copied of it is drawn.
 const LENGTH: u64 = 24 << 20;
@@ -22,7 +22,7 @@ const TRIES: u32 = 20;
 
 /// What is copied, and what is there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum KillKind {
     New,
     Replaced,
     Holes,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Stopped,
 }
 
-impl Kind {
+impl KillKind {
     pub(crate) const ALL: [Self; 5] =
         [Self::New, Self::Replaced, Self::Holes, Self::Repeated, Self::Stopped];
 
@@ -73,9 +73,9 @@ impl Sources {
         Self { folder, full, sparse }
     }
 
-    fn of(&self, kind: Kind) -> (PathBuf, &[u8]) {
+    fn file(&self, kind: KillKind) -> (PathBuf, &[u8]) {
         let (name, content) = match kind {
-            Kind::Holes => ("sparse", &self.sparse),
+            KillKind::Holes => ("sparse", &self.sparse),
             _ => ("full", &self.full),
         };
         (self.folder.path().join(name), content)
@@ -84,7 +84,7 @@ impl Sources {
 
 /// How a case came out, where no promise was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct KillOutcome {
     /// Whether the copy went on by a journal.
     pub(crate) resumed: bool,
     /// Signals that found the program running.
@@ -93,14 +93,14 @@ pub(crate) struct Outcome {
 
 /// A drawn case.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct KillCase {
     pub(crate) seed: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KillKind,
 }
 
-impl Case {
+impl KillCase {
     pub(crate) fn draw(seed: u64) -> Self {
-        let kinds = Kind::ALL;
+        let kinds = KillKind::ALL;
         Self { seed, kind: kinds[usize::try_from(seed).expect("an index") % kinds.len()] }
     }
 
@@ -108,13 +108,13 @@ impl Case {
     ///
     /// # Errors
     /// The promise that was broken.
-    pub(crate) fn run(&self, sources: &Sources) -> Result<Outcome, String> {
+    pub(crate) fn run(&self, sources: &Sources) -> Result<KillOutcome, String> {
         let mut random = Random(self.seed);
         for _ in 0..TRIES {
-            let copy = Copy::draw(self.kind, sources, &mut random);
+            let copy = KilledCopy::draw(self.kind, sources, &mut random);
             let signals = copy.draw_signals(&mut random);
             let wanted = match self.kind {
-                Kind::Repeated => random.within(2, 5),
+                KillKind::Repeated => random.within(2, 5),
                 _ => 1,
             };
             let outcome = copy.run(&signals, wanted, &mut random)?;
@@ -127,9 +127,9 @@ impl Case {
 }
 
 /// A copy in a folder of its own.
-struct Copy<'a> {
+struct KilledCopy<'a> {
     folder: tempfile::TempDir,
-    kind: Kind,
+    kind: KillKind,
     source: PathBuf,
     content: &'a [u8],
     words: Vec<String>,
@@ -138,10 +138,10 @@ struct Copy<'a> {
     limit: u64,
 }
 
-impl<'a> Copy<'a> {
-    fn draw(kind: Kind, sources: &'a Sources, random: &mut Random) -> Self {
+impl<'a> KilledCopy<'a> {
+    fn draw(kind: KillKind, sources: &'a Sources, random: &mut Random) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        let (source, content) = sources.of(kind);
+        let (source, content) = sources.file(kind);
         let length = random.within(LENGTH / 2, LENGTH);
         let content = &content[..usize::try_from(length).expect("an index")];
         let mut words: Vec<String> = ["--length", &length.to_string()].map(Into::into).into();
@@ -152,7 +152,8 @@ impl<'a> Copy<'a> {
         ] {
             words.extend([option, random.one_of(values)].map(Into::into));
         }
-        let is_replaced = kind == Kind::Replaced || (kind != Kind::New && random.within(0, 2) == 0);
+        let is_replaced =
+            kind == KillKind::Replaced || (kind != KillKind::New && random.within(0, 2) == 0);
         if is_replaced {
             fs::write(folder.path().join(TARGET), BEFORE).expect("a target");
             words.push("--force".into());
@@ -163,7 +164,7 @@ impl<'a> Copy<'a> {
     }
 
     fn draw_signals(&self, random: &mut Random) -> Vec<Signal> {
-        if self.kind != Kind::Stopped {
+        if self.kind != KillKind::Stopped {
             return vec![Signal::KILL];
         }
         let signal = random.one_of(&[Signal::INT, Signal::TERM, Signal::HUP]);
@@ -190,9 +191,14 @@ impl<'a> Copy<'a> {
     }
 
     /// Ends the copy `wanted` times, and lets it go on to its end then.
-    fn run(&self, signals: &[Signal], wanted: u64, random: &mut Random) -> Result<Outcome, String> {
+    fn run(
+        &self,
+        signals: &[Signal],
+        wanted: u64,
+        random: &mut Random,
+    ) -> Result<KillOutcome, String> {
         let folder = self.folder.path();
-        let mut outcome = Outcome { resumed: false, strikes: 0 };
+        let mut outcome = KillOutcome { resumed: false, strikes: 0 };
         // What the program said is to be typed next, where it said that.
         let mut printed: Option<String> = None;
         while outcome.strikes < wanted {
@@ -216,7 +222,7 @@ impl<'a> Copy<'a> {
     }
 
     /// The copy as it was begun, or as the program advised to go on.
-    fn next_command(&self, printed: Option<&str>, outcome: &mut Outcome) -> Command {
+    fn next_command(&self, printed: Option<&str>, outcome: &mut KillOutcome) -> Command {
         if let Some(printed) = printed {
             outcome.resumed = true;
             let mut shell = crate::testing::heeding("sh");
@@ -231,7 +237,11 @@ impl<'a> Copy<'a> {
         command
     }
 
-    fn finish(&self, printed: Option<&str>, mut outcome: Outcome) -> Result<Outcome, String> {
+    fn finish(
+        &self,
+        printed: Option<&str>,
+        mut outcome: KillOutcome,
+    ) -> Result<KillOutcome, String> {
         let mut command = self.next_command(printed, &mut outcome);
         let ended = strike(
             &mut command,
@@ -246,7 +256,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Whether there was nothing to do: the one before was ended when the target had its name.
-    fn is_there(&self, ended: &Ended) -> bool {
+    fn is_there(&self, ended: &EndedProcess) -> bool {
         ended.said.contains("the target exists") && self.is_complete()
     }
 
@@ -267,7 +277,7 @@ impl<'a> Copy<'a> {
     }
 
     /// What must hold whatever ended the program.
-    fn check_after(&self, ended: &Ended) -> Result<(), String> {
+    fn check_after(&self, ended: &EndedProcess) -> Result<(), String> {
         let target = self.target();
         let is_before = target.as_deref() == self.is_replaced().then_some(BEFORE);
         if !is_before && !self.is_complete() {
@@ -295,7 +305,11 @@ impl<'a> Copy<'a> {
     }
 
     /// What the program said at its end, and the command that it advised.
-    fn check_advice(&self, ended: &Ended, signals: &[Signal]) -> Result<Option<String>, String> {
+    fn check_advice(
+        &self,
+        ended: &EndedProcess,
+        signals: &[Signal],
+    ) -> Result<Option<String>, String> {
         let is_killed = ended.status.signal() == Some(Signal::KILL.as_raw());
         match (signals, ended.status.code()) {
             ([Signal::KILL], None) if is_killed => return Ok(None),
@@ -313,7 +327,7 @@ impl<'a> Copy<'a> {
         Ok(command.map(str::to_owned))
     }
 
-    fn check_end(&self, ended: &Ended, outcome: Outcome) -> Result<Outcome, String> {
+    fn check_end(&self, ended: &EndedProcess, outcome: KillOutcome) -> Result<KillOutcome, String> {
         let mut names = names(self.folder.path());
         if self.is_there(ended) {
             // A copy that finds nothing to do takes no lock, and so removes none.

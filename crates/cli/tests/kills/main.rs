@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use case::{Case, Sources};
+use case::{KillCase, Sources};
 
 /// Cases of the short form.
 const SHORT: u64 = 20;
@@ -39,7 +39,7 @@ fn a_copy_that_is_ended_at_any_moment_goes_on_to_equal_bytes_and_loses_nothing()
     let end = first + number("PEERLANE_KILLS", SHORT);
     let sources = Sources::make();
     let next = AtomicU64::new(first);
-    let tally = Mutex::new(report::Tally::default());
+    let tally = Mutex::new(report::KillTally::default());
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
@@ -48,7 +48,7 @@ fn a_copy_that_is_ended_at_any_moment_goes_on_to_equal_bytes_and_loses_nothing()
                     if seed >= end {
                         break;
                     }
-                    let case = Case::draw(seed);
+                    let case = KillCase::draw(seed);
                     let outcome = case.run(&sources);
                     tally.lock().expect("the tally").add(&case, outcome);
                 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::case::{Case, Kind, Outcome};
+use crate::case::{KillCase, KillKind, KillOutcome};
 
 /// What came out of cases of one kind.
 #[derive(Debug, Default, Clone, Copy)]
-struct Count {
+struct KillCounts {
     runs: u64,
     completed: u64,
     wrong: u64,
@@ -20,13 +20,13 @@ struct Count {
 
 /// What came out.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    counts: BTreeMap<Kind, Count>,
+pub(crate) struct KillTally {
+    counts: BTreeMap<KillKind, KillCounts>,
     broken: Vec<String>,
 }
 
-impl Tally {
-    pub(crate) fn add(&mut self, case: &Case, outcome: Result<Outcome, String>) {
+impl KillTally {
+    pub(crate) fn add(&mut self, case: &KillCase, outcome: Result<KillOutcome, String>) {
         let count = self.counts.entry(case.kind).or_default();
         count.runs += 1;
         match outcome {
@@ -49,7 +49,7 @@ impl Tally {
     pub(crate) fn write(&self, path: &Path, cases: u64) {
         // The test runs in the folder of its package.
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
-        let rows: Vec<_> = Kind::ALL
+        let rows: Vec<_> = KillKind::ALL
             .iter()
             .filter_map(|kind| Some((kind, self.counts.get(kind)?)))
             .map(|(kind, count)| {
@@ -93,7 +93,7 @@ impl Tally {
         assert_eq!(runs, cases);
         assert!(self.strikes() >= cases, "every case has a signal that found the program running");
         if cases >= 20 {
-            assert_eq!(self.counts.len(), Kind::ALL.len());
+            assert_eq!(self.counts.len(), KillKind::ALL.len());
             assert!(
                 self.counts.values().any(|count| count.resumed > 0),
                 "none went on by a journal"

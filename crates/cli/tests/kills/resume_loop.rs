@@ -12,21 +12,21 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::random::Random;
-use super::strike::{Ended, Moment, strike};
+use super::strike::{EndedProcess, Moment, strike};
 use super::testing::Loop;
 
 const LENGTH: usize = 12 << 20;
 /// Starts that a copy gets at most.
 const STARTS: u32 = 200;
 
-struct Bench {
+struct ResumeLoopBench {
     folder: tempfile::TempDir,
     content: Vec<u8>,
     random: Random,
     seed: u64,
 }
 
-impl Bench {
+impl ResumeLoopBench {
     fn new() -> Self {
         let seed = super::number("PEERLANE_KILLS_SEED", 1);
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -60,7 +60,7 @@ impl Bench {
     fn strike_within(&mut self, target: &Path, longest: u64) -> Option<i32> {
         let moment = Moment::Time(Duration::from_millis(self.random.within(100, longest)));
         let mut copy = self.copy(target);
-        let Ended { status, said, .. } =
+        let EndedProcess { status, said, .. } =
             strike(&mut copy, self.folder.path(), moment, &[Signal::KILL]);
         assert!(status.code().is_none_or(|status| status == 0), "{status}: {said}");
         status.code()
@@ -95,7 +95,7 @@ fn held(device: &Path, length: usize) -> Vec<u8> {
 
 #[test]
 fn killed_copies_to_a_file_end_equal() {
-    let mut bench = Bench::new();
+    let mut bench = ResumeLoopBench::new();
     let target = bench.path("target");
     bench.strike_to_the_end(&target);
     assert!(fs::read(&target).expect("the target") == bench.content);
@@ -109,7 +109,7 @@ fn killed_copies_to_a_file_end_equal() {
 
 #[test]
 fn killed_copies_to_a_device_end_equal() {
-    let mut bench = Bench::new();
+    let mut bench = ResumeLoopBench::new();
     let image = bench.path("image");
     File::create(&image).and_then(|file| file.set_len(LENGTH as u64 + 4096)).expect("room");
     let Some(device) = Loop::over(&image) else { return };
@@ -119,7 +119,7 @@ fn killed_copies_to_a_device_end_equal() {
 
 #[test]
 fn content_that_came_meanwhile_is_never_overwritten() {
-    let mut bench = Bench::new();
+    let mut bench = ResumeLoopBench::new();
     let image = bench.path("image");
     let size = LENGTH as u64 + (1 << 20);
     File::create(&image).and_then(|file| file.set_len(size)).expect("room");
@@ -145,7 +145,7 @@ fn content_that_came_meanwhile_is_never_overwritten() {
 
 #[test]
 fn files_that_came_meanwhile_are_never_replaced() {
-    let mut bench = Bench::new();
+    let mut bench = ResumeLoopBench::new();
     let target = bench.path("target");
     assert_eq!(bench.strike(&target), None, "it was to be killed");
     fs::write(&target, "another's").expect("room");

@@ -28,7 +28,7 @@ pub(crate) enum Moment {
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedProcess {
     pub(crate) status: ExitStatus,
     /// What it said besides progress.
     pub(crate) said: String,
@@ -42,7 +42,7 @@ pub(crate) fn strike(
     folder: &Path,
     moment: Moment,
     signals: &[Signal],
-) -> Ended {
+) -> EndedProcess {
     let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
     let events = inotify::init(flags).expect("inotify");
     let watched = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
@@ -55,7 +55,7 @@ pub(crate) fn strike(
         .spawn()
         .expect("the program starts");
     let stderr = File::from(OwnedFd::from(child.stderr.take().expect("a pipe")));
-    let mut watch = Watch { events, stderr, said: String::new(), moved: 0, names: 0 };
+    let mut watch = WatchedProcess { events, stderr, said: String::new(), moved: 0, names: 0 };
     let is_struck = watch.wait_for(moment);
     if is_struck {
         for &signal in signals {
@@ -65,10 +65,10 @@ pub(crate) fn strike(
     }
     watch.read_to_end();
     let status = child.wait().expect("an end");
-    Ended { status, said: watch.words(), is_struck }
+    EndedProcess { status, said: watch.words(), is_struck }
 }
 
-struct Watch {
+struct WatchedProcess {
     events: OwnedFd,
     stderr: File,
     said: String,
@@ -76,7 +76,7 @@ struct Watch {
     names: u32,
 }
 
-impl Watch {
+impl WatchedProcess {
     /// Waits for the moment; false when the process ended before.
     fn wait_for(&mut self, moment: Moment) -> bool {
         let start = Instant::now();

@@ -23,7 +23,7 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 ";
 
 /// A machine, the images of its drives, and what came back.
-pub(crate) struct Lab {
+pub(crate) struct LabRun {
     machine: PathBuf,
     /// What is booted in place of the usual kernel.
     kernel: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) fn usual_kernel_is_newer() -> bool {
     false
 }
 
-impl Lab {
+impl LabRun {
     /// A lab with this machine; `None`, with the reason in the skip log, where nothing can be booted.
     pub(crate) fn open(machine: &'static str) -> Option<Self> {
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");

@@ -7,7 +7,7 @@ use std::path::Path;
 use peerlane_fabric::assume::{BootConfiguration, acs_parameter, acs_setpci};
 use peerlane_fabric::{Acs, Bdf, Fabric, FunctionId, IommuMode};
 
-use crate::lab::Lab;
+use crate::lab::LabRun;
 
 /// Machine `acs` with other parameters, with or without an IOMMU.
 fn described(iommu: IommuMode, parameters: &[&str]) -> String {
@@ -21,7 +21,7 @@ fn described(iommu: IommuMode, parameters: &[&str]) -> String {
 }
 
 /// Runs a script on a booted machine and returns what the program discovers there afterwards.
-fn discovered(lab: &Lab, script: &str) -> Fabric {
+fn discovered(lab: &LabRun, script: &str) -> Fabric {
     lab.run(&format!("{script}\npeerlane topo --format toml >$OUT/machine.toml"));
     Fabric::from_toml(&lab.text("machine.toml")).expect("a machine")
 }
@@ -50,7 +50,8 @@ const SET: &str = "pci=config_acs=0011101@pci:1b36:000c";
 #[test]
 fn config_acs_leaves_the_predicted_registers() {
     let boot = |parameters: &[&str]| {
-        Lab::open_described(&described(IommuMode::Off, parameters)).and_then(Lab::on_newer_kernel)
+        LabRun::open_described(&described(IommuMode::Off, parameters))
+            .and_then(LabRun::on_newer_kernel)
     };
     let Some(lab) = boot(&[SET]) else { return };
     let before = discovered(&lab, "");
@@ -69,7 +70,7 @@ fn config_acs_leaves_the_predicted_registers() {
 }
 
 /// Boots a machine with an IOMMU again with `disable_acs_redir` and `iommu=pt`.
-fn check_disabled(boot: impl Fn(&str) -> Option<Lab>) {
+fn check_disabled(boot: impl Fn(&str) -> Option<LabRun>) {
     let described = |parameters: &[&str]| described(IommuMode::Translating, parameters);
     let Some(lab) = boot(&described(&[])) else { return };
     let before = discovered(&lab, "");
@@ -100,17 +101,17 @@ fn check_disabled(boot: impl Fn(&str) -> Option<Lab>) {
 
 #[test]
 fn disable_acs_redir_leaves_the_predicted_redirection() {
-    check_disabled(|machine| Lab::open_described(machine).and_then(Lab::on_newer_kernel));
+    check_disabled(|machine| LabRun::open_described(machine).and_then(LabRun::on_newer_kernel));
 }
 
 #[test]
 fn disable_acs_redir_works_on_older_kernels() {
-    check_disabled(Lab::open_described_older);
+    check_disabled(LabRun::open_described_older);
 }
 
 #[test]
 fn setpci_commands_clear_redirection_alone() {
-    let Some(mut lab) = Lab::open("acs").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("acs").and_then(LabRun::on_newer_kernel) else { return };
     if !lab.bring("setpci") {
         return;
     }

@@ -3,13 +3,13 @@
 
 use crate::bench_records::{payload, shown};
 use crate::lab;
-use crate::lab::Lab;
+use crate::lab::LabRun;
 
 const MIB: usize = 1 << 20;
 
 /// Writes and reads 4 MiB of a drive twice by this route, and returns what was moved between devices and
 /// with guest memory.
-fn roundtrip(lab: &mut Lab, name: &str, route: &str) -> (u64, u64) {
+fn roundtrip(lab: &mut LabRun, name: &str, route: &str) -> (u64, u64) {
     let before = lab.fill("a", 24 * MIB);
     lab.run(&format!(
         "leave {name} peerlane bench roundtrip /dev/lab/a --via cmb:c --routes {route} --block 256K \
@@ -32,14 +32,14 @@ fn roundtrip(lab: &mut Lab, name: &str, route: &str) -> (u64, u64) {
 
 #[test]
 fn a_roundtrip_crosses_device_memory_once_each_way() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let moved = roundtrip(&mut lab, "roundtrip", "p2p");
     assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
 }
 
 #[test]
 fn the_drive_alone_crosses_guest_memory_once_each_way() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let moved = roundtrip(&mut lab, "alone", "host");
     assert_eq!(moved, (0, 16 * MIB as u64), "{}", lab.report());
 }

@@ -3,7 +3,7 @@
 
 use crate::bench_records::{payload, shown};
 use crate::lab;
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use peerlane_results::Path;
 
 const MIB: usize = 1 << 20;
@@ -11,7 +11,7 @@ const SIZE: usize = 24 * MIB;
 
 #[test]
 fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     lab.run(
@@ -39,7 +39,7 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
 
 #[test]
 fn a_sweep_by_host_memory_passes_it_twice_and_names_its_baselines() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     lab.run(

@@ -1,7 +1,7 @@
 //! Ten drives in a booted machine: every ordered pair, crowds, and four drives against one memory.
 
 use crate::bench_records::{payload, shown};
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use peerlane_results::{CaseRecord, Warning};
 
 const KIB: u64 = 1 << 10;
@@ -14,7 +14,7 @@ fn named(prefix: &str, drives: &[&str]) -> String {
 
 #[test]
 fn every_ordered_pair_of_ten_drives_passes_guest_memory_by() {
-    let Some(lab) = Lab::open("ten") else { return };
+    let Some(lab) = LabRun::open("ten") else { return };
     let (all, scratch) = (named("", &DRIVES), named("--scratch ", &DRIVES));
     lab.run(&format!(
         "leave matrix peerlane bench matrix{all} --block 128K --depth 2 --length 256K --repeats 1 \
@@ -32,7 +32,7 @@ fn every_ordered_pair_of_ten_drives_passes_guest_memory_by() {
 #[test]
 fn a_crowd_and_four_drives_against_one_memory_pass_guest_memory_by() {
     // Older ones join reads into memories of two drives to one command, which the emulated drive refuses.
-    let Some(lab) = Lab::open("ten").and_then(Lab::on_newer_kernel) else { return };
+    let Some(lab) = LabRun::open("ten").and_then(LabRun::on_newer_kernel) else { return };
     let scratch = named("--scratch ", &DRIVES[..5]);
     let common = "--block 128K --depth 4 --warm-up 0 --json";
     lab.run(&format!(

@@ -1,11 +1,11 @@
 //! Captures of a booted machine, by root and by somebody who is not, and what they say of it.
 
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use peerlane_fabric::{Acs, Fabric};
 
 #[test]
 fn a_capture_says_of_a_booted_machine_what_the_machine_says_of_itself() {
-    let Some(lab) = Lab::open("acs").and_then(Lab::on_newer_kernel) else { return };
+    let Some(lab) = LabRun::open("acs").and_then(LabRun::on_newer_kernel) else { return };
     lab.run(
         "printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/:/bin/sh\\n' >/etc/passwd
          printf 'root:x:0:\\nuser:x:1000:\\n' >/etc/group

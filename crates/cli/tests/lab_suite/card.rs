@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::bench_records::record;
 use crate::lab::testing::skip;
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{MemoryKind, Route};
 
 pub(super) const MIB: usize = 1 << 20;
@@ -16,8 +16,8 @@ pub(super) const MEMORY: usize = 64 * MIB;
 
 /// The machine with its card; `None`, with the reason in the skip log, where nothing can be booted or the
 /// module for cards was not built.
-pub(super) fn open() -> Option<Lab> {
-    let lab = Lab::open("card")?;
+pub(super) fn open() -> Option<LabRun> {
+    let lab = LabRun::open("card")?;
     let kernel = peerlane_lab::find_kernel(None).expect("the lab was opened");
     match peerlane_lab::find_ram_bar(&kernel) {
         Ok(_) => Some(lab),
@@ -68,7 +68,7 @@ fn blocks(bytes: &[u8]) -> HashSet<Vec<u8>> {
 }
 
 /// Whose memory the payload went through, by the DMA recorder: owner and number of the BAR.
-fn bars(lab: &Lab) -> BTreeSet<(String, u64)> {
+fn bars(lab: &LabRun) -> BTreeSet<(String, u64)> {
     let report = lab.report();
     let transfers = report["transfers"].as_array().expect("transfers");
     let moved = transfers.iter().filter(|one| one["memory"] == "bar" && one["phase"] == "move");

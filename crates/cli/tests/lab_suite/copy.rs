@@ -3,25 +3,25 @@
 //! Content is compared on the host with what the drives' images hold; routes are taken from the DMA
 //! recorder outside the guest, never from what the program says of itself alone.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// One copy of a script: source offset, target offset, length.
-struct Area {
+struct CopyArea {
     name: &'static str,
     from: usize,
     to: usize,
     length: usize,
 }
 
-fn area(name: &'static str, from: usize, to: usize, length: usize) -> Area {
-    Area { name, from, to, length }
+fn area(name: &'static str, from: usize, to: usize, length: usize) -> CopyArea {
+    CopyArea { name, from, to, length }
 }
 
-impl Area {
+impl CopyArea {
     fn command(&self, route: Route) -> String {
         let Self { name, from, to, length } = self;
         format!(
@@ -32,9 +32,9 @@ impl Area {
 }
 
 /// Copies the areas from a to b by `route` and checks records, recorder and every byte of b.
-fn check_areas(machine: &'static str, route: Route, areas: &[Area]) {
+fn check_areas(machine: &'static str, route: Route, areas: &[CopyArea]) {
     const SIZE: usize = 24 * MIB;
-    let Some(mut lab) = Lab::open(machine) else { return };
+    let Some(mut lab) = LabRun::open(machine) else { return };
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", SIZE);
     lab.run(&areas.iter().map(|area| area.command(route)).collect::<String>());
@@ -68,7 +68,7 @@ fn check_areas(machine: &'static str, route: Route, areas: &[Area]) {
     }
 }
 
-fn sizes() -> [Area; 4] {
+fn sizes() -> [CopyArea; 4] {
     [
         area("one_block", 0, 512, 512),
         area("less_than_a_request", 1024, MIB, MIB - 512),
@@ -89,7 +89,7 @@ fn host_copies_pass_through_guest_memory() {
 
 #[test]
 fn the_demonstration_finds_both_routes_as_they_should_be() {
-    if Lab::open("pair").is_none() {
+    if LabRun::open("pair").is_none() {
         return;
     }
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
@@ -112,7 +112,7 @@ fn the_demonstration_finds_both_routes_as_they_should_be() {
 
 #[test]
 fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
-    let Some(mut lab) = Lab::open("split") else { return };
+    let Some(mut lab) = LabRun::open("split") else { return };
     let source = lab.fill("a", 4 * MIB);
     let before = lab.fill("b", 4 * MIB);
     lab.run(
@@ -153,7 +153,7 @@ fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
 
 #[test]
 fn block_sizes_may_differ_in_both_directions() {
-    let Some(mut lab) = Lab::open("blocks") else { return };
+    let Some(mut lab) = LabRun::open("blocks") else { return };
     const SIZE: usize = 8 * MIB;
     let mut small = lab.fill("a", SIZE);
     let mut large = lab.fill("b", SIZE);
@@ -186,7 +186,7 @@ fn block_sizes_may_differ_in_both_directions() {
 #[test]
 fn files_take_the_same_routes_and_an_existing_one_is_kept() {
     const SIZE: u64 = 3_000_123;
-    let Some(lab) = Lab::open("pair") else { return };
+    let Some(lab) = LabRun::open("pair") else { return };
     lab.run(&format!(
         "for drive in a b; do
              mke2fs /dev/lab/$drive >/dev/null && mkdir /$drive
@@ -221,7 +221,7 @@ fn files_take_the_same_routes_and_an_existing_one_is_kept() {
 
 #[test]
 fn the_proof_catches_data_that_the_machine_loses() {
-    let Some(mut lab) = Lab::open("translating") else { return };
+    let Some(mut lab) = LabRun::open("translating") else { return };
     let source = lab.fill("a", 4 * MIB);
     let before = lab.fill("b", 4 * MIB);
     lab.run(

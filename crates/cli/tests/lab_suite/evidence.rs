@@ -3,7 +3,7 @@
 use peerlane_results::{CaseRecord, CopyRecord, RouteVerdict};
 
 use crate::bench_records::record;
-use crate::lab::Lab;
+use crate::lab::LabRun;
 
 const MIB: usize = 1 << 20;
 const COPY: &str = "/dev/lab/a /dev/lab/b --force --evidence dma --route";
@@ -25,8 +25,8 @@ fn assert_dma(record: &CopyRecord, verdict: RouteVerdict, word: &str) {
 }
 
 /// A guest in which `a` is filled.
-fn lab(machine: &'static str) -> Option<Lab> {
-    let mut lab = Lab::open(machine)?;
+fn lab(machine: &'static str) -> Option<LabRun> {
+    let mut lab = LabRun::open(machine)?;
     lab.fill("a", 8 * MIB);
     lab.fill("b", 8 * MIB);
     Some(lab)
@@ -59,7 +59,7 @@ fn host_route_is_shown() {
 
 #[test]
 fn older_kernel_shows_switch_route() {
-    let Some(mut lab) = Lab::open_older("pair") else { return };
+    let Some(mut lab) = LabRun::open_older("pair") else { return };
     lab.fill("a", 8 * MIB);
     lab.fill("b", 8 * MIB);
     lab.run(&format!("copy done {COPY} p2p"));
@@ -70,7 +70,7 @@ fn older_kernel_shows_switch_route() {
 /// the page cache without a word (`ext4_should_use_dio`, `fs/ext4/file.c`).
 #[test]
 fn silent_bounce_is_contradicted() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     lab.fill("a", 32 * MIB);
     lab.load(&["ext4"]);
     if lab.format_ext4("b", 160 * MIB as u64).is_none() || !lab.bring("chattr") {

@@ -1,7 +1,7 @@
 //! Drives of a booted machine that it exports to NVMe hosts, of which it is one itself: what is refused, and
 //! that a drive whose far side is gone holds nobody.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;
@@ -39,13 +39,13 @@ done
 timed() { name=$1; shift; begun=$(date +%s); leave $name \"$@\"; echo $(($(date +%s) - begun)) > $OUT/$name.seconds; }
 ";
 
-fn open() -> Option<Lab> {
-    let mut lab = Lab::open("pair")?;
+fn open() -> Option<LabRun> {
+    let mut lab = LabRun::open("pair")?;
     lab.load(&["nvmet", "nvmet_tcp", "nvme_tcp", "loop"]);
     Some(lab)
 }
 
-fn run(lab: &Lab, script: &str) {
+fn run(lab: &LabRun, script: &str) {
     lab.run(&format!("{EXPORT}{script}"));
 }
 

@@ -3,7 +3,7 @@
 use peerlane_results::{ExportList, ExportRecord, ExportStatus, MemoryKind, Route};
 use serde_json::Value;
 
-use crate::lab::{Lab, assert_same, schema};
+use crate::lab::{LabRun, assert_same, schema};
 
 const MIB: usize = 1 << 20;
 
@@ -38,8 +38,8 @@ head_of() {
 }
 ";
 
-fn open() -> Option<Lab> {
-    let mut lab = Lab::open("pair")?;
+fn open() -> Option<LabRun> {
+    let mut lab = LabRun::open("pair")?;
     lab.load(&["nvmet", "nvmet_tcp", "nvme_tcp"]);
     Some(lab)
 }
@@ -52,11 +52,11 @@ fn commands_of_the_page(beginning: &str, drive: &str) -> Vec<String> {
     lines.map(|words| format!("{drive} {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
 }
 
-fn run(lab: &Lab, script: &str) {
+fn run(lab: &LabRun, script: &str) {
     lab.run(&format!("{PRELUDE}{script}"));
 }
 
-fn listed(lab: &Lab, name: &str) -> ExportList {
+fn listed(lab: &LabRun, name: &str) -> ExportList {
     let value: Value = serde_json::from_str(&lab.text(&format!("{name}.json"))).expect("JSON");
     schema::check(&value);
     serde_json::from_value(value).expect("a list")

@@ -1,8 +1,8 @@
 //! Drives of a booted machine that fail single requests, once or always.
 
 use crate::faults;
-use crate::faults::{Count, READ_ALWAYS, READ_ONCE, RETRIED, Random, WRITE_ALWAYS, WRITE_ONCE};
-use crate::lab::{Lab, assert_same};
+use crate::faults::{EndCounts, READ_ALWAYS, READ_ONCE, RETRIED, Random, WRITE_ALWAYS, WRITE_ONCE};
+use crate::lab::{LabRun, assert_same};
 
 const MIB: u64 = 1 << 20;
 /// Each copy has an area of its own, on the source and on the target.
@@ -14,14 +14,14 @@ const DEPTH: u32 = 4;
 /// Where areas begin on the target, so that there is something before and behind them.
 const SHIFT: u64 = MIB;
 
-struct Case {
+struct ErrorCase {
     case: &'static str,
     route: &'static str,
     /// Byte of source or target at which requests fail.
     at: u64,
 }
 
-impl Case {
+impl ErrorCase {
     fn name(&self) -> String {
         format!("{}-{}", self.case.replace([' ', ','], "-"), self.route)
     }
@@ -36,7 +36,7 @@ impl Case {
 }
 
 /// All cases by both routes, each in its area.
-fn cases(seed: u64) -> Vec<Case> {
+fn cases(seed: u64) -> Vec<ErrorCase> {
     let mut random = Random::new(seed);
     let mut cases = Vec::new();
     for case in [READ_ONCE, READ_ALWAYS, WRITE_ONCE, WRITE_ALWAYS] {
@@ -44,15 +44,15 @@ fn cases(seed: u64) -> Vec<Case> {
             let area = cases.len() as u64 * AREA;
             // Behind what the kernel reads of a drive at the start and a proof writes.
             let at = area + MIB / 2 + random.below(MIB / 512) * 512;
-            cases.push(Case { case, route, at });
+            cases.push(ErrorCase { case, route, at });
         }
     }
     cases
 }
 
 /// The keys of the machine that make drives a and b fail where the cases say.
-fn keys(cases: &[Case]) -> [String; 2] {
-    let key = |on: &str, is_here: &dyn Fn(&&Case) -> bool, shift: u64| {
+fn keys(cases: &[ErrorCase]) -> [String; 2] {
+    let key = |on: &str, is_here: &dyn Fn(&&ErrorCase) -> bool, shift: u64| {
         let errors: Vec<String> = cases
             .iter()
             .filter(is_here)
@@ -67,7 +67,7 @@ fn keys(cases: &[Case]) -> [String; 2] {
     [key("read", &|case| case.is_on_read(), 0), key("write", &|case| !case.is_on_read(), SHIFT)]
 }
 
-fn copies(cases: &[Case]) -> String {
+fn copies(cases: &[ErrorCase]) -> String {
     let copies = cases.iter().enumerate().map(|(index, case)| {
         let (name, route, area) = (case.name(), case.route, index as u64 * AREA);
         let copy = format!(
@@ -86,8 +86,8 @@ fn copies(cases: &[Case]) -> String {
 
 /// A machine after all cases, and what its drives a and b held before.
 struct Booted {
-    lab: Lab,
-    cases: Vec<Case>,
+    lab: LabRun,
+    cases: Vec<ErrorCase>,
     source: Vec<u8>,
     before: Vec<u8>,
 }
@@ -96,7 +96,7 @@ fn boot(seed: u64, kernel_args: &str) -> Option<Booted> {
     let cases = cases(seed);
     let [a, b] = keys(&cases);
     let machine = faults::machine(&[("a", &a), ("b", &b)], kernel_args);
-    let mut lab = Lab::open_described(&machine)?;
+    let mut lab = LabRun::open_described(&machine)?;
     let size = usize::try_from(cases.len() as u64 * AREA).expect("small");
     let source = lab.fill("a", size);
     let before = lab.fill("b", size + usize::try_from(2 * SHIFT).expect("small"));
@@ -108,7 +108,7 @@ fn boot(seed: u64, kernel_args: &str) -> Option<Booted> {
 }
 
 /// The error names the drive, the place and what the kernel said of it.
-fn check_error(lab: &Lab, name: &str, case: &Case) {
+fn check_error(lab: &LabRun, name: &str, case: &ErrorCase) {
     let said = lab.stderr(name);
     assert_eq!(lab.status(name), 2, "{name}: {said}");
     let [from, to] = ["a", "b"].map(|drive| lab.text(&format!("{drive}.device")));
@@ -128,7 +128,7 @@ fn check_error(lab: &Lab, name: &str, case: &Case) {
     assert!(said.contains(&format!("bad sector: the drive cannot {verb} it")), "{name}: {said}");
 }
 
-fn check_one(lab: &Lab, case: &Case, area: [&[u8]; 2], before: &[u8]) -> Count {
+fn check_one(lab: &LabRun, case: &ErrorCase, area: [&[u8]; 2], before: &[u8]) -> EndCounts {
     let [source, target] = area;
     let name = case.name();
     check_error(lab, &name, case);
@@ -137,7 +137,7 @@ fn check_one(lab: &Lab, case: &Case, area: [&[u8]; 2], before: &[u8]) -> Count {
         let is_done = resumed == 0 || lab.status(&format!("{name}-anew")) == 0;
         assert!(is_done, "{name}: {}", lab.stderr(&format!("{name}-resumed")));
         assert_same(&name, target, source);
-        return Count::completed();
+        return EndCounts::completed();
     }
     for suffix in ["resumed", "anew"] {
         let again = format!("{name}-{suffix}");
@@ -151,13 +151,13 @@ fn check_one(lab: &Lab, case: &Case, area: [&[u8]; 2], before: &[u8]) -> Count {
         assert!(is == new || is == old, "{name}: block {index} is neither old nor new");
     }
     assert!(target != source, "{name}: complete in spite of the error");
-    Count::refused()
+    EndCounts::refused()
 }
 
 #[test]
 fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
     let order = [READ_ONCE, READ_ALWAYS, WRITE_ONCE, WRITE_ALWAYS];
-    let mut counts = order.map(|case| (case, Count::default()));
+    let mut counts = order.map(|case| (case, EndCounts::default()));
     for seed in faults::seeds(1, faults::OTHERS) {
         // Without the kernel's own retries, so that transient errors reach the program.
         let Some(booted) = boot(seed, "\"nvme_core.max_retries=0\"") else { return };
@@ -184,7 +184,7 @@ fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
 
 #[test]
 fn what_the_kernel_retries_disturbs_no_copy() {
-    let mut count = Count::default();
+    let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(booted) = boot(seed ^ 0xe7, "") else { return };
         let Booted { lab, cases, source, .. } = booted;
@@ -196,7 +196,7 @@ fn what_the_kernel_retries_disturbs_no_copy() {
             let to = from + usize::try_from(SHIFT).expect("small");
             let area = usize::try_from(AREA).expect("small");
             assert_same(&case.name(), &target[to..to + area], &source[from..from + area]);
-            count.add(&Count::completed());
+            count.add(&EndCounts::completed());
         }
     }
     count.keep(RETRIED);

@@ -1,8 +1,8 @@
 //! The machine loses its power at random moments of a copy, boots again and goes on.
 
 use crate::faults;
-use crate::faults::{Count, MOMENTS, POWER_DEVICE, POWER_FILE, Random};
-use crate::lab::{Lab, assert_same};
+use crate::faults::{EndCounts, MOMENTS, POWER_DEVICE, POWER_FILE, Random};
+use crate::lab::{LabRun, assert_same};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 12 * MIB;
@@ -12,7 +12,7 @@ const SECTORS: u64 = 26_000;
 const OPTIONS: &str = "--route p2p --block 128K --depth 8 --limit 3M --verify full";
 
 /// What a copy that was cut off came to after the second boot.
-fn completed(lab: &Lab) -> bool {
+fn completed(lab: &LabRun) -> bool {
     if lab.status("resumed") == 0 {
         return true;
     }
@@ -25,10 +25,10 @@ fn completed(lab: &Lab) -> bool {
 }
 
 /// Copies from drive a to a file on drive b.
-fn cut_a_file(seed: u64) -> Option<Count> {
+fn cut_a_file(seed: u64) -> Option<EndCounts> {
     let mut random = Random::new(seed);
     let sectors = random.below(SECTORS);
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     lab.format_ext4("b", 64 << 20)?;
     lab.at("now=power-cut");
@@ -66,14 +66,14 @@ fn cut_a_file(seed: u64) -> Option<Count> {
         strays.len() <= 1 && strays.iter().all(is_known),
         "seed {seed}: {strays:?} is left over"
     );
-    Some(Count::completed())
+    Some(EndCounts::completed())
 }
 
 /// Copies from drive a to a part of drive b, with the journal on drive d.
-fn cut_a_drive(seed: u64) -> Option<Count> {
+fn cut_a_drive(seed: u64) -> Option<EndCounts> {
     let mut random = Random::new(seed ^ 0xb10c);
     let sectors = random.below(SECTORS);
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;
@@ -103,11 +103,11 @@ fn cut_a_drive(seed: u64) -> Option<Count> {
     assert!(completed(&lab), "seed {seed}");
     assert_same(&format!("seed {seed}: the target"), &lab.content("b"), &expected);
     assert_same("source", &lab.content("a"), &source);
-    Some(Count::completed())
+    Some(EndCounts::completed())
 }
 
-fn run(case: &str, short: u64, one: fn(u64) -> Option<Count>) {
-    let mut count = Count::default();
+fn run(case: &str, short: u64, one: fn(u64) -> Option<EndCounts>) {
+    let mut count = EndCounts::default();
     for seed in faults::seeds(short, 2) {
         let Some(end) = one(seed) else { return };
         count.add(&end);

@@ -2,8 +2,8 @@
 //! that jumps.
 
 use crate::faults;
-use crate::faults::{CLOCK, Count, JOURNAL_PLACE, MEMORY_TAKEN, MOMENTS, Random, TARGET_FULL};
-use crate::lab::{Lab, assert_same};
+use crate::faults::{CLOCK, EndCounts, JOURNAL_PLACE, MEMORY_TAKEN, MOMENTS, Random, TARGET_FULL};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
 use peerlane_units::Nanos;
 
@@ -33,7 +33,7 @@ let_go() {
 
 #[test]
 fn memory_that_somebody_else_holds_is_done_without_or_refused() {
-    let mut count = Count::default();
+    let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = share_memory(seed) else { return };
         count.add(&end);
@@ -41,10 +41,10 @@ fn memory_that_somebody_else_holds_is_done_without_or_refused() {
     count.keep(MEMORY_TAKEN);
 }
 
-fn share_memory(seed: u64) -> Option<Count> {
+fn share_memory(seed: u64) -> Option<EndCounts> {
     let mut random = Random::new(seed ^ 0x3e3);
     let sectors = random.below(SIZE as u64 / 512);
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let before = lab.fill("b", 6 * SIZE);
     let area = |index: usize| format!("/dev/lab/a /dev/lab/b --target-offset {}", index * SIZE);
@@ -87,12 +87,12 @@ fn share_memory(seed: u64) -> Option<Count> {
     }
     assert_same("target", &lab.content("b"), &expected);
     assert_eq!(lab.text("missing").trim(), "0", "memory was not given back");
-    Some(Count { completed: 4, refused_clearly: 1 })
+    Some(EndCounts { completed: 4, refused_clearly: 1 })
 }
 
 #[test]
 fn a_full_target_and_a_place_without_room_for_the_journal_are_named() {
-    let (mut full, mut journal) = (Count::default(), Count::default());
+    let (mut full, mut journal) = (EndCounts::default(), EndCounts::default());
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some([of_target, of_journal]) = fill_up(seed) else { return };
         full.add(&of_target);
@@ -102,12 +102,12 @@ fn a_full_target_and_a_place_without_room_for_the_journal_are_named() {
     journal.keep(JOURNAL_PLACE);
 }
 
-fn fill_up(seed: u64) -> Option<[Count; 2]> {
+fn fill_up(seed: u64) -> Option<[EndCounts; 2]> {
     let mut random = Random::new(seed ^ 0xf11);
     // Less than the copy needs, whatever the file system takes for itself.
     let left = random.below(SIZE as u64 - MIB as u64);
     let sectors = random.below(SIZE as u64 / 512 * 3 / 4);
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let before = lab.fill("b", 2 * SIZE);
     lab.format_ext4("d", 24 << 20)?;
@@ -170,14 +170,14 @@ fn fill_up(seed: u64) -> Option<[Count; 2]> {
     expected[..SIZE].copy_from_slice(&source);
     assert_same("target", &lab.content("b"), &expected);
     // The refused ones were complete when there was room.
-    let full = Count { completed: 3, refused_clearly: 0 };
-    let journal = Count { completed: 2, refused_clearly: 0 };
+    let full = EndCounts { completed: 3, refused_clearly: 0 };
+    let journal = EndCounts { completed: 2, refused_clearly: 0 };
     Some([full, journal])
 }
 
 #[test]
 fn a_clock_that_jumps_changes_nothing() {
-    let mut count = Count::default();
+    let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = jump(seed) else { return };
         count.add(&end);
@@ -185,11 +185,11 @@ fn a_clock_that_jumps_changes_nothing() {
     count.keep(CLOCK);
 }
 
-fn jump(seed: u64) -> Option<Count> {
+fn jump(seed: u64) -> Option<EndCounts> {
     let mut random = Random::new(seed ^ 0xc10c);
     let mut at = || random.below(SIZE as u64 / 512 / 2);
     let (forward, back, stop) = (at(), at(), at());
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", 3 * SIZE);
     let options = "--route p2p --force --verify full --block 128K --limit 3M --timeout 60";
@@ -223,5 +223,5 @@ fn jump(seed: u64) -> Option<Count> {
         expected[area * SIZE..(area + 1) * SIZE].copy_from_slice(&source);
     }
     assert_same("target", &lab.content("b"), &expected);
-    Some(Count { completed: 2, refused_clearly: 0 })
+    Some(EndCounts { completed: 2, refused_clearly: 0 })
 }

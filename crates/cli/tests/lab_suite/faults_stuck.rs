@@ -1,15 +1,15 @@
 //! A drive of a booted machine that all but stops answering.
 
 use crate::faults;
-use crate::faults::{Count, STUCK};
-use crate::lab::{Lab, assert_same};
+use crate::faults::{EndCounts, STUCK};
+use crate::lab::{LabRun, assert_same};
 
 const MIB: usize = 1 << 20;
 
 /// Copies onto a drive so slow that requests outlive their deadline, and then cuts the power: the
 /// kernel would wait for the drive.
-fn get_stuck(slow: &str, route: &str) -> Option<Count> {
-    let mut lab = Lab::open_described(&faults::machine(&[(slow, "throttle = \"50K\"")], ""))?;
+fn get_stuck(slow: &str, route: &str) -> Option<EndCounts> {
+    let mut lab = LabRun::open_described(&faults::machine(&[(slow, "throttle = \"50K\"")], ""))?;
     let source = lab.fill("a", 8 * MIB);
     let before = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;
@@ -33,12 +33,12 @@ fn get_stuck(slow: &str, route: &str) -> Option<Count> {
     assert_same("before the range", &now[..4 * MIB], &before[..4 * MIB]);
     assert_same("behind the range", &now[12 * MIB..], &before[12 * MIB..]);
     assert_same("source", &lab.content("a"), &source);
-    Some(Count::refused())
+    Some(EndCounts::refused())
 }
 
 #[test]
 fn a_drive_that_does_not_answer_is_named_and_left() {
-    let mut count = Count::default();
+    let mut count = EndCounts::default();
     let all = [("b", "host"), ("a", "p2p"), ("b", "p2p"), ("a", "host")];
     for ((slow, route), _) in all.iter().zip(faults::seeds(1, faults::OTHERS)) {
         let Some(end) = get_stuck(slow, route) else { return };

@@ -3,9 +3,9 @@
 
 use crate::faults;
 use crate::faults::{
-    Count, MOMENTS, Random, UNPLUG_MEMORY, UNPLUG_MEMORY_AUTO, UNPLUG_SOURCE, UNPLUG_TARGET,
+    EndCounts, MOMENTS, Random, UNPLUG_MEMORY, UNPLUG_MEMORY_AUTO, UNPLUG_SOURCE, UNPLUG_TARGET,
 };
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;
@@ -14,7 +14,7 @@ const BEFORE: usize = 2 * MIB;
 
 /// A copy during which a drive went, and all that was there.
 struct Pulled {
-    lab: Lab,
+    lab: LabRun,
     copy: String,
     source: Vec<u8>,
     target: Vec<u8>,
@@ -25,7 +25,7 @@ fn pull(seed: u64, drive: &str, route: &str) -> Option<Pulled> {
     // From the first block on, but never so late that nothing is in flight any more: there are three
     // seconds at least, however long a machine that is busy takes to tell the host.
     let sectors = Random::new(seed).below(SIZE as u64 / 512 / 2);
-    let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let target = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;
@@ -84,8 +84,8 @@ impl Pulled {
     }
 }
 
-fn run(case: &str, mut one: impl FnMut(u64) -> Option<Count>) {
-    let mut count = Count::default();
+fn run(case: &str, mut one: impl FnMut(u64) -> Option<EndCounts>) {
+    let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = one(seed) else { return };
         count.add(&end);
@@ -99,7 +99,7 @@ fn a_source_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
         let pulled = pull(seed ^ 0x50, "a", "p2p")?;
         pulled.check_error("source QEMU NVMe Ctrl a ");
         pulled.go_on();
-        Some(Count::completed())
+        Some(EndCounts::completed())
     });
 }
 
@@ -109,7 +109,7 @@ fn a_target_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
         let pulled = pull(seed ^ 0x7a, "b", "p2p")?;
         pulled.check_error("target QEMU NVMe Ctrl b ");
         pulled.go_on();
-        Some(Count::completed())
+        Some(EndCounts::completed())
     });
 }
 
@@ -119,7 +119,7 @@ fn a_lender_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
         let pulled = pull(seed ^ 0xc0, "c", "p2p")?;
         pulled.check_error("memory cmb:");
         pulled.go_on();
-        Some(Count::completed())
+        Some(EndCounts::completed())
     });
 }
 
@@ -140,6 +140,6 @@ fn a_copy_by_any_route_outlives_the_lender_and_says_so() {
         let now = pulled.lab.content("b");
         assert_same("target", &now[BEFORE..BEFORE + SIZE], &pulled.source);
         pulled.check_surroundings();
-        Some(Count::completed())
+        Some(EndCounts::completed())
     });
 }

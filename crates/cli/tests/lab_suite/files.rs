@@ -5,7 +5,7 @@
 //! docs/files.md has the table of these cases. Where a program that makes one is not on this machine, the
 //! case is left out with a line in the skip log.
 
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use peerlane_results::{CopyRecord, Route, Warning};
 
 const MIB: u64 = 1 << 20;
@@ -80,7 +80,7 @@ impl Copied {
     }
 
     /// Checks plan, record and comparison; returns the bytes that were moved.
-    fn check(&self, lab: &Lab) -> u64 {
+    fn check(&self, lab: &LabRun) -> u64 {
         let name = self.name;
         check_tables(name, "works");
         let plan = lab.plan(&format!("{name}_plan"));
@@ -98,7 +98,7 @@ impl Copied {
 
 #[test]
 fn ext4_xfs_arrays_and_unchecked_protection_move_peer_to_peer() {
-    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     let size = usize::try_from(24 * MIB).expect("a size");
     lab.fill("a", size);
     let made = lab.format("b", DRIVE, "mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0"])
@@ -153,7 +153,7 @@ fn ext4_xfs_arrays_and_unchecked_protection_move_peer_to_peer() {
 }
 
 /// An end that takes no peer-to-peer pages: the reason and the way out that are to be given.
-struct Refused {
+struct RefusedEnd {
     name: &'static str,
     from: &'static str,
     to: &'static str,
@@ -161,7 +161,7 @@ struct Refused {
     way_out: &'static str,
 }
 
-impl Refused {
+impl RefusedEnd {
     fn script(&self) -> String {
         let Self { name, from, to, .. } = self;
         // A device is there before and is cut to what is copied.
@@ -179,7 +179,7 @@ impl Refused {
         )
     }
 
-    fn check(&self, lab: &Lab) {
+    fn check(&self, lab: &LabRun) {
         let Self { name, reason, way_out, .. } = self;
         check_tables(name, "refused");
         let plan = lab.plan(&format!("{name}_plan"));
@@ -216,14 +216,14 @@ fn refused(
     [from, to]: [&'static str; 2],
     reason: &'static str,
     way_out: &'static str,
-) -> Refused {
-    Refused { name, from, to, reason, way_out }
+) -> RefusedEnd {
+    RefusedEnd { name, from, to, reason, way_out }
 }
 
 #[test]
 fn files_that_the_cpu_would_touch_are_refused_by_name() {
     const JOURNAL: &str = "ext4: data goes through the journal";
-    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);
     let ext4 = ["-q", "-F", "-b", "4096", "-I", "256", "-O", "verity,encrypt,inline_data"];
     if !lab.format("b", DRIVE, "mkfs.ext4", &ext4) || !lab.bring("chattr") {
@@ -293,7 +293,7 @@ fn files_that_the_cpu_would_touch_are_refused_by_name() {
     }
     // Once it has its space, a small file does not lie in its inode.
     allowed.push(copied("small_beside_inline", "/dev/lab/a", "/e/small", 10));
-    script.extend(cases.iter().map(Refused::script));
+    script.extend(cases.iter().map(RefusedEnd::script));
     script.extend(allowed.iter().map(Copied::script));
     lab.run(&script);
     cases.iter().for_each(|case| case.check(&lab));
@@ -303,7 +303,7 @@ fn files_that_the_cpu_would_touch_are_refused_by_name() {
 #[test]
 fn layered_devices_are_refused_by_what_they_are() {
     const QUEUE: &str = "its queue takes no peer-to-peer pages";
-    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);
     lab.load(&["loop", "brd", "nvmet_tcp", "nvme_tcp"]);
     let mut script = format!(
@@ -375,7 +375,7 @@ fn layered_devices_are_refused_by_what_they_are() {
         cases.push(refused("mapped", ["/dev/lab/a", "/dev/lab/mapped"], reason, way_out));
         cases.push(refused("from_mapped", ["/dev/lab/mapped", "/dev/lab/d"], reason, way_out));
     }
-    script.extend(cases.iter().map(Refused::script));
+    script.extend(cases.iter().map(RefusedEnd::script));
     lab.run(&script);
     cases.iter().for_each(|case| case.check(&lab));
 }

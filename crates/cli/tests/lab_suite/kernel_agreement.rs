@@ -10,11 +10,11 @@ use std::sync::Mutex;
 
 use crate::agreement;
 use crate::agreement::guest;
-use crate::agreement::machines::{MACHINES, Machine};
+use crate::agreement::machines::{AgreementMachine, MACHINES};
 use crate::agreement::notation::{AcsBy, describe};
 use crate::agreement::page::{self, Boot};
 use crate::agreement::voices::Answers;
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use peerlane_fabric::Fabric;
 
 /// Machines booted at a time.
@@ -22,22 +22,22 @@ const AT_A_TIME: usize = 2;
 
 /// Which kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kernel {
+enum KernelChoice {
     Usual,
     Older,
 }
 
 /// Boots a machine and asks; `None`, with the reason in the skip log, where there is no such kernel. The
 /// second part is what does not agree.
-fn ask(machine: &'static Machine, kernel: Kernel) -> Option<(Boot, Vec<String>)> {
+fn ask(machine: &'static AgreementMachine, kernel: KernelChoice) -> Option<(Boot, Vec<String>)> {
     let (mut lab, description) = match kernel {
-        Kernel::Usual => {
+        KernelChoice::Usual => {
             let description = describe(machine, AcsBy::Parameter);
-            (Lab::open_described(&description.toml)?, description)
+            (LabRun::open_described(&description.toml)?, description)
         }
-        Kernel::Older => {
+        KernelChoice::Older => {
             let description = describe(machine, AcsBy::Hand);
-            (Lab::open_described_older(&description.toml)?, description)
+            (LabRun::open_described_older(&description.toml)?, description)
         }
     };
     lab.load(&["nvmet"]);
@@ -48,7 +48,7 @@ fn ask(machine: &'static Machine, kernel: Kernel) -> Option<(Boot, Vec<String>)>
     let described =
         Fabric::from_toml(&describe(machine, AcsBy::Parameter).toml).expect("a machine");
     let (pairs, mut problems) = answers.pairs(&described);
-    problems.extend(pairs.iter().flat_map(agreement::voices::Pair::disagreements));
+    problems.extend(pairs.iter().flat_map(agreement::voices::PairVoices::disagreements));
     let without_memory = match description.memories.is_empty() {
         true => answers.without_memory(),
         false => Vec::new(),
@@ -65,7 +65,7 @@ fn ask(machine: &'static Machine, kernel: Kernel) -> Option<(Boot, Vec<String>)>
 }
 
 /// Asks machines, some at a time; the answers come back in the order of the machines.
-fn ask_all(asked: Vec<(&'static Machine, Kernel)>) -> (Vec<Boot>, Vec<String>) {
+fn ask_all(asked: Vec<(&'static AgreementMachine, KernelChoice)>) -> (Vec<Boot>, Vec<String>) {
     let next = Mutex::new(asked.into_iter().enumerate());
     let answers = Mutex::new(Vec::new());
     let work = || {
@@ -99,7 +99,7 @@ fn ask_all(asked: Vec<(&'static Machine, Kernel)>) -> (Vec<Boot>, Vec<String>) {
 }
 
 /// The machines that every run boots.
-fn quick() -> impl Iterator<Item = &'static Machine> {
+fn quick() -> impl Iterator<Item = &'static AgreementMachine> {
     MACHINES.iter().filter(|machine| machine.is_quick)
 }
 
@@ -117,11 +117,11 @@ fn plan_probe_log_and_nvmet_agree() {
         return;
     }
     let is_all = std::env::var("PEERLANE_AGREEMENT").is_ok_and(|value| value == "all");
-    let asked: Vec<(&'static Machine, Kernel)> = if is_all {
-        let both = |machine| [(machine, Kernel::Usual), (machine, Kernel::Older)];
+    let asked: Vec<(&'static AgreementMachine, KernelChoice)> = if is_all {
+        let both = |machine| [(machine, KernelChoice::Usual), (machine, KernelChoice::Older)];
         MACHINES.iter().flat_map(both).collect()
     } else {
-        quick().map(|machine| (machine, Kernel::Usual)).collect()
+        quick().map(|machine| (machine, KernelChoice::Usual)).collect()
     };
     let (boots, problems) = ask_all(asked);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
@@ -132,7 +132,7 @@ fn plan_probe_log_and_nvmet_agree() {
 
 #[test]
 fn plan_probe_log_and_nvmet_agree_on_an_older_kernel() {
-    let asked = quick().take(2).map(|machine| (machine, Kernel::Older));
+    let asked = quick().take(2).map(|machine| (machine, KernelChoice::Older));
     let (_, problems) = ask_all(asked.collect());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

@@ -1,6 +1,6 @@
 //! One source copied to several drives in a booted machine: read once, by one memory, past guest memory.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{FanOutRecord, Route};
 
 const MIB: usize = 1 << 20;
@@ -10,7 +10,7 @@ const LENGTH: usize = 9 * MIB + 512;
 
 #[test]
 fn several_drives_are_written_from_one_read_past_guest_memory() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     let before = [lab.fill("b", SIZE), lab.fill("c", SIZE)];
     lab.run(&format!(

@@ -1,7 +1,7 @@
 //! Copies by passthrough nodes in booted machines: where the bytes went, what is refused, and that a
 //! block device which is beside the node is neither overwritten in use nor left with stale pages.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{EndpointKind, Route};
 
 const MIB: usize = 1 << 20;
@@ -9,14 +9,14 @@ const MIB: usize = 1 << 20;
 /// `node a` prints the passthrough node of drive a.
 const NODE: &str = "node() { readlink -f /dev/lab/$1 | sed s,/dev/nvme,/dev/ng,; }\n";
 
-fn run(lab: &Lab, script: &str) {
+fn run(lab: &LabRun, script: &str) {
     lab.run(&format!("{NODE}{script}"));
 }
 
 #[test]
 fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
     const SIZE: usize = 24 * MIB;
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", SIZE);
     run(
@@ -55,7 +55,7 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
 #[test]
 fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() {
     const LENGTH: usize = 3_000_832;
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 8 * MIB);
     run(
         &lab,
@@ -111,7 +111,7 @@ fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() 
 
 #[test]
 fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let mut source = lab.fill("a", 8 * MIB);
     lab.fill("b", 8 * MIB);
     // A descriptor that stays open keeps the kernel from writing back what was written by it.
@@ -139,7 +139,7 @@ fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
 #[test]
 fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
     const SIZE: usize = 12 * MIB;
-    let Some(mut lab) = Lab::open("throttled").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("throttled").and_then(LabRun::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     run(
@@ -167,7 +167,7 @@ fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
 #[test]
 fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done() {
     const LIMIT: u64 = 160 << 20;
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 * MIB);
     lab.bound("b", 256 << 20, LIMIT);
     let within = LIMIT - (2 << 20);
@@ -192,7 +192,7 @@ fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done()
 #[test]
 fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
     const SIZE: usize = 4 * MIB;
-    let Some(mut lab) = Lab::open("heads").and_then(Lab::on_newer_kernel) else { return };
+    let Some(mut lab) = LabRun::open("heads").and_then(LabRun::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     run(
@@ -212,7 +212,7 @@ fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
 #[test]
 fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_command_works() {
     const SIZE: usize = 4 * MIB;
-    let Some(mut lab) = Lab::open_older("heads") else { return };
+    let Some(mut lab) = LabRun::open_older("heads") else { return };
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", SIZE);
     run(
@@ -243,7 +243,7 @@ fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_com
 #[test]
 fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
     const SIZE: usize = 8 * MIB;
-    let Some(mut lab) = Lab::open("blocks") else { return };
+    let Some(mut lab) = LabRun::open("blocks") else { return };
     let small = lab.fill("a", SIZE);
     let mut large = lab.fill("b", SIZE);
     // 4 MiB of holes and 64 KiB of data, onto blocks that hold something else.
@@ -276,7 +276,7 @@ fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
 
 #[test]
 fn a_group_copies_by_nodes_without_root_where_it_has_the_block_devices_too() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 * MIB);
     lab.fill("b", 4 * MIB);
     run(

@@ -1,11 +1,11 @@
 //! A copy in a booted machine by somebody who is not root.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::Route;
 
 #[test]
 fn a_group_with_the_memory_and_the_drives_copies_without_root() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 << 20);
     lab.fill("b", 4 << 20);
     lab.run(

@@ -1,13 +1,13 @@
 //! A copy between devices of a virtual machine that is stopped and goes on.
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{ResumedWithout, Route, Warning};
 
 const SIZE: usize = 24 << 20;
 
 #[test]
 fn a_copy_between_devices_that_a_signal_stopped_goes_on_and_no_other_does() {
-    let Some(mut lab) = Lab::open("throttled") else { return };
+    let Some(mut lab) = LabRun::open("throttled") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     // A drive of 10 MB/s takes more than two seconds; the signal comes after 4 MiB.

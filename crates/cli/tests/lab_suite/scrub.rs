@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;
@@ -34,7 +34,7 @@ fn runs(data: &[&[u8]], found: &[u8]) -> usize {
 
 /// A machine after one copy: its drives a and b as they were, and what was left in the memory.
 struct After {
-    lab: Lab,
+    lab: LabRun,
     source: Vec<u8>,
     target: Vec<u8>,
     /// Runs of either in the memory.
@@ -43,7 +43,7 @@ struct After {
 
 /// Runs a script that copies from a to b, and looks at the memory of c.
 fn after(machine: &'static str, script: &str) -> Option<After> {
-    let mut lab = Lab::open(machine)?;
+    let mut lab = LabRun::open(machine)?;
     let [source, target, filler] =
         [("a", SIZE), ("b", SIZE), ("c", POOL)].map(|(drive, size)| lab.fill(drive, size));
     lab.run(&format!("{LEFTOVERS}\n{script}\nleftovers"));

@@ -1,7 +1,7 @@
 //! Copies with a stage in a booted machine: a process outside of it inverts chunks in the memory of a card.
 
 use crate::card::{MEMORY, MIB, open};
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 use crate::perfetto;
 use peerlane_results::{CopyRecord, Route, VerifyMode, Warning};
 
@@ -21,7 +21,7 @@ fn inverted(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Drives, the card and its inverter.
-fn open_with(environment: &[(&'static str, &'static str)]) -> Option<(Lab, Vec<u8>)> {
+fn open_with(environment: &[(&'static str, &'static str)]) -> Option<(LabRun, Vec<u8>)> {
     let mut lab = open()?;
     let source = lab.fill("a", 64 * MIB);
     lab.fill("card", MEMORY);

@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use crate::lab::{Lab, tool};
+use crate::lab::{LabRun, tool};
 
 const SIZE: usize = 24 << 20;
 const DRIVE: usize = 64 << 20;
@@ -22,8 +22,8 @@ fn marked(bytes: &[u8]) -> usize {
 }
 
 /// A lab whose drive b has a file system over markers, and what its drive a holds.
-fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(Lab, Vec<u8>)> {
-    let mut lab = Lab::open("throttled")?;
+fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(LabRun, Vec<u8>)> {
+    let mut lab = LabRun::open("throttled")?;
     let source = lab.fill("a", SIZE);
     lab.fill("b", 0);
     let image = lab.image("b");
@@ -33,7 +33,7 @@ fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(Lab, Vec
 }
 
 /// Copies to a new file on drive b and takes the machine away when `sectors` are written.
-fn cut_after(lab: &Lab, sectors: u32, kind: &str) {
+fn cut_after(lab: &LabRun, sectors: u32, kind: &str) {
     // After `sync` the file system knows the file and its blocks, of which most were not written. The rest of them
     // take seconds, in which a machine that is busy comes to `sync`.
     lab.run_until_cut(&format!(

@@ -1,12 +1,12 @@
 //! Traces of copies in a booted machine: one sees whether host memory was involved.
 
-use crate::lab::Lab;
+use crate::lab::LabRun;
 use crate::perfetto;
 use peerlane_results::Route;
 
 #[test]
 fn a_peer_to_peer_copy_shows_host_memory_empty_and_a_host_copy_does_not() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+    let Some(mut lab) = LabRun::open("pair") else { return };
     lab.fill("a", 8 << 20);
     lab.fill("b", 8 << 20);
     let copy = |route| {

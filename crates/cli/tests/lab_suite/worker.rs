@@ -6,12 +6,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::card::{MEMORY, MIB, open};
-use crate::lab::{Lab, assert_same};
+use crate::lab::{LabRun, assert_same};
 
 /// Opens the port as descriptor 3.
 const PORT: &str = "exec 3<>/dev/virtio-ports/peerlane.worker.card";
 
-fn open_with(environment: &[(&'static str, &'static str)]) -> Option<(Lab, Vec<u8>)> {
+fn open_with(environment: &[(&'static str, &'static str)]) -> Option<(LabRun, Vec<u8>)> {
     let mut lab = open()?;
     let before = lab.fill("card", MEMORY);
     lab.invert("card", environment);

@@ -23,12 +23,12 @@ use crate::machine::Machine;
 use crate::open::{Attached, Opened};
 use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{EndOfFile, Request, RequestProgress, carry_out};
 use crate::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged, UringError};
 use crate::session::Session;
 use crate::stage::Stage;
 use crate::stages::{SlotMemory, StageRow};
-use crate::trace::{Log, Traced};
+use crate::trace::{NoteLog, Traced};
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
@@ -56,7 +56,7 @@ pub(super) struct Attempt<'a> {
 
 /// Memory that is taken and attached to a ring with the ends.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct AttachedMemory {
     pub(super) ring: Traced<Staged<AnyRing>>,
     /// Where the memory is that of a GPU: what its ring does not do.
     pub(super) gpu: Option<GpuSide>,
@@ -115,7 +115,7 @@ impl From<MemoryError> for NotReady {
 
 impl Attempt<'_> {
     /// Takes the memory and attaches it with both ends to a ring, without proof.
-    pub(super) fn open(&self, tools: &mut Tools<'_>) -> Result<Ready, NotReady> {
+    pub(super) fn open(&self, tools: &mut Tools<'_>) -> Result<AttachedMemory, NotReady> {
         if let Some(way) = way_of(self.memory) {
             let mut ready = self.open_gpu(way, tools)?;
             self.look_at_gpu(&mut ready, tools)?;
@@ -125,7 +125,7 @@ impl Attempt<'_> {
         let pool = self.pool();
         let stages = self.open_stages(Some(&region), None)?;
         let ready = self.attach(region, shape, stages, tools)?;
-        Ok(Ready { evidence: pool.into_iter().collect(), ..ready })
+        Ok(AttachedMemory { evidence: pool.into_iter().collect(), ..ready })
     }
 
     /// Takes as many slots as there is a free run for.
@@ -189,7 +189,7 @@ impl Attempt<'_> {
         shape: Shape,
         stages: Vec<Box<dyn Stage>>,
         tools: &Tools<'_>,
-    ) -> Result<Ready, CopyError> {
+    ) -> Result<AttachedMemory, CopyError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
         let mut session = Session::on(self.machine, entries, self.has_nodes, self.log(tools))?;
@@ -207,7 +207,7 @@ impl Attempt<'_> {
         self.ready(session, [source, target], region, shape, tools)
     }
 
-    fn log(&self, tools: &Tools<'_>) -> Option<Log> {
+    fn log(&self, tools: &Tools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
         tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
@@ -220,7 +220,7 @@ impl Attempt<'_> {
         region: RegionId,
         shape: Shape,
         tools: &Tools<'_>,
-    ) -> Result<Ready, CopyError> {
+    ) -> Result<AttachedMemory, CopyError> {
         // The last chunk of stages may be merged in host memory.
         let chunks = Bytes(4 * self.stages.chunk().unwrap_or(0));
         let chunks = chunks.round_up(SLOT_ALIGNMENT).unwrap_or(chunks);
@@ -253,16 +253,26 @@ impl Attempt<'_> {
         let compared = [source.compared, target.compared];
         let memory = self.memory.clone();
         let evidence = Vec::new();
-        Ok(Ready { ring, gpu: None, transfer, compared, host, zeroes, shape, memory, evidence })
+        Ok(AttachedMemory {
+            ring,
+            gpu: None,
+            transfer,
+            compared,
+            host,
+            zeroes,
+            shape,
+            memory,
+            evidence,
+        })
     }
 }
 
 /// Memory of a GPU.
 impl Attempt<'_> {
     /// Opens the GPU by the way that the plan names, with both ends.
-    fn open_gpu(&self, way: GpuWay, tools: &Tools<'_>) -> Result<Ready, NotReady> {
+    fn open_gpu(&self, way: GpuWay, tools: &Tools<'_>) -> Result<AttachedMemory, NotReady> {
         let (source, target) = (&self.plan.source, &self.plan.target);
-        let ends = gpu::Ends {
+        let ends = gpu::GpuCopyEnds {
             source: &self.source.file,
             target: self.target.file(),
             paths: [&source.path, &target.path],
@@ -281,12 +291,16 @@ impl Attempt<'_> {
         session.add_stages(self.stages.notations(), self.open_stages(None, Some(&side))?);
         let ready = self.ready(session, ends, region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
-        Ok(Ready { gpu: Some(side), evidence, ..ready })
+        Ok(AttachedMemory { gpu: Some(side), evidence, ..ready })
     }
 
     /// Reads a block of data of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
     /// Holes are left out: cuFile may read them through host memory, and no payload comes of them.
-    fn look_at_gpu(&self, ready: &mut Ready, tools: &mut Tools<'_>) -> Result<(), Rejection> {
+    fn look_at_gpu(
+        &self,
+        ready: &mut AttachedMemory,
+        tools: &mut Tools<'_>,
+    ) -> Result<(), Rejection> {
         if self.route != Route::P2p || ready.gpu.is_none() || ready.transfer.length == 0 {
             return Ok(());
         }
@@ -315,7 +329,7 @@ impl Attempt<'_> {
     }
 
     /// Refuses holes that are to be read by a library that reads them through host memory.
-    fn refuse_holes(&self, ready: &Ready) -> Result<(), Rejection> {
+    fn refuse_holes(&self, ready: &AttachedMemory) -> Result<(), Rejection> {
         let offset = ready.transfer.source_offset;
         let range = offset..offset + ready.transfer.length;
         let Some(side) = &ready.gpu else { return Ok(()) };
@@ -371,7 +385,7 @@ impl Attempt<'_> {
         ends.into_iter().flatten().collect()
     }
 
-    fn read_into_gpu(&self, ready: &mut Ready, tools: &Tools<'_>) -> Result<(), String> {
+    fn read_into_gpu(&self, ready: &mut AttachedMemory, tools: &Tools<'_>) -> Result<(), String> {
         let transfer = ready.transfer;
         let read = |(role, file_offset)| {
             let (file, block) = match role {
@@ -389,8 +403,8 @@ impl Attempt<'_> {
                 need: block,
                 ask: block,
                 block,
-                end: End::IsFine,
-                progress: Progress::default(),
+                end: EndOfFile::IsFine,
+                progress: RequestProgress::default(),
             }
         };
         let places = self.blocks_of_data(&transfer);

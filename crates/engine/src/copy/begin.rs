@@ -14,13 +14,14 @@ use super::beside::{first_name, has_both_names};
 use super::files::Target;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
-use super::pieces::{Holes, Layout};
+use super::pieces::{CopyLayout, Holes};
 use super::unfinished;
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::guard::Surveyor;
 use crate::journal::{
-    Difference, Identity, Journal, JournalError, JournalStages, Now, Options, Overwritten, Role,
-    Store, beside_file, for_device, identity_of_file, is_partial_of, state_directory,
+    Identity, Journal, JournalDifference, JournalError, JournalOptions, JournalStages, Now,
+    Overwritten, Role, Store, beside_file, for_device, identity_of_file, is_partial_of,
+    state_directory,
 };
 use crate::machine::Machine;
 use crate::open::Opened;
@@ -38,7 +39,7 @@ pub(super) struct Beginning<'a, 'm> {
     pub(super) source_live: &'a Live,
     pub(super) target_live: &'a Live,
     pub(super) source: &'a Opened,
-    pub(super) layout: Layout,
+    pub(super) layout: CopyLayout,
     pub(super) staged: &'a JournalStages,
     /// Refusals that a matching journal overrides.
     pub(super) held: Vec<Refusal>,
@@ -57,7 +58,7 @@ pub(super) struct Beginning<'a, 'm> {
 
 /// The outcome of [`Beginning::begin`].
 #[derive(Debug)]
-pub(super) enum Outcome<'a> {
+pub(super) enum BeginOutcome<'a> {
     /// A copy that begins, or goes on.
     Begun(Box<Begun<'a>>),
     /// No journal to go on by; nothing was changed.
@@ -86,14 +87,14 @@ pub(super) struct Begun<'a> {
 }
 
 impl<'m> Beginning<'_, 'm> {
-    pub(super) fn begin(self) -> Result<Outcome<'m>, CopyError> {
+    pub(super) fn begin(self) -> Result<BeginOutcome<'m>, CopyError> {
         let source = self.source_identity()?;
         if let Some(path) = &self.options.journal {
             self.check_place(path)?;
         }
         match self.target_live.node {
-            Node::Block => self.onto_device(source),
-            Node::File { .. } | Node::NewFile => self.onto_file(source),
+            PathNode::Block => self.onto_device(source),
+            PathNode::File { .. } | PathNode::NewFile => self.onto_file(source),
         }
     }
 
@@ -129,7 +130,7 @@ impl<'m> Beginning<'_, 'm> {
         Ok(())
     }
 
-    fn onto_file(self, source: Identity) -> Result<Outcome<'m>, CopyError> {
+    fn onto_file(self, source: Identity) -> Result<BeginOutcome<'m>, CopyError> {
         let name = &self.target_live.path;
         if let Some(reason) = not_resumable(&source) {
             if self.options.start == Start::Resume {
@@ -148,10 +149,10 @@ impl<'m> Beginning<'_, 'm> {
             self.sweep(&store);
         }
         if self.options.start == Start::Resume {
-            let Some(journal) = found else { return Ok(Outcome::NoJournal { journal: path }) };
+            let Some(journal) = found else { return Ok(BeginOutcome::NoJournal { journal: path }) };
             return self
                 .go_on_with_file(store, journal, source)
-                .map(|begun| Outcome::Begun(Box::new(begun)));
+                .map(|begun| BeginOutcome::Begun(Box::new(begun)));
         }
         if let Some(journal) = found {
             self.forget(&store, &journal)?;
@@ -163,7 +164,7 @@ impl<'m> Beginning<'_, 'm> {
         self.with_journal(target, store, source, overwrites)
     }
 
-    fn onto_device(self, source: Identity) -> Result<Outcome<'m>, CopyError> {
+    fn onto_device(self, source: Identity) -> Result<BeginOutcome<'m>, CopyError> {
         let target = Target::open_device(self.machine, self.target_live, self.deadline)?;
         let identity = self.identity(self.target_live, target.file())?;
         let place = match (not_resumable(&source).or(not_resumable(&identity)), &identity) {
@@ -192,7 +193,7 @@ impl<'m> Beginning<'_, 'm> {
         if self.options.start == Start::Resume {
             let Some(journal) = found else { return no_journal(&identity, path) };
             self.compare(&store, &journal, &source, &identity)?;
-            return Ok(Outcome::Begun(Box::new(self.go_on(target, store, journal, source))));
+            return Ok(BeginOutcome::Begun(Box::new(self.go_on(target, store, journal, source))));
         }
         if found.is_some() {
             store.clear()?;
@@ -247,7 +248,7 @@ impl<'m> Beginning<'_, 'm> {
     ) -> Result<Begun<'m>, CopyError> {
         let Some(partial) = self.partial(&journal) else {
             let (then, now) = (journal.target.kind().to_owned(), "a file".to_owned());
-            let differences = vec![Difference::OtherKind { role: Role::Target, then, now }];
+            let differences = vec![JournalDifference::OtherKind { role: Role::Target, then, now }];
             return Err(CopyError::Changed { journal: store.path().into(), differences });
         };
         let name = partial.file_name().unwrap_or_default();
@@ -311,7 +312,7 @@ impl<'m> Beginning<'_, 'm> {
         store: Store<'m>,
         source: Identity,
         overwrites: Option<Overwritten>,
-    ) -> Result<Outcome<'m>, CopyError> {
+    ) -> Result<BeginOutcome<'m>, CopyError> {
         let (identity, partial) = match target.partial() {
             Some(path) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -352,7 +353,7 @@ impl<'m> Beginning<'_, 'm> {
             None => Keeper::claim(store, journal, time_of_day)?,
         };
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        Ok(Outcome::Begun(Box::new(Begun {
+        Ok(BeginOutcome::Begun(Box::new(Begun {
             target,
             keeper: Some(keeper),
             source,
@@ -365,10 +366,10 @@ impl<'m> Beginning<'_, 'm> {
     }
 
     /// What a copy that is asked to go on comes to where no journal can be kept.
-    fn not_resumable(&self, reason: JournalError) -> Result<Outcome<'m>, CopyError> {
+    fn not_resumable(&self, reason: JournalError) -> Result<BeginOutcome<'m>, CopyError> {
         match self.options.journal {
             Some(_) => Err(reason.into()),
-            None => Ok(Outcome::NotResumable { reason }),
+            None => Ok(BeginOutcome::NotResumable { reason }),
         }
     }
 
@@ -378,12 +379,12 @@ impl<'m> Beginning<'_, 'm> {
         target: Target<'m>,
         source: Identity,
         reason: JournalError,
-    ) -> Result<Outcome<'m>, CopyError> {
+    ) -> Result<BeginOutcome<'m>, CopyError> {
         if self.options.journal.is_some() {
             return Err(reason.into());
         }
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        Ok(Outcome::Begun(Box::new(Begun {
+        Ok(BeginOutcome::Begun(Box::new(Begun {
             target,
             keeper: None,
             source,
@@ -395,8 +396,8 @@ impl<'m> Beginning<'_, 'm> {
         })))
     }
 
-    fn copied(&self) -> Options {
-        Options {
+    fn copied(&self) -> JournalOptions {
+        JournalOptions {
             source_offset: self.asked.offset,
             target_offset: self.asked.target_offset,
             length: Bytes(self.layout.length),
@@ -428,7 +429,7 @@ impl<'m> Beginning<'_, 'm> {
 }
 
 /// Why there is no journal for this device: there is none, or one of another device behind the same name.
-fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<Outcome<'m>, CopyError> {
+fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<BeginOutcome<'m>, CopyError> {
     let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
     for entry in journals {
@@ -441,7 +442,7 @@ fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<Outcome<'m>, CopyErro
             }
             return Err(CopyError::Changed {
                 journal: entry.path(),
-                differences: vec![Difference::OtherDevice {
+                differences: vec![JournalDifference::OtherDevice {
                     role: Role::Target,
                     name: now.name.clone(),
                     then: then.to_string(),
@@ -450,7 +451,7 @@ fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<Outcome<'m>, CopyErro
             });
         }
     }
-    Ok(Outcome::NoJournal { journal: path })
+    Ok(BeginOutcome::NoJournal { journal: path })
 }
 
 /// Why a copy from or to this could not be resumed.
@@ -478,7 +479,7 @@ mod tests {
         Store::open(host(), &left).unwrap().save(&journal).unwrap();
         let path = directory.path().join("journal");
         let found = no_journal(&journal.target, path.clone());
-        assert!(matches!(found, Ok(Outcome::NoJournal { .. })), "{found:?}");
+        assert!(matches!(found, Ok(BeginOutcome::NoJournal { .. })), "{found:?}");
         let mut other = journal.target.clone();
         let Identity::Device(device) = &mut other else { panic!("a device") };
         device.ids.iter_mut().for_each(|id| id.value.push('x'));

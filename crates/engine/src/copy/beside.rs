@@ -18,7 +18,7 @@ use rustix::process::{getegid, geteuid};
 
 use super::CopyError;
 use super::preserve::Preserved;
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::journal::partial_stem;
 use crate::machine::Machine;
 use crate::small_files::SmallFiles;
@@ -64,7 +64,7 @@ impl<'m> Beside<'m> {
         source: &File,
         seed: u64,
     ) -> io::Result<(Self, File)> {
-        let mut beside = Self::of(machine, live, source)?;
+        let mut beside = Self::new(machine, live, source)?;
         for number in 0..NAMES {
             beside.made = name_beside(&beside.name, seed.wrapping_add(number));
             match machine.create(&beside.directory, &beside.made, OFlags::EXCL, OWNERS) {
@@ -86,7 +86,7 @@ impl<'m> Beside<'m> {
         source: &File,
         made: &OsStr,
     ) -> io::Result<(Self, File)> {
-        let mut beside = Self::of(machine, live, source)?;
+        let mut beside = Self::new(machine, live, source)?;
         made.clone_into(&mut beside.made);
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&beside.directory, made, flags, Mode::empty())?);
@@ -94,12 +94,12 @@ impl<'m> Beside<'m> {
         Ok((beside, file))
     }
 
-    fn of(machine: &'m dyn Machine, live: &Live, source: &File) -> io::Result<Self> {
+    fn new(machine: &'m dyn Machine, live: &Live, source: &File) -> io::Result<Self> {
         let folder = live.path.parent().unwrap_or(Path::new("/")).to_owned();
         let name = live.path.file_name().unwrap_or(OsStr::new("")).to_owned();
         let directory = File::open(&folder)?;
         let fate = match live.node {
-            Node::NewFile => Fate::New { mode: mode_of_new(&source.metadata()?) },
+            PathNode::NewFile => Fate::New { mode: mode_of_new(&source.metadata()?) },
             _ => {
                 let replaced = fs::symlink_metadata(&live.path)?;
                 // Set-user-ID and its kin were given to the old content, not to the new one.

@@ -8,13 +8,13 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::attempt::Ready;
+use super::attempt::AttachedMemory;
 use super::gone::drive_of;
 use super::gpu::{GpuSide, RouteFault};
-use super::ledger::{Account, Keeper, Ledger, Turn};
-use super::pieces::{Lack, Layout, Pieces};
+use super::ledger::{Account, Keeper, Ledger, NextStart};
+use super::pieces::{CopyLayout, Lack, Pieces};
 use super::witness::MovedBytes;
-use super::{CopyError, Job, Tools, check};
+use super::{CopyError, CopyJob, Tools, check};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
@@ -23,11 +23,11 @@ use crate::relay::{Moved, RelayError, Relayed, Transfer, merge_in_host, relay_to
 use crate::ring::{Around as _, Ring};
 use crate::verify::VerifyError;
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Judges the route by what was seen of it, and compares target and source.
     pub(super) fn check(
         &mut self,
-        ready: &mut Ready,
+        ready: &mut AttachedMemory,
         route: Route,
         tools: &mut Tools<'_>,
     ) -> Result<Verification, CopyError> {
@@ -49,7 +49,7 @@ impl Job<'_> {
     }
 
     /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
-    fn judge_gpu(&mut self, ready: &Ready, route: Route) -> Result<(), CopyError> {
+    fn judge_gpu(&mut self, ready: &AttachedMemory, route: Route) -> Result<(), CopyError> {
         let Some(gpu) = &ready.gpu else { return Ok(()) };
         self.evidence.extend(gpu.evidence(route));
         let Err(fault) = gpu.all_direct() else { return Ok(()) };
@@ -101,7 +101,7 @@ impl Job<'_> {
     pub(super) fn end_move(
         &mut self,
         so_far: SoFar,
-        ready: &mut Ready,
+        ready: &mut AttachedMemory,
         route: Route,
         tools: &mut Tools<'_>,
     ) -> Result<Payload, CopyError> {
@@ -149,13 +149,13 @@ impl Job<'_> {
         Payload { moved, tail, before }
     }
 
-    fn stopped(&self, source: RequestError, moved: &Moved, ready: &Ready) -> CopyError {
+    fn stopped(&self, source: RequestError, moved: &Moved, ready: &AttachedMemory) -> CopyError {
         let source = RelayError::Stopped { source, moved: Box::new(moved.clone()) };
         self.name_the_stage(source, ready)
     }
 
     /// Says which stage failed, where that is why the copy ended.
-    fn name_the_stage(&self, source: RelayError, ready: &Ready) -> CopyError {
+    fn name_the_stage(&self, source: RelayError, ready: &AttachedMemory) -> CopyError {
         let number = match &source {
             RelayError::Stopped { source: RequestError::Stage { number, .. }, .. } => *number,
             _ => return self.not_moved(source),
@@ -172,7 +172,11 @@ impl Job<'_> {
         CopyError::Move { from, path, source }
     }
 
-    fn merge_tail(&mut self, ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, CopyError> {
+    fn merge_tail(
+        &mut self,
+        ready: &mut AttachedMemory,
+        tools: &Tools<'_>,
+    ) -> Result<Bytes, CopyError> {
         let transfer = &ready.transfer;
         let rest = transfer.body()..transfer.length;
         let is_there = self.recorder.done().contains_range(rest.clone());
@@ -291,8 +295,8 @@ pub(super) struct Carried {
 /// # Errors
 /// When nothing was moved.
 pub(super) fn relay_jobs(
-    jobs: &mut [&mut Job<'_>],
-    ready: &mut Ready,
+    jobs: &mut [&mut CopyJob<'_>],
+    ready: &mut AttachedMemory,
     transfers: &[Transfer],
     tools: &mut Tools<'_>,
 ) -> Result<Carried, CopyError> {
@@ -308,17 +312,17 @@ pub(super) fn relay_jobs(
     let hole_min = if reads_holes { 0 } else { first.layout.hole_min };
     let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
     let block = blocks.fold(first.layout.block, u64::max);
-    let layout = Layout { hole_min, block, ..first.layout };
+    let layout = CopyLayout { hole_min, block, ..first.layout };
     let lacks = jobs.iter().map(|job| Lack { done: job.recorder.done(), holes: job.holes });
     let pieces = Pieces::new(source, layout, &lacks.collect::<Vec<_>>());
     let done_before = pieces.done_before.iter().min().copied().unwrap_or(0);
     tools.watch.begin(Bytes(done_before), Bytes(layout.length));
-    let is_there = |(job, one): (&&mut Job<'_>, &Transfer)| {
+    let is_there = |(job, one): (&&mut CopyJob<'_>, &Transfer)| {
         job.recorder.done().contains_range(0..one.relayed())
     };
     let is_all_there = jobs.iter().zip(transfers).all(is_there);
-    let accounts = jobs.iter_mut().map(|job| Account::of(&mut job.recorder, job.keeper.as_mut()));
-    let (turn, clock) = (Turn::of(&tools.options), tools.clock);
+    let accounts = jobs.iter_mut().map(|job| Account::new(&mut job.recorder, job.keeper.as_mut()));
+    let (turn, clock) = (NextStart::from_options(&tools.options), tools.clock);
     let mut ledger = Ledger { pieces, accounts: accounts.collect(), turn, clock, stages: &stages };
     ready.ring.phase(PhaseKind::Move);
     let (ring, zeroes, watch) = (&mut ready.ring, ready.zeroes, &mut *tools.watch);

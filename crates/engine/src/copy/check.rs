@@ -8,11 +8,11 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::Ready;
+use super::attempt::AttachedMemory;
 use super::{CopyError, Tools, claims, scrub, twin};
 use crate::Clock;
 use crate::failure::error_in_words;
-use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
+use crate::failure::{Cause, RequestError, RequestFailure, Role, Stuck};
 use crate::machine::Machine;
 use crate::prove::{
     LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,
@@ -22,7 +22,7 @@ use crate::relay::Transfer;
 use crate::request::{LONGEST_SLEEP, fresh_tag};
 use crate::ring::{Action, FileId, Operation, RegionId, Ring};
 use crate::stages::StageRow;
-use crate::verify::{self, Comparison, Coverage, Mismatch, Verified, VerifyError};
+use crate::verify::{self, ComparisonRequest, Coverage, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) enum NotProved {
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
 /// What a failed proof left in the memory is cleared.
 pub(super) fn prove(
-    ready: &mut Ready,
+    ready: &mut AttachedMemory,
     seed: u64,
     tools: &mut Tools<'_>,
 ) -> Result<Vec<RouteEvidence>, NotProved> {
@@ -132,7 +132,7 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 }
 
 /// Makes what was written durable, waiting no longer than the deadline.
-pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestError> {
+pub(super) fn flush(ready: &mut AttachedMemory, clock: &dyn Clock) -> Result<(), RequestError> {
     ready.ring.phase(PhaseKind::Flush);
     let transfer = &ready.transfer;
     let file = (transfer.target, transfer.region);
@@ -166,8 +166,8 @@ pub(crate) fn flush_file<R: Ring>(
         let answers = std::iter::from_fn(|| ring.pop());
         if let Some(completion) = answers.into_iter().find(|answer| answer.tag == operation.tag) {
             return completion.result.map(drop).map_err(|errno| {
-                let cause = Cause::of(errno, action, MemoryKind::Host);
-                Failure { role, action, offset: 0, length: 0, cause }.into()
+                let cause = Cause::from_errno(errno, action, MemoryKind::Host);
+                RequestFailure { role, action, offset: 0, length: 0, cause }.into()
             });
         }
         if age >= deadline {
@@ -180,7 +180,7 @@ pub(crate) fn flush_file<R: Ring>(
 /// moved as of the rest.
 pub(super) fn verify(
     machine: &dyn Machine,
-    ready: &mut Ready,
+    ready: &mut AttachedMemory,
     (plan, before): (&Plan, &RangeSet),
     stages: &StageRow,
     tools: &mut Tools<'_>,
@@ -202,7 +202,8 @@ pub(super) fn verify(
     // While one part is compared, the next is on its way into the other region.
     let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));
     let second = ready.ring.attach_region(machine.host_memory(room)?);
-    let comparison = Comparison::of(&transfer, ready.compared, coverage, [ready.host, second]);
+    let comparison =
+        ComparisonRequest::new(&transfer, ready.compared, coverage, [ready.host, second]);
     let path = || plan.target.path.clone().into();
     let verified = match coverage {
         Coverage::Sample { seed } if !before.is_empty() => {
@@ -245,8 +246,8 @@ fn sample_of_both(before: &RangeSet, transfer: &Transfer, seed: u64) -> Vec<Rang
 
 /// Compares pieces that do not touch, up to the first that differs.
 fn verify_pieces(
-    ready: &mut Ready,
-    whole: &Comparison,
+    ready: &mut AttachedMemory,
+    whole: &ComparisonRequest,
     pieces: &[Range<u64>],
     tools: &mut Tools<'_>,
 ) -> Result<Verified, VerifyError> {

@@ -11,13 +11,13 @@ use std::ops::Range;
 
 use peerlane_results::Refusal;
 
-use super::compare::Pair;
-use super::{CopyError, Job, Tools, twin};
-use crate::endpoint::Node;
+use super::compare::OpenPair;
+use super::{CopyError, CopyJob, Tools, twin};
+use crate::endpoint::PathNode;
 use crate::guard::Surveyor;
 use crate::random::Random;
 use crate::ranges::RangeSet;
-use crate::verify::{Comparison, Coverage};
+use crate::verify::{ComparisonRequest, Coverage};
 
 /// Bytes from the beginning of the copy that are always compared, as far as they are done.
 const HEAD: u64 = 128 << 10;
@@ -28,7 +28,7 @@ const PICKS: u64 = 128;
 /// Bytes that either of these may come to; blocks are large on some drives.
 const PICKED_MAX: u64 = 1 << 20;
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Refuses a target that was written to since its journal; `held` stands unless the source explains it.
     pub(super) fn check_claims(
         &mut self,
@@ -37,7 +37,7 @@ impl Job<'_> {
     ) -> Result<(), CopyError> {
         let unit = self.layout.block.max(PAGE).next_power_of_two();
         let pieces = picks(self.recorder.done(), self.layout.length, unit, tools.seed);
-        let pair = Pair {
+        let pair = OpenPair {
             machine: self.machine,
             plan: self.plan,
             layout: self.layout,
@@ -50,7 +50,8 @@ impl Job<'_> {
         if !pair.is_equal(&pieces, tools)? {
             return Err(CopyError::Refused(vec![self.written_to()]));
         }
-        let is_device = self.ends.target.live.as_ref().is_some_and(|one| one.node == Node::Block);
+        let is_device =
+            self.ends.target.live.as_ref().is_some_and(|one| one.node == PathNode::Block);
         if is_device && !held.is_empty() {
             let surveyor = Surveyor::on(self.machine, tools.clock, tools.deadline);
             if let Some(offset) = self.unexplained(&surveyor)? {
@@ -63,7 +64,7 @@ impl Job<'_> {
     /// The same for a target that is to differ from its source.
     fn check_claims_by_twin(
         &self,
-        pair: &Pair<'_>,
+        pair: &OpenPair<'_>,
         pieces: &[Range<u64>],
         tools: &mut Tools<'_>,
     ) -> Result<(), CopyError> {
@@ -95,8 +96,8 @@ impl Job<'_> {
         let journal = self.keeper.as_ref().map(|keeper| keeper.path().display().to_string());
         // A file tells when it was written to, and its journal knows.
         let or_source = match self.source_live.node {
-            Node::Block => format!(", or {source} was"),
-            Node::File { .. } | Node::NewFile => String::new(),
+            PathNode::Block => format!(", or {source} was"),
+            PathNode::File { .. } | PathNode::NewFile => String::new(),
         };
         Refusal {
             reason: format!(
@@ -111,8 +112,8 @@ impl Job<'_> {
 }
 
 /// A comparison of one piece of the copy; pieces begin at blocks.
-pub(super) fn part_of(whole: &Comparison, piece: &Range<u64>) -> Comparison {
-    Comparison {
+pub(super) fn part_of(whole: &ComparisonRequest, piece: &Range<u64>) -> ComparisonRequest {
+    ComparisonRequest {
         source_offset: whole.source_offset + piece.start,
         target_offset: whole.target_offset + piece.start,
         length: piece.end - piece.start,

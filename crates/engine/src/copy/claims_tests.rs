@@ -20,14 +20,14 @@ const LENGTH: u64 = 8 << 20;
 const EXT4_MARK: u64 = 1024 + 56;
 
 /// A loop device with a serial, which only a tree of sysfs made for it shows.
-struct Bench {
+struct ClaimsBench {
     folder: tempfile::TempDir,
     source: PathBuf,
     device: Loop,
     options: CopyOptions,
 }
 
-fn bench() -> Option<Bench> {
+fn bench() -> Option<ClaimsBench> {
     let folder = folder();
     let source = source(folder.path(), LENGTH);
     let backing = folder.path().join("backing");
@@ -48,10 +48,10 @@ fn bench() -> Option<Bench> {
     fs::write(place.join("device/serial"), "S4EWNX0R123456\n").unwrap();
     let journal = Some(folder.path().join("journal"));
     let options = CopyOptions { journal, ..CopyOptions::default() };
-    Some(Bench { folder, source, device, options })
+    Some(ClaimsBench { folder, source, device, options })
 }
 
-impl Bench {
+impl ClaimsBench {
     fn asked(&self) -> Asked {
         Asked { depth: 2, ..asked(&self.source, &self.device.0) }
     }

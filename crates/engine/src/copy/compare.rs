@@ -7,12 +7,12 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::block;
 use super::claims::part_of;
-use super::pieces::Layout;
+use super::pieces::CopyLayout;
 use super::{CopyError, Tools};
 use crate::machine::Machine;
 use crate::open::Opened;
 use crate::session::Session;
-use crate::verify::{Comparison, Coverage, Digests, verify};
+use crate::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Host memory for each end.
 const ROOM: Bytes = Bytes::kib(256);
@@ -24,15 +24,15 @@ const PART: u64 = 64 << 20;
 const ENTRIES: u32 = 128;
 
 /// Both ends of a copy, open.
-pub(super) struct Pair<'a> {
+pub(super) struct OpenPair<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
-    pub(super) layout: Layout,
+    pub(super) layout: CopyLayout,
     pub(super) source: &'a Opened,
     pub(super) target: &'a Opened,
 }
 
-impl Pair<'_> {
+impl OpenPair<'_> {
     /// Whether these parts of the copy are at the target, up to the first that is not. Parts begin at blocks.
     pub(super) fn is_equal(
         &self,
@@ -80,7 +80,7 @@ impl Pair<'_> {
         session: &mut Session<'_>,
         room: Bytes,
         deadline: Nanos,
-    ) -> Result<Comparison, CopyError> {
+    ) -> Result<ComparisonRequest, CopyError> {
         let plan = self.plan;
         let mut attach = |opened: &Opened, path: &str| {
             session.attach_file(opened).map_err(|source| CopyError::File {
@@ -92,7 +92,7 @@ impl Pair<'_> {
         let source = attach(self.source, &plan.source.path)?;
         let target = attach(self.target, &plan.target.path)?;
         let hosts = [session.host(room)?, session.host(room)?];
-        Ok(Comparison {
+        Ok(ComparisonRequest {
             source,
             target,
             source_offset: plan.asked.offset.0,

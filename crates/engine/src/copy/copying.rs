@@ -14,7 +14,7 @@ use super::carry::{Carried, Payload, SoFar, relay_jobs};
 use super::record::Settled;
 use super::settle::Agreed;
 use super::witness::MovedBytes;
-use super::{CopyError, Done, FanOut, Job, Tools, gone};
+use super::{CopyError, CopyJob, Done, FanOut, Tools, gone};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
@@ -24,8 +24,8 @@ use crate::stage::StageName;
 use crate::stages::{StageError, StageRow};
 
 /// One target of the copy.
-pub(super) struct Lane<'a> {
-    pub(super) job: Job<'a>,
+pub(super) struct TargetLane<'a> {
+    pub(super) job: CopyJob<'a>,
     pub(super) failed: Option<CopyError>,
     /// What is known of it when it is complete but for its name.
     finished: Option<(Settled, Done)>,
@@ -33,7 +33,7 @@ pub(super) struct Lane<'a> {
 
 /// A copy under way, to one target or several.
 pub(super) struct Copying<'a> {
-    pub(super) lanes: Vec<Lane<'a>>,
+    pub(super) lanes: Vec<TargetLane<'a>>,
     pub(super) stages: Rc<StageRow>,
     /// The account of each stage.
     tallies: Vec<StageTally>,
@@ -41,8 +41,8 @@ pub(super) struct Copying<'a> {
 }
 
 impl<'a> Copying<'a> {
-    pub(super) fn new(jobs: Vec<Job<'a>>, stages: Rc<StageRow>) -> Self {
-        let lane = |job| Lane { job, failed: None, finished: None };
+    pub(super) fn new(jobs: Vec<CopyJob<'a>>, stages: Rc<StageRow>) -> Self {
+        let lane = |job| TargetLane { job, failed: None, finished: None };
         let tallies = stages.names().iter().map(|_| StageTally::default()).collect();
         Self { lanes: jobs.into_iter().map(lane).collect(), stages, tallies, read: Bytes::ZERO }
     }
@@ -59,15 +59,18 @@ impl<'a> Copying<'a> {
             }
         }
         let row = Rc::clone(&self.stages);
-        let targets = self.lanes.into_iter().map(|Lane { mut job, failed, finished }| {
-            match (failed, finished) {
-                (None, Some((settled, done))) => job.complete(settled, done, tools.options.limit),
-                (failed, _) => {
-                    let reason = "nothing was moved to this target".to_owned();
-                    Err(job.conclude(failed.unwrap_or(CopyError::WithOthers { reason })))
+        let targets =
+            self.lanes.into_iter().map(|TargetLane { mut job, failed, finished }| {
+                match (failed, finished) {
+                    (None, Some((settled, done))) => {
+                        job.complete(settled, done, tools.options.limit)
+                    }
+                    (failed, _) => {
+                        let reason = "nothing was moved to this target".to_owned();
+                        Err(job.conclude(failed.unwrap_or(CopyError::WithOthers { reason })))
+                    }
                 }
-            }
-        });
+            });
         let targets: Vec<_> = targets.collect();
         let goes_on =
             |one: &Result<_, CopyError>| matches!(one, Err(error) if error.journal().is_some());
@@ -79,7 +82,7 @@ impl<'a> Copying<'a> {
 
     /// Ends the digests where a target is complete; says what each stage did.
     fn end_stages(&mut self) -> Vec<StageRecord> {
-        let is_complete = |lane: &Lane<'_>| lane.failed.is_none() && lane.finished.is_some();
+        let is_complete = |lane: &TargetLane<'_>| lane.failed.is_none() && lane.finished.is_some();
         let ended = if self.lanes.iter().any(is_complete) { self.stages.end() } else { None };
         let (root, no_root) = match ended {
             None => (None, None),
@@ -120,7 +123,7 @@ impl<'a> Copying<'a> {
     /// Targets that failed for want of memory that went away may go on by host memory; says why.
     fn take_back_the_lost(&mut self) -> Option<String> {
         let mut lost = None;
-        for Lane { job, failed, .. } in &mut self.lanes {
+        for TargetLane { job, failed, .. } in &mut self.lanes {
             let is_lost = failed.as_ref().is_some_and(gone::is_memory_gone);
             if is_lost && job.plan.asked.route == RouteChoice::Auto {
                 *failed = None;
@@ -134,11 +137,11 @@ impl<'a> Copying<'a> {
 
     /// The targets that are still in it.
     pub(super) fn live(&self) -> Vec<usize> {
-        let is_live = |lane: &Lane<'_>| lane.failed.is_none() && lane.finished.is_none();
+        let is_live = |lane: &TargetLane<'_>| lane.failed.is_none() && lane.finished.is_none();
         (0..self.lanes.len()).filter(|&lane| is_live(&self.lanes[lane])).collect()
     }
 
-    pub(super) fn for_live(&mut self, mut each: impl FnMut(&mut Job<'a>)) {
+    pub(super) fn for_live(&mut self, mut each: impl FnMut(&mut CopyJob<'a>)) {
         for lane in self.live() {
             each(&mut self.lanes[lane].job);
         }
@@ -190,7 +193,7 @@ impl<'a> Copying<'a> {
         let scrubbed = self.scrub(&mut agreed, tools);
         tools.watch.phase(Phase::Verify);
         for (seat, payload) in moved.into_iter().enumerate() {
-            let Lane { job, failed, finished } = &mut self.lanes[seats[seat].lane];
+            let TargetLane { job, failed, finished } = &mut self.lanes[seats[seat].lane];
             let Some(payload) = payload.filter(|_| failed.is_none()) else { continue };
             if let Some(error) = agreed.refuse_busy(given_up) {
                 *failed = Some(error);
@@ -220,7 +223,7 @@ impl<'a> Copying<'a> {
         let seats = agreed.seats.clone();
         let transfers: Vec<Transfer> = seats.iter().map(|seat| seat.transfer).collect();
         let is_seated = |lane: usize| seats.iter().any(|seat| seat.lane == lane);
-        let mut jobs: Vec<&mut Job<'_>> = (self.lanes.iter_mut().enumerate())
+        let mut jobs: Vec<&mut CopyJob<'_>> = (self.lanes.iter_mut().enumerate())
             .filter(|(lane, _)| is_seated(*lane))
             .map(|(_, lane)| &mut lane.job)
             .collect();
@@ -240,7 +243,7 @@ impl<'a> Copying<'a> {
         let mut payloads = Vec::with_capacity(seats.len());
         for (seat, (moved, failed)) in relayed.targets.into_iter().enumerate() {
             agreed.take(seat);
-            let Lane { job, failed: end, .. } = &mut self.lanes[seats[seat].lane];
+            let TargetLane { job, failed: end, .. } = &mut self.lanes[seats[seat].lane];
             let failed = failed.or(relayed.stopped.as_ref().map(RequestError::again));
             let so_far = SoFar {
                 moved,

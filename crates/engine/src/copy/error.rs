@@ -9,7 +9,7 @@ use peerlane_results::{Refusal, Route};
 use peerlane_units::Bytes;
 
 use crate::failure::{RequestError, Stuck, hint_of_denial};
-use crate::journal::{Difference, JournalError};
+use crate::journal::{JournalDifference, JournalError};
 use crate::plan::PlanError;
 use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
@@ -90,7 +90,7 @@ pub enum CopyError {
         /// The journal.
         journal: PathBuf,
         /// What is not as it says.
-        differences: Vec<Difference>,
+        differences: Vec<JournalDifference>,
     },
     /// The source was changed while it was copied: what is at the target is no state that it ever had.
     #[error("content of {} changed while it was copied", path.display())]
@@ -266,7 +266,7 @@ impl CopyError {
             Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
             Self::Gone { .. } => Some("`dmesg | tail` says why; put it back".to_owned()),
             Self::Changed { differences, .. }
-                if differences.iter().any(Difference::is_of_another_target) =>
+                if differences.iter().any(JournalDifference::is_of_another_target) =>
             {
                 Some(
                     "leave out `--resume`, use `--force`, and name another file with `--journal` to \
@@ -333,8 +333,8 @@ fn reasons(refusals: &[Refusal]) -> String {
     reasons.join("; ")
 }
 
-fn list(differences: &[Difference]) -> String {
-    let words: Vec<String> = differences.iter().map(Difference::to_string).collect();
+fn list(differences: &[JournalDifference]) -> String {
+    let words: Vec<String> = differences.iter().map(JournalDifference::to_string).collect();
     words.join("; ")
 }
 

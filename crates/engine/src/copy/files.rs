@@ -17,9 +17,9 @@ use rustix::io::Errno;
 
 use super::CopyError;
 use super::beside::Beside;
-use super::pieces::{Holes, Layout};
+use super::pieces::{CopyLayout, Holes};
 use super::preserve::Preserved;
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::extents::Extent;
 use crate::failure::Role;
 use crate::machine::{Machine, host};
@@ -49,8 +49,8 @@ pub(crate) fn open_in_place(
         move |source| CopyError::File { action, path, source }
     };
     let flags = match (live.node, claim) {
-        (Node::NewFile, _) => OFlags::RDWR | OFlags::CREATE,
-        (Node::Block, Claim::Exclusive) => OFlags::RDWR | OFlags::EXCL,
+        (PathNode::NewFile, _) => OFlags::RDWR | OFlags::CREATE,
+        (PathNode::Block, Claim::Exclusive) => OFlags::RDWR | OFlags::EXCL,
         _ => OFlags::RDWR,
     };
     let opened = match open_claimed(host(), flags, live, deadline) {
@@ -58,7 +58,7 @@ pub(crate) fn open_in_place(
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),
         Err(error) => return Err(failed("open")(error)),
     };
-    if live.node != Node::Block {
+    if live.node != PathNode::Block {
         grow(&opened.file, end).map_err(failed("reserve space for"))?;
     }
     Ok(opened)
@@ -103,11 +103,11 @@ pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<RouteEvidence>
 #[derive(Debug)]
 pub(super) struct Target<'m> {
     opened: Opened,
-    place: Place<'m>,
+    place: TargetLocation<'m>,
 }
 
 #[derive(Debug)]
-enum Place<'m> {
+enum TargetLocation<'m> {
     Device,
     /// A file that has its name already; it is read only.
     Finished,
@@ -132,7 +132,7 @@ impl<'m> Target<'m> {
         deadline: Nanos,
     ) -> Result<Self, CopyError> {
         match open_claimed(machine, OFlags::RDWR | OFlags::EXCL, live, deadline) {
-            Ok(opened) => Ok(Self { opened, place: Place::Device }),
+            Ok(opened) => Ok(Self { opened, place: TargetLocation::Device }),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
             Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
         }
@@ -146,7 +146,7 @@ impl<'m> Target<'m> {
     ) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File { action: "open", path: live.path.clone(), source };
         let opened = machine.open(OFlags::RDONLY, live, deadline).map_err(failed)?;
-        Ok(Self { opened, place: Place::Finished })
+        Ok(Self { opened, place: TargetLocation::Finished })
     }
 
     /// Makes a file beside the target's name; `seed` chooses its name.
@@ -184,33 +184,33 @@ impl<'m> Target<'m> {
 
     /// Direct I/O is switched on when its space is reserved.
     fn of_file(live: &Live, beside: Beside<'m>, file: File) -> Self {
-        Self { opened: Opened::new(file, live.is_direct), place: Place::Beside(beside) }
+        Self { opened: Opened::new(file, live.is_direct), place: TargetLocation::Beside(beside) }
     }
 
     /// The file beside the target's name; `None` where there is none.
     pub(super) fn partial(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::Beside(beside) => Some(beside.path()),
-            Place::Device | Place::Finished => None,
+            TargetLocation::Beside(beside) => Some(beside.path()),
+            TargetLocation::Device | TargetLocation::Finished => None,
         }
     }
 
     /// Whether the target is complete and has its name.
     pub(super) fn is_finished(&self) -> bool {
-        matches!(self.place, Place::Finished)
+        matches!(self.place, TargetLocation::Finished)
     }
 
     /// Whether what was written can still be found by its name.
     pub(super) fn is_there(&self) -> bool {
         match &self.place {
-            Place::Beside(beside) => beside.is_there(&self.opened.file),
-            Place::Device | Place::Finished => true,
+            TargetLocation::Beside(beside) => beside.is_there(&self.opened.file),
+            TargetLocation::Device | TargetLocation::Finished => true,
         }
     }
 
     /// Decides what becomes of an unfinished file when the copy ends.
     pub(super) fn set_kept(&mut self, kept: bool) {
-        if let Place::Beside(beside) = &mut self.place {
+        if let TargetLocation::Beside(beside) = &mut self.place {
             beside.set_kept(kept);
         }
     }
@@ -223,11 +223,11 @@ impl<'m> Target<'m> {
     pub(super) fn reserve(
         &mut self,
         machine: &dyn Machine,
-        layout: Layout,
+        layout: CopyLayout,
         holes: Holes,
         source: &File,
     ) -> Result<(), CopyError> {
-        let Place::Beside(beside) = &self.place else { return Ok(()) };
+        let TargetLocation::Beside(beside) = &self.place else { return Ok(()) };
         let file = &self.opened.file;
         reserve(machine, file, layout, holes, source).map_err(|source| CopyError::File {
             action: "reserve space for",
@@ -259,7 +259,7 @@ impl<'m> Target<'m> {
     /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a
     /// device is complete already.
     pub(super) fn finish(&mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
-        let Place::Beside(beside) = &mut self.place else { return Ok(()) };
+        let TargetLocation::Beside(beside) = &mut self.place else { return Ok(()) };
         beside.finish(&self.opened.file, length, preserved)
     }
 }
@@ -296,7 +296,7 @@ fn in_use(live: &Live) -> CopyError {
 fn reserve(
     machine: &dyn Machine,
     file: &File,
-    layout: Layout,
+    layout: CopyLayout,
     holes: Holes,
     source: &File,
 ) -> io::Result<()> {

@@ -8,13 +8,13 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::{CopyError, Job};
-use crate::guard::{self, BLOCK, Device, Reader, SurveyError, Surveyor};
+use super::{CopyError, CopyJob};
+use crate::guard::{self, BLOCK, DeviceSize, EndReader, SurveyError, Surveyor};
 use crate::journal::{EndDigests, Overwritten};
 use crate::prove;
 use crate::stamp::SECTOR;
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Offset of the first block that nothing explains; reads what a survey of the target reads.
     pub(super) fn unexplained(&self, surveyor: &Surveyor<'_>) -> Result<Option<u64>, CopyError> {
         self.find_unexplained(surveyor).map_err(|error| CopyError::File {
@@ -34,7 +34,7 @@ impl Job<'_> {
 
     fn find_unexplained(&self, surveyor: &Surveyor<'_>) -> Result<Option<u64>, SurveyError> {
         let target = &self.plan.target;
-        let device = Device { size: target.size.0, block: target.block.0 };
+        let device = DeviceSize { size: target.size.0, block: target.block.0 };
         let start = self.plan.asked.target_offset.0;
         let range = start..start.saturating_add(self.layout.length);
         let mut explainer = Explainer {
@@ -59,7 +59,7 @@ impl Job<'_> {
 }
 
 struct Explainer<'a> {
-    source: Reader<'a>,
+    source: EndReader<'a>,
     /// Where the copy begins in the source.
     source_offset: u64,
     overwritten: Option<EndDigests>,
@@ -83,13 +83,13 @@ impl Explainer<'_> {
             let from = |offset: u64| self.source_offset + (offset - self.range.start);
             self.source.readable_bytes(from(within.start)..from(within.end))?
         };
-        let wanted = Wanted { start: within.start, bytes: &source };
+        let wanted = SourceRange { start: within.start, bytes: &source };
         let mut found =
             blocks().filter(|(offset, block)| !self.is_explained(*offset, block, &wanted));
         Ok(found.next().map(|(offset, _)| offset))
     }
 
-    fn is_explained(&self, offset: u64, block: &[u8], wanted: &Wanted<'_>) -> bool {
+    fn is_explained(&self, offset: u64, block: &[u8], wanted: &SourceRange<'_>) -> bool {
         if guard::is_blank(block) || self.is_old(offset, block) {
             return true;
         }
@@ -101,7 +101,7 @@ impl Explainer<'_> {
             || found.iter().all(|one| matches!(one, SectorContent::Blank | SectorContent::Copied))
     }
 
-    fn content(&self, at: u64, sector: &[u8], wanted: &Wanted<'_>) -> SectorContent {
+    fn content(&self, at: u64, sector: &[u8], wanted: &SourceRange<'_>) -> SectorContent {
         let inside = self.inside(at, sector);
         if guard::is_blank(sector) {
             return if inside.is_empty() { SectorContent::Blank } else { SectorContent::Copied };
@@ -154,12 +154,12 @@ enum SectorContent {
 }
 
 /// What the source has for a range of the target.
-struct Wanted<'a> {
+struct SourceRange<'a> {
     start: u64,
     bytes: &'a [u8],
 }
 
-impl Wanted<'_> {
+impl SourceRange<'_> {
     fn at(&self, at: u64, length: usize) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.start)?).ok()?;
         self.bytes.get(start..start.checked_add(length)?)

@@ -6,15 +6,15 @@
 
 use peerlane_results::EndpointFacts;
 
-use super::{CopyError, Job};
-use crate::failure::{Cause, Failure, RequestError, Role};
+use super::{CopyError, CopyJob};
+use crate::failure::{Cause, RequestError, RequestFailure, Role};
 use crate::prove::ProofCause;
 use crate::relay::RelayError;
 use crate::scrub::ScrubCause;
 use crate::verify::VerifyError;
 
 /// The request whose failure ended a copy.
-fn failure(error: &CopyError) -> Option<&Failure> {
+fn failure(error: &CopyError) -> Option<&RequestFailure> {
     let request = match error {
         CopyError::Move { source: RelayError::Stopped { source, .. }, .. }
         | CopyError::Check { source: VerifyError::Request(source), .. } => source,
@@ -48,7 +48,7 @@ pub(super) fn drive_of(end: &EndpointFacts) -> String {
     }
 }
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Says which device is gone, where that is why the copy ended.
     pub(super) fn name_the_gone(&self, error: CopyError) -> CopyError {
         let Some(failure) = failure(&error) else { return error };

@@ -12,7 +12,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{Counted, CuFileError, FellBack, Mark, NoCounter, Session};
+use peerlane_memory::cufile::{
+    Counted, CounterMark, CuFileError, CuFileSession, FellBack, NoCounter,
+};
 use peerlane_results::{Evidence, MemoryFacts, Route, RouteEvidence, Shape};
 use peerlane_units::{Bytes, Nanos};
 
@@ -45,14 +47,14 @@ impl From<CuFileError> for Rejection {
 
 /// What a copy holds of a GPU beside its ring.
 pub(super) struct GpuSide {
-    session: Option<Arc<Session>>,
+    session: Option<Arc<CuFileSession>>,
     gpu: Arc<Gpu>,
     /// CUDA version of its driver.
     driver: (i32, i32),
     memory: Arc<DeviceMemory>,
     desk: Desk,
     /// cuFile's counters before payload.
-    before: Option<Mark>,
+    before: Option<CounterMark>,
 }
 
 /// Why payload is not shown to have gone directly.
@@ -76,7 +78,7 @@ pub(super) struct GpuSlots {
 }
 
 /// Both ends of a copy that is to go by a GPU.
-pub(super) struct Ends<'a> {
+pub(super) struct GpuCopyEnds<'a> {
     pub(super) source: &'a File,
     pub(super) target: &'a File,
     pub(super) paths: [&'a str; 2],
@@ -88,7 +90,7 @@ pub(super) fn open(
     facts: &MemoryFacts,
     shape: &Shape,
     entries: u32,
-    ends: &Ends<'_>,
+    ends: &GpuCopyEnds<'_>,
 ) -> Result<GpuSlots, NotReady> {
     let (gpu, driver) = open_gpu(facts)?;
     let ring = Uring::new(entries)?;
@@ -123,11 +125,11 @@ fn open_gpu(facts: &MemoryFacts) -> Result<(Arc<Gpu>, (i32, i32)), Rejection> {
 
 fn attach(
     mut ring: GpuRing,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<CuFileSession>>,
     (gpu, driver): (&Arc<Gpu>, (i32, i32)),
     (way, facts): (GpuWay, &MemoryFacts),
     shape: &Shape,
-    ends: &Ends<'_>,
+    ends: &GpuCopyEnds<'_>,
 ) -> Result<GpuSlots, NotReady> {
     let mut files = [None; 2];
     for (number, file) in [ends.source, ends.target].into_iter().enumerate() {

@@ -13,7 +13,7 @@ use super::pieces::Pieces;
 use crate::Clock;
 use crate::journal::{Journal, JournalError, Recorder, Store};
 use crate::ranges::RangeSet;
-use crate::relay::{FlushOutcome, Pace, Piece, Work};
+use crate::relay::{FlushOutcome, Pace, RelayWork, WorkPiece};
 use crate::shares::Share;
 use crate::stages::StageRow;
 
@@ -104,15 +104,15 @@ impl<'a> Keeper<'a> {
 
 /// When the next part may begin: by the copy's own rate, and by what it shares with others.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct NextStart {
     pace: Option<Pace>,
     share: Option<Arc<Share>>,
     /// Bytes begun that are not over.
     open: u64,
 }
 
-impl Turn {
-    pub(super) fn of(options: &CopyOptions) -> Self {
+impl NextStart {
+    pub(super) fn from_options(options: &CopyOptions) -> Self {
         Self { pace: options.limit.map(Pace::new), share: options.share.clone(), open: 0 }
     }
 
@@ -141,7 +141,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for NextStart {
     /// Parts of a copy that stopped are over as well.
     fn drop(&mut self) {
         if let Some(share) = &self.share {
@@ -160,7 +160,7 @@ pub(super) struct Account<'a, 'm> {
 }
 
 impl<'a, 'm> Account<'a, 'm> {
-    pub(super) fn of(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper<'m>>) -> Self {
+    pub(super) fn new(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper<'m>>) -> Self {
         Self { recorder, keeper, unsaved: None, flush_failed: false }
     }
 
@@ -191,13 +191,13 @@ impl<'a, 'm> Account<'a, 'm> {
 pub(super) struct Ledger<'a, 'm> {
     pub(super) pieces: Pieces,
     pub(super) accounts: Vec<Account<'a, 'm>>,
-    pub(super) turn: Turn,
+    pub(super) turn: NextStart,
     pub(super) clock: &'a dyn Clock,
     pub(super) stages: &'a StageRow,
 }
 
-impl Work for Ledger<'_, '_> {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+impl RelayWork for Ledger<'_, '_> {
+    fn next_piece(&mut self) -> Option<io::Result<WorkPiece>> {
         self.pieces.next_piece()
     }
 

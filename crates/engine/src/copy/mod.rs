@@ -58,7 +58,7 @@ use carry::Payload;
 use copying::Copying;
 use files::Target;
 use ledger::Keeper;
-use pieces::{Holes, Layout};
+use pieces::{CopyLayout, Holes};
 use preserve::Preserved;
 use witness::Witnesses;
 
@@ -124,12 +124,12 @@ pub(crate) fn copy_prepared(
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
     let stages = Rc::new(stages_of(plans, tools)?);
-    let mut jobs: Vec<Job<'_>> = Vec::with_capacity(ends.len());
+    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(ends.len());
     for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
         match start::begin_job(machine, fabric, plan, (now, held), &stages, tools) {
             Ok(job) => jobs.push(job),
             Err(error) => {
-                jobs.iter_mut().for_each(Job::withdraw);
+                jobs.iter_mut().for_each(CopyJob::withdraw);
                 if tools.options.start == Start::Anew {
                     stages.discard();
                 }
@@ -159,7 +159,7 @@ fn stages_of(plans: &[Plan], tools: &mut Tools<'_>) -> Result<StageRow, CopyErro
 }
 
 /// A copy under way.
-struct Job<'a> {
+struct CopyJob<'a> {
     machine: &'a dyn Machine,
     fabric: &'a Fabric,
     plan: &'a Plan,
@@ -170,7 +170,7 @@ struct Job<'a> {
     source_identity: Identity,
     /// What earlier runs moved.
     before: RangeSet,
-    layout: Layout,
+    layout: CopyLayout,
     target: Target<'a>,
     preserved: Preserved,
     keeper: Option<Keeper<'a>>,
@@ -197,7 +197,7 @@ struct Done {
     verification: peerlane_results::Verification,
 }
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Whether an end is a passthrough node.
     fn has_nodes(&self) -> bool {
         self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use peerlane_units::ByteRate;
 
 use super::preserve::Metadatum;
-use crate::journal::{Cadence, Environment};
+use crate::journal::{Cadence, StateEnvironment};
 use crate::shares::Share;
 use crate::stages::Stages;
 use crate::trace::Tracer;
@@ -20,7 +20,7 @@ pub struct CopyOptions {
     /// Where the journal is kept; `None` for the place that belongs to the target.
     pub journal: Option<PathBuf>,
     /// Decides where journals of devices are kept.
-    pub environment: Environment,
+    pub environment: StateEnvironment,
     /// How often the target is flushed and the journal saved.
     pub cadence: Cadence,
     /// Whether holes of the source are left out.
@@ -50,7 +50,7 @@ impl Default for CopyOptions {
         Self {
             start: Start::Anew,
             journal: None,
-            environment: Environment::default(),
+            environment: StateEnvironment::default(),
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
             scrub: Scrub::Auto,

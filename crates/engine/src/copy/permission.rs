@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::CopyError;
 use super::begin::Beginning;
-use crate::endpoint::Node;
+use crate::endpoint::PathNode;
 use crate::failure::RequestError;
 use crate::guard::SurveyError;
 use crate::journal::digests::{END, tail_start};
@@ -17,7 +17,7 @@ use crate::open::Opened;
 impl Beginning<'_, '_> {
     /// The file that the target is to replace.
     pub(super) fn replaced(&self) -> Result<Option<Overwritten>, CopyError> {
-        if !matches!(self.target_live.node, Node::File { .. }) {
+        if !matches!(self.target_live.node, PathNode::File { .. }) {
             return Ok(None);
         }
         let path = &self.target_live.path;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::options::Sparse;
 use crate::extents::{Extent, Extents, Grid, data_ranges};
 use crate::ranges::RangeSet;
-use crate::relay::{Piece, Targets};
+use crate::relay::{Targets, WorkPiece};
 
 /// Shortest hole that is left out, unless something makes holes dear: a request for each takes longer.
 pub(super) const HOLE_MIN: u64 = 64 << 10;
@@ -37,7 +37,7 @@ impl Holes {
 
 /// Where a copy lies in the source, and the blocks that it is cut in. All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct CopyLayout {
     pub(super) source_offset: u64,
     pub(super) length: u64,
     /// The larger block of both ends.
@@ -48,7 +48,7 @@ pub(super) struct Layout {
     pub(super) chunk: Option<u64>,
 }
 
-impl Layout {
+impl CopyLayout {
     /// Walks data and holes of a range of the copy; offsets are those of the source.
     pub(super) fn walk(&self, source: &File, range: &Range<u64>) -> io::Result<Extents> {
         let least = self.block.max(self.hole_min);
@@ -81,19 +81,19 @@ pub(super) struct Lack<'a> {
 #[derive(Debug)]
 pub(super) struct Pieces {
     source: File,
-    layout: Layout,
+    layout: CopyLayout,
     holes: Vec<Holes>,
     missing: VecDeque<(Range<u64>, Targets)>,
     walk: Option<(Extents, Targets)>,
     /// A chunk that a hole ends in, to come next.
-    rest: Option<Piece>,
+    rest: Option<WorkPiece>,
     /// Bytes that each target has and of which no piece comes.
     pub(super) done_before: Vec<u64>,
 }
 
 impl Pieces {
     /// Pieces of what each target lacks; the block of `layout` is a multiple of every block.
-    pub(super) fn new(source: File, layout: Layout, lacks: &[Lack<'_>]) -> Self {
+    pub(super) fn new(source: File, layout: CopyLayout, lacks: &[Lack<'_>]) -> Self {
         let lists: Vec<Vec<Range<u64>>> = lacks
             .iter()
             .map(|lack| lack.done.missing_in_blocks(0..layout.length, layout.unit()).collect())
@@ -111,7 +111,7 @@ impl Pieces {
         }
     }
 
-    pub(super) fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+    pub(super) fn next_piece(&mut self) -> Option<io::Result<WorkPiece>> {
         if let Some(rest) = self.rest.take() {
             return Some(Ok(rest));
         }
@@ -120,7 +120,7 @@ impl Pieces {
                 let wanted = *wanted;
                 match walk.next() {
                     Some(Ok(Extent::Data(range))) => {
-                        return Some(Ok(Piece::data(self.layout.in_copy(&range), wanted)));
+                        return Some(Ok(WorkPiece::data(self.layout.in_copy(&range), wanted)));
                     }
                     Some(Ok(Extent::Hole(range))) => {
                         let whole = self.whole_chunks(self.layout.in_copy(&range), wanted);
@@ -135,7 +135,7 @@ impl Pieces {
             }
             let (range, wanted) = self.missing.pop_front()?;
             if self.holes.iter().all(|holes| *holes == Holes::Moved) {
-                return Some(Ok(Piece::data(range, wanted)));
+                return Some(Ok(WorkPiece::data(range, wanted)));
             }
             match self.layout.walk(&self.source, &range) {
                 Ok(walk) => self.walk = Some((walk, wanted)),
@@ -150,16 +150,18 @@ impl Pieces {
         let Some(chunk) = self.layout.chunk else { return Some(range) };
         let end = range.end / chunk * chunk;
         if end < range.end {
-            self.rest = Some(Piece::data(end.max(range.start)..range.end, wanted));
+            self.rest = Some(WorkPiece::data(end.max(range.start)..range.end, wanted));
         }
         (end > range.start).then_some(range.start..end)
     }
 
-    fn hole(&self, range: Range<u64>, wanted: Targets) -> Piece {
+    fn hole(&self, range: Range<u64>, wanted: Targets) -> WorkPiece {
         let asks = |what| {
-            Targets::of(self.holes.len(), |one| wanted.contains(one) && self.holes[one] == what)
+            Targets::from_fn(self.holes.len(), |one| {
+                wanted.contains(one) && self.holes[one] == what
+            })
         };
-        Piece {
+        WorkPiece {
             range,
             payload: asks(Holes::Moved),
             zeroes: asks(Holes::Zeroed),
@@ -184,7 +186,7 @@ fn sweep(lists: &[Vec<Range<u64>>]) -> VecDeque<(Range<u64>, Targets)> {
         }
         let holds =
             |one: usize| lists[one].get(next[one]).is_some_and(|range| range.start <= start);
-        let wanted = Targets::of(lists.len(), holds);
+        let wanted = Targets::from_fn(lists.len(), holds);
         if !wanted.is_empty() {
             found.push_back((start..end, wanted));
         }
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_some_lack_is_cut_where_another_begins_to_lack() {
-        let of = |targets: &[usize]| Targets::of(3, |one| targets.contains(&one));
+        let of = |targets: &[usize]| Targets::from_fn(3, |one| targets.contains(&one));
         let lists = [vec![0..4, 8..12], vec![2..6, 6..10], vec![]];
         let found: Vec<_> = sweep(&lists).into();
         let expected = [

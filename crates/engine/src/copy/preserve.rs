@@ -48,7 +48,11 @@ pub(super) struct Preserved {
 }
 
 impl Preserved {
-    pub(super) fn of(wanted: &[Metadatum], source: &File, path: &Path) -> Result<Self, CopyError> {
+    pub(super) fn read(
+        wanted: &[Metadatum],
+        source: &File,
+        path: &Path,
+    ) -> Result<Self, CopyError> {
         let facts = || Ok((source.try_clone()?, source.metadata()?));
         let (source, facts) = facts().map_err(named("look at the metadata of", path))?;
         Ok(Self { wanted: wanted.to_vec(), source, facts })

@@ -6,13 +6,13 @@
 use peerlane_results::{Plan, ResumedWithout, Warning};
 use peerlane_units::Bytes;
 
-use super::begin::{Beginning, Begun, Outcome};
-use super::compare::Pair;
+use super::begin::{BeginOutcome, Beginning, Begun};
+use super::compare::OpenPair;
 use super::files::Target;
 use super::options::{CopyOptions, Start};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
-use crate::endpoint::Node;
+use crate::endpoint::PathNode;
 use crate::ranges::RangeSet;
 
 /// Begins a copy, or goes on with one.
@@ -23,9 +23,9 @@ pub(super) fn begin<'m>(
 ) -> Result<Begun<'m>, CopyError> {
     let (mut journal, mut reason) = (None, None);
     match beginning.clone().begin()? {
-        Outcome::Begun(begun) => return Ok(*begun),
-        Outcome::NoJournal { journal: path } => journal = Some(path.display().to_string()),
-        Outcome::NotResumable { reason: why } => reason = Some(why.to_string()),
+        BeginOutcome::Begun(begun) => return Ok(*begun),
+        BeginOutcome::NoJournal { journal: path } => journal = Some(path.display().to_string()),
+        BeginOutcome::NotResumable { reason: why } => reason = Some(why.to_string()),
     }
     let warning = |outcome| match &journal {
         Some(journal) => Warning::NothingToResume { journal: journal.clone(), outcome },
@@ -34,7 +34,7 @@ pub(super) fn begin<'m>(
     if beginning.held.is_empty() {
         let anew = CopyOptions { start: Start::Anew, ..beginning.options.clone() };
         let beginning = Beginning { options: &anew, ..beginning };
-        let Outcome::Begun(begun) = beginning.begin()? else {
+        let BeginOutcome::Begun(begun) = beginning.begin()? else {
             let reason = "it was asked to begin, and did not".to_owned();
             return Err(CopyError::WithOthers { reason });
         };
@@ -72,16 +72,17 @@ fn complete<'m>(
     tools: &mut Tools<'_>,
 ) -> Result<Option<Target<'m>>, CopyError> {
     let target = beginning.target_live;
-    if target.node == Node::NewFile {
+    if target.node == PathNode::NewFile {
         return Ok(None);
     }
-    let is_whole = target.node == Node::Block || plan.target.size == Bytes(beginning.layout.length);
+    let is_whole =
+        target.node == PathNode::Block || plan.target.size == Bytes(beginning.layout.length);
     if !is_whole {
         return Ok(None);
     }
     let machine = beginning.machine;
     let target = Target::open_finished(machine, target, tools.deadline)?;
-    let pair = Pair {
+    let pair = OpenPair {
         machine,
         plan,
         layout: beginning.layout,

@@ -13,28 +13,28 @@ use super::tests::{
     Saboteur, Stopper, asked, bare_machine, content, folder, names, planned, source, unfinished,
 };
 use super::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
-use crate::journal::{Cadence, CopyOption, Difference, Role, Store};
+use crate::journal::{Cadence, CopyOption, JournalDifference, Role, Store};
 use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
 const LENGTH: u64 = (4 << 20) + 1234;
 
 /// A folder with a source and the name of a target.
-struct Bench {
+struct ResumeBench {
     folder: tempfile::TempDir,
     source: PathBuf,
     target: PathBuf,
     options: CopyOptions,
 }
 
-fn bench() -> Bench {
+fn bench() -> ResumeBench {
     let folder = folder();
     let source = source(folder.path(), LENGTH);
     let target = folder.path().join("target");
-    Bench { folder, source, target, options: CopyOptions::default() }
+    ResumeBench { folder, source, target, options: CopyOptions::default() }
 }
 
-impl Bench {
+impl ResumeBench {
     fn asked(&self) -> Asked {
         Asked { depth: 2, ..asked(&self.source, &self.target) }
     }
@@ -60,7 +60,7 @@ impl Bench {
         self.run(asked, &mut ())
     }
 
-    fn differences(&mut self, asked: &Asked) -> Vec<Difference> {
+    fn differences(&mut self, asked: &Asked) -> Vec<JournalDifference> {
         let before = names(self.folder.path());
         let error = self.resume(asked).unwrap_err();
         assert_eq!(names(self.folder.path()), before, "nothing was changed");
@@ -88,7 +88,7 @@ fn an_interrupted_copy_goes_on_and_has_every_byte() {
 }
 
 /// Leaves what a copy that was killed before its first journal leaves: `made`, and the lock that names it.
-fn leave(bench: &Bench, made: &str) -> PathBuf {
+fn leave(bench: &ResumeBench, made: &str) -> PathBuf {
     let folder = bench.folder.path();
     fs::write(folder.join(made), "part of it").unwrap();
     let lock = folder.join(".target.peerlane-journal.lock");
@@ -196,10 +196,13 @@ fn a_source_that_changed_is_named() {
     // The clock of the file system may not have moved since the source was made.
     file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1)).unwrap();
     let found = bench.differences(&bench.asked());
-    assert!(matches!(found[..], [Difference::SourceModified { .. }]), "{found:?}");
+    assert!(matches!(found[..], [JournalDifference::SourceModified { .. }]), "{found:?}");
     file.set_len(LENGTH + 1).unwrap();
     let found = bench.differences(&bench.asked());
-    assert!(found.iter().any(|one| matches!(one, Difference::SourceSize { .. })), "{found:?}");
+    assert!(
+        found.iter().any(|one| matches!(one, JournalDifference::SourceSize { .. })),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -211,8 +214,10 @@ fn another_file_behind_the_name_of_the_source_or_the_target_is_named() {
     let first = bench.folder.path().join("source.old");
     fs::rename(&bench.source, &first).unwrap();
     fs::rename(&other, &bench.source).unwrap();
-    let is_other = |found: &[Difference], wanted: Role| {
-        found.iter().any(|one| matches!(one, Difference::OtherFile { role, .. } if *role == wanted))
+    let is_other = |found: &[JournalDifference], wanted: Role| {
+        found
+            .iter()
+            .any(|one| matches!(one, JournalDifference::OtherFile { role, .. } if *role == wanted))
     };
     let found = bench.differences(&bench.asked());
     assert!(is_other(&found, Role::Source), "{found:?}");
@@ -232,7 +237,7 @@ fn a_target_that_was_cut_is_named() {
     bench.interrupt();
     File::options().write(true).open(unfinished(bench.folder.path())).unwrap().set_len(1).unwrap();
     let found = bench.differences(&bench.asked());
-    assert!(matches!(found[..], [Difference::TargetCut { .. }]), "{found:?}");
+    assert!(matches!(found[..], [JournalDifference::TargetCut { .. }]), "{found:?}");
 }
 
 #[test]
@@ -241,7 +246,7 @@ fn other_options_are_named() {
     bench.interrupt();
     let part = Asked { length: Some(Bytes::mib(1)), ..bench.asked() };
     let found = bench.differences(&part);
-    let [Difference::OptionChanged { option, .. }] = found[..] else { panic!("{found:?}") };
+    let [JournalDifference::OptionChanged { option, .. }] = found[..] else { panic!("{found:?}") };
     assert_eq!(option, CopyOption::Length);
     let part = Asked { offset: Bytes::mib(1), length: Some(Bytes::mib(1)), ..bench.asked() };
     assert_eq!(bench.differences(&part).len(), 2);

@@ -6,25 +6,25 @@
 use peerlane_results::{MemoryKind, PhaseKind, Scrubbed, Tail, Warning};
 use peerlane_units::Bytes;
 
-use super::attempt::Ready;
+use super::attempt::AttachedMemory;
 use super::options::Scrub;
-use super::{CopyError, Job, Tools, check};
+use super::{CopyError, CopyJob, Tools, check};
 use crate::Clock;
 use crate::failure::error_in_words;
 use crate::journal::{JournalError, Recorder};
 use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
 use crate::ranges::RangeSet;
 use crate::ring::Ring as _;
-use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, Step, scrub};
+use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, ScrubStep, scrub};
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// Clears the memory, if it is a device's. Memory that could not be cleared is a warning.
     ///
     /// # Errors
     /// When the target is not as it was.
     pub(super) fn scrub(
         &mut self,
-        ready: &mut Ready,
+        ready: &mut AttachedMemory,
         tools: &mut Tools<'_>,
     ) -> Result<Scrubbed, CopyError> {
         let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
@@ -93,7 +93,7 @@ impl Job<'_> {
 }
 
 /// Clears memory of a GPU by its copy engine, without help of the target; says why it is not cleared.
-fn clear_gpu(ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, String> {
+fn clear_gpu(ready: &mut AttachedMemory, tools: &Tools<'_>) -> Result<Bytes, String> {
     match (ready.ring.in_flight(), &mut ready.gpu) {
         (0, Some(gpu)) => {
             ready.ring.phase(PhaseKind::Scrub);
@@ -105,18 +105,18 @@ fn clear_gpu(ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, String> {
 
 /// Clears the memory; what was written back to the target for it is flushed.
 fn clear_durably(
-    ready: &mut Ready,
+    ready: &mut AttachedMemory,
     setup: &ScrubSetup,
     clock: &dyn Clock,
 ) -> Result<Bytes, ScrubFailure> {
     ready.ring.phase(PhaseKind::Scrub);
     let cleared = scrub(&mut ready.ring, setup, clock);
     match &cleared {
-        Err(failure) if !failure.is_restored || failure.step == Step::Keep => return cleared,
+        Err(failure) if !failure.is_restored || failure.step == ScrubStep::Keep => return cleared,
         _ => {}
     }
     check::flush(ready, clock).map_err(|error| ScrubFailure {
-        step: Step::PutBack,
+        step: ScrubStep::PutBack,
         cause: ScrubCause::Request(error),
         is_restored: false,
     })?;
@@ -126,13 +126,13 @@ fn clear_durably(
 /// Clears what a proof that failed left in the memory, out of the same block of the target, which no
 /// journal claims then.
 pub(super) fn after_proof(
-    ready: &mut Ready,
+    ready: &mut AttachedMemory,
     proof: &ProofSetup,
     failure: ProofFailure,
     tools: &mut Tools<'_>,
 ) -> ProofFailure {
     // The first step is the first to put anything there.
-    let is_empty = failure.step == prove::Step::ProbeTarget;
+    let is_empty = failure.step == prove::ProofStep::ProbeTarget;
     if tools.options.scrub == Scrub::Never || is_empty {
         return failure;
     }
@@ -167,7 +167,7 @@ pub(super) fn after_proof(
 }
 
 /// All slots, out of as many blocks as one request may carry.
-fn setup(ready: &Ready) -> ScrubSetup {
+fn setup(ready: &AttachedMemory) -> ScrubSetup {
     let transfer = ready.transfer;
     let block = transfer.target_block;
     // What lies behind the copy is somebody else's, as for a proof, which has a whole block at least.

@@ -5,13 +5,13 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::attempt::{Attempt, NotReady, Ready, Rejection, block, tail};
+use super::attempt::{AttachedMemory, Attempt, NotReady, Rejection, block, tail};
 use super::check::{self, NotProved};
-use super::copying::{Copying, Lane};
+use super::copying::{Copying, TargetLane};
 use super::gone::drive_of;
 use super::pieces::Holes;
 use super::record::Settled;
-use super::{CopyError, Job, Tools};
+use super::{CopyError, CopyJob, Tools};
 use crate::open::Attached;
 use crate::plan::{
     GpuWay, Prepared, fitted, host_memory, memories_for_all, rules_evidence, shapes_for, way_of,
@@ -24,7 +24,7 @@ pub(super) struct Agreed {
     pub(super) route: Route,
     pub(super) reason: String,
     /// Ring and memory; its transfer is that of the target which is being worked on.
-    pub(super) ready: Ready,
+    pub(super) ready: AttachedMemory,
     pub(super) seats: Vec<Seat>,
     /// Where the memory had less room than was planned for.
     reduced: Option<Warning>,
@@ -72,7 +72,7 @@ impl Copying<'_> {
         // A target that has its name already is only looked at, and not by a proof that writes.
         let is_finished = self.lanes.iter().any(|lane| lane.job.target.is_finished());
         if plan.route != Some(Route::P2p) || is_finished {
-            let is_fallen_back = |lane: &Lane<'_>| lane.job.warnings.iter().any(is_fall_back);
+            let is_fallen_back = |lane: &TargetLane<'_>| lane.job.warnings.iter().any(is_fall_back);
             if self.lanes.iter().any(is_fallen_back) {
                 tools.watch.notice(&format!("copying through host memory: {}", plan.reason));
             }
@@ -193,7 +193,7 @@ impl Copying<'_> {
             let hint = "`--block 64K` makes shorter chunks".to_owned();
             return Err(Rejection { reason, hint: Some(hint) }.into());
         }
-        let jobs: Vec<&Job<'_>> = live.iter().map(|&lane| &self.lanes[lane].job).collect();
+        let jobs: Vec<&CopyJob<'_>> = live.iter().map(|&lane| &self.lanes[lane].job).collect();
         let [first, others @ ..] = jobs.as_slice() else {
             return Err(CopyError::WithOthers { reason: "no target is left".to_owned() }.into());
         };
@@ -265,7 +265,7 @@ impl Copying<'_> {
             agreed.take(seat);
             let seed = tools.seed.wrapping_add(number).wrapping_add((seat as u64) << 32);
             let proved = check::prove(&mut agreed.ready, seed, tools);
-            let Lane { job, failed, .. } = &mut self.lanes[agreed.seats[seat].lane];
+            let TargetLane { job, failed, .. } = &mut self.lanes[agreed.seats[seat].lane];
             // A proof leaves data of the source behind, or a pattern where it could not restore the target.
             job.is_touched |=
                 agreed.route == Route::P2p && !matches!(proved, Err(NotProved::Rejected { .. }));
@@ -315,7 +315,7 @@ impl Copying<'_> {
     }
 }
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// The path of an end that takes no direct I/O.
     fn buffered_end(&self) -> Option<&str> {
         let ends = [
@@ -330,7 +330,7 @@ fn is_fall_back(warning: &Warning) -> bool {
     matches!(warning, Warning::FellBack { .. })
 }
 
-fn attach(ready: &mut Ready, job: &Job<'_>) -> Result<Attached, CopyError> {
+fn attach(ready: &mut AttachedMemory, job: &CopyJob<'_>) -> Result<Attached, CopyError> {
     let attached = job.target.opened().attach(&mut ready.ring, &drive_of(&job.plan.target));
     attached.map_err(|source| CopyError::File {
         action: "attach",
@@ -340,7 +340,7 @@ fn attach(ready: &mut Ready, job: &Job<'_>) -> Result<Attached, CopyError> {
 }
 
 /// The transfers of all targets differ in these only.
-fn transfer_of(any: &Transfer, target: FileId, job: &Job<'_>, planned: Tail) -> Transfer {
+fn transfer_of(any: &Transfer, target: FileId, job: &CopyJob<'_>, planned: Tail) -> Transfer {
     Transfer {
         target,
         target_offset: job.plan.asked.target_offset.0,

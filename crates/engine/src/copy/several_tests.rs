@@ -16,19 +16,19 @@ use crate::{MonotonicClock, Phase, Watch};
 
 const LENGTH: u64 = (4 << 20) + 1234;
 
-struct Bench {
+struct SeveralBench {
     folder: tempfile::TempDir,
     source: PathBuf,
     options: CopyOptions,
 }
 
-fn bench() -> Bench {
+fn bench() -> SeveralBench {
     let folder = folder();
     let source = source(folder.path(), LENGTH);
-    Bench { folder, source, options: CopyOptions::default() }
+    SeveralBench { folder, source, options: CopyOptions::default() }
 }
 
-impl Bench {
+impl SeveralBench {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -134,9 +134,9 @@ fn one_journal_is_not_for_several_targets() {
 }
 
 /// Damages what is at an unfinished target before it is verified.
-struct Damage(PathBuf, &'static str);
+struct TargetDamage(PathBuf, &'static str);
 
-impl Watch for Damage {
+impl Watch for TargetDamage {
     fn phase(&mut self, phase: Phase) {
         if phase != Phase::Verify {
             return;
@@ -155,7 +155,7 @@ impl Watch for Damage {
 fn a_target_that_differs_gets_no_name_and_the_others_do() {
     let bench = bench();
     let plan = bench.plan(&["a", "b", "c"]);
-    let done = bench.copy(&plan, &mut Damage(bench.folder.path().to_owned(), "b")).unwrap();
+    let done = bench.copy(&plan, &mut TargetDamage(bench.folder.path().to_owned(), "b")).unwrap();
     assert!(matches!(&done.targets[1], Err(CopyError::Differs { offset: 70_000, .. })));
     assert!(done.targets[0].is_ok() && done.targets[2].is_ok());
     assert!(bench.is_equal("a") && bench.is_equal("c"));

@@ -8,11 +8,11 @@ use rustix::fs::OFlags;
 
 use super::begin::Beginning;
 use super::options::Start;
-use super::pieces::{HOLE_MIN, Layout};
+use super::pieces::{CopyLayout, HOLE_MIN};
 use super::preserve::{self, Preserved};
 use super::witness::Witnesses;
-use super::{CopyError, Job, Tools, files, gone, resume, unfinished};
-use crate::endpoint::Node;
+use super::{CopyError, CopyJob, Tools, files, gone, resume, unfinished};
+use crate::endpoint::PathNode;
 use crate::failure::Role;
 use crate::guard::{self, Surveyor};
 use crate::journal::Recorder;
@@ -75,7 +75,7 @@ pub(super) fn begin_job<'a>(
     (now, held): (&'a Prepared, Vec<Refusal>),
     stages: &Rc<StageRow>,
     tools: &mut Tools<'_>,
-) -> Result<Job<'a>, CopyError> {
+) -> Result<CopyJob<'a>, CopyError> {
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
     let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
@@ -83,7 +83,7 @@ pub(super) fn begin_job<'a>(
     };
     preserve::refuse_devices(
         &tools.options.preserve,
-        [source_live, target_live].map(|live| live.node == Node::Block),
+        [source_live, target_live].map(|live| live.node == PathNode::Block),
         [&plan.source.path, &plan.target.path],
     )?;
     let witnesses = Witnesses::new(machine.system(), fabric, plan, tools.options.watch_dma);
@@ -93,7 +93,7 @@ pub(super) fn begin_job<'a>(
         path: source_live.path.clone(),
         source,
     })?;
-    let layout = Layout {
+    let layout = CopyLayout {
         source_offset: plan.asked.offset.0,
         length: shape.length.0,
         block: plan.source.block.max(plan.target.block).0,
@@ -124,12 +124,12 @@ pub(super) fn begin_job<'a>(
     // What has no digest is copied again.
     let undigested = stages.keep_only(begun.manifest.as_deref(), &begun.done)?;
     undigested.into_iter().for_each(|range| begun.done.subtract(range));
-    let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
+    let preserved = Preserved::read(&tools.options.preserve, &source.file, &source_live.path)?;
     if begun.target.partial().is_some() {
         preserved.try_on(begun.target.file(), &target_live.path)?;
     }
     let recorder = Recorder::new(tools.options.cadence, begun.done.clone(), tools.clock.now());
-    let mut job = Job {
+    let mut job = CopyJob {
         machine,
         fabric,
         plan,

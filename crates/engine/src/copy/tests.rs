@@ -328,9 +328,9 @@ fn a_route_that_is_required_and_not_there_changes_nothing() {
 
 /// Remembers what it was told.
 #[derive(Default)]
-struct Listener(Vec<String>);
+struct RecordingListener(Vec<String>);
 
-impl Watch for Listener {
+impl Watch for RecordingListener {
     fn notice(&mut self, text: &str) {
         self.0.push(text.to_owned());
     }
@@ -342,7 +342,7 @@ fn falling_back_is_told_and_recorded() {
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");
     let plan = planned(&Asked { route: RouteChoice::Auto, ..asked(&source, &target) });
-    let mut listener = Listener::default();
+    let mut listener = RecordingListener::default();
     let record = copy_watched(&plan, &mut listener).unwrap();
     assert_eq!(record.route, Route::Host);
     assert_eq!(listener.0.len(), 1, "{:?}", listener.0);

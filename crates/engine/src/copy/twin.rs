@@ -17,7 +17,7 @@ use peerlane_memory::Region;
 use peerlane_results::{MemoryKind, Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::compare::Pair;
+use super::compare::OpenPair;
 use super::{CopyError, Tools, claims};
 use crate::failure::Role;
 use crate::machine::Machine;
@@ -25,7 +25,7 @@ use crate::relay::Transfer;
 use crate::request::{Request, carry_out};
 use crate::ring::{Action, FileId, Ring};
 use crate::session::Session;
-use crate::verify::{Comparison, Coverage, VerifyError, sample_size};
+use crate::verify::{ComparisonRequest, Coverage, VerifyError, sample_size};
 
 /// Chunks of a sample at most: each costs a process.
 const SAMPLE_MAX: u64 = 16;
@@ -37,7 +37,7 @@ const ENTRIES: u32 = 16;
 /// Source and target, and the program between them.
 struct TwinPair<'a, R> {
     ring: &'a mut R,
-    ends: Comparison,
+    ends: ComparisonRequest,
     program: &'a Path,
     /// Path of the target.
     path: &'a str,
@@ -59,7 +59,7 @@ pub(super) fn verify<R: Ring<Region = Region>>(
     let room = room(chunk, transfer.source_block.max(transfer.target_block));
     let mut host = || Ok::<_, CopyError>(ring.attach_region(machine.host_memory(room)?));
     let hosts = [host()?, host()?];
-    let ends = Comparison::of(transfer, compared, Coverage::Full, hosts);
+    let ends = ComparisonRequest::new(transfer, compared, Coverage::Full, hosts);
     let mut pair = TwinPair { ring, ends, program: &program, path: &plan.target.path };
     let chunks = chosen(mode, transfer.length, chunk, tools.seed);
     let bytes = pair.compare_all(&chunks, tools)?;
@@ -69,7 +69,7 @@ pub(super) fn verify<R: Ring<Region = Region>>(
 /// True if chunks of a journal are at the target, read by a ring of their own. `pieces` lie in
 /// chunks that are done as a whole.
 pub(super) fn compare_before(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     pieces: &[Range<u64>],
     tools: &mut Tools<'_>,
 ) -> Result<bool, CopyError> {

@@ -4,7 +4,7 @@
 //! clearing and verification go through host memory by design.
 
 use peerlane_evidence::{
-    BlockCounters, DmaWitness, Drive, DriveBytes, DriveTransfer, Root, Unwatched, unseen_dma,
+    BlockCounters, CaseDrive, DmaWitness, DriveBytes, DriveTransfer, Root, Unwatched, unseen_dma,
 };
 use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
@@ -95,8 +95,8 @@ fn ends(plan: &Plan) -> [&EndpointFacts; 2] {
     [&plan.source, &plan.target]
 }
 
-fn drive(facts: &EndpointFacts) -> Option<Drive> {
-    Drive::from_facts(facts, false)
+fn drive(facts: &EndpointFacts) -> Option<CaseDrive> {
+    CaseDrive::from_facts(facts, false)
 }
 
 fn address(facts: &EndpointFacts) -> Option<Bdf> {

@@ -2,7 +2,7 @@
 //! and [`super::xrt_stack`].
 
 use peerlane_fabric::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Bar, Function, FunctionId, Kind, Pairing};
+use peerlane_fabric::{Bar, Function, FunctionId, FunctionKind, Pairing};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
@@ -23,8 +23,8 @@ pub(super) fn examine_those(on: &mut Examination<'_>, functions: &[FunctionId]) 
     for &id in functions {
         let function = on.fabric.function(id);
         let found = match function.kind {
-            Kind::Gpu => [small_window(function), None],
-            Kind::Fpga => [window_off(function), no_window(function)],
+            FunctionKind::Gpu => [small_window(function), None],
+            FunctionKind::Fpga => [window_off(function), no_window(function)],
             _ => continue,
         };
         for one in found.into_iter().flatten() {
@@ -46,7 +46,7 @@ pub(super) fn pairs(on: &mut Examination<'_>, dnas: &Dnas) {
     for pair in card_pairs(fabric, dnas) {
         let Pairing::Contradiction { switch, dna } = pair.pairing else { continue };
         let shown = |id: FunctionId| {
-            let text = dnas.of(id).map_or_else(|| "none".to_owned(), |dna| dna.to_string());
+            let text = dnas.get(id).map_or_else(|| "none".to_owned(), |dna| dna.to_string());
             saw(format!("DNA of {}", fabric.function(id).name), text)
         };
         let evidence = [Some(pair.card), Some(switch), dna].into_iter().flatten().map(shown);
@@ -97,7 +97,7 @@ fix: Some(fix("switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firm
 /// of the driver xocl 2.25). Function 0 of a card is for its management and has none.
 fn lacks_xrt_window(function: &Function) -> bool {
     let largest = function.bars.iter().map(|bar| bar.size).max();
-    function.kind == Kind::Fpga
+    function.kind == FunctionKind::Fpga
         && function.driver.is_named("xocl")
         && largest.is_some_and(|size| size < SMALL_WINDOW)
 }

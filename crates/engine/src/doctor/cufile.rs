@@ -66,14 +66,14 @@ const MIRRORS: Since = Since { version: (1, 19), text: "1.19" };
 const PANFS: Since = Since { version: (1, 20), text: "1.20" };
 
 /// The effect of a value.
-struct Effect {
+struct CuFileEffect {
     consequence: String,
     advice: String,
     forces_host: bool,
     remedy: Remedy,
 }
 
-impl Effect {
+impl CuFileEffect {
     fn new(consequence: impl Into<String>, advice: impl Into<String>) -> Self {
         let (consequence, advice) = (consequence.into(), advice.into());
         Self { consequence, advice, forces_host: false, remedy: Vec::new() }
@@ -97,7 +97,7 @@ struct Audit<'a> {
 
 impl Audit<'_> {
     /// A note on a key, which an older library does not know.
-    fn note(&self, key: &str, since: Since, effect: Effect) -> CufileNote {
+    fn note(&self, key: &str, since: Since, effect: CuFileEffect) -> CufileNote {
         let value = self.found.settings.get(key);
         let is_older =
             value.is_some() && self.version.is_some_and(|version| version < since.version);
@@ -113,9 +113,9 @@ impl Audit<'_> {
         }
     }
 
-    fn not_known(&self, since: Since) -> Effect {
+    fn not_known(&self, since: Since) -> CuFileEffect {
         let (major, minor) = self.version.unwrap_or_default();
-        Effect::new(
+        CuFileEffect::new(
             format!("cuFile {major}.{minor} does not know the key, which came with {}", since.text),
             "leave it out, or install a later CUDA",
         )
@@ -127,7 +127,7 @@ impl Audit<'_> {
         key: &str,
         value: bool,
         since: Since,
-        effect: impl FnOnce() -> Effect,
+        effect: impl FnOnce() -> CuFileEffect,
     ) -> Option<CufileNote> {
         (self.found.flag(key) == Some(value)).then(|| self.note(key, since, effect()))
     }
@@ -158,7 +158,7 @@ impl Audit<'_> {
         let odd = self.found.settings.iter().filter(is_odd);
         odd.map(|(key, _)| {
             let wanted = wanted_kind(key);
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 format!("the value is not {wanted}, and what cuFile makes of it is not known"),
                 format!("write {wanted}, without quotes around it"),
             );

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use peerlane_fabric::gpu::{ConsumerLine, VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin, names as pci_names};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin, names as pci_names};
 use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
@@ -59,7 +59,7 @@ impl Gpus {
     fn new(on: &Examination<'_>, of_use: Use, vendor: u16) -> Self {
         let is_it = |id: &FunctionId| {
             let function = on.fabric.function(*id);
-            function.kind == Kind::Gpu && function.vendor == Some(vendor)
+            function.kind == FunctionKind::Gpu && function.vendor == Some(vendor)
         };
         let groups = on.judged.iter().filter(|pairs| pairs.of_use == of_use);
         let ids = groups.flat_map(|pairs| pairs.group.provider.members.iter().copied());
@@ -106,7 +106,7 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
     Some(Finding {
         evidence: vec![saw(
             format!("{}/device", at(first)),
-            pci_names::of(first).unwrap_or_default(),
+            pci_names::look_up(first).unwrap_or_default(),
         )],
         fix: Some(Fix {
             commands: vec![

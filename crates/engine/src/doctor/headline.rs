@@ -1,6 +1,6 @@
 //! The answer for a whole machine in one line, about the devices that are there.
 
-use peerlane_fabric::{Fabric, Kind, Origin};
+use peerlane_fabric::{Fabric, FunctionKind, Origin};
 use peerlane_results::UseRecord;
 
 /// The headline.
@@ -34,8 +34,12 @@ fn state(one: &UseRecord) -> String {
 
 /// The devices that move payload, counted by kind.
 fn devices(fabric: &Fabric) -> String {
-    let kinds =
-        [(Kind::Gpu, "GPU"), (Kind::Nic, "NIC"), (Kind::Nvme, "drive"), (Kind::Fpga, "FPGA card")];
+    let kinds = [
+        (FunctionKind::Gpu, "GPU"),
+        (FunctionKind::Nic, "NIC"),
+        (FunctionKind::Nvme, "drive"),
+        (FunctionKind::Fpga, "FPGA card"),
+    ];
     let counted = kinds.into_iter().filter_map(|(kind, word)| {
         let of_kind =
             fabric.iter().filter(|(id, one)| one.kind == kind && fabric.moves_payload(*id));

@@ -1,6 +1,6 @@
 //! Cost of an IOMMU that translates.
 
-use peerlane_fabric::{Fabric, Function, IommuMode, Kind, gpu};
+use peerlane_fabric::{Fabric, Function, FunctionKind, IommuMode, gpu};
 use peerlane_reach::Use;
 use peerlane_results::{Cost, FindingKind};
 
@@ -28,7 +28,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
 
 fn translating(on: &mut Examination<'_>) {
     let is_nvidia =
-        |one: &Function| one.kind == Kind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
+        |one: &Function| one.kind == FunctionKind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
     let loses_writes = on.has_use(&OF_GPUS) && on.fabric.functions.iter().any(is_nvidia);
     let mut costs = Vec::new();
     if on.has_use(&OF_DRIVES) {

@@ -1,6 +1,6 @@
 //! Links that run below what both their ends support.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Parent};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Parent};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::{BearsOn, Examination, at, finding, fix, saw};
@@ -22,7 +22,7 @@ pub(super) fn examine(on: &mut Examination<'_>, of_interest: &[FunctionId]) {
 
 /// The functions whose links carry payload, or could.
 pub(super) fn of_the_machine(fabric: &Fabric) -> Vec<FunctionId> {
-    let kinds = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic];
+    let kinds = [FunctionKind::Nvme, FunctionKind::Gpu, FunctionKind::Fpga, FunctionKind::Nic];
     let all = fabric
         .iter()
         .filter(|(_, function)| kinds.contains(&function.kind) || function.p2pmem.is_some());

@@ -44,7 +44,7 @@ pub(super) fn examine(on: &mut Examination<'_>, no_permission: NoPermission<'_>)
 /// A pool of the kernel serves every pair of drives; other memory the pairs of its owner.
 fn bears_on(function: &Function, id: FunctionId) -> BearsOn {
     match function.kind {
-        peerlane_fabric::Kind::Nvme => BearsOn::Uses(USES.to_vec()),
+        peerlane_fabric::FunctionKind::Nvme => BearsOn::Uses(USES.to_vec()),
         _ => BearsOn::functions([id]),
     }
 }

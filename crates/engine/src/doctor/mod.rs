@@ -28,7 +28,7 @@ mod xrt_stack;
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::{P2pmemProvider, Provider as _};
 use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
 use peerlane_results::{
@@ -213,7 +213,7 @@ fn fix(what: impl Into<String>, needs: Needs) -> Fix {
 
 /// The functions whose DMA engines move payload of a copy.
 fn drives(fabric: &Fabric) -> Vec<FunctionId> {
-    let drives = fabric.iter().filter(|(_, function)| function.kind == Kind::Nvme);
+    let drives = fabric.iter().filter(|(_, function)| function.kind == FunctionKind::Nvme);
     drives.map(|(id, _)| id).collect()
 }
 

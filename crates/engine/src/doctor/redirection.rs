@@ -9,7 +9,7 @@ use peerlane_fabric::assume::{
     AcsParameter, AcsParameterError, Honoured, acs_parameter, acs_setpci,
 };
 use peerlane_fabric::{Acs, Fabric, FunctionId, Kernel};
-use peerlane_reach::{JudgedPairs, Leg, MapType, RouteState};
+use peerlane_reach::{JudgedPairs, MapType, RouteState, UseLeg};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::{BearsOn, Examination, abbreviated, at, finding, fix, kernel_parameters, saw};
@@ -66,7 +66,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
 
 impl Redirected {
     fn add(&mut self, pairs: &JudgedPairs) {
-        let is_redirected = |leg: &&Leg| !leg.redirecting.is_empty();
+        let is_redirected = |leg: &&UseLeg| !leg.redirecting.is_empty();
         let legs = pairs.legs.iter().filter(is_redirected);
         self.ports.extend(legs.flat_map(|leg| &leg.redirecting));
         *self.counted.entry(pairs.of_use).or_insert(0) += pairs.group.count;

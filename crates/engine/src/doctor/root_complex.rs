@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_fabric::FunctionId;
-use peerlane_reach::{Fact, JudgedPairs, Leg, MapType, RouteState, Use};
+use peerlane_reach::{Fact, JudgedPairs, MapType, RouteState, Use, UseLeg};
 use peerlane_results::{Cost, Finding, FindingKind, Needs};
 
 use super::{BearsOn, Examination, finding, fix, saw};
@@ -58,13 +58,13 @@ pub(super) fn examine(on: &mut Examination<'_>) {
 }
 
 /// Returns whether the kernel refuses a route for its host bridge, and payload takes host memory for it.
-fn is_refused(pairs: &JudgedPairs, leg: &Leg) -> bool {
+fn is_refused(pairs: &JudgedPairs, leg: &UseLeg) -> bool {
     pairs.state == RouteState::Host
         && leg.kernel.map == MapType::NotSupported
         && leg.redirecting.is_empty()
 }
 
-fn facts_of_bridges(leg: &Leg) -> impl Iterator<Item = String> + '_ {
+fn facts_of_bridges(leg: &UseLeg) -> impl Iterator<Item = String> + '_ {
     let is_of_bridge = |fact: &&Fact| {
         matches!(
             fact,

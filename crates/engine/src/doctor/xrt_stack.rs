@@ -1,6 +1,6 @@
 //! Software by which drives reach the memory of FPGA cards of XRT.
 
-use peerlane_fabric::{Fabric, Function, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionKind};
 use peerlane_reach::{CardPages, Use, card_risk, is_lent_by_xrt};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
@@ -12,7 +12,8 @@ const VENDOR_XILINX: u16 = 0x10ee;
 const XRT: &str = "libxrt_coreutil.so.2";
 
 pub(super) fn examine(on: &mut Examination<'_>) {
-    let is_it = |one: &&Function| one.kind == Kind::Fpga && one.vendor == Some(VENDOR_XILINX);
+    let is_it =
+        |one: &&Function| one.kind == FunctionKind::Fpga && one.vendor == Some(VENDOR_XILINX);
     let cards: Vec<&Function> = on.fabric.functions.iter().filter(is_it).collect();
     if cards.is_empty() {
         return;

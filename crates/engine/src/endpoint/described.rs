@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, Namespace, QueueLimits};
+use peerlane_fabric::{
+    Fabric, Function, FunctionId, FunctionKind, IommuMode, Namespace, QueueLimits,
+};
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
@@ -20,7 +22,7 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
     let (id, function) = fabric
         .find(name)
         .map(|id| (id, fabric.function(id)))
-        .filter(|(_, function)| function.kind == Kind::Nvme)
+        .filter(|(_, function)| function.kind == FunctionKind::Nvme)
         .ok_or_else(|| unknown(fabric, &typed))?;
     served(function)?;
     let (namespace, size) = space_called(function, name)?;
@@ -48,7 +50,7 @@ fn unknown(fabric: &Fabric, typed: &str) -> EndpointError {
     let drives = fabric
         .functions
         .iter()
-        .filter(|function| function.kind == Kind::Nvme)
+        .filter(|function| function.kind == FunctionKind::Nvme)
         .map(|function| function.name.clone())
         .collect();
     EndpointError::UnknownDrive { name: typed.to_owned(), machine: fabric.name.clone(), drives }

@@ -29,7 +29,7 @@ pub(crate) enum Layer {
 
 impl Layer {
     /// Looks at the disk that `device` is, or is a partition of.
-    pub(super) fn of(system: &System, device: &BlockDevice) -> Self {
+    pub(super) fn from_device(system: &System, device: &BlockDevice) -> Self {
         let disk = device.partition.as_ref().map_or(&device.name, |partition| &partition.disk);
         let line = |file: &str| system.line(&format!("sys/class/block/{disk}/{file}"));
         if disk.starts_with("nvme") {
@@ -179,11 +179,11 @@ pub fn network_facts(location: NetworkLocation) -> NetworkFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::tests::{Tree, block_device};
+    use crate::guard::tests::{DeviceTree, block_device};
 
     #[test]
     fn a_disk_is_told_by_name_and_by_what_sysfs_says_of_it() {
-        let mut tree = Tree::new();
+        let mut tree = DeviceTree::new();
         for name in ["nvme0n1", "nvme1n1", "dm-0", "loop3", "home"] {
             tree.device(name);
         }
@@ -195,7 +195,7 @@ mod tests {
         let described = |name: &str, controller: Option<&str>| {
             let controller = controller.map(str::to_owned);
             let device = BlockDevice { controller, ..block_device(name) };
-            Layer::of(&tree.system(), &device).describe()
+            Layer::from_device(&tree.system(), &device).describe()
         };
         assert_eq!(described("nvme0n1", Some("nvme0")), "an NVMe namespace");
         assert_eq!(described("nvme1n1", Some("nvme1")), "an NVMe namespace over tcp");
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn head_with_two_paths_has_live_address() {
-        let tree = Tree::new();
+        let tree = DeviceTree::new();
         let controller = |name: &str, transport: &str, address: &str, state: &str| {
             for (file, text) in [
                 ("transport", transport),
@@ -232,7 +232,7 @@ mod tests {
         };
         let found = || {
             let head = BlockDevice { is_multipath_head: true, ..block_device("nvme3n1") };
-            let layer = Layer::of(&tree.system(), &head);
+            let layer = Layer::from_device(&tree.system(), &head);
             layer.network().map(|network| (network.transport.clone(), network.address.clone()))
         };
         assert_eq!(found(), None);

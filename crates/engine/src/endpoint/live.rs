@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind};
+use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, FunctionKind};
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
@@ -17,10 +17,10 @@ use super::layer::Layer;
 use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
 use super::{
-    Endpoint, EndpointError, Live, Node, RemoteName, drive_name, request_host, request_p2p,
+    Endpoint, EndpointError, Live, PathNode, RemoteName, drive_name, request_host, request_p2p,
 };
 use crate::failure::Role;
-use crate::system::{Mount, System};
+use crate::system::{MountinfoLine, System};
 
 /// Block size assumed where neither file system nor device tells, and the largest believed.
 const BLOCK_DEFAULT: Bytes = Bytes::kib(4);
@@ -86,7 +86,7 @@ fn device_path(system: &System, fabric: &Fabric, typed: &Path) -> Result<PathBuf
     let function = fabric.find(name).map(|id| fabric.function(id));
     function.map_or(Ok(()), described::served)?;
     let nvme = function.and_then(|function| function.nvme.as_ref()).ok_or_else(|| {
-        let drives = fabric.functions.iter().filter(|function| function.kind == Kind::Nvme);
+        let drives = fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nvme);
         EndpointError::UnknownDrive {
             name: name.to_owned(),
             machine: fabric.name.clone(),
@@ -140,7 +140,7 @@ fn block_device(
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let device = BlockDevice::read(system.root(), major, minor)
         .map_err(|source| EndpointError::Device { path: path.clone(), source })?;
-    let layer = Layer::of(system, &device);
+    let layer = Layer::from_device(system, &device);
     let (initiator, further) = initiators(fabric, &device, &layer);
     let obstacle = kernel_refusal(&fabric.kernel)
         .map(Obstacle::new)
@@ -162,7 +162,7 @@ fn block_device(
     };
     let live = Live {
         path,
-        node: Node::Block,
+        node: PathNode::Block,
         device: Some(device),
         layer: Some(layer),
         is_direct: true,
@@ -181,7 +181,7 @@ fn file(
     let statx = rustix::fs::statx(CWD, &path, AtFlags::empty(), flags)
         .map_err(|errno| EndpointError::Inspect { path: path.clone(), source: errno.into() })?;
     let device = (statx.stx_dev_major, statx.stx_dev_minor);
-    let ground = Ground::of(system, &path, device);
+    let ground = Ground::from_number(system, &path, device);
     if MADE_BY_KERNEL.contains(&ground.kind.as_str()) {
         let (kind, size) = (ground.kind, Bytes(statx.stx_size));
         return Err(EndpointError::MadeByKernel { path, kind, size });
@@ -205,12 +205,12 @@ fn file(
     };
     let block = alignment.filter(|&alignment| alignment > 0);
     let block = block.map(|alignment| Bytes(u64::from(alignment)));
-    let node = Node::File { device, inode: statx.stx_ino };
+    let node = PathNode::File { device, inode: statx.stx_ino };
     Ok(ground.endpoint(
         fabric,
         path,
         role,
-        File { size: Bytes(statx.stx_size), block, traits, node },
+        LiveFile { size: Bytes(statx.stx_size), block, traits, node },
     ))
 }
 
@@ -252,20 +252,20 @@ fn missing(
         return Err(no_directory());
     }
     let number = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
-    let ground = Ground::of(system, &directory, number);
+    let ground = Ground::from_number(system, &directory, number);
     ground.takes_new_files(typed)?;
     let traits = ground.traits_of_new(&directory);
-    let file = File { size: Bytes::ZERO, block: None, traits, node: Node::NewFile };
+    let file = LiveFile { size: Bytes::ZERO, block: None, traits, node: PathNode::NewFile };
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
 }
 
 /// What is known of a file.
-struct File {
+struct LiveFile {
     size: Bytes,
     /// Alignment of direct I/O as the file system says it.
     block: Option<Bytes>,
     traits: FileTraits,
-    node: Node,
+    node: PathNode,
 }
 
 /// The file system that a path lies on, and the device below it.
@@ -285,7 +285,7 @@ struct Ground {
 }
 
 impl Ground {
-    fn of(system: &System, path: &Path, number: (u32, u32)) -> Self {
+    fn from_number(system: &System, path: &Path, number: (u32, u32)) -> Self {
         let mounts = system.mounts();
         let mount = mount_of(&mounts, path);
         // Major 0 is a number without a device behind it: btrfs, overlay, tmpfs, network.
@@ -303,7 +303,7 @@ impl Ground {
         Self {
             kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()),
             block: block.unwrap_or(BLOCK_DEFAULT),
-            layer: device.as_ref().map(|device| Layer::of(system, device)),
+            layer: device.as_ref().map(|device| Layer::from_device(system, device)),
             is_spread: device.as_ref().is_some_and(|device| system.btrfs_width(&device.name) > 1),
             device,
             is_journaled: mount.is_some_and(|mount| mount.has_option("data=journal")),
@@ -351,7 +351,7 @@ impl Ground {
         !WITHOUT_DIRECT.contains(&self.kind.as_str())
     }
 
-    fn endpoint(self, fabric: &Fabric, path: PathBuf, role: Role, file: File) -> Endpoint {
+    fn endpoint(self, fabric: &Fabric, path: PathBuf, role: Role, file: LiveFile) -> Endpoint {
         let limits = self.device.as_ref().map(|device| device.limits);
         let (initiator, further) = match (&self.device, &self.layer) {
             (Some(device), Some(layer)) => initiators(fabric, device, layer),
@@ -411,7 +411,7 @@ impl Ground {
 }
 
 /// The mount with the longest point above `path`; the latest of equals hides the others.
-fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+fn mount_of<'a>(mounts: &'a [MountinfoLine], path: &Path) -> Option<&'a MountinfoLine> {
     mounts
         .iter()
         .filter(|mount| path.starts_with(&mount.point))
@@ -420,7 +420,7 @@ fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
 
 /// Whether `path` is among the nodes of devices; containers and small systems have a tmpfs there, or
 /// none of its own. What is mounted below, such as `/dev/shm`, is something else.
-fn is_among_devices(mount: &Mount, path: &Path) -> bool {
+fn is_among_devices(mount: &MountinfoLine, path: &Path) -> bool {
     let is_below = mount.point != Path::new(DEVICES) && mount.point.starts_with(DEVICES);
     mount.kind == "devtmpfs" || (path.starts_with(DEVICES) && !is_below)
 }

@@ -70,7 +70,7 @@ pub struct Endpoint {
 pub(crate) struct Live {
     /// Absolute, links resolved.
     pub(crate) path: PathBuf,
-    pub(crate) node: Node,
+    pub(crate) node: PathNode,
     /// The block device itself, or the one below the file system; `None` where there is none.
     pub(crate) device: Option<BlockDevice>,
     /// The kind of that device.
@@ -92,7 +92,7 @@ impl Live {
 
 /// What lies at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum PathNode {
     /// A block device.
     Block,
     /// A regular file, by device number and inode.

@@ -15,8 +15,8 @@ use peerlane_units::Bytes;
 
 use super::live::initiator;
 use super::peer;
-use super::{Endpoint, EndpointError, Live, Node, drive_name, request_p2p};
-use crate::ring::Namespace;
+use super::{Endpoint, EndpointError, Live, PathNode, drive_name, request_p2p};
+use crate::ring::PassthroughNamespace;
 use crate::system::System;
 
 /// What a passthrough node adds to a device.
@@ -25,7 +25,7 @@ pub(crate) struct Passthrough {
     /// The block device of the same namespace.
     pub(crate) block: PathBuf,
     /// What commands are made from.
-    pub(crate) namespace: Namespace,
+    pub(crate) namespace: PassthroughNamespace,
 }
 
 /// Taken for the largest request of a drive that does not say: what a translating IOMMU leaves
@@ -66,7 +66,7 @@ pub(super) fn inspect(
     };
     let live = Live {
         path: path.to_owned(),
-        node: Node::Block,
+        node: PathNode::Block,
         device: Some(node.block),
         layer: None,
         is_direct: true,
@@ -76,7 +76,7 @@ pub(super) fn inspect(
 }
 
 /// What commands are made from, of a namespace that they are understood by.
-fn namespace(node: &PassthroughNode, path: &Path) -> Result<Namespace, EndpointError> {
+fn namespace(node: &PassthroughNode, path: &Path) -> Result<PassthroughNamespace, EndpointError> {
     let refuse = |what: String| EndpointError::Namespace {
         path: path.to_owned(),
         block: node.block.name.clone(),
@@ -107,7 +107,7 @@ fn namespace(node: &PassthroughNode, path: &Path) -> Result<Namespace, EndpointE
     if request == Bytes::ZERO {
         return Err(refuse(format!("takes no request of a whole block of {} bytes", block.0)));
     }
-    Ok(Namespace {
+    Ok(PassthroughNamespace {
         nsid,
         block: block.0,
         request_max: request.0,
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    fn found(node: &PassthroughNode) -> Result<Namespace, EndpointError> {
+    fn found(node: &PassthroughNode) -> Result<PassthroughNamespace, EndpointError> {
         namespace(node, Path::new("/dev/ng0n1"))
     }
 

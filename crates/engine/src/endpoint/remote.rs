@@ -216,7 +216,7 @@ impl fmt::Display for RemoteName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::tests::Tree;
+    use crate::guard::tests::DeviceTree;
 
     fn read(text: &str) -> RemoteName {
         text.parse().unwrap()
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn connected_drive_is_found_by_name() {
-        let tree = Tree::new();
+        let tree = DeviceTree::new();
         let disk = |folder: &str| {
             for (file, text) in [("nsid", "1"), ("size", "8"), ("queue/logical_block_size", "512")]
             {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use peerlane_fabric::{DriverBinding, Function, Kind, NvmeController};
+use peerlane_fabric::{DriverBinding, Function, FunctionKind, NvmeController};
 
 /// The kernel's driver of NVMe drives.
 const DRIVER: &str = "nvme";
@@ -30,7 +30,7 @@ pub enum Unserved {
 impl Unserved {
     /// Returns why a function is an unserved drive; `None` for what is served, not known, or no drive.
     pub(crate) fn from_function(function: &Function) -> Option<Self> {
-        if function.kind != Kind::Nvme {
+        if function.kind != FunctionKind::Nvme {
             return None;
         }
         match &function.driver {
@@ -158,7 +158,7 @@ mod tests {
         for keys in ["", "driver = 'nvme'\nstate = 'live'", "driver = 'unknown'"] {
             assert_eq!(Unserved::from_function(&drive(keys)), None, "{keys}");
         }
-        let other = Function { kind: Kind::Gpu, ..drive("driver = 'vfio-pci'") };
+        let other = Function { kind: FunctionKind::Gpu, ..drive("driver = 'vfio-pci'") };
         assert_eq!(Unserved::from_function(&other), None, "a GPU");
     }
 }

@@ -17,7 +17,7 @@ pub use memories::{memories, rdma_device};
 pub use status::ExportMeter;
 
 use crate::Clock;
-use crate::endpoint::{EndError, Node, look_to_read};
+use crate::endpoint::{EndError, PathNode, look_to_read};
 use crate::failure::{Role, hint_of_denial};
 use crate::guard::{self, Surveyor};
 use crate::journal::identity_of_device;
@@ -108,7 +108,8 @@ pub fn hold(
     let system = machine.system();
     let end = look_to_read(system, fabric, typed, Role::Target)?;
     let not_a_drive = || HoldError::NotADrive { path: end.facts.path.clone() };
-    let live = end.live.as_ref().filter(|live| live.node == Node::Block).ok_or_else(not_a_drive)?;
+    let live =
+        end.live.as_ref().filter(|live| live.node == PathNode::Block).ok_or_else(not_a_drive)?;
     let device = live.device.as_ref().ok_or_else(not_a_drive)?;
     let surveyor = Surveyor::new(clock, deadline);
     let found = guard::check_device(system, &surveyor, &end);

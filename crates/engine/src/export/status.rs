@@ -90,11 +90,11 @@ fn pool_bytes(system: &System, address: &str, file: &str) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::tests::Tree;
+    use crate::guard::tests::DeviceTree;
 
     #[test]
     fn counts_begin_with_the_export() {
-        let tree = Tree::new();
+        let tree = DeviceTree::new();
         let pool = "sys/bus/pci/devices/0000:05:00.0/p2pmem";
         tree.write("sys/class/block/nvme1n1/stat", "9 0 100 0 9 0 200 0 0 0 0\n");
         tree.write(&format!("{pool}/size"), "1048576\n");

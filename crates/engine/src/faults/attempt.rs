@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 use super::bare_machine;
 use super::folder::{Folder, TARGET};
-use super::machine::{Drive, DriveName, Life, Promise, SimMachine, State};
+use super::machine::{DriveName, FaultState, Life, Promise, SimMachine, SimulatedDrive};
 use super::plan::{copy_plans, prepared, refusals};
-use super::world::{Event, World};
+use super::world::{QueueEvent, World};
 use crate::Watch;
 use crate::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
 use crate::failure::RequestError;
-use crate::journal::{self, Cadence, Environment};
+use crate::journal::{self, Cadence, StateEnvironment};
 use crate::plan::Prepared;
 use crate::prove::ProofCause;
 use crate::relay::RelayError;
@@ -30,19 +30,19 @@ use crate::verify::{Coverage, VerifyError};
 pub(super) struct TargetVerdict {
     /// Its number.
     pub(super) target: usize,
-    pub(super) end: End,
+    pub(super) end: RunEnding,
     pub(super) record: Option<CopyRecord>,
 }
 
 impl TargetVerdict {
     fn is_complete(&self) -> bool {
-        matches!(self.end, End::Complete { .. })
+        matches!(self.end, RunEnding::Complete { .. })
     }
 }
 
 /// How a run of the program ended for a target.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum RunEnding {
     Complete { route: Route },
     Stopped,
     PowerLost,
@@ -76,7 +76,7 @@ pub(super) enum Blame {
 
 /// What a run showed besides its verdicts.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RunObservations {
     /// Every target was ready for the copy; else one error is that of all.
     pub(super) is_begun: bool,
     /// Payload read of the source, as the copy counts it.
@@ -101,8 +101,8 @@ pub(super) struct Seen {
 
 /// What may happen in a run, and when.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Plan {
-    pub(super) event: Option<(u64, Event)>,
+pub(super) struct RunPlan {
+    pub(super) event: Option<(u64, QueueEvent)>,
     /// The program ends at this change of a small file, and how.
     pub(super) cut_at_change: Option<(u64, Life)>,
     /// It begins anew, whatever is there.
@@ -127,7 +127,7 @@ pub(super) struct Invocation {
 }
 
 impl Invocation {
-    fn draw(world: &mut World, plan: Plan, folder: &Folder) -> io::Result<Self> {
+    fn draw(world: &mut World, plan: RunPlan, folder: &Folder) -> io::Result<Self> {
         // A person may leave it out where a copy goes on.
         let is_left_out = plan.is_unforced || plan.names_all || world.random.below(2) == 0;
         let is_forced = plan.is_anew || world.needs_force() || !is_left_out;
@@ -144,14 +144,14 @@ impl Invocation {
 }
 
 /// Runs the program once; the world is then what it left.
-pub(super) fn attempt(world: &mut World, plan: Plan) -> (Vec<TargetVerdict>, Seen) {
+pub(super) fn attempt(world: &mut World, plan: RunPlan) -> (Vec<TargetVerdict>, RunObservations) {
     run(world, plan).unwrap_or_else(|error| {
-        let end = End::Failed(Blame::Shape(error.to_string()));
-        (vec![TargetVerdict { target: 0, end, record: None }], Seen::default())
+        let end = RunEnding::Failed(Blame::Shape(error.to_string()));
+        (vec![TargetVerdict { target: 0, end, record: None }], RunObservations::default())
     })
 }
 
-fn run(world: &mut World, plan: Plan) -> io::Result<(Vec<TargetVerdict>, Seen)> {
+fn run(world: &mut World, plan: RunPlan) -> io::Result<(Vec<TargetVerdict>, RunObservations)> {
     let folder = world.folder()?;
     let had_its_name = begin(world, &mut folder.borrow_mut())?;
     let names = folder.borrow().names()?;
@@ -172,7 +172,7 @@ fn run(world: &mut World, plan: Plan) -> io::Result<(Vec<TargetVerdict>, Seen)> 
     let ends: Vec<Prepared> = copies.iter().map(prepared).collect();
     let done = copy_prepared(&machine, &bare_machine(), &copies, (&ends, held), &mut tools);
     let life = machine.state.borrow().life;
-    let mut seen = Seen { had_its_name, ..seen(&machine, watch) };
+    let mut seen = RunObservations { had_its_name, ..seen(&machine, watch) };
     let is_lost = keep(world, &invocation, &machine, &mut folder.borrow_mut())?;
     let verdicts = verdicts(&invocation, life, done, &mut seen);
     if life == Life::Runs && !is_lost {
@@ -191,7 +191,7 @@ fn options(world: &mut World, invocation: &Invocation, folder: &Folder) -> CopyO
     CopyOptions {
         sparse: if world.random.below(4) == 0 { Sparse::Never } else { Sparse::Auto },
         journal: own_journal.map(|journal| folder.path(journal)),
-        environment: Environment { xdg_state_home: Some(state_home), home: None },
+        environment: StateEnvironment { xdg_state_home: Some(state_home), home: None },
         cadence: Cadence {
             first: Nanos(100_000),
             every: Nanos(100_000 * (1 + world.random.below(6))),
@@ -219,11 +219,11 @@ fn verdicts(
     invocation: &Invocation,
     life: Life,
     done: Result<FanOut, CopyError>,
-    seen: &mut Seen,
+    seen: &mut RunObservations,
 ) -> Vec<TargetVerdict> {
     let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
         Ok(record) => {
-            let end = End::Complete { route: record.route };
+            let end = RunEnding::Complete { route: record.route };
             TargetVerdict { target, end, record: Some(record) }
         }
         Err(error) => TargetVerdict { target, end: end(life, error), record: None },
@@ -267,9 +267,9 @@ fn left(
     Ok(left.map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-fn seen(machine: &SimMachine, watch: Listener) -> Seen {
+fn seen(machine: &SimMachine, watch: Listener) -> RunObservations {
     let state = &mut *machine.state.borrow_mut();
-    Seen {
+    RunObservations {
         is_unclean: state.is_unclean,
         is_last_unclean: state.is_last_unclean,
         in_flight: state.left,
@@ -277,7 +277,7 @@ fn seen(machine: &SimMachine, watch: Listener) -> Seen {
         untrue: state.untrue.take(),
         progress: watch.progress,
         cautions: watch.cautions,
-        ..Seen::default()
+        ..RunObservations::default()
     }
 }
 
@@ -310,32 +310,32 @@ fn keep(
 /// A machine for one run.
 fn machine(
     world: &mut World,
-    plan: Plan,
+    plan: RunPlan,
     invocation: &Invocation,
     folder: &Rc<RefCell<Folder>>,
 ) -> io::Result<SimMachine> {
     let targets = &invocation.targets;
-    let state = State {
+    let state = FaultState {
         event: plan.event,
         struck: targets.iter().position(|(one, _)| *one == world.broken).map_or(0, |one| one + 1),
         cut_at_change: plan.cut_at_change,
         room: plan.journal_is_full.then(|| world.random.below(4 * targets.len() as u64)),
-        ..State::default()
+        ..FaultState::default()
     };
     let promise = Promise {
         payload: world.payload.clone(),
-        is_excused: world.kind == super::Kind::LostLater,
+        is_excused: world.kind == super::FaultKind::LostLater,
     };
     let (source, offset) = (std::mem::take(&mut world.source), world.shape.source_offset);
     let name = DriveName::new(0, world.version);
     let token = world.token(0, &source)?;
-    let mut drives = vec![Drive::new(name, source, offset, token)];
+    let mut drives = vec![SimulatedDrive::new(name, source, offset, token)];
     for (number, name) in targets {
         let target = &mut world.targets[*number];
         let content = std::mem::take(&mut target.content);
         let offset = target.shape.offset;
         let token = world.token(number + 1, &content)?;
-        drives.push(Drive::new(name.clone(), content, offset, token));
+        drives.push(SimulatedDrive::new(name.clone(), content, offset, token));
     }
     let mut random = world.random.clone();
     random.next();
@@ -345,41 +345,43 @@ fn machine(
 }
 
 /// Translates an error of the copy.
-fn end(life: Life, error: &CopyError) -> End {
-    let request = |error: &RequestError| End::Failed(Blame::Request(error.again()));
+fn end(life: Life, error: &CopyError) -> RunEnding {
+    let request = |error: &RequestError| RunEnding::Failed(Blame::Request(error.again()));
     match error {
         // Whatever a program says that has no power, or is killed.
-        _ if life == Life::Dark => End::PowerLost,
-        _ if life == Life::Killed => End::Failed(Blame::Nobody),
+        _ if life == Life::Dark => RunEnding::PowerLost,
+        _ if life == Life::Killed => RunEnding::Failed(Blame::Nobody),
         CopyError::Kept { source, .. } | CopyError::Gone { source, .. } => end(life, source),
-        CopyError::Interrupted { .. } => End::Stopped,
-        CopyError::Differs { .. } => End::Differs,
+        CopyError::Interrupted { .. } => RunEnding::Stopped,
+        CopyError::Differs { .. } => RunEnding::Differs,
         CopyError::Stuck { source, .. } => request(&RequestError::Stuck(*source)),
         CopyError::Move {
             source: RelayError::Stopped { source: RequestError::NoSlot, .. },
             ..
-        } => End::Failed(Blame::Others(crate::failure::error_in_words(error))),
+        } => RunEnding::Failed(Blame::Others(crate::failure::error_in_words(error))),
         CopyError::Move { source: RelayError::Stopped { source, .. }, .. } => request(source),
         CopyError::Check { source: VerifyError::Request(source), .. } => request(source),
         CopyError::Proof { source, .. } => match &source.cause {
             ProofCause::Request(error) => request(error),
-            other => End::Failed(Blame::Proof(other.to_string())),
+            other => RunEnding::Failed(Blame::Proof(other.to_string())),
         },
         CopyError::Scrub { source, .. } => match &source.cause {
             ScrubCause::Request(error) => request(error),
-            other => End::Failed(Blame::Proof(other.to_string())),
+            other => RunEnding::Failed(Blame::Proof(other.to_string())),
         },
-        CopyError::Refused(_) => End::Failed(Blame::Refused(crate::failure::error_in_words(error))),
-        CopyError::Changed { .. } => End::Failed(Blame::Changed),
-        CopyError::SourceChanged { .. } => End::Failed(Blame::SourceChanged),
-        CopyError::Journal(_) => End::Failed(Blame::JournalNotSaved),
+        CopyError::Refused(_) => {
+            RunEnding::Failed(Blame::Refused(crate::failure::error_in_words(error)))
+        }
+        CopyError::Changed { .. } => RunEnding::Failed(Blame::Changed),
+        CopyError::SourceChanged { .. } => RunEnding::Failed(Blame::SourceChanged),
+        CopyError::Journal(_) => RunEnding::Failed(Blame::JournalNotSaved),
         CopyError::File { action, source, .. } => {
-            End::Failed(Blame::File { action, errno: Errno::from_io_error(source) })
+            RunEnding::Failed(Blame::File { action, errno: Errno::from_io_error(source) })
         }
         CopyError::WithOthers { .. } | CopyError::Move { source: RelayError::Busy { .. }, .. } => {
-            End::Failed(Blame::Others(crate::failure::error_in_words(error)))
+            RunEnding::Failed(Blame::Others(crate::failure::error_in_words(error)))
         }
-        other => End::Failed(Blame::Shape(crate::failure::error_in_words(other))),
+        other => RunEnding::Failed(Blame::Shape(crate::failure::error_in_words(other))),
     }
 }
 

@@ -6,10 +6,10 @@ use peerlane_results::{MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
-use super::attempt::{Blame, End, Plan, Seen, TargetVerdict};
-use super::world::{Event, Shape, SimTarget, World, index};
-use super::{Kind, final_name};
-use crate::failure::{Cause, Failure, RequestError, Role};
+use super::attempt::{Blame, RunEnding, RunObservations, RunPlan, TargetVerdict};
+use super::world::{CopySizes, QueueEvent, SimTarget, World, index};
+use super::{FaultKind, final_name};
+use crate::failure::{Cause, RequestError, RequestFailure, Role};
 use crate::journal;
 use crate::ring::Action;
 
@@ -18,9 +18,9 @@ type Check = Result<(), String>;
 /// Asks every check.
 pub(super) fn after(
     world: &mut World,
-    plan: Plan,
+    plan: RunPlan,
     verdicts: &[TargetVerdict],
-    seen: &Seen,
+    seen: &RunObservations,
 ) -> Check {
     if let Some(untrue) = &seen.untrue {
         return Err(untrue.clone());
@@ -39,7 +39,7 @@ pub(super) fn after(
 }
 
 /// What holds for a target, whatever becomes of the others.
-fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &Seen) -> Check {
+fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &RunObservations) -> Check {
     let target = &world.targets[verdict.target];
     let after_loss = target.after_loss(&mut world.random);
     if target.file_system.is_some() {
@@ -65,7 +65,7 @@ fn the_journal_is_whole(target: &SimTarget) -> Check {
 }
 
 /// Memory of a device goes back without payload in it, where the record says so.
-fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
+fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &RunObservations) -> Check {
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         if seen.is_last_unclean && record.scrubbed.bytes > Bytes::ZERO {
             return Err("the memory is said to be cleared, and holds payload".to_owned());
@@ -74,7 +74,7 @@ fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -
         let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
         let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }))
             || seen.cautions.iter().any(|one| one.starts_with(&caution));
-        let is_gone = world.kind == Kind::MemoryGone;
+        let is_gone = world.kind == FaultKind::MemoryGone;
         if seen.is_unclean && !is_told && !is_gone {
             return Err("payload is left in the memory, and nobody says so".to_owned());
         }
@@ -84,7 +84,7 @@ fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -
 
 fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]) -> Check {
     let mut range = world.range(target);
-    if world.kind == Kind::LostLater {
+    if world.kind == FaultKind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
         range.end = range.end.next_multiple_of(index(target.shape.block));
     }
@@ -102,7 +102,7 @@ fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]
 /// On stable storage, whatever a loss of power takes away.
 fn the_journal_claims_what_is_there(world: &World, target: &SimTarget, after_loss: &[u8]) -> Check {
     // Data that are lost while every request succeeds are found by verification, not before.
-    let Some(text) = target.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
+    let Some(text) = target.journal.as_ref().filter(|_| world.kind != FaultKind::LostLater) else {
         return Ok(());
     };
     let Ok(journal) = journal::decode(text) else { return Ok(()) };
@@ -114,7 +114,11 @@ fn the_journal_claims_what_is_there(world: &World, target: &SimTarget, after_los
     Ok(())
 }
 
-fn no_byte_is_lost_or_doubled(world: &World, verdict: &TargetVerdict, seen: &Seen) -> Check {
+fn no_byte_is_lost_or_doubled(
+    world: &World,
+    verdict: &TargetVerdict,
+    seen: &RunObservations,
+) -> Check {
     if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err("progress went back".to_owned());
     }
@@ -147,10 +151,14 @@ fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) ->
 
 /// Once for all targets; a tail behind the last block that all have in common is read for each, and what was in slots
 /// of a memory that went away is read again.
-fn the_source_is_read_once(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
+fn the_source_is_read_once(
+    world: &World,
+    verdicts: &[TargetVerdict],
+    seen: &RunObservations,
+) -> Check {
     let Bytes(read) = seen.read;
-    let Shape { block, request, slots, .. } = world.shape;
-    let lost = if world.kind == Kind::MemoryGone { u64::from(slots) * request } else { 0 };
+    let CopySizes { block, request, slots, .. } = world.shape;
+    let lost = if world.kind == FaultKind::MemoryGone { u64::from(slots) * request } else { 0 };
     let again = block * (verdicts.len() as u64 - 1) + lost;
     for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
         let Bytes(data) = record.content.data;
@@ -164,26 +172,27 @@ fn the_source_is_read_once(world: &World, verdicts: &[TargetVerdict], seen: &See
 }
 
 /// A target fails by a fault of its own, or by one of what all use.
-fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[TargetVerdict]) -> Check {
+fn each_has_its_own_verdict(world: &World, plan: RunPlan, verdicts: &[TargetVerdict]) -> Check {
     let is_of_target = matches!(
         world.kind,
-        Kind::WriteErrorOnce
-            | Kind::WriteErrorStays
-            | Kind::FlushError
-            | Kind::TargetGone
-            | Kind::WriteStuck
-            | Kind::FlushStuck
-            | Kind::TargetFull
-    ) || matches!(plan.event, Some((_, Event::WritesLost)));
-    let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
+        FaultKind::WriteErrorOnce
+            | FaultKind::WriteErrorStays
+            | FaultKind::FlushError
+            | FaultKind::TargetGone
+            | FaultKind::WriteStuck
+            | FaultKind::FlushStuck
+            | FaultKind::TargetFull
+    ) || matches!(plan.event, Some((_, QueueEvent::WritesLost)));
+    let is_stuck =
+        matches!(world.kind, FaultKind::ReadStuck | FaultKind::WriteStuck | FaultKind::FlushStuck);
     let has_cause = |verdict: &TargetVerdict| {
-        !matches!(verdict.end, End::Complete { .. } | End::Failed(Blame::Others(_)))
+        !matches!(verdict.end, RunEnding::Complete { .. } | RunEnding::Failed(Blame::Others(_)))
     };
     for verdict in verdicts {
         let is_fine = match &verdict.end {
-            End::Complete { .. } => true,
+            RunEnding::Complete { .. } => true,
             // What is never answered holds the ring that all use.
-            End::Failed(Blame::Others(_)) => {
+            RunEnding::Failed(Blame::Others(_)) => {
                 (is_stuck || !is_of_target) && verdicts.iter().any(has_cause)
             }
             _ => !is_of_target || verdict.target == world.broken,
@@ -196,27 +205,31 @@ fn each_has_its_own_verdict(world: &World, plan: Plan, verdicts: &[TargetVerdict
     Ok(())
 }
 
-fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
+fn a_bad_route_is_not_taken(kind: FaultKind, end: &RunEnding) -> Check {
     let is_bad = matches!(
         kind,
-        Kind::ReadsLost | Kind::WritesLost | Kind::WholeWritesLost | Kind::RouteRefused
+        FaultKind::ReadsLost
+            | FaultKind::WritesLost
+            | FaultKind::WholeWritesLost
+            | FaultKind::RouteRefused
     );
     match end {
-        End::Complete { route: Route::P2p } if is_bad => {
+        RunEnding::Complete { route: Route::P2p } if is_bad => {
             Err("a route that loses data passed its proof".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Check {
+fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &RunObservations) -> Check {
     if !seen.left.is_empty() {
         return Err(format!("{:?} are left beside the journal", seen.left));
     }
     // A proof that is not answered by one memory is left behind for the next.
-    let is_stuck = matches!(world.kind, Kind::ReadStuck | Kind::WriteStuck | Kind::FlushStuck);
+    let is_stuck =
+        matches!(world.kind, FaultKind::ReadStuck | FaultKind::WriteStuck | FaultKind::FlushStuck);
     let is_ended = |verdict: &TargetVerdict| {
-        matches!(verdict.end, End::PowerLost | End::Failed(Blame::Nobody))
+        matches!(verdict.end, RunEnding::PowerLost | RunEnding::Failed(Blame::Nobody))
     };
     if seen.in_flight == 0 || is_stuck || verdicts.iter().any(is_ended) {
         return Ok(());
@@ -224,66 +237,70 @@ fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &Seen) -> Ch
     Err(format!("{} requests are left in flight after {verdicts:?}", seen.in_flight))
 }
 
-fn the_cause_is_named(world: &World, target: &SimTarget, end: &End) -> Check {
+fn the_cause_is_named(world: &World, target: &SimTarget, end: &RunEnding) -> Check {
     let kind = world.kind;
     let is_named = match end {
-        End::Complete { .. } => true,
-        End::Stopped => matches!(
+        RunEnding::Complete { .. } => true,
+        RunEnding::Stopped => matches!(
             kind,
-            Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged
+            FaultKind::Stopped
+                | FaultKind::JournalDamaged
+                | FaultKind::JournalFull
+                | FaultKind::Exchanged
         ),
-        End::PowerLost => matches!(kind, Kind::PowerCut | Kind::PowerCutAtSave),
-        End::Failed(Blame::Nobody) => kind == Kind::Killed,
-        End::Failed(Blame::SourceChanged) => kind == Kind::SourceShrinks,
+        RunEnding::PowerLost => matches!(kind, FaultKind::PowerCut | FaultKind::PowerCutAtSave),
+        RunEnding::Failed(Blame::Nobody) => kind == FaultKind::Killed,
+        RunEnding::Failed(Blame::SourceChanged) => kind == FaultKind::SourceShrinks,
         // What is unplugged under a file has its journal, too.
-        End::Failed(Blame::JournalNotSaved) => {
-            kind == Kind::JournalFull || kind == Kind::TargetGone && target.file_system.is_some()
+        RunEnding::Failed(Blame::JournalNotSaved) => {
+            kind == FaultKind::JournalFull
+                || kind == FaultKind::TargetGone && target.file_system.is_some()
         }
-        End::Failed(Blame::File { action, errno }) => match kind {
-            Kind::TargetGone => true,
-            Kind::FlushError => *action == "flush",
-            Kind::TargetFull | Kind::JournalFull => *errno == Some(Errno::NOSPC),
+        RunEnding::Failed(Blame::File { action, errno }) => match kind {
+            FaultKind::TargetGone => true,
+            FaultKind::FlushError => *action == "flush",
+            FaultKind::TargetFull | FaultKind::JournalFull => *errno == Some(Errno::NOSPC),
             _ => false,
         },
-        End::Differs => kind == Kind::LostLater,
-        End::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
-        End::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {
-            Kind::ReadStuck => (stuck.role, stuck.action) == (Role::Source, Action::Read),
-            Kind::WriteStuck => (stuck.role, stuck.action) == (Role::Target, Action::Write),
-            Kind::FlushStuck => (stuck.role, stuck.action) == (Role::Target, Action::Flush),
+        RunEnding::Differs => kind == FaultKind::LostLater,
+        RunEnding::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
+        RunEnding::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {
+            FaultKind::ReadStuck => (stuck.role, stuck.action) == (Role::Source, Action::Read),
+            FaultKind::WriteStuck => (stuck.role, stuck.action) == (Role::Target, Action::Write),
+            FaultKind::FlushStuck => (stuck.role, stuck.action) == (Role::Target, Action::Flush),
             _ => false,
         },
-        End::Failed(Blame::Others(_)) => world.targets.len() > 1,
-        End::Failed(_) => false,
+        RunEnding::Failed(Blame::Others(_)) => world.targets.len() > 1,
+        RunEnding::Failed(_) => false,
     };
     if is_named { Ok(()) } else { Err(format!("the end does not name the cause: {end:?}")) }
 }
 
-fn names(kind: Kind, failure: &Failure) -> bool {
-    let Failure { role, action, cause, .. } = *failure;
+fn names(kind: FaultKind, failure: &RequestFailure) -> bool {
+    let RequestFailure { role, action, cause, .. } = *failure;
     let is_bad_sector = |wanted| {
         cause == Cause::BadSector { action: wanted } || cause == Cause::Other { errno: Errno::IO }
     };
     let is_gone = matches!(cause, Cause::DriveGone { .. } | Cause::Other { errno: Errno::IO });
     match kind {
-        Kind::ReadErrorOnce | Kind::ReadErrorStays => {
+        FaultKind::ReadErrorOnce | FaultKind::ReadErrorStays => {
             (role, action) == (Role::Source, Action::Read) && is_bad_sector(Action::Read)
         }
-        Kind::WriteErrorOnce | Kind::WriteErrorStays => {
+        FaultKind::WriteErrorOnce | FaultKind::WriteErrorStays => {
             (role, action) == (Role::Target, Action::Write) && is_bad_sector(Action::Write)
         }
-        Kind::TargetFull => role == Role::Target && cause == Cause::TargetFullOrGone,
-        Kind::FlushError => {
+        FaultKind::TargetFull => role == Role::Target && cause == Cause::TargetFullOrGone,
+        FaultKind::FlushError => {
             (role, action) == (Role::Target, Action::Flush)
-                && cause == Cause::of(Errno::IO, Action::Flush, MemoryKind::Host)
+                && cause == Cause::from_errno(Errno::IO, Action::Flush, MemoryKind::Host)
         }
-        Kind::SourceGone => role == Role::Source && (is_gone || cause == Cause::EndedEarly),
-        Kind::SourceShrinks => role == Role::Source && cause == Cause::EndedEarly,
-        Kind::TargetGone => {
+        FaultKind::SourceGone => role == Role::Source && (is_gone || cause == Cause::EndedEarly),
+        FaultKind::SourceShrinks => role == Role::Source && cause == Cause::EndedEarly,
+        FaultKind::TargetGone => {
             role == Role::Target
                 && (is_gone || matches!(cause, Cause::TargetFullOrGone | Cause::EndedEarly))
         }
-        Kind::MemoryGone => cause == Cause::ProviderGone,
+        FaultKind::MemoryGone => cause == Cause::ProviderGone,
         _ => false,
     }
 }

@@ -13,18 +13,18 @@ use crate::random::Random;
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     stable: BTreeMap<OsString, u64>,
-    changes: Vec<Change>,
-    texts: BTreeMap<u64, Text>,
+    changes: Vec<DiskChange>,
+    texts: BTreeMap<u64, DiskText>,
 }
 
 #[derive(Debug, Default)]
-struct Text {
+struct DiskText {
     bytes: Vec<u8>,
     /// What was flushed last.
     stable: Option<Vec<u8>>,
 }
 
-impl Text {
+impl DiskText {
     fn lose_power(&mut self, random: &mut Random) {
         let mut part =
             |length: usize| usize::try_from(random.below(length as u64 + 1)).unwrap_or(0);
@@ -46,13 +46,13 @@ impl Text {
 }
 
 #[derive(Debug)]
-enum Change {
+enum DiskChange {
     Created(OsString, u64),
     Renamed(OsString, OsString),
     Removed(OsString),
 }
 
-impl Change {
+impl DiskChange {
     fn apply(&self, names: &mut BTreeMap<OsString, u64>) {
         match self {
             Self::Created(name, inode) => {
@@ -80,7 +80,7 @@ impl Disk {
 
     /// The text of a file is known, and flushed.
     pub(super) fn set_text(&mut self, inode: u64, text: &[u8]) {
-        self.texts.insert(inode, Text { bytes: text.to_vec(), stable: Some(text.to_vec()) });
+        self.texts.insert(inode, DiskText { bytes: text.to_vec(), stable: Some(text.to_vec()) });
     }
 
     /// The text of a file.
@@ -102,7 +102,7 @@ impl Disk {
 
     /// A file has a name, which may be a further one.
     pub(super) fn named(&mut self, name: &OsStr, inode: u64) {
-        self.changes.push(Change::Created(name.to_owned(), inode));
+        self.changes.push(DiskChange::Created(name.to_owned(), inode));
     }
 
     pub(super) fn wrote(&mut self, inode: u64, text: &[u8]) {
@@ -110,11 +110,11 @@ impl Disk {
     }
 
     pub(super) fn renamed(&mut self, from: &OsStr, to: &OsStr) {
-        self.changes.push(Change::Renamed(from.to_owned(), to.to_owned()));
+        self.changes.push(DiskChange::Renamed(from.to_owned(), to.to_owned()));
     }
 
     pub(super) fn removed(&mut self, name: &OsStr) {
-        self.changes.push(Change::Removed(name.to_owned()));
+        self.changes.push(DiskChange::Removed(name.to_owned()));
     }
 
     pub(super) fn synced(&mut self, inode: u64) {

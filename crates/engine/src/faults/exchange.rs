@@ -5,9 +5,9 @@
 
 use std::io;
 
-use super::attempt::{Blame, End, Plan, attempt};
+use super::attempt::{Blame, RunEnding, RunPlan, attempt};
 use super::world::{World, index};
-use super::{Kind, check};
+use super::{FaultKind, check};
 use crate::ring::sim::{Cache, SimFile};
 
 /// What is known of the old content of a target: blocks of its first bytes.
@@ -16,7 +16,7 @@ const BLOCK: usize = 4096;
 
 /// Exchanges an end, if that is what goes wrong. Returns whether the copy is complete after it.
 pub(super) fn exchange(world: &mut World) -> Result<bool, String> {
-    if world.kind != Kind::Exchanged {
+    if world.kind != FaultKind::Exchanged {
         return Ok(false);
     }
     let is_file = world.targets[0].file_system.is_some();
@@ -30,15 +30,15 @@ pub(super) fn exchange(world: &mut World) -> Result<bool, String> {
 }
 
 /// A run that must say that something was exchanged, or written to, and change neither targets nor journals.
-fn refused(world: &mut World, plan: Plan) -> Result<(), String> {
+fn refused(world: &mut World, plan: RunPlan) -> Result<(), String> {
     let state = |world: &World| -> Vec<_> {
         world.targets.iter().map(|one| (one.content.bytes.clone(), one.journal.clone())).collect()
     };
     let before = state(world);
     let (verdicts, seen) = attempt(world, plan);
-    let is_refused = |end: &End| match end {
-        End::Failed(Blame::Changed) => !plan.is_unforced,
-        End::Failed(Blame::Refused(_)) => plan.is_unforced,
+    let is_refused = |end: &RunEnding| match end {
+        RunEnding::Failed(Blame::Changed) => !plan.is_unforced,
+        RunEnding::Failed(Blame::Refused(_)) => plan.is_unforced,
         _ => false,
     };
     if !verdicts.iter().all(|verdict| is_refused(&verdict.end)) {
@@ -62,7 +62,7 @@ fn other_target(world: &mut World) -> Result<(), String> {
     }
     let kept = std::mem::replace(&mut target.content, other);
     target.version += 1;
-    let refused = refused(world, Plan::default());
+    let refused = refused(world, RunPlan::default());
     let target = &mut world.targets[0];
     target.content = kept;
     target.version -= 1;
@@ -81,7 +81,7 @@ fn written_target(world: &mut World) -> Result<(), String> {
     let at = index(world.random.below(blocks as u64)) * BLOCK;
     world.random.fill(&mut target.content.bytes[at..at + BLOCK]);
     target.content.cache = Some(Cache::over(&target.content.bytes));
-    let refused = refused(world, Plan { is_unforced: true, ..Plan::default() });
+    let refused = refused(world, RunPlan { is_unforced: true, ..RunPlan::default() });
     world.targets[world.broken].content = kept;
     refused
 }
@@ -94,7 +94,7 @@ fn other_file(world: &mut World) -> Result<(), String> {
     let Some(name) = folder.borrow().partial_name() else { return Ok(()) };
     let failed = |error: io::Error| error.to_string();
     let kept = folder.borrow_mut().exchange(&name).map_err(failed)?;
-    let refused = refused(world, Plan::default());
+    let refused = refused(world, RunPlan::default());
     folder.borrow_mut().put_back(&name, kept).map_err(failed)?;
     refused
 }
@@ -113,14 +113,14 @@ fn other_source(world: &mut World) -> Result<bool, String> {
     world.payload = world.source.bytes[start..start + index(world.shape.length)].to_vec();
     world.version += 1;
     if has_journal {
-        refused(world, Plan::default())?;
+        refused(world, RunPlan::default())?;
         if is_any_complete || world.random.below(2) == 0 {
             (world.source, world.full_source, world.payload) = kept;
             world.version -= 1;
             return Ok(false);
         }
     }
-    let plan = Plan { is_anew: has_journal, ..Plan::default() };
+    let plan = RunPlan { is_anew: has_journal, ..RunPlan::default() };
     let (verdicts, seen) = attempt(world, plan);
     check::after(world, plan, &verdicts, &seen)?;
     if world.targets.iter().all(|target| target.is_complete) {

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::folder::TARGET;
-use super::machine::{Drive, Life, SimMachine};
+use super::machine::{Life, SimMachine, SimulatedDrive};
 use super::world::index;
 use crate::journal;
 use crate::machine::{self, SmallFiles};
@@ -55,7 +55,7 @@ impl SimMachine {
 
     /// The journal whose lock stands for a name: every name of a target file is under its one.
     fn journal_of(&self, name: &OsStr) -> &OsStr {
-        let is_its = |drive: &&Drive| {
+        let is_its = |drive: &&SimulatedDrive| {
             let journal = drive.name.journal.as_encoded_bytes();
             name.as_encoded_bytes().starts_with(journal)
         };

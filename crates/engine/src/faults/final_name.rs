@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use super::attempt::{Blame, End, Seen};
+use super::attempt::{Blame, RunEnding, RunObservations};
 use super::folder::{Folder, TARGET};
 use super::world::{SimTarget, World};
 use crate::journal;
 
 /// What the name of the target shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ShownTarget {
     Nothing,
     Old,
     Copy,
@@ -19,21 +19,23 @@ enum Shown {
 pub(super) fn check(
     world: &World,
     target: &SimTarget,
-    end: &End,
-    seen: &Seen,
+    end: &RunEnding,
+    seen: &RunObservations,
 ) -> Result<(), String> {
     let Some(folder) = &world.folder else { return Ok(()) };
     let folder = folder.borrow();
     let shown = shown(world, target, &folder);
-    let before = if target.old.is_some() { Shown::Old } else { Shown::Nothing };
-    let is_as_before = shown == before || seen.had_its_name && shown == Shown::Copy;
+    let before = if target.old.is_some() { ShownTarget::Old } else { ShownTarget::Nothing };
+    let is_as_before = shown == before || seen.had_its_name && shown == ShownTarget::Copy;
     let is_fitting = match end {
-        End::Complete { .. } => shown == Shown::Copy,
+        RunEnding::Complete { .. } => shown == ShownTarget::Copy,
         // The name changes at one moment, before or after which it ended.
-        End::PowerLost | End::Failed(Blame::Nobody) => is_as_before || shown == Shown::Copy,
+        RunEnding::PowerLost | RunEnding::Failed(Blame::Nobody) => {
+            is_as_before || shown == ShownTarget::Copy
+        }
         // What comes after the name: the flush of it, the end of the journal.
-        End::Failed(Blame::File { action: "make durable", .. } | Blame::JournalNotSaved) => {
-            is_as_before || shown == Shown::Copy
+        RunEnding::Failed(Blame::File { action: "make durable", .. } | Blame::JournalNotSaved) => {
+            is_as_before || shown == ShownTarget::Copy
         }
         _ => is_as_before,
     };
@@ -43,15 +45,19 @@ pub(super) fn check(
     the_journal_has_its_file(target, &folder)
 }
 
-fn shown(world: &World, target: &SimTarget, folder: &Folder) -> Shown {
+fn shown(world: &World, target: &SimTarget, folder: &Folder) -> ShownTarget {
     if folder.inode(TARGET).is_none() {
-        return Shown::Nothing;
+        return ShownTarget::Nothing;
     }
     if folder.is_named() {
-        return if target.content.bytes == world.payload { Shown::Copy } else { Shown::Other };
+        return if target.content.bytes == world.payload {
+            ShownTarget::Copy
+        } else {
+            ShownTarget::Other
+        };
     }
     let found = fs::read(folder.path(TARGET)).ok();
-    if found == target.old { Shown::Old } else { Shown::Other }
+    if found == target.old { ShownTarget::Old } else { ShownTarget::Other }
 }
 
 /// A journal that claims something is of a file that can be found.

@@ -2,7 +2,7 @@
 
 /// A fault, as the reader of the table knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FaultKind {
     /// Nothing.
     None,
     /// The kernel answers short, late, and asks to try again.
@@ -61,7 +61,7 @@ pub enum Kind {
     Exchanged,
 }
 
-impl Kind {
+impl FaultKind {
     /// Every kind, in the order of the table.
     pub const ALL: [Self; 28] = [
         Self::None,

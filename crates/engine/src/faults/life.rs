@@ -1,10 +1,10 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
-use super::attempt::{Blame, End, Plan, attempt};
+use super::attempt::{Blame, RunEnding, RunPlan, attempt};
 use super::exchange::exchange;
 use super::machine::Life;
-use super::world::{Event, SimTarget, World};
-use super::{Kind, check};
+use super::world::{QueueEvent, SimTarget, World};
+use super::{FaultKind, check};
 use crate::failure::RequestError;
 use crate::journal;
 use crate::verify::Coverage;
@@ -33,7 +33,7 @@ pub enum Ending {
 
 /// What became of a copy; every one is complete and equal in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
+pub struct FaultedOutcome {
     /// How the first run ended, for the target whose fault it is.
     pub first: Ending,
     /// Targets that were complete after it.
@@ -53,7 +53,7 @@ pub struct Untrue {
     /// Replays it, together with the kind.
     pub seed: u64,
     /// What went wrong with the drives.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// In which run of the program, from 1.
     pub run: u32,
     /// What was untrue.
@@ -65,10 +65,10 @@ pub struct Untrue {
 ///
 /// # Errors
 /// [`Untrue`] when a promise was broken.
-pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
+pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
     let mut world = World::draw(kind, seed);
     let mut outcome =
-        Outcome { first: Ending::Stopped, complete: 0, runs: 0, resumed: 0, operations: 0 };
+        FaultedOutcome { first: Ending::Stopped, complete: 0, runs: 0, resumed: 0, operations: 0 };
     world.break_things();
     let breaks = breaks(&mut world);
     loop {
@@ -106,15 +106,15 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
     }
 }
 
-fn ending(end: &End) -> Ending {
+fn ending(end: &RunEnding) -> Ending {
     match end {
-        End::Complete { route: peerlane_results::Route::P2p } => Ending::Peer,
-        End::Complete { .. } => Ending::FellBack,
-        End::Failed(Blame::Request(RequestError::Stuck(_))) => Ending::Stuck,
-        End::Failed(_) => Ending::Failed,
-        End::Differs => Ending::Differs,
-        End::Stopped => Ending::Stopped,
-        End::PowerLost => Ending::PowerLost,
+        RunEnding::Complete { route: peerlane_results::Route::P2p } => Ending::Peer,
+        RunEnding::Complete { .. } => Ending::FellBack,
+        RunEnding::Failed(Blame::Request(RequestError::Stuck(_))) => Ending::Stuck,
+        RunEnding::Failed(_) => Ending::Failed,
+        RunEnding::Differs => Ending::Differs,
+        RunEnding::Stopped => Ending::Stopped,
+        RunEnding::PowerLost => Ending::PowerLost,
     }
 }
 
@@ -122,14 +122,17 @@ fn ending(end: &End) -> Ending {
 fn breaks(world: &mut World) -> u32 {
     let more = u32::try_from(world.random.below(3)).unwrap_or(0);
     match world.kind {
-        Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
-        Kind::PowerCut | Kind::PowerCutAtSave | Kind::Killed | Kind::Stopped => 1 + 2 * more,
-        Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged => 1 + more,
+        FaultKind::ReadErrorStays | FaultKind::WriteErrorStays => 2 + more,
+        FaultKind::PowerCut
+        | FaultKind::PowerCutAtSave
+        | FaultKind::Killed
+        | FaultKind::Stopped => 1 + 2 * more,
+        FaultKind::JournalDamaged | FaultKind::JournalFull | FaultKind::Exchanged => 1 + more,
         _ => 1,
     }
 }
 
-fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
+fn draw_plan(world: &mut World, is_faulty: bool) -> RunPlan {
     let parts = world.shape.length.div_ceil(world.shape.request);
     let count = world.targets.len() as u64;
     let random = &mut world.random;
@@ -142,41 +145,42 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
     let only_host = random.below(6) == 0;
     let flip = random.below(2) == 0;
     let names_all = count > 1 && random.below(4) == 0;
-    if world.kind == Kind::LostLater {
+    if world.kind == FaultKind::LostLater {
         coverage = Some(Coverage::Full);
     }
     if !is_faulty {
-        return Plan { coverage, only_host, names_all, ..Plan::default() };
+        return RunPlan { coverage, only_host, names_all, ..RunPlan::default() };
     }
     let is_file = world.targets[0].file_system.is_some();
     let cut_at_change = match world.kind {
-        Kind::PowerCutAtSave => Some((at_change, Life::Dark)),
-        Kind::Killed if is_file && flip => Some((at_change, Life::Killed)),
+        FaultKind::PowerCutAtSave => Some((at_change, Life::Dark)),
+        FaultKind::Killed if is_file && flip => Some((at_change, Life::Killed)),
         _ => None,
     };
     let event = match world.kind {
-        Kind::Killed if cut_at_change.is_some() => None,
-        Kind::PowerCut => Some(Event::PowerCut),
-        Kind::Killed => Some(Event::Killed),
-        Kind::SourceGone => Some(Event::SourceGone),
-        Kind::TargetGone => Some(Event::TargetGone),
-        Kind::MemoryGone => Some(Event::MemoryGone),
-        Kind::SourceShrinks => Some(Event::SourceShrinks),
-        Kind::LostLater if flip => Some(Event::ReadsLost),
-        Kind::LostLater => Some(Event::WritesLost),
-        Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull | Kind::Exchanged => {
-            Some(Event::Stop)
-        }
+        FaultKind::Killed if cut_at_change.is_some() => None,
+        FaultKind::PowerCut => Some(QueueEvent::PowerCut),
+        FaultKind::Killed => Some(QueueEvent::Killed),
+        FaultKind::SourceGone => Some(QueueEvent::SourceGone),
+        FaultKind::TargetGone => Some(QueueEvent::TargetGone),
+        FaultKind::MemoryGone => Some(QueueEvent::MemoryGone),
+        FaultKind::SourceShrinks => Some(QueueEvent::SourceShrinks),
+        FaultKind::LostLater if flip => Some(QueueEvent::ReadsLost),
+        FaultKind::LostLater => Some(QueueEvent::WritesLost),
+        FaultKind::Stopped
+        | FaultKind::JournalDamaged
+        | FaultKind::JournalFull
+        | FaultKind::Exchanged => Some(QueueEvent::Stop),
         _ => None,
     };
-    Plan {
+    RunPlan {
         event: event.map(|event| (at, event)),
         cut_at_change,
-        journal_is_full: world.kind == Kind::JournalFull,
+        journal_is_full: world.kind == FaultKind::JournalFull,
         only_host,
         coverage,
         names_all,
-        ..Plan::default()
+        ..RunPlan::default()
     }
 }
 
@@ -192,8 +196,8 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
         world.targets.iter().map(|one| (one.content.bytes.clone(), one.journal.clone())).collect()
     };
     let before = state(world);
-    let (verdicts, _) = attempt(world, Plan::default());
-    let is_refused = |end: &End| matches!(end, End::Failed(Blame::JournalNotSaved));
+    let (verdicts, _) = attempt(world, RunPlan::default());
+    let is_refused = |end: &RunEnding| matches!(end, RunEnding::Failed(Blame::JournalNotSaved));
     if !verdicts.iter().all(|verdict| is_refused(&verdict.end)) || state(world) != before {
         return Err(format!("a copy goes on by a damaged journal: {verdicts:?}"));
     }
@@ -208,7 +212,7 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
 
 /// Tears or changes the journal's text; whatever is then accepted must say what it said.
 fn damage_journal(world: &mut World) -> Result<(), String> {
-    if world.kind != Kind::JournalDamaged {
+    if world.kind != FaultKind::JournalDamaged {
         return Ok(());
     }
     let Some(text) = &mut world.targets[world.broken].journal else { return Ok(()) };

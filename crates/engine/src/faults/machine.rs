@@ -22,9 +22,9 @@ use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 use super::folder::Folder;
-use super::world::{Event, FileSystem, index};
+use super::world::{FileSystem, QueueEvent, index};
 use crate::device_memory::DeviceRefusal;
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::journal::{
     DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId, identity_of_file,
 };
@@ -93,7 +93,7 @@ impl DriveName {
 
 /// A simulated drive, and the open file that represents it.
 #[derive(Debug)]
-pub(super) struct Drive {
+pub(super) struct SimulatedDrive {
     pub(super) name: DriveName,
     /// Offset of the copy on it, in bytes.
     pub(super) offset: u64,
@@ -102,7 +102,7 @@ pub(super) struct Drive {
     pub(super) content: Rc<RefCell<SimFile>>,
 }
 
-impl Drive {
+impl SimulatedDrive {
     pub(super) fn new(name: DriveName, content: SimFile, offset: u64, token: Rc<File>) -> Self {
         Self { name, offset, token, content: Rc::new(RefCell::new(content)) }
     }
@@ -130,9 +130,9 @@ impl Drive {
 
 /// Scheduled faults, and the observations of a run.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FaultState {
     /// The event, and the number of the request at which it happens.
-    pub(super) event: Option<(u64, Event)>,
+    pub(super) event: Option<(u64, QueueEvent)>,
     /// Number of the drive that an event of a target strikes.
     pub(super) struck: usize,
     /// Number of the change of a small file at which the program ends, and how.
@@ -154,7 +154,7 @@ pub(super) struct State {
     pub(super) untrue: Option<String>,
 }
 
-impl State {
+impl FaultState {
     /// Keeps the first promise that was broken.
     pub(super) fn note_untrue(&mut self, what: String) {
         self.untrue.get_or_insert(what);
@@ -165,8 +165,8 @@ impl State {
 pub(super) struct SimMachine {
     system: System,
     /// The source, then the targets.
-    pub(super) drives: Vec<Drive>,
-    pub(super) state: Rc<RefCell<State>>,
+    pub(super) drives: Vec<SimulatedDrive>,
+    pub(super) state: Rc<RefCell<FaultState>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
     pub(super) folder: Rc<RefCell<Folder>>,
     /// That of a target that is a file: it is the only one.
@@ -194,9 +194,9 @@ impl fmt::Debug for SimMachine {
 
 impl SimMachine {
     pub(super) fn new(
-        drives: Vec<Drive>,
+        drives: Vec<SimulatedDrive>,
         (folder, file_system): (Rc<RefCell<Folder>>, Option<FileSystem>),
-        state: State,
+        state: FaultState,
         promise: Promise,
         (random, entries, mood): (Random, u32, Mood),
     ) -> Self {
@@ -216,7 +216,7 @@ impl SimMachine {
     }
 
     /// The drive behind a path; a target that is a file is none.
-    fn drive(&self, path: &Path) -> Option<&Drive> {
+    fn drive(&self, path: &Path) -> Option<&SimulatedDrive> {
         let count = if self.file_system.is_some() { 1 } else { self.drives.len() };
         self.drives[..count].iter().find(|drive| drive.name.path == path)
     }
@@ -229,7 +229,7 @@ impl Machine for SimMachine {
 
     fn ring(&self, entries: u32, _has_nodes: bool) -> Result<AnyRing, UringError> {
         let seed = self.random.borrow_mut().next();
-        let attachable = |drive: &Drive| Attachable {
+        let attachable = |drive: &SimulatedDrive| Attachable {
             inode: drive.inode().unwrap_or_default(),
             journal: drive.name.journal.clone(),
             content: Rc::clone(&drive.content),
@@ -286,8 +286,8 @@ impl Machine for SimMachine {
         };
         let size = Bytes(drive.content.borrow().bytes.len() as u64);
         Ok(match live.node {
-            Node::Block => Identity::Device(drive.name.identity(size)),
-            Node::File { .. } | Node::NewFile => Identity::File(FileIdentity {
+            PathNode::Block => Identity::Device(drive.name.identity(size)),
+            PathNode::File { .. } | PathNode::NewFile => Identity::File(FileIdentity {
                 path: live.path.display().to_string(),
                 device: None,
                 file_system: 1,
@@ -332,7 +332,7 @@ struct MachineRing {
     /// Those of attached files, by number.
     journals: Vec<OsString>,
     folder: Rc<RefCell<Folder>>,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<FaultState>>,
     is_stopped: Rc<Cell<bool>>,
     /// Regions by number, kept so that no address is allocated twice.
     held: Vec<Region>,
@@ -341,11 +341,11 @@ struct MachineRing {
 }
 
 impl MachineRing {
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: QueueEvent) {
         match event {
-            Event::PowerCut => self.state.borrow_mut().life = Life::Dark,
-            Event::Killed => self.state.borrow_mut().life = Life::Killed,
-            Event::Stop => self.is_stopped.set(true),
+            QueueEvent::PowerCut => self.state.borrow_mut().life = Life::Dark,
+            QueueEvent::Killed => self.state.borrow_mut().life = Life::Killed,
+            QueueEvent::Stop => self.is_stopped.set(true),
             _ => {}
         }
         let struck = self.state.borrow().struck;
@@ -353,7 +353,7 @@ impl MachineRing {
             let drive = &mut drive.content.borrow_mut();
             if number == 0 {
                 event.strike_source(drive);
-            } else if number == struck || event == Event::MemoryGone {
+            } else if number == struck || event == QueueEvent::MemoryGone {
                 event.strike_target(drive);
             }
         }

@@ -23,9 +23,9 @@ mod world;
 
 use peerlane_fabric::{Cpu, Environment, Fabric, IommuMode, Kernel, Origin};
 
-pub use kind::Kind;
-pub use life::{Ending, Outcome, Untrue, run};
-pub use tally::{Tally, results};
+pub use kind::FaultKind;
+pub use life::{Ending, FaultedOutcome, Untrue, run};
+pub use tally::{FaultTally, results};
 
 /// This machine without any device: what remains is the host route.
 pub(crate) fn bare_machine() -> Fabric {

@@ -11,15 +11,19 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::attempt::{Invocation, Plan};
+use super::attempt::{Invocation, RunPlan};
 use super::machine::DriveName;
 use super::world::World;
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::plan::Prepared;
 use crate::verify::Coverage;
 
 /// One plan for each of these targets: they differ in the target and its tail only.
-pub(super) fn copy_plans(world: &mut World, plan: Plan, invocation: &Invocation) -> Vec<CopyPlan> {
+pub(super) fn copy_plans(
+    world: &mut World,
+    plan: RunPlan,
+    invocation: &Invocation,
+) -> Vec<CopyPlan> {
     let memories = 1 + u32::from(world.random.below(3) == 0);
     let plan = |(number, name): &(usize, DriveName)| {
         let mut copy = copy_plan(world, plan, (*number, name), memories);
@@ -43,7 +47,7 @@ pub(super) fn refusals(world: &World, invocation: &Invocation) -> Vec<Vec<Refusa
 
 fn copy_plan(
     world: &World,
-    plan: Plan,
+    plan: RunPlan,
     (number, name): (usize, &DriveName),
     memories: u32,
 ) -> CopyPlan {
@@ -137,15 +141,16 @@ fn source_path() -> PathBuf {
 fn endpoint(facts: &EndpointFacts) -> Endpoint {
     let path = PathBuf::from(&facts.path);
     let node = match facts.kind {
-        EndpointKind::File if path == source_path() => Node::File { device: (0, 1), inode: 1 },
-        EndpointKind::File => fs::metadata(&path)
-            .map_or(Node::NewFile, |facts| Node::File { device: (0, 1), inode: facts.ino() }),
-        _ => Node::Block,
+        EndpointKind::File if path == source_path() => PathNode::File { device: (0, 1), inode: 1 },
+        EndpointKind::File => fs::metadata(&path).map_or(PathNode::NewFile, |facts| {
+            PathNode::File { device: (0, 1), inode: facts.ino() }
+        }),
+        _ => PathNode::Block,
     };
     let live = Live {
         path,
         node,
-        device: (node == Node::Block).then(|| block_device(facts)),
+        device: (node == PathNode::Block).then(|| block_device(facts)),
         layer: None,
         is_direct: true,
         passthrough: None,

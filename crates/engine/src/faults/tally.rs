@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Ending, Kind, Outcome};
+use super::{Ending, FaultKind, FaultedOutcome};
 
 /// Outcomes of many copies.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
-    rows: BTreeMap<Kind, Row>,
+pub struct FaultTally {
+    rows: BTreeMap<FaultKind, TallyRow>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Row {
+struct TallyRow {
     cases: u64,
     endings: BTreeMap<Ending, u64>,
     runs: u64,
@@ -21,9 +21,9 @@ struct Row {
     operations: u64,
 }
 
-impl Tally {
+impl FaultTally {
     /// Counts a copy.
-    pub fn add(&mut self, kind: Kind, outcome: Outcome) {
+    pub fn add(&mut self, kind: FaultKind, outcome: FaultedOutcome) {
         let row = self.rows.entry(kind).or_default();
         row.cases += 1;
         *row.endings.entry(outcome.first).or_default() += 1;
@@ -38,7 +38,7 @@ impl Tally {
     }
 
     /// How many copies with this fault had this ending in their first run.
-    pub fn count(&self, kind: Kind, ending: Ending) -> u64 {
+    pub fn count(&self, kind: FaultKind, ending: Ending) -> u64 {
         self.rows.get(&kind).and_then(|row| row.endings.get(&ending)).copied().unwrap_or(0)
     }
 
@@ -94,7 +94,7 @@ const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its
 ///
 /// [`super::run`] returns no outcome for a copy that did not end with every byte equal, so that all
 /// that was counted is complete.
-pub fn results(tally: &Tally, command: &str) -> String {
+pub fn results(tally: &FaultTally, command: &str) -> String {
     let results = json!({
         "suite": "simulated drives",
         "what": WHAT,

@@ -12,9 +12,9 @@ use peerlane_results::Tail;
 use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
-use super::Kind;
+use super::FaultKind;
 use super::folder::{Folder, TARGET};
-use super::machine::{Drive, DriveName};
+use super::machine::{DriveName, SimulatedDrive};
 use crate::guard;
 use crate::journal::{self, Identity};
 use crate::random::Random;
@@ -25,9 +25,9 @@ use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile};
 /// A copy, its source and its targets.
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) kind: Kind,
+    pub(super) kind: FaultKind,
     pub(super) random: Random,
-    pub(super) shape: Shape,
+    pub(super) shape: CopySizes,
     pub(super) source: SimFile,
     /// The source as it was made, and what of it is to be at each target.
     pub(super) full_source: Vec<u8>,
@@ -160,7 +160,7 @@ fn content_before(
 
 /// Sizes that all targets of a copy have in common, in bytes unless they say otherwise.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct CopySizes {
     pub(super) source_block: u64,
     /// The largest block of any drive.
     pub(super) block: u64,
@@ -199,13 +199,13 @@ fn drive(bytes: &[u8], block: u64) -> SimFile {
 }
 
 impl World {
-    pub(super) fn draw(kind: Kind, seed: u64) -> Self {
+    pub(super) fn draw(kind: FaultKind, seed: u64) -> Self {
         // Each fault meets copies of its own.
         let mut random = Random::new((seed << 8) | kind as u64);
         let onto = draw_onto(&mut random, seed);
         let (shape, target_shapes) = draw_shape(&mut random, onto);
         let is_file = random.below(2) == 0;
-        let Shape { source_offset, length, .. } = shape;
+        let CopySizes { source_offset, length, .. } = shape;
         let mut full_source =
             vec![0; index((source_offset + length).next_multiple_of(shape.source_block))];
         random.fill(&mut full_source);
@@ -264,7 +264,7 @@ impl World {
         if let Some(token) = self.tokens.get(&key) {
             return Ok(Rc::clone(token));
         }
-        let token = Rc::new(Drive::token(content, self.is_file && number == 0)?);
+        let token = Rc::new(SimulatedDrive::token(content, self.is_file && number == 0)?);
         Ok(Rc::clone(self.tokens.entry(key).or_insert(token)))
     }
 
@@ -289,7 +289,7 @@ impl World {
     pub(super) fn needs_force(&self) -> bool {
         let needs = |one: &SimTarget| !one.is_complete && one.journal.is_none() && one.is_held();
         // The slot of a write that was given up takes another part for the other targets, which may still be written.
-        let may_hold_others = self.kind == Kind::WriteStuck && self.targets.len() > 1;
+        let may_hold_others = self.kind == FaultKind::WriteStuck && self.targets.len() > 1;
         may_hold_others || self.targets.iter().any(needs)
     }
 
@@ -313,31 +313,31 @@ impl World {
         let fault = |action, offset, errno| SimFault { action, offset, errno };
         let (source, target) = (&mut self.source, &mut self.targets[self.broken].content);
         match self.kind {
-            Kind::ReadErrorOnce | Kind::ReadErrorStays => {
+            FaultKind::ReadErrorOnce | FaultKind::ReadErrorStays => {
                 source.faults.push(fault(Action::Read, at_source, Some(errno)));
             }
-            Kind::WriteErrorOnce | Kind::WriteErrorStays => {
+            FaultKind::WriteErrorOnce | FaultKind::WriteErrorStays => {
                 target.faults.push(fault(Action::Write, at_target, Some(errno)));
                 target.faults.push(fault(Action::Zero, at_target, Some(errno)));
             }
-            Kind::TargetFull => {
+            FaultKind::TargetFull => {
                 target.faults.push(fault(Action::Write, at_target, Some(Errno::NOSPC)));
                 target.faults.push(fault(Action::Zero, at_target, Some(Errno::NOSPC)));
             }
-            Kind::FlushError => target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
-            Kind::FlushStuck => target.faults.push(fault(Action::Flush, 0, None)),
-            Kind::ReadStuck => source.faults.push(fault(Action::Read, at_source, None)),
-            Kind::WriteStuck => target.faults.push(fault(Action::Write, at_target, None)),
-            Kind::ReadsLost => source.lost = Lost::Reads,
-            Kind::WritesLost => target.lost = Lost::Writes,
-            Kind::WholeWritesLost => target.lost = Lost::WholeWrites,
-            Kind::RouteRefused => {
+            FaultKind::FlushError => target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
+            FaultKind::FlushStuck => target.faults.push(fault(Action::Flush, 0, None)),
+            FaultKind::ReadStuck => source.faults.push(fault(Action::Read, at_source, None)),
+            FaultKind::WriteStuck => target.faults.push(fault(Action::Write, at_target, None)),
+            FaultKind::ReadsLost => source.lost = Lost::Reads,
+            FaultKind::WritesLost => target.lost = Lost::Writes,
+            FaultKind::WholeWritesLost => target.lost = Lost::WholeWrites,
+            FaultKind::RouteRefused => {
                 let refusal = pick(&mut self.random, &[Errno::INVAL, Errno::REMOTEIO]);
                 let end = pick(&mut self.random, &[0, 1]);
                 let file = if end == 0 { source } else { target };
                 file.device_refusal = Some(refusal);
             }
-            Kind::ZeroRefused => target.zero_refusal = Some(Errno::OPNOTSUPP),
+            FaultKind::ZeroRefused => target.zero_refusal = Some(Errno::OPNOTSUPP),
             _ => {}
         }
     }
@@ -366,8 +366,8 @@ impl World {
 
     pub(super) fn mood(&self) -> Mood {
         match self.kind {
-            Kind::None => Mood::default(),
-            Kind::Difficult => Mood { short: 200, again: 100, early: 100 },
+            FaultKind::None => Mood::default(),
+            FaultKind::Difficult => Mood { short: 200, again: 100, early: 100 },
             _ => Mood { short: 40, again: 20, early: 100 },
         }
     }
@@ -390,7 +390,7 @@ fn draw_onto(random: &mut Random, seed: u64) -> Onto {
     }
 }
 
-fn draw_shape(random: &mut Random, onto: Onto) -> (Shape, Vec<TargetShape>) {
+fn draw_shape(random: &mut Random, onto: Onto) -> (CopySizes, Vec<TargetShape>) {
     let count = if let Onto::Drives(count) = onto { count } else { 1 };
     let source_block = pick(random, &[512, 4096]);
     let blocks: Vec<u64> = (0..count).map(|_| pick(random, &[512, 4096])).collect();
@@ -425,7 +425,7 @@ fn draw_shape(random: &mut Random, onto: Onto) -> (Shape, Vec<TargetShape>) {
     let places =
         places.map(|((block, offset), tail)| TargetShape { block, offset, tail }).collect();
     let block = larger;
-    (Shape { source_block, block, request, slots, entries, source_offset, length }, places)
+    (CopySizes { source_block, block, request, slots, entries, source_offset, length }, places)
 }
 
 /// A tail that can write the end of a copy of this length.
@@ -436,7 +436,7 @@ fn draw_tail(random: &mut Random, [source, target]: [u64; 2], length: u64) -> Ta
 }
 
 /// Whole blocks of the copy that are zero at the source.
-fn draw_holes(random: &mut Random, shape: &Shape) -> RangeSet {
+fn draw_holes(random: &mut Random, shape: &CopySizes) -> RangeSet {
     let mut holes = RangeSet::new();
     let block = if shape.length > 1 << 17 { 1 << 16 } else { shape.block };
     for number in 0..shape.length / block {
@@ -449,7 +449,7 @@ fn draw_holes(random: &mut Random, shape: &Shape) -> RangeSet {
 
 /// What happens when an operation is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum QueueEvent {
     PowerCut,
     SourceGone,
     TargetGone,
@@ -461,7 +461,7 @@ pub(super) enum Event {
     Killed,
 }
 
-impl Event {
+impl QueueEvent {
     /// What it does to the source.
     pub(super) fn strike_source(self, source: &mut SimFile) {
         match self {

@@ -15,12 +15,12 @@ use std::path::Path;
 use rustix::fs::{major, minor};
 
 use super::exported::Exported;
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, PathNode};
 use crate::system::System;
 
 /// Whose bytes an end's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum ByteOwner {
     /// A file, by device number of its file system and inode.
     File { device: (u32, u32), inode: u64 },
     /// A disk, by name; of several names of one namespace, the first.
@@ -31,23 +31,23 @@ pub(super) enum Owner {
 
 /// An end of a copy, seen through loop devices and local exports.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ResolvedEnd {
     /// `None` for a file that is not there yet.
-    pub(super) owner: Option<Owner>,
+    pub(super) owner: Option<ByteOwner>,
     /// Where in its owner the end begins, in bytes.
     pub(super) start: u64,
     /// What lies behind the loop devices that the end is stacked on, itself left out.
-    pub(super) below: Vec<Owner>,
+    pub(super) below: Vec<ByteOwner>,
 }
 
-impl Seen {
-    pub(super) fn of(system: &System, end: &Endpoint) -> Option<Self> {
+impl ResolvedEnd {
+    pub(super) fn from_endpoint(system: &System, end: &Endpoint) -> Option<Self> {
         let live = end.live.as_ref()?;
         let own = live.device.as_ref();
         let (owner, start, disk) = match live.node {
-            Node::NewFile => (None, 0, None),
-            Node::File { device, inode } => (Some(Owner::File { device, inode }), 0, None),
-            Node::Block => {
+            PathNode::NewFile => (None, 0, None),
+            PathNode::File { device, inode } => (Some(ByteOwner::File { device, inode }), 0, None),
+            PathNode::Block => {
                 let device = own?;
                 let (disk, first) = device
                     .partition
@@ -66,7 +66,7 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct LoopInUse {
     pub(super) name: String,
-    pub(super) owner: Owner,
+    pub(super) owner: ByteOwner,
     /// Bytes of its owner that it shows.
     pub(super) range: Range<u64>,
     /// Disks that it shows, the next one first.
@@ -80,8 +80,8 @@ pub(super) fn loops_in_use(system: &System) -> Vec<LoopInUse> {
         let (owner, start) = through(system, &name, 0);
         let end = start.saturating_add(system.size(&name).unwrap_or(u64::MAX));
         let lower = |upper: &String| match shown(system, upper)?.0 {
-            Owner::Disk(lower) => Some(lower),
-            Owner::File { .. } | Owner::Unknown => None,
+            ByteOwner::Disk(lower) => Some(lower),
+            ByteOwner::File { .. } | ByteOwner::Unknown => None,
         };
         let lower = std::iter::successors(lower(&name), lower).take(DEPTH).collect();
         Some(LoopInUse { name, owner, range: start..end, lower })
@@ -93,22 +93,22 @@ pub(super) fn loops_in_use(system: &System) -> Vec<LoopInUse> {
 const DEPTH: usize = 16;
 
 /// Follows `disk` to what it shows, with where in that byte `start` of it lies.
-fn through(system: &System, disk: &str, mut start: u64) -> (Owner, u64) {
+fn through(system: &System, disk: &str, mut start: u64) -> (ByteOwner, u64) {
     let mut name = disk.to_owned();
     for _ in 0..DEPTH {
         let Some((owner, offset)) = shown(system, &name) else {
-            return (Owner::Disk(system.first_name(&name)), start);
+            return (ByteOwner::Disk(system.first_name(&name)), start);
         };
         start = start.saturating_add(offset);
         match owner {
-            Owner::Disk(lower) => name = lower,
+            ByteOwner::Disk(lower) => name = lower,
             owner => return (owner, start),
         }
     }
-    (Owner::Unknown, start)
+    (ByteOwner::Unknown, start)
 }
 
-fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<Owner> {
+fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<ByteOwner> {
     let mut owners = Vec::new();
     let mut seen = BTreeSet::new();
     let mut open: Vec<String> = system.ground(name).into_iter().collect();
@@ -117,9 +117,9 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<Owner> {
             continue;
         }
         let Some((owner, _)) = shown(system, &name) else { continue };
-        if let Owner::Disk(lower) = &owner {
+        if let ByteOwner::Disk(lower) = &owner {
             let lower = system.ground(lower);
-            owners.extend(lower.iter().cloned().map(Owner::Disk));
+            owners.extend(lower.iter().cloned().map(ByteOwner::Disk));
             open.extend(lower);
         } else if Some(&name) != itself {
             owners.push(owner);
@@ -129,40 +129,40 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<Owner> {
 }
 
 /// What `name` shows and from where on; `None` when it shows bytes of its own.
-fn shown(system: &System, name: &str) -> Option<(Owner, u64)> {
+fn shown(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     loop_device(system, name).or_else(|| local_export(system, name))
 }
 
 /// What the disk of a local export shows: this machine is a host of its own NVMe target.
-fn local_export(system: &System, name: &str) -> Option<(Owner, u64)> {
+fn local_export(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     let export = system.shown_export(name)?;
     Some(match system.exported(export) {
         Some(Exported::Device(name)) => {
             let number = system.number(&name);
             let place = number.and_then(|number| system.place_of(number));
-            place.map_or((Owner::Unknown, 0), |(disk, start)| (Owner::Disk(disk), start))
+            place.map_or((ByteOwner::Unknown, 0), |(disk, start)| (ByteOwner::Disk(disk), start))
         }
-        Some(Exported::File { device, inode }) => (Owner::File { device, inode }, 0),
+        Some(Exported::File { device, inode }) => (ByteOwner::File { device, inode }, 0),
         // All namespaces of the controller, this one by the number that it has there.
         Some(Exported::Controller(controller)) => {
             let nsid = system.line(&format!("sys/class/block/{name}/nsid"));
             (namespace_of(system, &controller, nsid.as_deref()), 0)
         }
-        None => (Owner::Unknown, 0),
+        None => (ByteOwner::Unknown, 0),
     })
 }
 
 /// The disk of a controller's namespace.
-fn namespace_of(system: &System, controller: &str, nsid: Option<&str>) -> Owner {
+fn namespace_of(system: &System, controller: &str, nsid: Option<&str>) -> ByteOwner {
     let mut disks = system.names("sys/class/block").into_iter().filter(|disk| {
         let own = system.line(&format!("sys/class/block/{disk}/nsid"));
         own.is_some() && own.as_deref() == nsid && system.controllers_of(disk).contains(controller)
     });
-    disks.next().map_or(Owner::Unknown, Owner::Disk)
+    disks.next().map_or(ByteOwner::Unknown, ByteOwner::Disk)
 }
 
 /// What `name` shows and from where on; `None` when it is no loop device in use.
-fn loop_device(system: &System, name: &str) -> Option<(Owner, u64)> {
+fn loop_device(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     let folder = system.root().join("sys/class/block").join(name).join("loop");
     if !folder.is_dir() {
         return None;
@@ -171,20 +171,20 @@ fn loop_device(system: &System, name: &str) -> Option<(Owner, u64)> {
     let offset = offset.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     Some(match fs::read(folder.join("backing_file")) {
         Ok(path) => identify(system, path.strip_suffix(b"\n").unwrap_or(&path), offset),
-        Err(_) => (Owner::Unknown, offset),
+        Err(_) => (ByteOwner::Unknown, offset),
     })
 }
 
-fn identify(system: &System, path: &[u8], offset: u64) -> (Owner, u64) {
+fn identify(system: &System, path: &[u8], offset: u64) -> (ByteOwner, u64) {
     let Ok(meta) = Path::new(OsStr::from_bytes(path)).metadata() else {
-        return (Owner::Unknown, offset);
+        return (ByteOwner::Unknown, offset);
     };
     if !meta.file_type().is_block_device() {
         let device = (major(meta.dev()), minor(meta.dev()));
-        return (Owner::File { device, inode: meta.ino() }, offset);
+        return (ByteOwner::File { device, inode: meta.ino() }, offset);
     }
     match system.place_of((major(meta.rdev()), minor(meta.rdev()))) {
-        Some((disk, start)) => (Owner::Disk(disk), offset.saturating_add(start)),
-        None => (Owner::Unknown, offset),
+        Some((disk, start)) => (ByteOwner::Disk(disk), offset.saturating_add(start)),
+        None => (ByteOwner::Unknown, offset),
     }
 }

@@ -9,14 +9,14 @@ use peerlane_results::Refusal;
 use rustix::fs::{Access, IFlags};
 use rustix::io::Errno;
 
-use super::survey::{Device, SurveyError, Surveyor};
+use super::survey::{DeviceSize, SurveyError, Surveyor};
 use super::{naming, refuse, refuse_unless_forced};
-use crate::endpoint::{Endpoint, Live, Node, has_flag};
+use crate::endpoint::{Endpoint, Live, PathNode, has_flag};
 use crate::failure::{error_in_words, hint_of_denial};
 
 /// What a target is looked at for.
 #[derive(Debug, Clone)]
-pub(super) struct Look<'a> {
+pub(super) struct ContentLook<'a> {
     pub(super) surveyor: &'a Surveyor<'a>,
     /// What is to be written, in bytes of the target.
     pub(super) range: Range<u64>,
@@ -59,25 +59,25 @@ fn nodes(live: &Live) -> impl Iterator<Item = &Path> {
 }
 
 /// Refuses a target that is not to be written, and one with content unless forced.
-pub(super) fn check_target(target: &Endpoint, look: Look<'_>) -> Vec<Refusal> {
+pub(super) fn check_target(target: &Endpoint, look: ContentLook<'_>) -> Vec<Refusal> {
     let Some(live) = target.live.as_ref() else { return Vec::new() };
     match live.node {
-        Node::NewFile => in_directory(live).into_iter().collect(),
-        Node::File { .. } => {
+        PathNode::NewFile => in_directory(live).into_iter().collect(),
+        PathNode::File { .. } => {
             let exists = refuse_unless_forced(
                 format!("{} exists", target.facts.path),
                 "`--force` replaces it once the copy is complete".to_owned(),
             );
             in_directory(live).into_iter().chain(immutable(target, live)).chain([exists]).collect()
         }
-        Node::Block => on_device(target, live, look),
+        PathNode::Block => on_device(target, live, look),
     }
 }
 
 /// The same for a target that is written where it is: a file that is there loses content, not its name.
-pub(super) fn check_target_in_place(target: &Endpoint, look: Look<'_>) -> Vec<Refusal> {
+pub(super) fn check_target_in_place(target: &Endpoint, look: ContentLook<'_>) -> Vec<Refusal> {
     let Some(live) = target.live.as_ref() else { return Vec::new() };
-    if !matches!(live.node, Node::File { .. }) {
+    if !matches!(live.node, PathNode::File { .. }) {
         return check_target(target, look);
     }
     let path = &target.facts.path;
@@ -112,7 +112,7 @@ fn immutable(target: &Endpoint, live: &Live) -> Option<Refusal> {
     Some(refuse(format!("{path} is {what} and cannot be replaced"), Some(hint)))
 }
 
-fn on_device(target: &Endpoint, live: &Live, look: Look<'_>) -> Vec<Refusal> {
+fn on_device(target: &Endpoint, live: &Live, look: ContentLook<'_>) -> Vec<Refusal> {
     let path = &target.facts.path;
     let refused = nodes(live).find_map(|path| {
         let errno = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).err()?;
@@ -129,7 +129,7 @@ fn on_device(target: &Endpoint, live: &Live, look: Look<'_>) -> Vec<Refusal> {
     if look.is_forced {
         return Vec::new();
     }
-    let device = Device { size: target.facts.size.0, block: target.facts.block.0 };
+    let device = DeviceSize { size: target.facts.size.0, block: target.facts.block.0 };
     let survey = match look.surveyor.survey(live, device, look.range) {
         Ok(survey) => survey,
         Err(error) => return vec![unreadable(path, &error)],

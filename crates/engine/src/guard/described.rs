@@ -9,12 +9,12 @@ use peerlane_results::{Refusal, Warning};
 use peerlane_units::Bytes;
 
 use super::in_use::how_to_release;
-use super::{Findings, Wanted, refuse};
+use super::{Findings, GuardSubject, refuse};
 use crate::endpoint::{Endpoint, strip_device_directory};
 use crate::journal::is_distinct;
 
 /// What a capture or description says of the use of two ends.
-pub(crate) fn check(fabric: &Fabric, wanted: Wanted<'_>) -> Findings {
+pub(crate) fn check(fabric: &Fabric, wanted: GuardSubject<'_>) -> Findings {
     let mut findings = use_of(fabric, wanted.source, wanted.target);
     findings.refusals.extend(same_namespace(fabric, wanted));
     findings
@@ -22,8 +22,8 @@ pub(crate) fn check(fabric: &Fabric, wanted: Wanted<'_>) -> Findings {
 
 /// Refuses two drives that are one namespace by different names: one serial number, one model, one number of
 /// the namespace. Two controllers of a drive show it so where the kernel does not join them.
-fn same_namespace(fabric: &Fabric, wanted: Wanted<'_>) -> Option<Refusal> {
-    let (source, target) = (Space::of(fabric, wanted.source)?, Space::of(fabric, wanted.target)?);
+fn same_namespace(fabric: &Fabric, wanted: GuardSubject<'_>) -> Option<Refusal> {
+    let (source, target) = (Space::new(fabric, wanted.source)?, Space::new(fabric, wanted.target)?);
     if source.device == target.device || !source.is_same_namespace(&target) {
         return None;
     }
@@ -50,7 +50,7 @@ struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    fn of(fabric: &'a Fabric, end: &'a Endpoint) -> Option<Self> {
+    fn new(fabric: &'a Fabric, end: &'a Endpoint) -> Option<Self> {
         let nvme = fabric.function(end.initiator?).nvme.as_ref()?;
         let device = end.facts.device.as_deref();
         let named = nvme.namespaces.iter().find(|one| one.name.as_deref() == device);

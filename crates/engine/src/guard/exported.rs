@@ -10,7 +10,7 @@ use peerlane_nvmet::{Export, ExportKind, NvmeTarget, StorageIdentity};
 use peerlane_results::{Refusal, Warning};
 
 use super::{refuse, refuse_unless_forced};
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, PathNode};
 use crate::system::System;
 
 /// What an export leads to.
@@ -88,7 +88,7 @@ impl System {
 /// Refuses a target that hosts of this machine's NVMe target can write to.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let path = &target.facts.path;
-    let Some(reach) = Reach::of(system, target) else { return Vec::new() };
+    let Some(reach) = ExportReach::from_endpoint(system, target) else { return Vec::new() };
     let mut refusals: Vec<Refusal> = reach
         .exports(system)
         .map(|export| {
@@ -102,27 +102,27 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
 
 /// Warns of a source that hosts can write to while it is read.
 pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
-    let Some(reach) = Reach::of(system, source) else { return Vec::new() };
+    let Some(reach) = ExportReach::from_endpoint(system, source) else { return Vec::new() };
     let by = |export: &Export| format!("NVMe hosts of this machine: {}", in_words(export));
     reach.exports(system).map(|export| Warning::SourceInUse { by: by(export) }).collect()
 }
 
 /// Everything by which bytes of an end can be reached.
-struct Reach {
+struct ExportReach {
     /// Block devices above and below it.
     names: BTreeSet<String>,
     controllers: BTreeSet<String>,
     file: Option<((u32, u32), u64)>,
 }
 
-impl Reach {
-    fn of(system: &System, end: &Endpoint) -> Option<Self> {
+impl ExportReach {
+    fn from_endpoint(system: &System, end: &Endpoint) -> Option<Self> {
         let live = end.live.as_ref()?;
-        if let Node::File { device, inode } = live.node {
+        if let PathNode::File { device, inode } = live.node {
             let file = Some((device, inode));
             return Some(Self { names: BTreeSet::new(), controllers: BTreeSet::new(), file });
         }
-        let device = live.device.as_ref().filter(|_| live.node == Node::Block)?;
+        let device = live.device.as_ref().filter(|_| live.node == PathNode::Block)?;
         let mut names = system.up(&device.name);
         names.extend(system.ground(&device.name));
         names.extend(device.partitions.iter().map(|part| part.name.clone()));

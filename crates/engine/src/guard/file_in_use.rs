@@ -9,16 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use peerlane_results::Refusal;
 use rustix::fs::{major, minor};
 
-use super::backing::{Owner, loops_in_use};
+use super::backing::{ByteOwner, loops_in_use};
 use super::in_use::uses_of_disk;
 use super::refuse;
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, PathNode};
 use crate::system::System;
 
 /// Refuses to replace a file that is in use as a disk.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let node = target.live.as_ref().map(|live| live.node);
-    let Some(Node::File { device, inode }) = node else { return Vec::new() };
+    let Some(PathNode::File { device, inode }) = node else { return Vec::new() };
     let path = &target.facts.path;
     let swap = system.swaps().into_iter().find(|swap| {
         fs::metadata(swap).is_ok_and(|file| {
@@ -28,7 +28,7 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let swap = swap.map(|swap| {
         refuse(format!("{path} is swap space in use"), Some(format!("swapoff {swap}")))
     });
-    let file = Owner::File { device, inode };
+    let file = ByteOwner::File { device, inode };
     let loops = loops_in_use(system).into_iter();
     let direct = loops.filter(|one| one.lower.is_empty() && one.owner == file);
     direct.map(|one| shown_by(system, path, &one.name)).chain(swap).collect()

@@ -6,15 +6,15 @@ use std::path::Path;
 use peerlane_fabric::BlockDevice;
 use peerlane_results::{Refusal, Warning};
 
-use super::backing::{Owner, Seen};
+use super::backing::{ByteOwner, ResolvedEnd};
 use super::refuse;
-use crate::endpoint::{Endpoint, Node};
-use crate::system::{Mount, System};
+use crate::endpoint::{Endpoint, PathNode};
+use crate::system::{MountinfoLine, System};
 
 /// Refuses a target device that anyone uses or that takes no writes.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let Some(device) = block_device(target) else { return Vec::new() };
-    let relatives = Relatives::of(system, device);
+    let relatives = Relatives::from_device(system, device);
     let path = &target.facts.path;
     let also = relatives.also();
     let mut refusals = Vec::new();
@@ -59,8 +59,8 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
 
 /// The disk whose bytes a target shows under another name, by a loop device or an export of this machine.
 fn behind(system: &System, target: &Endpoint) -> Option<String> {
-    let seen = Seen::of(system, target)?;
-    let Some(Owner::Disk(disk)) = seen.owner else { return None };
+    let seen = ResolvedEnd::from_endpoint(system, target)?;
+    let Some(ByteOwner::Disk(disk)) = seen.owner else { return None };
     let own = block_device(target)?;
     let own = own.partition.as_ref().map_or(&own.name, |part| &part.disk);
     (!system.is_same_disk(own, &disk)).then_some(disk)
@@ -92,7 +92,7 @@ pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, Strin
 /// Warns of a source that may change while it is read.
 pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
     let Some(device) = block_device(source) else { return Vec::new() };
-    let relatives = Relatives::of(system, device);
+    let relatives = Relatives::from_device(system, device);
     let mounts = relatives.mounts(system);
     let mounted = mounts
         .iter()
@@ -103,7 +103,7 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
 }
 
 pub(super) fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
-    let live = end.live.as_ref().filter(|live| live.node == Node::Block)?;
+    let live = end.live.as_ref().filter(|live| live.node == PathNode::Block)?;
     live.device.as_ref()
 }
 
@@ -118,7 +118,7 @@ pub(super) struct Relatives {
 }
 
 impl Relatives {
-    fn of(system: &System, device: &BlockDevice) -> Self {
+    fn from_device(system: &System, device: &BlockDevice) -> Self {
         let own: BTreeSet<String> = std::iter::once(device.name.clone())
             .chain(device.partition.iter().map(|partition| partition.disk.clone()))
             .chain(device.partitions.iter().map(|partition| partition.name.clone()))
@@ -150,10 +150,10 @@ impl Relatives {
         format!(" (on the same namespace as {})", names.join(", "))
     }
 
-    pub(super) fn mounts(&self, system: &System) -> Vec<Mount> {
+    pub(super) fn mounts(&self, system: &System) -> Vec<MountinfoLine> {
         let numbers: BTreeSet<_> =
             self.names.iter().filter_map(|name| system.number(name)).collect();
-        let is_ours = |mount: &Mount| {
+        let is_ours = |mount: &MountinfoLine| {
             numbers.contains(&mount.device)
                 || mount.source_name().is_some_and(|name| self.names.contains(name))
         };

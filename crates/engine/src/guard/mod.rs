@@ -24,20 +24,20 @@ use std::ops::Range;
 use peerlane_results::{Asked, Refusal, Warning};
 use peerlane_units::Bytes;
 
-use content::{Look, Usage};
+use content::{ContentLook, Usage};
 pub(crate) use described::check as check_described;
-pub(crate) use overlap::{Span, between, is_one_place};
+pub(crate) use overlap::{EndSpan, between, is_one_place};
 pub(crate) use ranges::length_of;
-pub(crate) use reader::Reader;
+pub(crate) use reader::EndReader;
 pub use survey::Surveyor;
-pub(crate) use survey::{BLOCK, Device, SurveyError, is_blank, spans};
+pub(crate) use survey::{BLOCK, DeviceSize, SurveyError, is_blank, spans};
 
 use crate::endpoint::Endpoint;
 use crate::system::System;
 
 /// What the guards look at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct GuardSubject<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) source: &'a Endpoint,
     pub(crate) target: &'a Endpoint,
@@ -52,7 +52,7 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl Wanted<'_> {
+impl GuardSubject<'_> {
     /// The range of the target that is to be written.
     fn target_range(&self) -> Range<u64> {
         let start = self.asked.target_offset.0;
@@ -61,8 +61,12 @@ impl Wanted<'_> {
 }
 
 /// Asks every guard; what `--force` overrides is left out when it was given.
-pub(crate) fn check(system: &System, surveyor: &Surveyor<'_>, wanted: Wanted<'_>) -> Findings {
-    let look = Look {
+pub(crate) fn check(
+    system: &System,
+    surveyor: &Surveyor<'_>,
+    wanted: GuardSubject<'_>,
+) -> Findings {
+    let look = ContentLook {
         surveyor,
         range: wanted.target_range(),
         usage: Usage::Copy,
@@ -91,11 +95,11 @@ pub(crate) fn check_in_place(
     system: &System,
     surveyor: &Surveyor<'_>,
     target: (&Endpoint, Range<u64>),
-    from: Option<Wanted<'_>>,
+    from: Option<GuardSubject<'_>>,
     force: bool,
 ) -> Findings {
     let (target, range) = target;
-    let look = Look { surveyor, range, usage: Usage::Benchmark, is_forced: force };
+    let look = ContentLook { surveyor, range, usage: Usage::Benchmark, is_forced: force };
     let mut refusals = in_use::check_target(system, target);
     refusals.extend(file_in_use::check_target(system, target));
     refusals.extend(same_bytes::check_target(system, target));
@@ -130,7 +134,7 @@ pub(crate) fn check_device(
 
 /// Refuses a target that is the source, or lies on it: asked first where what else stands against it has a
 /// hint, for none helps with this.
-pub(crate) fn overlap(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
+pub(crate) fn overlap(system: &System, wanted: GuardSubject<'_>) -> Option<Refusal> {
     overlap::check(system, wanted)
 }
 

@@ -3,19 +3,19 @@
 use peerlane_results::{Asked, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
-use super::backing::{Owner, Seen};
-use super::{Wanted, refuse};
-use crate::endpoint::{Endpoint, Node, strip_device_directory};
+use super::backing::{ByteOwner, ResolvedEnd};
+use super::{GuardSubject, refuse};
+use crate::endpoint::{Endpoint, PathNode, strip_device_directory};
 use crate::system::System;
 
 /// Refuses a copy onto its own source.
-pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
+pub(super) fn check(system: &System, wanted: GuardSubject<'_>) -> Option<Refusal> {
     same_bytes(system, wanted, "source and target")
 }
 
 /// A place that is read or written: an end, the offset in it and the length, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span<'a> {
+pub(crate) struct EndSpan<'a> {
     pub(crate) end: &'a Endpoint,
     pub(crate) offset: Bytes,
     pub(crate) length: Bytes,
@@ -25,27 +25,27 @@ pub(crate) struct Span<'a> {
 pub(crate) fn between(
     system: &System,
     asked: &Asked,
-    one: Span<'_>,
-    other: Span<'_>,
+    one: EndSpan<'_>,
+    other: EndSpan<'_>,
     words: &str,
 ) -> Option<Refusal> {
     let (path, live) = (&one.end.facts.path, one.end.live.is_some());
-    let is_file = |span: Span<'_>| span.end.facts.kind == EndpointKind::File;
+    let is_file = |span: EndSpan<'_>| span.end.facts.kind == EndpointKind::File;
     if live && is_file(one) && is_file(other) && *path == other.end.facts.path {
         return Some(refuse(format!("{words} are one file: {path}"), None));
     }
     let asked = Asked { offset: one.offset, target_offset: other.offset, ..asked.clone() };
     // What begins first decides by its length whether the other lies within it.
-    let start = |span: Span<'_>| {
-        let extent = Extent::of(span.end, span.offset, span.length);
+    let start = |span: EndSpan<'_>| {
+        let extent = DiskRange::new(span.end, span.offset, span.length);
         extent.map_or(span.offset.0, |extent| extent.start)
     };
     let length = if start(one) <= start(other) { one.length } else { other.length };
-    let wanted = Wanted { asked: &asked, source: one.end, target: other.end, length };
+    let wanted = GuardSubject { asked: &asked, source: one.end, target: other.end, length };
     let wanted = if is_one_disk(system, wanted) || !live {
         wanted
     } else {
-        Wanted { length: one.length.max(other.length), ..wanted }
+        GuardSubject { length: one.length.max(other.length), ..wanted }
     };
     same_bytes(system, wanted, words)
 }
@@ -53,17 +53,17 @@ pub(crate) fn between(
 /// Whether two ends, read from these offsets on, are the same bytes under two names or one.
 pub(crate) fn is_one_place(system: &System, ends: [&Endpoint; 2], offsets: [Bytes; 2]) -> bool {
     let nodes = ends.map(|end| end.live.as_ref().map(|live| live.node));
-    if let [Some(one @ Node::File { .. }), Some(other)] = nodes {
+    if let [Some(one @ PathNode::File { .. }), Some(other)] = nodes {
         return one == other && offsets[0] == offsets[1];
     }
-    let extent = |at: usize| Extent::of(ends[at], offsets[at], Bytes::ZERO);
-    let is_one = |(one, other): (Extent<'_>, Extent<'_>)| {
+    let extent = |at: usize| DiskRange::new(ends[at], offsets[at], Bytes::ZERO);
+    let is_one = |(one, other): (DiskRange<'_>, DiskRange<'_>)| {
         system.is_same_disk(one.disk, other.disk) && one.start == other.start
     };
     extent(0).zip(extent(1)).is_some_and(is_one)
 }
 
-fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
+fn same_bytes(system: &System, wanted: GuardSubject<'_>, words: &str) -> Option<Refusal> {
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
         return described(wanted, words);
     };
@@ -75,26 +75,28 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
         }
     }
     let reason = match (source.node, target.node) {
-        (Node::Block, Node::Block) => match (Extent::source(wanted)?, Extent::target(wanted)?) {
-            (source, target) if system.is_same_disk(source.disk, target.disk) => {
-                source.overlap(&target, words)?
+        (PathNode::Block, PathNode::Block) => {
+            match (DiskRange::source(wanted)?, DiskRange::target(wanted)?) {
+                (source, target) if system.is_same_disk(source.disk, target.disk) => {
+                    source.overlap(&target, words)?
+                }
+                _ => stacked(system, wanted)?,
             }
-            _ => stacked(system, wanted)?,
-        },
-        (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
+        }
+        (PathNode::File { .. }, PathNode::File { .. }) if source.node == target.node => {
             let (one, other) = (&wanted.source.facts.path, &wanted.target.facts.path);
             let reason = format!("{one} and {other} are one file");
             return Some(refuse(reason, Some("name another file as the target".to_owned())));
         }
-        (Node::File { .. } | Node::NewFile, Node::Block)
-        | (Node::Block, Node::File { .. } | Node::NewFile) => stacked(system, wanted)?,
+        (PathNode::File { .. } | PathNode::NewFile, PathNode::Block)
+        | (PathNode::Block, PathNode::File { .. } | PathNode::NewFile) => stacked(system, wanted)?,
         _ => return None,
     };
     Some(refuse(reason, None))
 }
 
 /// On a machine that is only described, one name is one drive.
-fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
+fn described(wanted: GuardSubject<'_>, words: &str) -> Option<Refusal> {
     let path = &wanted.source.facts.path;
     // A passthrough node and its block device, or two controllers, are several names of one namespace.
     let whole = |end: &Endpoint| {
@@ -119,33 +121,34 @@ fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
 }
 
 /// Whether both ends are the same disk or parts of it, whose ranges say it all.
-fn is_one_disk(system: &System, wanted: Wanted<'_>) -> bool {
-    let is_block = |end: &Endpoint| end.live.as_ref().is_some_and(|live| live.node == Node::Block);
+fn is_one_disk(system: &System, wanted: GuardSubject<'_>) -> bool {
+    let is_block =
+        |end: &Endpoint| end.live.as_ref().is_some_and(|live| live.node == PathNode::Block);
     is_block(wanted.source)
         && is_block(wanted.target)
-        && match (Extent::source(wanted), Extent::target(wanted)) {
+        && match (DiskRange::source(wanted), DiskRange::target(wanted)) {
             (Some(one), Some(other)) => system.is_same_disk(one.disk, other.disk),
             (one, other) => one.is_none() && other.is_none(),
         }
 }
 
 /// A range of a disk.
-struct Extent<'a> {
+struct DiskRange<'a> {
     disk: &'a str,
     start: u64,
     end: u64,
 }
 
-impl<'a> Extent<'a> {
-    fn source(wanted: Wanted<'a>) -> Option<Self> {
-        Self::of(wanted.source, wanted.asked.offset, wanted.length)
+impl<'a> DiskRange<'a> {
+    fn source(wanted: GuardSubject<'a>) -> Option<Self> {
+        Self::new(wanted.source, wanted.asked.offset, wanted.length)
     }
 
-    fn target(wanted: Wanted<'a>) -> Option<Self> {
-        Self::of(wanted.target, wanted.asked.target_offset, wanted.length)
+    fn target(wanted: GuardSubject<'a>) -> Option<Self> {
+        Self::new(wanted.target, wanted.asked.target_offset, wanted.length)
     }
 
-    fn of(end: &'a Endpoint, offset: Bytes, length: Bytes) -> Option<Self> {
+    fn new(end: &'a Endpoint, offset: Bytes, length: Bytes) -> Option<Self> {
         let device = end.live.as_ref()?.device.as_ref()?;
         let (disk, first) = device
             .partition
@@ -173,10 +176,10 @@ impl<'a> Extent<'a> {
 }
 
 /// One end lies on the device that the other end is.
-fn stacked(system: &System, wanted: Wanted<'_>) -> Option<String> {
+fn stacked(system: &System, wanted: GuardSubject<'_>) -> Option<String> {
     let lies_on = |upper: &Endpoint, lower: &Endpoint| {
         let on = upper.live.as_ref()?.device.as_ref()?;
-        let under = lower.live.as_ref().filter(|live| live.node == Node::Block)?;
+        let under = lower.live.as_ref().filter(|live| live.node == PathNode::Block)?;
         let name = &under.device.as_ref()?.name;
         system
             .ground(&on.name)
@@ -188,14 +191,17 @@ fn stacked(system: &System, wanted: Wanted<'_>) -> Option<String> {
 
 /// The same bytes by way of loop devices: two over one file, one over the other end, or one below
 /// the file system that the other end lies on.
-fn loops(system: &System, wanted: Wanted<'_>) -> Option<String> {
+fn loops(system: &System, wanted: GuardSubject<'_>) -> Option<String> {
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
         return None;
     };
-    let both_blocks = source.node == Node::Block && target.node == Node::Block;
-    let both_files = !(source.node == Node::Block || target.node == Node::Block);
-    let (one, other) = (Seen::of(system, wanted.source)?, Seen::of(system, wanted.target)?);
-    let lies_on = |upper: &Seen, lower: &Seen| {
+    let both_blocks = source.node == PathNode::Block && target.node == PathNode::Block;
+    let both_files = !(source.node == PathNode::Block || target.node == PathNode::Block);
+    let (one, other) = (
+        ResolvedEnd::from_endpoint(system, wanted.source)?,
+        ResolvedEnd::from_endpoint(system, wanted.target)?,
+    );
+    let lies_on = |upper: &ResolvedEnd, lower: &ResolvedEnd| {
         lower.owner.as_ref().is_some_and(|owner| upper.below.contains(owner))
     };
     let (from, to) = (&wanted.source.facts.path, &wanted.target.facts.path);
@@ -206,15 +212,17 @@ fn loops(system: &System, wanted: Wanted<'_>) -> Option<String> {
         return Some(format!("{to} lies on {from} by way of a loop device or NVMe export"));
     }
     let (mine, yours) = (one.owner.as_ref()?, other.owner.as_ref()?);
-    let is_disk = |owner: &Owner| matches!(owner, Owner::Disk(_));
+    let is_disk = |owner: &ByteOwner| matches!(owner, ByteOwner::Disk(_));
     match (mine, yours) {
         _ if both_files => None,
-        (Owner::Unknown, owner) | (owner, Owner::Unknown) if !is_disk(owner) => Some(format!(
-            "{from} and {to} may be the same bytes: what is behind a loop device or NVMe export cannot be told"
-        )),
+        (ByteOwner::Unknown, owner) | (owner, ByteOwner::Unknown) if !is_disk(owner) => {
+            Some(format!(
+                "{from} and {to} may be the same bytes: what is behind a loop device or NVMe export cannot be told"
+            ))
+        }
         _ if mine != yours => None,
         _ if both_blocks => {
-            let span = |seen: &Seen, offset: Bytes, block: Bytes| {
+            let span = |seen: &ResolvedEnd, offset: Bytes, block: Bytes| {
                 let start = seen.start.saturating_add(offset.0);
                 let length = wanted.length.round_up(block).unwrap_or(wanted.length);
                 (start, start.saturating_add(length.0))

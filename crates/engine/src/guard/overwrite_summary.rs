@@ -13,10 +13,10 @@ use peerlane_fabric::{BlockDevice, PassthroughNode};
 use peerlane_units::Bytes;
 
 use super::naming;
-use super::survey::{Device, SurveyError, Surveyor};
-use crate::endpoint::{Live, Node};
+use super::survey::{DeviceSize, SurveyError, Surveyor};
+use crate::endpoint::{Live, PathNode};
 use crate::journal::{
-    DeviceIdentity, Environment, IdKind, Journal, Store, beside_file, for_device,
+    DeviceIdentity, IdKind, Journal, StateEnvironment, Store, beside_file, for_device,
     identity_of_device, state_directory,
 };
 
@@ -83,7 +83,7 @@ pub struct JournalPlace<'a> {
     /// As a person names it; `None` for the place that belongs to the target.
     pub path: Option<&'a Path>,
     /// Decides where journals of devices are kept.
-    pub environment: &'a Environment,
+    pub environment: &'a StateEnvironment,
 }
 
 /// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
@@ -100,7 +100,7 @@ pub fn summarize(
     let facts = fs::metadata(path)?;
     let (root, kind) = (Path::new("/"), facts.file_type());
     let number = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
-    let seen = Seen { root, place, surveyor, written };
+    let seen = SeenContent { root, place, surveyor, written };
     if kind.is_block_device() {
         return seen.device(read_device(root, number)?, path);
     }
@@ -125,14 +125,14 @@ fn read_device(root: &Path, (major, minor): (u32, u32)) -> io::Result<BlockDevic
     BlockDevice::read(root, major, minor).map_err(io::Error::other)
 }
 
-struct Seen<'a> {
+struct SeenContent<'a> {
     root: &'a Path,
     place: JournalPlace<'a>,
     surveyor: &'a Surveyor<'a>,
     written: Range<u64>,
 }
 
-impl Seen<'_> {
+impl SeenContent<'_> {
     /// The node itself cannot be read like a file, and shows the bytes of the block device beside it.
     fn passthrough(&self, (major, minor): (u32, u32), path: &Path) -> io::Result<OverwriteSummary> {
         let node = PassthroughNode::read(self.root, major, minor).map_err(io::Error::other)?;
@@ -145,14 +145,14 @@ impl Seen<'_> {
         let identity = identity_of_device(self.root, &device.name).map_err(io::Error::other)?;
         let live = Live {
             path: path.to_owned(),
-            node: Node::Block,
+            node: PathNode::Block,
             device: None,
             layer: None,
             is_direct: true,
             passthrough: None,
         };
         let (size, block) = (device.size, device.limits.logical_block.0);
-        let content = self.content(&live, Device { size: size.0, block }).ok();
+        let content = self.content(&live, DeviceSize { size: size.0, block }).ok();
         let partitions = device.partitions.iter().map(|part| {
             let range = part.start.0..part.start.0.saturating_add(part.size.0);
             PartitionSummary {
@@ -173,7 +173,7 @@ impl Seen<'_> {
         })
     }
 
-    fn content(&self, live: &Live, device: Device) -> Result<Vec<String>, SurveyError> {
+    fn content(&self, live: &Live, device: DeviceSize) -> Result<Vec<String>, SurveyError> {
         let survey = self.surveyor.survey(live, device, self.written.clone())?;
         let Some(first) = survey.first() else { return Ok(Vec::new()) };
         naming::carried(self.surveyor, live, device.block, 0..device.size, Some(first))
@@ -229,11 +229,11 @@ mod tests {
     }
 
     /// Asks with a surveyor that has read nothing yet.
-    fn seen<T>(root: &Path, ask: impl FnOnce(Seen<'_>) -> T) -> T {
-        let (environment, clock) = (Environment::default(), MonotonicClock::start());
+    fn seen<T>(root: &Path, ask: impl FnOnce(SeenContent<'_>) -> T) -> T {
+        let (environment, clock) = (StateEnvironment::default(), MonotonicClock::start());
         let place = JournalPlace { path: None, environment: &environment };
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        ask(Seen { root, place, surveyor: &surveyor, written: 0..512 })
+        ask(SeenContent { root, place, surveyor: &surveyor, written: 0..512 })
     }
 
     fn look(root: &tempfile::TempDir) -> DeviceSummary {
@@ -251,7 +251,7 @@ mod tests {
     fn summarize_file(path: &Path) -> io::Result<OverwriteSummary> {
         let clock = MonotonicClock::start();
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        let environment = Environment::default();
+        let environment = StateEnvironment::default();
         let place = JournalPlace { path: None, environment: &environment };
         summarize(path, 0..512, place, &surveyor)
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
-use super::{Wanted, refuse};
-use crate::endpoint::{Endpoint, Node};
+use super::{GuardSubject, refuse};
+use crate::endpoint::{Endpoint, PathNode};
 use crate::journal::is_partial_of;
 
 /// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
@@ -17,8 +17,8 @@ pub(crate) fn length_of(asked: &Asked, source: &EndpointFacts) -> Bytes {
     asked.length.unwrap_or(Bytes(source.size.0.saturating_sub(asked.offset.0)))
 }
 
-pub(super) fn check(wanted: Wanted<'_>) -> Vec<Refusal> {
-    let Wanted { asked, source, target, length } = wanted;
+pub(super) fn check(wanted: GuardSubject<'_>) -> Vec<Refusal> {
+    let GuardSubject { asked, source, target, length } = wanted;
     let mut refusals = Vec::new();
     refusals.extend(aligned("--offset", asked.offset, &source.facts));
     refusals.extend(inside_source(asked, &source.facts, length));
@@ -96,7 +96,7 @@ fn whole_file(asked: &Asked, target: &EndpointFacts) -> Option<Refusal> {
 
 /// Bytes that the target takes: of a file with holes, its data.
 fn needed(source: &Endpoint, length: Bytes) -> Bytes {
-    let file = source.live.as_ref().filter(|live| live.node != Node::Block);
+    let file = source.live.as_ref().filter(|live| live.node != PathNode::Block);
     let allocated = file.and_then(|live| fs::metadata(&live.path).ok());
     // Blocks of 512 bytes whatever the file system (stat(2)).
     allocated.map_or(length, |facts| length.min(Bytes(facts.blocks().saturating_mul(512))))

@@ -11,7 +11,7 @@ use crate::failure::{RequestError, Role};
 use crate::machine::Machine;
 use crate::open::Opened;
 use crate::ranges::RangeSet;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{EndOfFile, Request, RequestProgress, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring as _};
 use crate::session::Session;
 
@@ -22,7 +22,7 @@ const ROOM: u64 = 16 << 20;
 const DEPTH: usize = 64;
 
 /// An end that is read by direct I/O, piece by piece.
-pub(crate) struct Reader<'a> {
+pub(crate) struct EndReader<'a> {
     session: Session<'a>,
     file: FileId,
     /// Memory for what is read at a time, and its size.
@@ -32,7 +32,7 @@ pub(crate) struct Reader<'a> {
     deadline: Nanos,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EndReader<'a> {
     /// Reads an open end, whose blocks have `block` bytes.
     pub(super) fn new(
         machine: &'a dyn Machine,
@@ -140,8 +140,8 @@ impl<'a> Reader<'a> {
             need,
             ask: need.next_multiple_of(self.block),
             block: self.block,
-            end: End::Fails,
-            progress: Progress::default(),
+            end: EndOfFile::Fails,
+            progress: RequestProgress::default(),
         }
     }
 }

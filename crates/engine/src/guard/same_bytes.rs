@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use peerlane_results::Refusal;
 
-use super::backing::{LoopInUse, Seen, loops_in_use};
+use super::backing::{LoopInUse, ResolvedEnd, loops_in_use};
 use super::file_in_use::shown_by;
 use super::in_use::{block_device, uses_of_disk};
 use super::refuse;
@@ -17,7 +17,9 @@ use crate::system::System;
 /// Refuses a target device that a loop device shows, or whose bytes another loop device has in use.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let Some(device) = block_device(target) else { return Vec::new() };
-    let Some(Seen { owner: Some(owner), start, .. }) = Seen::of(system, target) else {
+    let Some(ResolvedEnd { owner: Some(owner), start, .. }) =
+        ResolvedEnd::from_endpoint(system, target)
+    else {
         return Vec::new();
     };
     let range = start..start.saturating_add(device.size.0);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use peerlane_results::{Refusal, Warning};
 
 use super::{SurveyError, Surveyor, refuse, refuse_unless_forced};
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::ring::{Sharing, is_no_answer, sharing};
 use crate::system::System;
 
@@ -19,7 +19,7 @@ pub(super) fn check_target(
     target: &Endpoint,
 ) -> (Vec<Refusal>, Vec<Warning>) {
     let nothing = (Vec::new(), Vec::new());
-    let Some(live) = target.live.as_ref().filter(|live| live.node == Node::Block) else {
+    let Some(live) = target.live.as_ref().filter(|live| live.node == PathNode::Block) else {
         return nothing;
     };
     let Some(device) = &live.device else { return nothing };

@@ -22,7 +22,7 @@ use peerlane_memory::MemoryError;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
 
-use super::reader::Reader;
+use super::reader::EndReader;
 use crate::Clock;
 use crate::endpoint::Live;
 use crate::failure::RequestError;
@@ -63,7 +63,7 @@ impl Survey {
 
 /// Size of a device and of its logical blocks, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Device {
+pub(crate) struct DeviceSize {
     pub(crate) size: u64,
     pub(crate) block: u64,
 }
@@ -149,7 +149,7 @@ impl<'a> Surveyor<'a> {
     pub(crate) fn survey(
         &self,
         live: &Live,
-        device: Device,
+        device: DeviceSize,
         range: Range<u64>,
     ) -> Result<Survey, SurveyError> {
         if self.is_stuck() {
@@ -165,7 +165,7 @@ impl<'a> Surveyor<'a> {
     fn survey_open(
         &self,
         live: &Live,
-        device: Device,
+        device: DeviceSize,
         range: Range<u64>,
     ) -> Result<Survey, SurveyError> {
         let opened = self.open(live)?;
@@ -186,8 +186,8 @@ impl<'a> Surveyor<'a> {
     }
 
     /// Reads an open device, whose blocks have `block` bytes.
-    pub(crate) fn reader(&self, opened: &Opened, block: u64) -> Result<Reader<'a>, SurveyError> {
-        Reader::new(self.machine, opened, block, (self.clock, self.deadline))
+    pub(crate) fn reader(&self, opened: &Opened, block: u64) -> Result<EndReader<'a>, SurveyError> {
+        EndReader::new(self.machine, opened, block, (self.clock, self.deadline))
     }
 
     /// Opens what everybody else sees of a device.
@@ -230,7 +230,7 @@ fn number(opened: &Opened) -> io::Result<u64> {
 }
 
 /// What is read of a device, in whole blocks, and the longest piece of content that can be missed.
-pub(crate) fn spans(device: Device, range: &Range<u64>) -> (RangeSet, u64) {
+pub(crate) fn spans(device: DeviceSize, range: &Range<u64>) -> (RangeSet, u64) {
     let (size, unit) = (device.size, device.block.max(BLOCK));
     let mut spans = RangeSet::with_limit(usize::MAX);
     if size <= WHOLE_MAX {
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::MonotonicClock;
-    use crate::endpoint::Node;
+    use crate::endpoint::PathNode;
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -285,7 +285,7 @@ mod tests {
     fn live(path: &Path) -> Live {
         Live {
             path: path.to_owned(),
-            node: Node::Block,
+            node: PathNode::Block,
             device: None,
             layer: None,
             is_direct: true,
@@ -302,7 +302,7 @@ mod tests {
         content.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
         let clock = MonotonicClock::start();
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        surveyor.survey(&live(&path), Device { size, block: 512 }, range).unwrap()
+        surveyor.survey(&live(&path), DeviceSize { size, block: 512 }, range).unwrap()
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
     fn unreadable_devices_are_errors() {
         let clock = MonotonicClock::start();
         let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
-        let device = Device { size: MIB, block: 512 };
+        let device = DeviceSize { size: MIB, block: 512 };
         let error = surveyor.survey(&live(Path::new("/nonexistent")), device, 0..512).unwrap_err();
         assert!(matches!(error, SurveyError::Open(_)) && !error.is_timeout(), "{error:?}");
     }
@@ -391,7 +391,7 @@ mod tests {
             let block = 1 << shift;
             let size = (size / block * block).max(block);
             let range = start.min(size)..start.saturating_add(length).min(size);
-            let (spans, gap) = spans(Device { size, block }, &range);
+            let (spans, gap) = spans(DeviceSize { size, block }, &range);
             prop_assert!(spans.contains_range(0..size.min(END)));
             prop_assert!(spans.contains_range(size.saturating_sub(END)..size));
             for missed in spans.missing(range) {

@@ -8,19 +8,19 @@ use peerlane_fabric::{BlockDevice, ParentDisk, Partition};
 use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal, Warning};
 use peerlane_units::Bytes;
 
-use super::{Wanted, check};
-use crate::endpoint::{Endpoint, Live, Node};
+use super::{GuardSubject, check};
+use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::system::System;
 
 const DISK: Bytes = Bytes::mib(64);
 
 /// A tree with devices, what is stacked on them, mounts and swap.
-pub(crate) struct Tree {
+pub(crate) struct DeviceTree {
     root: tempfile::TempDir,
     devices: u32,
 }
 
-impl Tree {
+impl DeviceTree {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         for folder in ["sys/class/block", "sys/devices", "proc/self"] {
@@ -81,10 +81,15 @@ pub(crate) fn block_device(name: &str) -> BlockDevice {
 
 /// Facts of a disk without a name.
 pub(crate) fn facts() -> EndpointFacts {
-    end(Path::new(""), EndpointKind::BlockDevice, Node::Block, block_device("")).facts
+    end(Path::new(""), EndpointKind::BlockDevice, PathNode::Block, block_device("")).facts
 }
 
-pub(crate) fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endpoint {
+pub(crate) fn end(
+    path: &Path,
+    kind: EndpointKind,
+    node: PathNode,
+    device: BlockDevice,
+) -> Endpoint {
     let facts = EndpointFacts {
         path: path.display().to_string(),
         kind,
@@ -112,14 +117,14 @@ pub(crate) fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevi
 }
 
 /// A disk whose content is a file of zeros in `tree`.
-fn disk(tree: &Tree, device: BlockDevice) -> Endpoint {
+fn disk(tree: &DeviceTree, device: BlockDevice) -> Endpoint {
     let path = tree.path(&format!("content-of-{}", device.name));
     fs::File::create(&path).unwrap().set_len(device.size.0).unwrap();
-    end(&path, EndpointKind::BlockDevice, Node::Block, device)
+    end(&path, EndpointKind::BlockDevice, PathNode::Block, device)
 }
 
 fn file(path: &Path, inode: u64, device: &str) -> Endpoint {
-    let node = Node::File { device: (259, 1), inode };
+    let node = PathNode::File { device: (259, 1), inode };
     end(path, EndpointKind::File, node, block_device(device))
 }
 
@@ -127,14 +132,23 @@ fn asked() -> Asked {
     Asked { depth: 1, ..Asked::between("", "") }
 }
 
-fn refusals(tree: &Tree, source: &Endpoint, target: &Endpoint, asked: &Asked) -> Vec<Refusal> {
+fn refusals(
+    tree: &DeviceTree,
+    source: &Endpoint,
+    target: &Endpoint,
+    asked: &Asked,
+) -> Vec<Refusal> {
     let length = super::length_of(asked, &source.facts);
-    check(&tree.system(), &crate::Surveyor::for_tests(), Wanted { asked, source, target, length })
-        .refusals
+    check(
+        &tree.system(),
+        &crate::Surveyor::for_tests(),
+        GuardSubject { asked, source, target, length },
+    )
+    .refusals
 }
 
 /// The one refusal of a copy from an innocent disk to `target`.
-fn only(tree: &Tree, target: &Endpoint) -> Refusal {
+fn only(tree: &DeviceTree, target: &Endpoint) -> Refusal {
     let source = disk(tree, block_device("innocent"));
     let mut refusals = refusals(tree, &source, target, &asked());
     assert_eq!(refusals.len(), 1, "{refusals:?}");
@@ -147,7 +161,7 @@ fn partition(name: &str) -> Partition {
 
 #[test]
 fn a_blank_unused_disk_is_no_obstacle() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     let (source, target) = (block_device("innocent"), block_device("target"));
     let (source, target) = (disk(&tree, source), disk(&tree, target));
@@ -156,7 +170,7 @@ fn a_blank_unused_disk_is_no_obstacle() {
 
 #[test]
 fn a_mounted_target_is_refused_and_force_does_not_help() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let number = tree.device("target");
     tree.mount(&number, "rw");
     let target = disk(&tree, block_device("target"));
@@ -170,7 +184,7 @@ fn a_mounted_target_is_refused_and_force_does_not_help() {
 
 #[test]
 fn a_mounted_partition_guards_its_disk_and_the_disk_its_partitions() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let disk_number = tree.device("target");
     let number = tree.device("target/target1");
     tree.mount(&number, "rw");
@@ -187,7 +201,7 @@ fn a_mounted_partition_guards_its_disk_and_the_disk_its_partitions() {
 
 #[test]
 fn a_sibling_partition_in_use_is_no_obstacle() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     tree.device("target/target1");
     let sibling = tree.device("target/target2");
@@ -200,7 +214,7 @@ fn a_sibling_partition_in_use_is_no_obstacle() {
 
 #[test]
 fn a_held_target_is_refused_with_what_is_mounted_at_the_top() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     tree.stack("dm-0", "target");
     let number = tree.stack("dm-1", "dm-0");
@@ -216,7 +230,7 @@ fn a_held_target_is_refused_with_what_is_mounted_at_the_top() {
 
 #[test]
 fn swap_and_btrfs_membership_are_seen() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     let swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/target partition 1 0 -2\n";
     fs::write(tree.path("proc/swaps"), swaps).unwrap();
@@ -231,7 +245,7 @@ fn swap_and_btrfs_membership_are_seen() {
 
 #[test]
 fn a_read_only_target_is_refused() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     let device = BlockDevice { read_only: true, ..block_device("target") };
     let refusal = only(&tree, &disk(&tree, device));
@@ -240,7 +254,7 @@ fn a_read_only_target_is_refused() {
 
 #[test]
 fn content_and_partitions_are_refused_unless_forced() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("target");
     let device = BlockDevice { partitions: vec![partition("target1")], ..block_device("target") };
     let target = disk(&tree, device);
@@ -256,7 +270,7 @@ fn content_and_partitions_are_refused_unless_forced() {
 
 #[test]
 fn a_disk_is_not_copied_onto_itself_unless_the_ranges_are_apart() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let one = disk(&tree, block_device("one"));
     let to = |target_offset, length| Asked { target_offset, length: Some(length), ..asked() };
     let found = refusals(&tree, &one, &one, &to(Bytes::mib(4), Bytes::mib(8)));
@@ -267,7 +281,7 @@ fn a_disk_is_not_copied_onto_itself_unless_the_ranges_are_apart() {
 
 #[test]
 fn a_partition_overlaps_its_disk() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("one");
     tree.device("one/one1");
     let parent = ParentDisk { disk: "one".into(), start: Bytes::mib(1) };
@@ -282,7 +296,7 @@ fn a_partition_overlaps_its_disk() {
 
 #[test]
 fn a_file_and_the_device_below_it_do_not_copy_to_one_another() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("disk");
     tree.device("disk/disk1");
     tree.stack("dm-0", "disk1");
@@ -297,7 +311,7 @@ fn a_file_and_the_device_below_it_do_not_copy_to_one_another() {
 
 #[test]
 fn one_file_by_two_names_is_one_file() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let (one, other) = (file(&tree.path("one"), 7, "x"), file(&tree.path("other"), 7, "x"));
     let found = refusals(&tree, &one, &other, &Asked { force: true, ..asked() });
     assert!(found[0].reason.ends_with("are one file") && !found[0].forceable, "{found:?}");
@@ -305,7 +319,7 @@ fn one_file_by_two_names_is_one_file() {
 
 #[test]
 fn an_existing_file_is_replaced_only_by_force() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let (one, other) = (file(&tree.path("one"), 7, "x"), file(&tree.path("other"), 8, "x"));
     let found = refusals(&tree, &one, &other, &asked());
     assert!(found.len() == 1 && found[0].forceable && found[0].reason.ends_with("exists"));
@@ -316,17 +330,17 @@ fn an_existing_file_is_replaced_only_by_force() {
 
 #[test]
 fn more_than_a_file_system_has_free_is_refused() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let mut huge = disk(&tree, block_device("huge"));
     huge.facts.size = Bytes(1 << 60);
-    let target = end(&tree.path("new"), EndpointKind::File, Node::NewFile, block_device("x"));
+    let target = end(&tree.path("new"), EndpointKind::File, PathNode::NewFile, block_device("x"));
     let found = refusals(&tree, &huge, &target, &asked());
     assert!(found[0].reason.contains(" free, and ") && !found[0].forceable, "{found:?}");
 }
 
 #[test]
 fn a_source_that_may_change_is_a_warning() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let number = tree.device("source");
     tree.device("target");
     let (source, target) =
@@ -336,7 +350,7 @@ fn a_source_that_may_change_is_a_warning() {
         check(
             &tree.system(),
             &crate::Surveyor::for_tests(),
-            Wanted { asked: &asked, source: &source, target: &target, length: DISK },
+            GuardSubject { asked: &asked, source: &source, target: &target, length: DISK },
         )
     };
     tree.mount(&number, "rw");

@@ -16,7 +16,7 @@ use super::{JOURNAL_SCHEMA, Journal, JournalError};
 pub const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenJournal<'a> {
     schema: &'a str,
     checksum: &'a str,
     journal: &'a RawValue,
@@ -34,7 +34,7 @@ struct Read<'a> {
 
 /// The part that tells what the rest is; the rest may be of another version.
 #[derive(Deserialize)]
-struct Header {
+struct JournalHeader {
     schema: String,
 }
 
@@ -47,7 +47,7 @@ pub fn encode(journal: &Journal) -> Result<Vec<u8>, JournalError> {
     journal.check().map_err(JournalError::Contradiction)?;
     let content = serde_json::value::to_raw_value(journal).map_err(JournalError::Malformed)?;
     let checksum = checksum(content.get());
-    let whole = Written { schema: JOURNAL_SCHEMA, checksum: &checksum, journal: &content };
+    let whole = WrittenJournal { schema: JOURNAL_SCHEMA, checksum: &checksum, journal: &content };
     let mut text = serde_json::to_vec(&whole).map_err(JournalError::Malformed)?;
     text.push(b'\n');
     let size = text.len() as u64;
@@ -63,7 +63,7 @@ pub fn encode(journal: &Journal) -> Result<Vec<u8>, JournalError> {
 /// [`JournalError::Malformed`], [`JournalError::Schema`], [`JournalError::Checksum`] and
 /// [`JournalError::Contradiction`].
 pub fn decode(text: &[u8]) -> Result<Journal, JournalError> {
-    let header: Header = serde_json::from_slice(text).map_err(JournalError::Malformed)?;
+    let header: JournalHeader = serde_json::from_slice(text).map_err(JournalError::Malformed)?;
     if header.schema != JOURNAL_SCHEMA {
         return Err(JournalError::Schema { found: header.schema, known: JOURNAL_SCHEMA });
     }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::failure::Role;
 
-use super::{DeviceIdentity, FileIdentity, Identity, Journal, JournalStages, Options, Partition};
+use super::{
+    DeviceIdentity, FileIdentity, Identity, Journal, JournalOptions, JournalStages, PartitionRange,
+};
 
 /// An option that decides which byte goes where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ pub struct Now<'a> {
     /// The target that a person named; for an unfinished file beside it, that file.
     pub target: &'a Identity,
     /// What a person asked for.
-    pub options: Options,
+    pub options: JournalOptions,
     /// The stages of the copy.
     pub staged: &'a JournalStages,
 }
@@ -47,7 +49,7 @@ pub struct Now<'a> {
 /// Something that is not as the journal says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Difference {
+pub enum JournalDifference {
     /// A file then and a device now, or the other way round.
     OtherKind {
         /// Which end.
@@ -89,9 +91,9 @@ pub enum Difference {
         /// Which end.
         role: Role,
         /// What the journal has; `None` for the whole device.
-        then: Option<Partition>,
+        then: Option<PartitionRange>,
         /// What is there; `None` for the whole device.
-        now: Option<Partition>,
+        now: Option<PartitionRange>,
     },
     /// Another file, perhaps behind the same path, or on another file system.
     OtherFile {
@@ -149,7 +151,7 @@ pub enum Difference {
     },
 }
 
-impl Difference {
+impl JournalDifference {
     /// Returns true if the target is another device or file than that of the journal.
     pub fn is_of_another_target(&self) -> bool {
         matches!(
@@ -160,9 +162,9 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for JournalDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = |part: &Option<Partition>| {
+        let part = |part: &Option<PartitionRange>| {
             part.map_or_else(|| "the whole device".to_owned(), |part| part.to_string())
         };
         match self {
@@ -215,7 +217,7 @@ impl fmt::Display for Difference {
 
 impl Journal {
     /// Lists what is not as the journal says; empty when the copy may be resumed.
-    pub fn differences(&self, now: &Now<'_>) -> Vec<Difference> {
+    pub fn differences(&self, now: &Now<'_>) -> Vec<JournalDifference> {
         let mut found = Vec::new();
         compare_ends(Role::Source, &self.source, now.source, &mut found);
         compare_ends(Role::Target, &self.target, now.target, &mut found);
@@ -223,28 +225,28 @@ impl Journal {
         compare_options(&self.options, &now.options, &mut found);
         if !self.staged.is_same_work(now.staged) {
             let (then, now) = (self.staged.to_string(), now.staged.to_string());
-            found.push(Difference::OtherStages { then, now });
+            found.push(JournalDifference::OtherStages { then, now });
         }
         found
     }
 
-    fn compare_size_of_target(&self, now: &Identity, found: &mut Vec<Difference>) {
+    fn compare_size_of_target(&self, now: &Identity, found: &mut Vec<JournalDifference>) {
         let Identity::File(file) = now else { return };
         if self.done.is_empty() {
             return;
         }
         let needed = Bytes(self.options.target_offset.0.saturating_add(self.done.end()));
         if file.size < needed {
-            found.push(Difference::TargetCut { needed, now: file.size });
+            found.push(JournalDifference::TargetCut { needed, now: file.size });
         }
     }
 }
 
-fn compare_ends(role: Role, then: &Identity, now: &Identity, found: &mut Vec<Difference>) {
+fn compare_ends(role: Role, then: &Identity, now: &Identity, found: &mut Vec<JournalDifference>) {
     match (then, now) {
         (Identity::Device(then), Identity::Device(now)) => compare_devices(role, then, now, found),
         (Identity::File(then), Identity::File(now)) => compare_files(role, then, now, found),
-        _ => found.push(Difference::OtherKind {
+        _ => found.push(JournalDifference::OtherKind {
             role,
             then: then.kind().to_owned(),
             now: now.kind().to_owned(),
@@ -256,12 +258,12 @@ fn compare_devices(
     role: Role,
     then: &DeviceIdentity,
     now: &DeviceIdentity,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<JournalDifference>,
 ) {
     if then.primary_id().is_none() || now.primary_id().is_none() {
-        found.push(Difference::NoStableId { role, name: now.name.clone() });
+        found.push(JournalDifference::NoStableId { role, name: now.name.clone() });
     } else if !then.is_same_device(now) {
-        found.push(Difference::OtherDevice {
+        found.push(JournalDifference::OtherDevice {
             role,
             name: now.name.clone(),
             then: then.described_beside(now),
@@ -269,36 +271,49 @@ fn compare_devices(
         });
     }
     if then.size != now.size {
-        found.push(Difference::DeviceSize { role, then: then.size, now: now.size });
+        found.push(JournalDifference::DeviceSize { role, then: then.size, now: now.size });
     }
     if then.partition != now.partition {
-        found.push(Difference::OtherPartition { role, then: then.partition, now: now.partition });
+        found.push(JournalDifference::OtherPartition {
+            role,
+            then: then.partition,
+            now: now.partition,
+        });
     }
 }
 
-fn compare_files(role: Role, then: &FileIdentity, now: &FileIdentity, found: &mut Vec<Difference>) {
+fn compare_files(
+    role: Role,
+    then: &FileIdentity,
+    now: &FileIdentity,
+    found: &mut Vec<JournalDifference>,
+) {
     if !then.is_same_file(now) {
         let other_file_system = !then.is_same_file_system(now);
         let path = now.path.clone();
-        found.push(Difference::OtherFile { role, path, other_file_system });
+        found.push(JournalDifference::OtherFile { role, path, other_file_system });
     }
     if role == Role::Target {
         // The copy itself writes the target: its size and times tell nothing.
         return;
     }
     if then.size != now.size {
-        found.push(Difference::SourceSize { then: then.size, now: now.size });
+        found.push(JournalDifference::SourceSize { then: then.size, now: now.size });
     }
     if then.modified_ns != now.modified_ns {
         let (then_ns, now_ns) = (then.modified_ns, now.modified_ns);
-        found.push(Difference::SourceModified { then_ns, now_ns });
+        found.push(JournalDifference::SourceModified { then_ns, now_ns });
     } else if then.changed_ns != now.changed_ns {
         let (then_ns, now_ns) = (then.changed_ns, now.changed_ns);
-        found.push(Difference::SourceTouched { then_ns, now_ns });
+        found.push(JournalDifference::SourceTouched { then_ns, now_ns });
     }
 }
 
-fn compare_options(then: &Options, now: &Options, found: &mut Vec<Difference>) {
+fn compare_options(
+    then: &JournalOptions,
+    now: &JournalOptions,
+    found: &mut Vec<JournalDifference>,
+) {
     let pairs = [
         (CopyOption::SourceOffset, then.source_offset, now.source_offset),
         (CopyOption::TargetOffset, then.target_offset, now.target_offset),
@@ -306,7 +321,7 @@ fn compare_options(then: &Options, now: &Options, found: &mut Vec<Difference>) {
     ];
     for (option, then, now) in pairs {
         if then != now {
-            found.push(Difference::OptionChanged { option, then, now });
+            found.push(JournalDifference::OptionChanged { option, then, now });
         }
     }
 }

@@ -65,14 +65,14 @@ impl fmt::Display for StableId {
 /// Where a partition lies on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Partition {
+pub struct PartitionRange {
     /// Where it begins.
     pub start: Bytes,
     /// Its size.
     pub size: Bytes,
 }
 
-impl fmt::Display for Partition {
+impl fmt::Display for PartitionRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "partition of {} at {}", self.size, self.start)
     }
@@ -91,7 +91,7 @@ pub struct DeviceIdentity {
     /// Size of the whole device.
     pub size: Bytes,
     /// Which part of it; `None` for all.
-    pub partition: Option<Partition>,
+    pub partition: Option<PartitionRange>,
 }
 
 impl DeviceIdentity {

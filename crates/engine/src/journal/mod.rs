@@ -43,12 +43,12 @@ use serde::{Deserialize, Serialize};
 use crate::ranges::RangeSet;
 
 pub use codec::{JOURNAL_BYTES_MAX, decode, encode};
-pub use difference::{CopyOption, Difference, Now, Role};
+pub use difference::{CopyOption, JournalDifference, Now, Role};
 pub use digests::EndDigests;
 pub use error::JournalError;
-pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, Partition, StableId};
+pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, PartitionRange, StableId};
 pub(crate) use partial::{is_partial_of, partial_stem};
-pub use place::{Environment, beside_file, for_device, state_directory};
+pub use place::{StateEnvironment, beside_file, for_device, state_directory};
 pub use recorder::{Cadence, Recorder};
 pub(crate) use store::Store;
 pub(crate) use system::is_distinct;
@@ -61,7 +61,7 @@ pub const JOURNAL_SCHEMA: &str = "peerlane.journal/1";
 /// differ between the runs of one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct JournalOptions {
     /// Where the copy begins in the source.
     pub source_offset: Bytes,
     /// Where the copy begins in the target.
@@ -81,7 +81,7 @@ pub struct Journal {
     /// Where it goes.
     pub target: Identity,
     /// Which byte goes where.
-    pub options: Options,
+    pub options: JournalOptions,
     /// The route that the last run took.
     pub route: Route,
     /// Name of the unfinished file beside the target that carries the data; `None` when the data go
@@ -158,7 +158,7 @@ impl Journal {
 
     /// Checks that everything in it can be true of one copy.
     fn check(&self) -> Result<(), &'static str> {
-        let Options { source_offset, target_offset, length } = self.options;
+        let JournalOptions { source_offset, target_offset, length } = self.options;
         if source_offset.checked_add(length).is_none()
             || target_offset.checked_add(length).is_none()
         {

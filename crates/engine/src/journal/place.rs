@@ -16,7 +16,7 @@ const ROOM_FOR_ENDINGS: usize = ".lock".len();
 
 /// The environment that decides where state is kept; passed in, since the engine reads none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
+pub struct StateEnvironment {
     /// `XDG_STATE_HOME`.
     pub xdg_state_home: Option<OsString>,
     /// `HOME`.
@@ -47,7 +47,7 @@ pub fn beside_file(target: &Path) -> Result<PathBuf, JournalError> {
 ///
 /// # Errors
 /// [`JournalError::NoStateDirectory`] when the environment names none.
-pub fn state_directory(environment: &Environment) -> Result<PathBuf, JournalError> {
+pub fn state_directory(environment: &StateEnvironment) -> Result<PathBuf, JournalError> {
     let absolute = |value: &Option<OsString>| {
         value.as_deref().map(PathBuf::from).filter(|path| path.is_absolute())
     };
@@ -89,7 +89,7 @@ pub(super) fn with_ending(name: &OsStr, ending: &str) -> OsString {
 mod tests {
     use peerlane_units::Bytes;
 
-    use super::super::{IdKind, Partition, StableId};
+    use super::super::{IdKind, PartitionRange, StableId};
     use super::*;
 
     fn device(name: &str, serial: &str) -> DeviceIdentity {
@@ -127,8 +127,10 @@ mod tests {
     #[test]
     fn state_is_kept_where_the_environment_says() {
         let find = |xdg: Option<&str>, home: Option<&str>| {
-            let environment =
-                Environment { xdg_state_home: xdg.map(Into::into), home: home.map(Into::into) };
+            let environment = StateEnvironment {
+                xdg_state_home: xdg.map(Into::into),
+                home: home.map(Into::into),
+            };
             state_directory(&environment).ok()
         };
         assert_eq!(find(Some("/s"), Some("/h")), Some("/s/peerlane".into()));
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(one.parent(), Some(directory));
         assert_ne!(one, for_device(directory, &device("nvme0n1", "A-1-b")).unwrap());
         let mut part = device("nvme0n1p1", "A/1 b");
-        part.partition = Some(Partition { start: Bytes::mib(1), size: Bytes::mib(1) });
+        part.partition = Some(PartitionRange { start: Bytes::mib(1), size: Bytes::mib(1) });
         assert_ne!(one, for_device(directory, &part).unwrap());
         let mut unknown = device("loop0", "");
         unknown.ids.clear();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 
-use super::{DeviceIdentity, FileIdentity, IdKind, JournalError, Partition, StableId};
+use super::{DeviceIdentity, FileIdentity, IdKind, JournalError, PartitionRange, StableId};
 
 /// Longest attribute that is read, in bytes; an NVMe WWID made of model and serial has 130.
 const ATTRIBUTE_BYTES_MAX: u64 = 512;
@@ -99,12 +99,15 @@ fn read_device(root: &Path, name: &str) -> Option<DeviceIdentity> {
     if matches!(name, "" | "." | "..") || name.contains('/') {
         return None;
     }
-    let tree = Tree { root: fs::canonicalize(root).ok()? };
+    let tree = ConfinedRoot { root: fs::canonicalize(root).ok()? };
     let here = tree.resolve(&tree.root.join("sys/class/block").join(name))?;
     let is_partition = tree.attribute(&here, "partition").is_some();
     let whole = if is_partition { here.parent()?.to_owned() } else { here.clone() };
     let partition = if is_partition {
-        Some(Partition { start: tree.sectors(&here, "start")?, size: tree.sectors(&here, "size")? })
+        Some(PartitionRange {
+            start: tree.sectors(&here, "start")?,
+            size: tree.sectors(&here, "size")?,
+        })
     } else {
         None
     };
@@ -140,11 +143,11 @@ pub(crate) fn is_distinct(value: &str) -> bool {
 }
 
 /// A root that reading does not leave.
-struct Tree {
+struct ConfinedRoot {
     root: PathBuf,
 }
 
-impl Tree {
+impl ConfinedRoot {
     fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let resolved = fs::canonicalize(path).ok()?;
         resolved.starts_with(&self.root).then_some(resolved)
@@ -240,7 +243,7 @@ mod tests {
         symlink(target, root.path().join("sys/dev/block/259:2")).unwrap();
         assert_eq!(device_name(root.path(), 259, 2).as_deref(), Some("nvme0n1p2"));
         let found = identity_of_device(root.path(), "nvme0n1p2").unwrap();
-        let partition = Partition { start: Bytes::mib(1), size: Bytes::mib(2) };
+        let partition = PartitionRange { start: Bytes::mib(1), size: Bytes::mib(2) };
         assert_eq!((found.partition, found.size), (Some(partition), Bytes::mib(1024)));
         assert_eq!(kinds(&found), [IdKind::Uuid, IdKind::Wwid, IdKind::Serial]);
     }

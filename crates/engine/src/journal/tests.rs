@@ -32,7 +32,7 @@ pub(crate) fn sample() -> Journal {
         program: "peerlane 0.1.0".to_owned(),
         source: Identity::Device(nvme("nvme0n1", "A1")),
         target: Identity::File(file("/data/.set.bin.partial", 12)),
-        options: Options {
+        options: JournalOptions {
             source_offset: Bytes(512),
             target_offset: Bytes(0),
             length: Bytes::mib(64),
@@ -57,7 +57,7 @@ fn from_file() -> Journal {
 }
 
 /// What `change` makes different between the journal and now.
-fn differences(journal: &Journal, change: impl FnOnce(&mut Journal)) -> Vec<Difference> {
+fn differences(journal: &Journal, change: impl FnOnce(&mut Journal)) -> Vec<JournalDifference> {
     let mut now = journal.clone();
     change(&mut now);
     let now =
@@ -98,7 +98,7 @@ fn another_device_behind_the_same_name_is_seen() {
     let found = differences(&sample(), |now| {
         now.source = Identity::Device(nvme("nvme0n1", "Z9"));
     });
-    assert!(matches!(&found[..], [Difference::OtherDevice { role: Role::Source, .. }]));
+    assert!(matches!(&found[..], [JournalDifference::OtherDevice { role: Role::Source, .. }]));
     assert_eq!(
         found[0].to_string(),
         "another device is behind the source nvme0n1: it was Model, WWID eui.00A1; \
@@ -107,7 +107,7 @@ fn another_device_behind_the_same_name_is_seen() {
     let found = differences(&from_file(), |now| {
         now.target = Identity::Device(nvme("nvme0n1", "Z9"));
     });
-    assert!(matches!(&found[..], [Difference::OtherDevice { role: Role::Target, .. }]));
+    assert!(matches!(&found[..], [JournalDifference::OtherDevice { role: Role::Target, .. }]));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn one_name_that_contradicts_outweighs_one_that_agrees() {
     let found = differences(&sample(), |now| {
         device(&mut now.source).ids[0].value = "eui.another-namespace".to_owned();
     });
-    assert!(matches!(&found[..], [Difference::OtherDevice { .. }]));
+    assert!(matches!(&found[..], [JournalDifference::OtherDevice { .. }]));
     let vanished = differences(&sample(), |now| {
         device(&mut now.source).ids.remove(0);
     });
@@ -127,7 +127,10 @@ fn a_device_without_a_stable_name_is_refused_even_when_it_is_the_same() {
     let mut journal = sample();
     device(&mut journal.source).ids.clear();
     let found = differences(&journal, |_| {});
-    assert_eq!(found, [Difference::NoStableId { role: Role::Source, name: "nvme0n1".to_owned() }]);
+    assert_eq!(
+        found,
+        [JournalDifference::NoStableId { role: Role::Source, name: "nvme0n1".to_owned() }]
+    );
 }
 
 #[test]
@@ -135,11 +138,14 @@ fn size_and_partition_of_a_device_are_compared() {
     let found = differences(&sample(), |now| {
         let source = device(&mut now.source);
         source.size = Bytes::mib(512);
-        source.partition = Some(Partition { start: Bytes::mib(1), size: Bytes::mib(2) });
+        source.partition = Some(PartitionRange { start: Bytes::mib(1), size: Bytes::mib(2) });
     });
     assert!(matches!(
         &found[..],
-        [Difference::DeviceSize { .. }, Difference::OtherPartition { then: None, .. }]
+        [
+            JournalDifference::DeviceSize { .. },
+            JournalDifference::OtherPartition { then: None, .. }
+        ]
     ));
     assert_eq!(
         found[1].to_string(),
@@ -159,26 +165,32 @@ fn a_source_file_that_changed_is_seen() {
     });
     assert!(matches!(
         &grown[..],
-        [Difference::SourceSize { .. }, Difference::SourceModified { .. }]
+        [JournalDifference::SourceSize { .. }, JournalDifference::SourceModified { .. }]
     ));
-    assert!(matches!(&change(|file| file.changed_ns += 1)[..], [Difference::SourceTouched { .. }]));
+    assert!(matches!(
+        &change(|file| file.changed_ns += 1)[..],
+        [JournalDifference::SourceTouched { .. }]
+    ));
     assert!(matches!(
         &change(|file| file.inode += 1)[..],
-        [Difference::OtherFile { other_file_system: false, .. }]
+        [JournalDifference::OtherFile { other_file_system: false, .. }]
     ));
     assert!(matches!(
         &change(|file| file.born_ns = Some(99))[..],
-        [Difference::OtherFile { other_file_system: false, .. }]
+        [JournalDifference::OtherFile { other_file_system: false, .. }]
     ));
     assert!(matches!(
         &change(|file| file.device = Some(nvme("nvme1n1", "C3")))[..],
-        [Difference::OtherFile { other_file_system: true, .. }]
+        [JournalDifference::OtherFile { other_file_system: true, .. }]
     ));
     let without_device = change(|file| {
         file.device = None;
         file.file_system = 8;
     });
-    assert!(matches!(&without_device[..], [Difference::OtherFile { other_file_system: true, .. }]));
+    assert!(matches!(
+        &without_device[..],
+        [JournalDifference::OtherFile { other_file_system: true, .. }]
+    ));
 }
 
 #[test]
@@ -196,7 +208,7 @@ fn a_target_file_is_written_by_the_copy_and_may_differ_in_size_and_times() {
     journal.done.insert(1 << 20..(1 << 20) + 1);
     assert_eq!(
         differences(&journal, change),
-        [Difference::TargetCut { needed: Bytes((1 << 20) + 1), now: Bytes(1 << 20) }]
+        [JournalDifference::TargetCut { needed: Bytes((1 << 20) + 1), now: Bytes(1 << 20) }]
     );
 }
 
@@ -296,8 +308,11 @@ fn a_journal_that_could_not_be_read_back_is_not_written() {
 #[test]
 fn a_full_set_of_ranges_fits_into_a_journal() {
     let mut journal = sample();
-    journal.options =
-        Options { source_offset: Bytes(0), target_offset: Bytes(0), length: Bytes(u64::MAX) };
+    journal.options = JournalOptions {
+        source_offset: Bytes(0),
+        target_offset: Bytes(0),
+        length: Bytes(u64::MAX),
+    };
     for n in 0..2 * crate::ranges::RANGES_MAX as u64 {
         journal.done.insert(u64::MAX - 2 * n - 1..u64::MAX - 2 * n);
     }
@@ -380,6 +395,6 @@ fn other_stages_or_chunks_forbid_resuming() {
         |now: &mut JournalStages| *now = JournalStages::default(),
     ] {
         let found = found(change);
-        assert!(matches!(found.as_slice(), [Difference::OtherStages { .. }]), "{found:?}");
+        assert!(matches!(found.as_slice(), [JournalDifference::OtherStages { .. }]), "{found:?}");
     }
 }

@@ -11,7 +11,7 @@ use peerlane_memory::cuda::{CudaError, DeviceMemory, Foreign};
 use peerlane_results::Route;
 use peerlane_units::{Bytes, Nanos};
 
-use super::{BLOCK, LoadError, Loader, Ways, room};
+use super::{BLOCK, LoadError, LoadRings, Loader, room};
 use crate::Clock;
 use crate::desk::{Stopped, wait_until};
 use crate::watch::ReadTools;
@@ -50,7 +50,7 @@ pub fn fill(
     file: &File,
     range: &Range<u64>,
     memory: &Foreign,
-    ways: &Ways,
+    ways: &LoadRings,
     tools: &mut ReadTools<'_>,
 ) -> Result<Filled, LoadError> {
     if range.is_empty() {

@@ -1,13 +1,13 @@
 //! Ranges of files into memory of a GPU, one after the other, each by the way that is asked for.
 //!
-//! A [`Loader`] belongs to one thread, and several have one set of [`Ways`] together: what cuFile said of a file
+//! A [`Loader`] belongs to one thread, and several have one set of [`LoadRings`] together: what cuFile said of a file
 //! system, and by which of its modes it is open, which is the whole process's. By [`RouteChoice::P2p`] every range goes
 //! by cuFile, direct by P2PDMA or else by nvidia-fs, or is refused; by [`RouteChoice::Host`] through pinned host memory;
 //! by [`RouteChoice::Auto`] directly where nothing refuses, else through host memory, with the reason.
 //!
 //! [`fill`] does the same into memory of somebody else on a GPU, in parts through memory of our own.
 //!
-//! The one thing to know: [`Ways::judge`] has the last word. What cuFile counted as moved through host memory although
+//! The one thing to know: [`LoadRings::judge`] has the last word. What cuFile counted as moved through host memory although
 //! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
 //! the route of what cuFile moved is not known.
 
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::Session;
+use peerlane_memory::cufile::CuFileSession;
 use peerlane_results::{MemoryKind, Route, RouteChoice};
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl};
@@ -28,7 +28,7 @@ use rustix::io::Errno;
 
 pub use error::LoadError;
 pub use fill::{Filled, fill};
-pub use ways::Ways;
+pub use ways::LoadRings;
 
 pub use crate::endpoint::find_gpu;
 
@@ -50,15 +50,15 @@ const DIRECT: (u32, u64) = (4, 4 << 20);
 /// Loads into memory of one GPU, for one thread.
 pub struct Loader<'a> {
     gpu: Arc<Gpu>,
-    ways: &'a Ways,
+    ways: &'a LoadRings,
     clock: &'a dyn Clock,
     deadline: Nanos,
-    host: Option<Way>,
-    direct: Option<Way>,
+    host: Option<LoadRing>,
+    direct: Option<LoadRing>,
 }
 
 /// A ring of one way, and the memory that it has now.
-struct Way {
+struct LoadRing {
     ring: GpuRing,
     memory: Option<(RegionId, Arc<DeviceMemory>)>,
     /// Bytes of a request at most.
@@ -93,7 +93,7 @@ fn whole_blocks(range: &Range<u64>) -> Range<u64> {
 
 impl<'a> Loader<'a> {
     /// A loader; nothing is opened before it is needed.
-    pub fn new(gpu: &Arc<Gpu>, ways: &'a Ways, clock: &'a dyn Clock, deadline: Nanos) -> Self {
+    pub fn new(gpu: &Arc<Gpu>, ways: &'a LoadRings, clock: &'a dyn Clock, deadline: Nanos) -> Self {
         Self { gpu: Arc::clone(gpu), ways, clock, deadline, host: None, direct: None }
     }
 
@@ -159,23 +159,23 @@ impl<'a> Loader<'a> {
         Ok(Loaded { begin, bytes: moved?, route, page_cache: false, reason: None })
     }
 
-    fn open_host(&self) -> Result<Way, LoadError> {
+    fn open_host(&self) -> Result<LoadRing, LoadError> {
         let (slots, piece) = PINNED;
         let ring = GpuRing::bounce(Uring::new(ENTRIES)?, &self.gpu, slots, Bytes(piece))?;
-        Ok(Way { ring, memory: None, piece })
+        Ok(LoadRing { ring, memory: None, piece })
     }
 
-    fn open_direct(session: &Arc<Session>) -> Result<Way, LoadError> {
+    fn open_direct(session: &Arc<CuFileSession>) -> Result<LoadRing, LoadError> {
         let (depth, piece) = DIRECT;
         let ring = GpuRing::cufile(Uring::new(ENTRIES)?, session, depth)
             .map_err(LoadError::file("begin threads for"))?;
-        Ok(Way { ring, memory: None, piece })
+        Ok(LoadRing { ring, memory: None, piece })
     }
 
     /// Moves a range by one way; the bytes.
     fn carry(
         &self,
-        way: &mut Way,
+        way: &mut LoadRing,
         file: &File,
         range: &Range<u64>,
         memory: &Arc<DeviceMemory>,
@@ -204,7 +204,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-impl Way {
+impl LoadRing {
     /// The memory as the ring knows it; another one before is given back.
     fn region(&mut self, memory: &Arc<DeviceMemory>) -> Result<RegionId, LoadError> {
         if let Some((region, own)) = &self.memory {

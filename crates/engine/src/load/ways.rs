@@ -5,7 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use peerlane_memory::cufile::{self, Counted, CuFileError, Mark, Mode, NoCounter, Session};
+use peerlane_memory::cufile::{
+    self, Counted, CounterMark, CuFileError, CuFileSession, Mode, NoCounter,
+};
 use peerlane_results::RouteChoice;
 
 use super::LoadError;
@@ -16,21 +18,21 @@ const MOST_REFUSED: usize = 1024;
 
 /// The ways that are open to all loaders of a process.
 #[derive(Debug)]
-pub struct Ways {
+pub struct LoadRings {
     choice: RouteChoice,
-    state: Mutex<State>,
+    state: Mutex<LoaderState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    session: Option<(Arc<Session>, Mark)>,
+struct LoaderState {
+    session: Option<(Arc<CuFileSession>, CounterMark)>,
     /// Why cuFile serves nobody here.
     missing: Option<Arc<str>>,
     /// Why it does not serve a file system, by the number of its device.
     refused: HashMap<u64, Arc<str>>,
 }
 
-impl Ways {
+impl LoadRings {
     /// Ways by choice; nothing is opened yet.
     pub fn new(choice: RouteChoice) -> Self {
         Self { choice, state: Mutex::default() }
@@ -41,7 +43,7 @@ impl Ways {
     }
 
     /// cuFile in a direct mode that takes this file.
-    pub(super) fn session(&self, file: &File) -> Result<Arc<Session>, LoadError> {
+    pub(super) fn session(&self, file: &File) -> Result<Arc<CuFileSession>, LoadError> {
         let device = file.metadata().map_err(LoadError::file("look at"))?.dev();
         // One at a time: the mode is the process's.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +121,7 @@ impl Ways {
     }
 }
 
-impl State {
+impl LoaderState {
     fn refuse(&mut self, device: u64, reason: &str) -> LoadError {
         let reason: Arc<str> = reason.into();
         if self.refused.len() < MOST_REFUSED {
@@ -130,7 +132,7 @@ impl State {
 }
 
 /// Opens cuFile and registers a file for a moment: the answer is the file system's.
-fn open(mode: Mode, file: File) -> Result<Arc<Session>, CuFileError> {
+fn open(mode: Mode, file: File) -> Result<Arc<CuFileSession>, CuFileError> {
     let session = cufile::open(mode)?;
     session.file(file)?;
     Ok(session)

@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 
 use super::{Machine, SmallFiles};
 use crate::device_memory::{self, DeviceRefusal};
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::journal::{Identity, JournalError, device_name, identity_of_device, identity_of_file};
 use crate::open::{self, Opened};
 use crate::ring::{AnyRing, Uring, UringError};
@@ -72,7 +72,7 @@ impl Machine for Host {
     /// A device is known by the number of the open descriptor, which is that device for as long as it is open.
     fn identify(&self, live: &Live, file: &File) -> Result<Identity, JournalError> {
         let root = self.system.root();
-        if live.node != Node::Block {
+        if live.node != PathNode::Block {
             return Ok(Identity::File(identity_of_file(root, &live.path, file)?));
         }
         let number = file.metadata().map(|facts| facts.rdev()).map_err(|source| {

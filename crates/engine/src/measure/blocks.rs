@@ -11,7 +11,7 @@ use peerlane_units::{Bytes, Nanos};
 use super::looks::Looks;
 use crate::Clock;
 use crate::random::Random;
-use crate::relay::{Pace, Piece, Targets, Work, count, latencies};
+use crate::relay::{Pace, RelayWork, Targets, WorkPiece, count, latencies};
 
 /// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
 pub(super) struct Blocks<'a> {
@@ -26,27 +26,27 @@ pub(super) struct Blocks<'a> {
     /// Until when blocks begin; `None` for one pass over the range, or as many random blocks.
     pub(super) until: Option<Nanos>,
     pub(super) pace: Option<Pace>,
-    account: Account,
-    state: State,
+    account: BlockAccount,
+    state: BlockState,
 }
 
 /// Who keeps account of how long blocks take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Account {
+pub(super) enum BlockAccount {
     /// Nobody here: a block is one request, whose latency is kept by who makes it.
     OfRequests,
     /// The blocks, by their number.
     OfBlocks,
 }
 
-struct State {
+struct BlockState {
     /// Bytes of blocks that were begun.
     begun: u64,
     /// What is left of the block that was begun last.
     rest: Range<u64>,
     /// Blocks of the parts that were handed out and have not begun.
     waiting: VecDeque<u64>,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenBlock>,
     latency: Histogram<u64>,
     first_done: Option<Nanos>,
     /// Bytes of requests that were done.
@@ -55,7 +55,7 @@ struct State {
 }
 
 /// What blocks leave behind.
-pub(super) struct Ended {
+pub(super) struct EndedBlocks {
     /// Latencies of whole blocks.
     pub(super) latency: Histogram<u64>,
     pub(super) first_done: Option<Nanos>,
@@ -63,13 +63,13 @@ pub(super) struct Ended {
 }
 
 /// A block under way.
-struct Open {
+struct OpenBlock {
     since: Option<Nanos>,
     left: u64,
 }
 
 /// What a flow needs to make blocks of its range.
-pub(super) struct Cut {
+pub(super) struct BlockLayout {
     pub(super) length: u64,
     pub(super) block: u64,
     pub(super) request: u64,
@@ -80,12 +80,12 @@ pub(super) struct Cut {
 impl<'a> Blocks<'a> {
     pub(super) fn new(
         clock: &'a dyn Clock,
-        cut: &Cut,
-        account: Account,
+        cut: &BlockLayout,
+        account: BlockAccount,
         until: Option<Nanos>,
         pace: Option<Pace>,
     ) -> Self {
-        let state = State {
+        let state = BlockState {
             begun: 0,
             rest: 0..0,
             waiting: VecDeque::new(),
@@ -95,7 +95,7 @@ impl<'a> Blocks<'a> {
             done: 0,
             looks: Looks::default(),
         };
-        let Cut { length, block, request, order, seed } = *cut;
+        let BlockLayout { length, block, request, order, seed } = *cut;
         let random = Random::new(seed);
         Self { clock, length, block, request, order, random, until, pace, account, state }
     }
@@ -106,15 +106,16 @@ impl<'a> Blocks<'a> {
             self.state.rest = self.next_block()?;
             let key = self.state.rest.start / self.block;
             let parts = (self.state.rest.end - self.state.rest.start).div_ceil(self.request);
-            if self.account == Account::OfBlocks {
+            if self.account == BlockAccount::OfBlocks {
                 // A range shorter than what is in flight meets a block again before it is done.
-                self.state.open.entry(key).or_insert(Open { since: None, left: 0 }).left += parts;
+                self.state.open.entry(key).or_insert(OpenBlock { since: None, left: 0 }).left +=
+                    parts;
             }
         }
         let start = self.state.rest.start;
         let end = self.state.rest.end.min(start + self.request);
         self.state.rest.start = end;
-        if self.account == Account::OfBlocks {
+        if self.account == BlockAccount::OfBlocks {
             self.state.waiting.push_back(start / self.block);
         }
         Some(start..end)
@@ -141,8 +142,8 @@ impl<'a> Blocks<'a> {
     /// Is told that a request that is a whole block was done.
     pub(super) fn done(&mut self, range: Range<u64>, now: Nanos) {
         match self.account {
-            Account::OfBlocks => self.wrote(0, range),
-            Account::OfRequests => {
+            BlockAccount::OfBlocks => self.wrote(0, range),
+            BlockAccount::OfRequests => {
                 self.state.first_done.get_or_insert(now);
                 self.state.done += range.end - range.start;
                 self.state.looks.note(now, self.state.done);
@@ -151,15 +152,15 @@ impl<'a> Blocks<'a> {
     }
 
     /// What is known now that all were done.
-    pub(super) fn end(self) -> Ended {
-        let State { latency, first_done, looks, .. } = self.state;
-        Ended { latency, first_done, pace: looks.all() }
+    pub(super) fn end(self) -> EndedBlocks {
+        let BlockState { latency, first_done, looks, .. } = self.state;
+        EndedBlocks { latency, first_done, pace: looks.all() }
     }
 }
 
-impl Work for Blocks<'_> {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.next().map(|range| Ok(Piece::data(range, Targets::only(0))))
+impl RelayWork for Blocks<'_> {
+    fn next_piece(&mut self) -> Option<io::Result<WorkPiece>> {
+        self.next().map(|range| Ok(WorkPiece::data(range, Targets::only(0))))
     }
 
     fn pause(&self, now: Nanos) -> Nanos {

@@ -14,9 +14,9 @@ use peerlane_units::Bytes;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::error::MAP;
-use super::in_turn::{Half, Step};
+use super::in_turn::{Half, SerialSteps};
 use super::planned::PlannedFlow;
-use super::ready::Cache;
+use super::ready::CacheMode;
 use super::serial::{forget, read_all};
 use super::{FlowTools, MeasureError, Result};
 use crate::open::Opened;
@@ -43,14 +43,14 @@ impl CacheReader {
 impl PlannedFlow {
     /// Opens the source through the page cache, which forgets the range.
     pub(super) fn cached_source(&self, tools: &FlowTools<'_>) -> Result<Opened> {
-        let [source, _] = self.open_ends(Cache::Through, tools)?;
+        let [source, _] = self.open_ends(CacheMode::Through, tools)?;
         let source = source.ok_or(MeasureError::WithOthers)?;
         forget(&source.file, self.flow.offset.0, self.flow.bytes);
         Ok(source)
     }
 }
 
-impl Step for CacheReader {
+impl SerialSteps for CacheReader {
     fn again(&mut self) -> Result<()> {
         forget(&self.source.file, self.offset, self.bytes);
         Ok(())
@@ -106,7 +106,7 @@ impl MapReader {
     }
 }
 
-impl Step for MapReader {
+impl SerialSteps for MapReader {
     fn again(&mut self) -> Result<()> {
         // The cache keeps what is mapped.
         self.map = None;

@@ -4,11 +4,11 @@ use hdrhistogram::Histogram;
 use peerlane_results::{BytesByRoute, Path as Way, Route, RouteEvidence, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Blocks, Cut};
+use super::blocks::{BlockAccount, BlockLayout, Blocks};
 use super::planned::PlannedFlow;
 use super::requests::{OneWayFlow, RelayedFlow};
 use super::{
-    FlowOutcome, FlowTools, MeasureError, Moved, Result, cached, gpu, mapped, processor, serial,
+    FlowMoved, FlowOutcome, FlowTools, MeasureError, Result, cached, gpu, mapped, processor, serial,
 };
 use crate::plan::rules_evidence;
 use crate::relay::{Pace, StageTally};
@@ -22,7 +22,7 @@ pub(super) trait Carrier {
     ///
     /// # Errors
     /// When a block was not moved.
-    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run>;
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun>;
 
     /// Payload by the memory that requests named.
     fn requested(&self, bytes: Bytes) -> BytesByRoute;
@@ -34,13 +34,13 @@ pub(super) trait Carrier {
     fn check(
         &mut self,
         planned: &PlannedFlow,
-        run: &Run,
+        run: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult>;
 }
 
 /// Payload and times of a run, before the content was checked.
-pub(super) struct Run {
+pub(super) struct CarriedRun {
     pub(super) bytes: u64,
     pub(super) start: Nanos,
     pub(super) first_done: Option<Nanos>,
@@ -76,7 +76,7 @@ impl PlannedFlow {
         carrier.begin_count();
         let run = carrier.run(self, tools);
         let bytes = Bytes(run.as_ref().map_or(0, |run| run.bytes));
-        tools.gate.end(Moved { bytes, requested: carrier.requested(bytes) });
+        tools.gate.end(FlowMoved { bytes, requested: carrier.requested(bytes) });
         let run = run?;
         let checked = carrier.check(self, &run, tools)?;
         Ok(self.outcome(run, checked))
@@ -105,11 +105,11 @@ impl PlannedFlow {
     pub(super) fn blocks<'a>(
         &self,
         start: Nanos,
-        account: Account,
+        account: BlockAccount,
         tools: &FlowTools<'a>,
     ) -> Blocks<'a> {
         let flow = &self.flow;
-        let cut = Cut {
+        let cut = BlockLayout {
             length: flow.bytes.0,
             block: flow.block.0,
             request: self.request,
@@ -120,7 +120,7 @@ impl PlannedFlow {
         Blocks::new(tools.clock, &cut, account, until, flow.limit.map(Pace::new))
     }
 
-    fn outcome(&self, run: Run, checked: CheckResult) -> FlowOutcome {
+    fn outcome(&self, run: CarriedRun, checked: CheckResult) -> FlowOutcome {
         let bytes = Bytes(run.bytes);
         let bytes_by_route = match self.route() {
             Route::P2p => BytesByRoute { p2p: bytes, host: Bytes::ZERO },

@@ -2,15 +2,15 @@
 
 use peerlane_units::Bytes;
 
-use super::look::Look;
+use super::look::FlowLook;
 use super::{MeasureError, Result};
-use crate::endpoint::{self, Endpoint, Node};
+use crate::endpoint::{self, Endpoint, PathNode};
 use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
 use crate::guard;
 use crate::open::open_source;
 
-impl Look<'_> {
+impl FlowLook<'_> {
     pub(super) fn check_target(&self, target: &Endpoint) -> Result<()> {
         if self.is_scratch(target, &self.flow.target)? {
             return Ok(());
@@ -37,7 +37,7 @@ impl Look<'_> {
 
     /// Refuses a file with a hole in the range that is read: those bytes come from no drive.
     fn check_holes(&self, source: &Endpoint) -> Result<()> {
-        let live = source.live.as_ref().filter(|live| live.node != Node::Block);
+        let live = source.live.as_ref().filter(|live| live.node != PathNode::Block);
         let Some(live) = live else { return Ok(()) };
         let failed = |action| MeasureError::file(action, &live.path);
         let opened = open_source(live, self.surveyor.deadline()).map_err(failed("open"))?;
@@ -79,7 +79,7 @@ impl Look<'_> {
         if flow.bytes == Bytes::ZERO {
             return wrong("there is nothing to move".to_owned());
         }
-        let is_file = end.live.as_ref().is_some_and(|live| live.node != Node::Block);
+        let is_file = end.live.as_ref().is_some_and(|live| live.node != PathNode::Block);
         let last = offset.0.checked_add(flow.bytes.0);
         let is_inside = last.is_some_and(|last| last <= facts.size.0);
         if is_inside || role == Role::Target && is_file && last.is_some() {

@@ -12,8 +12,8 @@ use peerlane_results::{Evidence, MemoryKind, RouteVerdict, Verification, VerifyM
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
-use super::ready::Ready;
-use super::stream::Log;
+use super::ready::ReadyFlow;
+use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
 use crate::failure::Role;
 use crate::ranges::RangeSet;
@@ -21,7 +21,7 @@ use crate::request::{Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::stamp::{SECTOR, Stamp};
-use crate::verify::{Comparison, Coverage, Digests, verify};
+use crate::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.
 const UNKNOWN: u16 = u16::MAX;
@@ -49,10 +49,13 @@ struct UnderWay {
 
 impl Slots {
     pub(super) fn new(planned: &PlannedFlow, seed: u64) -> Self {
-        Self { seed, ..Self::of(planned.flow.block.0, planned.request, planned.flow.bytes.0) }
+        Self {
+            seed,
+            ..Self::without_seed(planned.flow.block.0, planned.request, planned.flow.bytes.0)
+        }
     }
 
-    fn of(block: u64, request: u64, bytes: u64) -> Self {
+    fn without_seed(block: u64, request: u64, bytes: u64) -> Self {
         let (block, last, under_way) = (block.max(1), Vec::new(), HashMap::new());
         let mut slots = Self { seed: 0, block, request, last, under_way };
         let blocks = bytes.div_ceil(slots.block);
@@ -79,7 +82,7 @@ impl Slots {
     }
 }
 
-impl Log for Slots {
+impl SlotLog for Slots {
     fn begun(&mut self, range: &Range<u64>) {
         let under_way = self.under_way.entry(self.index(range)).or_default();
         under_way.is_contested |= under_way.writes > 0;
@@ -123,7 +126,7 @@ fn is_filled(seed: u64, number: u64, bytes: &[u8]) -> bool {
     Stamp::Benchmark.is_filled(seed_of(seed, number), bytes)
 }
 
-impl Ready {
+impl ReadyFlow {
     /// Gives every slot a pattern of its own where slots are what is written; device memory gets it by
     /// way of the target, which proves that way in both directions.
     pub(super) fn fill_slots(
@@ -188,7 +191,7 @@ impl Ready {
         let second = self.ring.attach_region(host::allocate(room)?);
         let (mut bytes, mut mismatches) = (0, 0);
         for range in written.iter() {
-            let comparison = Comparison {
+            let comparison = ComparisonRequest {
                 source: source.compared,
                 target: target.compared,
                 source_offset: planned.flow.offset.0 + range.start,
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn who_wrote_a_part_last_is_not_known_where_two_did_at_a_time() {
-        let mut slots = Slots::of(4, 4, 8);
+        let mut slots = Slots::without_seed(4, 4, 8);
         slots.begun(&(0..4));
         slots.begun(&(4..8));
         slots.done(0, 0..4);
@@ -347,7 +350,7 @@ mod tests {
         for (block, request, bytes, ranges) in
             [(10, 4, 17, vec![0..4, 4..8, 8..10, 10..14, 14..17]), (3, 4, 6, vec![0..3, 3..6])]
         {
-            let slots = Slots::of(block, request, bytes);
+            let slots = Slots::without_seed(block, request, bytes);
             for (index, range) in ranges.into_iter().enumerate() {
                 assert_eq!(slots.index(&range), index);
                 assert_eq!(slots.part(index as u64, bytes), range);

@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 
 use super::planned::PlannedFlow;
 use crate::copy::{Claim, open_in_place};
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, PathNode};
 use crate::open::Opened;
 
 /// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
@@ -21,11 +21,11 @@ impl Hold {
     ///
     /// # Errors
     /// When one is in use or may not be opened.
-    pub fn of(flows: &[PlannedFlow], deadline: Nanos) -> Result<Self> {
+    pub fn new(flows: &[PlannedFlow], deadline: Nanos) -> Result<Self> {
         let mut held: Vec<(PathBuf, Opened)> = Vec::new();
         for flow in flows {
             let live = flow.target.storage().and_then(|end| end.live.as_ref());
-            let Some(live) = live.filter(|live| live.node == Node::Block) else { continue };
+            let Some(live) = live.filter(|live| live.node == PathNode::Block) else { continue };
             let path = live.guarded_path().to_owned();
             if held.iter().any(|(one, _)| *one == path) {
                 continue;

@@ -8,17 +8,17 @@ use std::time::Duration;
 use peerlane_results::BytesByRoute;
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Ended};
-use super::carry::{Carrier, CheckResult, Run};
+use super::blocks::{BlockAccount, EndedBlocks};
+use super::carry::{CarriedRun, Carrier, CheckResult};
 use super::planned::PlannedFlow;
 use super::{FlowTools, Result};
-use crate::relay::{Work as _, count, latencies};
+use crate::relay::{RelayWork as _, count, latencies};
 
 /// Longest pause between two looks at the pace, the watch or a deadline.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 /// Steps of a flow.
-pub(super) trait Step {
+pub(super) trait SerialSteps {
     /// Called before the range begins again.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ pub(super) trait Step {
     fn compare(
         &mut self,
         _planned: &PlannedFlow,
-        _run: &Run,
+        _run: &CarriedRun,
         _tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         Ok(CheckResult::default())
@@ -61,8 +61,8 @@ pub(super) trait Step {
 }
 
 /// Without a ring, nothing counts requests, and memory of devices takes no part.
-impl<S: Step> Carrier for S {
-    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+impl<S: SerialSteps> Carrier for S {
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun> {
         run(planned, self, tools)
     }
 
@@ -73,7 +73,7 @@ impl<S: Step> Carrier for S {
     fn check(
         &mut self,
         planned: &PlannedFlow,
-        run: &Run,
+        run: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         self.compare(planned, run, tools)
@@ -97,12 +97,12 @@ pub(super) enum Half {
 /// The first failure of a step.
 pub(super) fn run(
     planned: &PlannedFlow,
-    step: &mut dyn Step,
+    step: &mut dyn SerialSteps,
     tools: &mut FlowTools<'_>,
-) -> Result<Run> {
+) -> Result<CarriedRun> {
     let clock = tools.clock;
     let start = clock.now();
-    let mut blocks = planned.blocks(start, Account::OfRequests, tools);
+    let mut blocks = planned.blocks(start, BlockAccount::OfRequests, tools);
     let (mut read, mut write, mut block) = (latencies(), latencies(), latencies());
     let (mut bytes, mut interrupted, mut half) = (0, false, Half::Read);
     loop {
@@ -130,12 +130,12 @@ pub(super) fn run(
     }
     step.flush(tools)?;
     let end = clock.now();
-    let Ended { first_done, pace, .. } = blocks.end();
+    let EndedBlocks { first_done, pace, .. } = blocks.end();
     match half {
         Half::Read => read = block.clone(),
         Half::Write => write = block.clone(),
         Half::Both(_) => {}
     }
     let stage = None;
-    Ok(Run { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
+    Ok(CarriedRun { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
 }

@@ -9,11 +9,11 @@ use peerlane_results::Path as Way;
 use peerlane_results::{Flow, Route, RouteChoice, Warning};
 use peerlane_units::Bytes;
 
-use super::planned::{End, Parts, PlannedFlow, as_copy};
+use super::planned::{FlowEnd, PlannedFlow, PlannedParts, as_copy};
 use super::{Consent, MeasureError, Result};
-use crate::endpoint::{self, EndError, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
+use crate::endpoint::{self, EndError, Endpoint, GpuName, Notation, PEER_REQUEST_MAX, PathNode};
 use crate::failure::Role;
-use crate::guard::{self, Surveyor, Wanted};
+use crate::guard::{self, GuardSubject, Surveyor};
 use crate::plan::{self, host_memory};
 use crate::stage::StageName;
 use crate::system::System;
@@ -50,7 +50,7 @@ impl PlannedFlow {
         }
         let system = System::at(Path::new("/"));
         let ends = [notation(&flow.source, Role::Source)?, notation(&flow.target, Role::Target)?];
-        let look = Look { system: &system, surveyor, fabric, flow, consent };
+        let look = FlowLook { system: &system, surveyor, fabric, flow, consent };
         let stage = look.stage()?;
         let planned = match ends {
             [Notation::Path(_), Notation::Path(_)] => look.copy(stage.as_ref()),
@@ -64,7 +64,7 @@ impl PlannedFlow {
 }
 
 /// A look at a flow.
-pub(super) struct Look<'a> {
+pub(super) struct FlowLook<'a> {
     pub(super) system: &'a System,
     pub(super) surveyor: &'a Surveyor<'a>,
     pub(super) fabric: &'a Fabric,
@@ -72,7 +72,7 @@ pub(super) struct Look<'a> {
     pub(super) consent: &'a Consent,
 }
 
-impl Look<'_> {
+impl FlowLook<'_> {
     /// What the flow uses of an end, from an offset on.
     pub(super) fn range(&self, offset: Bytes) -> std::ops::Range<u64> {
         offset.0..offset.0.saturating_add(self.flow.bytes.0)
@@ -107,7 +107,7 @@ impl Look<'_> {
         let prepared = plan::prepare(self.system, self.surveyor, self.fabric, &asked)?;
         let (source, target) = (prepared.source, prepared.target);
         let length = self.flow.bytes;
-        let wanted = Wanted { asked: &asked, source: &source, target: &target, length };
+        let wanted = GuardSubject { asked: &asked, source: &source, target: &target, length };
         // Before what an option helps with, and its hint.
         if let Some(refusal) = guard::overlap(self.system, wanted) {
             return Err(MeasureError::Refused(vec![refusal]));
@@ -134,11 +134,11 @@ impl Look<'_> {
         };
         let most = most(&source).min(most(&target)).0;
         let unit = source.facts.block.0.max(target.facts.block.0);
-        Ok(PlannedFlow::of(
+        Ok(PlannedFlow::new(
             self.flow,
-            Parts {
-                source: End::Storage(Box::new(source)),
-                target: End::Storage(Box::new(target)),
+            PlannedParts {
+                source: FlowEnd::Storage(Box::new(source)),
+                target: FlowEnd::Storage(Box::new(target)),
                 memory,
                 most,
                 unit,
@@ -190,7 +190,7 @@ impl Look<'_> {
         }
         let via = self.lender(memory, role)?;
         let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };
-        let is_new = drive.live.as_ref().is_some_and(|live| live.node == Node::NewFile);
+        let is_new = drive.live.as_ref().is_some_and(|live| live.node == PathNode::NewFile);
         // The way from a drive to a memory is that of a copy of the drive to itself.
         let itself = Flow { source: typed.clone(), target: typed.clone(), ..flow.clone() };
         let asked = as_copy(&itself, route, via, true);
@@ -215,14 +215,14 @@ impl Look<'_> {
             _ if is_node => drive.facts.request_host.0,
             _ => ONE_WAY_MAX,
         };
-        let (unit, storage) = (drive.facts.block.0, End::Storage(Box::new(drive)));
+        let (unit, storage) = (drive.facts.block.0, FlowEnd::Storage(Box::new(drive)));
         let (source, target) = match role {
-            Role::Source => (storage, End::Memory),
-            Role::Target => (End::Memory, storage),
+            Role::Source => (storage, FlowEnd::Memory),
+            Role::Target => (FlowEnd::Memory, storage),
         };
-        Ok(PlannedFlow::of(
+        Ok(PlannedFlow::new(
             self.flow,
-            Parts {
+            PlannedParts {
                 source,
                 target,
                 memory,
@@ -260,14 +260,14 @@ impl Look<'_> {
     ) -> Result<PlannedFlow> {
         let found = self.gpu(name, &drive, role)?;
         warnings.extend(found.warnings);
-        let (unit, storage) = (drive.facts.block.0, End::Storage(Box::new(drive)));
+        let (unit, storage) = (drive.facts.block.0, FlowEnd::Storage(Box::new(drive)));
         let (source, target) = match role {
-            Role::Source => (storage, End::Memory),
-            Role::Target => (End::Memory, storage),
+            Role::Source => (storage, FlowEnd::Memory),
+            Role::Target => (FlowEnd::Memory, storage),
         };
-        let planned = PlannedFlow::of(
+        let planned = PlannedFlow::new(
             self.flow,
-            Parts {
+            PlannedParts {
                 source,
                 target,
                 memory: found.memory,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::planned::PlannedFlow;
 use super::{MeasureError, Result};
 use crate::copy::grow;
-use crate::endpoint::Node;
+use crate::endpoint::PathNode;
 
 /// Files that were made; they are removed when this is dropped, unless they are kept.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Made {
         let mut ends: Vec<(&str, &Path, u64)> = Vec::new();
         for flow in flows {
             let live = flow.target.storage().and_then(|end| end.live.as_ref());
-            let Some(live) = live.filter(|live| live.node == Node::NewFile) else { continue };
+            let Some(live) = live.filter(|live| live.node == PathNode::NewFile) else { continue };
             let end = flow.flow.target_offset.0.saturating_add(flow.flow.bytes.0);
             match ends.iter_mut().find(|one| one.1 == live.path) {
                 Some(one) => one.2 = one.2.max(end),

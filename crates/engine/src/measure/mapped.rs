@@ -9,12 +9,12 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::requests::{CheckedContent, OneWayFlow};
-use super::stream::{Log, Place, StreamSetup};
+use super::stream::{RegionLocation, SlotLog, StreamSetup};
 use super::{FlowTools, MeasureError, Result};
 use crate::ranges::RangeSet;
 use crate::ring::{Action, Ring};
 
-impl Log for RangeSet {
+impl SlotLog for RangeSet {
     fn done(&mut self, _: u32, range: Range<u64>) {
         self.insert(range);
     }
@@ -36,7 +36,7 @@ pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<OneWa
         region: ready.ring.attach_region(map),
         memory: MemoryKind::Host,
         slots: 1,
-        place: Place::Range(flow.offset.0),
+        place: RegionLocation::Range(flow.offset.0),
         has_stage: false,
         deadline: tools.deadline,
     };

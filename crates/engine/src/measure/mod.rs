@@ -67,12 +67,12 @@ pub trait Gate {
     fn begin(&self) -> bool;
 
     /// Called when a flow has moved and flushed; returns when all have.
-    fn end(&self, moved: Moved);
+    fn end(&self, moved: FlowMoved);
 }
 
 /// What a flow has moved, before anything is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct FlowMoved {
     /// Payload.
     pub bytes: Bytes,
     /// Payload by the memory that requests named, as the ring counted them.
@@ -85,7 +85,7 @@ impl Gate for () {
         true
     }
 
-    fn end(&self, _: Moved) {}
+    fn end(&self, _: FlowMoved) {}
 }
 
 /// What a flow is given from outside.

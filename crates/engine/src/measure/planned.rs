@@ -12,8 +12,8 @@ use peerlane_units::Bytes;
 
 use super::MeasureError;
 use super::gpu::GpuEnd;
-use crate::endpoint::{Endpoint, Node};
-use crate::guard::{self, Span};
+use crate::endpoint::{Endpoint, PathNode};
+use crate::guard::{self, EndSpan};
 use crate::plan::SLOT_ALIGNMENT;
 use crate::stage::StageName;
 use crate::system::System;
@@ -27,8 +27,8 @@ const HOST_ROOM: u64 = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct PlannedFlow {
     pub(super) flow: Flow,
-    pub(super) source: End,
-    pub(super) target: End,
+    pub(super) source: FlowEnd,
+    pub(super) target: FlowEnd,
     pub(super) memory: MemoryFacts,
     pub(super) request: u64,
     pub(super) slots: u32,
@@ -44,14 +44,14 @@ pub struct PlannedFlow {
 
 /// An end of a flow.
 #[derive(Debug, Clone)]
-pub(super) enum End {
+pub(super) enum FlowEnd {
     /// A drive or a file.
     Storage(Box<Endpoint>),
     /// The memory itself.
     Memory,
 }
 
-impl End {
+impl FlowEnd {
     pub(super) fn storage(&self) -> Option<&Endpoint> {
         match self {
             Self::Storage(endpoint) => Some(endpoint),
@@ -61,9 +61,9 @@ impl End {
 }
 
 /// What a look found of a flow.
-pub(super) struct Parts {
-    pub(super) source: End,
-    pub(super) target: End,
+pub(super) struct PlannedParts {
+    pub(super) source: FlowEnd,
+    pub(super) target: FlowEnd,
     pub(super) memory: MemoryFacts,
     /// Most bytes of a request.
     pub(super) most: u64,
@@ -77,8 +77,9 @@ pub(super) struct Parts {
 
 impl PlannedFlow {
     /// Cuts a flow into requests and slots, as many as its memory has room for.
-    pub(super) fn of(flow: &Flow, parts: Parts) -> Self {
-        let Parts { source, target, memory, most, unit, limits, facts, warnings, .. } = parts;
+    pub(super) fn new(flow: &Flow, parts: PlannedParts) -> Self {
+        let PlannedParts { source, target, memory, most, unit, limits, facts, warnings, .. } =
+            parts;
         let request = (flow.block.0.min(most) / unit * unit).max(unit);
         let per_block = flow.block.0.div_ceil(request).max(1);
         let is_serial = matches!(flow.path, Way::HostSerial | Way::HostPageCache | Way::HostMapped);
@@ -193,8 +194,8 @@ impl PlannedFlow {
             guard::between(
                 &system,
                 &asked,
-                Span { end: &one.0, offset, length },
-                Span { end: &two.0, offset: other_offset, length: other_length },
+                EndSpan { end: &one.0, offset, length },
+                EndSpan { end: &two.0, offset: other_offset, length: other_length },
                 "what one transfer writes and what another uses",
             )
         })
@@ -202,8 +203,9 @@ impl PlannedFlow {
 }
 
 fn is_same_file(one: &Endpoint, other: &Endpoint) -> bool {
-    let is_file =
-        |end: &Endpoint| end.live.as_ref().is_some_and(|live| !matches!(live.node, Node::Block));
+    let is_file = |end: &Endpoint| {
+        end.live.as_ref().is_some_and(|live| !matches!(live.node, PathNode::Block))
+    };
     is_file(one) && is_file(other) && one.facts.path == other.facts.path
 }
 

@@ -9,10 +9,10 @@ use peerlane_memory::{Region, host};
 use peerlane_results::{Path as Way, Verification, VerifyMode};
 use peerlane_units::Bytes;
 
-use super::carry::{CheckResult, Run};
-use super::in_turn::{Half, Step};
-use super::look::Look;
-use super::planned::{End, Parts, PlannedFlow};
+use super::carry::{CarriedRun, CheckResult};
+use super::in_turn::{Half, SerialSteps};
+use super::look::FlowLook;
+use super::planned::{FlowEnd, PlannedFlow, PlannedParts};
 use super::{FlowTools, MeasureError, Result};
 use crate::plan::host_memory;
 use crate::random::Random;
@@ -24,7 +24,7 @@ const RANGE_MAX: Bytes = Bytes::mib(16 << 10);
 /// Ranges of a map begin on pages.
 const PAGE: Bytes = Bytes::kib(4);
 
-impl Look<'_> {
+impl FlowLook<'_> {
     /// Copies and maps by the processor.
     pub(super) fn processor(&self) -> Result<PlannedFlow> {
         let flow = self.flow;
@@ -46,11 +46,11 @@ impl Look<'_> {
         if flow.bytes > RANGE_MAX {
             return wrong("a range in memory is 16 GiB at most");
         }
-        Ok(PlannedFlow::of(
+        Ok(PlannedFlow::new(
             flow,
-            Parts {
-                source: End::Memory,
-                target: End::Memory,
+            PlannedParts {
+                source: FlowEnd::Memory,
+                target: FlowEnd::Memory,
                 memory: host_memory(),
                 most: u64::MAX,
                 unit: 1,
@@ -110,7 +110,7 @@ impl CoreCopy {
     }
 }
 
-impl Step for CoreCopy {
+impl SerialSteps for CoreCopy {
     fn block(&mut self, range: Range<u64>, _: &PlannedFlow, _: &FlowTools<'_>) -> Result<Half> {
         let Some((source, target)) = self.both(range) else { return Err(MeasureError::WithOthers) };
         target.copy_from_slice(source);
@@ -120,7 +120,7 @@ impl Step for CoreCopy {
     fn compare(
         &mut self,
         planned: &PlannedFlow,
-        run: &Run,
+        run: &CarriedRun,
         _: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         let verification = self.verify(planned, run.bytes)?;
@@ -154,9 +154,9 @@ mod tests {
 
     /// A clock that is a nanosecond later each time.
     #[derive(Default)]
-    struct Steps(std::cell::Cell<u64>);
+    struct SteppedClock(std::cell::Cell<u64>);
 
-    impl Clock for Steps {
+    impl Clock for SteppedClock {
         fn now(&self) -> Nanos {
             self.0.set(self.0.get() + 1);
             Nanos(self.0.get())
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn carried(flow: &Flow, time: Option<Nanos>) -> FlowOutcome {
-        let clock = Steps::default();
+        let clock = SteppedClock::default();
         let mut tools = FlowTools {
             clock: &clock,
             watch: &mut (),

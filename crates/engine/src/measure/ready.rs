@@ -5,7 +5,7 @@ use peerlane_results::{MemoryKind, RouteEvidence, RouteVerdict, Tail, Verificati
 use peerlane_units::{Bytes, Nanos};
 
 use super::carry::CheckResult;
-use super::planned::{End, PlannedFlow};
+use super::planned::{FlowEnd, PlannedFlow};
 use super::{FlowTools, MeasureError, Result};
 use crate::copy::check::{self, NotProved};
 use crate::copy::open_in_place;
@@ -18,14 +18,14 @@ use crate::relay::Transfer;
 use crate::ring::{AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
 use crate::stages::SlotMemory;
-use crate::trace::{Log, Traced};
+use crate::trace::{NoteLog, Traced};
 
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
 
 /// Which way to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cache {
+pub(super) enum CacheMode {
     /// Round the page cache.
     Around,
     /// Through it.
@@ -33,7 +33,7 @@ pub(super) enum Cache {
 }
 
 /// A flow that can move.
-pub(super) struct Ready {
+pub(super) struct ReadyFlow {
     pub(super) ring: Traced<Staged<AnyRing>>,
     pub(super) source: Option<Attached>,
     pub(super) target: Option<Attached>,
@@ -51,11 +51,11 @@ pub(super) struct Ready {
     pub(super) evidence: Vec<RouteEvidence>,
 }
 
-fn live(end: &End) -> Option<&Live> {
+fn live(end: &FlowEnd) -> Option<&Live> {
     end.storage().and_then(|end| end.live.as_ref())
 }
 
-fn block(end: &End, opened: Option<&Opened>) -> Option<u64> {
+fn block(end: &FlowEnd, opened: Option<&Opened>) -> Option<u64> {
     let facts = &end.storage()?.facts;
     Some(if opened?.is_direct { facts.block.0 } else { 1 })
 }
@@ -64,12 +64,12 @@ impl PlannedFlow {
     /// Opens both ends as they are.
     pub(super) fn open_ends(
         &self,
-        cache: Cache,
+        cache: CacheMode,
         tools: &FlowTools<'_>,
     ) -> Result<[Option<Opened>; 2]> {
         let [source, target] = [&self.source, &self.target].map(|end| {
             let live = live(end)?;
-            Some(Live { is_direct: live.is_direct && cache == Cache::Around, ..live.clone() })
+            Some(Live { is_direct: live.is_direct && cache == CacheMode::Around, ..live.clone() })
         });
         let source = source.as_ref().map(|live| {
             open_source(live, tools.deadline).map_err(MeasureError::file("open", &live.path))
@@ -83,8 +83,8 @@ impl PlannedFlow {
     }
 
     /// Opens the ends, takes the memory and attaches all to a ring.
-    pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<Ready> {
-        let [source, target] = self.open_ends(Cache::Around, tools)?;
+    pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<ReadyFlow> {
+        let [source, target] = self.open_ends(CacheMode::Around, tools)?;
         let opened = [source.as_ref(), target.as_ref()];
         for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
             let is_direct = opened.is_none_or(|opened| opened.is_direct);
@@ -102,7 +102,7 @@ impl PlannedFlow {
         let entries = slots.saturating_mul(2).clamp(16, 4096);
         let mut session =
             Session::new(entries, opened.into_iter().flatten(), self.trace_log(tools))?;
-        let mut attach = |end: &End, opened: Option<&Opened>| {
+        let mut attach = |end: &FlowEnd, opened: Option<&Opened>| {
             let Some((live, opened)) = live(end).zip(opened) else { return Ok(None) };
             let device = live.device.as_ref().map(|device| device.name.clone());
             let drive = device.unwrap_or_else(|| live.path.display().to_string());
@@ -118,7 +118,7 @@ impl PlannedFlow {
         ring.slots(region, stride, slots);
         let own = [block(&self.source, opened[0]), block(&self.target, opened[1])];
         let either = own.into_iter().flatten().max().unwrap_or(1);
-        Ok(Ready {
+        Ok(ReadyFlow {
             ring,
             source: attached[0],
             target: attached[1],
@@ -134,7 +134,7 @@ impl PlannedFlow {
     }
 
     /// The log of its ring, where a trace was asked for.
-    pub(super) fn trace_log(&self, tools: &FlowTools<'_>) -> Option<Log> {
+    pub(super) fn trace_log(&self, tools: &FlowTools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.flow.source, self.flow.target);
         tools.trace.map(|tracer| tracer.log(name()))
     }
@@ -166,7 +166,7 @@ impl PlannedFlow {
     }
 }
 
-impl Ready {
+impl ReadyFlow {
     /// What a relay from source to target moves; `None` where there is one drive only.
     pub(super) fn transfer(&self, planned: &PlannedFlow, deadline: Nanos) -> Option<Transfer> {
         let (source, target) = (self.source?, self.target?);

@@ -5,12 +5,12 @@ use std::slice;
 use peerlane_results::{BytesByRoute, Warning};
 use peerlane_units::Bytes;
 
-use super::blocks::{Account, Ended};
-use super::carry::{Carrier, CheckResult, Run};
+use super::blocks::{BlockAccount, EndedBlocks};
+use super::carry::{CarriedRun, Carrier, CheckResult};
 use super::content::Slots;
 use super::planned::PlannedFlow;
-use super::ready::Ready;
-use super::stream::{Log, Place, StreamSetup, stream};
+use super::ready::ReadyFlow;
+use super::stream::{RegionLocation, SlotLog, StreamSetup, stream};
 use super::{FlowTools, MeasureError, Result};
 use crate::copy::check::flush_file;
 use crate::ranges::RangeSet;
@@ -19,7 +19,7 @@ use crate::ring::{Action, Around as _, RegionId, Ring};
 
 /// From drive to drive, as a copy goes.
 pub(super) struct RelayedFlow {
-    ready: Ready,
+    ready: ReadyFlow,
     transfer: Transfer,
     written: RangeSet,
 }
@@ -38,10 +38,10 @@ impl Carrier for RelayedFlow {
         self.ready.begin_count();
     }
 
-    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun> {
         let clock = tools.clock;
         let start = clock.now();
-        let mut blocks = planned.blocks(start, Account::OfBlocks, tools);
+        let mut blocks = planned.blocks(start, BlockAccount::OfBlocks, tools);
         let ring = &mut self.ready.ring;
         let transfers = slice::from_ref(&self.transfer);
         let mut relayed = relay_to(ring, transfers, &mut blocks, None, clock, tools.watch)?;
@@ -51,9 +51,9 @@ impl Carrier for RelayedFlow {
             .map_err(|error| planned.name_the_stage(error.into(), ring.inner().fault()))?;
         self.ready.flush(tools)?;
         let end = clock.now();
-        let Ended { latency: block, first_done, pace } = blocks.end();
+        let EndedBlocks { latency: block, first_done, pace } = blocks.end();
         self.written = moved.written;
-        Ok(Run {
+        Ok(CarriedRun {
             bytes: moved.bytes,
             start,
             first_done,
@@ -74,7 +74,7 @@ impl Carrier for RelayedFlow {
     fn check(
         &mut self,
         planned: &PlannedFlow,
-        _: &Run,
+        _: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         let verification = match planned.is_comparable() {
@@ -87,7 +87,7 @@ impl Carrier for RelayedFlow {
 
 /// By requests in one direction: one drive against one memory, or a map written to a drive.
 pub(super) struct OneWayFlow {
-    pub(super) ready: Ready,
+    pub(super) ready: ReadyFlow,
     pub(super) way: StreamSetup,
     pub(super) content: CheckedContent,
 }
@@ -122,7 +122,7 @@ impl OneWayFlow {
             region: ready.region,
             memory: ready.kind,
             slots: ready.slots,
-            place: Place::Slot(ready.stride),
+            place: RegionLocation::Slot(ready.stride),
             has_stage: planned.stage.is_some(),
             deadline: tools.deadline,
         };
@@ -135,9 +135,9 @@ impl Carrier for OneWayFlow {
         self.ready.begin_count();
     }
 
-    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun> {
         let mut nobody = ();
-        let log: &mut dyn Log = match &mut self.content {
+        let log: &mut dyn SlotLog = match &mut self.content {
             CheckedContent::Nothing => &mut nobody,
             CheckedContent::Slots(slots) => slots,
             CheckedContent::Ranges(ranges) => ranges,
@@ -154,7 +154,7 @@ impl Carrier for OneWayFlow {
     fn check(
         &mut self,
         planned: &PlannedFlow,
-        _: &Run,
+        _: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         let verification = match &self.content {
@@ -178,22 +178,22 @@ pub(super) fn one_way<R: Ring>(
     planned: &PlannedFlow,
     (ring, named): (&mut R, RegionId),
     way: &StreamSetup,
-    log: &mut dyn Log,
+    log: &mut dyn SlotLog,
     tools: &mut FlowTools<'_>,
-) -> Result<Run> {
+) -> Result<CarriedRun> {
     let clock = tools.clock;
     let start = clock.now();
     // A request that is a whole block needs no account of blocks, whose cost shows at small ones. A stage
     // makes the block longer than its request.
     let is_whole = planned.flow.block.0 <= planned.request && !way.has_stage;
-    let account = if is_whole { Account::OfRequests } else { Account::OfBlocks };
+    let account = if is_whole { BlockAccount::OfRequests } else { BlockAccount::OfBlocks };
     let mut blocks = planned.blocks(start, account, tools);
     let moved = stream(ring, way, &mut blocks, log, clock, tools.watch)?;
     if way.action == Action::Write {
         flush_file(ring, (way.file, named), tools.deadline, clock)?;
     }
     let end = clock.now();
-    let Ended { latency, first_done, pace } = blocks.end();
+    let EndedBlocks { latency, first_done, pace } = blocks.end();
     let block = if is_whole { moved.latency.clone() } else { latency };
     let (read, write) = match way.action {
         Action::Read => (moved.latency, latencies()),
@@ -201,5 +201,5 @@ pub(super) fn one_way<R: Ring>(
     };
     let (bytes, interrupted) = (moved.bytes, moved.interrupted);
     let stage = way.has_stage.then_some(moved.stage);
-    Ok(Run { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
+    Ok(CarriedRun { bytes, start, first_done, end, read, write, block, stage, interrupted, pace })
 }

@@ -9,12 +9,12 @@ use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::carry::{CheckResult, Run};
-use super::in_turn::{Half, Step};
+use super::carry::{CarriedRun, CheckResult};
+use super::in_turn::{Half, SerialSteps};
 use super::planned::PlannedFlow;
-use super::ready::Cache;
+use super::ready::CacheMode;
 use super::{FlowTools, MeasureError, Result};
-use crate::failure::{Cause, Failure, RequestError, Role};
+use crate::failure::{Cause, RequestError, RequestFailure, Role};
 use crate::open::Opened;
 use crate::ranges::RangeSet;
 use crate::ring::Action;
@@ -30,7 +30,7 @@ pub(super) struct BufferCopy {
 impl BufferCopy {
     pub(super) fn open(planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<Self> {
         let is_cached = planned.flow.path == Way::HostPageCache;
-        let cache = if is_cached { Cache::Through } else { Cache::Around };
+        let cache = if is_cached { CacheMode::Through } else { CacheMode::Around };
         let [source, target] = planned.open_ends(cache, tools)?;
         let ends = source.zip(target).ok_or(MeasureError::WithOthers)?;
         if is_cached {
@@ -41,7 +41,7 @@ impl BufferCopy {
     }
 }
 
-impl Step for BufferCopy {
+impl SerialSteps for BufferCopy {
     fn block(
         &mut self,
         range: Range<u64>,
@@ -68,7 +68,7 @@ impl Step for BufferCopy {
     fn compare(
         &mut self,
         planned: &PlannedFlow,
-        _: &Run,
+        _: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         self.ends = None;
@@ -113,8 +113,8 @@ fn all(
 }
 
 fn failure(role: Role, action: Action, offset: u64, length: u64, errno: Errno) -> MeasureError {
-    let cause = Cause::of(errno, action, MemoryKind::Host);
-    RequestError::from(Failure { role, action, offset, length, cause }).into()
+    let cause = Cause::from_errno(errno, action, MemoryKind::Host);
+    RequestError::from(RequestFailure { role, action, offset, length, cause }).into()
 }
 
 /// Makes the page cache forget a file, so that a read of it reaches the drive.

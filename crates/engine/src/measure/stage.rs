@@ -4,7 +4,7 @@ use std::path::Path;
 
 use peerlane_results::{MemoryKind, Path as Way, Refusal, StageRecord, Warning};
 
-use super::look::Look;
+use super::look::FlowLook;
 use super::planned::PlannedFlow;
 use super::{MeasureError, Result};
 use crate::failure::RequestError;
@@ -15,7 +15,7 @@ use crate::stages::{StageError, StageRow};
 /// Why a digest of a benchmark has no root.
 const NO_ROOT: &str = "a benchmark keeps no digests";
 
-impl Look<'_> {
+impl FlowLook<'_> {
     /// The stage that the flow names, if it does.
     pub(super) fn stage(&self) -> Result<Option<StageName>> {
         let Some(stage) = &self.flow.stage else { return Ok(None) };

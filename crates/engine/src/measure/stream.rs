@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 
 use super::blocks::Blocks;
 use crate::failure::{RequestError, Role};
-use crate::relay::{StageTally, Work, count, latencies};
+use crate::relay::{RelayWork, StageTally, count, latencies};
 use crate::request::{LONGEST_SLEEP, Request};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
@@ -25,7 +25,7 @@ pub(super) struct StreamSetup {
     pub(super) region: RegionId,
     pub(super) memory: MemoryKind,
     pub(super) slots: u32,
-    pub(super) place: Place,
+    pub(super) place: RegionLocation,
     /// True if stage 0 of the ring works on a slot: after its read, or before its write.
     pub(super) has_stage: bool,
     pub(super) deadline: Nanos,
@@ -33,7 +33,7 @@ pub(super) struct StreamSetup {
 
 /// Where in the region the bytes of a request lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RegionLocation {
     /// In a slot of its own; the bytes from the start of one to the start of the next.
     Slot(u64),
     /// Where they lie in the range, which begins here.
@@ -50,7 +50,7 @@ pub(super) struct Streamed {
 }
 
 /// Is told which slot served which range; both ends of a request see it.
-pub(super) trait Log {
+pub(super) trait SlotLog {
     /// A request is handed over.
     fn begun(&mut self, _: &Range<u64>) {}
 
@@ -58,18 +58,18 @@ pub(super) trait Log {
     fn done(&mut self, slot: u32, range: Range<u64>);
 }
 
-impl Log for () {
+impl SlotLog for () {
     fn done(&mut self, _: u32, _: Range<u64>) {}
 }
 
 /// A step of a slot, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SlotStep {
     Drive,
     Stage,
 }
 
-impl Step {
+impl SlotStep {
     /// A failure by the step that it is of.
     fn blamed(self, error: RequestError) -> RequestError {
         match self {
@@ -80,39 +80,45 @@ impl Step {
 }
 
 impl StreamSetup {
-    fn first_step(&self) -> Step {
-        if self.has_stage && self.action == Action::Write { Step::Stage } else { Step::Drive }
+    fn first_step(&self) -> SlotStep {
+        if self.has_stage && self.action == Action::Write {
+            SlotStep::Stage
+        } else {
+            SlotStep::Drive
+        }
     }
 
-    fn step_after(&self, step: Step) -> Option<Step> {
+    fn step_after(&self, step: SlotStep) -> Option<SlotStep> {
         match (self.action, step) {
             _ if !self.has_stage => None,
-            (Action::Write, Step::Stage) => Some(Step::Drive),
-            (Action::Write, Step::Drive) | (_, Step::Stage) => None,
-            (_, Step::Drive) => Some(Step::Stage),
+            (Action::Write, SlotStep::Stage) => Some(SlotStep::Drive),
+            (Action::Write, SlotStep::Drive) | (_, SlotStep::Stage) => None,
+            (_, SlotStep::Drive) => Some(SlotStep::Stage),
         }
     }
 
     /// The request of a step for a range in a slot.
-    fn request(&self, slot: usize, step: Step, range: &Range<u64>) -> Request {
+    fn request(&self, slot: usize, step: SlotStep, range: &Range<u64>) -> Request {
         let need = range.end - range.start;
         let role = if self.action == Action::Read { Role::Source } else { Role::Target };
         let region_offset = match self.place {
-            Place::Slot(stride) => slot as u64 * stride,
-            Place::Range(start) => start + range.start,
+            RegionLocation::Slot(stride) => slot as u64 * stride,
+            RegionLocation::Range(start) => start + range.start,
         };
         let place = (self.region, region_offset, self.memory);
         let (action, file, block) = match step {
-            Step::Drive => (self.action, (self.file, self.offset + range.start), self.file_block),
-            Step::Stage => (Action::Stage, (FileId(0), range.start), 1),
+            SlotStep::Drive => {
+                (self.action, (self.file, self.offset + range.start), self.file_block)
+            }
+            SlotStep::Stage => (Action::Stage, (FileId(0), range.start), 1),
         };
         Request::new((role, action), file, place, need, block)
     }
 }
 
 /// A slot's request, since when, and of which range.
-struct Lane {
-    step: Step,
+struct SlotLane {
+    step: SlotStep,
     request: Request,
     since: Nanos,
     /// Since when the kernel has it: after a short answer, the rest of it.
@@ -120,12 +126,12 @@ struct Lane {
     range: Range<u64>,
 }
 
-struct Stream<'a, 'b> {
+struct StreamRun<'a, 'b> {
     way: &'a StreamSetup,
     blocks: &'a mut Blocks<'b>,
-    log: &'a mut dyn Log,
+    log: &'a mut dyn SlotLog,
     clock: &'a dyn Clock,
-    lanes: Vec<Option<Lane>>,
+    lanes: Vec<Option<SlotLane>>,
     idle: Vec<usize>,
     out: Streamed,
     failed: Option<RequestError>,
@@ -139,14 +145,14 @@ pub(super) fn stream<R: Ring>(
     ring: &mut R,
     way: &StreamSetup,
     blocks: &mut Blocks<'_>,
-    log: &mut dyn Log,
+    log: &mut dyn SlotLog,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Streamed, RequestError> {
     let slots = way.slots as usize;
     let stage = StageTally::default();
     let out = Streamed { bytes: 0, latency: latencies(), stage, interrupted: false };
-    let mut stream = Stream {
+    let mut stream = StreamRun {
         way,
         blocks,
         log,
@@ -163,7 +169,7 @@ pub(super) fn stream<R: Ring>(
     }
 }
 
-impl Stream<'_, '_> {
+impl StreamRun<'_, '_> {
     fn run<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) -> Result<(), RequestError> {
         let sleep = LONGEST_SLEEP.min(Nanos(self.way.deadline.0 / 4)).max(Nanos(1));
         let (mut is_over, mut checked) = (false, self.clock.now());
@@ -222,15 +228,15 @@ impl Stream<'_, '_> {
         &mut self,
         ring: &mut R,
         slot: usize,
-        (step, range): (Step, Range<u64>),
+        (step, range): (SlotStep, Range<u64>),
         now: Nanos,
     ) -> Result<(), RequestError> {
         let request = self.way.request(slot, step, &range);
         ring.push(request.operation(slot as u64))?;
-        if step == Step::Stage {
+        if step == SlotStep::Stage {
             self.out.stage.begins(now);
         }
-        self.lanes[slot] = Some(Lane { step, request, since: now, handed: now, range });
+        self.lanes[slot] = Some(SlotLane { step, request, since: now, handed: now, range });
         Ok(())
     }
 
@@ -272,12 +278,17 @@ impl Stream<'_, '_> {
     }
 
     /// Counts a step; the range is that of one that ended well.
-    fn account(&mut self, step: Step, range: Option<&Range<u64>>, (since, now): (Nanos, Nanos)) {
+    fn account(
+        &mut self,
+        step: SlotStep,
+        range: Option<&Range<u64>>,
+        (since, now): (Nanos, Nanos),
+    ) {
         let latency = now.since(since);
         match (step, range) {
-            (Step::Drive, Some(_)) => count(&mut self.out.latency, latency),
-            (Step::Drive, None) => {}
-            (Step::Stage, range) => {
+            (SlotStep::Drive, Some(_)) => count(&mut self.out.latency, latency),
+            (SlotStep::Drive, None) => {}
+            (SlotStep::Stage, range) => {
                 self.out.stage.ends(now);
                 if let Some(range) = range {
                     self.out.stage.done(range.end - range.start, latency);
@@ -301,7 +312,7 @@ impl Stream<'_, '_> {
 mod tests {
     use peerlane_results::Order;
 
-    use super::super::blocks::{Account, Cut};
+    use super::super::blocks::{BlockAccount, BlockLayout};
     use super::*;
     use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 
@@ -324,13 +335,13 @@ mod tests {
             region,
             memory: MemoryKind::Host,
             slots: 4,
-            place: Place::Slot(4096),
+            place: RegionLocation::Slot(4096),
             has_stage: false,
             deadline: Nanos::seconds(1),
         };
         let order = Order::Sequential;
-        let cut = Cut { length: LENGTH, block: 4096, request: 4096, order, seed };
-        let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, None, None);
+        let cut = BlockLayout { length: LENGTH, block: 4096, request: 4096, order, seed };
+        let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, None, None);
         let mut halting = Halting { ring, time: Nanos::seconds(2) };
         stream(&mut halting, &way, &mut blocks, &mut (), &clock, &mut ())
     }

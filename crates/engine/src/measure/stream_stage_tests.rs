@@ -6,8 +6,8 @@ use std::rc::Rc;
 use peerlane_results::{MemoryKind, Order};
 use peerlane_units::Nanos;
 
-use super::blocks::{Account, Blocks, Cut};
-use super::stream::{Place, StreamSetup, Streamed, stream};
+use super::blocks::{BlockAccount, BlockLayout, Blocks};
+use super::stream::{RegionLocation, StreamSetup, Streamed, stream};
 use crate::Clock as _;
 use crate::failure::RequestError;
 use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
@@ -101,13 +101,13 @@ fn moved(action: Action, seed: u64, stage: Adder) -> (Vec<u8>, Result<Streamed, 
         region,
         memory: MemoryKind::Host,
         slots: SLOTS,
-        place: Place::Slot(BLOCK),
+        place: RegionLocation::Slot(BLOCK),
         has_stage: true,
         deadline: Nanos::seconds(1),
     };
     let order = Order::Sequential;
-    let cut = Cut { length: LENGTH, block: BLOCK, request: BLOCK, order, seed };
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfBlocks, None, None);
+    let cut = BlockLayout { length: LENGTH, block: BLOCK, request: BLOCK, order, seed };
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfBlocks, None, None);
     let outcome = stream(&mut ring, &way, &mut blocks, &mut (), &clock, &mut ());
     let bytes = ring.inner_mut().file(file).unwrap().bytes.clone();
     (bytes, outcome)

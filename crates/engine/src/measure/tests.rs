@@ -5,22 +5,22 @@ use std::cell::Cell;
 use peerlane_results::Order;
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Blocks, Cut, Ended};
+use super::blocks::{BlockAccount, BlockLayout, Blocks, EndedBlocks};
 use crate::Clock;
-use crate::relay::Work;
+use crate::relay::RelayWork;
 
 /// A clock that a test sets.
 #[derive(Default)]
-struct Told(Cell<u64>);
+struct TestClock(Cell<u64>);
 
-impl Clock for Told {
+impl Clock for TestClock {
     fn now(&self) -> Nanos {
         Nanos(self.0.get())
     }
 }
 
-fn cut(length: u64, block: u64, request: u64, order: Order) -> Cut {
-    Cut { length, block, request, order, seed: 3 }
+fn cut(length: u64, block: u64, request: u64, order: Order) -> BlockLayout {
+    BlockLayout { length, block, request, order, seed: 3 }
 }
 
 fn all(blocks: &mut Blocks<'_>) -> Vec<(u64, u64)> {
@@ -29,30 +29,30 @@ fn all(blocks: &mut Blocks<'_>) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_pass_has_every_byte_once_in_requests_that_stay_within_their_block() {
-    let clock = Told::default();
+    let clock = TestClock::default();
     let cut = cut(40, 16, 6, Order::Sequential);
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfBlocks, None, None);
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfBlocks, None, None);
     let expected = [(0, 6), (6, 12), (12, 16), (16, 22), (22, 28), (28, 32), (32, 38), (38, 40)];
     assert_eq!(all(&mut blocks), expected);
 }
 
 #[test]
 fn random_blocks_are_whole_ones_of_the_range_and_as_many_as_a_pass_has() {
-    let clock = Told::default();
+    let clock = TestClock::default();
     let cut = cut(64, 8, 8, Order::Random);
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, None, None);
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, None, None);
     let found = all(&mut blocks);
     assert_eq!(found.len(), 8);
     assert!(found.iter().all(|&(start, end)| start % 8 == 0 && end - start == 8 && end <= 64));
-    let again = Blocks::new(&clock, &cut, Account::OfRequests, None, None);
+    let again = Blocks::new(&clock, &cut, BlockAccount::OfRequests, None, None);
     assert_eq!(all(&mut { again }), found, "the seed decides");
 }
 
 #[test]
 fn with_a_time_the_range_begins_again_until_it_is_over() {
-    let clock = Told::default();
+    let clock = TestClock::default();
     let cut = cut(16, 8, 8, Order::Sequential);
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, Some(Nanos(5)), None);
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, Some(Nanos(5)), None);
     let mut found = Vec::new();
     for time in 0..9 {
         clock.0.set(time);
@@ -63,18 +63,18 @@ fn with_a_time_the_range_begins_again_until_it_is_over() {
 
 #[test]
 fn a_time_that_is_over_before_the_first_block_has_one() {
-    let clock = Told::default();
+    let clock = TestClock::default();
     clock.0.set(9);
     let cut = cut(16, 8, 8, Order::Sequential);
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, Some(Nanos(5)), None);
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, Some(Nanos(5)), None);
     assert_eq!(all(&mut blocks), [(0, 8)]);
 }
 
 #[test]
 fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
-    let clock = Told::default();
+    let clock = TestClock::default();
     let cut = cut(32, 16, 8, Order::Sequential);
-    let mut blocks = Blocks::new(&clock, &cut, Account::OfBlocks, None, None);
+    let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfBlocks, None, None);
     let parts: Vec<_> = std::iter::from_fn(|| blocks.next()).collect();
     for (part, time) in parts.iter().zip([10, 20, 30, 40]) {
         blocks.begins(part.end - part.start, Nanos(time));
@@ -83,7 +83,7 @@ fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
         clock.0.set(time);
         blocks.wrote(0, parts[part].clone());
     }
-    let Ended { latency, first_done, pace } = blocks.end();
+    let EndedBlocks { latency, first_done, pace } = blocks.end();
     assert_eq!(pace, [(Nanos(110), Bytes(16)), (Nanos(130), Bytes(32))]);
     assert_eq!((latency.len(), latency.min(), latency.max()), (2, 100, 100));
     assert_eq!(first_done, Some(Nanos(110)));

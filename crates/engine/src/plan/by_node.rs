@@ -5,7 +5,7 @@ use peerlane_fabric::passthrough_name;
 use peerlane_results::{Asked, EndpointKind, RouteChoice, VerifyMode};
 use peerlane_units::Bytes;
 
-use super::shape::Ends;
+use super::shape::PlanEnds;
 use crate::endpoint::Endpoint;
 
 /// What the program takes where nothing is said (`--block`, `--depth`).
@@ -13,7 +13,7 @@ const BLOCK: Bytes = Bytes::mib(1);
 const DEPTH: u32 = 16;
 
 /// The command; `None` where no end is a whole multipath head.
-pub(super) fn command(asked: &Asked, ends: Ends<'_>) -> Option<String> {
+pub(super) fn command(asked: &Asked, ends: PlanEnds<'_>) -> Option<String> {
     let (source, target) = (node_of(ends.source), node_of(ends.target));
     if source.is_none() && target.is_none() {
         return None;
@@ -68,12 +68,12 @@ mod tests {
     use peerlane_fabric::BlockDevice;
 
     use super::*;
-    use crate::endpoint::Node;
+    use crate::endpoint::PathNode;
     use crate::guard::{self, tests::block_device};
 
     fn end(path: &str, kind: EndpointKind, device: &str, is_multipath_head: bool) -> Endpoint {
         let device = BlockDevice { is_multipath_head, ..block_device(device) };
-        guard::tests::end(Path::new(path), kind, Node::Block, device)
+        guard::tests::end(Path::new(path), kind, PathNode::Block, device)
     }
 
     fn asked() -> Asked {
@@ -95,7 +95,7 @@ mod tests {
         let plain = end("/dev/nvme1n1", EndpointKind::BlockDevice, "nvme1n1", false);
         let file = end("/data/it's a set", EndpointKind::File, "nvme2n1", true);
         let part = end("/dev/nvme2n1p1", EndpointKind::BlockDevice, "nvme2n1p1", true);
-        let of = |source, target| command(&asked(), Ends { source, target });
+        let of = |source, target| command(&asked(), PlanEnds { source, target });
         let options = "--route p2p --offset 512 --length 1048576 --verify full --force";
         assert_eq!(
             of(&head, &plain),

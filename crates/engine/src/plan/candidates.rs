@@ -11,7 +11,7 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::shape::Ends;
+use super::shape::PlanEnds;
 use super::{PlanError, card, gpu};
 use crate::device_memory::recorded;
 use crate::endpoint::{Endpoint, Notation, strip_device_directory};
@@ -100,7 +100,7 @@ pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<F
 pub(super) fn judge(
     system: &System,
     fabric: &Fabric,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     via: &Via,
     slot: Bytes,
 ) -> Vec<Candidate> {
@@ -131,7 +131,7 @@ pub(super) fn judge(
 fn candidate(
     system: &System,
     fabric: &Fabric,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     (id, function): (FunctionId, &Function),
     slot: Bytes,
 ) -> Option<Candidate> {

@@ -13,7 +13,7 @@ use peerlane_results::{Limit, MemoryFacts};
 use peerlane_units::ByteRate;
 
 use super::candidates::memory_function;
-use super::shape::Ends;
+use super::shape::PlanEnds;
 use crate::endpoint::Endpoint;
 
 /// What bounds a copy.
@@ -37,7 +37,7 @@ enum Does {
 /// The ceilings between the ends and the memory; links of unknown speed are left out.
 pub(super) fn on_the_way(
     fabric: &Fabric,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     memory: Option<&MemoryFacts>,
 ) -> Ceilings {
     let memory = memory.and_then(|memory| memory_function(fabric, memory));
@@ -53,7 +53,7 @@ pub(super) fn on_the_way(
     ceilings
 }
 
-fn links(fabric: &Fabric, ends: Ends<'_>, memory: Option<FunctionId>) -> Vec<Limit> {
+fn links(fabric: &Fabric, ends: PlanEnds<'_>, memory: Option<FunctionId>) -> Vec<Limit> {
     let crossed: BTreeSet<FunctionId> = [ends.source, ends.target]
         .into_iter()
         .flat_map(|end| end.initiator.iter().chain(&end.further).copied())

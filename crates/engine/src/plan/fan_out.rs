@@ -16,7 +16,7 @@ use peerlane_units::Bytes;
 use super::route::{Choice, host_memory};
 use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
 use crate::endpoint::Notation;
-use crate::guard::{self, Span, Surveyor};
+use crate::guard::{self, EndSpan, Surveyor};
 use crate::relay::TARGETS_MAX;
 use crate::system::System;
 
@@ -80,20 +80,20 @@ fn between_jobs(system: &System, one: &Prepared, other: &Prepared) -> Option<Ref
 }
 
 impl Prepared {
-    fn source_span(&self) -> Span<'_> {
-        Span { end: &self.source, offset: self.plan.asked.offset, length: self.length() }
+    fn source_span(&self) -> EndSpan<'_> {
+        EndSpan { end: &self.source, offset: self.plan.asked.offset, length: self.length() }
     }
 
-    pub(crate) fn target_span(&self) -> Span<'_> {
-        Span { end: &self.target, offset: self.plan.asked.target_offset, length: self.length() }
+    pub(crate) fn target_span(&self) -> EndSpan<'_> {
+        EndSpan { end: &self.target, offset: self.plan.asked.target_offset, length: self.length() }
     }
 
     fn length(&self) -> Bytes {
         guard::length_of(&self.plan.asked, &self.source.facts)
     }
 
-    fn ends(&self) -> shape::Ends<'_> {
-        shape::Ends { source: &self.source, target: &self.target }
+    fn ends(&self) -> shape::PlanEnds<'_> {
+        shape::PlanEnds { source: &self.source, target: &self.target }
     }
 }
 

@@ -9,7 +9,7 @@ mod ways;
 
 use std::fmt;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{
     Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
@@ -23,7 +23,7 @@ use crate::failure::Role;
 use crate::guard;
 use crate::system::System;
 pub(super) use ways::between;
-use ways::{Scene, ways};
+use ways::{GpuScene, ways};
 
 /// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two stay free for
 /// what is no payload.
@@ -91,7 +91,7 @@ pub(super) fn plan(
     };
     let gpu = find(fabric, name, typed)?;
     let drive = look(system, fabric, other, drive_role)?;
-    let candidates = ways(&Scene { fabric, ends: &[&drive], gpu, typed });
+    let candidates = ways(&GpuScene { fabric, ends: &[&drive], gpu, typed });
     let (route, memory, reason) = choose(asked.route, &candidates);
     let fell_back = asked.route == RouteChoice::Auto && route == Some(Route::Host);
     let warnings = fell_back.then(|| Warning::FellBack { reason: why_not_direct(&candidates) });
@@ -133,7 +133,7 @@ fn function(fabric: &Fabric, name: GpuName) -> Option<FunctionId> {
     match name {
         GpuName::Index(index) => fabric.gpus().get(usize::try_from(index).ok()?).copied(),
         GpuName::Address(address) => {
-            let mut all = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu);
+            let mut all = fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Gpu);
             all.find(|(_, one)| one.address == Some(address)).map(|(id, _)| id)
         }
     }

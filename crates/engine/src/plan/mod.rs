@@ -41,7 +41,7 @@ pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
 use crate::endpoint::{Endpoint, look};
 use crate::failure::Role;
-use crate::guard::{self, Surveyor, Wanted};
+use crate::guard::{self, GuardSubject, Surveyor};
 use crate::system::System;
 use route::Choice;
 
@@ -82,7 +82,7 @@ pub(crate) fn prepare(
     let source = look(system, fabric, &asked.source, Role::Source)?;
     let target = look(system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
-    let wanted = Wanted { asked, source: &source, target: &target, length };
+    let wanted = GuardSubject { asked, source: &source, target: &target, length };
     let mut findings = guard::check(system, surveyor, wanted);
     if !fabric.is_this_machine() {
         let described = guard::check_described(fabric, wanted);
@@ -90,7 +90,7 @@ pub(crate) fn prepare(
         findings.warnings.extend(described.warnings);
     }
 
-    let ends = shape::Ends { source: &source, target: &target };
+    let ends = shape::PlanEnds { source: &source, target: &target };
     let tail = shape::tail(ends, length);
     let slot = shape::slot(ends, asked, Route::P2p);
     let mut candidates = candidates::judge(system, fabric, ends, &via, slot);
@@ -133,7 +133,7 @@ pub(crate) fn prepare(
 fn warnings_of(
     asked: &Asked,
     choice: &Choice,
-    ends: shape::Ends<'_>,
+    ends: shape::PlanEnds<'_>,
     shape: Option<&Shape>,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();

@@ -17,7 +17,7 @@ use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
 use crate::cufile;
 use crate::device_memory;
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::guard::Surveyor;
@@ -72,7 +72,7 @@ fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
 }
 
 fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos) -> ProbeAnswer {
-    let Some(live) = end.live.as_ref().filter(|live| live.node != Node::NewFile) else {
+    let Some(live) = end.live.as_ref().filter(|live| live.node != PathNode::NewFile) else {
         return ProbeAnswer::NotAsked { reason: "there is nothing yet to read".to_owned() };
     };
     let Some(address) = &candidate.memory.address else {

@@ -9,7 +9,7 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::candidates::Via;
-use super::shape::Ends;
+use super::shape::PlanEnds;
 use super::{by_node, card, gpu};
 use crate::endpoint::{Endpoint, is_old_head};
 
@@ -19,7 +19,7 @@ pub(super) struct Question<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) asked: &'a Asked,
     pub(super) via: &'a Via,
-    pub(super) ends: Ends<'a>,
+    pub(super) ends: PlanEnds<'a>,
     pub(super) tail: Tail,
     pub(super) length: Bytes,
 }

@@ -45,7 +45,7 @@ pub(crate) fn route_only(fabric: &Fabric, asked: &Asked) -> Result<PlannedRoute,
     let source = look_to_read(&system, fabric, &asked.source, Role::Source)?;
     let target = look_to_read(&system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
-    let ends = shape::Ends { source: &source, target: &target };
+    let ends = shape::PlanEnds { source: &source, target: &target };
     let tail = shape::tail(ends, length);
     let slot = shape::slot(ends, asked, Route::P2p);
     let candidates = candidates::judge(&system, fabric, ends, &via, slot);

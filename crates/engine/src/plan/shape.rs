@@ -15,13 +15,13 @@ const HOST_ROOM: Bytes = Bytes::mib(1024);
 
 /// Both ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ends<'a> {
+pub(super) struct PlanEnds<'a> {
     pub(super) source: &'a Endpoint,
     pub(super) target: &'a Endpoint,
 }
 
 /// How the end of a copy that is no whole number of target blocks is written.
-pub(super) fn tail(ends: Ends<'_>, length: Bytes) -> Tail {
+pub(super) fn tail(ends: PlanEnds<'_>, length: Bytes) -> Tail {
     let (source, target) = (&ends.source.facts, &ends.target.facts);
     let rest = Bytes(length.0 % target.block.0);
     match target.kind {
@@ -34,7 +34,7 @@ pub(super) fn tail(ends: Ends<'_>, length: Bytes) -> Tail {
 }
 
 /// Bytes of memory that one request takes.
-pub(super) fn slot(ends: Ends<'_>, asked: &Asked, route: Route) -> Bytes {
+pub(super) fn slot(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> Bytes {
     stride(request(ends, asked, route).0)
 }
 
@@ -43,7 +43,7 @@ fn stride(request: Bytes) -> Bytes {
 }
 
 /// Bytes of one request, and what limits it.
-fn request(ends: Ends<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
+fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     let limit = |end: &Endpoint| match route {
         Route::Host => end.facts.request_host,
         Route::P2p => end.facts.request_p2p.unwrap_or(PEER_REQUEST_MAX),
@@ -67,7 +67,7 @@ fn request(ends: Ends<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
 
 /// Sizes and counts for a route; `room` is what the memory has free, `None` for host memory.
 pub(super) fn shape(
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     asked: &Asked,
     length: Bytes,
     route: Route,

@@ -4,7 +4,7 @@ use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, Refusal, Tail}
 use peerlane_units::Bytes;
 
 use super::gpu::way_of;
-use super::shape::Ends;
+use super::shape::PlanEnds;
 use crate::stage::StageName;
 
 /// Refuses every memory that a stage does not reach.
@@ -20,7 +20,7 @@ pub(super) fn judge(names: &[StageName], candidates: &mut [Candidate]) {
 pub(super) fn refusal(
     names: &[StageName],
     asked: &Asked,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     memory: &MemoryFacts,
     (tail, length): (Tail, Bytes),
 ) -> Option<Refusal> {

@@ -5,13 +5,13 @@ use peerlane_reach::MapType;
 use peerlane_results::MemoryFacts;
 
 use super::candidates::memory_function;
-use super::shape::Ends;
+use super::shape::PlanEnds;
 
 /// From the source by way of the memory to the target, by name; what lies between a drive and host
 /// memory ends at the host bridge. Empty where an end has no function.
 pub(super) fn of_payload(
     fabric: &Fabric,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     memory: Option<&MemoryFacts>,
 ) -> Vec<String> {
     let (Some(facts), Some(source), Some(target)) =

@@ -6,7 +6,7 @@ use crate::failure::RequestError;
 
 /// A step of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ProofStep {
     /// The target is read into the memory; nothing is written. It comes first, since what clears the
     /// memory afterwards comes from the target.
     ProbeTarget,
@@ -40,7 +40,7 @@ pub enum Step {
     KeepRest,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ProofStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::ProbeSource => "reading the source into the memory",
@@ -64,7 +64,7 @@ impl fmt::Display for Step {
 
 /// One of the two ways through the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leg {
+pub enum ProofLeg {
     /// From a drive into the memory.
     IntoMemory,
     /// From the memory to the target.
@@ -76,7 +76,7 @@ pub enum Leg {
 #[error("cannot prove the route, {step}")]
 pub struct ProofFailure {
     /// At which step.
-    pub step: Step,
+    pub step: ProofStep,
     /// Why.
     #[source]
     pub cause: ProofCause,
@@ -104,7 +104,7 @@ pub enum ProofCause {
         /// That word as it should be.
         expected: u64,
         /// Where it was lost; `None` where that cannot be told.
-        leg: Option<Leg>,
+        leg: Option<ProofLeg>,
     },
     /// The lengths do not add up, or `host` is no host memory of the length that is needed.
     #[error("a proof of {length} bytes does not fit its blocks or its memory")]
@@ -114,10 +114,10 @@ pub enum ProofCause {
     },
 }
 
-fn lost(leg: Option<Leg>) -> &'static str {
+fn lost(leg: Option<ProofLeg>) -> &'static str {
     match leg {
-        Some(Leg::IntoMemory) => "the data did not arrive in the memory",
-        Some(Leg::OutOfMemory) => "the data did not arrive from the memory at the target",
+        Some(ProofLeg::IntoMemory) => "the data did not arrive in the memory",
+        Some(ProofLeg::OutOfMemory) => "the data did not arrive from the memory at the target",
         None => "the data did not arrive, on which leg is not known",
     }
 }

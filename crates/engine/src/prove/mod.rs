@@ -14,7 +14,7 @@
 
 mod error;
 
-pub use error::{Leg, ProofCause, ProofFailure, Step, TargetState};
+pub use error::{ProofCause, ProofFailure, ProofLeg, ProofStep, TargetState};
 
 use peerlane_results::{Evidence, MemoryKind};
 use peerlane_units::{Bytes, Nanos};
@@ -86,7 +86,7 @@ pub fn prove_route<R: Ring>(
     setup: &ProofSetup,
     clock: &dyn Clock,
 ) -> Result<Proof, ProofFailure> {
-    let mut prover = Prover { ring, setup, clock, step: Step::ProbeTarget, host_bytes: 0 };
+    let mut prover = Prover { ring, setup, clock, step: ProofStep::ProbeTarget, host_bytes: 0 };
     let outcome = match prover.check() {
         Ok(()) => prover.run(),
         Err(cause) => Err(cause),
@@ -128,7 +128,7 @@ struct Prover<'a, R> {
     ring: &'a mut R,
     setup: &'a ProofSetup,
     clock: &'a dyn Clock,
-    step: Step,
+    step: ProofStep,
     host_bytes: u64,
 }
 
@@ -139,7 +139,7 @@ const OTHER: u8 = 0x55;
 
 /// Where a step's bytes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StepLocation {
     /// The slot of the memory that is proved.
     Memory,
     /// A part of host memory.
@@ -168,47 +168,47 @@ impl<R: Ring> Prover<'_, R> {
 
     fn run(&mut self) -> Result<(), ProofCause> {
         use Action::Read;
-        use Place::{Host, Memory};
+        use StepLocation::{Host, Memory};
         if self.setup.probes {
-            self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
-            self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
+            self.carry(ProofStep::ProbeTarget, Role::Target, Read, Memory)?;
+            self.carry(ProofStep::ProbeSource, Role::Source, Read, Memory)?;
         }
-        self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
+        self.carry(ProofStep::KeepTarget, Role::Target, Read, Host(KEPT))?;
 
         let seed = self.setup.seed;
         Stamp::Proof.fill(seed, self.host(WORK)?);
         self.fill_memory()?;
-        self.write_target(Step::WritePattern, 0)?;
-        self.carry(Step::PatternIntoMemory, Role::Target, Read, Memory)?;
-        self.return_from_memory(Step::PatternOutOfMemory, Step::ReadPattern)?;
+        self.write_target(ProofStep::WritePattern, 0)?;
+        self.carry(ProofStep::PatternIntoMemory, Role::Target, Read, Memory)?;
+        self.return_from_memory(ProofStep::PatternOutOfMemory, ProofStep::ReadPattern)?;
         self.compare(self.setup.length)?;
 
-        self.carry(Step::ReadSource, Role::Source, Read, Host(WORK))?;
+        self.carry(ProofStep::ReadSource, Role::Source, Read, Host(WORK))?;
         self.fill_memory()?;
-        self.carry(Step::SourceIntoMemory, Role::Source, Read, Memory)?;
-        self.return_from_memory(Step::SourceOutOfMemory, Step::ReadTarget)?;
+        self.carry(ProofStep::SourceIntoMemory, Role::Source, Read, Memory)?;
+        self.return_from_memory(ProofStep::SourceOutOfMemory, ProofStep::ReadTarget)?;
         self.compare(self.setup.payload)?;
         self.keep_rest()
     }
 
     /// Puts the complement of what is expected into the memory, by way of the target.
     fn fill_memory(&mut self) -> Result<(), ProofCause> {
-        self.write_target(Step::WriteComplement, COMPLEMENT)?;
-        self.carry(Step::FillMemory, Role::Target, Action::Read, Place::Memory)
+        self.write_target(ProofStep::WriteComplement, COMPLEMENT)?;
+        self.carry(ProofStep::FillMemory, Role::Target, Action::Read, StepLocation::Memory)
     }
 
     /// Writes the memory to the target, which holds something else, and reads that back.
-    fn return_from_memory(&mut self, out: Step, back: Step) -> Result<(), ProofCause> {
-        self.write_target(Step::WriteOther, OTHER)?;
-        self.carry(out, Role::Target, Action::Write, Place::Memory)?;
+    fn return_from_memory(&mut self, out: ProofStep, back: ProofStep) -> Result<(), ProofCause> {
+        self.write_target(ProofStep::WriteOther, OTHER)?;
+        self.carry(out, Role::Target, Action::Write, StepLocation::Memory)?;
         self.host(BACK)?.fill(0);
-        self.carry(back, Role::Target, Action::Read, Place::Host(BACK))
+        self.carry(back, Role::Target, Action::Read, StepLocation::Host(BACK))
     }
 
     /// Writes what is expected, each byte changed by a mask, to the target by host memory.
-    fn write_target(&mut self, step: Step, mask: u8) -> Result<(), ProofCause> {
+    fn write_target(&mut self, step: ProofStep, mask: u8) -> Result<(), ProofCause> {
         self.change_work(mask)?;
-        self.carry(step, Role::Target, Action::Write, Place::Host(WORK))?;
+        self.carry(step, Role::Target, Action::Write, StepLocation::Host(WORK))?;
         self.change_work(mask)
     }
 
@@ -220,10 +220,10 @@ impl<R: Ring> Prover<'_, R> {
     /// Moves the proof's length between one end and a place.
     fn carry(
         &mut self,
-        step: Step,
+        step: ProofStep,
         role: Role,
         action: Action,
-        place: Place,
+        place: StepLocation,
     ) -> Result<(), ProofCause> {
         self.step = step;
         let setup = self.setup;
@@ -232,12 +232,12 @@ impl<R: Ring> Prover<'_, R> {
             Role::Target => (setup.target, setup.target_offset, setup.target_block, setup.length),
         };
         let (region, region_offset, memory) = match place {
-            Place::Memory => (setup.memory, setup.slot_offset, setup.memory_kind),
-            Place::Host(part) => (setup.host, part * setup.length, MemoryKind::Host),
+            StepLocation::Memory => (setup.memory, setup.slot_offset, setup.memory_kind),
+            StepLocation::Host(part) => (setup.host, part * setup.length, MemoryKind::Host),
         };
         let spot = (region, region_offset, memory);
         let mut request = [Request::new((role, action), (file, file_offset), spot, need, block)];
-        if place != Place::Memory {
+        if place != StepLocation::Memory {
             self.host_bytes += request[0].ask;
         }
         Ok(carry_out(self.ring, &mut request, self.clock, setup.deadline)?)
@@ -283,24 +283,24 @@ impl<R: Ring> Prover<'_, R> {
         let shape = ProofCause::Shape { length };
         let bytes = self.ring.host_bytes(self.setup.host).ok_or(shape)?;
         bytes.copy_within(2 * size..2 * size + kept, 0);
-        self.carry(Step::KeepRest, Role::Target, Action::Write, Place::Host(KEPT))
+        self.carry(ProofStep::KeepRest, Role::Target, Action::Write, StepLocation::Host(KEPT))
     }
 
     /// After a failure: gives the target back what it held, as far as anything was written to it.
     fn restore(&mut self) -> TargetState {
         match self.step {
-            Step::ProbeSource | Step::ProbeTarget | Step::KeepTarget => {
+            ProofStep::ProbeSource | ProofStep::ProbeTarget | ProofStep::KeepTarget => {
                 return TargetState::Untouched;
             }
             // The kept bytes now begin with the payload.
-            Step::KeepRest => return TargetState::NotRestored,
+            ProofStep::KeepRest => return TargetState::NotRestored,
             _ => {}
         }
         // A request that still runs may write to the block at any time.
         if self.ring.in_flight() > 0 {
             return TargetState::NotRestored;
         }
-        match self.carry(self.step, Role::Target, Action::Write, Place::Host(KEPT)) {
+        match self.carry(self.step, Role::Target, Action::Write, StepLocation::Host(KEPT)) {
             Ok(()) => TargetState::Restored,
             Err(_) => TargetState::NotRestored,
         }
@@ -319,11 +319,11 @@ fn number(word: &[u8]) -> u64 {
 }
 
 /// Where a wrong word was lost, by what was put in its place beforehand.
-fn leg(expected: &[u8], found: &[u8]) -> Option<Leg> {
+fn leg(expected: &[u8], found: &[u8]) -> Option<ProofLeg> {
     let is_changed = |mask: u8| expected.iter().zip(found).all(|(one, other)| one ^ mask == *other);
     match () {
-        () if is_changed(COMPLEMENT) => Some(Leg::IntoMemory),
-        () if is_changed(OTHER) => Some(Leg::OutOfMemory),
+        () if is_changed(COMPLEMENT) => Some(ProofLeg::IntoMemory),
+        () if is_changed(OTHER) => Some(ProofLeg::OutOfMemory),
         () => None,
     }
 }

@@ -74,12 +74,12 @@ fn host_bytes_are_counted() {
 #[test]
 fn lost_data_name_their_leg() {
     for (at_source, lost, step, leg) in [
-        (true, Lost::Reads, Step::ReadTarget, Some(Leg::IntoMemory)),
+        (true, Lost::Reads, ProofStep::ReadTarget, Some(ProofLeg::IntoMemory)),
         // The memory was never filled: what is in it came from an earlier user.
-        (false, Lost::Reads, Step::ReadPattern, None),
+        (false, Lost::Reads, ProofStep::ReadPattern, None),
         // Ones may have been in the memory, too.
-        (false, Lost::Writes, Step::ReadPattern, None),
-        (false, Lost::WholeWrites, Step::ReadPattern, Some(Leg::OutOfMemory)),
+        (false, Lost::Writes, ProofStep::ReadPattern, None),
+        (false, Lost::WholeWrites, ProofStep::ReadPattern, Some(ProofLeg::OutOfMemory)),
     ] {
         for seed in 0..100 {
             let (mut ring, setup) = bench(seed, Mood::default());
@@ -124,7 +124,7 @@ fn patterns_of_killed_proofs_are_recognised() {
 
 #[test]
 fn refused_route_writes_nothing() {
-    for (at_source, step) in [(true, Step::ProbeSource), (false, Step::ProbeTarget)] {
+    for (at_source, step) in [(true, ProofStep::ProbeSource), (false, ProofStep::ProbeTarget)] {
         let (mut ring, setup) = bench(1, Mood::default());
         let file = if at_source { setup.source } else { setup.target };
         ring.file(file).unwrap().device_refusal = Some(Errno::INVAL);
@@ -150,7 +150,10 @@ fn unwritable_target_is_named() {
         SimFault { action: Action::Write, offset: setup.target_offset, errno: Some(Errno::PERM) };
     ring.file(setup.target).unwrap().faults.push(fault);
     let failure = prove(&mut ring, &setup).unwrap_err();
-    assert_eq!((failure.step, failure.target), (Step::WriteComplement, TargetState::NotRestored));
+    assert_eq!(
+        (failure.step, failure.target),
+        (ProofStep::WriteComplement, TargetState::NotRestored)
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 
 use super::{ReadError, ReadTools, Reader, Reading};
 use crate::Phase;
-use crate::load::{Ways, fill};
+use crate::load::{LoadRings, fill};
 
 impl Reader {
     /// Fills memory of a GPU with what lies at an offset, as far as there is something. Bytes that cuFile moved are
@@ -21,7 +21,7 @@ impl Reader {
         &self,
         offset: Bytes,
         memory: &Foreign,
-        ways: &Ways,
+        ways: &LoadRings,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
         let there = self.size()?.0.saturating_sub(offset.0);

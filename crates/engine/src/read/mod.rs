@@ -34,7 +34,7 @@ use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged};
 use crate::session::Session;
 use crate::system::System;
 use crate::trace::Traced;
-use pieces::{Piece, Pieces, Way};
+use pieces::{PieceRoute, ReadPiece, ReadPieces};
 
 /// Requests in flight at most.
 const DEPTH: usize = 16;
@@ -140,13 +140,13 @@ impl Reader {
         if total == 0 {
             return Ok(Reading::default());
         }
-        let pieces = Pieces::new(self.rules, offset.0, total, memory.address() as u64);
+        let pieces = ReadPieces::new(self.rules, offset.0, total, memory.address() as u64);
         let mut session = Session::new(ENTRIES, [], None)?;
         let attached = session.attach_file(&self.opened);
         let file = attached.map_err(|error| self.failed("attach", error))?;
         let region = session.ring.attach_region(lent::region(memory));
         let room = pieces.room();
-        let work = Work { rules: self.rules, file, region, room, total, slots: Vec::new() };
+        let work = ActiveRead { rules: self.rules, file, region, room, total, slots: Vec::new() };
         work.run(&mut session, pieces, memory, tools).map_err(|error| self.named(error))
     }
 
@@ -173,7 +173,7 @@ fn alignment(file: &File) -> Option<u64> {
 }
 
 /// A read under way: pieces in slots, each used again when its piece is where it belongs.
-struct Work {
+struct ActiveRead {
     rules: Rules,
     file: FileId,
     /// The caller's memory.
@@ -181,28 +181,28 @@ struct Work {
     /// Bytes of host memory that a slot may need.
     room: u64,
     total: u64,
-    slots: Vec<Slot>,
+    slots: Vec<ReadSlot>,
 }
 
 /// A place for one request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
-    piece: Option<Piece>,
+struct ReadSlot {
+    piece: Option<ReadPiece>,
     /// Host memory of its own, from the first piece on that needs it.
     host: Option<RegionId>,
 }
 
-impl Work {
+impl ActiveRead {
     fn run(
         mut self,
         session: &mut Session<'_>,
-        mut pieces: Pieces,
+        mut pieces: ReadPieces,
         memory: &Lent,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
         let mut requests = Vec::with_capacity(DEPTH);
         for piece in pieces.by_ref().take(DEPTH) {
-            self.slots.push(Slot::default());
+            self.slots.push(ReadSlot::default());
             let index = self.slots.len() - 1;
             requests.push(self.fill(index, piece, session)?);
         }
@@ -237,16 +237,16 @@ impl Work {
     fn fill(
         &mut self,
         index: usize,
-        piece: Piece,
+        piece: ReadPiece,
         session: &mut Session<'_>,
     ) -> Result<Request, ReadError> {
         let slot = &mut self.slots[index];
         slot.piece = Some(piece);
         let (region, region_offset) = match (piece.way, slot.host) {
-            (Way::InPlace, _) => (self.region, piece.place),
-            (Way::Shifted(shift), _) => (self.region, piece.place + shift),
-            (Way::Copied, Some(host)) => (host, 0),
-            (Way::Copied, None) => {
+            (PieceRoute::InPlace, _) => (self.region, piece.place),
+            (PieceRoute::Shifted(shift), _) => (self.region, piece.place + shift),
+            (PieceRoute::Copied, Some(host)) => (host, 0),
+            (PieceRoute::Copied, None) => {
                 let host = session.host(Bytes(self.room))?;
                 slot.host = Some(host);
                 (host, 0)
@@ -261,7 +261,7 @@ impl Work {
     fn settle(
         &self,
         index: usize,
-        piece: Piece,
+        piece: ReadPiece,
         ring: &mut Traced<Staged<AnyRing>>,
         memory: &Lent,
         reading: &mut Reading,
@@ -269,13 +269,15 @@ impl Work {
         let length = piece.length();
         reading.bytes.0 += length;
         let (way, is_there) = match (piece.way, self.rules.is_direct) {
-            (Way::InPlace, true) => (&mut reading.direct, true),
-            (Way::InPlace, false) => (&mut reading.page_cache, true),
-            (Way::Shifted(shift), _) => {
+            (PieceRoute::InPlace, true) => (&mut reading.direct, true),
+            (PieceRoute::InPlace, false) => (&mut reading.page_cache, true),
+            (PieceRoute::Shifted(shift), _) => {
                 let is_there = memory.shift(piece.place + shift, piece.place, length);
                 (&mut reading.shifted, is_there)
             }
-            (Way::Copied, _) => (&mut reading.copied, self.store(index, piece, ring, memory)),
+            (PieceRoute::Copied, _) => {
+                (&mut reading.copied, self.store(index, piece, ring, memory))
+            }
         };
         way.0 += length;
         if is_there { Ok(()) } else { Err(ReadError::Misplaced) }
@@ -285,7 +287,7 @@ impl Work {
     fn store(
         &self,
         index: usize,
-        piece: Piece,
+        piece: ReadPiece,
         ring: &mut Traced<Staged<AnyRing>>,
         memory: &Lent,
     ) -> bool {

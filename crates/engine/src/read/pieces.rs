@@ -4,7 +4,7 @@ use super::Rules;
 
 /// How a piece comes to where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PieceRoute {
     /// The request names the place.
     InPlace,
     /// The request names memory of the caller so many bytes behind the place, which is where direct I/O may put it;
@@ -16,7 +16,7 @@ pub(super) enum Way {
 
 /// What one request reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ReadPiece {
     /// Offset in the file, a multiple of the block.
     pub(super) offset: u64,
     /// Bytes that must be read from there.
@@ -25,10 +25,10 @@ pub(super) struct Piece {
     pub(super) skip: u64,
     /// Offset in the caller's memory of the first byte that was asked for.
     pub(super) place: u64,
-    pub(super) way: Way,
+    pub(super) way: PieceRoute,
 }
 
-impl Piece {
+impl ReadPiece {
     /// Bytes that were asked for.
     pub(super) fn length(&self) -> u64 {
         self.need - self.skip
@@ -37,7 +37,7 @@ impl Piece {
 
 /// The pieces of a range, in order.
 #[derive(Debug, Clone)]
-pub(super) struct Pieces {
+pub(super) struct ReadPieces {
     rules: Rules,
     start: u64,
     at: u64,
@@ -46,7 +46,7 @@ pub(super) struct Pieces {
     shift: Option<u64>,
 }
 
-impl Pieces {
+impl ReadPieces {
     /// The pieces of `length` bytes at `offset` of the file, for memory at `address`.
     pub(super) fn new(rules: Rules, offset: u64, length: u64, address: u64) -> Self {
         let past = address.wrapping_sub(offset) % rules.alignment;
@@ -63,10 +63,10 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
-    type Item = Piece;
+impl Iterator for ReadPieces {
+    type Item = ReadPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<ReadPiece> {
         if self.at >= self.end {
             return None;
         }
@@ -77,10 +77,16 @@ impl Iterator for Pieces {
         let whole = self.shift.map_or(0, |shift| rest.saturating_sub(shift) / block * block);
         let piece = match self.shift {
             Some(shift) if skip == 0 && whole > 0 => {
-                let way = if shift == 0 { Way::InPlace } else { Way::Shifted(shift) };
-                Piece { offset, need: request.min(whole), skip, place, way }
+                let way = if shift == 0 { PieceRoute::InPlace } else { PieceRoute::Shifted(shift) };
+                ReadPiece { offset, need: request.min(whole), skip, place, way }
             }
-            _ => Piece { offset, need: self.room().min(rest), skip, place, way: Way::Copied },
+            _ => ReadPiece {
+                offset,
+                need: self.room().min(rest),
+                skip,
+                place,
+                way: PieceRoute::Copied,
+            },
         };
         self.at = offset + piece.need;
         Some(piece)
@@ -95,14 +101,14 @@ mod tests {
 
     const RULES: Rules = Rules { block: 512, alignment: 4, request: 4096, is_direct: true };
 
-    fn ways(rules: Rules, offset: u64, length: u64, address: u64) -> Vec<(u64, u64, Way)> {
-        let pieces = Pieces::new(rules, offset, length, address);
+    fn ways(rules: Rules, offset: u64, length: u64, address: u64) -> Vec<(u64, u64, PieceRoute)> {
+        let pieces = ReadPieces::new(rules, offset, length, address);
         pieces.map(|piece| (piece.offset, piece.need, piece.way)).collect()
     }
 
     #[test]
     fn whole_blocks_go_in_place() {
-        use Way::{Copied, InPlace};
+        use PieceRoute::{Copied, InPlace};
         assert_eq!(
             ways(RULES, 100, 9000, 4096 + 100),
             [(0, 512, Copied), (512, 4096, InPlace), (4608, 4096, InPlace), (8704, 396, Copied)]
@@ -113,7 +119,7 @@ mod tests {
 
     #[test]
     fn odd_memory_gets_blocks_shifted() {
-        use Way::{Copied, Shifted};
+        use PieceRoute::{Copied, Shifted};
         assert_eq!(
             ways(RULES, 100, 9000, 4096 + 101),
             [
@@ -130,14 +136,17 @@ mod tests {
     #[test]
     fn blocks_below_the_alignment_are_copied() {
         let odd = Rules { alignment: 4096, ..RULES };
-        assert_eq!(ways(odd, 0, 5000, 0), [(0, 4096, Way::Copied), (4096, 904, Way::Copied)]);
+        assert_eq!(
+            ways(odd, 0, 5000, 0),
+            [(0, 4096, PieceRoute::Copied), (4096, 904, PieceRoute::Copied)]
+        );
     }
 
     #[test]
     fn the_page_cache_takes_any_place() {
         let cached = Rules { block: 1, alignment: 1, request: 4096, is_direct: false };
         let pieces = ways(cached, 3, 5000, 7);
-        assert_eq!(pieces, [(3, 4096, Way::InPlace), (4099, 904, Way::InPlace)]);
+        assert_eq!(pieces, [(3, 4096, PieceRoute::InPlace), (4099, 904, PieceRoute::InPlace)]);
     }
 
     proptest! {
@@ -151,7 +160,7 @@ mod tests {
             address in 0_u64..10_000,
         ) {
             let rules = Rules { block, alignment, request: block * blocks, is_direct: true };
-            let pieces = Pieces::new(rules, offset, length, address);
+            let pieces = ReadPieces::new(rules, offset, length, address);
             let room = pieces.room();
             let mut next = 0;
             for piece in pieces {
@@ -160,16 +169,16 @@ mod tests {
                 prop_assert_eq!(piece.offset % block, 0);
                 prop_assert!(piece.length() > 0 && piece.need <= rules.request);
                 match piece.way {
-                    Way::InPlace => {
+                    PieceRoute::InPlace => {
                         prop_assert_eq!((piece.skip, piece.need % block), (0, 0));
                         prop_assert_eq!((address + piece.place) % alignment, 0);
                     }
-                    Way::Shifted(shift) => {
+                    PieceRoute::Shifted(shift) => {
                         prop_assert_eq!((piece.skip, piece.need % block), (0, 0));
                         prop_assert_eq!((address + piece.place + shift) % alignment, 0);
                         prop_assert!(shift > 0 && piece.place + shift + piece.need <= length);
                     }
-                    Way::Copied => prop_assert!(piece.need <= room),
+                    PieceRoute::Copied => prop_assert!(piece.need <= room),
                 }
                 next += piece.length();
             }

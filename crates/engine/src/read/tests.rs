@@ -103,12 +103,12 @@ fn a_file_that_grows_is_read_to_its_new_end() {
 }
 
 /// Asks for the end after some pieces.
-struct Stop {
+struct StopAfterPieces {
     asked: Cell<u32>,
     after: u32,
 }
 
-impl Watch for Stop {
+impl Watch for StopAfterPieces {
     fn stop_requested(&self) -> bool {
         self.asked.set(self.asked.get() + 1);
         self.asked.get() > self.after
@@ -120,7 +120,7 @@ fn a_wish_to_stop_ends_it_with_nothing_in_flight() {
     let folder = folder();
     let reader = reader(folder.path(), 40 << 20);
     let (memory, lender) = lent::lend(host::allocate(Bytes::mib(40)).unwrap()).unwrap();
-    let mut watch = Stop { asked: Cell::new(0), after: 3 };
+    let mut watch = StopAfterPieces { asked: Cell::new(0), after: 3 };
     let error = read(&reader, 0, &memory, &mut watch).unwrap_err();
     let ReadError::Interrupted { done, total } = error else { panic!("{error:?}") };
     assert!(done > Bytes::ZERO && done < total && total == Bytes::mib(40), "{done} {total}");

@@ -3,7 +3,7 @@
 //! Each part of the copy is read once into a slot and written to every target out of it, after the
 //! stages have worked on it there; the slot is free when all writes are over. With several slots, reading and writing overlap. The relay neither
 //! chooses sizes nor verifies content, and knows nothing of files but their blocks: the plan and the
-//! caller do. [`relay`] moves a copy from end to end; [`relay_work`] moves the pieces that a [`Work`]
+//! caller do. [`relay`] moves a copy from end to end; [`relay_work`] moves the pieces that a [`RelayWork`]
 //! names, makes zeroes of others, and flushes while it goes on, so that a journal can be kept;
 //! [`relay_to`] does so for several targets.
 //!
@@ -43,10 +43,10 @@ pub(crate) use moved::{count, latencies, percentiles};
 pub use pace::Pace;
 pub use shape::ShapeFault;
 pub use stages::StageTally;
-use state::State;
+use state::RelayState;
 pub use tail::merge_in_host;
 use work::Whole;
-pub use work::{FlushOutcome, Piece, TARGETS_MAX, Targets, Work};
+pub use work::{FlushOutcome, RelayWork, TARGETS_MAX, Targets, WorkPiece};
 
 /// The longest wait for a single request that a caller without a better figure takes.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
@@ -163,7 +163,7 @@ pub fn relay<R: Ring>(
 pub fn relay_work<R: Ring>(
     ring: &mut R,
     transfer: &Transfer,
-    work: &mut dyn Work,
+    work: &mut dyn RelayWork,
     zeroes: Option<RegionId>,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
@@ -179,14 +179,14 @@ pub fn relay_work<R: Ring>(
 pub fn relay_to<R: Ring>(
     ring: &mut R,
     transfers: &[Transfer],
-    work: &mut dyn Work,
+    work: &mut dyn RelayWork,
     zeroes: Option<RegionId>,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Relayed, RelayError> {
     check(ring, transfers)?;
     let zeroes = zeroes.map(|region| (region, ring.region_length(region).unwrap_or(0)));
-    let mut state = State::new(transfers, work, zeroes, watch, clock.now());
+    let mut state = RelayState::new(transfers, work, zeroes, watch, clock.now());
     if let Err(error) = drive(ring, &mut state, clock, transfers[0].deadline) {
         state.stop(error);
     }
@@ -232,7 +232,7 @@ fn check<R: Ring>(ring: &R, transfers: &[Transfer]) -> Result<(), RelayError> {
 /// Hands requests to the ring and takes what has ended; an error leaves requests in flight.
 fn drive<R: Ring>(
     ring: &mut R,
-    state: &mut State<'_>,
+    state: &mut RelayState<'_>,
     clock: &dyn Clock,
     deadline: Nanos,
 ) -> Result<(), RequestError> {

@@ -8,14 +8,14 @@ use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
 use super::moved::count;
-use super::shape::Kind;
-use super::slot::Leg;
-use super::state::{Flight, State};
-use super::{FlushOutcome, Piece, Targets, Transfer};
-use crate::failure::{Cause, Failure, Role};
+use super::shape::PartKind;
+use super::slot::PartRequest;
+use super::state::{Flight, RelayState};
+use super::{FlushOutcome, Targets, Transfer, WorkPiece};
+use crate::failure::{Cause, RequestFailure, Role};
 use crate::ring::{Action, Completion};
 
-impl State<'_> {
+impl RelayState<'_> {
     /// Takes the answer to a request.
     pub(super) fn ended(&mut self, completion: Completion, now: Nanos) {
         // One that was given up, or of an earlier user of the ring.
@@ -33,9 +33,9 @@ impl State<'_> {
             Ok(_) => self.work.flush_ended(target, FlushOutcome::Flushed),
             Err(errno) => {
                 self.work.flush_ended(target, FlushOutcome::Failed);
-                let cause = Cause::of(errno, Action::Flush, MemoryKind::Host);
+                let cause = Cause::from_errno(errno, Action::Flush, MemoryKind::Host);
                 let (role, action) = (Role::Target, Action::Flush);
-                let failure = Failure { role, action, offset: 0, length: 0, cause };
+                let failure = RequestFailure { role, action, offset: 0, length: 0, cause };
                 self.lanes[target].failed.get_or_insert(failure.into());
             }
         }
@@ -44,13 +44,13 @@ impl State<'_> {
     fn leg_ended(
         &mut self,
         slot: usize,
-        leg: Leg,
+        leg: PartRequest,
         result: Result<u32, Errno>,
         (since, now): (Nanos, Nanos),
     ) {
         let Some(request) = self.slots[slot].request(leg) else { return };
         let repeats = request.progress.repeats;
-        let is_stage = matches!(leg, Leg::Stage(_));
+        let is_stage = matches!(leg, PartRequest::Stage(_));
         let taken = request.take(result);
         let (is_done, repeats) = (request.is_done(), request.progress.repeats - repeats);
         if !is_stage {
@@ -68,13 +68,13 @@ impl State<'_> {
         }
     }
 
-    fn leg_failed(&mut self, slot: usize, leg: Leg, failure: Failure) {
+    fn leg_failed(&mut self, slot: usize, leg: PartRequest, failure: RequestFailure) {
         match (leg, self.slots[slot].part) {
-            (Leg::Write(target), Some(part)) if part.kind == Kind::Zero => {
+            (PartRequest::Write(target), Some(part)) if part.kind == PartKind::Zero => {
                 // Whatever the reason, writing them is right, and says so when it is not possible.
                 self.lanes[target].makes_zeroes = false;
                 let only = Targets::only(target);
-                self.pieces.push_front(Piece::zeroes(part.offset..part.end(), only));
+                self.pieces.push_front(WorkPiece::zeroes(part.offset..part.end(), only));
             }
             _ => self.blame(leg, failure.into()),
         }
@@ -82,26 +82,26 @@ impl State<'_> {
     }
 
     /// Counts a leg that is over, and goes on to those that wait for it.
-    fn leg_done(&mut self, slot: usize, leg: Leg, (since, now): (Nanos, Nanos)) {
+    fn leg_done(&mut self, slot: usize, leg: PartRequest, (since, now): (Nanos, Nanos)) {
         let latency = now.since(since);
         match leg {
-            Leg::Merge(_) => {}
-            Leg::Read => {
+            PartRequest::Merge(_) => {}
+            PartRequest::Read => {
                 self.read += self.slots[slot].part.map_or(0, |part| part.length);
                 count(&mut self.lanes[0].moved.read_latency, latency);
             }
-            Leg::Stage(_) => {
+            PartRequest::Stage(_) => {
                 let bytes = self.slots[slot].part.map_or(0, |part| part.length);
                 if let Some(stage) = self.stage(leg) {
                     stage.done(bytes, latency);
                 }
             }
-            Leg::Write(target) => self.written(slot, target, now, latency),
+            PartRequest::Write(target) => self.written(slot, target, now, latency),
         }
         self.slots[slot].remove(leg);
         match leg {
-            Leg::Merge(_) | Leg::Read | Leg::Stage(_) => self.begin(slot),
-            Leg::Write(_) => self.free(slot),
+            PartRequest::Merge(_) | PartRequest::Read | PartRequest::Stage(_) => self.begin(slot),
+            PartRequest::Write(_) => self.free(slot),
         }
     }
 
@@ -120,15 +120,15 @@ impl State<'_> {
             moved.first_done = elapsed;
         }
         match part.kind {
-            Kind::Move | Kind::Merge => {
+            PartKind::Move | PartKind::Merge => {
                 moved.bytes += part.length;
                 count(&mut moved.write_latency, latency);
             }
             // How long a drive takes to make zeroes is not the latency of a write.
-            Kind::Zero => moved.zeroed += part.length,
-            Kind::WriteZeroes => moved.zeroes_written += part.length,
+            PartKind::Zero => moved.zeroed += part.length,
+            PartKind::WriteZeroes => moved.zeroes_written += part.length,
         }
-        if matches!(part.kind, Kind::Zero | Kind::WriteZeroes) {
+        if matches!(part.kind, PartKind::Zero | PartKind::WriteZeroes) {
             self.work.is_zero(part.offset..part.end());
         }
         self.account(target, part.offset..part.end());
@@ -136,7 +136,7 @@ impl State<'_> {
 
     /// Takes a leg away that brings nothing, and with one that was to fill the slot all that wait for
     /// it.
-    pub(super) fn drop_leg(&mut self, slot: usize, leg: Leg) {
+    pub(super) fn drop_leg(&mut self, slot: usize, leg: PartRequest) {
         if leg.fills() {
             self.slots[slot].clear();
         } else {
@@ -151,7 +151,7 @@ impl State<'_> {
             return;
         }
         if let Some(part) = self.slots[slot].part.take() {
-            if part.kind != Kind::Zero {
+            if part.kind != PartKind::Zero {
                 self.work.ends(part.length);
             }
         }

@@ -75,17 +75,17 @@ pub enum ShapeFault {
 
 /// A part of the copy that one slot carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct CopyPart {
     /// Offset in the copy.
     pub(super) offset: u64,
     /// Bytes of the copy.
     pub(super) length: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: PartKind,
 }
 
 /// What becomes of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     /// It is read and written.
     Move,
     /// The target's block is read first, and payload over it.
@@ -110,7 +110,7 @@ pub(super) fn shared_length(transfers: &[Transfer]) -> u64 {
     first.length / unit * unit
 }
 
-impl Part {
+impl CopyPart {
     pub(super) fn end(self) -> u64 {
         self.offset + self.length
     }
@@ -129,14 +129,14 @@ impl Transfer {
     }
 
     /// The first part of a range of the copy, or `None` when nothing of it is to be relayed.
-    pub(super) fn part(&self, range: &Range<u64>) -> Option<Part> {
+    pub(super) fn part(&self, range: &Range<u64>) -> Option<CopyPart> {
         let whole = if self.tail == Tail::MergeInSlot { self.body() } else { self.relayed() };
         let offset = range.start;
         let part = |end: u64, kind| {
             let length = end.min(range.end).saturating_sub(offset).min(self.request);
-            (length > 0).then_some(Part { offset, length, kind })
+            (length > 0).then_some(CopyPart { offset, length, kind })
         };
-        part(whole, Kind::Move).or_else(|| part(self.relayed(), Kind::Merge))
+        part(whole, PartKind::Move).or_else(|| part(self.relayed(), PartKind::Merge))
     }
 
     pub(super) fn check(&self, region_length: Option<u64>) -> Result<(), ShapeFault> {

@@ -2,15 +2,15 @@
 
 use peerlane_results::MemoryKind;
 
-use super::shape::{Kind, Part};
+use super::shape::{CopyPart, PartKind};
 use super::{Targets, Transfer};
 use crate::failure::Role;
-use crate::request::{End, Progress, Request};
+use crate::request::{EndOfFile, Request, RequestProgress};
 use crate::ring::{Action, FileId, RegionId};
 
 /// A request of a part. One begins when none is left of an earlier kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leg {
+pub(super) enum PartRequest {
     /// Reads the block of a target that payload is merged into.
     Merge(usize),
     /// Reads the source, over what was merged.
@@ -21,7 +21,7 @@ pub(super) enum Leg {
     Write(usize),
 }
 
-impl Leg {
+impl PartRequest {
     /// The target, or `None` for the source or a stage.
     pub(super) fn target(self) -> Option<usize> {
         match self {
@@ -47,16 +47,16 @@ impl Leg {
 
 /// A part on its way.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub(super) part: Option<Part>,
+pub(super) struct PartSlot {
+    pub(super) part: Option<CopyPart>,
     /// What is not over of it, in the order in which it begins.
-    legs: Vec<(Leg, Request)>,
+    legs: Vec<(PartRequest, Request)>,
     /// Never used again: a device that did not answer may still write it, or read bytes beside the
     /// copy from it.
     pub(super) is_lost: bool,
 }
 
-impl Slot {
+impl PartSlot {
     pub(super) fn is_free(&self) -> bool {
         self.part.is_none() && !self.is_lost
     }
@@ -66,19 +66,19 @@ impl Slot {
         self.legs.first().is_some_and(|(leg, _)| leg.is_reading())
     }
 
-    pub(super) fn request(&mut self, leg: Leg) -> Option<&mut Request> {
+    pub(super) fn request(&mut self, leg: PartRequest) -> Option<&mut Request> {
         self.legs.iter_mut().find(|(one, _)| *one == leg).map(|(_, request)| request)
     }
 
     /// The legs that may begin together when those before them are over.
-    pub(super) fn front(&self) -> impl Iterator<Item = Leg> {
+    pub(super) fn front(&self) -> impl Iterator<Item = PartRequest> {
         let mut legs = self.legs.iter().map(|&(leg, _)| leg);
         let first = legs.next();
         let beside = legs.take_while(move |leg| first.is_some_and(|first| leg.is_beside(first)));
         first.into_iter().chain(beside)
     }
 
-    pub(super) fn remove(&mut self, leg: Leg) {
+    pub(super) fn remove(&mut self, leg: PartRequest) {
         self.legs.retain(|(one, _)| *one != leg);
     }
 
@@ -96,17 +96,17 @@ impl Slot {
         &mut self,
         index: usize,
         transfers: &[Transfer],
-        part: Part,
+        part: CopyPart,
         wanted: Targets,
     ) {
         let request = |leg| (leg, request(index, transfers, part, leg));
         self.part = Some(part);
-        if part.kind == Kind::Merge {
-            self.legs.extend(wanted.iter().map(|target| request(Leg::Merge(target))));
+        if part.kind == PartKind::Merge {
+            self.legs.extend(wanted.iter().map(|target| request(PartRequest::Merge(target))));
         }
-        self.legs.push(request(Leg::Read));
-        self.legs.extend((0..transfers[0].stages).map(|stage| request(Leg::Stage(stage))));
-        self.legs.extend(wanted.iter().map(|target| request(Leg::Write(target))));
+        self.legs.push(request(PartRequest::Read));
+        self.legs.extend((0..transfers[0].stages).map(|stage| request(PartRequest::Stage(stage))));
+        self.legs.extend(wanted.iter().map(|target| request(PartRequest::Write(target))));
     }
 
     /// Takes a part of zeroes for one target, written out of `zeroes` unless the target makes them.
@@ -114,12 +114,12 @@ impl Slot {
         &mut self,
         transfers: &[Transfer],
         target: usize,
-        part: Part,
+        part: CopyPart,
         zeroes: RegionId,
     ) {
-        let leg = Leg::Write(target);
+        let leg = PartRequest::Write(target);
         let request = Request {
-            action: if part.kind == Kind::Zero { Action::Zero } else { Action::Write },
+            action: if part.kind == PartKind::Zero { Action::Zero } else { Action::Write },
             region: zeroes,
             region_offset: 0,
             memory: MemoryKind::Host,
@@ -130,12 +130,14 @@ impl Slot {
     }
 }
 
-fn request(index: usize, transfers: &[Transfer], part: Part, leg: Leg) -> Request {
+fn request(index: usize, transfers: &[Transfer], part: CopyPart, leg: PartRequest) -> Request {
     let transfer = &transfers[leg.target().unwrap_or(0)];
     let (role, file, start, block) = match leg {
-        Leg::Read => (Role::Source, transfer.source, transfer.source_offset, transfer.source_block),
-        Leg::Stage(stage) => (Role::Source, FileId(stage), 0, 1),
-        Leg::Merge(_) | Leg::Write(_) => {
+        PartRequest::Read => {
+            (Role::Source, transfer.source, transfer.source_offset, transfer.source_block)
+        }
+        PartRequest::Stage(stage) => (Role::Source, FileId(stage), 0, 1),
+        PartRequest::Merge(_) | PartRequest::Write(_) => {
             (Role::Target, transfer.target, transfer.target_offset, transfer.target_block)
         }
     };
@@ -143,9 +145,9 @@ fn request(index: usize, transfers: &[Transfer], part: Part, leg: Leg) -> Reques
     Request {
         role,
         action: match leg {
-            Leg::Merge(_) | Leg::Read => Action::Read,
-            Leg::Stage(_) => Action::Stage,
-            Leg::Write(_) => Action::Write,
+            PartRequest::Merge(_) | PartRequest::Read => Action::Read,
+            PartRequest::Stage(_) => Action::Stage,
+            PartRequest::Write(_) => Action::Write,
         },
         file,
         file_offset: start + part.offset,
@@ -156,7 +158,7 @@ fn request(index: usize, transfers: &[Transfer], part: Part, leg: Leg) -> Reques
         need: if role == Role::Source { part.length } else { ask },
         ask,
         block,
-        end: End::Fails,
-        progress: Progress::default(),
+        end: EndOfFile::Fails,
+        progress: RequestProgress::default(),
     }
 }

@@ -5,29 +5,31 @@ use std::collections::{BTreeMap, VecDeque};
 
 use peerlane_units::{Bytes, Nanos};
 
-use super::shape::Kind;
-use super::slot::{Leg, Slot};
-use super::{FlushOutcome, Moved, Piece, Relayed, StageTally, Targets, Transfer, Work, shape};
+use super::shape::PartKind;
+use super::slot::{PartRequest, PartSlot};
+use super::{
+    FlushOutcome, Moved, RelayWork, Relayed, StageTally, Targets, Transfer, WorkPiece, shape,
+};
 use crate::Watch;
 use crate::failure::{RequestError, Role, Stuck};
 use crate::request::fresh_tag;
 use crate::ring::{Action, Operation, RegionId};
 
-pub(super) struct State<'a> {
+pub(super) struct RelayState<'a> {
     pub(super) transfers: &'a [Transfer],
     /// Bytes that all targets take together; behind them each has a tail of its own.
     pub(super) shared: u64,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<RelayLane>,
     pub(super) start: Nanos,
-    pub(super) work: &'a mut dyn Work,
+    pub(super) work: &'a mut dyn RelayWork,
     pub(super) watch: &'a mut dyn Watch,
     /// Host memory full of zeroes, and its length.
     pub(super) zeroes: Option<(RegionId, u64)>,
     /// What was begun of the work, the next first.
-    pub(super) pieces: VecDeque<Piece>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) pieces: VecDeque<WorkPiece>,
+    pub(super) slots: Vec<PartSlot>,
     /// Requests that may begin, or go on, in their order.
-    pub(super) waiting: VecDeque<(usize, Leg)>,
+    pub(super) waiting: VecDeque<(usize, PartRequest)>,
     /// Requests under way by their tags, and when they began.
     pub(super) flights: BTreeMap<u64, (Flight, Nanos)>,
     /// Time until the next part may begin; zero unless that is all that keeps it.
@@ -39,7 +41,7 @@ pub(super) struct State<'a> {
 }
 
 /// One target on the way.
-pub(super) struct Lane {
+pub(super) struct RelayLane {
     pub(super) moved: Moved,
     /// Bytes of the copy that it has, those of an earlier run included.
     pub(super) accounted: u64,
@@ -52,19 +54,19 @@ pub(super) struct Lane {
 /// Whose request it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Flight {
-    Leg { slot: usize, leg: Leg },
+    Leg { slot: usize, leg: PartRequest },
     Flush { target: usize },
 }
 
-impl<'a> State<'a> {
+impl<'a> RelayState<'a> {
     pub(super) fn new(
         transfers: &'a [Transfer],
-        work: &'a mut dyn Work,
+        work: &'a mut dyn RelayWork,
         zeroes: Option<(RegionId, u64)>,
         watch: &'a mut dyn Watch,
         start: Nanos,
     ) -> Self {
-        let lanes = (0..transfers.len()).map(|target| Lane {
+        let lanes = (0..transfers.len()).map(|target| RelayLane {
             moved: Moved::nothing(),
             accounted: work.done_before(target),
             failed: None,
@@ -80,7 +82,7 @@ impl<'a> State<'a> {
             watch,
             zeroes,
             pieces: VecDeque::new(),
-            slots: (0..transfers[0].slots).map(|_| Slot::default()).collect(),
+            slots: (0..transfers[0].slots).map(|_| PartSlot::default()).collect(),
             waiting: VecDeque::new(),
             flights: BTreeMap::new(),
             pause: Nanos(0),
@@ -130,15 +132,19 @@ impl<'a> State<'a> {
     }
 
     /// Whether nobody wants what a leg would bring any more.
-    pub(super) fn is_in_vain(&self, leg: Leg) -> bool {
+    pub(super) fn is_in_vain(&self, leg: PartRequest) -> bool {
         match leg {
-            Leg::Read | Leg::Stage(_) => self.stopped.is_some() || self.are_all_lost(),
-            Leg::Merge(target) | Leg::Write(target) => self.is_lost(target),
+            PartRequest::Read | PartRequest::Stage(_) => {
+                self.stopped.is_some() || self.are_all_lost()
+            }
+            PartRequest::Merge(target) | PartRequest::Write(target) => self.is_lost(target),
         }
     }
 
     pub(super) fn remaining(&self, wanted: Targets) -> Targets {
-        Targets::of(self.lanes.len(), |target| wanted.contains(target) && !self.is_lost(target))
+        Targets::from_fn(self.lanes.len(), |target| {
+            wanted.contains(target) && !self.is_lost(target)
+        })
     }
 
     /// The next request; `None` while there is nothing to begin. The caller hands it to a ring, or
@@ -213,7 +219,7 @@ impl<'a> State<'a> {
                     self.blame(leg, stuck.into());
                     let part = self.slots[slot].part;
                     // A merged block also holds bytes of its target beside the copy.
-                    let is_merged = part.is_some_and(|part| part.kind == Kind::Merge);
+                    let is_merged = part.is_some_and(|part| part.kind == PartKind::Merge);
                     self.slots[slot].is_lost |= leg.fills() || is_merged;
                     if let Some(stage) = self.stage(leg) {
                         stage.ends(now);
@@ -225,20 +231,22 @@ impl<'a> State<'a> {
     }
 
     /// The account of the stage that a leg is of.
-    pub(super) fn stage(&mut self, leg: Leg) -> Option<&mut StageTally> {
-        let Leg::Stage(number) = leg else { return None };
+    pub(super) fn stage(&mut self, leg: PartRequest) -> Option<&mut StageTally> {
+        let PartRequest::Stage(number) = leg else { return None };
         self.stages.get_mut(usize::try_from(number).ok()?)
     }
 
     /// Ends the target whose request failed, or all of it where that is the source's or a stage's.
-    pub(super) fn blame(&mut self, leg: Leg, error: RequestError) {
+    pub(super) fn blame(&mut self, leg: PartRequest, error: RequestError) {
         let error = match leg {
-            Leg::Stage(number) => RequestError::Stage { number, source: Box::new(error) },
+            PartRequest::Stage(number) => RequestError::Stage { number, source: Box::new(error) },
             _ => error,
         };
         let failed = match leg {
-            Leg::Read | Leg::Stage(_) => &mut self.stopped,
-            Leg::Merge(target) | Leg::Write(target) => &mut self.lanes[target].failed,
+            PartRequest::Read | PartRequest::Stage(_) => &mut self.stopped,
+            PartRequest::Merge(target) | PartRequest::Write(target) => {
+                &mut self.lanes[target].failed
+            }
         };
         failed.get_or_insert(error);
     }

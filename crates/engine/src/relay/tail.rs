@@ -5,7 +5,7 @@ use peerlane_results::MemoryKind;
 use super::{RelayError, ShapeFault, Transfer};
 use crate::Clock;
 use crate::failure::{RequestError, Role};
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{EndOfFile, Request, RequestProgress, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 
 /// Writes what a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left over: reads the
@@ -39,17 +39,19 @@ pub fn merge_in_host<R: Ring>(
         return Err(RelayError::Shape(ShapeFault::Slots { slots: 1, stride, region_length }));
     }
     let skipped = transfer.source_offset + body - reads[1].file_offset;
-    merge(ring, transfer, reads, Payload { skipped, length: tail }, clock).map_err(|source| {
-        let mut moved = Box::new(super::Moved::nothing());
-        moved.written.insert(0..body);
-        RelayError::Stopped { source, moved }
-    })?;
+    merge(ring, transfer, reads, TailPayload { skipped, length: tail }, clock).map_err(
+        |source| {
+            let mut moved = Box::new(super::Moved::nothing());
+            moved.written.insert(0..body);
+            RelayError::Stopped { source, moved }
+        },
+    )?;
     Ok(tail)
 }
 
 /// Where the payload lies in what was read of the source.
 #[derive(Debug, Clone, Copy)]
-struct Payload {
+struct TailPayload {
     skipped: u64,
     length: u64,
 }
@@ -71,8 +73,8 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
         need: span,
         ask: span,
         block: transfer.target_block,
-        end: End::IsFine,
-        progress: Progress::default(),
+        end: EndOfFile::IsFine,
+        progress: RequestProgress::default(),
     };
     let source = Request {
         role: Role::Source,
@@ -83,7 +85,7 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
         need: payload_end - start,
         ask: payload_end.next_multiple_of(block) - start,
         block,
-        end: End::Fails,
+        end: EndOfFile::Fails,
         ..target
     };
     [target, source]
@@ -111,7 +113,7 @@ fn merge<R: Ring>(
     ring: &mut R,
     transfer: &Transfer,
     mut reads: [Request; 2],
-    payload: Payload,
+    payload: TailPayload,
     clock: &dyn Clock,
 ) -> Result<(), RequestError> {
     carry_out(ring, &mut reads, clock, transfer.deadline)?;
@@ -127,8 +129,8 @@ fn merge<R: Ring>(
     bytes.copy_within(start..start + index(payload.length), 0);
     let mut write = [Request {
         action: Action::Write,
-        end: End::Fails,
-        progress: Progress::default(),
+        end: EndOfFile::Fails,
+        progress: RequestProgress::default(),
         ..target
     }];
     carry_out(ring, &mut write, clock, transfer.deadline)

@@ -15,7 +15,7 @@ use crate::ring::Action;
 use crate::ring::sim::{Halting, Lost, Mood, SimFault, SimFile, SimRegion, SimRing};
 
 /// A copy drawn from a seed, on a ring of its own.
-struct Case {
+struct RelayCase {
     ring: SimRing,
     transfer: Transfer,
     host: RegionId,
@@ -23,7 +23,7 @@ struct Case {
     before: Vec<u8>,
 }
 
-fn case(seed: u64, mood: Mood) -> Case {
+fn case(seed: u64, mood: Mood) -> RelayCase {
     let mut random = Random::new(seed);
     let blocks = [512, 4096];
     let (source_block, target_block) = (pick(&mut random, &blocks), pick(&mut random, &blocks));
@@ -84,7 +84,7 @@ fn case(seed: u64, mood: Mood) -> Case {
         stages: 0,
         deadline: Nanos::seconds(1),
     };
-    Case { ring, transfer, host, payload, before }
+    RelayCase { ring, transfer, host, payload, before }
 }
 
 fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
@@ -95,7 +95,7 @@ fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-impl Case {
+impl RelayCase {
     fn run(&mut self) -> Result<Moved, RelayError> {
         let clock = self.ring.clock();
         relay(&mut self.ring, &self.transfer, &clock, &mut ())
@@ -413,8 +413,8 @@ fn lost_dma_is_not_noticed_by_a_relay() {
 /// A whole copy at a pace.
 struct Paced(Whole, Pace);
 
-impl Work for Paced {
-    fn next_piece(&mut self) -> Option<std::io::Result<Piece>> {
+impl RelayWork for Paced {
+    fn next_piece(&mut self) -> Option<std::io::Result<WorkPiece>> {
         self.0.next_piece()
     }
 
@@ -455,8 +455,8 @@ fn a_limited_copy_keeps_its_rate_and_arrives_whole() {
 
 #[test]
 fn a_limited_copy_stops_when_it_is_asked_to() {
-    struct Stop;
-    impl Watch for Stop {
+    struct StopRelay;
+    impl Watch for StopRelay {
         fn stop_requested(&self) -> bool {
             true
         }
@@ -466,7 +466,7 @@ fn a_limited_copy_stops_when_it_is_asked_to() {
     let mut pace = Pace::new(ByteRate(1));
     pace.begin(1_000_000, clock.now());
     let mut work = Paced(Whole(Some(0..case.transfer.relayed())), pace);
-    let moved =
-        relay_work(&mut case.ring, &case.transfer, &mut work, None, &clock, &mut Stop).unwrap();
+    let moved = relay_work(&mut case.ring, &case.transfer, &mut work, None, &clock, &mut StopRelay)
+        .unwrap();
     assert!(moved.interrupted && moved.bytes == 0, "{moved:?}");
 }

@@ -18,7 +18,7 @@ pub struct Targets(u16);
 
 impl Targets {
     /// The set of those below `count` for which `holds` is true.
-    pub fn of(count: usize, holds: impl Fn(usize) -> bool) -> Self {
+    pub fn from_fn(count: usize, holds: impl Fn(usize) -> bool) -> Self {
         (0..count.min(TARGETS_MAX))
             .filter(|&target| holds(target))
             .fold(Self(0), |set, target| Self(set.0 | 1 << target))
@@ -26,7 +26,7 @@ impl Targets {
 
     /// The set of one target.
     pub fn only(target: usize) -> Self {
-        Self::of(TARGETS_MAX, |one| one == target)
+        Self::from_fn(TARGETS_MAX, |one| one == target)
     }
 
     /// Whether the target is in it.
@@ -53,7 +53,7 @@ impl Targets {
 
 /// A piece of the copy, and which target wants what of it; one that wants nothing has it already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct WorkPiece {
     /// Offsets from the start of the copy.
     pub range: Range<u64>,
     /// These get what is read from the source.
@@ -65,7 +65,7 @@ pub struct Piece {
     pub nothing: Targets,
 }
 
-impl Piece {
+impl WorkPiece {
     /// A piece that is read and written to these targets.
     pub fn data(range: Range<u64>, payload: Targets) -> Self {
         let none = Targets::default();
@@ -80,13 +80,13 @@ impl Piece {
 }
 
 /// What a relay moves, and who keeps account of it for each target.
-pub trait Work {
+pub trait RelayWork {
     /// The next piece, or `None` at the end. Pieces do not overlap; each begins on a block of source
     /// and targets, counted from the start of the copy, and ends on one or with the copy.
     ///
     /// # Errors
     /// When it is not to be known what follows; the relay then drains and stops.
-    fn next_piece(&mut self) -> Option<io::Result<Piece>>;
+    fn next_piece(&mut self) -> Option<io::Result<WorkPiece>>;
 
     /// Bytes of the copy that a target has and that no piece holds for it: where progress begins.
     fn done_before(&self, target: usize) -> u64 {
@@ -150,8 +150,8 @@ pub enum FlushOutcome {
 /// All of a copy to one target in one piece, of which no account is kept.
 pub(super) struct Whole(pub(super) Option<Range<u64>>);
 
-impl Work for Whole {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.0.take().map(|range| Ok(Piece::data(range, Targets::only(0))))
+impl RelayWork for Whole {
+    fn next_piece(&mut self) -> Option<io::Result<WorkPiece>> {
+        self.0.take().map(|range| Ok(WorkPiece::data(range, Targets::only(0))))
     }
 }

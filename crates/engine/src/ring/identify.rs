@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
 use super::apart;
-use super::passthrough::Namespace;
+use super::passthrough::PassthroughNamespace;
 use super::status::NvmeStatus;
 
 /// Bytes of the answer (NVMe Base Specification 2.0, section 5.17).
@@ -22,7 +22,7 @@ pub(super) const ANSWER: usize = 4096;
 /// Identify (NVMe Base Specification 2.0, figure 138).
 const IDENTIFY: u8 = 0x06;
 
-impl Namespace {
+impl PassthroughNamespace {
     /// Compares with what the open node says of itself; `size` is in bytes. A drive that may not be
     /// asked, since that took `CAP_SYS_ADMIN` before Linux 6.2, is taken at sysfs's word.
     ///
@@ -39,7 +39,7 @@ impl Namespace {
         match identify(node, Structure::Namespace, nsid, deadline) {
             Ok(answer) => self.matches(&answer, size).map_err(io::Error::other),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            Err(error) => match Errno::from_io_error(&error).and_then(NvmeStatus::of) {
+            Err(error) => match Errno::from_io_error(&error).and_then(NvmeStatus::from_errno) {
                 Some(status) => Err(io::Error::other(format!("cannot identify it: {status}"))),
                 None => Err(error),
             },
@@ -94,7 +94,7 @@ unsafe impl Ioctl for NamespaceId {
 /// `struct nvme_passthru_cmd` of include/uapi/linux/nvme_ioctl.h.
 #[repr(C)]
 #[derive(Default)]
-pub(super) struct Command {
+pub(super) struct NvmePassthruCommand {
     opcode: u8,
     flags: u8,
     reserved: u16,
@@ -109,7 +109,7 @@ pub(super) struct Command {
     result: u32,
 }
 
-impl Command {
+impl NvmePassthruCommand {
     fn new(opcode: u8, nsid: u32, words_10_to_15: [u32; 6], answer: &mut [u8]) -> Self {
         Self {
             opcode,
@@ -123,14 +123,14 @@ impl Command {
 }
 
 /// A command of the controller, `NVME_IOCTL_ADMIN_CMD`.
-pub(super) struct AdminCommand(Command);
+pub(super) struct AdminCommand(NvmePassthruCommand);
 
 /// A command of the namespace, `NVME_IOCTL_IO_CMD`.
-pub(super) struct IoCommand(Command);
+pub(super) struct IoCommand(NvmePassthruCommand);
 
 impl IoCommand {
     pub(super) fn new(opcode: u8, nsid: u32, words: [u32; 6], answer: &mut [u8]) -> Self {
-        Self(Command::new(opcode, nsid, words, answer))
+        Self(NvmePassthruCommand::new(opcode, nsid, words, answer))
     }
 }
 
@@ -140,7 +140,7 @@ unsafe impl Ioctl for IoCommand {
     const IS_MUTATING: bool = true;
 
     fn opcode(&self) -> Opcode {
-        opcode::read_write::<Command>(b'N', 0x43)
+        opcode::read_write::<NvmePassthruCommand>(b'N', 0x43)
     }
 
     fn as_ptr(&mut self) -> *mut c_void {
@@ -158,7 +158,7 @@ unsafe impl Ioctl for AdminCommand {
     const IS_MUTATING: bool = true;
 
     fn opcode(&self) -> Opcode {
-        opcode::read_write::<Command>(b'N', 0x41)
+        opcode::read_write::<NvmePassthruCommand>(b'N', 0x41)
     }
 
     fn as_ptr(&mut self) -> *mut c_void {
@@ -187,7 +187,7 @@ pub(crate) fn identify_controller(node: &File, deadline: Nanos) -> io::Result<Bo
     identify(node, Structure::Controller, 0, deadline).map_err(|error| match Errno::from_io_error(
         &error,
     )
-    .and_then(NvmeStatus::of)
+    .and_then(NvmeStatus::from_errno)
     {
         Some(status) => io::Error::other(status.to_string()),
         None => error,
@@ -203,7 +203,7 @@ pub(super) fn identify(
     let mut answer = Box::new([0; ANSWER]);
     let ask = |node: BorrowedFd<'_>, answer: &mut [u8]| {
         let words = [structure as u32, 0, 0, 0, 0, 0];
-        let command = AdminCommand(Command::new(IDENTIFY, nsid, words, answer));
+        let command = AdminCommand(NvmePassthruCommand::new(IDENTIFY, nsid, words, answer));
         // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
         // looked at before it returns.
         let status = unsafe { ioctl(node, command) }?;
@@ -218,8 +218,13 @@ pub(super) fn identify(
 mod tests {
     use super::*;
 
-    const NAMESPACE: Namespace =
-        Namespace { nsid: 1, block: 4096, request_max: 4096, pages_max: 1, zeroes_max: 0 };
+    const NAMESPACE: PassthroughNamespace = PassthroughNamespace {
+        nsid: 1,
+        block: 4096,
+        request_max: 4096,
+        pages_max: 1,
+        zeroes_max: 0,
+    };
 
     fn answer(blocks: u64, format: u8, metadata: u16, shift: u8) -> [u8; ANSWER] {
         let mut answer = [0; ANSWER];
@@ -243,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_command_has_the_kernels_size() {
-        assert_eq!(size_of::<Command>(), 72);
+        assert_eq!(size_of::<NvmePassthruCommand>(), 72);
         let file = File::open("/dev/null").unwrap();
         assert!(
             NAMESPACE.confirm(&file, 1 << 20, Nanos::seconds(5)).is_err(),

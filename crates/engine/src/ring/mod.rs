@@ -41,7 +41,7 @@ pub use around::Around;
 pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
 pub(crate) use identify::identify_controller;
-pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
+pub use passthrough::{ADDRESS_ALIGNMENT, PassthroughFile, PassthroughNamespace};
 #[cfg(test)]
 pub(crate) use sharing::Reservation;
 pub(crate) use sharing::{Sharing, is_no_answer, sharing};

@@ -12,7 +12,7 @@ use super::{Action, Operation, PushError};
 /// A namespace behind a passthrough node: what its commands are made from and how large they may be.
 /// All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Namespace {
+pub struct PassthroughNamespace {
     /// Namespace identifier.
     pub nsid: u32,
     /// Bytes of a logical block, a power of two.
@@ -31,7 +31,7 @@ pub struct PassthroughFile {
     /// The open node.
     pub file: File,
     /// What is behind it.
-    pub namespace: Namespace,
+    pub namespace: PassthroughNamespace,
 }
 
 /// Alignment of memory that no kernel copies: before Linux 6.0 a queue wanted 512 bytes unless its
@@ -53,7 +53,7 @@ const WRITE_ZEROES: u8 = 0x08;
 /// Blocks of one command at most: the field has 16 bits and counts from zero.
 const BLOCKS_MAX: u64 = 1 << 16;
 
-impl Namespace {
+impl PassthroughNamespace {
     /// Refuses a read or write that the kernel would copy, or fail. Memory is one run of addresses, which
     /// has no gap at a virtual boundary of pages, wherever in a page it begins and ends.
     pub(super) fn check(&self, operation: &Operation, address: u64) -> Result<(), PushError> {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::ring::{FileId, RegionId};
 
-    const NAMESPACE: Namespace = Namespace {
+    const NAMESPACE: PassthroughNamespace = PassthroughNamespace {
         nsid: 7,
         block: 512,
         request_max: 512 << 10,

@@ -8,25 +8,25 @@ use super::{Operation, RegionId};
 /// Operations that are queued or submitted, by the number that travels with them through the kernel.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<QueueEntry>>,
     free: Vec<usize>,
 }
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct QueueEntry {
     pub(super) tag: u64,
     /// The region and the offset in it; `None` for an operation that touches no memory.
     pub(super) region: Option<(RegionId, u64)>,
     /// Bytes of a full completion and of the memory; `None` where any success is full.
     pub(super) length: Option<u32>,
     /// Set for a command of NVMe, whose result is a status: what is left to do after it.
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<PassthroughCommand>,
 }
 
 /// What is known of a command through a passthrough node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct PassthroughCommand {
     /// What one command could not cover.
     pub(super) rest: Option<Operation>,
 }
@@ -44,18 +44,18 @@ impl InFlight {
         self.entries.len() - self.free.len()
     }
 
-    pub(super) fn insert(&mut self, entry: Entry) -> Option<u64> {
+    pub(super) fn insert(&mut self, entry: QueueEntry) -> Option<u64> {
         let index = self.free.pop()?;
         self.entries[index] = Some(entry);
         Some(index as u64)
     }
 
     /// The entry with a number, to be changed.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut QueueEntry> {
         self.entries.get_mut(usize::try_from(number).ok()?)?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<QueueEntry> {
         let index = usize::try_from(number).ok()?;
         let entry = self.entries.get_mut(index)?.take()?;
         self.free.push(index);
@@ -64,7 +64,7 @@ impl InFlight {
 
     /// True if an operation works on a part of a range of a region.
     pub(super) fn touches(&self, region: RegionId, range: &Range<u64>) -> bool {
-        let overlaps = |entry: &Entry| {
+        let overlaps = |entry: &QueueEntry| {
             let Some((_, start)) = entry.region.filter(|(one, _)| *one == region) else {
                 return false;
             };
@@ -110,7 +110,7 @@ impl Waiting {
 
 /// An operation that waits to be handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldOperation {
     pub(super) number: u64,
     pub(super) operation: Operation,
 }
@@ -122,8 +122,12 @@ mod tests {
     #[test]
     fn numbers_are_reused_only_after_their_end() {
         let mut in_flight = InFlight::new(2);
-        let entry =
-            |tag| Entry { tag, region: Some((RegionId(3), 512)), length: Some(512), command: None };
+        let entry = |tag| QueueEntry {
+            tag,
+            region: Some((RegionId(3), 512)),
+            length: Some(512),
+            command: None,
+        };
         let first = in_flight.insert(entry(7)).unwrap();
         assert!(in_flight.insert(entry(8)).is_some());
         assert_eq!(in_flight.insert(entry(9)), None);

@@ -9,14 +9,14 @@ use rustix::io::Errno;
 use super::uring::UringError;
 
 /// A request for a ring of either width.
-pub(super) enum Request {
+pub(super) enum RingRequest {
     /// One that the kernel knows by its opcode.
     Plain(squeue::Entry),
     /// A command of a driver; wide rings only.
     Command(squeue::Entry128),
 }
 
-impl Request {
+impl RingRequest {
     /// A command for a file given by number or descriptor.
     pub(super) fn command(builder: opcode::UringCmd80, command: [u8; 80]) -> Self {
         Self::Command(builder.cmd(command).build())
@@ -73,24 +73,24 @@ impl Queues {
     ///
     /// # Safety
     /// Memory and file of the request must stay what they are until its completion was popped.
-    pub(super) unsafe fn push(&mut self, request: Request, number: u64) -> bool {
+    pub(super) unsafe fn push(&mut self, request: RingRequest, number: u64) -> bool {
         match (self, request) {
-            (Self::Narrow(ring), Request::Plain(entry)) => {
+            (Self::Narrow(ring), RingRequest::Plain(entry)) => {
                 let entry = entry.user_data(number);
                 // SAFETY: the caller's.
                 unsafe { ring.submission().push(&entry) }.is_ok()
             }
             (Self::Wide(ring), request) => {
                 let entry = match request {
-                    Request::Plain(entry) => entry.into(),
-                    Request::Command(entry) => entry,
+                    RingRequest::Plain(entry) => entry.into(),
+                    RingRequest::Command(entry) => entry,
                 };
                 let entry: squeue::Entry128 = entry;
                 let entry = entry.user_data(number);
                 // SAFETY: the caller's.
                 unsafe { ring.submission().push(&entry) }.is_ok()
             }
-            (Self::Narrow(_), Request::Command(_)) => false,
+            (Self::Narrow(_), RingRequest::Command(_)) => false,
         }
     }
 

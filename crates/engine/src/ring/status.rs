@@ -96,7 +96,7 @@ impl NvmeStatus {
     }
 
     /// The status that a ring's answer is; `None` for an errno of Linux.
-    pub fn of(errno: Errno) -> Option<Self> {
+    pub fn from_errno(errno: Errno) -> Option<Self> {
         let number = errno.raw_os_error() - FIRST_ERRNO;
         u16::try_from(number).ok().filter(|status| *status <= CODE).map(Self)
     }
@@ -154,7 +154,7 @@ mod tests {
             (0x7c0, "the drive refused it (NVMe status 0x7c0)"),
         ] {
             let errno = NvmeStatus::check(result).expect_err("a failure");
-            assert_eq!(NvmeStatus::of(errno).expect("a status").to_string(), words);
+            assert_eq!(NvmeStatus::from_errno(errno).expect("a status").to_string(), words);
         }
         assert_eq!(NvmeStatus::check(0), Ok(()));
         assert_eq!(NvmeStatus::check(-22), Err(Errno::INVAL));
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn errnos_of_linux_are_no_statuses() {
         for errno in [Errno::IO, Errno::INVAL, Errno::REMOTEIO, Errno::from_raw_os_error(530)] {
-            assert_eq!(NvmeStatus::of(errno), None);
+            assert_eq!(NvmeStatus::from_errno(errno), None);
         }
     }
 

@@ -27,13 +27,13 @@ use peerlane_memory::Region;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
-use super::queue::{Command, Entry, Held, InFlight, Queued, Waiting};
-use super::queues::{Queues, Request, Width};
+use super::passthrough::{PassthroughFile, PassthroughNamespace, URING_CMD_IO};
+use super::queue::{HeldOperation, InFlight, PassthroughCommand, QueueEntry, Queued, Waiting};
+use super::queues::{Queues, RingRequest, Width};
 use super::status::NvmeStatus;
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 pub use error::UringError;
-use workers::{Attached, POLLED, WATCHED};
+use workers::{POLLED, RingFile, WATCHED};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the relay), each of them two
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
@@ -46,7 +46,7 @@ const DROP_WAIT: Duration = Duration::from_secs(1);
 pub struct Uring {
     queues: Queues,
     /// `None` for what was given back.
-    files: Vec<Option<Attached>>,
+    files: Vec<Option<RingFile>>,
     files_registered: bool,
     regions: Vec<Region>,
     in_flight: InFlight,
@@ -54,7 +54,7 @@ pub struct Uring {
     /// Descriptor of a stage by which the kernel is asked to end a wait.
     watching: Option<RawFd>,
     /// Operations that are to be handed over by the next submission.
-    ready: VecDeque<Held>,
+    ready: VecDeque<HeldOperation>,
     /// Ends that the kernel has no part in.
     ended: VecDeque<Completion>,
     thread_bound: PhantomData<*const ()>,
@@ -117,10 +117,10 @@ impl Uring {
         if !self.queues.is_wide() || !node.namespace.block.is_power_of_two() {
             return Err(Errno::INVAL.into());
         }
-        self.attach(Attached::new(node.file, Some(node.namespace)))
+        self.attach(RingFile::new(node.file, Some(node.namespace)))
     }
 
-    fn attach(&mut self, attached: Attached) -> io::Result<FileId> {
+    fn attach(&mut self, attached: RingFile) -> io::Result<FileId> {
         let free = self.files.iter().position(Option::is_none).unwrap_or(self.files.len());
         let index = u32::try_from(free).unwrap_or(FILES);
         if index >= FILES {
@@ -141,7 +141,7 @@ impl Uring {
     pub(crate) fn detach_file(&mut self, file: FileId) {
         let index = usize::try_from(file.0).unwrap_or(usize::MAX);
         let taken = self.files.get_mut(index).and_then(Option::take);
-        let Some(Attached { worker, .. }) = taken else { return };
+        let Some(RingFile { worker, .. }) = taken else { return };
         if let Some(worker) = worker {
             worker.end();
         }
@@ -151,11 +151,11 @@ impl Uring {
         }
     }
 
-    fn file(&self, file: FileId) -> Option<&Attached> {
+    fn file(&self, file: FileId) -> Option<&RingFile> {
         usize::try_from(file.0).ok().and_then(|index| self.files.get(index)?.as_ref())
     }
 
-    fn namespace(&self, file: FileId) -> Option<Namespace> {
+    fn namespace(&self, file: FileId) -> Option<PassthroughNamespace> {
         self.file(file)?.namespace
     }
 
@@ -191,29 +191,29 @@ impl Uring {
     }
 
     /// The request of an operation that [`Uring::check`] accepted.
-    fn request(&self, operation: &Operation) -> Request {
+    fn request(&self, operation: &Operation) -> RingRequest {
         let address = self.address(operation);
         let namespace = self.namespace(operation.file);
         macro_rules! for_file {
             ($file:expr) => {
                 match (operation.action, namespace) {
-                    (_, Some(namespace)) => Request::command(
+                    (_, Some(namespace)) => RingRequest::command(
                         opcode::UringCmd80::new($file, URING_CMD_IO),
                         namespace.command(operation, address as u64),
                     ),
-                    (Action::Read, None) => Request::Plain(
+                    (Action::Read, None) => RingRequest::Plain(
                         opcode::Read::new($file, address, operation.length)
                             .offset(operation.file_offset)
                             .build(),
                     ),
-                    (Action::Write, None) => Request::Plain(
+                    (Action::Write, None) => RingRequest::Plain(
                         opcode::Write::new($file, address, operation.length)
                             .offset(operation.file_offset)
                             .build(),
                     ),
                     // Not reached: these are tasks of a worker, or work of a stage.
                     (Action::Flush | Action::Zero | Action::Stage, None) => {
-                        Request::Plain(opcode::Nop::new().build())
+                        RingRequest::Plain(opcode::Nop::new().build())
                     }
                 }
             };
@@ -266,7 +266,7 @@ impl Uring {
         let result = match entry.command {
             Some(command) => match (NvmeStatus::check(result), command.rest) {
                 (Ok(()), Some(operation)) => {
-                    self.ready.push_back(Held { number, operation });
+                    self.ready.push_back(HeldOperation { number, operation });
                     return None;
                 }
                 (Ok(()), None) => Ok(entry.length.unwrap_or(0)),
@@ -302,7 +302,7 @@ impl Ring for Uring {
     type Region = Region;
 
     fn attach_file(&mut self, file: File) -> io::Result<FileId> {
-        self.attach(Attached::new(file, None))
+        self.attach(RingFile::new(file, None))
     }
 
     fn attach_region(&mut self, region: Region) -> RegionId {
@@ -332,11 +332,11 @@ impl Ring for Uring {
             return Ok(());
         }
         let has_memory = operation.action.has_memory();
-        let entry = Entry {
+        let entry = QueueEntry {
             tag: operation.tag,
             region: has_memory.then_some((operation.region, operation.region_offset)),
             length: has_memory.then_some(operation.length),
-            command: namespace.map(|_| Command { rest: None }),
+            command: namespace.map(|_| PassthroughCommand { rest: None }),
         };
         let number = self.in_flight.insert(entry).ok_or(full)?;
         if !self.hand_over(number, &operation) {

@@ -11,7 +11,7 @@ const KIB: u64 = 1 << 10;
 
 /// A copy of the simulation: its parts take time of its own drive, side by side, then of the link.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct SimulatedCopy {
     part: u64,
     slots: u64,
     /// Nanoseconds of its own drive for a part.
@@ -21,7 +21,7 @@ struct Job {
     until: u64,
 }
 
-impl Job {
+impl SimulatedCopy {
     fn always(part: u64, slots: u64, own: u64) -> Self {
         Self { part, slots, own, from: 0, until: u64::MAX }
     }
@@ -29,15 +29,15 @@ impl Job {
 
 /// What happens next, ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum ShareEvent {
     Ask(usize),
     AtLink(usize),
     Over(usize),
 }
 
 /// Bytes that each job moved over a link of `rate` bytes a microsecond until `end`, in nanoseconds.
-fn simulate(jobs: &[Job], rate: u64, limit: Option<ByteRate>, end: u64) -> Vec<u64> {
-    let mut queue = Queue::new(limit);
+fn simulate(jobs: &[SimulatedCopy], rate: u64, limit: Option<ByteRate>, end: u64) -> Vec<u64> {
+    let mut queue = ShareQueue::new(limit);
     let numbers: Vec<u64> = jobs
         .iter()
         .map(|job| {
@@ -52,23 +52,23 @@ fn simulate(jobs: &[Job], rate: u64, limit: Option<ByteRate>, end: u64) -> Vec<u
     let mut events = BinaryHeap::new();
     for (index, job) in jobs.iter().enumerate() {
         asking.insert(index);
-        events.push(Reverse((job.from, Event::Ask(index))));
+        events.push(Reverse((job.from, ShareEvent::Ask(index))));
     }
     while let Some(Reverse((now, event))) = events.pop() {
         if now > end {
             break;
         }
-        let (Event::Ask(index) | Event::AtLink(index) | Event::Over(index)) = event;
+        let (ShareEvent::Ask(index) | ShareEvent::AtLink(index) | ShareEvent::Over(index)) = event;
         let job = jobs[index];
         match event {
-            Event::Ask(_) => {
+            ShareEvent::Ask(_) => {
                 asking.remove(&index);
             }
-            Event::AtLink(_) => {
+            ShareEvent::AtLink(_) => {
                 link_free = link_free.max(now) + job.part * 1000 / rate;
-                events.push(Reverse((link_free, Event::Over(index))));
+                events.push(Reverse((link_free, ShareEvent::Over(index))));
             }
-            Event::Over(_) => {
+            ShareEvent::Over(_) => {
                 moved[index] += job.part;
                 busy[index] -= 1;
                 queue.end(numbers[index], job.part);
@@ -77,13 +77,13 @@ fn simulate(jobs: &[Job], rate: u64, limit: Option<ByteRate>, end: u64) -> Vec<u
         while busy[index] < job.slots && now < job.until {
             if !queue.may_begin(numbers[index], Nanos(now)) {
                 if asking.insert(index) {
-                    events.push(Reverse((now + RETRY.0, Event::Ask(index))));
+                    events.push(Reverse((now + RETRY.0, ShareEvent::Ask(index))));
                 }
                 break;
             }
             queue.begin(numbers[index], job.part, Nanos(now));
             busy[index] += 1;
-            events.push(Reverse((now + job.own, Event::AtLink(index))));
+            events.push(Reverse((now + job.own, ShareEvent::AtLink(index))));
         }
     }
     moved
@@ -94,21 +94,25 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn a_deep_copy_does_not_push_a_shallow_one_aside() {
     // 64 requests against 8 of the same size: without an arbiter the link serves eight times as many.
-    let jobs = [Job::always(64 * KIB, 64, 1000), Job::always(64 * KIB, 40, 1000)];
+    let jobs =
+        [SimulatedCopy::always(64 * KIB, 64, 1000), SimulatedCopy::always(64 * KIB, 40, 1000)];
     let moved = simulate(&jobs, 1000, None, SECOND);
     assert!(moved[0].abs_diff(moved[1]) < moved[0] / 50, "{moved:?}");
 }
 
 #[test]
 fn a_copy_by_itself_is_not_held() {
-    let one = simulate(&[Job::always(64 * KIB, 32, 1000)], 1000, None, SECOND)[0];
+    let one = simulate(&[SimulatedCopy::always(64 * KIB, 32, 1000)], 1000, None, SECOND)[0];
     assert!(one > 980_000_000, "{one}");
 }
 
 #[test]
 fn a_slow_copy_leaves_the_rest_of_the_link_to_the_fast_one() {
     // The slow drive takes 20 ms for a part, and has all of its requests in flight.
-    let jobs = [Job::always(64 * KIB, 32, 1000), Job::always(64 * KIB, 32, 20_000_000)];
+    let jobs = [
+        SimulatedCopy::always(64 * KIB, 32, 1000),
+        SimulatedCopy::always(64 * KIB, 32, 20_000_000),
+    ];
     let moved = simulate(&jobs, 1000, None, SECOND);
     assert!(moved[0] + moved[1] > 950_000_000, "the link is used: {moved:?}");
     assert!(moved[0] > 900_000_000, "{moved:?}");
@@ -117,7 +121,8 @@ fn a_slow_copy_leaves_the_rest_of_the_link_to_the_fast_one() {
 #[test]
 fn the_common_rate_holds_for_the_sum_and_is_shared_by_turns() {
     let limit = Some(ByteRate(100_000_000));
-    let jobs = [Job::always(256 * KIB, 16, 1000), Job::always(16 * KIB, 256, 1000)];
+    let jobs =
+        [SimulatedCopy::always(256 * KIB, 16, 1000), SimulatedCopy::always(16 * KIB, 256, 1000)];
     let moved = simulate(&jobs, 10_000, limit, 2 * SECOND);
     let sum = moved[0] + moved[1];
     assert!((196_000_000..212_000_000).contains(&sum), "{sum}");
@@ -127,14 +132,15 @@ fn the_common_rate_holds_for_the_sum_and_is_shared_by_turns() {
 #[test]
 fn what_one_copy_does_not_want_of_the_rate_goes_to_the_other() {
     let limit = Some(ByteRate(100_000_000));
-    let slow = Job::always(64 * KIB, 1, 10_000_000);
-    let moved = simulate(&[Job::always(64 * KIB, 32, 1000), slow], 10_000, limit, 2 * SECOND);
+    let slow = SimulatedCopy::always(64 * KIB, 1, 10_000_000);
+    let moved =
+        simulate(&[SimulatedCopy::always(64 * KIB, 32, 1000), slow], 10_000, limit, 2 * SECOND);
     assert!(moved[0] + moved[1] > 194_000_000, "{moved:?}");
 }
 
 #[test]
 fn copies_that_share_nothing_do_not_know_of_each_other() {
-    let mut queue = Queue::new(None);
+    let mut queue = ShareQueue::new(None);
     let demand = |name: &str| Demand { resources: vec![name.to_owned()], window: 4, part: 1 };
     let (one, other) = (queue.join(demand("a")), queue.join(demand("b")));
     for _ in 0..100 {
@@ -174,7 +180,7 @@ proptest! {
         let part = part * 4 * KIB;
         let slots = slots.max(count as u64 * 4);
         let end = SECOND / 4;
-        let moved = simulate(&vec![Job::always(part, slots, own); count], 1000, None, end);
+        let moved = simulate(&vec![SimulatedCopy::always(part, slots, own); count], 1000, None, end);
         let (least, most) = (moved.iter().min().unwrap(), moved.iter().max().unwrap());
         prop_assert!(most - least <= most / 20 + slots * part, "{moved:?}");
         // What is over for one is asked for by another 200 us later, where its own part is used up.
@@ -190,15 +196,15 @@ proptest! {
         jobs in proptest::collection::vec((4u64..64, 1u64..64, 0u64..5_000_000, 0u64..SECOND / 8), 2..5),
         limit in proptest::option::of(50_000_000u64..500_000_000),
     ) {
-        let jobs: Vec<Job> = jobs
+        let jobs: Vec<SimulatedCopy> = jobs
             .into_iter()
-            .map(|(part, slots, own, from)| Job { from, ..Job::always(part * 4 * KIB, slots, own) })
+            .map(|(part, slots, own, from)| SimulatedCopy { from, ..SimulatedCopy::always(part * 4 * KIB, slots, own) })
             .collect();
         let rate = limit.unwrap_or(1_000_000_000);
         let together = simulate(&jobs, 1000, limit.map(ByteRate), SECOND);
         let sum: u64 = together.iter().sum();
         prop_assert!(limit.is_none_or(|limit| sum <= limit + limit / 5 + (2 << 20)), "{sum}");
-        let window = |job: &Job| job.part * job.slots;
+        let window = |job: &SimulatedCopy| job.part * job.slots;
         let widest = jobs.iter().map(window).max().unwrap();
         for (index, job) in jobs.iter().enumerate() {
             let alone = simulate(&[*job], 1000, limit.map(ByteRate), SECOND)[0];
@@ -215,8 +221,8 @@ proptest! {
     #[test]
     fn equal_calls_have_equal_answers(seed in 1u64..1000) {
         let jobs = [
-            Job::always(seed * 512, 16, seed * 7),
-            Job { until: SECOND / 20, ..Job::always(8 * KIB, 4, 9000) },
+            SimulatedCopy::always(seed * 512, 16, seed * 7),
+            SimulatedCopy { until: SECOND / 20, ..SimulatedCopy::always(8 * KIB, 4, 9000) },
         ];
         let run = || simulate(&jobs, 700, Some(ByteRate(90_000_000)), SECOND / 10);
         prop_assert_eq!(run(), run());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peerlane_memory::cuda::{ChunkDigest, ChunkKernel, DeviceMemory};
+use peerlane_memory::cuda::{ChunkKernel, DeviceMemory, DigestKernel};
 
 use super::{Chunk, Stage, StageFault};
 
@@ -45,7 +45,7 @@ impl Stage for CudaStage {
 
 /// Digests of chunks in memory of a GPU, by its own kernel.
 pub struct CudaDigest<F> {
-    digest: ChunkDigest,
+    digest: DigestKernel,
     memory: Arc<DeviceMemory>,
     /// Told of each digest: offset of the chunk in the copy, its length, the digest.
     taker: F,
@@ -55,7 +55,7 @@ pub struct CudaDigest<F> {
 
 impl<F: FnMut(u64, u64, u128) -> Result<(), StageFault>> CudaDigest<F> {
     /// A stage that tells `taker` the offset, the length and the digest of each chunk.
-    pub fn new(digest: ChunkDigest, memory: Arc<DeviceMemory>, taker: F) -> Self {
+    pub fn new(digest: DigestKernel, memory: Arc<DeviceMemory>, taker: F) -> Self {
         Self { digest, memory, taker, open: Vec::new() }
     }
 }

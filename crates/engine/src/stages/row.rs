@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peerlane_memory::Region;
-use peerlane_memory::cuda::{ChunkDigest, ChunkKernel, DeviceMemory, Gpu};
+use peerlane_memory::cuda::{ChunkKernel, DeviceMemory, DigestKernel, Gpu};
 use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_results::{Asked, MemoryFacts};
 use peerlane_units::Bytes;
@@ -306,7 +306,7 @@ impl StageRow {
 
     fn cuda_digest(&self, slots: SlotGpu<'_>) -> Result<Box<dyn Stage>, NotOpened> {
         let nvrtc = compiler(slots)?;
-        let digest = ChunkDigest::compile(slots.gpu, &nvrtc).map_err(|error| {
+        let digest = DigestKernel::compile(slots.gpu, &nvrtc).map_err(|error| {
             let hint = error.hint();
             (error, hint)
         })?;

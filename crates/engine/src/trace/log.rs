@@ -6,7 +6,7 @@ use peerlane_results::{MemoryKind, PhaseKind, Span, Trace, TraceMemory, TracePha
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::{Shared, requests};
+use super::{SharedTrace, requests};
 use crate::Clock;
 use crate::ring::{Action, Completion, FileId, Operation, RegionId};
 
@@ -17,7 +17,7 @@ const PHASES: usize = 256;
 const HOST: &str = "host memory";
 
 /// Notes of one ring, in memory taken beforehand.
-pub struct Log {
+pub struct NoteLog {
     clock: Box<dyn Clock>,
     notes: Notes,
     /// The first note that was not handed to the kernel yet.
@@ -25,7 +25,7 @@ pub struct Log {
     /// When the ring was looked at last.
     seen: Nanos,
     room: usize,
-    home: Option<Arc<Shared>>,
+    home: Option<Arc<SharedTrace>>,
 }
 
 /// What a log holds; it outlives its ring.
@@ -55,7 +55,7 @@ pub(super) struct Notes {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Note {
     /// A request was handed over.
-    Begun { at: Nanos, tag: u64, offset: u64, region_offset: u64, place: Place },
+    Begun { at: Nanos, tag: u64, offset: u64, region_offset: u64, place: RequestSubject },
     /// It ended with so many bytes, or with the number of an error.
     Ended { at: Nanos, tag: u64, result: Result<u32, i32> },
     /// The thread slept.
@@ -64,20 +64,20 @@ pub(super) enum Note {
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RequestSubject {
     pub(super) action: Action,
     pub(super) file: u16,
     pub(super) region: u16,
     pub(super) length: u32,
 }
 
-impl Log {
+impl NoteLog {
     /// A log with room for `room` notes.
     pub(super) fn new(
         name: String,
         clock: Box<dyn Clock>,
         room: usize,
-        home: Option<Arc<Shared>>,
+        home: Option<Arc<SharedTrace>>,
     ) -> Self {
         let begin = clock.now();
         let notes = Notes {
@@ -137,7 +137,7 @@ impl Log {
     /// Notes a request; when it is handed over is noted by [`Log::submits`].
     pub(super) fn pushed(&mut self, operation: &Operation) {
         let narrow = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
-        let place = Place {
+        let place = RequestSubject {
             action: operation.action,
             file: narrow(operation.file.0),
             region: narrow(operation.region.0),
@@ -188,7 +188,7 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for NoteLog {
     fn drop(&mut self) {
         let Some(home) = self.home.take() else { return };
         let mut notes = std::mem::take(&mut self.notes);
@@ -212,7 +212,8 @@ impl Notes {
             _ => None,
         });
         let waits = waits.collect();
-        let requests::Requests { requests, drives, memories, unended } = requests::requests(&self);
+        let requests::RequestNotes { requests, drives, memories, unended } =
+            requests::requests(&self);
         Trace {
             name: self.name,
             drives,

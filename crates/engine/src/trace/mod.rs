@@ -1,6 +1,6 @@
 //! Writes down what a ring was asked for and when it answered, without slowing it.
 //!
-//! A [`Tracer`] is passed in; each ring that works for it keeps a [`Log`] of its own in memory taken
+//! A [`Tracer`] is passed in; each ring that works for it keeps a [`NoteLog`] of its own in memory taken
 //! beforehand, so that a request costs two notes of 48 bytes, no allocation, no lock and no system call.
 //! A log that is full counts what it leaves out. What belongs together is found out afterwards, by
 //! [`Tracer::finish`]. Without a tracer, [`Traced`] is a branch that is never taken.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use peerlane_results::Trace;
 
 use crate::Clock;
-pub use log::Log;
+pub use log::NoteLog;
 pub use traced::Traced;
 
 /// Notes for which a tracer has room unless its maker says otherwise: 48 MiB, which is enough for
@@ -28,9 +28,9 @@ pub const ROOM: usize = 1 << 20;
 
 /// Collects the logs of all rings that work for it. Clones are the same tracer.
 #[derive(Clone)]
-pub struct Tracer(Arc<Shared>);
+pub struct Tracer(Arc<SharedTrace>);
 
-pub(super) struct Shared {
+pub(super) struct SharedTrace {
     clock: Arc<dyn Clock + Send + Sync>,
     books: Mutex<Books>,
     /// Rings that may work at the same time; they share the room.
@@ -49,18 +49,18 @@ impl Tracer {
     /// the copies are given.
     pub fn new(clock: impl Clock + Send + Sync + 'static, room: usize, at_once: usize) -> Self {
         let books = Mutex::new(Books { room, ended: Vec::new() });
-        Self(Arc::new(Shared { clock: Arc::new(clock), books, at_once: at_once.max(1) }))
+        Self(Arc::new(SharedTrace { clock: Arc::new(clock), books, at_once: at_once.max(1) }))
     }
 
     /// A log for one ring.
-    pub fn log(&self, name: String) -> Log {
+    pub fn log(&self, name: String) -> NoteLog {
         let room = {
             let mut books = self.0.books.lock().unwrap_or_else(PoisonError::into_inner);
             let room = books.room.min(books.room.div_ceil(self.0.at_once));
             books.room -= room;
             room
         };
-        Log::new(name, Box::new(Arc::clone(&self.0.clock)), room, Some(Arc::clone(&self.0)))
+        NoteLog::new(name, Box::new(Arc::clone(&self.0.clock)), room, Some(Arc::clone(&self.0)))
     }
 
     /// What was recorded, in the order in which it began. Logs of rings that still work are not in it.
@@ -73,7 +73,7 @@ impl Tracer {
     }
 }
 
-impl Shared {
+impl SharedTrace {
     fn take(&self, notes: log::Notes, unused: usize) {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         books.room += unused;

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use peerlane_results::{PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TraceRequest};
 use peerlane_units::Nanos;
 
-use super::log::{Note, Notes, Place};
+use super::log::{Note, Notes, RequestSubject};
 use crate::ring::Action;
 
 /// What the notes of a ring say of its requests.
-pub(super) struct Requests {
+pub(super) struct RequestNotes {
     pub(super) requests: Vec<TraceRequest>,
     pub(super) drives: Vec<String>,
     pub(super) memories: Vec<TraceMemory>,
@@ -17,7 +17,7 @@ pub(super) struct Requests {
     pub(super) unended: u64,
 }
 
-struct Reader<'a> {
+struct NoteReader<'a> {
     notes: &'a Notes,
     requests: Vec<TraceRequest>,
     open: HashMap<u64, usize>,
@@ -25,8 +25,8 @@ struct Reader<'a> {
     memories: Vec<TraceMemory>,
 }
 
-pub(super) fn requests(notes: &Notes) -> Requests {
-    let mut reader = Reader {
+pub(super) fn requests(notes: &Notes) -> RequestNotes {
+    let mut reader = NoteReader {
         notes,
         requests: Vec::new(),
         open: HashMap::new(),
@@ -47,13 +47,13 @@ pub(super) fn requests(notes: &Notes) -> Requests {
     reader.finish()
 }
 
-impl Reader<'_> {
+impl NoteReader<'_> {
     fn request(
         &mut self,
         number: usize,
         at: Nanos,
         (offset, region_offset): (u64, u64),
-        place: Place,
+        place: RequestSubject,
     ) -> TraceRequest {
         let action = match place.action {
             Action::Read => TraceAction::Read,
@@ -117,7 +117,7 @@ impl Reader<'_> {
     }
 
     /// Requests without an answer last until the end, unless there was no room to note their answers.
-    fn finish(mut self) -> Requests {
+    fn finish(mut self) -> RequestNotes {
         let mut unended = 0;
         self.requests.retain_mut(|request| {
             if request.outcome != TraceOutcome::Unanswered {
@@ -128,7 +128,7 @@ impl Reader<'_> {
             !self.notes.is_cut
         });
         let Self { requests, drives, memories, .. } = self;
-        Requests { requests, drives, memories, unended }
+        RequestNotes { requests, drives, memories, unended }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ring::{Action, Operation, RegionId};
 
 /// Bytes of one action.
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct ActionBytes {
     device: u64,
     host: u64,
 }
@@ -15,14 +15,14 @@ struct Asked {
 /// What a ring was asked for since the count began. What is asked for again, after a part of it came,
 /// counts again.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RequestTally {
     /// The region in device memory; every other is host memory.
     device: Option<RegionId>,
-    read: Asked,
-    write: Asked,
+    read: ActionBytes,
+    write: ActionBytes,
 }
 
-impl Tally {
+impl RequestTally {
     pub(super) fn begin(&mut self, device: Option<RegionId>) {
         *self = Self { device, ..Self::default() };
     }
@@ -56,7 +56,7 @@ mod tests {
     use crate::ring::FileId;
 
     fn told(requests: &[(Action, u32, u32)]) -> (u64, u64) {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(Some(RegionId(7)));
         for &(action, region, length) in requests {
             tally.add(&Operation {

@@ -25,7 +25,7 @@ fn traced(blocks: u64, room: usize, seed: u64, mood: Mood) -> (Moved, Trace) {
     let bytes = vec![0; usize::try_from(REQUEST * u64::from(SLOTS)).unwrap()];
     let region = ring.attach_region(SimRegion { bytes, is_device: true });
     let clock = ring.clock();
-    let log = Log::new("a to b".to_owned(), Box::new(clock.clone()), room, None);
+    let log = NoteLog::new("a to b".to_owned(), Box::new(clock.clone()), room, None);
     let mut ring = Traced::new(ring, Some(log));
     ring.name_file(source, "a");
     ring.name_file(target, "b");
@@ -55,7 +55,7 @@ fn traced(blocks: u64, room: usize, seed: u64, mood: Mood) -> (Moved, Trace) {
     (moved, trace)
 }
 
-fn of(trace: &Trace, action: TraceAction) -> Vec<TraceRequest> {
+fn with_action(trace: &Trace, action: TraceAction) -> Vec<TraceRequest> {
     trace.requests.iter().filter(|one| one.action == action).copied().collect()
 }
 
@@ -67,7 +67,7 @@ fn a_trace_has_each_block_read_once_and_written_once() {
     assert_eq!(trace.memories.len(), 1, "host memory is not in a copy between devices");
     assert_eq!(trace.memories[0].name, "cmb:nvme2");
     for (action, drive) in [(TraceAction::Read, 0), (TraceAction::Write, 1)] {
-        let requests = of(&trace, action);
+        let requests = with_action(&trace, action);
         let mut offsets: Vec<u64> = requests.iter().map(|one| one.offset).collect();
         offsets.sort_unstable();
         assert_eq!(offsets, (0..100).map(|block| block * REQUEST).collect::<Vec<_>>());
@@ -83,7 +83,7 @@ fn spans_never_run_backwards_and_a_slot_is_never_beyond_the_plan() {
     for seed in 0..300 {
         let (moved, trace) = traced(40, 10_000, seed, difficult);
         let full = |action| {
-            let all = of(&trace, action);
+            let all = with_action(&trace, action);
             all.iter()
                 .map(|one| match one.outcome {
                     TraceOutcome::Full => one.bytes,
@@ -104,8 +104,8 @@ fn spans_never_run_backwards_and_a_slot_is_never_beyond_the_plan() {
 #[test]
 fn write_begins_after_its_read() {
     let (_, trace) = traced(50, 10_000, 3, Mood::default());
-    let reads = of(&trace, TraceAction::Read);
-    for write in of(&trace, TraceAction::Write) {
+    let reads = with_action(&trace, TraceAction::Read);
+    for write in with_action(&trace, TraceAction::Write) {
         let read = reads.iter().find(|read| read.offset == write.offset).unwrap();
         assert!(write.span.begin >= read.span.end, "{read:?} {write:?}");
     }
@@ -129,7 +129,7 @@ fn a_request_without_an_answer_lasts_until_the_end() {
     let file = ring.attach_file(file).unwrap();
     let region = ring.attach_region(SimRegion { bytes: vec![0; 4096], is_device: false });
     let clock = ring.clock();
-    let log = Log::new("a".to_owned(), Box::new(clock), 16, None);
+    let log = NoteLog::new("a".to_owned(), Box::new(clock), 16, None);
     let mut ring = Traced::new(ring, Some(log));
     let operation = Operation {
         action: Action::Read,

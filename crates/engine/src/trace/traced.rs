@@ -5,21 +5,21 @@ use std::{fmt, io};
 use peerlane_results::{BytesByRoute, MemoryKind, PhaseKind};
 use peerlane_units::{Bytes, Nanos};
 
-use super::Log;
-use super::tally::Tally;
+use super::NoteLog;
+use super::tally::RequestTally;
 use crate::ring::{Around, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// A ring, and the log of what it does.
 pub struct Traced<R> {
     ring: R,
-    log: Option<Log>,
-    tally: Tally,
+    log: Option<NoteLog>,
+    tally: RequestTally,
 }
 
 impl<R> Traced<R> {
     /// The ring with a log, or without one.
-    pub fn new(ring: R, log: Option<Log>) -> Self {
-        Self { ring, log, tally: Tally::default() }
+    pub fn new(ring: R, log: Option<NoteLog>) -> Self {
+        Self { ring, log, tally: RequestTally::default() }
     }
 
     /// Counts what is asked for from here on; `device` is the region in device memory, if there is one.
@@ -70,7 +70,7 @@ impl<R> Traced<R> {
     /// What was noted so far.
     #[cfg(test)]
     pub(super) fn trace(&self) -> Option<peerlane_results::Trace> {
-        self.log.as_ref().map(Log::read)
+        self.log.as_ref().map(NoteLog::read)
     }
 }
 

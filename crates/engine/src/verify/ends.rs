@@ -11,7 +11,7 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::{Comparison, Coverage, Digests, Verified, VerifyError, verify};
+use super::{ComparisonRequest, Coverage, Digests, Verified, VerifyError, verify};
 use crate::endpoint::{EndError, Endpoint};
 use crate::failure::Role;
 use crate::guard;
@@ -170,14 +170,14 @@ pub fn verify_ends(
     watch: &mut dyn Watch,
 ) -> Result<VerifyRecord, VerifyEndsError> {
     let system = System::at(Path::new("/"));
-    let source = End::look(&system, fabric, asked, Role::Source)?;
-    let target = End::look(&system, fabric, asked, Role::Target)?;
+    let source = ReadableEnd::look(&system, fabric, asked, Role::Source)?;
+    let target = ReadableEnd::look(&system, fabric, asked, Role::Target)?;
     let ends = [&source.endpoint, &target.endpoint];
     if guard::is_one_place(&system, ends, [asked.offset, asked.target_offset]) {
         let (source_path, target_path) = (asked.source.clone(), asked.target.clone());
         return Err(VerifyEndsError::OnePlace { source_path, target_path });
     }
-    let range = Range::of(asked, &source, &target)?;
+    let range = Range::new(asked, &source, &target)?;
     watch.phase(Phase::Verify);
     let (verified, elapsed) = compare(asked, &source, &target, &range, clock, watch)?;
     if verified.interrupted {
@@ -198,12 +198,12 @@ pub fn verify_ends(
 }
 
 /// An end, open for reading.
-struct End {
+struct ReadableEnd {
     endpoint: Endpoint,
     opened: Opened,
 }
 
-impl End {
+impl ReadableEnd {
     fn look(
         system: &System,
         fabric: &Fabric,
@@ -249,7 +249,11 @@ struct Range {
 }
 
 impl Range {
-    fn of(asked: &VerifyAsked, source: &End, target: &End) -> Result<Self, VerifyEndsError> {
+    fn new(
+        asked: &VerifyAsked,
+        source: &ReadableEnd,
+        target: &ReadableEnd,
+    ) -> Result<Self, VerifyEndsError> {
         source.check_offset("--offset", asked.offset)?;
         target.check_offset("--target-offset", asked.target_offset)?;
         let size = source.facts().size;
@@ -275,14 +279,14 @@ impl Range {
 
 fn compare(
     asked: &VerifyAsked,
-    source: &End,
-    target: &End,
+    source: &ReadableEnd,
+    target: &ReadableEnd,
     range: &Range,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<(Verified, Nanos), VerifyEndsError> {
     let mut session = Session::new(ENTRIES, [], None)?;
-    let mut attach = |end: &End| {
+    let mut attach = |end: &ReadableEnd| {
         session.attach_file(&end.opened).map_err(|source| {
             let path = end.facts().path.clone().into();
             VerifyEndsError::File { action: "attach", path, source }
@@ -292,7 +296,7 @@ fn compare(
     let room = Bytes(range.common.saturating_mul(2).next_multiple_of(1 << 20))
         .clamp(Bytes::mib(1), REGION);
     let hosts = [session.host(room)?, session.host(room)?];
-    let comparison = Comparison {
+    let comparison = ComparisonRequest {
         source: files[0],
         target: files[1],
         source_offset: asked.offset.0,
@@ -320,8 +324,8 @@ fn compare(
 fn record(
     fabric: &Fabric,
     asked: &VerifyAsked,
-    source: End,
-    target: End,
+    source: ReadableEnd,
+    target: ReadableEnd,
     range: &Range,
     verified: Verified,
     elapsed: Nanos,

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::{Comparison, Digests, Mismatch, Verified};
+use super::{ComparisonRequest, Digests, Mismatch, Verified};
 use crate::request::Request;
 use peerlane_units::Nanos;
 
@@ -12,7 +12,7 @@ use peerlane_units::Nanos;
 const SHOWN: usize = 16;
 
 /// What was compared so far.
-pub(super) struct Tally {
+pub(super) struct CompareTally {
     pub(super) verified: Verified,
     source_offset: u64,
     page: usize,
@@ -21,8 +21,8 @@ pub(super) struct Tally {
     target: Option<XxHash3_64>,
 }
 
-impl Tally {
-    pub(super) fn new(comparison: &Comparison, page: u64) -> Self {
+impl CompareTally {
+    pub(super) fn new(comparison: &ComparisonRequest, page: u64) -> Self {
         let verified = Verified {
             bytes: 0,
             mismatches: 0,

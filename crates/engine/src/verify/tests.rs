@@ -11,13 +11,13 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-struct Bench {
+struct VerifyBench {
     ring: SimRing,
-    comparison: Comparison,
+    comparison: ComparisonRequest,
 }
 
 /// Two files that hold the same `length` bytes at different offsets, and differ elsewhere.
-fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
+fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> VerifyBench {
     let mood = Mood { short: 200, again: 100, early: 100 };
     let mut ring = SimRing::new(8, seed, mood);
     let payload = noise(usize::try_from(length).unwrap(), 7);
@@ -29,7 +29,7 @@ fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
     let target = ring.attach_file(file(target[..target_length].to_vec(), 4096)).unwrap();
     let mut host = || ring.attach_region(SimRegion { bytes: vec![0; host], is_device: false });
     let hosts = [host(), host()];
-    let comparison = Comparison {
+    let comparison = ComparisonRequest {
         source,
         target,
         source_offset: 1024,
@@ -42,10 +42,10 @@ fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
         digests: Digests::Made,
         deadline: Nanos::seconds(1),
     };
-    Bench { ring, comparison }
+    VerifyBench { ring, comparison }
 }
 
-impl Bench {
+impl VerifyBench {
     fn run(&mut self) -> Result<Verified, VerifyError> {
         let clock = self.ring.clock();
         verify(&mut self.ring, &self.comparison, &clock, &mut ())
@@ -147,10 +147,10 @@ fn a_sample_of_little_is_all_of_it() {
 
 #[test]
 fn samples_are_in_order_and_differ_by_seed() {
-    let layout = Layout { page: 4096, part: 4096, lanes: 1 };
+    let layout = RegionLayout { page: 4096, part: 4096, lanes: 1 };
     let picks = |seed, length| {
-        let Bench { comparison, .. } = bench(1, Coverage::Sample { seed }, 8192, 1);
-        Stretches::of(&Comparison { length, ..comparison }, &layout)
+        let VerifyBench { comparison, .. } = bench(1, Coverage::Sample { seed }, 8192, 1);
+        Stretches::new(&ComparisonRequest { length, ..comparison }, &layout)
             .map(|stretch| stretch.offset)
             .collect::<Vec<_>>()
     };
@@ -204,7 +204,7 @@ impl Around for Noting {
 
 #[test]
 fn the_next_part_is_read_while_one_is_compared() {
-    let Bench { ring, comparison } = bench(1 << 20, Coverage::Full, 1 << 17, 1);
+    let VerifyBench { ring, comparison } = bench(1 << 20, Coverage::Full, 1 << 17, 1);
     let clock = ring.clock();
     let mut ring = Noting(ring, Vec::new());
     verify(&mut ring, &comparison, &clock, &mut ()).unwrap();
@@ -217,8 +217,8 @@ fn the_next_part_is_read_while_one_is_compared() {
 
 #[test]
 fn progress_ends_at_all_that_is_compared() {
-    struct Seen(Vec<(u64, u64)>);
-    impl Watch for Seen {
+    struct SeenProgress(Vec<(u64, u64)>);
+    impl Watch for SeenProgress {
         fn begin(&mut self, done: Bytes, total: Bytes) {
             self.0.push((done.0, total.0));
         }
@@ -230,7 +230,7 @@ fn progress_ends_at_all_that_is_compared() {
     for coverage in [Coverage::Full, Coverage::Sample { seed: 1 }] {
         for length in [1, 4096, 200 * 4096, 200 * 4096 + 10] {
             let mut bench = bench(length, coverage, 65536, 1);
-            let (clock, mut seen) = (bench.ring.clock(), Seen(Vec::new()));
+            let (clock, mut seen) = (bench.ring.clock(), SeenProgress(Vec::new()));
             let verified = verify(&mut bench.ring, &bench.comparison, &clock, &mut seen).unwrap();
             assert_eq!(seen.0.first().map(|first| first.0), Some(0));
             assert_eq!(seen.0.last(), Some(&(verified.bytes, verified.bytes)), "{length}");

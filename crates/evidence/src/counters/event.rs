@@ -7,22 +7,26 @@ use peerlane_memory::perf::CounterEvent;
 
 use super::super::root::short;
 use super::super::{Root, Unread};
-use super::{UNITS, Wanted};
+use super::{UNITS, WantedEvent};
 
 /// CPUs that one unit is read on: one a socket or die.
 const MOST_CPUS: usize = 256;
 
 /// An event on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Event {
+pub(super) struct CpuEvent {
     pub(super) counter: CounterEvent,
     /// Bytes that one count stands for.
     pub(super) bytes_each: f64,
 }
 
-impl Event {
+impl CpuEvent {
     /// Finds the wanted events of a unit, each on every CPU that reads it.
-    pub(super) fn find(root: &Root, unit: &str, wanted: &[Wanted]) -> Result<Vec<Self>, Unread> {
+    pub(super) fn find(
+        root: &Root,
+        unit: &str,
+        wanted: &[WantedEvent],
+    ) -> Result<Vec<Self>, Unread> {
         let folder = format!("{UNITS}/{unit}");
         let number = root.number(&format!("{folder}/type"))?;
         let cpus = cpus(root, &folder)?;
@@ -38,10 +42,14 @@ impl Event {
 }
 
 /// The code of an event and the bytes that it counts; `None` where the unit does not list it.
-fn described(root: &Root, folder: &str, want: Wanted) -> Result<Option<(String, f64)>, Unread> {
+fn described(
+    root: &Root,
+    folder: &str,
+    want: WantedEvent,
+) -> Result<Option<(String, f64)>, Unread> {
     let name = match want {
-        Wanted::Coded(code, bytes) => return Ok(Some((code.to_owned(), bytes as f64))),
-        Wanted::Named(name) => name,
+        WantedEvent::Coded(code, bytes) => return Ok(Some((code.to_owned(), bytes as f64))),
+        WantedEvent::Named(name) => name,
     };
     let path = format!("{folder}/events/{name}");
     let Ok(code) = root.text(&path) else { return Ok(None) };
@@ -139,11 +147,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
     #[test]
     fn memory_controller_event_matches_kernel() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         let unit = format!("{UNITS}/uncore_imc_0");
         for (file, text) in [
             ("type", "14\n"),
@@ -156,9 +164,9 @@ mod tests {
         ] {
             tree.plant(&format!("{unit}/{file}"), text);
         }
-        let wanted = [Wanted::Named("cas_count_read"), Wanted::Named("cas_count_write")];
-        let found = Event::find(&tree.root(), "uncore_imc_0", &wanted).unwrap();
-        let on = |cpu| Event {
+        let wanted = [WantedEvent::Named("cas_count_read"), WantedEvent::Named("cas_count_write")];
+        let found = CpuEvent::find(&tree.root(), "uncore_imc_0", &wanted).unwrap();
+        let on = |cpu| CpuEvent {
             counter: CounterEvent { unit: 14, config: [0x0c04, 0, 0], cpu },
             bytes_each: 64.0,
         };

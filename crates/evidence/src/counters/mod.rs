@@ -14,7 +14,7 @@ use peerlane_results::{BytesByRoute, HostMemoryTraffic, RouteEvidence, RouteVerd
 use peerlane_units::Bytes;
 
 use super::{Root, Unread, says, unseen};
-use event::Event;
+use event::CpuEvent;
 
 pub(super) const UNITS: &str = "sys/bus/event_source/devices";
 
@@ -25,20 +25,20 @@ pub(super) const UNITS: &str = "sys/bus/event_source/devices";
 /// Sources: `arch/x86/events/intel/uncore_snbep.c`, `uncore_discovery.c` and
 /// `arch/x86/events/amd/uncore.c`, Linux 7.2; codes of AMD:
 /// `tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json`.
-const MEMORY: [(&str, &[Wanted]); 3] = [
-    ("uncore_imc_free_running", &[Wanted::Named("read"), Wanted::Named("write")]),
+const MEMORY: [(&str, &[WantedEvent]); 3] = [
+    ("uncore_imc_free_running", &[WantedEvent::Named("read"), WantedEvent::Named("write")]),
     (
         "uncore_imc",
         &[
-            Wanted::Named("cas_count_read"),
-            Wanted::Named("cas_count_write"),
-            Wanted::Named("cas_count_read_sch0"),
-            Wanted::Named("cas_count_read_sch1"),
-            Wanted::Named("cas_count_write_sch0"),
-            Wanted::Named("cas_count_write_sch1"),
+            WantedEvent::Named("cas_count_read"),
+            WantedEvent::Named("cas_count_write"),
+            WantedEvent::Named("cas_count_read_sch0"),
+            WantedEvent::Named("cas_count_read_sch1"),
+            WantedEvent::Named("cas_count_write_sch0"),
+            WantedEvent::Named("cas_count_write_sch1"),
         ],
     ),
-    ("amd_umc", &[Wanted::Coded("event=0x0a", 64)]),
+    ("amd_umc", &[WantedEvent::Coded("event=0x0a", 64)]),
 ];
 
 /// Units that count what crosses root ports or is asked of caches.
@@ -54,7 +54,7 @@ const MOST_COUNTERS: usize = 2048;
 
 /// An event that is looked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wanted {
+pub(super) enum WantedEvent {
     /// By its name in the unit's list, which says how many bytes it counts.
     Named(&'static str),
     /// By its code, with the bytes that it counts.
@@ -64,12 +64,12 @@ pub(super) enum Wanted {
 /// Open counters, or the reason why there are none.
 #[derive(Debug)]
 pub(super) struct Counters {
-    memory: Result<Vec<Open>, String>,
+    memory: Result<Vec<OpenCounter>, String>,
     others: Vec<&'static str>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenCounter {
     counter: Counter,
     before: f64,
     bytes_each: f64,
@@ -105,7 +105,7 @@ impl Counters {
 }
 
 fn of_memory(
-    counters: Result<Vec<Open>, String>,
+    counters: Result<Vec<OpenCounter>, String>,
     asked: BytesByRoute,
 ) -> (RouteEvidence, HostMemoryTraffic) {
     let looked_at = "counters of memory controllers (perf)";
@@ -130,11 +130,11 @@ fn of_memory(
 
 /// Opens the wanted events of every unit of the first kind that is here; free running ones first,
 /// since they do not take turns.
-fn open_all(root: &Root, names: &[String]) -> Result<Vec<Open>, String> {
+fn open_all(root: &Root, names: &[String]) -> Result<Vec<OpenCounter>, String> {
     for (kind, wanted) in MEMORY {
         let units = names.iter().filter(|name| is_of(name, kind));
-        let found: Result<Vec<Vec<Event>>, Unread> =
-            units.map(|unit| Event::find(root, unit, wanted)).collect();
+        let found: Result<Vec<Vec<CpuEvent>>, Unread> =
+            units.map(|unit| CpuEvent::find(root, unit, wanted)).collect();
         let events = found.map_err(|unread| unread.to_string())?.concat();
         if events.len() > MOST_COUNTERS {
             return Err(format!("{} counters are more than can be read", events.len()));
@@ -150,10 +150,10 @@ fn open_all(root: &Root, names: &[String]) -> Result<Vec<Open>, String> {
     Err("this machine offers none".to_owned())
 }
 
-fn open(event: &Event) -> io::Result<Open> {
+fn open(event: &CpuEvent) -> io::Result<OpenCounter> {
     let mut counter = Counter::open(&event.counter)?;
     let before = scaled(&mut counter)?;
-    Ok(Open { counter, before, bytes_each: event.bytes_each })
+    Ok(OpenCounter { counter, before, bytes_each: event.bytes_each })
 }
 
 fn refused(error: &io::Error) -> String {
@@ -178,7 +178,7 @@ fn scaled(counter: &mut Counter) -> io::Result<f64> {
     clippy::cast_sign_loss,
     reason = "casts of floats end at the bounds of the integer"
 )]
-fn sum(counters: Vec<Open>) -> io::Result<u64> {
+fn sum(counters: Vec<OpenCounter>) -> io::Result<u64> {
     let mut bytes = 0.0;
     for mut open in counters {
         bytes += (scaled(&mut open.counter)? - open.before).max(0.0) * open.bytes_each;
@@ -195,12 +195,12 @@ fn is_of(name: &str, unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
 
     /// A unit of this name that is really the kernel's software counter of page faults (type 1, number
     /// 2), of which each counts as 64 bytes.
-    fn plant(tree: &Planted, unit: &str) {
+    fn plant(tree: &PlantedRoot, unit: &str) {
         for (file, text) in [
             ("type", "1\n"),
             ("cpumask", &every_cpu()),
@@ -214,14 +214,14 @@ mod tests {
     }
 
     /// Counters as if the tree were this machine's.
-    fn opened(tree: &Planted) -> Counters {
+    fn opened(tree: &PlantedRoot) -> Counters {
         let names = tree.root().names(UNITS).unwrap();
         Counters { memory: open_all(&tree.root(), &names), others: Vec::new() }
     }
 
     #[test]
     fn foreign_tree_opens_no_counter() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         plant(&tree, "uncore_imc_0");
         let (_, traffic) = Counters::begin(&tree.root()).end(p2p(1));
         assert!(traffic.reason.ends_with("the tree is not that of this machine"), "{traffic:?}");
@@ -233,19 +233,19 @@ mod tests {
 
     #[test]
     fn a_machine_without_units_says_so() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant(&format!("{UNITS}/software/type"), "1");
         let (evidence, traffic) = opened(&tree).end(p2p(1));
         assert_eq!(traffic.bytes, None);
         assert_eq!(traffic.reason, "no counter of memory controllers: this machine offers none");
         assert!(evidence.iter().all(|item| item.says == RouteVerdict::NotKnown));
-        let (_, traffic) = Counters::begin(&Planted::new().root()).end(p2p(1));
+        let (_, traffic) = Counters::begin(&PlantedRoot::new().root()).end(p2p(1));
         assert!(traffic.reason.contains("cannot read /sys/bus/event_source"), "{traffic:?}");
     }
 
     #[test]
     fn planted_unit_counts_or_gives_reason() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         plant(&tree, "uncore_imc_0");
         plant(&tree, "uncore_imc_1");
         let counters = opened(&tree);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn malformed_unit_is_a_reason() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         plant(&tree, "uncore_imc_0");
         tree.plant(&format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
         let (_, traffic) = opened(&tree).end(p2p(1));
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn stacks_are_named_and_not_read() {
-        let tree = Planted::new();
+        let tree = PlantedRoot::new();
         tree.plant(&format!("{UNITS}/uncore_iio_0/type"), "9");
         let (evidence, _) = Counters::begin(&tree.root()).end(p2p(1));
         assert!(evidence[1].evidence.showed.contains("Intel I/O stacks are here"), "{evidence:?}");

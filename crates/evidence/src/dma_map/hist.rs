@@ -8,19 +8,19 @@ pub(super) struct Histogram {
     /// The trigger as the kernel repeats it, its filter included.
     pub(super) trigger: String,
     /// The rows, in the kernel's order.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<HistogramRow>,
     /// Events that had no room in the table.
     pub(super) dropped: u64,
 }
 
 /// One row of a histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct HistogramRow {
     keys: BTreeMap<String, String>,
     values: BTreeMap<String, u64>,
 }
 
-impl Row {
+impl HistogramRow {
     /// The text of a key, its padding removed; empty where there is no such key.
     pub(super) fn key(&self, name: &str) -> &str {
         self.keys.get(name).map_or("", |text| text.as_str())
@@ -58,7 +58,7 @@ pub(super) fn parse(text: &str) -> Vec<Histogram> {
 }
 
 /// `{ device: 0000:03:00.0   , dir:          2 } hitcount:        130  size:   67141632`
-fn row(line: &str) -> Option<Row> {
+fn row(line: &str) -> Option<HistogramRow> {
     let (keys, values) = line.strip_prefix('{')?.rsplit_once('}')?;
     let key = |part: &str| {
         let (name, text) = part.split_once(':')?;
@@ -69,7 +69,7 @@ fn row(line: &str) -> Option<Row> {
     while let (Some(name), Some(sum)) = (words.next(), words.next()) {
         sums.insert(name.strip_suffix(':')?.to_owned(), sum.parse().ok()?);
     }
-    Some(Row { keys: keys.split(',').filter_map(key).collect(), values: sums })
+    Some(HistogramRow { keys: keys.split(',').filter_map(key).collect(), values: sums })
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use peerlane_results::RouteVerdict;
 use peerlane_units::Bytes;
 
 use super::DriveTransfer;
-use super::observed::{Addresses, Decision, Observed};
+use super::observed::{Addresses, Decision, ObservedDma};
 
-impl Observed {
+impl ObservedDma {
     fn decided(&self) -> Option<u64> {
         let all = self.decisions.as_ref()?;
         Some(all.values().fold(0, |sum: u64, count| sum.saturating_add(*count)))
@@ -143,18 +143,18 @@ mod tests {
         DriveTransfer { p2p: Bytes(0), host: Bytes(PAYLOAD), requests: 0, ..p2p() }
     }
 
-    fn seen(decisions: &[(Decision, u64)], ram: u64, in_memory: u64) -> Observed {
+    fn seen(decisions: &[(Decision, u64)], ram: u64, in_memory: u64) -> ObservedDma {
         let functions = BTreeMap::from([(p2p().memories[0], in_memory)]);
         let addresses = Addresses { ram, functions, other: 0, is_complete: true };
-        Observed {
+        ObservedDma {
             decisions: Some(decisions.iter().copied().collect()),
             addresses: Some(addresses),
-            ..Observed::default()
+            ..ObservedDma::default()
         }
     }
 
-    fn without_probe(ram: u64, in_memory: u64) -> Observed {
-        Observed { decisions: None, ..seen(&[], ram, in_memory) }
+    fn without_probe(ram: u64, in_memory: u64) -> ObservedDma {
+        ObservedDma { decisions: None, ..seen(&[], ram, in_memory) }
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
     fn payload_in_system_memory_contradicts_p2p() {
         assert_eq!(without_probe(PAYLOAD, 0).verdict(&p2p()), Contradicted);
         assert_eq!(seen(&[], PAYLOAD, 0).verdict(&p2p()), Contradicted);
-        let bounced = Observed { bounced: 4096, ..seen(&[(Decision::BusAddress, 130)], 0, 0) };
+        let bounced = ObservedDma { bounced: 4096, ..seen(&[(Decision::BusAddress, 130)], 0, 0) };
         assert_eq!(bounced.verdict(&p2p()), Contradicted);
         let other = [(Decision::ThroughHostBridge, 130)];
         assert_eq!(seen(&other, 0, PAYLOAD).verdict(&p2p()), Contradicted, "another decision");
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn incomplete_or_missing_sources_say_nothing() {
-        let lost = Observed { is_incomplete: true, ..seen(&[], PAYLOAD, 0) };
+        let lost = ObservedDma { is_incomplete: true, ..seen(&[], PAYLOAD, 0) };
         assert_eq!(lost.verdict(&p2p()), NotKnown);
-        assert_eq!(Observed::default().verdict(&p2p()), NotKnown);
+        assert_eq!(ObservedDma::default().verdict(&p2p()), NotKnown);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::{Root, Unread, says};
 use hist::Histogram;
 use instance::Instance;
 use kernel::{DecisionProbe, MAP_EVENTS, PROBE_ARGUMENTS, PROBES};
-use observed::Observed;
+use observed::ObservedDma;
 use windows::AddressMap;
 
 /// The probe's name.
@@ -95,7 +95,7 @@ pub struct DmaWitness {
     has_bounce_event: bool,
     /// True when every mapping of system memory has an event.
     is_complete: bool,
-    before: BTreeMap<Bdf, Observed>,
+    before: BTreeMap<Bdf, ObservedDma>,
 }
 
 impl DmaWitness {
@@ -175,7 +175,7 @@ impl DmaWitness {
     }
 
     /// Counts since the watch was made.
-    fn read(&self) -> BTreeMap<Bdf, Observed> {
+    fn read(&self) -> BTreeMap<Bdf, ObservedDma> {
         let histograms = |event: &str| Some(hist::parse(&self.instance.histograms(event).ok()?));
         let decisions = self.probe.and_then(|probe| {
             Some((probe, histograms(&format!("{}/{PROBE}", self.instance.group()))?))
@@ -184,7 +184,7 @@ impl DmaWitness {
         let bounces: Vec<Histogram> =
             self.has_bounce_event.then(|| histograms(BOUNCE_EVENT)).flatten().unwrap_or_default();
         let of_drive = |drive: &Bdf| {
-            let mut seen = Observed::default();
+            let mut seen = ObservedDma::default();
             if let Some((probe, histograms)) = &decisions {
                 seen.add_decisions(*probe, histograms, *drive);
             }

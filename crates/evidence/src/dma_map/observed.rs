@@ -6,7 +6,7 @@ use peerlane_fabric::Bdf;
 
 use super::hist::Histogram;
 use super::kernel::DecisionProbe;
-use super::windows::{AddressMap, Owner};
+use super::windows::{AddressMap, AddressOwner};
 
 /// The kernel's decision for one request, or for one segment of it up to Linux 6.14
 /// (`enum pci_p2pdma_map_type` in `include/linux/pci-p2pdma.h`).
@@ -22,7 +22,7 @@ pub(super) enum Decision {
 
 /// DMA of one drive while payload moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Observed {
+pub(super) struct ObservedDma {
     /// P2P decisions; `None` without the probe.
     pub(super) decisions: Option<BTreeMap<Decision, u64>>,
     /// Addresses; `None` without the events.
@@ -46,7 +46,7 @@ pub(super) struct Addresses {
     pub(super) is_complete: bool,
 }
 
-impl Observed {
+impl ObservedDma {
     pub(super) fn add_decisions(
         &mut self,
         probe: DecisionProbe,
@@ -79,11 +79,11 @@ impl Observed {
             }
             let bytes = row.value("size");
             match row.bucket("phys_addr").map(|(first, last)| map.owner(first, last)) {
-                Some(Owner::SystemRam) => found.ram += bytes,
-                Some(Owner::Function(function)) => {
+                Some(AddressOwner::SystemRam) => found.ram += bytes,
+                Some(AddressOwner::Function(function)) => {
                     *found.functions.entry(function).or_default() += bytes;
                 }
-                Some(Owner::Other) | None => found.other += bytes,
+                Some(AddressOwner::Other) | None => found.other += bytes,
             }
         }
         self.is_incomplete |= histograms.iter().any(|one| one.dropped > 0);

@@ -1,21 +1,21 @@
 use super::*;
-use crate::testing::Planted;
+use crate::testing::PlantedRoot;
 
 const DRIVE: &str = "0000:03:00.0";
 const MEMORY: &str = "0000:05:00.0";
 
 fn map() -> AddressMap {
-    let tree = Planted::new();
+    let tree = PlantedRoot::new();
     let resource = "0x00000000f4000000 0x00000000f7ffffff 0x14220c\n";
     tree.plant(&format!("sys/bus/pci/devices/{MEMORY}/resource"), resource);
     tree.plant("proc/iomem", "00100000-7fffffff : System RAM\n");
     AddressMap::read(&tree.root(), &[MEMORY.parse().unwrap()]).unwrap()
 }
 
-fn counted(text: &str) -> Observed {
+fn counted(text: &str) -> ObservedDma {
     let histograms = hist::parse(text);
     let drive = DRIVE.parse().unwrap();
-    let mut seen = Observed::default();
+    let mut seen = ObservedDma::default();
     seen.add_decisions(PROBES[0], &histograms, drive);
     seen.add_addresses(&histograms, drive, &map(), true);
     seen
@@ -55,7 +55,7 @@ fn earlier_counts_are_taken_off() {
 fn earlier_bounces_are_taken_off() {
     let bounced = |bytes: u64| {
         let text = histogram(&format!("{{ dev_name: {DRIVE} }} hitcount: 1  size: {bytes}"));
-        let mut seen = Observed::default();
+        let mut seen = ObservedDma::default();
         seen.add_bounces(&hist::parse(&text), DRIVE.parse().unwrap());
         seen
     };
@@ -70,7 +70,7 @@ fn unwatched_drive_has_no_decisions() {
 
 #[test]
 fn planted_tree_is_not_traced() {
-    let tree = Planted::new();
+    let tree = PlantedRoot::new();
     let found = DmaWitness::begin(&tree.root(), &[], &[], false).unwrap_err();
     assert!(found.to_string().contains("not that of this machine"), "{found}");
 }

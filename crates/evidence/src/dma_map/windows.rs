@@ -11,7 +11,7 @@ const WINDOWS_MAX: usize = 6;
 
 /// The owner of a physical address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(super) enum AddressOwner {
     /// A function, by its memory window.
     Function(Bdf),
     /// Host memory.
@@ -22,7 +22,7 @@ pub(super) enum Owner {
 
 /// Physical address ranges with their owners.
 #[derive(Debug)]
-pub(super) struct AddressMap(BTreeMap<u64, (u64, Owner)>);
+pub(super) struct AddressMap(BTreeMap<u64, (u64, AddressOwner)>);
 
 impl AddressMap {
     /// Reads the windows of these functions and the ranges of system memory.
@@ -34,7 +34,7 @@ impl AddressMap {
         for &function in functions {
             let text = root.text(&format!("sys/bus/pci/devices/{function}/resource"))?;
             for (first, last) in text.lines().take(WINDOWS_MAX).filter_map(window) {
-                ranges.insert(first, (last, Owner::Function(function)));
+                ranges.insert(first, (last, AddressOwner::Function(function)));
             }
         }
         let path = "proc/iomem";
@@ -42,17 +42,18 @@ impl AddressMap {
         if ram.is_empty() {
             return Err(Unread::new(path, "it shows addresses to root alone"));
         }
-        ranges.extend(ram.into_iter().map(|(first, last)| (first, (last, Owner::SystemRam))));
+        ranges
+            .extend(ram.into_iter().map(|(first, last)| (first, (last, AddressOwner::SystemRam))));
         Ok(Self(ranges))
     }
 
     /// The owner of all of a range; [`Owner::Other`] where it has several.
-    pub(super) fn owner(&self, first: u64, last: u64) -> Owner {
+    pub(super) fn owner(&self, first: u64, last: u64) -> AddressOwner {
         let before = self.0.range(..=last).next_back();
         match before {
             // A bucket may begin below the memory that it ends in: what was mapped lies in that memory.
             Some((_, &(end, owner))) if first <= end => owner,
-            _ => Owner::Other,
+            _ => AddressOwner::Other,
         }
     }
 }
@@ -83,10 +84,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Planted;
+    use crate::testing::PlantedRoot;
 
-    fn planted() -> Planted {
-        let tree = Planted::new();
+    fn planted() -> PlantedRoot {
+        let tree = PlantedRoot::new();
         let lines = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n".repeat(6);
         let resource = format!(
             "0x00000000fe000000 0x00000000fe003fff 0x140204\n{}\
@@ -106,10 +107,14 @@ mod tests {
     fn addresses_belong_to_window_owner() {
         let memory: Bdf = "0000:05:00.0".parse().unwrap();
         let map = AddressMap::read(&planted().root(), &[memory]).unwrap();
-        assert_eq!(map.owner(0xf400_0000, 0xf41f_ffff), Owner::Function(memory));
-        assert_eq!(map.owner(0x10_0000, 0x2f_ffff), Owner::SystemRam);
-        assert_eq!(map.owner(0, 0x1f_ffff), Owner::SystemRam, "a bucket wider than the memory");
-        assert_eq!(map.owner(0x1_0000_0000, 0x1_001f_ffff), Owner::Other);
+        assert_eq!(map.owner(0xf400_0000, 0xf41f_ffff), AddressOwner::Function(memory));
+        assert_eq!(map.owner(0x10_0000, 0x2f_ffff), AddressOwner::SystemRam);
+        assert_eq!(
+            map.owner(0, 0x1f_ffff),
+            AddressOwner::SystemRam,
+            "a bucket wider than the memory"
+        );
+        assert_eq!(map.owner(0x1_0000_0000, 0x1_001f_ffff), AddressOwner::Other);
     }
 
     #[test]

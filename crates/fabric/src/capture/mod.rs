@@ -12,13 +12,13 @@ mod words;
 use std::path::Path;
 
 pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
-pub use crate::sysfs::list::{ITEMS, Item, Kept};
+pub use crate::sysfs::list::{CaptureRule, ITEMS, Item};
 pub(crate) use archive::folders_with_devices;
 pub use archive::{ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder};
 
 use crate::sysfs::tree::Tree;
 use crate::sysfs::{self, list};
-use crate::{DiscoverError, Entry, Origin, Snapshot};
+use crate::{DiscoverError, Origin, Snapshot, TreeEntry};
 
 /// The kept files of a machine, and what was replaced in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn take(root: &Path) -> Result<Capture, DiscoverError> {
 
 fn keep(tree: &Tree) -> Capture {
     let seen = tree.seen();
-    let mut scrub = scrub::Scrub::new(&seen);
+    let mut scrub = scrub::ScrubState::new(&seen);
     let mut content = Snapshot::default();
     for (path, entry) in &seen {
         let Some(item) = list::item_of(path) else { continue };
@@ -113,8 +113,8 @@ pub fn unlisted(root: &Path) -> Result<Vec<std::path::PathBuf>, DiscoverError> {
     let mut tree = sysfs::open(root)?;
     tree.watch();
     sysfs::from_tree(&tree, sysfs::origin(root))?;
-    let is_unlisted = |(path, entry): &(std::path::PathBuf, Entry)| {
-        !matches!(entry, Entry::Folder(_)) && list::item_of(path).is_none()
+    let is_unlisted = |(path, entry): &(std::path::PathBuf, TreeEntry)| {
+        !matches!(entry, TreeEntry::Folder(_)) && list::item_of(path).is_none()
     };
     Ok(tree.seen().into_iter().filter(is_unlisted).map(|(path, _)| path).collect())
 }

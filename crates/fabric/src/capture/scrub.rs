@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::list::{Item, Kept};
+use super::list::{CaptureRule, Item};
 use super::{device_names, words};
 use crate::sysfs::config_space;
 use crate::sysfs::cufile;
@@ -17,7 +17,7 @@ use crate::sysfs::remote;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
-use crate::{CufileValue, Entry};
+use crate::{CufileValue, TreeEntry};
 
 /// Beginning of a made-up serial number; its own number follows.
 pub(super) const SERIAL: &str = "serial-";
@@ -43,7 +43,7 @@ const WELL_KNOWN: [&str; 14] = [
 
 /// Values replaced so far.
 #[derive(Debug, Default)]
-pub(super) struct Scrub {
+pub(super) struct ScrubState {
     serials: HashMap<String, usize>,
     /// Addresses and subsystems of other machines.
     addresses: HashMap<String, usize>,
@@ -59,11 +59,11 @@ pub(super) struct Scrub {
     shows_addresses: bool,
 }
 
-impl Scrub {
-    pub(super) fn new(seen: &BTreeMap<PathBuf, Entry>) -> Self {
+impl ScrubState {
+    pub(super) fn new(seen: &BTreeMap<PathBuf, TreeEntry>) -> Self {
         let mut scrub = Self::default();
         for (path, entry) in seen {
-            let Entry::File { bytes, .. } = entry else { continue };
+            let TreeEntry::File { bytes, .. } = entry else { continue };
             if path.file_name() == Some(OsStr::new("dev")) {
                 scrub.numbers.insert(plain_text(bytes).into_owned());
                 let device = path.parent().and_then(Path::file_name).and_then(OsStr::to_str);
@@ -99,56 +99,58 @@ impl Scrub {
         &mut self,
         item: &Item,
         path: &Path,
-        entry: &Entry,
-    ) -> Option<(PathBuf, Entry)> {
+        entry: &TreeEntry,
+    ) -> Option<(PathBuf, TreeEntry)> {
         let mut path = from_bridge(path);
         let (bytes, mode) = match (entry, item.kept) {
-            (Entry::Folder(_), Kept::NamedFolder) => {
+            (TreeEntry::Folder(_), CaptureRule::NamedFolder) => {
                 let name = path.file_name()?.to_str()?.to_owned();
                 let class = path.parent()?.file_name()?.to_str()?.to_owned();
                 path.set_file_name(self.interface(&class, &name));
                 return Some((path, entry.clone()));
             }
-            (Entry::Folder(_), _) => return Some((path, entry.clone())),
-            (Entry::Link(target), Kept::LinkName) => {
-                return Some((path, Entry::Link(PathBuf::from(target.file_name()?))));
+            (TreeEntry::Folder(_), _) => return Some((path, entry.clone())),
+            (TreeEntry::Link(target), CaptureRule::LinkName) => {
+                return Some((path, TreeEntry::Link(PathBuf::from(target.file_name()?))));
             }
-            (Entry::Link(target), Kept::Cufile) => {
-                let elsewhere = Entry::Link(PathBuf::from("elsewhere"));
+            (TreeEntry::Link(target), CaptureRule::Cufile) => {
+                let elsewhere = TreeEntry::Link(PathBuf::from("elsewhere"));
                 let is_followed = cufile::followed(&path, target).is_some();
                 return (!is_followed).then(|| (PathBuf::from(cufile::CONFIGURATION), elsewhere));
             }
-            (Entry::Link(target), Kept::LibraryVersion) => {
+            (TreeEntry::Link(target), CaptureRule::LibraryVersion) => {
                 let name = target.file_name().and_then(OsStr::to_str).unwrap_or_default();
                 let is_version = crate::cufile::version(name).is_some();
-                let file = Entry::File { bytes: Vec::new(), mode: 0o444 };
-                return Some((path, if is_version { Entry::Link(name.into()) } else { file }));
+                let file = TreeEntry::File { bytes: Vec::new(), mode: 0o444 };
+                return Some((path, if is_version { TreeEntry::Link(name.into()) } else { file }));
             }
-            (Entry::Link(_), _) => return None,
-            (Entry::File { bytes, mode }, _) => (bytes, *mode),
+            (TreeEntry::Link(_), _) => return None,
+            (TreeEntry::File { bytes, mode }, _) => (bytes, *mode),
         };
         let text = &*plain_text(bytes);
         let line = |text: &str| format!("{text}\n").into_bytes();
         let bytes = match item.kept {
-            Kept::Folder | Kept::NamedFolder | Kept::LinkName => return None,
-            Kept::Whole => bytes.clone(),
-            Kept::Permissions | Kept::Presence | Kept::LibraryVersion => Vec::new(),
-            Kept::Cufile => {
+            CaptureRule::Folder | CaptureRule::NamedFolder | CaptureRule::LinkName => return None,
+            CaptureRule::Whole => bytes.clone(),
+            CaptureRule::Permissions | CaptureRule::Presence | CaptureRule::LibraryVersion => {
+                Vec::new()
+            }
+            CaptureRule::Cufile => {
                 path = PathBuf::from(cufile::CONFIGURATION);
                 line(&self.cufile(text))
             }
-            Kept::Serial => line(&self.serial(text)),
-            Kept::NetworkAddress => line(&self.network_address(text)),
-            Kept::Subsystem => line(&self.subsystem(text)),
-            Kept::HostName => {
+            CaptureRule::Serial => line(&self.serial(text)),
+            CaptureRule::NetworkAddress => line(&self.network_address(text)),
+            CaptureRule::Subsystem => line(&self.subsystem(text)),
+            CaptureRule::HostName => {
                 self.host_names += 1;
                 line("machine")
             }
-            Kept::Processor => line(&processor(text)),
-            Kept::Parameters => line(&words::parameters(text)),
-            Kept::Release => line(&words::release(text)),
-            Kept::Version => line(&words::version(text)),
-            Kept::Configuration => {
+            CaptureRule::Processor => line(&processor(text)),
+            CaptureRule::Parameters => line(&words::parameters(text)),
+            CaptureRule::Release => line(&words::release(text)),
+            CaptureRule::Version => line(&words::version(text)),
+            CaptureRule::Configuration => {
                 let is_packed = path.extension() == Some(OsStr::new("gz"));
                 path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
                 if is_packed {
@@ -157,22 +159,24 @@ impl Scrub {
                     line(&configuration(text))
                 }
             }
-            Kept::Mounts => {
+            CaptureRule::Mounts => {
                 path = PathBuf::from(item.path);
                 self.mounts(text)
             }
-            Kept::Registers => config_space::without_addresses(bytes),
-            Kept::Windows => line(&windows(text, self.shows_addresses)),
-            Kept::Event => line(&event(text)),
-            Kept::MinorNumber => {
+            CaptureRule::Registers => config_space::without_addresses(bytes),
+            CaptureRule::Windows => line(&windows(text, self.shows_addresses)),
+            CaptureRule::Event => line(&event(text)),
+            CaptureRule::MinorNumber => {
                 let kept = text.lines().find(|line| minor_number(line).is_some());
                 line(kept.unwrap_or_default())
             }
-            Kept::NvidiaVersion => line(&nvidia::version_line(&nvidia::described(text, ""))),
-            Kept::NvidiaParameters => words::nvidia_parameters(text).into_bytes(),
-            Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),
+            CaptureRule::NvidiaVersion => line(&nvidia::version_line(&nvidia::described(text, ""))),
+            CaptureRule::NvidiaParameters => words::nvidia_parameters(text).into_bytes(),
+            CaptureRule::Prefix => {
+                line(&format!("{}-", text.split('-').next().unwrap_or_default()))
+            }
         };
-        Some((path, Entry::File { bytes, mode }))
+        Some((path, TreeEntry::File { bytes, mode }))
     }
 
     fn serial(&mut self, serial: &str) -> String {

@@ -18,7 +18,7 @@ const LONGEST_LIST: usize = 256;
 
 /// The values of known keys.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct KnownValues {
     pub(super) settings: BTreeMap<String, CufileValue>,
     /// Line of the first comma before a closing bracket.
     pub(super) trailing_comma: Option<usize>,
@@ -38,8 +38,8 @@ impl fmt::Display for Fault {
 }
 
 /// Reads a text whose root is an object.
-pub(super) fn read(text: &str) -> Result<Found, Fault> {
-    let mut reader = Reader { text, at: 0, found: Found::default() };
+pub(super) fn read(text: &str) -> Result<KnownValues, Fault> {
+    let mut reader = JsonReader { text, at: 0, found: KnownValues::default() };
     if text.len() > LONGEST_TEXT {
         return Err(Fault { line: 1, wanted: "a file of 256 KiB at most" });
     }
@@ -58,13 +58,13 @@ enum Scalar {
     Nothing,
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
-    found: Found,
+    found: KnownValues,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn fault(&self, wanted: &'static str) -> Fault {
         Fault { line: self.line(), wanted }
     }

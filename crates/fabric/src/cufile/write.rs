@@ -10,7 +10,7 @@ pub fn text(configuration: &CufileConfiguration) -> String {
     if configuration.problem.is_some() && configuration.settings.is_empty() {
         return "?".to_owned();
     }
-    let mut root = Node::Object(BTreeMap::new());
+    let mut root = JsonNode::Object(BTreeMap::new());
     for (key, value) in &configuration.settings {
         root.insert(key.split('.'), json(key, value));
     }
@@ -19,12 +19,12 @@ pub fn text(configuration: &CufileConfiguration) -> String {
 }
 
 /// An object, or the text of a value.
-enum Node {
-    Object(BTreeMap<String, Node>),
+enum JsonNode {
+    Object(BTreeMap<String, JsonNode>),
     Value(String),
 }
 
-impl Node {
+impl JsonNode {
     fn insert<'a>(&mut self, mut key: impl Iterator<Item = &'a str>, value: String) {
         match (key.next(), &mut *self) {
             (None, node) => *node = Self::Value(value),

@@ -8,9 +8,9 @@ use super::error::LspciError;
 use super::heading::{self, Heading};
 use super::links;
 use super::picture::TreePicture;
-use super::windows::Windows;
+use super::windows::FunctionWindows;
 use crate::sysfs::config_space::PortType;
-use crate::{Acs, Bdf, BridgeId, DriverBinding, Function, Lines, LinkSpeed, Parent};
+use crate::{Acs, Bdf, BridgeId, DriverBinding, Function, LineNumbers, LinkSpeed, Parent};
 
 /// Buses behind a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Listed {
             one.zip(other).is_some_and(|(one, other)| one != other)
         };
         if differs(own.vendor, new.vendor) || differs(own.device, new.device) {
-            let line = |lines: Option<Lines>| lines.map_or(0, |lines| lines.heading);
+            let line = |lines: Option<LineNumbers>| lines.map_or(0, |lines| lines.heading);
             return Err(LspciError::TwoMachines {
                 address: self.address,
                 lines: (line(own.lines), line(new.lines)),
@@ -179,9 +179,9 @@ fn read(block: &FunctionBlock) -> Listed {
     (function.vendor, function.device) = (vendor, device);
     function.class =
         class.map(|class| u32::from(class) << 8 | u32::from(interface.unwrap_or_default()));
-    let mut lines = Lines { heading: block.line, ..Lines::default() };
+    let mut lines = LineNumbers { heading: block.line, ..LineNumbers::default() };
     let mut capabilities = Capabilities::default();
-    let mut windows = Windows::default();
+    let mut windows = FunctionWindows::default();
     let mut has_buses = false;
     let mut is_in_header = true;
     let mut is_resizable = false;
@@ -366,7 +366,7 @@ fn routing(address: Bdf) -> (u32, u32) {
 fn bare_function(address: Bdf, line: u32) -> Function {
     Function {
         address: Some(address),
-        lines: Some(Lines { heading: line, ..Lines::default() }),
+        lines: Some(LineNumbers { heading: line, ..LineNumbers::default() }),
         ..Function::unknown(address.to_string(), Parent::Bridge(BridgeId(0)))
     }
 }

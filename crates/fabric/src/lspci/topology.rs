@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::function::Listed;
 use crate::sysfs::config_space::PortType;
 use crate::sysfs::functions;
-use crate::{BridgeId, FunctionId, HostBridge, Kind, Link, Parent, Rates, RootBus};
+use crate::{BridgeId, FunctionId, FunctionKind, HostBridge, Link, Parent, Rates, RootBus};
 
 /// Domain and number of a bus.
 pub(super) type Bus = (u32, u8);
@@ -179,7 +179,7 @@ pub(super) fn build(
 fn settle(
     one: &mut Listed,
     parent: Parent,
-    above: Option<Kind>,
+    above: Option<FunctionKind>,
     has_children: bool,
     shows_drivers: bool,
 ) {
@@ -194,13 +194,13 @@ fn settle(
     function.parent = parent;
     function.kind = functions::kind(class, function.vendor, port);
     if (has_children || one.buses.is_some()) && !function.kind.is_bridge() {
-        function.kind = Kind::OtherBridge;
+        function.kind = FunctionKind::OtherBridge;
     }
     if function.kind.is_bridge() {
         function.bars.clear();
         function.unassigned_bars.clear();
     }
-    let faces_down = matches!(function.kind, Kind::RootPort | Kind::DownstreamPort);
+    let faces_down = matches!(function.kind, FunctionKind::RootPort | FunctionKind::DownstreamPort);
     function.link_below = one.maximum.filter(|_| faces_down);
     let has_link = above.is_some() && !faces_down && one.port != PortType::NotPcie;
     let link = Link { current: one.current, maximum: one.maximum };

@@ -9,14 +9,14 @@ const REGISTERS: u8 = 6;
 
 /// The windows of a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Windows {
+pub(super) struct FunctionWindows {
     pub(super) assigned: Vec<Bar>,
     pub(super) unassigned: Vec<UnassignedBar>,
     /// The register of the next window in a form that does not number them.
     next: u8,
 }
 
-impl Windows {
+impl FunctionWindows {
     /// Reads `Region 0: Memory at 4000000000 (64-bit, prefetchable) [size=32G]`; with `-v` alone there is no
     /// `Region`, and a window takes the register behind the one before.
     pub(super) fn see(&mut self, text: &str) {
@@ -85,8 +85,8 @@ fn size(text: &str) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    fn windows(lines: &[&str]) -> Windows {
-        let mut windows = Windows::default();
+    fn windows(lines: &[&str]) -> FunctionWindows {
+        let mut windows = FunctionWindows::default();
         lines.iter().for_each(|line| windows.see(line));
         windows
     }

@@ -12,8 +12,8 @@ use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
     Acs, Bar, Bdf, BridgeId, Cpu, CufileConfiguration, DriverBinding, Environment, Fabric,
-    Function, FunctionId, HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module,
-    NvLink, NvidiaDriver, Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
+    Function, FunctionId, FunctionKind, HostBridge, InjectedError, Kernel, LabBoot, LabDrive,
+    Module, NvLink, NvidiaDriver, Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -38,11 +38,11 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
     if text.len() > LONGEST_TEXT {
         return Err(MachineFileError::TooLong { bytes: text.len() });
     }
-    let machine: shape::Machine = toml::from_str(text)?;
+    let machine: shape::MachineTable = toml::from_str(text)?;
     if machine.function.len() > MOST_FUNCTIONS {
         return Err(MachineFileError::TooLarge { functions: machine.function.len() });
     }
-    let mut reader = Reader::new(text, &machine)?;
+    let mut reader = MachineFileReader::new(text, &machine)?;
     for (index, function) in machine.function.iter().enumerate() {
         let built = reader.function(FunctionId(index), function)?;
         reader.functions.push(built);
@@ -84,8 +84,8 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
     })
 }
 
-fn kernel(kernel: shape::Kernel) -> Kernel {
-    let module = |module: shape::Module| Module { name: module.name, version: module.version };
+fn kernel(kernel: shape::KernelEntry) -> Kernel {
+    let module = |module: shape::ModuleTable| Module { name: module.name, version: module.version };
     Kernel {
         release: kernel.release,
         has_p2pdma: kernel.p2pdma,
@@ -97,7 +97,7 @@ fn kernel(kernel: shape::Kernel) -> Kernel {
     }
 }
 
-fn lab_drive(function: &shape::Function) -> LabDrive {
+fn lab_drive(function: &shape::FunctionTable) -> LabDrive {
     let errors = function.errors.iter().flatten().map(|error| InjectedError {
         on: error.on,
         sector: error.sector,
@@ -113,7 +113,7 @@ fn lab_drive(function: &shape::Function) -> LabDrive {
     }
 }
 
-fn lab(lab: shape::Lab) -> LabBoot {
+fn lab(lab: shape::LabTable) -> LabBoot {
     let usual = LabBoot::default();
     LabBoot {
         cpu: lab.cpu.unwrap_or(usual.cpu),
@@ -123,7 +123,7 @@ fn lab(lab: shape::Lab) -> LabBoot {
     }
 }
 
-struct Reader<'a> {
+struct MachineFileReader<'a> {
     text: &'a str,
     bridges: Vec<HostBridge>,
     functions: Vec<Function>,
@@ -134,8 +134,8 @@ struct Reader<'a> {
     depths: Vec<usize>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str, machine: &shape::Machine) -> Result<Self, MachineFileError> {
+impl<'a> MachineFileReader<'a> {
+    fn new(text: &'a str, machine: &shape::MachineTable) -> Result<Self, MachineFileError> {
         let mut reader = Self {
             text,
             bridges: Vec::new(),
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
     fn function(
         &mut self,
         id: FunctionId,
-        function: &shape::Function,
+        function: &shape::FunctionTable,
     ) -> Result<Function, MachineFileError> {
         let fail = |key, problem| self.error(&function.name, key, problem);
         let parent = self.parent(id, function).map_err(|problem| fail("under", problem))?;
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
             return Err(fail("under", Problem::TooDeep));
         }
         let of_memory =
-            |rate: fn(&shape::P2pMem) -> Option<Rate>| function.p2pmem.as_ref().and_then(rate);
+            |rate: fn(&shape::P2pMemTable) -> Option<Rate>| function.p2pmem.as_ref().and_then(rate);
         check_rates(&[
             ("read", function.read),
             ("write", function.write),
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn nvlinks(&self, links: &[shape::NvLink]) -> Result<Vec<NvLink>, MachineFileError> {
+    fn nvlinks(&self, links: &[shape::NvLinkTable]) -> Result<Vec<NvLink>, MachineFileError> {
         let gpu = |name: &Spanned<String>| match self.names.get(name.get_ref()) {
             Some(&Parent::Function(id)) => Ok(id),
             _ => Err(self.error(name, "nvlink.gpus", Problem::NoSuchFunction)),
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    fn parent(&self, id: FunctionId, function: &shape::Function) -> Result<Parent, Problem> {
+    fn parent(&self, id: FunctionId, function: &shape::FunctionTable) -> Result<Parent, Problem> {
         let Some(under) = &function.under else {
             return match self.bridges.len() {
                 1 => Ok(Parent::Bridge(BridgeId(0))),
@@ -309,12 +309,15 @@ impl<'a> Reader<'a> {
                 Err(Problem::ParentComesLater(under.clone()))
             }
             Some(&Parent::Function(parent)) => match self.functions[parent.0].kind {
-                Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge => {
-                    Ok(Parent::Function(parent))
-                }
-                Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => {
-                    Err(Problem::ParentIsNoBridge(under.clone()))
-                }
+                FunctionKind::RootPort
+                | FunctionKind::UpstreamPort
+                | FunctionKind::DownstreamPort
+                | FunctionKind::OtherBridge => Ok(Parent::Function(parent)),
+                FunctionKind::Nvme
+                | FunctionKind::Gpu
+                | FunctionKind::Fpga
+                | FunctionKind::Nic
+                | FunctionKind::Other => Err(Problem::ParentIsNoBridge(under.clone())),
             },
         }
     }
@@ -323,8 +326,8 @@ impl<'a> Reader<'a> {
 /// The key at fault and what is wrong with it.
 type Fault = (&'static str, Problem);
 
-fn p2pmem(function: &shape::Function) -> Result<Option<P2pMem>, Fault> {
-    if function.ram_bar && function.kind != Kind::Other {
+fn p2pmem(function: &shape::FunctionTable) -> Result<Option<P2pMem>, Fault> {
+    if function.ram_bar && function.kind != FunctionKind::Other {
         return Err(("ram_bar", Problem::NotOther));
     }
     if function.ram_bar && function.p2pmem.is_none() {
@@ -364,7 +367,7 @@ fn rates(read: Option<Rate>, write: Option<Rate>) -> Rates {
 }
 
 /// A drive without the NVMe driver has none, unless another one is named.
-fn driver(function: &shape::Function) -> DriverBinding {
+fn driver(function: &shape::FunctionTable) -> DriverBinding {
     match function.driver.as_deref() {
         None if function.bound == Some(false) => DriverBinding::Unbound,
         None | Some(UNKNOWN_DRIVER) => DriverBinding::Unknown,
@@ -374,9 +377,9 @@ fn driver(function: &shape::Function) -> DriverBinding {
 }
 
 /// The windows with address space.
-fn bars(function: &shape::Function) -> Result<Vec<Bar>, Fault> {
+fn bars(function: &shape::FunctionTable) -> Result<Vec<Bar>, Fault> {
     let assigned = function.bars.iter().filter(|bar| unassigned(bar).is_none());
-    let bar = |bar: &shape::Bar| {
+    let bar = |bar: &shape::BarTable| {
         Ok(Bar {
             index: bar.index,
             size: bar.size.ok_or(("bars", Problem::Needs("size")))?.0,
@@ -388,7 +391,7 @@ fn bars(function: &shape::Function) -> Result<Vec<Bar>, Fault> {
 }
 
 /// A window without address space; one without a size has none either.
-fn unassigned(bar: &shape::Bar) -> Option<UnassignedBar> {
+fn unassigned(bar: &shape::BarTable) -> Option<UnassignedBar> {
     let size = bar.size.map(|size| size.0);
     let has_none = !bar.assigned || size == Some(Bytes::ZERO);
     let size = size.filter(|&size| size != Bytes::ZERO);

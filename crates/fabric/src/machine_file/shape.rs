@@ -6,12 +6,12 @@ use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Setting, Size, Text};
-use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed, RootBus};
+use super::values::{AcsValue, CuFileSetting, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text};
+use crate::{Bdf, FailingRequest, FailureCount, FunctionKind, IommuMode, LinkSpeed, RootBus};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Machine {
+pub(super) struct MachineTable {
     pub(super) name: String,
     #[serde(default, with = "IommuName")]
     pub(super) iommu: IommuMode,
@@ -20,35 +20,35 @@ pub(super) struct Machine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) libraries: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) kernel: Kernel,
+    pub(super) kernel: KernelEntry,
     #[serde(default)]
-    pub(super) cpu: Cpu,
+    pub(super) cpu: CpuTable,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nvidia: Option<NvidiaDriver>,
+    pub(super) nvidia: Option<NvidiaDriverTable>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cufile: Option<Cufile>,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(super) environment: Environment,
+    pub(super) environment: EnvironmentTable,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) lab: Option<Lab>,
+    pub(super) lab: Option<LabTable>,
     /// `None` stands for one host bridge, `pci0000:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) host_bridge: Option<Vec<HostBridge>>,
+    pub(super) host_bridge: Option<Vec<HostBridgeTable>>,
     #[serde(default)]
-    pub(super) function: Vec<Function>,
+    pub(super) function: Vec<FunctionTable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) stacked: Vec<StackedDevice>,
+    pub(super) stacked: Vec<StackedDeviceTable>,
     /// An empty list says that nothing is mounted, none that it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mount: Option<Vec<Mount>>,
+    pub(super) mount: Option<Vec<MountTable>>,
     /// An empty list says that no GPUs are connected, none that it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nvlink: Option<Vec<NvLink>>,
+    pub(super) nvlink: Option<Vec<NvLinkTable>>,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Environment {
+pub(super) struct EnvironmentTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hypervisor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub(super) struct Environment {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NvLink {
+pub(super) struct NvLinkTable {
     pub(super) gpus: [Spanned<String>; 2],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) links: Option<u32>,
@@ -80,7 +80,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StackedDevice {
+pub(super) struct StackedDeviceTable {
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
@@ -89,7 +89,7 @@ pub(super) struct StackedDevice {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mount {
+pub(super) struct MountTable {
     pub(super) device: String,
     pub(super) point: String,
     pub(super) file_system: String,
@@ -104,7 +104,7 @@ fn is_false(value: &bool) -> bool {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kernel {
+pub(super) struct KernelEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) release: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,14 +116,14 @@ pub(super) struct Kernel {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nvme_multipath: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) modules: Option<Vec<Module>>,
+    pub(super) modules: Option<Vec<ModuleTable>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) seen_modules: Vec<Module>,
+    pub(super) seen_modules: Vec<ModuleTable>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Module {
+pub(super) struct ModuleTable {
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
@@ -131,7 +131,7 @@ pub(super) struct Module {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Cpu {
+pub(super) struct CpuTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vendor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub(super) struct Cpu {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NvidiaDriver {
+pub(super) struct NvidiaDriverTable {
     /// The open kernel modules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) open: Option<bool>,
@@ -158,12 +158,12 @@ pub(super) struct Cufile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) settings: BTreeMap<String, Setting>,
+    pub(super) settings: BTreeMap<String, CuFileSetting>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Lab {
+pub(super) struct LabTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,7 @@ pub(super) struct Lab {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HostBridge {
+pub(super) struct HostBridgeTable {
     pub(super) name: Spanned<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) numa_node: Option<u32>,
@@ -195,10 +195,10 @@ pub(super) struct HostBridge {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Function {
+pub(super) struct FunctionTable {
     pub(super) name: Spanned<String>,
     #[serde(with = "KindName")]
-    pub(super) kind: Kind,
+    pub(super) kind: FunctionKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) under: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,27 +277,27 @@ pub(super) struct Function {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) link_below: Option<Text<LinkSpeed>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) bars: Vec<Bar>,
+    pub(super) bars: Vec<BarTable>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cmb_registers: Option<CmbRegisters>,
+    pub(super) cmb_registers: Option<CmbRegistersTable>,
     /// In thousandths of a degree Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) temperature: Option<Temperature>,
+    pub(super) temperature: Option<TemperatureTable>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p2pmem: Option<P2pMem>,
+    pub(super) p2pmem: Option<P2pMemTable>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) namespaces: Option<Vec<Namespace>>,
+    pub(super) namespaces: Option<Vec<NamespaceTable>>,
     /// The lab backs its memory by RAM.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) ram_bar: bool,
     /// Requests that the lab makes fail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) errors: Option<Vec<InjectedError>>,
+    pub(super) errors: Option<Vec<InjectedErrorTable>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct InjectedError {
+pub(super) struct InjectedErrorTable {
     #[serde(with = "FailingRequestName")]
     pub(super) on: FailingRequest,
     pub(super) sector: u32,
@@ -330,14 +330,14 @@ enum FailureCountName {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct P2pMem {
+pub(super) struct P2pMemTable {
     pub(super) size: Size,
     /// All of it when left out.
     pub(super) available: Option<Size>,
     #[serde(default = "published_by_default")]
     pub(super) published: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) allocate: Option<Mode>,
+    pub(super) allocate: Option<OctalMode>,
     /// Bytes a second that are read of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) read: Option<Rate>,
@@ -348,7 +348,7 @@ pub(super) struct P2pMem {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Bar {
+pub(super) struct BarTable {
     pub(super) index: u8,
     /// Left out only where it is not known of a window without address space.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -364,14 +364,14 @@ pub(super) struct Bar {
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CmbRegisters {
+pub(super) struct CmbRegistersTable {
     pub(super) location: Hex<u32>,
     pub(super) size: Hex<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Temperature {
+pub(super) struct TemperatureTable {
     pub(super) current: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) warning: Option<i32>,
@@ -381,7 +381,7 @@ pub(super) struct Temperature {
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Integrity {
+pub(super) struct IntegrityTable {
     pub(super) write_generate: bool,
     pub(super) read_verify: bool,
 }
@@ -396,7 +396,7 @@ fn published_by_default() -> bool {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Namespace {
+pub(super) struct NamespaceTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -418,9 +418,9 @@ pub(super) struct Namespace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stable_writes: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) integrity: Option<Integrity>,
+    pub(super) integrity: Option<IntegrityTable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) partitions: Vec<Partition>,
+    pub(super) partitions: Vec<PartitionTable>,
 }
 
 fn smallest_block() -> Size {
@@ -429,7 +429,7 @@ fn smallest_block() -> Size {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Partition {
+pub(super) struct PartitionTable {
     pub(super) name: String,
     pub(super) start: Size,
     pub(super) size: Size,
@@ -447,7 +447,7 @@ enum IommuName {
 
 /// The names of [`Kind`] in a machine file.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Kind", rename_all = "kebab-case")]
+#[serde(remote = "FunctionKind", rename_all = "kebab-case")]
 enum KindName {
     RootPort,
     UpstreamPort,

@@ -129,14 +129,14 @@ impl<'de> Deserialize<'de> for Mdts {
 /// The value of a key of cuFile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Setting {
+pub(super) enum CuFileSetting {
     Flag(bool),
     Number(i64),
     Text(String),
     List(Vec<String>),
 }
 
-impl From<CufileValue> for Setting {
+impl From<CufileValue> for CuFileSetting {
     fn from(value: CufileValue) -> Self {
         match value {
             CufileValue::Flag(flag) => Self::Flag(flag),
@@ -147,28 +147,28 @@ impl From<CufileValue> for Setting {
     }
 }
 
-impl From<Setting> for CufileValue {
-    fn from(setting: Setting) -> Self {
+impl From<CuFileSetting> for CufileValue {
+    fn from(setting: CuFileSetting) -> Self {
         match setting {
-            Setting::Flag(flag) => Self::Flag(flag),
-            Setting::Number(number) => Self::Number(number),
-            Setting::Text(text) => Self::Text(text),
-            Setting::List(list) => Self::List(list),
+            CuFileSetting::Flag(flag) => Self::Flag(flag),
+            CuFileSetting::Number(number) => Self::Number(number),
+            CuFileSetting::Text(text) => Self::Text(text),
+            CuFileSetting::List(list) => Self::List(list),
         }
     }
 }
 
 /// Permission bits as text in octal, `"0660"`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mode(pub(super) u32);
+pub(super) struct OctalMode(pub(super) u32);
 
-impl Serialize for Mode {
+impl Serialize for OctalMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{:04o}", self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Mode {
+impl<'de> Deserialize<'de> for OctalMode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let is_octal = text.len() <= 4 && text.bytes().all(|b| matches!(b, b'0'..=b'7'));

@@ -3,21 +3,21 @@
 use toml::Spanned;
 
 use super::shape;
-use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
+use super::values::{AcsValue, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text};
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
-    Acs, DriverBinding, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
-    NvLink, NvmeController, Parent, StackedDevice,
+    Acs, DriverBinding, Fabric, Function, FunctionKind, InjectedError, LabBoot, Module, Mount,
+    Namespace, NvLink, NvmeController, Parent, StackedDevice,
 };
 
 /// The text of a machine file.
 pub(super) fn text(fabric: &Fabric) -> String {
-    let machine = shape::Machine {
+    let machine = shape::MachineTable {
         name: fabric.name.clone(),
         iommu: fabric.iommu,
         product: fabric.product.clone(),
         libraries: fabric.libraries.clone(),
-        kernel: shape::Kernel {
+        kernel: shape::KernelEntry {
             release: fabric.kernel.release.clone(),
             p2pdma: fabric.kernel.has_p2pdma,
             parameters: fabric.kernel.parameters.clone(),
@@ -26,12 +26,12 @@ pub(super) fn text(fabric: &Fabric) -> String {
             modules: fabric.kernel.modules.as_ref().map(|list| list.iter().map(module).collect()),
             seen_modules: fabric.kernel.seen_modules.iter().map(module).collect(),
         },
-        cpu: shape::Cpu {
+        cpu: shape::CpuTable {
             vendor: fabric.cpu.vendor.clone(),
             family: fabric.cpu.family,
             model: fabric.cpu.model.clone(),
         },
-        nvidia: fabric.nvidia.clone().map(|driver| shape::NvidiaDriver {
+        nvidia: fabric.nvidia.clone().map(|driver| shape::NvidiaDriverTable {
             open: driver.is_open,
             version: driver.version,
             parameters: driver.parameters,
@@ -40,7 +40,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             problem: found.problem,
             settings: found.settings.into_iter().map(|(key, one)| (key, one.into())).collect(),
         }),
-        environment: shape::Environment {
+        environment: shape::EnvironmentTable {
             hypervisor: fabric.environment.hypervisor.clone(),
             container: fabric.environment.container.clone(),
             confidential: fabric.environment.confidential.clone(),
@@ -50,7 +50,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             fabric
                 .bridges
                 .iter()
-                .map(|bridge| shape::HostBridge {
+                .map(|bridge| shape::HostBridgeTable {
                     name: unplaced(&bridge.name),
                     numa_node: bridge.numa_node,
                     p2p_read: bridge.peer.read.map(Rate),
@@ -73,26 +73,26 @@ pub(super) fn text(fabric: &Fabric) -> String {
     })
 }
 
-fn module(module: &Module) -> shape::Module {
-    shape::Module { name: module.name.clone(), version: module.version.clone() }
+fn module(module: &Module) -> shape::ModuleTable {
+    shape::ModuleTable { name: module.name.clone(), version: module.version.clone() }
 }
 
-fn nvlink(fabric: &Fabric, link: NvLink) -> shape::NvLink {
+fn nvlink(fabric: &Fabric, link: NvLink) -> shape::NvLinkTable {
     let (one, other) = link.gpus;
     let gpus = [one, other].map(|id| unplaced(&fabric.function(id).name));
-    shape::NvLink { gpus, links: link.links }
+    shape::NvLinkTable { gpus, links: link.links }
 }
 
-fn stacked(device: &StackedDevice) -> shape::StackedDevice {
-    shape::StackedDevice {
+fn stacked(device: &StackedDevice) -> shape::StackedDeviceTable {
+    shape::StackedDeviceTable {
         name: device.name.clone(),
         kind: device.kind.clone(),
         below: device.below.clone(),
     }
 }
 
-fn mount(mount: &Mount) -> shape::Mount {
-    shape::Mount {
+fn mount(mount: &Mount) -> shape::MountTable {
+    shape::MountTable {
         device: mount.device.clone(),
         point: mount.point.clone(),
         file_system: mount.file_system.clone(),
@@ -105,8 +105,8 @@ fn unplaced(name: &str) -> Spanned<String> {
     Spanned::new(0..0, name.to_owned())
 }
 
-fn lab(lab: &LabBoot) -> shape::Lab {
-    shape::Lab {
+fn lab(lab: &LabBoot) -> shape::LabTable {
+    shape::LabTable {
         cpu: Some(lab.cpu.clone()),
         cpus: Some(lab.cpus),
         memory: Some(Size(lab.memory)),
@@ -114,19 +114,19 @@ fn lab(lab: &LabBoot) -> shape::Lab {
     }
 }
 
-fn function(fabric: &Fabric, function: &Function) -> shape::Function {
+fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
     let under = match function.parent {
         Parent::Bridge(id) => &fabric.bridges[id.0].name,
         Parent::Function(id) => &fabric.function(id).name,
     };
-    let is_drive = function.kind == Kind::Nvme;
+    let is_drive = function.kind == FunctionKind::Nvme;
     let nvme = function.nvme.clone().filter(|_| is_drive);
     // Pasted text shows the driver, and nothing of the drive.
     let is_held = function.driver.is_named("nvme");
     let bound = (is_drive && nvme.is_none() && !is_held).then_some(false);
     let NvmeController { name, serial, model, firmware, state, cmb, temperature, namespaces } =
         nvme.unwrap_or_default();
-    shape::Function {
+    shape::FunctionTable {
         name: unplaced(&function.name),
         kind: function.kind,
         under: Some(under.clone()),
@@ -163,25 +163,25 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         link: function.link.map(LinkValue),
         link_below: function.link_below.map(Text),
         bars: bars(function),
-        cmb_registers: cmb.map(|registers| shape::CmbRegisters {
+        cmb_registers: cmb.map(|registers| shape::CmbRegistersTable {
             location: Hex(registers.location),
             size: Hex(registers.size),
         }),
-        temperature: temperature.map(|found| shape::Temperature {
+        temperature: temperature.map(|found| shape::TemperatureTable {
             current: found.current,
             warning: found.warning,
             critical: found.critical,
         }),
-        p2pmem: function.p2pmem.map(|memory| shape::P2pMem {
+        p2pmem: function.p2pmem.map(|memory| shape::P2pMemTable {
             size: Size(memory.size),
             available: Some(Size(memory.available)),
             published: memory.published,
-            allocate: memory.allocate.map(Mode),
+            allocate: memory.allocate.map(OctalMode),
             read: memory.rates.read.map(Rate),
             write: memory.rates.write.map(Rate),
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
-        ram_bar: function.lab.is_ram_bar && function.kind == Kind::Other,
+        ram_bar: function.lab.is_ram_bar && function.kind == FunctionKind::Other,
         errors: (is_drive && !function.lab.errors.is_empty())
             .then(|| function.lab.errors.iter().map(injected_error).collect()),
     }
@@ -196,15 +196,15 @@ fn driver(driver: &DriverBinding, bound: Option<bool>) -> Option<String> {
     }
 }
 
-fn bars(function: &Function) -> Vec<shape::Bar> {
-    let assigned = function.bars.iter().map(|bar| shape::Bar {
+fn bars(function: &Function) -> Vec<shape::BarTable> {
+    let assigned = function.bars.iter().map(|bar| shape::BarTable {
         index: bar.index,
         size: Some(Size(bar.size)),
         assigned: true,
         prefetchable: bar.is_prefetchable,
         largest: bar.largest.map(Size),
     });
-    let unassigned = function.unassigned_bars.iter().map(|bar| shape::Bar {
+    let unassigned = function.unassigned_bars.iter().map(|bar| shape::BarTable {
         index: bar.index,
         size: bar.size.map(Size),
         assigned: false,
@@ -214,13 +214,13 @@ fn bars(function: &Function) -> Vec<shape::Bar> {
     assigned.chain(unassigned).collect()
 }
 
-fn injected_error(error: &InjectedError) -> shape::InjectedError {
-    shape::InjectedError { on: error.on, sector: error.sector, times: error.times }
+fn injected_error(error: &InjectedError) -> shape::InjectedErrorTable {
+    shape::InjectedErrorTable { on: error.on, sector: error.sector, times: error.times }
 }
 
-fn namespace(namespace: &Namespace) -> shape::Namespace {
+fn namespace(namespace: &Namespace) -> shape::NamespaceTable {
     let limits = namespace.limits;
-    shape::Namespace {
+    shape::NamespaceTable {
         name: namespace.name.clone(),
         nsid: namespace.nsid,
         size: Size(namespace.size),
@@ -232,14 +232,14 @@ fn namespace(namespace: &Namespace) -> shape::Namespace {
         max_segments: limits.max_segments,
         multipath_head: namespace.is_multipath_head,
         stable_writes: namespace.stable_writes,
-        integrity: namespace.integrity.map(|found| shape::Integrity {
+        integrity: namespace.integrity.map(|found| shape::IntegrityTable {
             write_generate: found.write_generate,
             read_verify: found.read_verify,
         }),
         partitions: namespace
             .partitions
             .iter()
-            .map(|partition| shape::Partition {
+            .map(|partition| shape::PartitionTable {
                 name: partition.name.clone(),
                 start: Size(partition.start),
                 size: Size(partition.size),

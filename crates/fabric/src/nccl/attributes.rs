@@ -34,7 +34,7 @@ pub(super) fn vendor_id(node: Node<'_, '_>) -> Option<u16> {
 
 /// The class, as far as it is said: NCCL writes `0x03` where it cannot read one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Class {
+pub(super) struct ClassCode {
     /// All 24 bits.
     pub(super) whole: Option<u32>,
     /// The base class.
@@ -42,14 +42,14 @@ pub(super) struct Class {
 }
 
 /// The class of a function.
-pub(super) fn class(node: Node<'_, '_>) -> Class {
+pub(super) fn class(node: Node<'_, '_>) -> ClassCode {
     let digits = node.attribute("class").map_or(0, |text| text.trim().len());
     match hex(node, "class") {
         Some(class) if digits == "0x030200".len() => {
-            Class { whole: Some(class), base: Some(class >> 16) }
+            ClassCode { whole: Some(class), base: Some(class >> 16) }
         }
-        Some(base) if digits == "0x03".len() => Class { whole: None, base: Some(base) },
-        _ => Class { whole: None, base: None },
+        Some(base) if digits == "0x03".len() => ClassCode { whole: None, base: Some(base) },
+        _ => ClassCode { whole: None, base: None },
     }
 }
 

@@ -49,7 +49,7 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(xml, options)
         .map_err(|error| NcclError::of_parser(&error, before))?;
-    let found = topology::Reader::read(&document, before)?;
+    let found = topology::TopologyReader::read(&document, before)?;
     Ok(Fabric {
         name: "nccl".to_owned(),
         origin: Origin::Text,

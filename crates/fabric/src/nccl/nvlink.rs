@@ -15,7 +15,7 @@ const CLASS_OTHER_BRIDGE: &str = "0x0680";
 
 /// An element `<nvlink>` of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct NvLinkElement {
     /// The GPU.
     pub(super) gpu: FunctionId,
     /// PCI address of the other end.
@@ -26,7 +26,7 @@ pub(super) struct Link {
     pub(super) class: Option<String>,
 }
 
-impl Link {
+impl NvLinkElement {
     /// Returns whether an NVSwitch is at the other end, which NCCL assumes where it cannot read the class.
     fn is_to_switch(&self) -> bool {
         self.class.as_deref().is_none_or(|class| {
@@ -41,7 +41,10 @@ type Pair = (FunctionId, FunctionId);
 ///
 /// # Errors
 /// When there are too many of them.
-pub(super) fn pairs(functions: &[Function], links: &[Link]) -> Result<Vec<NvLink>, NcclError> {
+pub(super) fn pairs(
+    functions: &[Function],
+    links: &[NvLinkElement],
+) -> Result<Vec<NvLink>, NcclError> {
     let gpus: BTreeSet<FunctionId> = links.iter().map(|link| link.gpu).collect();
     if gpus.len() > MOST_GPUS {
         return Err(NcclError::TooLarge { most: MOST_GPUS, what: "GPUs with NVLink" });

@@ -6,11 +6,12 @@ use roxmltree::{Document, Node, NodeId};
 
 use super::attributes::{self, address};
 use super::error::NcclError;
-use super::nvlink::Link;
+use super::nvlink::NvLinkElement;
 use crate::sysfs::config_space::PortType;
 use crate::sysfs::functions::kind;
 use crate::{
-    Bdf, BridgeId, Cpu, Function, FunctionId, HostBridge, Kind, Lines, Parent, Rates, RootBus,
+    Bdf, BridgeId, Cpu, Function, FunctionId, FunctionKind, HostBridge, LineNumbers, Parent, Rates,
+    RootBus,
 };
 
 /// Most functions, those included that the text leaves out; as in a machine file.
@@ -21,11 +22,11 @@ pub(super) const DEEPEST: usize = 100;
 const LONGEST: usize = 40;
 
 /// Machine as the elements have it.
-pub(super) struct Found {
+pub(super) struct ParsedMachine {
     pub(super) cpu: Cpu,
     pub(super) bridges: Vec<HostBridge>,
     pub(super) functions: Vec<Function>,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<NvLinkElement>,
 }
 
 /// An element that functions hang from.
@@ -39,7 +40,7 @@ struct Above {
 
 /// Reads the elements in the order of the document, in which parents come first.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct TopologyReader {
     /// Lines of the text before the document.
     before: u32,
     /// The offset of each line of the document.
@@ -48,7 +49,7 @@ pub(super) struct Reader {
     /// Host bridges by name.
     known_bridges: HashMap<String, BridgeId>,
     functions: Vec<Function>,
-    links: Vec<Link>,
+    links: Vec<NvLinkElement>,
     elements: HashMap<NodeId, Above>,
     /// Lines of the addresses.
     addresses: HashMap<Bdf, u32>,
@@ -56,9 +57,9 @@ pub(super) struct Reader {
     ports: HashMap<(Parent, u32, u8), FunctionId>,
 }
 
-impl Reader {
+impl TopologyReader {
     /// Reads a document that has `before` lines of text above it.
-    pub(super) fn read(document: &Document<'_>, before: u32) -> Result<Found, NcclError> {
+    pub(super) fn read(document: &Document<'_>, before: u32) -> Result<ParsedMachine, NcclError> {
         let text = document.input_text();
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
@@ -84,7 +85,7 @@ impl Reader {
             return Err(NcclError::NoFunction);
         }
         let Self { bridges, functions, links, .. } = reader;
-        Ok(Found { cpu: attributes::cpu(cpus()), bridges, functions, links })
+        Ok(ParsedMachine { cpu: attributes::cpu(cpus()), bridges, functions, links })
     }
 
     fn line(&self, node: Node<'_, '_>) -> u32 {
@@ -132,7 +133,11 @@ impl Reader {
             link,
             numa_node: above.numa_node,
             kernel_names: nics.flat_map(attributes::kernel_names).collect(),
-            lines: Some(Lines { heading: line, link: link.map(|_| line), ..Lines::default() }),
+            lines: Some(LineNumbers {
+                heading: line,
+                link: link.map(|_| line),
+                ..LineNumbers::default()
+            }),
             ..Function::unknown(address.to_string(), parent)
         };
         let function = self.push(Function { address: Some(address), ..function })?;
@@ -157,11 +162,11 @@ impl Reader {
                 if address.bus() == 0 {
                     return Ok(bridge);
                 }
-                (bridge, Kind::RootPort)
+                (bridge, FunctionKind::RootPort)
             }
             Some(id) => match self.functions[id.0].kind {
-                Kind::RootPort => (Parent::Function(id), Kind::OtherBridge),
-                _ => (Parent::Function(id), Kind::DownstreamPort),
+                FunctionKind::RootPort => (Parent::Function(id), FunctionKind::OtherBridge),
+                _ => (Parent::Function(id), FunctionKind::DownstreamPort),
             },
         };
         let key = (parent, address.domain(), address.bus());
@@ -169,8 +174,8 @@ impl Reader {
             return Ok(Parent::Function(port));
         }
         let word = match missing {
-            Kind::RootPort => "root-port",
-            Kind::DownstreamPort => "downstream-port",
+            FunctionKind::RootPort => "root-port",
+            FunctionKind::DownstreamPort => "downstream-port",
             _ => "bridge",
         };
         let port = Function {
@@ -209,12 +214,12 @@ impl Reader {
     /// The NVLinks of an element `<gpu>`.
     fn links(&mut self, node: Node<'_, '_>) {
         let Some(gpu) = self.above(node).function else { return };
-        if self.functions[gpu.0].kind != Kind::Gpu {
+        if self.functions[gpu.0].kind != FunctionKind::Gpu {
             return;
         }
         for link in node.children().filter(|child| child.has_tag_name("nvlink")) {
             let Some(target) = link.attribute("target") else { continue };
-            self.links.push(Link {
+            self.links.push(NvLinkElement {
                 gpu,
                 target: target.to_owned(),
                 count: link.attribute("count").and_then(|count| count.trim().parse().ok()),
@@ -231,18 +236,18 @@ fn is_placeholder(address: Bdf) -> bool {
 }
 
 /// The kind of a function, by what is below it and by its class.
-fn function_kind(node: Node<'_, '_>, address: Bdf, parent: Parent) -> Kind {
+fn function_kind(node: Node<'_, '_>, address: Bdf, parent: Parent) -> FunctionKind {
     let has = |tag: &str| node.children().any(|child| child.has_tag_name(tag));
     let vendor = attributes::vendor_id(node);
-    let attributes::Class { whole, base } = attributes::class(node);
+    let attributes::ClassCode { whole, base } = attributes::class(node);
     let by_class = kind(whole.or(base.map(|base| base << 16)), vendor, PortType::Unknown);
-    if has("pci") || by_class == Kind::OtherBridge {
+    if has("pci") || by_class == FunctionKind::OtherBridge {
         let is_on_root_bus = address.bus() == 0 && matches!(parent, Parent::Bridge(_));
-        return if is_on_root_bus { Kind::RootPort } else { Kind::UpstreamPort };
+        return if is_on_root_bus { FunctionKind::RootPort } else { FunctionKind::UpstreamPort };
     }
     match (has("gpu"), has("nic")) {
-        (true, _) => Kind::Gpu,
-        (false, true) => Kind::Nic,
+        (true, _) => FunctionKind::Gpu,
+        (false, true) => FunctionKind::Nic,
         (false, false) => by_class,
     }
 }

@@ -28,7 +28,7 @@ use element::Element;
 use super::attributes::is_kernel_name;
 use super::error::NcclWriteError;
 use super::topology::DEEPEST;
-use crate::{Cpu, Fabric, Function, FunctionId, Kind, LinkSpeed, Parent};
+use crate::{Cpu, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, Parent};
 
 /// Most elements that NCCL 2.21 to 2.30 read (`NCCL_TOPO_XML_MAX_NODES`).
 const MOST_ELEMENTS: usize = 256;
@@ -55,7 +55,7 @@ impl Fabric {
     /// # Errors
     /// When no function that NCCL could use has an address, or too many switches are one below another.
     pub fn to_nccl_xml(&self) -> Result<NcclXml, NcclWriteError> {
-        let tree = Tree::new(self)?;
+        let tree = ElementTree::new(self)?;
         let mut notes = Vec::new();
         if tree.without_address > 0 {
             notes.push(format!(
@@ -90,7 +90,7 @@ fn counted(functions: usize) -> String {
 }
 
 /// Functions that become elements.
-struct Tree<'a> {
+struct ElementTree<'a> {
     fabric: &'a Fabric,
     /// By the switch above; `None` for a processor. In the order of addresses.
     below: BTreeMap<Option<FunctionId>, Vec<FunctionId>>,
@@ -99,7 +99,7 @@ struct Tree<'a> {
     without_address: usize,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> ElementTree<'a> {
     fn new(fabric: &'a Fabric) -> Result<Self, NcclWriteError> {
         let is_switch = switches(fabric);
         let above = |id| fabric.upward(id).skip(1).filter(|above| is_switch[above.0]);
@@ -159,11 +159,11 @@ impl<'a> Tree<'a> {
             .with("link_speed", link.map(speed))
             .with("link_width", link.map(|link| link.width));
         match function.kind {
-            Kind::Gpu => {
+            FunctionKind::Gpu => {
                 let links = nvlinks.get(&id).into_iter().flatten().cloned();
                 element.above(once(Element::new("gpu").above(links)))
             }
-            Kind::Nic => element.above(once(nic(function))),
+            FunctionKind::Nic => element.above(once(nic(function))),
             _ => element.above(self.below(Some(id)).map(|below| self.function(below, nvlinks))),
         }
     }
@@ -176,8 +176,8 @@ fn switches(fabric: &Fabric) -> Vec<bool> {
     for function in &fabric.functions {
         // Parents precede children.
         found.push(match (function.kind, function.parent) {
-            (Kind::UpstreamPort, _) => true,
-            (Kind::OtherBridge, Parent::Function(above)) => !found[above.0],
+            (FunctionKind::UpstreamPort, _) => true,
+            (FunctionKind::OtherBridge, Parent::Function(above)) => !found[above.0],
             _ => false,
         });
     }
@@ -188,8 +188,8 @@ fn switches(fabric: &Fabric) -> Vec<bool> {
 /// processor or board, network controllers, drives and FPGA cards.
 fn is_of_use(fabric: &Fabric, id: FunctionId) -> bool {
     match fabric.function(id).kind {
-        Kind::Gpu => fabric.moves_payload(id),
-        Kind::Nic | Kind::Nvme | Kind::Fpga => true,
+        FunctionKind::Gpu => fabric.moves_payload(id),
+        FunctionKind::Nic | FunctionKind::Nvme | FunctionKind::Fpga => true,
         _ => false,
     }
 }
@@ -236,9 +236,9 @@ fn class(function: &Function) -> Option<String> {
         }
         (_, Some(class)) => whole(class),
         // NVM Express 1.4 section 2.1.5.
-        (Kind::Nvme, None) => whole(0x01_08_02),
-        (Kind::Gpu, None) => Some("0x03".to_owned()),
-        (Kind::Nic, None) => Some("0x02".to_owned()),
+        (FunctionKind::Nvme, None) => whole(0x01_08_02),
+        (FunctionKind::Gpu, None) => Some("0x03".to_owned()),
+        (FunctionKind::Nic, None) => Some("0x02".to_owned()),
         (_, None) => None,
     }
 }

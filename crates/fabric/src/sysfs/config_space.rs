@@ -46,7 +46,7 @@ pub(crate) enum PortType {
 
 /// Device control and device control 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Control {
+pub(super) struct DeviceControl {
     pub(super) first: u16,
     pub(super) second: u16,
 }
@@ -100,7 +100,7 @@ impl ConfigSpace<'_> {
     }
 
     /// The control registers of the PCIe capability (PCIe 6.0 7.5.3.4 and 7.5.3.16).
-    pub(super) fn control(self) -> Result<Control, NoControl> {
+    pub(super) fn control(self) -> Result<DeviceControl, NoControl> {
         let at = match self.pcie_capability() {
             Search::Found(at) => at,
             Search::Absent => return Err(NoControl::NotPcie),
@@ -109,7 +109,7 @@ impl ConfigSpace<'_> {
         let word = |offset| self.word(at + offset).ok_or(NoControl::Unreadable);
         // The second one came with version 2 of the capability.
         let has_second = word(2)? & 0xf > 1;
-        Ok(Control { first: word(8)?, second: if has_second { word(0x28)? } else { 0 } })
+        Ok(DeviceControl { first: word(8)?, second: if has_second { word(0x28)? } else { 0 } })
     }
 
     /// The base address register `index` of an endpoint, where its bits say that it is one of memory (PCI 3.0

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::list::{Kept, item_of};
+use super::list::{CaptureRule, item_of};
 use super::tree::Tree;
 use crate::{CufileConfiguration, cufile};
 
@@ -45,5 +45,5 @@ pub(crate) fn followed(link: &Path, target: &Path) -> Option<PathBuf> {
         Ok(below) => below.to_owned(),
         Err(_) => link.parent()?.join(target),
     };
-    item_of(&below).is_some_and(|item| item.kept == Kept::Cufile).then_some(below)
+    item_of(&below).is_some_and(|item| item.kept == CaptureRule::Cufile).then_some(below)
 }

@@ -16,7 +16,7 @@ use super::tree::Tree;
 use super::windows::{self, MemoryWindows};
 use crate::RootBus;
 use crate::{
-    Bdf, BridgeId, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive, Link,
+    Bdf, BridgeId, DriverBinding, Function, FunctionId, FunctionKind, HostBridge, LabDrive, Link,
     LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
 };
 
@@ -37,7 +37,7 @@ const VENDOR_NVIDIA: u16 = 0x10de;
 
 /// Host bridges and functions, parents before children.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundFunctions {
     pub(super) bridges: Vec<HostBridge>,
     pub(super) functions: Vec<Function>,
     /// Numbers of the drives' block devices.
@@ -55,7 +55,7 @@ pub(super) struct Found {
 }
 
 /// Walks `sys/devices`.
-pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> Found {
+pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> FoundFunctions {
     let devices = Path::new("sys/devices");
     let mut bridges = Vec::new();
     for name in tree.directories(devices) {
@@ -66,7 +66,7 @@ pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> Found {
         }
     }
     bridges.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
-    let mut found = Found { is_live: is_this_machine, ..Found::default() };
+    let mut found = FoundFunctions { is_live: is_this_machine, ..FoundFunctions::default() };
     for bridge in bridges {
         found.bridge(tree, &bridge);
     }
@@ -99,7 +99,7 @@ pub(super) fn address(name: &str) -> Option<Bdf> {
     name.parse().ok().filter(|_| name.matches(':').count() == 2)
 }
 
-impl Found {
+impl FoundFunctions {
     fn bridge(&mut self, tree: &Tree, at: &Path) {
         let Some(name) = at.file_name().and_then(|name| name.to_str()) else { return };
         if self.bridges.iter().any(|bridge| bridge.name == name) {
@@ -156,7 +156,7 @@ impl Found {
         &mut self,
         tree: &Tree,
         at: &Path,
-        kind: Kind,
+        kind: FunctionKind,
         config: ConfigSpace<'_>,
     ) -> MemoryWindows {
         let windows = windows::read(tree, at, kind, config);
@@ -194,10 +194,13 @@ impl Found {
         let function = &mut self.functions[id.0];
         let is_port = matches!(
             function.kind,
-            Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge
+            FunctionKind::RootPort
+                | FunctionKind::UpstreamPort
+                | FunctionKind::DownstreamPort
+                | FunctionKind::OtherBridge
         );
         if has_children && !is_port {
-            function.kind = Kind::OtherBridge;
+            function.kind = FunctionKind::OtherBridge;
             function.nvme = None;
         }
     }
@@ -211,7 +214,7 @@ impl Found {
         let driver = self.driver(tree, at);
         let nvme = nvme::controller(tree, at, &mut self.numbers);
         let kind = match nvme {
-            Some(_) => Kind::Nvme,
+            Some(_) => FunctionKind::Nvme,
             None => {
                 let above = match parent {
                     Parent::Bridge(_) => None,
@@ -247,7 +250,7 @@ impl Found {
             kernel_names: resources::kernel_names(tree, at, kind),
             bars: windows.assigned,
             unassigned_bars: windows.unassigned,
-            fpga_p2p: if kind == Kind::Fpga { resources::fpga_p2p(tree, at) } else { None },
+            fpga_p2p: if kind == FunctionKind::Fpga { resources::fpga_p2p(tree, at) } else { None },
             p2pmem: p2pmem(tree, &file("p2pmem")),
             rates: Rates::default(),
             mixed_per_mille: None,
@@ -256,7 +259,7 @@ impl Found {
             physical_function: tree
                 .link_name(&file("physfn"))
                 .and_then(|name| self::address(&name)),
-            mig_instances: if kind == Kind::Gpu && vendor == Some(VENDOR_NVIDIA) {
+            mig_instances: if kind == FunctionKind::Gpu && vendor == Some(VENDOR_NVIDIA) {
                 resources::mig_instances(tree, address)
             } else {
                 None
@@ -272,42 +275,44 @@ impl Found {
 /// The `pcieport` driver binds to ports alone, and a port's position tells which it is: root ports
 /// lie on root buses, an upstream port hangs from a root port or downstream port, a downstream port
 /// from an upstream port (PCIe 6.0 1.3).
-pub(crate) fn port(read: PortType, driver: Option<&str>, above: Option<Kind>) -> PortType {
+pub(crate) fn port(read: PortType, driver: Option<&str>, above: Option<FunctionKind>) -> PortType {
     match (read, above) {
         (PortType::Unknown, _) if driver != Some("pcieport") => PortType::Unknown,
         (PortType::Unknown, None) => PortType::RootPort,
-        (PortType::Unknown, Some(Kind::RootPort | Kind::DownstreamPort)) => PortType::UpstreamPort,
-        (PortType::Unknown, Some(Kind::UpstreamPort)) => PortType::DownstreamPort,
+        (PortType::Unknown, Some(FunctionKind::RootPort | FunctionKind::DownstreamPort)) => {
+            PortType::UpstreamPort
+        }
+        (PortType::Unknown, Some(FunctionKind::UpstreamPort)) => PortType::DownstreamPort,
         (known, _) => known,
     }
 }
 
 /// The kind of a function, by its port type, class and maker.
-pub(crate) fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> Kind {
+pub(crate) fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> FunctionKind {
     let class = class.unwrap_or_default() >> 8;
     match port {
-        PortType::RootPort => return Kind::RootPort,
-        PortType::UpstreamPort => return Kind::UpstreamPort,
-        PortType::DownstreamPort => return Kind::DownstreamPort,
+        PortType::RootPort => return FunctionKind::RootPort,
+        PortType::UpstreamPort => return FunctionKind::UpstreamPort,
+        PortType::DownstreamPort => return FunctionKind::DownstreamPort,
         PortType::OtherPcie | PortType::NotPcie | PortType::Unknown => {}
     }
     match (class, class >> 8, vendor) {
-        (CLASS_BRIDGE_PCI, _, _) => Kind::OtherBridge,
-        (CLASS_STORAGE_NVM, _, _) => Kind::Nvme,
+        (CLASS_BRIDGE_PCI, _, _) => FunctionKind::OtherBridge,
+        (CLASS_STORAGE_NVM, _, _) => FunctionKind::Nvme,
         (_, _, Some(VENDOR_XILINX)) | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_ALTERA)) => {
-            Kind::Fpga
+            FunctionKind::Fpga
         }
         (_, BASE_CLASS_DISPLAY, _)
-        | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_AMD | VENDOR_NVIDIA)) => Kind::Gpu,
-        (_, BASE_CLASS_NETWORK, _) => Kind::Nic,
-        _ => Kind::Other,
+        | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_AMD | VENDOR_NVIDIA)) => FunctionKind::Gpu,
+        (_, BASE_CLASS_NETWORK, _) => FunctionKind::Nic,
+        _ => FunctionKind::Other,
     }
 }
 
 /// The link above a function; the files of a root port or downstream port describe the one below.
-fn link(tree: &Tree, at: &Path, kind: Kind, parent: Parent) -> Option<Link> {
+fn link(tree: &Tree, at: &Path, kind: FunctionKind, parent: Parent) -> Option<Link> {
     let is_below_a_port = matches!(parent, Parent::Function(_));
-    if !is_below_a_port || matches!(kind, Kind::RootPort | Kind::DownstreamPort) {
+    if !is_below_a_port || matches!(kind, FunctionKind::RootPort | FunctionKind::DownstreamPort) {
         return None;
     }
     let link = Link { current: speed(tree, at, "current"), maximum: speed(tree, at, "max") };
@@ -315,8 +320,10 @@ fn link(tree: &Tree, at: &Path, kind: Kind, parent: Parent) -> Option<Link> {
 }
 
 /// The speed that a port facing away from the root supports.
-fn link_below(tree: &Tree, at: &Path, kind: Kind) -> Option<LinkSpeed> {
-    matches!(kind, Kind::RootPort | Kind::DownstreamPort).then(|| speed(tree, at, "max")).flatten()
+fn link_below(tree: &Tree, at: &Path, kind: FunctionKind) -> Option<LinkSpeed> {
+    matches!(kind, FunctionKind::RootPort | FunctionKind::DownstreamPort)
+        .then(|| speed(tree, at, "max"))
+        .flatten()
 }
 
 fn speed(tree: &Tree, at: &Path, which: &str) -> Option<LinkSpeed> {

@@ -19,14 +19,14 @@ pub struct Item {
     /// Its path; see the head of this module.
     pub path: &'static str,
     /// Its form in a capture.
-    pub kept: Kept,
+    pub kept: CaptureRule,
     /// The purpose of reading it.
     pub purpose: &'static str,
 }
 
 /// The form that something has in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum CaptureRule {
     /// Presence of the folder.
     Folder,
     /// The folder, whose name is replaced unless it is of a form that the kernel gives.
@@ -70,7 +70,7 @@ pub enum Kept {
     Event,
     /// The line of the minor number of a GPU's device node.
     MinorNumber,
-    /// Keys that bear on the route, without addresses; mount points as [`Kept::Mounts`] has them.
+    /// Keys that bear on the route, without addresses; mount points as [`CaptureRule::Mounts`] has them.
     Cufile,
     /// Presence of a library, and the version that it points to; it is not read.
     LibraryVersion,
@@ -80,7 +80,7 @@ pub enum Kept {
     NvidiaParameters,
 }
 
-impl Kept {
+impl CaptureRule {
     /// Describes the form in words, for the reference page.
     pub fn describe(self) -> &'static str {
         match self {
@@ -116,14 +116,14 @@ impl Kept {
     }
 }
 
-const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
+const fn item(path: &'static str, kept: CaptureRule, purpose: &'static str) -> Item {
     Item { path, kept, purpose }
 }
 
 /// Everything that discovery reads.
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
-    use Kept::{
+    use CaptureRule::{
         Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaParameters,
         NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Subsystem, Version,
         Whole, Windows,

@@ -27,7 +27,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
-pub use packets::{NoPackets, Packets};
+pub use packets::{NoPackets, PacketSettings};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
 use crate::{Fabric, Origin, capture};

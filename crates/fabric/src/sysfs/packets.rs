@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use peerlane_units::Bytes;
 
-use super::config_space::{ConfigSpace, Control, NoControl};
+use super::config_space::{ConfigSpace, DeviceControl, NoControl};
 use super::tree::Tree;
 use crate::Bdf;
 
 /// Packet settings of a function (PCIe 6.0 7.5.3.4 and 7.5.3.16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packets {
+pub struct PacketSettings {
     /// Largest payload of a packet that it sends.
     pub payload: Bytes,
     /// Most that one read request asks for.
@@ -56,7 +56,7 @@ pub enum NoPackets {
     },
 }
 
-impl Packets {
+impl PacketSettings {
     /// Reads the packet settings of the function at `address` below `root`.
     ///
     /// # Errors
@@ -70,13 +70,13 @@ impl Packets {
         let bytes = tree.bytes(&at).map_err(|source| failed(&at, source))?;
         let path = tree.full(&at);
         match ConfigSpace(&bytes).control() {
-            Ok(control) => Self::of(control).ok_or(NoPackets::Reserved { path }),
+            Ok(control) => Self::from_control(control).ok_or(NoPackets::Reserved { path }),
             Err(NoControl::Unreadable) => Err(NoPackets::CutOff { path, length: bytes.len() }),
             Err(NoControl::NotPcie) => Err(NoPackets::NotPcie { path }),
         }
     }
 
-    fn of(control: Control) -> Option<Self> {
+    fn from_control(control: DeviceControl) -> Option<Self> {
         // 128 bytes, doubled up to five times; six and seven are reserved.
         let size = |code: u16| (code < 6).then(|| Bytes(128 << code));
         let has = |register: u16, bit: u16| register >> bit & 1 == 1;
@@ -118,8 +118,8 @@ mod tests {
         root
     }
 
-    fn read(root: &tempfile::TempDir) -> Result<Packets, NoPackets> {
-        Packets::read(root.path(), "0000:00:03.0".parse().expect("an address"))
+    fn read(root: &tempfile::TempDir) -> Result<PacketSettings, NoPackets> {
+        PacketSettings::read(root.path(), "0000:00:03.0".parse().expect("an address"))
     }
 
     #[test]
@@ -130,7 +130,8 @@ mod tests {
             (0x5850, 0x1000, 512, 4096, 768),
         ] {
             let found = read(&planted(first, second, 256)).expect("it is there");
-            let expected = Packets { payload: Bytes(payload), request: Bytes(request), tags };
+            let expected =
+                PacketSettings { payload: Bytes(payload), request: Bytes(request), tags };
             assert_eq!(found, expected, "{first:x}");
         }
     }

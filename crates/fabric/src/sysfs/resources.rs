@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::tree::Tree;
-use crate::{Bdf, Kind};
+use crate::{Bdf, FunctionKind};
 
 /// Interfaces of a NIC, and nodes of a GPU in `/dev/dri`.
-pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: Kind) -> Vec<String> {
+pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: FunctionKind) -> Vec<String> {
     let folders: &[&str] = match kind {
-        Kind::Nic => &["net", "infiniband"],
-        Kind::Gpu => &["drm"],
+        FunctionKind::Nic => &["net", "infiniband"],
+        FunctionKind::Gpu => &["drm"],
         _ => return Vec::new(),
     };
     let mut names = Vec::new();

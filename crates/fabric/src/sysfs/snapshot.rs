@@ -15,7 +15,7 @@ pub(crate) const DEEPEST: usize = 300;
 
 /// A file, folder or link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum TreeEntry {
     /// A regular file.
     File {
         /// Its content.
@@ -26,13 +26,13 @@ pub enum Entry {
     /// A symbolic link and what it says.
     Link(PathBuf),
     /// A folder.
-    Folder(BTreeMap<String, Entry>),
+    Folder(BTreeMap<String, TreeEntry>),
 }
 
 /// A tree of files in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    top: Entry,
+    top: TreeEntry,
     entries: usize,
     bytes: usize,
 }
@@ -59,7 +59,7 @@ pub enum NoPlace {
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Self { top: Entry::Folder(BTreeMap::new()), entries: 0, bytes: 0 }
+        Self { top: TreeEntry::Folder(BTreeMap::new()), entries: 0, bytes: 0 }
     }
 }
 
@@ -70,17 +70,17 @@ impl Snapshot {
     ///
     /// # Errors
     /// When it has no place there, or the tree would grow beyond its bounds.
-    pub fn insert(&mut self, path: &Path, entry: Entry) -> Result<(), NoPlace> {
+    pub fn insert(&mut self, path: &Path, entry: TreeEntry) -> Result<(), NoPlace> {
         let names = names(path)?;
         let Some((last, above)) = names.split_last() else {
             return match entry {
-                Entry::Folder(_) => Ok(()),
+                TreeEntry::Folder(_) => Ok(()),
                 _ => Err(NoPlace::Taken(path.to_owned())),
             };
         };
         let bytes = match &entry {
-            Entry::File { bytes, .. } => bytes.len(),
-            Entry::Link(_) | Entry::Folder(_) => 0,
+            TreeEntry::File { bytes, .. } => bytes.len(),
+            TreeEntry::Link(_) | TreeEntry::Folder(_) => 0,
         };
         if self.bytes + bytes > MOST_BYTES {
             return Err(NoPlace::TooLarge);
@@ -88,7 +88,7 @@ impl Snapshot {
         let mut folder = &mut self.top;
         let mut made = 0;
         for name in above {
-            let Entry::Folder(entries) = folder else {
+            let TreeEntry::Folder(entries) = folder else {
                 return Err(NoPlace::Taken(path.to_owned()));
             };
             if self.entries + made >= MOST_ENTRIES {
@@ -96,10 +96,12 @@ impl Snapshot {
             }
             folder = entries.entry((*name).to_owned()).or_insert_with(|| {
                 made += 1;
-                Entry::Folder(BTreeMap::new())
+                TreeEntry::Folder(BTreeMap::new())
             });
         }
-        let Entry::Folder(entries) = folder else { return Err(NoPlace::Taken(path.to_owned())) };
+        let TreeEntry::Folder(entries) = folder else {
+            return Err(NoPlace::Taken(path.to_owned()));
+        };
         match (entries.get(*last), &entry) {
             (None, _) => {
                 if self.entries + made >= MOST_ENTRIES {
@@ -108,7 +110,7 @@ impl Snapshot {
                 entries.insert((*last).to_owned(), entry);
                 made += 1;
             }
-            (Some(Entry::Folder(_)), Entry::Folder(_)) => {}
+            (Some(TreeEntry::Folder(_)), TreeEntry::Folder(_)) => {}
             _ => return Err(NoPlace::Taken(path.to_owned())),
         }
         self.entries += made;
@@ -122,15 +124,15 @@ impl Snapshot {
         let Some((last, above)) = names.split_last() else { return };
         let mut folder = &mut self.top;
         for name in above {
-            let Entry::Folder(entries) = folder else { return };
+            let TreeEntry::Folder(entries) = folder else { return };
             let Some(entry) = entries.get_mut(*name) else { return };
             folder = entry;
         }
-        let Entry::Folder(entries) = folder else { return };
+        let TreeEntry::Folder(entries) = folder else { return };
         match entries.get(*last) {
-            Some(Entry::File { bytes, .. }) => self.bytes -= bytes.len(),
-            Some(Entry::Link(_)) => {}
-            Some(Entry::Folder(_)) | None => return,
+            Some(TreeEntry::File { bytes, .. }) => self.bytes -= bytes.len(),
+            Some(TreeEntry::Link(_)) => {}
+            Some(TreeEntry::Folder(_)) | None => return,
         }
         entries.remove(*last);
         self.entries -= 1;
@@ -141,15 +143,15 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::insert`].
     pub fn text(&mut self, path: impl AsRef<Path>, text: &str) -> Result<(), NoPlace> {
-        let entry = Entry::File { bytes: format!("{text}\n").into_bytes(), mode: 0o444 };
+        let entry = TreeEntry::File { bytes: format!("{text}\n").into_bytes(), mode: 0o444 };
         self.insert(path.as_ref(), entry)
     }
 
     /// The entry at a path; links on the way lead nowhere.
-    pub fn get(&self, path: &Path) -> Option<&Entry> {
+    pub fn get(&self, path: &Path) -> Option<&TreeEntry> {
         let mut at = &self.top;
         for name in names(path).ok()? {
-            let Entry::Folder(entries) = at else { return None };
+            let TreeEntry::Folder(entries) = at else { return None };
             at = entries.get(name)?;
         }
         Some(at)
@@ -157,24 +159,24 @@ impl Snapshot {
 
     /// The tree below a folder of this one; an empty one where there is no such folder.
     pub(crate) fn below(mut self, folder: &Path) -> Self {
-        let mut at = std::mem::replace(&mut self.top, Entry::Folder(BTreeMap::new()));
+        let mut at = std::mem::replace(&mut self.top, TreeEntry::Folder(BTreeMap::new()));
         for name in names(folder).unwrap_or_default() {
-            let Entry::Folder(mut entries) = at else { return Self::default() };
+            let TreeEntry::Folder(mut entries) = at else { return Self::default() };
             let Some(entry) = entries.remove(name) else { return Self::default() };
             at = entry;
         }
         match at {
-            top @ Entry::Folder(_) => Self { top, ..self },
-            Entry::File { .. } | Entry::Link(_) => Self::default(),
+            top @ TreeEntry::Folder(_) => Self { top, ..self },
+            TreeEntry::File { .. } | TreeEntry::Link(_) => Self::default(),
         }
     }
 
     /// Every entry with its path, folders before what is in them, in order of name.
-    pub fn iter(&self) -> impl Iterator<Item = (PathBuf, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (PathBuf, &TreeEntry)> {
         let mut waiting = vec![(PathBuf::new(), &self.top)];
         std::iter::from_fn(move || {
             let (path, entry) = waiting.pop()?;
-            if let Entry::Folder(entries) = entry {
+            if let TreeEntry::Folder(entries) = entry {
                 waiting.extend(entries.iter().rev().map(|(name, at)| (path.join(name), at)));
             }
             Some((path, entry))

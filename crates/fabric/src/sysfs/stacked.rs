@@ -17,7 +17,7 @@ pub(super) type Numbers = HashMap<String, String>;
 
 /// A device made of others, and its number.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct NumberedStack {
     pub(super) device: StackedDevice,
     number: Option<String>,
     /// Its partitions, with their numbers.
@@ -25,7 +25,7 @@ pub(super) struct Found {
 }
 
 /// Device mapper and md devices, in order of name.
-pub(super) fn devices(tree: &Tree) -> Vec<Found> {
+pub(super) fn devices(tree: &Tree) -> Vec<NumberedStack> {
     let virtual_devices = Path::new(VIRTUAL);
     tree.directories(virtual_devices)
         .into_iter()
@@ -41,7 +41,7 @@ pub(super) fn devices(tree: &Tree) -> Vec<Found> {
             let mut partitions = Numbers::new();
             disk::numbers(tree, &at, &mut partitions);
             partitions.remove(&name);
-            Found {
+            NumberedStack {
                 number: tree.word(&at.join("dev")),
                 partitions,
                 device: StackedDevice {
@@ -65,7 +65,11 @@ fn below(tree: &Tree, slaves: &Path) -> Vec<String> {
 ///
 /// File systems of several devices, btrfs among them, have numbers of their own; there the name in
 /// the column of the source counts.
-pub(super) fn mounts(tree: &Tree, numbers: &Numbers, stacked: &[Found]) -> Option<Vec<Mount>> {
+pub(super) fn mounts(
+    tree: &Tree,
+    numbers: &Numbers,
+    stacked: &[NumberedStack],
+) -> Option<Vec<Mount>> {
     let text = tree.text(&tree.own_process().join("mountinfo")).ok()?;
     let mut names: HashMap<&str, &str> =
         numbers.iter().map(|(name, number)| (number.as_str(), name.as_str())).collect();
@@ -80,7 +84,7 @@ pub(super) fn mounts(tree: &Tree, numbers: &Numbers, stacked: &[Found]) -> Optio
     };
     let mut mounts = Vec::new();
     for line in text.lines() {
-        let Some(row) = Row::parse(line) else { continue };
+        let Some(row) = MountinfoRow::parse(line) else { continue };
         let Some(device) = names.get(row.number).copied().or_else(|| by_name(row.source)) else {
             continue;
         };
@@ -95,7 +99,7 @@ pub(super) fn mounts(tree: &Tree, numbers: &Numbers, stacked: &[Found]) -> Optio
 }
 
 /// A line of `/proc/self/mountinfo` (Linux, Documentation/filesystems/proc.rst section 3.5).
-struct Row<'a> {
+struct MountinfoRow<'a> {
     number: &'a str,
     point: String,
     is_read_only: bool,
@@ -103,7 +107,7 @@ struct Row<'a> {
     source: &'a str,
 }
 
-impl<'a> Row<'a> {
+impl<'a> MountinfoRow<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut front = front.split(' ').skip(2);

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::snapshot::{Entry, Snapshot};
+use super::snapshot::{Snapshot, TreeEntry};
 
 /// No attribute of sysfs is larger; kernel configurations have about 300 KiB.
 const LONGEST_FILE: u64 = 4 << 20;
@@ -21,7 +21,7 @@ const LONGEST_FILE: u64 = 4 << 20;
 pub(crate) struct Tree {
     source: Source,
     /// Entries read so far; `None` while nobody asked for them.
-    seen: Option<RefCell<BTreeMap<PathBuf, Entry>>>,
+    seen: Option<RefCell<BTreeMap<PathBuf, TreeEntry>>>,
     /// Set when files are left alone that the kernel answers by a command to a drive.
     leaves_drives_alone: bool,
 }
@@ -61,11 +61,11 @@ impl Tree {
     }
 
     /// Entries read since [`Tree::watch`], by path.
-    pub(crate) fn seen(&self) -> BTreeMap<PathBuf, Entry> {
+    pub(crate) fn seen(&self) -> BTreeMap<PathBuf, TreeEntry> {
         self.seen.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    fn saw(&self, path: &Path, entry: impl FnOnce() -> Entry) {
+    fn saw(&self, path: &Path, entry: impl FnOnce() -> TreeEntry) {
         if let Some(seen) = &self.seen {
             seen.borrow_mut().entry(path.to_owned()).or_insert_with(entry);
         }
@@ -73,7 +73,7 @@ impl Tree {
 
     /// Keeps that a folder is there, which is all that is known of it.
     pub(crate) fn watch_folder(&self, path: &Path) {
-        self.saw(path, || Entry::Folder(BTreeMap::new()));
+        self.saw(path, || TreeEntry::Folder(BTreeMap::new()));
     }
 
     /// The full path of one below the root, for messages.
@@ -99,13 +99,13 @@ impl Tree {
                 (bytes, found.permissions().mode() & 0o777)
             }
             Source::Snapshot { content, .. } => match content.get(path) {
-                Some(Entry::File { bytes, mode }) => (bytes.clone(), *mode),
+                Some(TreeEntry::File { bytes, mode }) => (bytes.clone(), *mode),
                 found => return Err(found.map_or(absent(), |_| is_no("a regular file"))),
             },
         };
         if let Some(seen) = &self.seen {
             // Over what may be there of the permissions alone.
-            let entry = Entry::File { bytes: bytes.clone(), mode };
+            let entry = TreeEntry::File { bytes: bytes.clone(), mode };
             seen.borrow_mut().insert(path.to_owned(), entry);
         }
         Ok(bytes)
@@ -119,11 +119,11 @@ impl Tree {
                 found.is_file().then(|| found.permissions().mode() & 0o777)?
             }
             Source::Snapshot { content, .. } => match content.get(path)? {
-                Entry::File { mode, .. } => mode & 0o777,
-                Entry::Link(_) | Entry::Folder(_) => return None,
+                TreeEntry::File { mode, .. } => mode & 0o777,
+                TreeEntry::Link(_) | TreeEntry::Folder(_) => return None,
             },
         };
-        self.saw(path, || Entry::File { bytes: Vec::new(), mode });
+        self.saw(path, || TreeEntry::File { bytes: Vec::new(), mode });
         Some(mode)
     }
 
@@ -172,11 +172,11 @@ impl Tree {
                 names.sort();
             }
             Source::Snapshot { content, .. } => match content.get(path) {
-                Some(Entry::Folder(entries)) => names.extend(entries.keys().cloned()),
+                Some(TreeEntry::Folder(entries)) => names.extend(entries.keys().cloned()),
                 found => return Err(found.map_or(absent(), |_| is_no("a directory"))),
             },
         }
-        self.saw(path, || Entry::Folder(BTreeMap::new()));
+        self.saw(path, || TreeEntry::Folder(BTreeMap::new()));
         Ok(names)
     }
 
@@ -198,10 +198,10 @@ impl Tree {
                 })
                 .ok(),
             Source::Snapshot { content, .. } => match content.get(path) {
-                Some(Entry::Folder(entries)) => Some(
+                Some(TreeEntry::Folder(entries)) => Some(
                     entries
                         .iter()
-                        .filter(|(_, entry)| matches!(entry, Entry::Folder(_)))
+                        .filter(|(_, entry)| matches!(entry, TreeEntry::Folder(_)))
                         .map(|(name, _)| name.clone())
                         .collect(),
                 ),
@@ -209,7 +209,7 @@ impl Tree {
             },
         };
         let Some(folders) = folders else { return Vec::new() };
-        self.saw(path, || Entry::Folder(BTreeMap::new()));
+        self.saw(path, || TreeEntry::Folder(BTreeMap::new()));
         folders
     }
 
@@ -218,7 +218,7 @@ impl Tree {
         match &self.source {
             Source::Directory { .. } => self.found(path).is_ok_and(|(_, found)| found.is_dir()),
             Source::Snapshot { content, .. } => {
-                matches!(content.get(path), Some(Entry::Folder(_)))
+                matches!(content.get(path), Some(TreeEntry::Folder(_)))
             }
         }
     }
@@ -237,11 +237,11 @@ impl Tree {
                 .and_then(|folder| fs::symlink_metadata(folder.join(name)))
                 .is_ok_and(|found| !found.is_dir()),
             Source::Snapshot { content, .. } => {
-                matches!(content.get(path), Some(Entry::File { .. } | Entry::Link(_)))
+                matches!(content.get(path), Some(TreeEntry::File { .. } | TreeEntry::Link(_)))
             }
         };
         if is_there {
-            self.saw(path, || Entry::File { bytes: Vec::new(), mode: 0o444 });
+            self.saw(path, || TreeEntry::File { bytes: Vec::new(), mode: 0o444 });
         }
         is_there
     }
@@ -261,11 +261,11 @@ impl Tree {
                 fs::read_link(self.without_links(directory)?.join(name))?
             }
             Source::Snapshot { content, .. } => match content.get(path) {
-                Some(Entry::Link(target)) => target.clone(),
+                Some(TreeEntry::Link(target)) => target.clone(),
                 found => return Err(found.map_or(absent(), |_| is_no("a symbolic link"))),
             },
         };
-        self.saw(path, || Entry::Link(target.clone()));
+        self.saw(path, || TreeEntry::Link(target.clone()));
         Ok(target)
     }
 

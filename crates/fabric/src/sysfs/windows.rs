@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 
 use super::config_space::{BARS, ConfigSpace};
 use super::tree::Tree;
-use crate::{Bar, Kind, UnassignedBar};
+use crate::{Bar, FunctionKind, UnassignedBar};
 
 /// Flags of `include/linux/ioport.h`.
 pub(crate) const IORESOURCE_MEM: u64 = 0x200;
@@ -53,7 +53,12 @@ impl ResourceLine {
 }
 
 /// Reads the windows of an endpoint, in order; those of a bridge move no payload.
-pub(super) fn read(tree: &Tree, at: &Path, kind: Kind, config: ConfigSpace<'_>) -> MemoryWindows {
+pub(super) fn read(
+    tree: &Tree,
+    at: &Path,
+    kind: FunctionKind,
+    config: ConfigSpace<'_>,
+) -> MemoryWindows {
     let mut windows = MemoryWindows::default();
     if kind.is_bridge() {
         return windows;

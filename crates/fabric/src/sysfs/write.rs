@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::libraries::MAIN;
 use super::windows::IORESOURCE_UNSET;
 use crate::{
-    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed,
+    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, LinkSpeed,
     Namespace, NoPlace, NvmeController, Parent, Snapshot,
 };
 
@@ -30,7 +30,7 @@ impl Fabric {
     /// # Errors
     /// When a name cannot be that of a file, two are the same, or there are too many.
     pub fn to_snapshot(&self) -> Result<Snapshot, NoPlace> {
-        let mut writer = Writer {
+        let mut writer = TreeWriter {
             fabric: self,
             tree: Snapshot::default(),
             addresses: addresses(self),
@@ -103,7 +103,7 @@ fn place(name: &str) -> (u32, u8) {
     parts.and_then(read).unwrap_or((0, 0))
 }
 
-struct Writer<'a> {
+struct TreeWriter<'a> {
     fabric: &'a Fabric,
     tree: Snapshot,
     addresses: Vec<Bdf>,
@@ -113,9 +113,9 @@ struct Writer<'a> {
 
 type Written = Result<(), NoPlace>;
 
-impl Writer<'_> {
+impl TreeWriter<'_> {
     fn folder(&mut self, path: &str) -> Written {
-        self.tree.insert(Path::new(path), crate::Entry::Folder(BTreeMap::new()))
+        self.tree.insert(Path::new(path), crate::TreeEntry::Folder(BTreeMap::new()))
     }
 
     fn file(&mut self, folder: &str, name: &str, text: impl std::fmt::Display) -> Written {
@@ -132,7 +132,7 @@ impl Writer<'_> {
     }
 
     fn link(&mut self, path: &str, target: String) -> Written {
-        self.tree.insert(Path::new(path), crate::Entry::Link(PathBuf::from(target)))
+        self.tree.insert(Path::new(path), crate::TreeEntry::Link(PathBuf::from(target)))
     }
 
     fn system(&mut self) -> Written {
@@ -217,7 +217,7 @@ impl Writer<'_> {
         self.some(at, "device", function.device.map(|id| format!("{id:#06x}")))?;
         self.some(at, "class", function.class.map(|class| format!("{class:#08x}")))?;
         self.file(at, "numa_node", function.numa_node.map_or(-1, i64::from))?;
-        let config = crate::Entry::File { bytes: config(function), mode: 0o644 };
+        let config = crate::TreeEntry::File { bytes: config(function), mode: 0o644 };
         self.tree.insert(Path::new(&format!("{at}/config")), config)?;
         let under = below.and_then(|below| below.first()).map(|&id| fabric.function(id));
         let current = function.link.and_then(|link| link.current);
@@ -292,14 +292,14 @@ impl Writer<'_> {
             if let Some(mode) = pool.allocate {
                 let path = format!("{at}/p2pmem/allocate");
                 self.tree
-                    .insert(Path::new(&path), crate::Entry::File { bytes: Vec::new(), mode })?;
+                    .insert(Path::new(&path), crate::TreeEntry::File { bytes: Vec::new(), mode })?;
             }
         }
         self.some(&format!("{at}/p2p.u.0"), "p2p_enable", function.fpga_p2p.map(u8::from))?;
         for name in &function.kernel_names {
             let rdma = ["mlx", "bnxt_re", "irdma", "roce", "hfi"];
             let folder = match function.kind {
-                Kind::Gpu => "drm",
+                FunctionKind::Gpu => "drm",
                 _ if rdma.iter().any(|front| name.starts_with(front)) => "infiniband",
                 _ => "net",
             };
@@ -455,11 +455,15 @@ fn resize_mask(bar: &Bar) -> Option<u64> {
 /// bytes of it where it could not be read.
 fn config(function: &Function) -> Vec<u8> {
     let port_type: u8 = match function.kind {
-        Kind::RootPort => 4,
-        Kind::UpstreamPort => 5,
-        Kind::DownstreamPort => 6,
-        Kind::OtherBridge => 7,
-        Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => 0,
+        FunctionKind::RootPort => 4,
+        FunctionKind::UpstreamPort => 5,
+        FunctionKind::DownstreamPort => 6,
+        FunctionKind::OtherBridge => 7,
+        FunctionKind::Nvme
+        | FunctionKind::Gpu
+        | FunctionKind::Fpga
+        | FunctionKind::Nic
+        | FunctionKind::Other => 0,
     };
     // As much as discovery looks at; beyond it real ones have 4096 bytes.
     let mut bytes = vec![0; EXTENDED + 8];

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::capture::{self, Kept};
-use peerlane_fabric::{Entry, Fabric, Origin, Snapshot};
+use peerlane_fabric::capture::{self, CaptureRule};
+use peerlane_fabric::{Fabric, Origin, Snapshot, TreeEntry};
 
 use crate::handmade;
 
@@ -147,7 +147,7 @@ fn listed_items_are_read_or_exempt() {
         assert_ne!(is_read, ELSEWHERE.contains(&item.path), "{} is read: {is_read}", item.path);
         assert!(!item.purpose.is_empty() && !item.kept.describe().is_empty());
     }
-    assert!(capture::ITEMS.iter().any(|item| item.kept == Kept::Serial));
+    assert!(capture::ITEMS.iter().any(|item| item.kept == CaptureRule::Serial));
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn captures_hold_no_identifiers() {
     assert!(kept.replaced.contains(&("serial number", 8)), "{:?}", kept.replaced);
     for (path, entry) in kept.content.iter() {
         let text = match entry {
-            Entry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
-            Entry::Link(target) => target.display().to_string(),
-            Entry::Folder(_) => String::new(),
+            TreeEntry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            TreeEntry::Link(target) => target.display().to_string(),
+            TreeEntry::Folder(_) => String::new(),
         };
         for secret in ["SECRET", "S4711", "two-sockets"] {
             assert!(!text.contains(secret), "{}: {text}", path.display());
@@ -244,7 +244,7 @@ fn long_names_and_links_survive_archives() {
     let long: PathBuf = std::iter::repeat_n("folder", 40).collect();
     content.text(long.join("file"), "text").unwrap();
     for target in [long.as_path(), Path::new("short")] {
-        let link = Entry::Link(target.to_owned());
+        let link = TreeEntry::Link(target.to_owned());
         let name = format!("link-{}", target.as_os_str().len());
         content.insert(Path::new(&name), link.clone()).unwrap();
         content.insert(&long.join(&name), link).unwrap();
@@ -256,7 +256,7 @@ fn long_names_and_links_survive_archives() {
 #[test]
 fn tree_growth_stops_at_bounds() {
     let mut content = Snapshot::default();
-    let zeroes = || Entry::File { bytes: vec![0; 4 << 20], mode: 0o444 };
+    let zeroes = || TreeEntry::File { bytes: vec![0; 4 << 20], mode: 0o444 };
     for number in 0..64 {
         content.insert(Path::new(&format!("zero-{number}")), zeroes()).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, Origin, Parent};
+use peerlane_fabric::{Acs, Fabric, FunctionKind, IommuMode, Origin, Parent};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{
@@ -120,10 +120,10 @@ fn port_types_come_from_configuration_space() {
     assert_eq!(
         found,
         [
-            (Kind::RootPort, redirecting),
-            (Kind::UpstreamPort, redirecting),
-            (Kind::DownstreamPort, redirecting),
-            (Kind::Nvme, redirecting),
+            (FunctionKind::RootPort, redirecting),
+            (FunctionKind::UpstreamPort, redirecting),
+            (FunctionKind::DownstreamPort, redirecting),
+            (FunctionKind::Nvme, redirecting),
         ]
     );
 }
@@ -135,10 +135,10 @@ fn unprivileged_reader_knows_ports_without_acs() {
     assert_eq!(
         found,
         [
-            (Kind::RootPort, Acs::Unknown),
-            (Kind::UpstreamPort, Acs::Unknown),
-            (Kind::DownstreamPort, Acs::Unknown),
-            (Kind::Nvme, Acs::Unknown),
+            (FunctionKind::RootPort, Acs::Unknown),
+            (FunctionKind::UpstreamPort, Acs::Unknown),
+            (FunctionKind::DownstreamPort, Acs::Unknown),
+            (FunctionKind::Nvme, Acs::Unknown),
         ]
     );
 }
@@ -163,16 +163,16 @@ fn switch(config: impl Fn(u8) -> Vec<u8>) -> Sysfs {
 #[test]
 fn kinds_come_from_class_and_vendor() {
     for (ids, expected) in [
-        (["0x144d", "0xa80a", "0x010802"], Kind::Nvme),
-        (["0x10de", "0x2330", "0x030200"], Kind::Gpu),
-        (["0x1002", "0x74a1", "0x120000"], Kind::Gpu),
-        (["0x10ee", "0x6988", "0x120000"], Kind::Fpga),
-        (["0x10ee", "0x903f", "0x070001"], Kind::Fpga),
-        (["0x1172", "0x0001", "0x120000"], Kind::Fpga),
-        (["0x15b3", "0x1021", "0x020000"], Kind::Nic),
-        (["0x8086", "0x0b25", "0x088000"], Kind::Other),
-        (["0x1b36", "0x0001", "0x060400"], Kind::OtherBridge),
-        (["none", "none", "none"], Kind::Other),
+        (["0x144d", "0xa80a", "0x010802"], FunctionKind::Nvme),
+        (["0x10de", "0x2330", "0x030200"], FunctionKind::Gpu),
+        (["0x1002", "0x74a1", "0x120000"], FunctionKind::Gpu),
+        (["0x10ee", "0x6988", "0x120000"], FunctionKind::Fpga),
+        (["0x10ee", "0x903f", "0x070001"], FunctionKind::Fpga),
+        (["0x1172", "0x0001", "0x120000"], FunctionKind::Fpga),
+        (["0x15b3", "0x1021", "0x020000"], FunctionKind::Nic),
+        (["0x8086", "0x0b25", "0x088000"], FunctionKind::Other),
+        (["0x1b36", "0x0001", "0x060400"], FunctionKind::OtherBridge),
+        (["none", "none", "none"], FunctionKind::Other),
     ] {
         let tree = Sysfs::new();
         tree.function("sys/devices/pci0000:00/0000:00:02.0", ids, &config(ENDPOINT, None));
@@ -353,7 +353,10 @@ fn unreadable_facts_stay_unknown() {
     let fabric = tree.discover();
     assert_eq!(fabric.functions.len(), 1);
     let function = &fabric.functions[0];
-    assert_eq!((function.kind, function.vendor, function.acs), (Kind::Other, None, Acs::Unknown));
+    assert_eq!(
+        (function.kind, function.vendor, function.acs),
+        (FunctionKind::Other, None, Acs::Unknown)
+    );
     assert!(matches!(function.parent, Parent::Bridge(_)));
     assert!(Fabric::discover(Path::new("/nonexistent")).is_err());
 }

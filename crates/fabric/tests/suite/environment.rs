@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Entry, Environment, Fabric, capture};
+use peerlane_fabric::{Environment, Fabric, TreeEntry, capture};
 
 use crate::synthetic::{ENDPOINT, Sysfs, config};
 
@@ -148,9 +148,9 @@ fn gpu_stack(tree: &Sysfs) -> [Fabric; 3] {
     let captured = capture::take(tree.root()).unwrap().content;
     for (path, entry) in captured.iter() {
         let text = match entry {
-            Entry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
-            Entry::Link(target) => target.display().to_string(),
-            Entry::Folder(_) => String::new(),
+            TreeEntry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            TreeEntry::Link(target) => target.display().to_string(),
+            TreeEntry::Folder(_) => String::new(),
         };
         assert!(!text.contains("SECRET"), "{}: {text}", path.display());
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use peerlane_fabric::capture::{self, ArchiveError};
-use peerlane_fabric::{Fabric, Kind, Snapshot};
+use peerlane_fabric::{Fabric, FunctionKind, Snapshot};
 use tar::EntryType;
 
 const AT: &str = "sys/devices/pci0000:00/0000:00:05.0";
@@ -93,7 +93,7 @@ fn skipped_frame() -> Vec<u8> {
 }
 
 #[track_caller]
-fn kinds(archive: &[u8]) -> Vec<Kind> {
+fn kinds(archive: &[u8]) -> Vec<FunctionKind> {
     let content = capture::unpack_machine(archive).unwrap();
     let fabric = Fabric::discover_snapshot(Path::new("other"), content).unwrap();
     fabric.functions.iter().map(|function| function.kind).collect()
@@ -124,7 +124,7 @@ fn every_compression_is_read() {
         ),
     ] {
         assert!(capture::is_archive(&archive[..archive.len().min(512)]), "{name}");
-        assert_eq!(kinds(&archive), [Kind::Nvme], "{name}");
+        assert_eq!(kinds(&archive), [FunctionKind::Nvme], "{name}");
     }
 }
 
@@ -138,7 +138,7 @@ fn archive_of_nothing_survives() {
 #[test]
 fn folder_on_top_is_taken_off() {
     for top in ["./", "host-2024/", "./host/fsroot/", "a/b/c/d/e/f/g/h/"] {
-        assert_eq!(kinds(&one_drive(top)), [Kind::Nvme], "{top}");
+        assert_eq!(kinds(&one_drive(top)), [FunctionKind::Nvme], "{top}");
     }
     assert_eq!(said(&one_drive("a/b/c/d/e/f/g/h/i/")), "there is no sys/devices in the archive: ");
 }
@@ -149,7 +149,7 @@ fn folder_with_one_machine_is_read() {
     let at = folder.path().join("host-2024").join(AT);
     std::fs::create_dir_all(&at).unwrap();
     std::fs::write(at.join("class"), "0x010802\n").unwrap();
-    assert_eq!(Fabric::discover(folder.path()).unwrap().functions[0].kind, Kind::Nvme);
+    assert_eq!(Fabric::discover(folder.path()).unwrap().functions[0].kind, FunctionKind::Nvme);
     std::fs::create_dir_all(folder.path().join("other/sys/devices")).unwrap();
     assert!(Fabric::discover(folder.path()).is_err(), "which of two is for the user to say");
 }
@@ -183,7 +183,7 @@ fn pax_records_name_what_follows() {
     assert!(content.get(Path::new(&format!("{long}class"))).is_some());
     assert!(content.get(Path::new("plain")).is_some() && content.get(Path::new("short")).is_none());
     let link = content.get(Path::new("link"));
-    assert_eq!(link, Some(&peerlane_fabric::Entry::Link(long.into())));
+    assert_eq!(link, Some(&peerlane_fabric::TreeEntry::Link(long.into())));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn last_of_two_files_counts() {
     let mut archive = Archive::new();
     archive.file(&format!("{AT}/class"), b"0x020000\n");
     archive.file(&format!("{AT}/class"), b"0x010802\n");
-    assert_eq!(kinds(&archive.finish()), [Kind::Nvme]);
+    assert_eq!(kinds(&archive.finish()), [FunctionKind::Nvme]);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn unread_devices_and_files_are_skipped() {
     archive.file("host/var/log/messages", &vec![b'x'; 5 << 20]);
     archive.entry(EntryType::Block, "host/dev/nvme0n1", "", b"");
     archive.entry(EntryType::Fifo, "host/run/pipe", "", b"");
-    assert_eq!(kinds(&archive.finish()), [Kind::Nvme]);
+    assert_eq!(kinds(&archive.finish()), [FunctionKind::Nvme]);
 }
 
 #[test]

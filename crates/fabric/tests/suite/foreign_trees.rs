@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, DriverBinding, Fabric, Kind, capture};
+use peerlane_fabric::{Acs, DriverBinding, Fabric, FunctionKind, capture};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{
@@ -144,7 +144,10 @@ fn virtual_function_uses_its_files() {
     let tree = Sysfs::new();
     tree.function(OTHER_AT, ["0x144d", "0xa824", "0x010802"], &bytes);
     let found = &tree.discover().functions[0];
-    assert_eq!((found.kind, found.vendor, found.device), (Kind::Nvme, Some(0x144d), Some(0xa824)));
+    assert_eq!(
+        (found.kind, found.vendor, found.device),
+        (FunctionKind::Nvme, Some(0x144d), Some(0xa824))
+    );
     assert_eq!(found.acs, Acs::Present { control: 0x1d });
 }
 

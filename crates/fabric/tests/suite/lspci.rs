@@ -1,7 +1,9 @@
 //! Reading of `lspci`: made machines that the real program prints, and small texts with each kind of dirt.
 
 use peerlane_fabric::lspci::{LspciError, is_lspci, read};
-use peerlane_fabric::{Acs, Bdf, Fabric, Function, IommuMode, Kind, Parent, RootBus, lspci};
+use peerlane_fabric::{
+    Acs, Bdf, Fabric, Function, FunctionKind, IommuMode, Parent, RootBus, lspci,
+};
 use peerlane_units::Bytes;
 
 use crate::{handmade, lspci_tree};
@@ -104,7 +106,7 @@ fn essence(fabric: &Fabric) -> Vec<String> {
 fn small_text_is_read_in_full() {
     let fabric = read(TWO).unwrap();
     let (port, drive) = (function(&fabric, "00:01.0"), function(&fabric, "01:00.0"));
-    assert_eq!((port.kind, drive.kind), (Kind::RootPort, Kind::Nvme));
+    assert_eq!((port.kind, drive.kind), (FunctionKind::RootPort, FunctionKind::Nvme));
     assert_eq!(port.acs, Acs::Present { control: 0x1d });
     assert_eq!(drive.acs, Acs::Absent);
     assert_eq!(port.link_below, "16GT/s x16".parse().ok());
@@ -178,11 +180,11 @@ fn numbers_may_be_missing() {
     let fabric = read(&names).unwrap();
     let drive = function(&fabric, "01:00.0");
     assert_eq!((drive.vendor, drive.device, drive.class), (None, None, Some(0x01_08_02)));
-    assert_eq!(drive.kind, Kind::Nvme);
+    assert_eq!(drive.kind, FunctionKind::Nvme);
     assert_eq!(fabric.cpu.vendor, None);
     let plain =
         read("00:00.0 0600: 8086:4c43 (rev 01)\n00:02.0 0300: 8086:4c8a (rev 04)\n").unwrap();
-    assert_eq!(function(&plain, "00:02.0").kind, Kind::Gpu);
+    assert_eq!(function(&plain, "00:02.0").kind, FunctionKind::Gpu);
     assert_eq!(function(&plain, "00:02.0").acs, Acs::Unknown);
 }
 
@@ -208,7 +210,7 @@ fn hidden_registers_are_unknown() {
         let fabric = read(&text).unwrap();
         let (port, drive) = (function(&fabric, "00:01.0"), function(&fabric, "01:00.0"));
         assert_eq!((port.acs, drive.acs), (Acs::Unknown, Acs::Unknown));
-        assert_eq!((port.kind, drive.link), (Kind::RootPort, None));
+        assert_eq!((port.kind, drive.link), (FunctionKind::RootPort, None));
         assert_eq!(function(&fabric, "00:00.0").acs, Acs::Absent, "it has no capabilities");
     }
 }
@@ -295,7 +297,7 @@ fn picture_alone_gives_the_places() {
         fabric.bridges.iter().map(|one| (one.name.as_str(), one.root_bus)).collect();
     assert_eq!(names, [("pci0000:00", RootBus::Whole), ("pci0000:40", RootBus::Whole)]);
     let drive = function(&fabric, "41:00.0");
-    assert_eq!((drive.acs, drive.vendor, drive.kind), (Acs::Unknown, None, Kind::Other));
+    assert_eq!((drive.acs, drive.vendor, drive.kind), (Acs::Unknown, None, FunctionKind::Other));
     assert!(matches!(drive.parent, Parent::Function(_)));
     let named = text.replace("----00.0", "----00.0  Samsung Drive [x4] [144d:a80a]");
     let fabric = read(&named).unwrap();
@@ -354,7 +356,7 @@ fn vmd_domain_has_host_bridge() {
     let names: Vec<_> =
         fabric.bridges.iter().map(|one| (one.name.as_str(), one.root_bus)).collect();
     assert_eq!(names, [("pci0000:00", RootBus::Whole), ("pci10000:e0", RootBus::Whole)]);
-    assert_eq!(function(&fabric, "10000:e0:06.0").kind, Kind::RootPort);
+    assert_eq!(function(&fabric, "10000:e0:06.0").kind, FunctionKind::RootPort);
 }
 
 #[test]

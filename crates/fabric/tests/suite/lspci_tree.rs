@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 use peerlane_fabric::{
-    Acs, Bdf, BridgeId, DriverBinding, Fabric, Function, FunctionId, Kind, LinkSpeed, Parent,
+    Acs, Bdf, BridgeId, DriverBinding, Fabric, Function, FunctionId, FunctionKind, LinkSpeed,
+    Parent,
 };
 
 use crate::testing::skip;
@@ -148,12 +149,12 @@ fn config(function: &Function, buses: Option<(u8, u8)>) -> Vec<u8> {
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let on_root_bus = matches!(function.parent, Parent::Bridge(_));
     let port_type: u16 = match function.kind {
-        Kind::RootPort => 4,
-        Kind::UpstreamPort => 5,
-        Kind::DownstreamPort => 6,
+        FunctionKind::RootPort => 4,
+        FunctionKind::UpstreamPort => 5,
+        FunctionKind::DownstreamPort => 6,
         // A bridge from conventional PCI to PCIe: one from PCIe hangs from a port.
-        Kind::OtherBridge if on_root_bus => 8,
-        Kind::OtherBridge => 7,
+        FunctionKind::OtherBridge if on_root_bus => 8,
+        FunctionKind::OtherBridge => 7,
         _ if on_root_bus => 9,
         _ => 0,
     };

@@ -1,8 +1,8 @@
 //! Machine files are read as written, refused with a reason, and lose nothing.
 
 use peerlane_fabric::{
-    Acs, Fabric, FailingRequest, FailureCount, InjectedError, IommuMode, Kind, LinkSpeed, Parent,
-    Rates,
+    Acs, Fabric, FailingRequest, FailureCount, FunctionKind, InjectedError, IommuMode, LinkSpeed,
+    Parent, Rates,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn short_forms_equal_long_forms() {
     let lab = fabric.lab.as_ref().unwrap();
     assert_eq!((lab.cpu.as_str(), lab.cpus, lab.memory), ("max", 2, Bytes(2 << 30)));
     let drive = fabric.function(fabric.find("a").unwrap());
-    assert_eq!(drive.kind, Kind::Nvme);
+    assert_eq!(drive.kind, FunctionKind::Nvme);
     assert_eq!(drive.parent, Parent::Function(fabric.find("root").unwrap()));
     assert_eq!(drive.acs, Acs::Absent);
     assert_eq!(drive.vendor, Some(0x144d));

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::nccl::{self, NcclError};
 use peerlane_fabric::{
-    Acs, Fabric, Function, FunctionId, Kind, LinkSpeed, NvLink, Origin, Parent, RootBus,
+    Acs, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, NvLink, Origin, Parent, RootBus,
 };
 use proptest::prelude::*;
 
@@ -30,22 +30,22 @@ fn id(fabric: &Fabric, name: &str) -> FunctionId {
     fabric.find(name).unwrap()
 }
 
-fn count(fabric: &Fabric, kind: Kind) -> usize {
+fn count(fabric: &Fabric, kind: FunctionKind) -> usize {
     fabric.functions.iter().filter(|function| function.kind == kind).count()
 }
 
 /// Kinds from a function up to the root.
-fn above(fabric: &Fabric, name: &str) -> Vec<Kind> {
+fn above(fabric: &Fabric, name: &str) -> Vec<FunctionKind> {
     fabric.upward(id(fabric, name)).skip(1).map(|id| fabric.function(id).kind).collect()
 }
 
 #[test]
 fn server_functions_have_ports_above() {
     let fabric = read(H100);
-    assert_eq!((count(&fabric, Kind::Gpu), count(&fabric, Kind::Nic)), (8, 8));
-    let ports = [Kind::RootPort, Kind::UpstreamPort, Kind::DownstreamPort];
+    assert_eq!((count(&fabric, FunctionKind::Gpu), count(&fabric, FunctionKind::Nic)), (8, 8));
+    let ports = [FunctionKind::RootPort, FunctionKind::UpstreamPort, FunctionKind::DownstreamPort];
     assert_eq!(ports.map(|kind| count(&fabric, kind)), [4, 4, 16]);
-    let upward = [Kind::DownstreamPort, Kind::UpstreamPort, Kind::RootPort];
+    let upward = [FunctionKind::DownstreamPort, FunctionKind::UpstreamPort, FunctionKind::RootPort];
     assert_eq!(above(&fabric, "0000:1c:00.0"), upward);
     let nic = fabric.function(id(&fabric, "0000:1e:00.0"));
     assert_eq!(nic.kernel_names, ["mlx5_0"]);
@@ -103,9 +103,9 @@ fn amd_vendor_matches_kernel_words() {
     let fabric = read(MI300);
     assert_eq!(fabric.cpu.vendor.as_deref(), Some("AuthenticAMD"));
     assert_eq!(fabric.cpu.family, Some(0x19));
-    assert_eq!((count(&fabric, Kind::Gpu), count(&fabric, Kind::Nic)), (4, 8));
-    let switch = [Kind::DownstreamPort, Kind::UpstreamPort];
-    let upward = [&switch[..], &switch[..], &[Kind::RootPort]].concat();
+    assert_eq!((count(&fabric, FunctionKind::Gpu), count(&fabric, FunctionKind::Nic)), (4, 8));
+    let switch = [FunctionKind::DownstreamPort, FunctionKind::UpstreamPort];
+    let upward = [&switch[..], &switch[..], &[FunctionKind::RootPort]].concat();
     assert_eq!(above(&fabric, "0000:0f:00.0"), upward);
     let parent = |name: &str| fabric.function(id(&fabric, name)).parent;
     assert_eq!(parent("0000:10:00.0"), parent("0000:10:00.1"), "one port leads to one bus");
@@ -114,7 +114,7 @@ fn amd_vendor_matches_kernel_words() {
 #[test]
 fn switchless_functions_have_root_ports() {
     let fabric = read(WORKSTATION);
-    assert_eq!(above(&fabric, "0000:01:00.0"), [Kind::RootPort]);
+    assert_eq!(above(&fabric, "0000:01:00.0"), [FunctionKind::RootPort]);
     assert_eq!(above(&fabric, "0000:00:1f.6"), []);
     let named: Vec<&str> = fabric.bridges.iter().map(|bridge| bridge.name.as_str()).collect();
     assert_eq!(named, ["pci0000", "pci0000:00"]);
@@ -148,8 +148,8 @@ fn ports_on_bus_0_are_root() {
     let text = "<system><cpu><pci busid=\"0000:00:01.0\" class=\"0x060400\">\
                 <pci busid=\"0000:02:00.0\" class=\"0x02\"/></pci></cpu></system>";
     let fabric = read(text);
-    assert_eq!(above(&fabric, "0000:02:00.0"), [Kind::OtherBridge, Kind::RootPort]);
-    assert_eq!(fabric.function(id(&fabric, "0000:02:00.0")).kind, Kind::Nic);
+    assert_eq!(above(&fabric, "0000:02:00.0"), [FunctionKind::OtherBridge, FunctionKind::RootPort]);
+    assert_eq!(fabric.function(id(&fabric, "0000:02:00.0")).kind, FunctionKind::Nic);
 }
 
 #[test]

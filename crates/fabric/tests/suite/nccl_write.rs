@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use peerlane_fabric::nccl::{self, NcclWriteError};
-use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, Kind, LinkSpeed, NvLink, lspci};
+use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, NvLink, lspci};
 use proptest::prelude::*;
 
 use crate::{lspci_tree, random};
@@ -32,7 +32,7 @@ fn fixtures() -> Vec<(String, Fabric)> {
 }
 
 /// Facts of a function that the form carries, with the address of the listed switch above.
-type Facts = (Option<Bdf>, Kind, [Option<u32>; 4], Option<LinkSpeed>, Option<Bdf>);
+type Facts = (Option<Bdf>, FunctionKind, [Option<u32>; 4], Option<LinkSpeed>, Option<Bdf>);
 
 /// The functions of `fabric` with these addresses.
 fn facts(fabric: &Fabric, listed: &BTreeSet<Bdf>) -> BTreeSet<String> {
@@ -44,7 +44,8 @@ fn facts(fabric: &Fabric, listed: &BTreeSet<Bdf>) -> BTreeSet<String> {
     let facts = |(id, function): (FunctionId, &Function)| -> Facts {
         let mut above = fabric.upward(id).skip(1).map(|id| fabric.function(id));
         // A bridge of unknown type is taken for the switch in whose place it is.
-        let kind = if function.kind.is_bridge() { Kind::UpstreamPort } else { function.kind };
+        let kind =
+            if function.kind.is_bridge() { FunctionKind::UpstreamPort } else { function.kind };
         let class = if function.kind.is_bridge() { Some(0x06_04_00) } else { function.class };
         let ids = [function.vendor.map(u32::from), function.device.map(u32::from), class, node(id)];
         // Bus 00 is a root bus, where no link is.
@@ -75,14 +76,14 @@ fn listed(fabric: &Fabric) -> BTreeSet<Bdf> {
 
 /// Names of NICs, which come in another order.
 fn nic_names(fabric: &Fabric) -> BTreeSet<(Option<Bdf>, BTreeSet<String>)> {
-    let nics = fabric.functions.iter().filter(|function| function.kind == Kind::Nic);
+    let nics = fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nic);
     nics.map(|nic| (nic.address, nic.kernel_names.iter().cloned().collect())).collect()
 }
 
 fn payload(fabric: &Fabric) -> impl Iterator<Item = (FunctionId, &Function)> {
     let is_end = |(id, function): &(FunctionId, &Function)| match function.kind {
-        Kind::Gpu => fabric.moves_payload(*id),
-        kind => matches!(kind, Kind::Nic | Kind::Nvme | Kind::Fpga),
+        FunctionKind::Gpu => fabric.moves_payload(*id),
+        kind => matches!(kind, FunctionKind::Nic | FunctionKind::Nvme | FunctionKind::Fpga),
     };
     fabric.iter().filter(is_end)
 }
@@ -115,7 +116,7 @@ fn fixtures_keep_their_number_of_ports() {
             let ports = |fabric: &Fabric, id| fabric.upward(id).skip(1).count();
             let address = function.address.unwrap();
             let is_on_other_root_bus = ports(&fabric, id) == 0 && address.bus() != 0;
-            let is_bridge = |id| fabric.function(id).kind == Kind::OtherBridge;
+            let is_bridge = |id| fabric.function(id).kind == FunctionKind::OtherBridge;
             if fabric.upward(id).any(is_bridge) || is_on_other_root_bus {
                 // NCCL's form has neither conventional bridges nor root buses.
                 continue;
@@ -199,7 +200,7 @@ fn unused_devices_are_listed_without_parts() {
     let machine = by_name("eight-gpus");
     let text = machine.to_nccl_xml().unwrap().text;
     assert!(text.contains("class=\"0x010802\"") && text.contains("<net name="), "{text}");
-    let other = |one: &&Function| matches!(one.kind, Kind::Other | Kind::RootPort);
+    let other = |one: &&Function| matches!(one.kind, FunctionKind::Other | FunctionKind::RootPort);
     for part in machine.functions.iter().filter(other) {
         assert!(!text.contains(&part.name), "{}", part.name);
     }
@@ -251,7 +252,7 @@ fn nvlinks_are_written_all_or_none() {
     uneven.nvlinks.as_mut().unwrap()[3].links = Some(7);
     assert!(notes(&uneven).contains("NVSwitches would join other pairs too"));
     let mut other = linked(2, Some(6));
-    other.functions[0].kind = Kind::Nic;
+    other.functions[0].kind = FunctionKind::Nic;
     assert!(notes(&other).contains("not a GPU"));
     let mut twice = linked(2, Some(6));
     let first = twice.nvlinks.as_ref().unwrap()[0];
@@ -308,14 +309,14 @@ fn numbered() -> impl Strategy<Value = Fabric> {
         for function in &mut fabric.functions {
             // The kind follows from the class where there is one.
             function.class = match function.kind {
-                Kind::Nvme => Some(0x01_08_02),
-                Kind::Fpga => Some(0x12_00_00),
+                FunctionKind::Nvme => Some(0x01_08_02),
+                FunctionKind::Fpga => Some(0x12_00_00),
                 kind if kind.is_bridge() => Some(0x06_04_00),
                 _ => None,
             };
             match function.kind {
-                Kind::Fpga => function.vendor = Some(0x10ee),
-                Kind::Gpu => function.vendor = Some(0x10de),
+                FunctionKind::Fpga => function.vendor = Some(0x10ee),
+                FunctionKind::Gpu => function.vendor = Some(0x10de),
                 _ => {}
             }
         }

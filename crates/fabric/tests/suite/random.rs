@@ -2,10 +2,10 @@
 
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
-    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
-    InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module,
-    Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
+    HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, Link, LinkSpeed,
+    Module, Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent,
+    Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::{btree_map, vec};
@@ -17,9 +17,19 @@ use proptest::sample::{Index, select};
 const TEST_DEVICES: [(u16, u16); 5] =
     [(0x8086, 0x29c0), (0x8086, 0x09a2), (0x8086, 0x3c00), (0x1ae0, 1), (0x10de, 0x2f95)];
 
-const PORTS: [Kind; 4] =
-    [Kind::RootPort, Kind::UpstreamPort, Kind::DownstreamPort, Kind::OtherBridge];
-const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind::Other];
+const PORTS: [FunctionKind; 4] = [
+    FunctionKind::RootPort,
+    FunctionKind::UpstreamPort,
+    FunctionKind::DownstreamPort,
+    FunctionKind::OtherBridge,
+];
+const ENDPOINTS: [FunctionKind; 5] = [
+    FunctionKind::Nvme,
+    FunctionKind::Gpu,
+    FunctionKind::Fpga,
+    FunctionKind::Nic,
+    FunctionKind::Other,
+];
 
 /// Any fabric with at least one function.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
@@ -211,7 +221,7 @@ fn function() -> impl Strategy<Value = Function> {
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
-        let is_drive = kind == Kind::Nvme;
+        let is_drive = kind == FunctionKind::Nvme;
         Function {
             name,
             address,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Entry, Fabric, NetworkLocation, Origin, Snapshot, capture};
+use peerlane_fabric::{Fabric, NetworkLocation, Origin, Snapshot, TreeEntry, capture};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{ENDPOINT, PORT, ROOT_PORT, Sysfs, config, one_drive};
@@ -90,7 +90,7 @@ fn captures_hide_network_addresses_and_names() {
     }
     for (path, entry) in kept.content.iter() {
         let text = match entry {
-            Entry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            TreeEntry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
             _ => String::new(),
         };
         for secret in ["SECRET", "10.9.8", "lab"] {

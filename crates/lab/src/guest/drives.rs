@@ -10,7 +10,7 @@ use crate::protocol::{DRIVES_DIR, ExpectedDrive, Message};
 
 /// A drive as the guest's kernel knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct GuestDrive {
     pub(super) name: String,
     address: String,
     /// Block device, `nvme0n1`.
@@ -18,14 +18,17 @@ pub(super) struct Found {
     translated: bool,
 }
 
-impl Found {
+impl GuestDrive {
     pub(super) fn into_message(self) -> Message {
         Message::Controller { name: self.name, address: self.address, translated: self.translated }
     }
 }
 
 /// Waits until every expected drive is there and can be opened.
-pub(super) fn wait_for(expected: &[ExpectedDrive], deadline: Instant) -> io::Result<Vec<Found>> {
+pub(super) fn wait_for(
+    expected: &[ExpectedDrive],
+    deadline: Instant,
+) -> io::Result<Vec<GuestDrive>> {
     let mut changes = Changes::of_devices()?;
     loop {
         let found: Vec<_> = expected.iter().map(|drive| find(drive, Path::new("/sys"))).collect();
@@ -50,7 +53,7 @@ pub(super) fn wait_for(expected: &[ExpectedDrive], deadline: Instant) -> io::Res
 }
 
 /// Makes `/dev/lab/NAME`.
-pub(super) fn link(drive: &Found) -> io::Result<()> {
+pub(super) fn link(drive: &GuestDrive) -> io::Result<()> {
     fs::create_dir_all(DRIVES_DIR)?;
     match &drive.block {
         Some(block) => std::os::unix::fs::symlink(
@@ -62,7 +65,7 @@ pub(super) fn link(drive: &Found) -> io::Result<()> {
 }
 
 /// The drive below `sys`, once all of it is there.
-fn find(drive: &ExpectedDrive, sys: &Path) -> Option<Found> {
+fn find(drive: &ExpectedDrive, sys: &Path) -> Option<GuestDrive> {
     let has_serial = |folder: &Path| {
         fs::read_to_string(folder.join("serial")).is_ok_and(|text| text.trim() == drive.name)
     };
@@ -87,7 +90,7 @@ fn find(drive: &ExpectedDrive, sys: &Path) -> Option<Found> {
     }
     let translated = fs::read_to_string(device.join("iommu_group/type"))
         .is_ok_and(|kind| kind.trim().starts_with("DMA"));
-    Some(Found {
+    Some(GuestDrive {
         name: drive.name.clone(),
         address: device.file_name()?.to_str()?.to_owned(),
         block,

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::ports;
 use crate::LabError;
 use crate::mark::LAB_VARIABLE;
-use crate::protocol::{DONE, Port};
+use crate::protocol::{DONE, GuestPort};
 
 /// A port can be open once only, so that callers take turns.
 const LOCK: &str = "/run/peerlane-lab-moments";
@@ -33,7 +33,7 @@ fn announce(name: &str) -> io::Result<String> {
     let deadline = Instant::now() + DEADLINE;
     let lock = File::options().create(true).append(true).open(LOCK)?;
     flock(&lock, FlockOperation::LockExclusive)?;
-    let mut port = ports::open_both_ways(Port::Moments, deadline)?;
+    let mut port = ports::open_both_ways(GuestPort::Moments, deadline)?;
     port.write_all(format!("{}\n", name.replace('\n', " ")).as_bytes())?;
     ports::answer(&mut port, deadline)
 }

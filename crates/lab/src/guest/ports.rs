@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
-use crate::protocol::{Port, WORKERS_DIR};
+use crate::protocol::{GuestPort, WORKERS_DIR};
 
 /// Opens a port for writing, once the kernel has made it.
-pub(super) fn open(port: Port, deadline: Instant) -> io::Result<File> {
+pub(super) fn open(port: GuestPort, deadline: Instant) -> io::Result<File> {
     open_as(port, File::options().write(true), deadline)
 }
 
 /// Opens a port for writing and reading, once the kernel has made it.
-pub(super) fn open_both_ways(port: Port, deadline: Instant) -> io::Result<File> {
+pub(super) fn open_both_ways(port: GuestPort, deadline: Instant) -> io::Result<File> {
     open_as(port, File::options().read(true).write(true), deadline)
 }
 
-fn open_as(port: Port, options: &fs::OpenOptions, deadline: Instant) -> io::Result<File> {
+fn open_as(port: GuestPort, options: &fs::OpenOptions, deadline: Instant) -> io::Result<File> {
     options.open(wait_for(port.name(), deadline)?)
 }
 

@@ -7,13 +7,13 @@ use std::thread;
 
 use super::{Devices, monitor};
 use crate::LabError;
-use crate::event::{Action, Event};
+use crate::event::{HostEvent, MachineAction};
 use crate::protocol::DONE;
 
 /// Events by moment, and what has been announced so far.
 #[derive(Debug, Default)]
 pub(super) struct Moments {
-    events: Vec<Event>,
+    events: Vec<HostEvent>,
     devices: Devices,
     folder: PathBuf,
     pending: Vec<u8>,
@@ -25,7 +25,7 @@ impl Moments {
     /// The longest name a guest may send.
     const LONGEST: usize = 64 << 10;
 
-    pub(super) fn new(events: &[Event], devices: Devices, folder: &Path) -> Self {
+    pub(super) fn new(events: &[HostEvent], devices: Devices, folder: &Path) -> Self {
         Self { events: events.to_vec(), devices, folder: folder.to_owned(), ..Self::default() }
     }
 
@@ -47,13 +47,13 @@ impl Moments {
 
     fn begin(&mut self, moment: String, mut answers: UnixStream) {
         tracing::debug!(moment, "the guest announces");
-        let actions: Vec<Action> = self
+        let actions: Vec<MachineAction> = self
             .events
             .iter()
             .filter(|event| event.moment == moment)
             .map(|event| event.action.clone())
             .collect();
-        if actions.contains(&Action::PowerCut) {
+        if actions.contains(&MachineAction::PowerCut) {
             self.power_cut = Some(moment);
             return;
         }
@@ -63,7 +63,7 @@ impl Moments {
             format!("nothing is to happen at `{moment}`; see `--at` of `peerlane lab run`");
         self.come.push(moment);
         thread::spawn(move || {
-            let act = |action: &Action| act(action, &devices, &folder);
+            let act = |action: &MachineAction| act(action, &devices, &folder);
             let answer = match actions.iter().try_for_each(act) {
                 Ok(()) if is_known => DONE.to_owned(),
                 Ok(()) => unknown,
@@ -89,12 +89,12 @@ impl Moments {
     }
 }
 
-fn act(action: &Action, devices: &Devices, folder: &Path) -> Result<(), String> {
+fn act(action: &MachineAction, devices: &Devices, folder: &Path) -> Result<(), String> {
     match action {
-        Action::PowerCut => Ok(()),
-        Action::Link { is_up } => monitor::set_link(folder, *is_up)
+        MachineAction::PowerCut => Ok(()),
+        MachineAction::Link { is_up } => monitor::set_link(folder, *is_up)
             .map_err(|error| format!("cannot change the link: {error}")),
-        Action::Unplug(drive) => {
+        MachineAction::Unplug(drive) => {
             let device = devices.iter().find(|(name, _)| name == drive);
             let unplugged = device.map_or(Ok(()), |(_, device)| monitor::unplug(folder, device));
             unplugged.map_err(|error| format!("cannot unplug {drive}: {error}"))
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn moments(events: &[&str]) -> (Moments, UnixStream, BufReader<UnixStream>) {
-        let events: Vec<Event> =
+        let events: Vec<HostEvent> =
             events.iter().map(|text| text.parse().expect("an event")).collect();
         let devices = vec![("a".to_owned(), "fn4".to_owned())];
         let (host, guest) = UnixStream::pair().expect("sockets");

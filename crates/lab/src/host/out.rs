@@ -10,11 +10,11 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::background::{GivenUp, Writing};
-use super::{Console, Options};
+use super::{BootOptions, Console};
 use crate::LabError;
 
 /// Tries every place that receives something after the run, which is too late to find it unfit.
-pub(super) fn check(options: &Options) -> Result<(), LabError> {
+pub(super) fn check(options: &BootOptions) -> Result<(), LabError> {
     if let Some(target) = &options.dma {
         check_json(target).map_err(LabError::io("write", target))?;
     }
@@ -263,7 +263,7 @@ mod tests {
         let at = |name: &str| Some(folder.path().join(name));
         fs::write(folder.path().join("file"), "x").expect("file");
         let nowhere = std::path::PathBuf::new;
-        let options = Options {
+        let options = BootOptions {
             machine: peerlane_fabric::Fabric::from_toml("name = \"x\"\niommu = \"off\"")
                 .expect("x"),
             drives: Vec::new(),
@@ -280,18 +280,18 @@ mod tests {
             events: Vec::new(),
             workers: Vec::new(),
             network: None,
-            timeout: Options::DEFAULT_TIMEOUT,
+            timeout: BootOptions::DEFAULT_TIMEOUT,
             console: None,
             output: None,
             interrupt: std::sync::Arc::default(),
         };
         let unfit = [
-            Options { dma: at("nowhere/dma.json"), ..options.clone() },
-            Options { dma: at(""), ..options.clone() },
-            Options { out: at("file"), ..options.clone() },
-            Options { out: at("file/below"), ..options.clone() },
-            Options { console: at("nowhere/console").map(Console::File), ..options.clone() },
-            Options { console: at("file").map(Console::File), ..options.clone() },
+            BootOptions { dma: at("nowhere/dma.json"), ..options.clone() },
+            BootOptions { dma: at(""), ..options.clone() },
+            BootOptions { out: at("file"), ..options.clone() },
+            BootOptions { out: at("file/below"), ..options.clone() },
+            BootOptions { console: at("nowhere/console").map(Console::File), ..options.clone() },
+            BootOptions { console: at("file").map(Console::File), ..options.clone() },
         ];
         for options in unfit {
             let error = crate::run(&options, Box::new(io::sink()), Box::new(io::sink()))
@@ -299,7 +299,7 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(&folder.path().display().to_string()), "{text}");
         }
-        let fit = Options { dma: at("dma.json"), out: at("out"), ..options };
+        let fit = BootOptions { dma: at("dma.json"), out: at("out"), ..options };
         assert!(check(&fit).is_ok());
         assert!(!folder.path().join("dma.json").exists());
     }

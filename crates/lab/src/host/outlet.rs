@@ -16,7 +16,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::background::Writing;
 use crate::LabError;
-use crate::protocol::Port;
+use crate::protocol::GuestPort;
 
 /// What takes a stream of the guest's command; it may let the writer wait.
 pub type Output = Box<dyn Write + Send>;
@@ -42,19 +42,19 @@ impl Outlets {
         Ok(Self { stdout, stderr, reader })
     }
 
-    pub(super) fn of(&mut self, port: Port) -> Option<&mut Outlet> {
+    pub(super) fn get_mut(&mut self, port: GuestPort) -> Option<&mut Outlet> {
         match port {
-            Port::Stdout => Some(&mut self.stdout),
-            Port::Stderr => Some(&mut self.stderr),
-            Port::Control | Port::Out | Port::Moments => None,
+            GuestPort::Stdout => Some(&mut self.stdout),
+            GuestPort::Stderr => Some(&mut self.stderr),
+            GuestPort::Control | GuestPort::Out | GuestPort::Moments => None,
         }
     }
 
-    pub(super) fn is_full(&self, port: Port) -> bool {
+    pub(super) fn is_full(&self, port: GuestPort) -> bool {
         match port {
-            Port::Stdout => self.stdout.is_full(),
-            Port::Stderr => self.stderr.is_full(),
-            Port::Control | Port::Out | Port::Moments => false,
+            GuestPort::Stdout => self.stdout.is_full(),
+            GuestPort::Stderr => self.stderr.is_full(),
+            GuestPort::Control | GuestPort::Out | GuestPort::Moments => false,
         }
     }
 }

@@ -15,12 +15,12 @@ use super::outlet::{Outlet, Outlets};
 use super::process::Qemu;
 use super::workers::CardWorkers;
 use crate::LabError;
-use crate::protocol::{DONE, Message, Port, Sent};
+use crate::protocol::{DONE, GuestPort, Message, Sent};
 use crate::short_path::ShortFolder;
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum GuestEnd {
     /// The command ran to its end.
     Exited(i32),
     /// The guest says that it could not run it.
@@ -42,8 +42,8 @@ pub(super) struct Controller {
 }
 
 /// The host's ends of the ports.
-pub(super) struct Session {
-    streams: Vec<Stream>,
+pub(super) struct GuestSession {
+    streams: Vec<PortStream>,
     control: Control,
     archive: File,
     /// Bytes in it.
@@ -61,15 +61,15 @@ pub(super) struct Session {
     pub(super) workers: CardWorkers,
 }
 
-enum Stream {
-    Listening(Port, UnixListener),
+enum PortStream {
+    Listening(GuestPort, UnixListener),
     /// The port of the worker at this position.
     AwaitingWorker(usize, UnixListener),
-    Connected(Port, UnixStream),
+    Connected(GuestPort, UnixStream),
     Closed,
 }
 
-impl Stream {
+impl PortStream {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Listening(_, listener) | Self::AwaitingWorker(_, listener) => {
@@ -88,14 +88,14 @@ const POWER_OFF: Duration = Duration::from_secs(30);
 
 /// Something that can go on.
 #[derive(Debug, Clone, Copy)]
-enum Ready {
+enum ReadyStream {
     /// The stream at this position.
     Stream(usize),
     /// The outlet of this port.
-    Outlet(Port),
+    Outlet(GuestPort),
 }
 
-impl Session {
+impl GuestSession {
     /// Makes the sockets that QEMU connects to.
     pub(super) fn listen(
         folder: &Path,
@@ -109,11 +109,11 @@ impl Session {
             UnixListener::bind(short.join(name)).map_err(failed)
         };
         let mut streams = Vec::new();
-        for port in Port::ALL {
-            streams.push(Stream::Listening(port, bind(port.name())?));
+        for port in GuestPort::ALL {
+            streams.push(PortStream::Listening(port, bind(port.name())?));
         }
         for index in 0..workers.count() {
-            streams.push(Stream::AwaitingWorker(index, bind(&CardWorkers::socket(index))?));
+            streams.push(PortStream::AwaitingWorker(index, bind(&CardWorkers::socket(index))?));
         }
         let results = folder.join("out.tar");
         let archive = File::create(&results).map_err(LabError::io("create", &results))?;
@@ -140,7 +140,7 @@ impl Session {
         qemu: &mut Qemu,
         deadline: Instant,
         interrupt: &AtomicBool,
-    ) -> Result<Ended, LabError> {
+    ) -> Result<GuestEnd, LabError> {
         let end = self.until_over(qemu, deadline, interrupt);
         qemu.kill();
         let end = end?;
@@ -149,12 +149,12 @@ impl Session {
         let end = end.or_else(|| self.take_messages());
         if end.is_none() && interrupt.load(Ordering::Relaxed) {
             // Ctrl-C reaches QEMU as well, which may be the first to end.
-            return Ok(Ended::Interrupted);
+            return Ok(GuestEnd::Interrupted);
         }
         Ok(end.unwrap_or_else(|| {
             let complaint = qemu.complaint();
             let separator = if complaint.is_empty() { "" } else { ": " };
-            Ended::Died(format!("QEMU ended ({status}){separator}{complaint}"))
+            GuestEnd::Died(format!("QEMU ended ({status}){separator}{complaint}"))
         }))
     }
 
@@ -164,17 +164,17 @@ impl Session {
         qemu: &Qemu,
         deadline: Instant,
         interrupt: &AtomicBool,
-    ) -> Result<Option<Ended>, LabError> {
+    ) -> Result<Option<GuestEnd>, LabError> {
         let mut limit = deadline;
         let mut end = None;
         loop {
             if interrupt.load(Ordering::Relaxed) {
-                return Ok(Some(Ended::Interrupted));
+                return Ok(Some(GuestEnd::Interrupted));
             }
             let now = Instant::now();
             if now >= limit {
                 let end = end.filter(|_| self.awaited.is_none());
-                return Ok(Some(end.unwrap_or(Ended::TimedOut)));
+                return Ok(Some(end.unwrap_or(GuestEnd::TimedOut)));
             }
             if end.is_none() && self.is_unread()? {
                 return Err(LabError::ReaderGone);
@@ -193,7 +193,7 @@ impl Session {
                 limit = deadline.min(Instant::now() + POWER_OFF);
             }
             if let Some(moment) = self.moments.take_power_cut() {
-                return Ok(Some(Ended::PowerCut(moment)));
+                return Ok(Some(GuestEnd::PowerCut(moment)));
             }
             if has_ended {
                 return Ok(end);
@@ -212,7 +212,7 @@ impl Session {
         }
         self.awaited = None;
         for stream in &mut self.streams {
-            if let Stream::Connected(Port::Control, stream) = stream {
+            if let PortStream::Connected(GuestPort::Control, stream) = stream {
                 // A guest that is gone needs no answer.
                 let _ = writeln!(stream, "{DONE}");
             }
@@ -255,7 +255,11 @@ impl Session {
     }
 
     /// Waits for QEMU's end, or for what is ready.
-    fn wait(&self, qemu: Option<&Qemu>, longest: Duration) -> Result<(bool, Vec<Ready>), LabError> {
+    fn wait(
+        &self,
+        qemu: Option<&Qemu>,
+        longest: Duration,
+    ) -> Result<(bool, Vec<ReadyStream>), LabError> {
         let mut fds: Vec<PollFd<'_>> = Vec::new();
         fds.extend(qemu.map(|qemu| PollFd::new(&qemu.exit, PollFlags::IN)));
         // Without a wish it wakes up for an error only, and the loop then asks what that was.
@@ -282,28 +286,28 @@ impl Session {
 
     /// What is waited for: streams with what they bring, but for those whose outlet is full, and outlets with their room
     /// and their end.
-    fn sources(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags, Ready)> {
+    fn sources(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags, ReadyStream)> {
         let Outlets { stdout, stderr, .. } = &self.outlets;
-        let outlets = [(Port::Stdout, stdout), (Port::Stderr, stderr)];
+        let outlets = [(GuestPort::Stdout, stdout), (GuestPort::Stderr, stderr)];
         let outlets = outlets.into_iter().filter_map(|(port, outlet)| {
             let wish = if outlet.is_full() { PollFlags::OUT } else { PollFlags::empty() };
-            Some((outlet.fd()?, wish, Ready::Outlet(port)))
+            Some((outlet.fd()?, wish, ReadyStream::Outlet(port)))
         });
         let streams = self.streams.iter().enumerate().filter_map(|(index, stream)| {
             let fd = stream.fd().filter(|_| !self.is_held_back(stream))?;
-            Some((fd, PollFlags::IN, Ready::Stream(index)))
+            Some((fd, PollFlags::IN, ReadyStream::Stream(index)))
         });
         outlets.chain(streams)
     }
 
-    fn is_held_back(&self, stream: &Stream) -> bool {
-        matches!(stream, Stream::Connected(port, _) if self.outlets.is_full(*port))
+    fn is_held_back(&self, stream: &PortStream) -> bool {
+        matches!(stream, PortStream::Connected(port, _) if self.outlets.is_full(*port))
     }
 
-    fn advance(&mut self, ready: Ready) -> Result<(), LabError> {
+    fn advance(&mut self, ready: ReadyStream) -> Result<(), LabError> {
         match ready {
-            Ready::Stream(index) => self.advance_stream(index),
-            Ready::Outlet(port) => self.outlets.of(port).map_or(Ok(()), Outlet::advance),
+            ReadyStream::Stream(index) => self.advance_stream(index),
+            ReadyStream::Outlet(port) => self.outlets.get_mut(port).map_or(Ok(()), Outlet::advance),
         }
     }
 
@@ -311,20 +315,20 @@ impl Session {
     fn advance_stream(&mut self, index: usize) -> Result<(), LabError> {
         let mut buffer = [0; 64 << 10];
         let (port, read) = match &mut self.streams[index] {
-            Stream::Closed => return Ok(()),
-            Stream::Listening(port, listener) => {
+            PortStream::Closed => return Ok(()),
+            PortStream::Listening(port, listener) => {
                 let port = *port;
                 let (stream, _) = listener.accept().map_err(LabError::os("accept QEMU's port"))?;
-                self.streams[index] = Stream::Connected(port, stream);
+                self.streams[index] = PortStream::Connected(port, stream);
                 return Ok(());
             }
-            Stream::AwaitingWorker(worker, listener) => {
+            PortStream::AwaitingWorker(worker, listener) => {
                 let worker = *worker;
                 let (stream, _) = listener.accept().map_err(LabError::os("accept QEMU's port"))?;
-                self.streams[index] = Stream::Closed;
+                self.streams[index] = PortStream::Closed;
                 return self.workers.start(worker, stream);
             }
-            Stream::Connected(port, stream) => match stream.read(&mut buffer) {
+            PortStream::Connected(port, stream) => match stream.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
                 // A killed QEMU resets its sockets.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => (*port, 0),
@@ -332,21 +336,21 @@ impl Session {
             },
         };
         if read == 0 {
-            self.streams[index] = Stream::Closed;
+            self.streams[index] = PortStream::Closed;
             return Ok(());
         }
         let bytes = &buffer[..read];
         match port {
-            Port::Stdout | Port::Stderr => {
-                self.outlets.of(port).map_or(Ok(()), |outlet| outlet.give(bytes))
+            GuestPort::Stdout | GuestPort::Stderr => {
+                self.outlets.get_mut(port).map_or(Ok(()), |outlet| outlet.give(bytes))
             }
-            Port::Control => self.control.add(bytes),
-            Port::Moments => {
-                let Stream::Connected(_, stream) = &self.streams[index] else { return Ok(()) };
+            GuestPort::Control => self.control.add(bytes),
+            GuestPort::Moments => {
+                let PortStream::Connected(_, stream) = &self.streams[index] else { return Ok(()) };
                 let answers = stream.try_clone().map_err(LabError::os("answer the guest"))?;
                 self.moments.add(bytes, &answers)
             }
-            Port::Out => {
+            GuestPort::Out => {
                 self.archived += bytes.len() as u64;
                 self.archive.write_all(bytes).map_err(LabError::io("write", &self.results))
             }
@@ -357,7 +361,7 @@ impl Session {
     /// moment after an interrupt, stays there.
     fn drain(&mut self, deadline: Instant, interrupt: &AtomicBool) -> Result<(), LabError> {
         let until = deadline.max(Instant::now() + TICK);
-        let is_open = |stream: &Stream| matches!(stream, Stream::Connected(..));
+        let is_open = |stream: &PortStream| matches!(stream, PortStream::Connected(..));
         while self.streams.iter().any(is_open) {
             let now = Instant::now();
             let is_over = now >= until || interrupt.load(Ordering::Relaxed);
@@ -373,7 +377,7 @@ impl Session {
     }
 
     /// Takes in what the guest said; returns its last word when that has come.
-    fn take_messages(&mut self) -> Option<Ended> {
+    fn take_messages(&mut self) -> Option<GuestEnd> {
         while let Some(message) = self.control.next() {
             match message {
                 Ok(Message::Controller { name, address, translated }) => {
@@ -382,13 +386,15 @@ impl Session {
                 Ok(Message::Started) => tracing::debug!("command started"),
                 Ok(Message::Exited { status, sent }) => {
                     self.awaited = Some(sent);
-                    return Some(Ended::Exited(status));
+                    return Some(GuestEnd::Exited(status));
                 }
                 Ok(Message::Failed { reason }) => {
                     self.awaited = Some(Sent::default());
-                    return Some(Ended::Failed(reason));
+                    return Some(GuestEnd::Failed(reason));
                 }
-                Err(error) => return Some(Ended::Failed(format!("unreadable message: {error}"))),
+                Err(error) => {
+                    return Some(GuestEnd::Failed(format!("unreadable message: {error}")));
+                }
             }
         }
         None

@@ -12,7 +12,7 @@ use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::cards::Card;
+use crate::cards::LabCard;
 use crate::{LabError, tools};
 
 /// Programs by card, in the order of their ports.
@@ -34,7 +34,7 @@ impl CardWorkers {
     ///
     /// # Errors
     /// For a card that the machine lacks or that is named twice, and a file that is not a program.
-    pub(super) fn new(programs: &[(String, PathBuf)], cards: &[Card]) -> Result<Self, LabError> {
+    pub(super) fn new(programs: &[(String, PathBuf)], cards: &[LabCard]) -> Result<Self, LabError> {
         let mut workers: Vec<CardWorker> = Vec::new();
         for (card, program) in programs {
             let refused = |reason: &str| LabError::BadWorker {
@@ -42,7 +42,8 @@ impl CardWorkers {
                 program: program.clone(),
                 reason: reason.to_owned(),
             };
-            let Some(Card { memory, .. }) = cards.iter().find(|known| known.name == *card) else {
+            let Some(LabCard { memory, .. }) = cards.iter().find(|known| known.name == *card)
+            else {
                 return Err(refused("the machine has no card of this name"));
             };
             if workers.iter().any(|worker| worker.card == *card) {
@@ -141,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn card() -> Card {
-        Card { function: FunctionId(0), name: "card".to_owned(), memory: "/memory".into() }
+    fn card() -> LabCard {
+        LabCard { function: FunctionId(0), name: "card".to_owned(), memory: "/memory".into() }
     }
 
     fn workers(program: &str) -> Result<CardWorkers, LabError> {

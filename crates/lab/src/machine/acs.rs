@@ -3,9 +3,9 @@
 //! `pci=config_acs=BITS@PATH;...`: the text of bits is read from right to left, bit 0 Source
 //! Validation (kernel-parameters.txt and `__pci_config_acs` in drivers/pci/pci.c).
 
-use peerlane_fabric::{Acs, Fabric, Kind};
+use peerlane_fabric::{Acs, Fabric, FunctionKind};
 
-use super::place::Place;
+use super::place::PlacedFunction;
 use super::refuse;
 use crate::{KernelImage, LabError};
 
@@ -24,7 +24,7 @@ pub(super) fn can_be_set(kernel: &KernelImage) -> bool {
 /// The parameter, or none when reset values are what was asked for.
 pub(super) fn parameter(
     machine: &Fabric,
-    places: &[Place],
+    places: &[PlacedFunction],
     kernel: &KernelImage,
     has_iommu: bool,
 ) -> Result<Option<String>, LabError> {
@@ -32,8 +32,8 @@ pub(super) fn parameter(
     for (id, function) in machine.iter() {
         let Acs::Present { control } = function.acs else { continue };
         match function.kind {
-            Kind::RootPort | Kind::DownstreamPort => {}
-            Kind::Other => continue,
+            FunctionKind::RootPort | FunctionKind::DownstreamPort => {}
+            FunctionKind::Other => continue,
             _ if control & REDIRECT == 0 => continue,
             _ => return Err(refuse(machine, function, "QEMU emulates it without ACS redirection")),
         }

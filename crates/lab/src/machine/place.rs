@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, Kind, Parent};
+use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, FunctionKind, Parent};
 
 use super::PORTS_SLOT;
 use crate::LabError;
@@ -17,7 +17,7 @@ const FUNCTIONS: u8 = 8;
 
 /// The place of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PlacedFunction {
     id: String,
     bus: String,
     slot: u8,
@@ -27,7 +27,7 @@ pub(super) struct Place {
     pub(super) path: String,
 }
 
-impl Place {
+impl PlacedFunction {
     /// QEMU's name for the device and the bus below it.
     pub(super) fn id(&self) -> &str {
         &self.id
@@ -71,8 +71,8 @@ pub(super) fn bridge_bus_number(index: usize, machine: &Fabric) -> Result<u8, La
 }
 
 /// A place for every function, in the order of the machine.
-pub(super) fn all(machine: &Fabric) -> Result<Vec<Place>, LabError> {
-    let mut places: Vec<Place> = Vec::with_capacity(machine.functions.len());
+pub(super) fn all(machine: &Fabric) -> Result<Vec<PlacedFunction>, LabError> {
+    let mut places: Vec<PlacedFunction> = Vec::with_capacity(machine.functions.len());
     for (id, function) in machine.iter() {
         let (slot, number) = address(machine, id, &places)?;
         let (bus, base) = match function.parent {
@@ -87,7 +87,7 @@ pub(super) fn all(machine: &Fabric) -> Result<Vec<Place>, LabError> {
         };
         let path = format!("{base}{slot:02x}.{number:x}");
         let id = format!("fn{}", id.0);
-        places.push(Place { id, bus, slot, function: number, shares_slot: false, path });
+        places.push(PlacedFunction { id, bus, slot, function: number, shares_slot: false, path });
     }
     for index in 0..places.len() {
         let shares = places.iter().enumerate().any(|(other, place)| {
@@ -99,11 +99,15 @@ pub(super) fn all(machine: &Fabric) -> Result<Vec<Place>, LabError> {
 }
 
 fn is_emulated(function: &Function) -> bool {
-    function.kind != Kind::Other || function.lab.is_ram_bar
+    function.kind != FunctionKind::Other || function.lab.is_ram_bar
 }
 
 /// Slot and function number: as described where that is free, else the next free.
-fn address(machine: &Fabric, id: FunctionId, places: &[Place]) -> Result<(u8, u8), LabError> {
+fn address(
+    machine: &Fabric,
+    id: FunctionId,
+    places: &[PlacedFunction],
+) -> Result<(u8, u8), LabError> {
     let function = machine.function(id);
     let described = function.address.map(|address| (address.device(), address.function()));
     if !is_emulated(function) {
@@ -151,7 +155,7 @@ fn address(machine: &Fabric, id: FunctionId, places: &[Place]) -> Result<(u8, u8
                 .map(|s| (s, 0))
                 .collect()
         }
-        Parent::Function(parent) if machine.function(parent).kind == Kind::UpstreamPort => {
+        Parent::Function(parent) if machine.function(parent).kind == FunctionKind::UpstreamPort => {
             described.into_iter().chain((0..SLOTS).map(|slot| (slot, 0))).collect()
         }
         // A link leads to one slot (PCIe base specification 7.3.1): further functions share it.

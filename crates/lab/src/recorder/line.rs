@@ -2,9 +2,9 @@
 
 /// What a line turned out to be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum RecorderLine<'a> {
     /// A recorded event.
-    Event(Event<'a>),
+    Event(RecordedEvent<'a>),
     /// A recorded event whose text does not have the known form.
     Damaged,
     /// Anything else that QEMU logs.
@@ -13,7 +13,7 @@ pub(super) enum Line<'a> {
 
 /// A recorded event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub(super) enum RecordedEvent<'a> {
     AdminCommand,
     IoCommand {
         nsid: u32,
@@ -74,61 +74,63 @@ const READ: u64 = 0x02;
 const SGL_SEGMENT: u64 = 0x2;
 const SGL_LAST_SEGMENT: u64 = 0x3;
 
-pub(super) fn parse(text: &str) -> Line<'_> {
+pub(super) fn parse(text: &str) -> RecorderLine<'_> {
     // With timestamps or a thread number the event's name is not the first word.
-    let Some(start) = text.find("pci_") else { return Line::Other };
+    let Some(start) = text.find("pci_") else { return RecorderLine::Other };
     let (name, rest) = text[start..].split_once(' ').unwrap_or((&text[start..], ""));
     let event = match name {
-        "pci_nvme_admin_cmd" => Some(Event::AdminCommand),
+        "pci_nvme_admin_cmd" => Some(RecordedEvent::AdminCommand),
         "pci_nvme_io_cmd" => io_command(rest),
         "pci_nvme_read" | "pci_nvme_write" => asked(rest),
         "pci_nvme_map_addr" => mapped(rest),
         "pci_nvme_map_prp" => match prp_list(rest) {
             Some(Some(event)) => Some(event),
-            Some(None) => return Line::Other,
+            Some(None) => return RecorderLine::Other,
             None => None,
         },
         "pci_nvme_map_sgl" => match number(rest, "type ") {
-            Some(SGL_SEGMENT | SGL_LAST_SEGMENT) => Some(Event::SglSegment),
-            Some(_) => return Line::Other,
+            Some(SGL_SEGMENT | SGL_LAST_SEGMENT) => Some(RecordedEvent::SglSegment),
+            Some(_) => return RecorderLine::Other,
             None => None,
         },
         "pci_nvme_create_sq" => queue_created(rest),
         "pci_update_mappings_add" => bar(rest, true),
         "pci_update_mappings_del" => bar(rest, false),
         "pci_cfg_read" => {
-            let Some(bridge) = rest.strip_prefix("ICH9-LPC 00:1f.0 ") else { return Line::Other };
+            let Some(bridge) = rest.strip_prefix("ICH9-LPC 00:1f.0 ") else {
+                return RecorderLine::Other;
+            };
             bridge_read(bridge)
         }
-        _ => return Line::Other,
+        _ => return RecorderLine::Other,
     };
-    event.map_or(Line::Damaged, Line::Event)
+    event.map_or(RecorderLine::Damaged, RecorderLine::Event)
 }
 
-fn io_command(rest: &str) -> Option<Event<'static>> {
+fn io_command(rest: &str) -> Option<RecordedEvent<'static>> {
     let opcode = match number(rest, "opc ")? {
         READ => Opcode::Read,
         WRITE => Opcode::Write,
         _ => Opcode::Other,
     };
-    Some(Event::IoCommand {
+    Some(RecordedEvent::IoCommand {
         nsid: number(rest, "nsid ")?.try_into().ok()?,
         queue: number(rest, "sqid ")?.try_into().ok()?,
         opcode,
     })
 }
 
-fn asked(rest: &str) -> Option<Event<'static>> {
+fn asked(rest: &str) -> Option<RecordedEvent<'static>> {
     let nsid = number(rest, "nsid ")?.try_into().ok()?;
-    Some(Event::Asked { nsid, bytes: number(rest, "count ")? })
+    Some(RecordedEvent::Asked { nsid, bytes: number(rest, "count ")? })
 }
 
-fn mapped(rest: &str) -> Option<Event<'static>> {
-    Some(Event::Mapped { base: number(rest, "addr ")?, bytes: number(rest, "len ")? })
+fn mapped(rest: &str) -> Option<RecordedEvent<'static>> {
+    Some(RecordedEvent::Mapped { base: number(rest, "addr ")?, bytes: number(rest, "len ")? })
 }
 
 /// `Some(None)` when the command needs no list: two entries or fewer stand in the command itself.
-fn prp_list(rest: &str) -> Option<Option<Event<'static>>> {
+fn prp_list(rest: &str) -> Option<Option<RecordedEvent<'static>>> {
     let (first, total) = (number(rest, "trans_len ")?, number(rest, " len ")?);
     let list = number(rest, "prp2 ")?;
     let in_command = 2;
@@ -137,16 +139,16 @@ fn prp_list(rest: &str) -> Option<Option<Event<'static>>> {
         return Some(None);
     }
     let bytes = (needed - 1).saturating_mul(super::PRP_ENTRY);
-    Some(Some(Event::PrpList { list, bytes }))
+    Some(Some(RecordedEvent::PrpList { list, bytes }))
 }
 
-fn queue_created(rest: &str) -> Option<Event<'static>> {
+fn queue_created(rest: &str) -> Option<RecordedEvent<'static>> {
     let queue = number(rest, "sqid=")?.try_into().ok()?;
-    Some(Event::QueueCreated { base: number(rest, "addr=")?, queue })
+    Some(RecordedEvent::QueueCreated { base: number(rest, "addr=")?, queue })
 }
 
 /// `nvme 05:00.0 2,0xf0000000+0x4000000`
-fn bar(rest: &str, is_added: bool) -> Option<Event<'_>> {
+fn bar(rest: &str, is_added: bool) -> Option<RecordedEvent<'_>> {
     let (front, range) = rest.rsplit_once(' ')?;
     let address = front.rsplit(' ').next().filter(|text| text.contains(':'))?;
     let (bar, range) = range.split_once(',')?;
@@ -154,14 +156,14 @@ fn bar(rest: &str, is_added: bool) -> Option<Event<'_>> {
     let (base, size) = range.split_once('+')?;
     let (base, size) = (value(base)?, value(size)?);
     Some(if is_added {
-        Event::BarAdded { address, bar, base, size }
+        RecordedEvent::BarAdded { address, bar, base, size }
     } else {
-        Event::BarRemoved { address, bar }
+        RecordedEvent::BarRemoved { address, bar }
     })
 }
 
-fn bridge_read(rest: &str) -> Option<Event<'static>> {
-    Some(Event::BridgeRead { offset: number(rest, "@")? })
+fn bridge_read(rest: &str) -> Option<RecordedEvent<'static>> {
+    Some(RecordedEvent::BridgeRead { offset: number(rest, "@")? })
 }
 
 /// The number that follows `key`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::mark::Phase;
+use crate::mark::MarkPhase;
 
 /// Version of [`DmaReport`].
 pub const DMA_SCHEMA: &str = "peerlane.dma/1";
@@ -46,16 +46,16 @@ pub struct DmaReport {
     /// Other I/O commands: flush, discard, write zeroes.
     pub other_commands: u64,
     /// The payload and check bytes by drive, operation and memory.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<DriveTransfers>,
 }
 
 /// Transfers of one drive with one memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Transfer {
+pub struct DriveTransfers {
     /// The drive that executed the commands.
     pub drive: String,
     /// What it was told to do.
-    pub operation: Operation,
+    pub operation: DriveOperation,
     /// The other end.
     pub memory: TargetKind,
     /// The device whose BAR that is: the drive's name, or a PCI address.
@@ -63,7 +63,7 @@ pub struct Transfer {
     /// Number of that BAR.
     pub bar: Option<u8>,
     /// What the transfers were for.
-    pub phase: Phase,
+    pub phase: MarkPhase,
     /// Sum of the entries.
     pub bytes: u64,
     /// Scatter list entries.
@@ -73,7 +73,7 @@ pub struct Transfer {
 /// What a drive was told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operation {
+pub enum DriveOperation {
     /// The drive wrote to memory what it holds.
     Read,
     /// The drive read from memory what it is to hold.
@@ -96,11 +96,11 @@ pub enum TargetKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) drive: String,
-    pub(super) operation: Operation,
+    pub(super) operation: DriveOperation,
     pub(super) memory: TargetKind,
     pub(super) memory_device: Option<String>,
     pub(super) bar: Option<u8>,
-    pub(super) phase: Phase,
+    pub(super) phase: MarkPhase,
 }
 
 /// A sum of entries.
@@ -151,15 +151,15 @@ impl DmaReport {
     pub(super) fn with_transfers(mut self, transfers: BTreeMap<Key, Sum>) -> Self {
         for (key, sum) in transfers {
             let total = match (key.phase, key.memory) {
-                (Phase::Move, TargetKind::Bar) => &mut self.payload_bytes_p2p,
-                (Phase::Move, TargetKind::GuestMemory) => &mut self.payload_bytes_guest_memory,
-                (Phase::Move, TargetKind::Unclassified) => &mut self.payload_bytes_unclassified,
-                (Phase::Check, TargetKind::Bar) => &mut self.check_bytes_p2p,
-                (Phase::Check, TargetKind::GuestMemory) => &mut self.check_bytes_guest_memory,
-                (Phase::Check, TargetKind::Unclassified) => &mut self.check_bytes_unclassified,
+                (MarkPhase::Move, TargetKind::Bar) => &mut self.payload_bytes_p2p,
+                (MarkPhase::Move, TargetKind::GuestMemory) => &mut self.payload_bytes_guest_memory,
+                (MarkPhase::Move, TargetKind::Unclassified) => &mut self.payload_bytes_unclassified,
+                (MarkPhase::Check, TargetKind::Bar) => &mut self.check_bytes_p2p,
+                (MarkPhase::Check, TargetKind::GuestMemory) => &mut self.check_bytes_guest_memory,
+                (MarkPhase::Check, TargetKind::Unclassified) => &mut self.check_bytes_unclassified,
             };
             *total = total.saturating_add(sum.bytes);
-            self.transfers.push(Transfer {
+            self.transfers.push(DriveTransfers {
                 drive: key.drive,
                 operation: key.operation,
                 memory: key.memory,

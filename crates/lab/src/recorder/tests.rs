@@ -7,9 +7,9 @@ use super::*;
 /// of `c` and from there to `b`; a check of 16 KiB of `b`; 512, 4096 and 4096 bytes read from `c`.
 const SWITCH: &str = include_str!("../../tests/data/switch.trace");
 
-fn machine() -> Machine {
+fn machine() -> TracedMachine {
     let names = ["a", "b", "c"];
-    Machine {
+    TracedMachine {
         memory: Bytes::mib(1024),
         is_translating: false,
         drives: (1..).zip(names.map(str::to_owned)).collect(),
@@ -21,7 +21,7 @@ fn machine() -> Machine {
     }
 }
 
-fn report(trace: &str, machine: &Machine) -> DmaReport {
+fn report(trace: &str, machine: &TracedMachine) -> DmaReport {
     read(trace.as_bytes(), machine).expect("a window")
 }
 
@@ -53,13 +53,13 @@ fn a_real_copy_through_a_peer_is_told_from_guest_memory() {
     let to_peer = report.transfers.iter().find(|t| t.drive == "a").expect("transfer of a");
     assert_eq!(
         to_peer,
-        &Transfer {
+        &DriveTransfers {
             drive: "a".to_owned(),
-            operation: Operation::Read,
+            operation: DriveOperation::Read,
             memory: TargetKind::Bar,
             memory_device: Some("c".to_owned()),
             bar: Some(2),
-            phase: Phase::Move,
+            phase: MarkPhase::Move,
             bytes: 32768,
             entries: 8,
         }
@@ -75,7 +75,7 @@ fn control_bytes_leave_out_queues_in_the_drive_itself() {
 
 #[test]
 fn under_translation_nothing_is_claimed() {
-    let report = report(SWITCH, &Machine { is_translating: true, ..machine() });
+    let report = report(SWITCH, &TracedMachine { is_translating: true, ..machine() });
     assert_eq!((report.payload_bytes_p2p, report.payload_bytes_guest_memory), (0, 0));
     assert_eq!(report.control_bytes_guest_memory, 0);
     assert_eq!(report.payload_bytes_unclassified, 4 * 16384 + 8704);
@@ -186,7 +186,7 @@ proptest! {
         translating: bool,
     ) {
         let text: String = lines.iter().map(|(name, rest)| format!("{name}{rest}\n")).collect();
-        let machine = Machine { is_translating: translating, ..machine() };
+        let machine = TracedMachine { is_translating: translating, ..machine() };
         let report = read(in_window(&text).as_bytes(), &machine);
         prop_assert!(report.is_ok());
     }

@@ -12,7 +12,7 @@ const MAX_CHARACTERS: usize = 128;
 
 /// The use of what was recognised, as libblkid groups them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Usage {
+pub enum ContentUsage {
     /// A file system.
     FileSystem,
     /// A member of an array, a pool or a volume group.
@@ -25,7 +25,7 @@ pub enum Usage {
     PartitionTable,
 }
 
-impl Usage {
+impl ContentUsage {
     /// The group that libblkid names.
     pub(super) fn from_name(name: &[u8]) -> Self {
         match name {
@@ -48,16 +48,16 @@ pub enum Checksum {
 
 /// Something that a device carries; prints as a phrase, such as `an ext4 file system labelled "data"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Content {
+pub struct DeviceContent {
     kind: String,
-    usage: Usage,
+    usage: ContentUsage,
     label: Option<String>,
     uuid: Option<String>,
     checksum: Checksum,
 }
 
-impl Content {
-    pub(super) fn new(kind: &[u8], usage: Usage) -> Option<Self> {
+impl DeviceContent {
+    pub(super) fn new(kind: &[u8], usage: ContentUsage) -> Option<Self> {
         let kind = clean(kind)?;
         Some(Self { kind, usage, label: None, uuid: None, checksum: Checksum::NotWrong })
     }
@@ -80,7 +80,7 @@ impl Content {
     }
 
     /// Its use.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ContentUsage {
         self.usage
     }
 
@@ -105,14 +105,15 @@ impl Content {
     }
 }
 
-impl fmt::Display for Content {
+impl fmt::Display for DeviceContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.phrase())?;
         if let Some(label) = &self.label {
             write!(f, " labelled \"{label}\"")?;
         }
         if let Some(uuid) = &self.uuid {
-            let word = if self.usage == Usage::PartitionTable { "identifier" } else { "UUID" };
+            let word =
+                if self.usage == ContentUsage::PartitionTable { "identifier" } else { "UUID" };
             write!(f, ", {word} {uuid}")?;
         }
         if self.checksum == Checksum::Wrong {
@@ -153,8 +154,8 @@ fn push_escaped(text: &mut String, character: char) {
 mod tests {
     use super::*;
 
-    fn labelled(label: &[u8]) -> Content {
-        let content = Content::new(b"ext4", Usage::FileSystem).expect("a kind");
+    fn labelled(label: &[u8]) -> DeviceContent {
+        let content = DeviceContent::new(b"ext4", ContentUsage::FileSystem).expect("a kind");
         content.with_label(Some(label))
     }
 
@@ -162,7 +163,7 @@ mod tests {
     fn content_prints_label_and_identifier() {
         let content = labelled(b"data").with_uuid(Some(b"0123-abcd"));
         assert_eq!(content.to_string(), "an ext4 file system labelled \"data\", UUID 0123-abcd");
-        let table = Content::new(b"gpt", Usage::PartitionTable).expect("a kind");
+        let table = DeviceContent::new(b"gpt", ContentUsage::PartitionTable).expect("a kind");
         let table = table.with_uuid(Some(b"77")).with_wrong_checksum();
         let expected = "a GPT partition table, identifier 77, with a wrong checksum";
         assert_eq!(table.to_string(), expected);

@@ -68,13 +68,13 @@ table! {
 }
 
 /// The library, open.
-pub(super) struct Library {
+pub(super) struct BlkidLibrary {
     table: Table,
     /// Behind the table, which points into it, so that it is dropped last.
     _loaded: Loaded,
 }
 
-impl Library {
+impl BlkidLibrary {
     pub(super) fn open(name: &OsStr) -> Result<Self, LibraryError> {
         let loaded = Loaded::open(name).map_err(|error| LibraryError::not_there(name, &error))?;
         Ok(Self { table: Table::fill(&loaded, name)?, _loaded: loaded })
@@ -95,7 +95,7 @@ impl Library {
 
 /// The end of one step of probing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ProbeResult {
     /// Something was recognised: its values can be looked up until the next step.
     Found,
     /// One prober failed; the next step goes on behind it.
@@ -105,17 +105,17 @@ pub(super) enum Step {
 }
 
 /// A probe over one file; freed when dropped.
-pub(super) struct Probe<'a> {
-    library: &'a Library,
+pub(super) struct BlkidProbe<'a> {
+    library: &'a BlkidLibrary,
     handle: *mut c_void,
     /// Keeps the file open as long as the probe.
     _file: BorrowedFd<'a>,
 }
 
-impl<'a> Probe<'a> {
+impl<'a> BlkidProbe<'a> {
     /// A probe for superblocks and partition tables over the first `size` bytes of a file.
     pub(super) fn new(
-        library: &'a Library,
+        library: &'a BlkidLibrary,
         file: BorrowedFd<'a>,
         size: i64,
         block: Option<u32>,
@@ -157,12 +157,12 @@ impl<'a> Probe<'a> {
     }
 
     /// Goes on to the next thing that is recognised.
-    pub(super) fn step(&mut self) -> Step {
+    pub(super) fn step(&mut self) -> ProbeResult {
         // SAFETY: the probe was made and is not freed, and has a device.
         match unsafe { (self.library.table.do_probe)(self.handle) } {
-            0 => Step::Found,
-            1 => Step::Done,
-            _ => Step::Failed,
+            0 => ProbeResult::Found,
+            1 => ProbeResult::Done,
+            _ => ProbeResult::Failed,
         }
     }
 
@@ -185,7 +185,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-impl Drop for Probe<'_> {
+impl Drop for BlkidProbe<'_> {
     fn drop(&mut self) {
         // SAFETY: made by `new` and freed once, here.
         unsafe { (self.library.table.free_probe)(self.handle) };

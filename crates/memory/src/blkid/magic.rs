@@ -3,12 +3,12 @@
 //! A pure look-up of magic numbers at fixed places. It names content and does nothing else: an empty answer is no sign
 //! that a device is blank. Kinds that libblkid knows, too, have its names, so that none is listed twice.
 
-use super::Usage::{Crypto, FileSystem, Other, PartitionTable, Raid};
-use super::{Content, DeviceEnds, Usage};
+use super::ContentUsage::{Crypto, FileSystem, Other, PartitionTable, Raid};
+use super::{ContentUsage, DeviceContent, DeviceEnds};
 
 /// Start of a magic number.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum MagicOffset {
     /// Bytes from the start of the device.
     Start(u64),
     /// Bytes before the end of the device.
@@ -18,24 +18,24 @@ enum Place {
 /// A magic number and the kind of content that it is a sign of.
 struct Magic {
     kind: &'static str,
-    usage: Usage,
-    place: Place,
+    usage: ContentUsage,
+    place: MagicOffset,
     bytes: &'static [u8],
     /// Further bytes that must be there, with their distance from the start of the magic number.
     also: &'static [(u64, &'static [u8])],
 }
 
-const fn at(kind: &'static str, usage: Usage, offset: u64, bytes: &'static [u8]) -> Magic {
-    Magic { kind, usage, place: Place::Start(offset), bytes, also: &[] }
+const fn at(kind: &'static str, usage: ContentUsage, offset: u64, bytes: &'static [u8]) -> Magic {
+    Magic { kind, usage, place: MagicOffset::Start(offset), bytes, also: &[] }
 }
 
 const fn before_end(
     kind: &'static str,
-    usage: Usage,
+    usage: ContentUsage,
     distance: u64,
     bytes: &'static [u8],
 ) -> Magic {
-    Magic { kind, usage, place: Place::End(distance), bytes, also: &[] }
+    Magic { kind, usage, place: MagicOffset::End(distance), bytes, also: &[] }
 }
 
 impl Magic {
@@ -139,11 +139,11 @@ const MAGICS: &[Magic] = &[
 ];
 
 /// Lists what the device carries, each kind once, in the order of the table.
-pub fn identify(ends: &DeviceEnds<'_>) -> Vec<Content> {
-    let mut found: Vec<Content> = Vec::new();
+pub fn identify(ends: &DeviceEnds<'_>) -> Vec<DeviceContent> {
+    let mut found: Vec<DeviceContent> = Vec::new();
     for magic in MAGICS.iter().filter(|magic| is_there(magic, ends)) {
         if found.iter().all(|content| content.kind() != magic.kind) {
-            found.extend(Content::new(magic.kind.as_bytes(), magic.usage));
+            found.extend(DeviceContent::new(magic.kind.as_bytes(), magic.usage));
         }
     }
     found
@@ -151,8 +151,8 @@ pub fn identify(ends: &DeviceEnds<'_>) -> Vec<Content> {
 
 fn is_there(magic: &Magic, ends: &DeviceEnds<'_>) -> bool {
     let start = match magic.place {
-        Place::Start(offset) => Some(offset),
-        Place::End(distance) => ends.size().0.checked_sub(distance),
+        MagicOffset::Start(offset) => Some(offset),
+        MagicOffset::End(distance) => ends.size().0.checked_sub(distance),
     };
     let Some(start) = start else { return false };
     let holds = |distance: u64, bytes: &[u8]| {
@@ -183,8 +183,8 @@ mod tests {
     fn planted(magic: &Magic, shift: usize) -> Vec<String> {
         let (mut head, mut tail) = (vec![0; 3 << 20], vec![0; 2 << 20]);
         let (part, start) = match magic.place {
-            Place::Start(offset) => (&mut head, usize::try_from(offset).expect("in memory")),
-            Place::End(distance) => {
+            MagicOffset::Start(offset) => (&mut head, usize::try_from(offset).expect("in memory")),
+            MagicOffset::End(distance) => {
                 let start = tail.len() - usize::try_from(distance).expect("in memory");
                 (&mut tail, start)
             }
@@ -229,8 +229,10 @@ mod tests {
             let reach = magic.also.iter().map(|(distance, bytes)| distance + bytes.len() as u64);
             let reach = reach.max().unwrap_or(0).max(magic.bytes.len() as u64);
             match magic.place {
-                Place::Start(offset) => assert!(offset + reach <= END_BYTES as u64),
-                Place::End(distance) => assert!(reach <= distance && distance <= END_BYTES as u64),
+                MagicOffset::Start(offset) => assert!(offset + reach <= END_BYTES as u64),
+                MagicOffset::End(distance) => {
+                    assert!(reach <= distance && distance <= END_BYTES as u64)
+                }
             }
         }
     }

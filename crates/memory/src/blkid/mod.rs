@@ -12,7 +12,7 @@
 //! 1. Probing runs on a thread of its own, up to the caller's limit of time and [`MEMORY_LIMIT`]. At a limit the memory
 //!    file is emptied. Every further read of libblkid then fails, also one that has begun.
 //! 2. A thread that goes on without reading is left behind. Its earlier findings are kept.
-//! 3. Labels and identifiers are cut and escaped before anybody sees them ([`Content`]).
+//! 3. Labels and identifiers are cut and escaped before anybody sees them ([`DeviceContent`]).
 //!
 //! libblkid runs in this process: an error in its memory is one of the program. Only its interface for probing is used,
 //! which reads neither `blkid.conf` nor a cache. With `LIBBLKID_DEBUG` in the environment it writes to the standard
@@ -35,10 +35,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use content::{Checksum, Content, Usage};
+pub use content::{Checksum, ContentUsage, DeviceContent};
 pub use ends::{DeviceEnds, END_BYTES, MemoryImage};
 pub use error::BlkidError;
-use ffi::{Library, Probe, Step};
+use ffi::{BlkidLibrary, BlkidProbe, ProbeResult};
 use peerlane_units::Bytes;
 
 use crate::LibraryError;
@@ -60,14 +60,14 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// libblkid, open. Each [`Blkid::identify`] has a probe of its own, so that any number can run at a time.
 #[derive(Clone)]
-pub struct Blkid(Arc<Library>);
+pub struct Blkid(Arc<BlkidLibrary>);
 
 /// Everything that was recognised, and the reason why it may be incomplete.
 #[derive(Debug, Default)]
 pub struct Identified {
     /// Each thing once, in the order of libblkid's probers: members of arrays and encrypted volumes, file systems,
     /// partition tables.
-    pub contents: Vec<Content>,
+    pub contents: Vec<DeviceContent>,
     /// The reason where something may be missing.
     pub fault: Option<BlkidError>,
 }
@@ -105,7 +105,7 @@ impl Blkid {
     /// # Errors
     /// As [`Blkid::open`].
     pub fn open_from(library: &Path) -> Result<Self, LibraryError> {
-        Library::open(OsStr::new(library)).map(|library| Self(Arc::new(library)))
+        BlkidLibrary::open(OsStr::new(library)).map(|library| Self(Arc::new(library)))
     }
 
     /// Version of the library, such as `2.38.1`.
@@ -194,34 +194,34 @@ fn resident_bytes() -> Option<u64> {
 
 /// Collects everything that is recognised in an image.
 fn probe(
-    library: &Library,
+    library: &BlkidLibrary,
     image: &MemoryImage,
     size: Bytes,
     block: Bytes,
-    found: &Mutex<Vec<Content>>,
+    found: &Mutex<Vec<DeviceContent>>,
 ) -> Result<(), BlkidError> {
     // The image exists, so that its size is possible for a file.
     let size = i64::try_from(size.0).unwrap_or(i64::MAX);
     let block =
         u32::try_from(block.0).ok().filter(|block| block.is_power_of_two() && *block >= 512);
-    let mut probe = Probe::new(library, image.as_fd(), size, block)?;
+    let mut probe = BlkidProbe::new(library, image.as_fd(), size, block)?;
     let mut count = 0;
     for _ in 0..MAX_STEPS {
         match probe.step() {
-            Step::Found => {
+            ProbeResult::Found => {
                 let content = read(&probe);
                 add(&mut found.lock().unwrap_or_else(PoisonError::into_inner), content);
             }
             // The probers behind it have not run yet.
-            Step::Failed => count += 1,
-            Step::Done => break,
+            ProbeResult::Failed => count += 1,
+            ProbeResult::Done => break,
         }
     }
     if count == 0 { Ok(()) } else { Err(BlkidError::Probers { count }) }
 }
 
 /// Adds what is not there yet. A protective MBR is part of a GPT that was found.
-fn add(found: &mut Vec<Content>, content: Option<Content>) {
+fn add(found: &mut Vec<DeviceContent>, content: Option<DeviceContent>) {
     let Some(content) = content else { return };
     let is_part = content.kind() == "PMBR" && found.iter().any(|known| known.kind() == "gpt");
     if !is_part && !found.contains(&content) {
@@ -230,16 +230,18 @@ fn add(found: &mut Vec<Content>, content: Option<Content>) {
 }
 
 /// The superblock or partition table that a probe has just recognised.
-fn read(probe: &Probe<'_>) -> Option<Content> {
+fn read(probe: &BlkidProbe<'_>) -> Option<DeviceContent> {
     if let Some(kind) = probe.value(c"TYPE") {
-        let usage = probe.value(c"USAGE").map_or(Usage::Other, |name| Usage::from_name(&name));
+        let usage = probe
+            .value(c"USAGE")
+            .map_or(ContentUsage::Other, |name| ContentUsage::from_name(&name));
         let is_wrong = probe.value(c"SBBADCSUM").is_some();
-        let content = Content::new(&kind, usage)?
+        let content = DeviceContent::new(&kind, usage)?
             .with_label(probe.value(c"LABEL").as_deref())
             .with_uuid(probe.value(c"UUID").as_deref());
         return Some(if is_wrong { content.with_wrong_checksum() } else { content });
     }
-    let content = Content::new(&probe.value(c"PTTYPE")?, Usage::PartitionTable)?;
+    let content = DeviceContent::new(&probe.value(c"PTTYPE")?, ContentUsage::PartitionTable)?;
     Some(content.with_uuid(probe.value(c"PTUUID").as_deref()))
 }
 

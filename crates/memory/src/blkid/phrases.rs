@@ -2,7 +2,7 @@
 //!
 //! A kind that is not in the table, as of a later libblkid, is still named by its type and its use.
 
-use super::Usage;
+use super::ContentUsage;
 
 /// Kinds whose type alone is not a word for people, by libblkid's names and those of
 /// [`super::magic`].
@@ -101,16 +101,16 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 /// A kind as a phrase.
-pub(super) fn phrase(kind: &str, usage: Usage) -> String {
+pub(super) fn phrase(kind: &str, usage: ContentUsage) -> String {
     if let Some((_, phrase)) = PHRASES.iter().find(|(known, _)| *known == kind) {
         return (*phrase).to_owned();
     }
     match usage {
-        Usage::FileSystem => format!("{} {kind} file system", article(kind)),
-        Usage::PartitionTable => format!("{} {kind} partition table", article(kind)),
-        Usage::Raid => format!("a member of an array, a pool or a volume group ({kind})"),
-        Usage::Crypto => format!("an encrypted volume ({kind})"),
-        Usage::Other => format!("content of type {kind}"),
+        ContentUsage::FileSystem => format!("{} {kind} file system", article(kind)),
+        ContentUsage::PartitionTable => format!("{} {kind} partition table", article(kind)),
+        ContentUsage::Raid => format!("a member of an array, a pool or a volume group ({kind})"),
+        ContentUsage::Crypto => format!("an encrypted volume ({kind})"),
+        ContentUsage::Other => format!("content of type {kind}"),
     }
 }
 
@@ -136,15 +136,15 @@ mod tests {
     #[test]
     fn phrases_of_kinds_read_well() {
         for (kind, usage, expected) in [
-            ("ext4", Usage::FileSystem, "an ext4 file system"),
-            ("befs", Usage::FileSystem, "a befs file system"),
-            ("xfs", Usage::FileSystem, "an XFS file system"),
-            ("LVM2_member", Usage::Raid, "an LVM physical volume (LVM2_member)"),
-            ("gpt", Usage::PartitionTable, "a GPT partition table"),
-            ("atari", Usage::PartitionTable, "an atari partition table"),
-            ("new", Usage::Crypto, "an encrypted volume (new)"),
-            ("new", Usage::Other, "content of type new"),
-            ("new", Usage::Raid, "a member of an array, a pool or a volume group (new)"),
+            ("ext4", ContentUsage::FileSystem, "an ext4 file system"),
+            ("befs", ContentUsage::FileSystem, "a befs file system"),
+            ("xfs", ContentUsage::FileSystem, "an XFS file system"),
+            ("LVM2_member", ContentUsage::Raid, "an LVM physical volume (LVM2_member)"),
+            ("gpt", ContentUsage::PartitionTable, "a GPT partition table"),
+            ("atari", ContentUsage::PartitionTable, "an atari partition table"),
+            ("new", ContentUsage::Crypto, "an encrypted volume (new)"),
+            ("new", ContentUsage::Other, "content of type new"),
+            ("new", ContentUsage::Raid, "a member of an array, a pool or a volume group (new)"),
         ] {
             assert_eq!(phrase(kind, usage), expected);
         }

@@ -83,12 +83,12 @@ pub(super) struct Driver {
 
 /// `CUdevice`, as the driver numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Device(pub(super) c_int);
+pub(super) struct CudaDevice(pub(super) c_int);
 
 /// The primary context of a device, retained once and released when dropped.
 pub(super) struct Context {
     driver: Arc<Driver>,
-    device: Device,
+    device: CudaDevice,
     handle: *mut c_void,
 }
 
@@ -132,15 +132,15 @@ impl Driver {
         Ok(count)
     }
 
-    pub(super) fn device(&self, ordinal: i32) -> Result<Device, CudaError> {
+    pub(super) fn device(&self, ordinal: i32) -> Result<CudaDevice, CudaError> {
         let mut device = 0;
         // SAFETY: writes one int to a local; the driver checks the ordinal.
         check("cuDeviceGet", unsafe { (self.table.device_get)(&raw mut device, ordinal) })?;
-        Ok(Device(device))
+        Ok(CudaDevice(device))
     }
 
     /// The name that the driver gives the device.
-    pub(super) fn device_name(&self, device: Device) -> Result<String, CudaError> {
+    pub(super) fn device_name(&self, device: CudaDevice) -> Result<String, CudaError> {
         let mut text: [c_char; 128] = [0; 128];
         // SAFETY: writes at most as many bytes as it is told that the array has.
         let code = unsafe { (self.table.device_name)(text.as_mut_ptr(), 128, device.0) };
@@ -149,7 +149,7 @@ impl Driver {
     }
 
     /// The PCI address as the driver prints it.
-    pub(super) fn bus(&self, device: Device) -> Result<String, CudaError> {
+    pub(super) fn bus(&self, device: CudaDevice) -> Result<String, CudaError> {
         let mut text: [c_char; 32] = [0; 32];
         // SAFETY: writes at most as many bytes as it is told that the array has.
         let code = unsafe { (self.table.device_bus)(text.as_mut_ptr(), 32, device.0) };
@@ -158,7 +158,7 @@ impl Driver {
     }
 
     /// Bytes of memory that the device has.
-    pub(super) fn device_memory(&self, device: Device) -> Result<usize, CudaError> {
+    pub(super) fn device_memory(&self, device: CudaDevice) -> Result<usize, CudaError> {
         let mut bytes = 0;
         // SAFETY: writes one size to a local.
         let code = unsafe { (self.table.device_memory)(&raw mut bytes, device.0) };
@@ -167,7 +167,7 @@ impl Driver {
     }
 
     /// An attribute by its number in `CUdevice_attribute`.
-    pub(super) fn attribute(&self, device: Device, attribute: c_int) -> Result<i32, CudaError> {
+    pub(super) fn attribute(&self, device: CudaDevice, attribute: c_int) -> Result<i32, CudaError> {
         let mut value = 0;
         // SAFETY: writes one int to a local.
         let code = unsafe { (self.table.device_attribute)(&raw mut value, attribute, device.0) };
@@ -178,7 +178,7 @@ impl Driver {
 
 impl Context {
     /// Retains the primary context, which programs of this process share.
-    pub(super) fn retain(driver: Arc<Driver>, device: Device) -> Result<Self, CudaError> {
+    pub(super) fn retain(driver: Arc<Driver>, device: CudaDevice) -> Result<Self, CudaError> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle to a local.
         let code = unsafe { (driver.table.context_retain)(&raw mut handle, device.0) };

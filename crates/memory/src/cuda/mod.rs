@@ -6,11 +6,11 @@
 //!   [`CudaError`] with a hint. [`Cuda::gpus`] lists the GPUs by PCI address, as `nvidia-smi` numbers them.
 //! - [`Cuda::open`] gives a [`Gpu`]: its primary context, retained until the last user is gone.
 //! - [`Gpu::allocate`] gives [`DeviceMemory`], which nobody sees as bytes; [`Gpu::pin`] gives [`Pinned`] host
-//!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`Lane`], which copies between the two.
-//! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`Queue`], which runs its kernels
+//!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`CopyQueue`], which copies between the two.
+//! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`KernelQueue`], which runs its kernels
 //!   and copies in one order and says how long they took.
 //! - [`ChunkKernel::compile`] compiles a kernel that a user wrote, and [`ChunkKernel::start`] runs it on a chunk of a
-//!   copy, in place. [`ChunkDigest`] computes the digest of a chunk.
+//!   copy, in place. [`DigestKernel`] computes the digest of a chunk.
 //! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
@@ -21,7 +21,7 @@
 //! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
 //!   the bytes by the CPU through memory of its own. They are what papers compare with.
 //!
-//! But for those three nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers
+//! But for those three nothing here waits: [`CopyQueue::finished`] asks whether the oldest copy is over, and callers
 //! have deadlines.
 
 mod chunk;
@@ -41,13 +41,13 @@ use std::sync::Arc;
 use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
-pub use chunk::{ChunkDigest, ChunkKernel, ChunkKernelError};
-pub use compute::{Argument, Grid, Kernel, Module, Queue};
+pub use chunk::{ChunkKernel, ChunkKernelError, DigestKernel};
+pub use compute::{Argument, CudaKernel, GpuModule, KernelQueue, LaunchGrid};
 pub use error::CudaError;
-use ffi::{Context, Device, Driver};
+use ffi::{Context, CudaDevice, Driver};
 pub use foreign::{Foreign, KeptContext};
 use transfer::within;
-pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
+pub use transfer::{Copy, CopyDirection, CopyQueue, DeviceMemory, Pinned};
 
 use crate::nvrtc::Image;
 
@@ -78,7 +78,7 @@ pub struct GpuFacts {
     pub memory: Bytes,
     /// Compute capability, major and minor; 8 is Ampere.
     pub compute: (i32, i32),
-    device: Device,
+    device: CudaDevice,
 }
 
 /// Peak rates of a GPU, by the attributes that the driver reports.
@@ -200,24 +200,24 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn lane(self: &Arc<Self>) -> Result<Lane, CudaError> {
-        Lane::new(self)
+    pub fn lane(self: &Arc<Self>) -> Result<CopyQueue, CudaError> {
+        CopyQueue::new(self)
     }
 
     /// Loads code that was compiled for it.
     ///
     /// # Errors
     /// The driver's error: the code is of a later CUDA, or for another GPU.
-    pub fn module(self: &Arc<Self>, image: &Image) -> Result<Arc<Module>, CudaError> {
-        Module::load(self, image).map(Arc::new)
+    pub fn module(self: &Arc<Self>, image: &Image) -> Result<Arc<GpuModule>, CudaError> {
+        GpuModule::load(self, image).map(Arc::new)
     }
 
     /// A queue of kernels and copies, which are done in order.
     ///
     /// # Errors
     /// The driver's error.
-    pub fn queue(self: &Arc<Self>) -> Result<Queue, CudaError> {
-        Queue::new(self)
+    pub fn queue(self: &Arc<Self>) -> Result<KernelQueue, CudaError> {
+        KernelQueue::new(self)
     }
 
     /// Its peak rates.

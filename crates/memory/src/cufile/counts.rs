@@ -105,12 +105,12 @@ pub struct FellBack {
 
 /// Counters at one moment, and the requests that were under way or done by then.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark {
+pub struct CounterMark {
     pub(super) counts: Counted,
     pub(super) requests: u64,
 }
 
-impl Mark {
+impl CounterMark {
     /// Checks that the library counts at all.
     ///
     /// # Errors

@@ -12,17 +12,17 @@ use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::abi::{INVALID_VALUE, StatsLayout, parameter};
-use super::counts::{Counted, Counts, Mark, NoCounter, Version, layout_of};
+use super::counts::{Counted, CounterMark, Counts, NoCounter, Version, layout_of};
 use super::fallback::Fallback;
 use super::p2p::{P2pFlags, Storage};
-use super::table::{DESCRIPTOR, Descriptor, Handle, Status, Table, check};
-use super::{CuFileError, IoFailure, Mode, Span};
+use super::table::{CuFileFunctions, CuFileStatus, DESCRIPTOR, Descriptor, Handle, check};
+use super::{CuFileError, IoFailure, Mode, TransferSpan};
 use crate::cuda::DeviceMemory;
 use crate::library::ffi::Library;
 
 /// cuFile, open in one mode; closed when the last user is gone.
-pub struct Session {
-    table: Table,
+pub struct CuFileSession {
+    table: CuFileFunctions,
     name: OsString,
     mode: Mode,
     version: Option<Version>,
@@ -36,7 +36,7 @@ pub struct Session {
 }
 
 /// Sessions that are open or being closed, by library: settings are the process's.
-static OPEN: Mutex<Vec<(OsString, Weak<Session>)>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<(OsString, Weak<CuFileSession>)>> = Mutex::new(Vec::new());
 /// Is told when one was closed.
 static CLOSED: Condvar = Condvar::new();
 /// The longest wait for that.
@@ -51,7 +51,7 @@ pub struct Properties {
     pub pinned: Bytes,
 }
 
-impl Session {
+impl CuFileSession {
     pub(super) fn open(name: &OsStr, mode: Mode) -> Result<Arc<Self>, CuFileError> {
         let is_closing = |open: &mut Vec<(OsString, Weak<Self>)>| {
             open.iter().any(|(own, one)| own == name && one.strong_count() == 0)
@@ -69,7 +69,7 @@ impl Session {
             return if open == mode { Ok(session) } else { Err(CuFileError::OtherMode { open }) };
         }
         let library = Library::open(name).map_err(|error| CuFileError::library(name, &error))?;
-        let table = Table::fill(&library, name)?;
+        let table = CuFileFunctions::fill(&library, name)?;
         let version = table.version();
         configure(&table, mode)?;
         let layout = choose_counters(&table, version);
@@ -152,18 +152,18 @@ impl Session {
         Storage::ALL.into_iter().filter_map(flags).collect()
     }
 
-    /// Counters of all GPUs now, to be compared with later ones by [`Session::since`].
-    pub fn mark(&self) -> Mark {
+    /// Counters of all GPUs now, to be compared with later ones by [`CuFileSession::since`].
+    pub fn mark(&self) -> CounterMark {
         let counts = self.counts();
         // After the counters: a request under way counts as one before the mark.
-        Mark { counts, requests: self.begun.load(Ordering::SeqCst) }
+        CounterMark { counts, requests: self.begun.load(Ordering::SeqCst) }
     }
 
     /// Requests since then by the way that they took, of all GPUs.
     ///
     /// # Errors
     /// [`NoCounter`] where the library does not count, or counted fewer than this session made.
-    pub fn since(&self, mark: &Mark) -> Counted {
+    pub fn since(&self, mark: &CounterMark) -> Counted {
         let before = mark.counts?;
         // Before the counters: all of these are in them.
         let made = self.moved.load(Ordering::SeqCst).saturating_sub(mark.requests);
@@ -183,7 +183,10 @@ impl Session {
     ///
     /// # Errors
     /// [`CuFileError::Call`] where the GPU or its window does not allow it.
-    pub fn memory(self: &Arc<Self>, memory: Arc<DeviceMemory>) -> Result<Memory, CuFileError> {
+    pub fn memory(
+        self: &Arc<Self>,
+        memory: Arc<DeviceMemory>,
+    ) -> Result<RegisteredMemory, CuFileError> {
         let base = memory.address() as *const c_void;
         let length = usize::try_from(memory.length().0).unwrap_or(usize::MAX);
         memory.gpu().make_current()?;
@@ -191,14 +194,14 @@ impl Session {
         // registration that holds it is gone.
         let status = unsafe { (self.table.memory_register)(base, length, 0) };
         check("cuFileBufRegister", status)?;
-        Ok(Memory { session: Arc::clone(self), memory })
+        Ok(RegisteredMemory { session: Arc::clone(self), memory })
     }
 
     /// Reads from the file into the memory; returns the bytes that moved when they have.
     ///
     /// # Errors
     /// [`IoFailure`] by the library's answer.
-    pub fn read(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
+    pub fn read(&self, span: &TransferSpan<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
         self.request(|| {
             let (file, base) = (span.file.handle, base.cast_mut());
@@ -212,7 +215,7 @@ impl Session {
     ///
     /// # Errors
     /// [`IoFailure`] by the library's answer.
-    pub fn write(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
+    pub fn write(&self, span: &TransferSpan<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
         self.request(|| {
             let file = span.file.handle;
@@ -234,7 +237,7 @@ impl Session {
 }
 
 /// Base, length, offset in the file and in the memory; the GPU is the thread's.
-fn arguments(span: &Span<'_>) -> Result<(*const c_void, usize, i64, i64), IoFailure> {
+fn arguments(span: &TransferSpan<'_>) -> Result<(*const c_void, usize, i64, i64), IoFailure> {
     span.check()?;
     span.memory.memory.gpu().make_current().map_err(|_| IoFailure::Context)?;
     let number = |value: u64| i64::try_from(value).map_err(|_| IoFailure::Range);
@@ -259,7 +262,7 @@ fn result(moved: isize) -> Result<u64, IoFailure> {
 }
 
 /// Switches every other way off. The library wants that before its driver is opened.
-fn configure(table: &Table, mode: Mode) -> Result<(), CuFileError> {
+fn configure(table: &CuFileFunctions, mode: Mode) -> Result<(), CuFileError> {
     let is_compatible = mode == Mode::Compatible;
     for (number, value) in [
         (parameter::ALLOW_COMPATIBLE, is_compatible),
@@ -285,7 +288,7 @@ fn configure(table: &Table, mode: Mode) -> Result<(), CuFileError> {
 
 /// Chooses counters of a known layout; before the driver is opened.
 fn choose_counters(
-    table: &Table,
+    table: &CuFileFunctions,
     version: Option<Version>,
 ) -> Result<&'static StatsLayout, NoCounter> {
     if !table.has_counters() {
@@ -295,11 +298,11 @@ fn choose_counters(
     accepted("cuFileSetStatsLevel", table.choose_counters()).map(|()| layout)
 }
 
-fn start_counters(table: &Table) -> Result<(), NoCounter> {
+fn start_counters(table: &CuFileFunctions) -> Result<(), NoCounter> {
     accepted("cuFileStatsStart", table.start_counters())
 }
 
-fn accepted(call: &'static str, status: Option<Status>) -> Result<(), NoCounter> {
+fn accepted(call: &'static str, status: Option<CuFileStatus>) -> Result<(), NoCounter> {
     match status.map(|status| status.code) {
         None => Err(NoCounter::Absent),
         Some(0) => Ok(()),
@@ -307,7 +310,7 @@ fn accepted(call: &'static str, status: Option<Status>) -> Result<(), NoCounter>
     }
 }
 
-impl Drop for Session {
+impl Drop for CuFileSession {
     fn drop(&mut self) {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         // Every file and memory that is registered holds the session, so that there is none now.
@@ -320,7 +323,7 @@ impl Drop for Session {
 /// A file that is registered with cuFile.
 pub struct OpenFile {
     handle: *mut c_void,
-    session: Arc<Session>,
+    session: Arc<CuFileSession>,
     /// Closed after it was deregistered.
     _file: File,
 }
@@ -331,7 +334,7 @@ unsafe impl Send for OpenFile {}
 unsafe impl Sync for OpenFile {}
 
 impl OpenFile {
-    pub(super) fn register(session: &Arc<Session>, file: File) -> Result<Self, CuFileError> {
+    pub(super) fn register(session: &Arc<CuFileSession>, file: File) -> Result<Self, CuFileError> {
         let mut handle = std::ptr::null_mut();
         let mut descriptor = Descriptor {
             kind: DESCRIPTOR,
@@ -356,20 +359,20 @@ impl Drop for OpenFile {
 }
 
 /// Memory of a GPU that is registered with cuFile.
-pub struct Memory {
-    session: Arc<Session>,
+pub struct RegisteredMemory {
+    session: Arc<CuFileSession>,
     /// Dropped after it was deregistered; freed then, unless somebody else holds it.
     memory: Arc<DeviceMemory>,
 }
 
-impl Memory {
+impl RegisteredMemory {
     /// Size in bytes.
     pub fn length(&self) -> Bytes {
         self.memory.length()
     }
 }
 
-impl Drop for Memory {
+impl Drop for RegisteredMemory {
     fn drop(&mut self) {
         let base = self.memory.address() as *const c_void;
         let _ = self.memory.gpu().make_current();
@@ -378,7 +381,7 @@ impl Drop for Memory {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for CuFileSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Session");
         shown.field("library", &self.name).field("mode", &self.mode).finish_non_exhaustive()
@@ -391,7 +394,7 @@ impl fmt::Debug for OpenFile {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for RegisteredMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("memory", &self.memory).finish_non_exhaustive()
     }

@@ -16,10 +16,10 @@ use super::abi::{
 };
 use super::counts::{Version, layout_of};
 use super::error::ERRORS;
-use super::table::{DESCRIPTOR, Descriptor, RawProperties, Status};
+use super::table::{CuFileStatus, DESCRIPTOR, Descriptor, RawProperties};
 
 /// A published version.
-struct Package {
+struct CuFileVersion {
     /// 1000 for each major one, 10 for each minor one.
     version: i32,
     header: PathBuf,
@@ -27,7 +27,7 @@ struct Package {
 }
 
 /// All of them, or `None` with a loud skip; a failure where `PEERLANE_REQUIRE` has `cufile`.
-fn packages() -> Option<Vec<Package>> {
+fn packages() -> Option<Vec<CuFileVersion>> {
     let folder = std::env::var_os("PEERLANE_CUFILE").filter(|path| !path.is_empty());
     let Some(folder) = folder.map(PathBuf::from) else {
         let reason = "there is no cuFile: PEERLANE_CUFILE names none, `tools/fetch-nvidia cufile` fetches it";
@@ -36,16 +36,16 @@ fn packages() -> Option<Vec<Package>> {
     };
     let entries = fs::read_dir(&folder).expect("the folder that PEERLANE_CUFILE names");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut packages: Vec<Package> = paths.filter_map(|path| package(&path)).collect();
+    let mut packages: Vec<CuFileVersion> = paths.filter_map(|path| package(&path)).collect();
     packages.sort_by_key(|one| one.version);
     Some(packages)
 }
 
-fn package(folder: &Path) -> Option<Package> {
+fn package(folder: &Path) -> Option<CuFileVersion> {
     let name = folder.file_name()?.to_str()?;
     let mut numbers = name.split('.').map(|part| part.parse::<i32>().ok());
     let (major, minor) = (numbers.next()??, numbers.next()??);
-    Some(Package {
+    Some(CuFileVersion {
         version: 1000 * major + 10 * minor,
         header: find(folder, "cufile.h")?,
         library: find(folder, "libcufile.so.0")?,
@@ -60,7 +60,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Output of `headers.c` for a package; `None`, with a skip, where the library is not loaded.
-fn printed(package: &Package) -> Option<BTreeMap<String, i64>> {
+fn printed(package: &CuFileVersion) -> Option<BTreeMap<String, i64>> {
     let folder = tempfile::tempdir().expect("a folder");
     // The only names that cufile.h takes from CUDA's own header.
     let stub = "typedef int CUresult; typedef struct CUstream_st *CUstream;\n";
@@ -99,7 +99,7 @@ fn source() -> PathBuf {
 /// Values that the tables hold for a version, by the names that `headers.c` prints.
 fn expected(version: i32) -> BTreeMap<String, i64> {
     let mut found: Vec<(&str, usize)> = vec![
-        ("sizeof CUfileError_t", size_of::<Status>()),
+        ("sizeof CUfileError_t", size_of::<CuFileStatus>()),
         ("sizeof CUfileDescr_t", size_of::<Descriptor>()),
         ("CUfileDescr_t.handle", offset_of!(Descriptor, handle)),
         ("CUfileDescr_t.fs_ops", offset_of!(Descriptor, operations)),

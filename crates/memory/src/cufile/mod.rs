@@ -1,13 +1,13 @@
 //! cuFile (GPUDirect Storage), opened when the program runs: files to GPU memory and back.
 //!
-//! The interface: [`open`] gives a [`Session`] in one [`Mode`]; [`Session::file`] registers an open file and
-//! [`Session::memory`] memory of a GPU; [`Session::read`] and [`Session::write`] move bytes between the two and
+//! The interface: [`open`] gives a [`CuFileSession`] in one [`Mode`]; [`CuFileSession::file`] registers an open file and
+//! [`CuFileSession::memory`] memory of a GPU; [`CuFileSession::read`] and [`CuFileSession::write`] move bytes between the two and
 //! return when they have. What is registered holds what it needs, so that the order in which the library wants
 //! things undone follows from dropping.
 //!
 //! The one thing to know: left alone, cuFile falls back to host memory without a word. A direct mode switches every
 //! [`Fallback`] off before the driver is opened and reads them back afterwards, since before that the answer may be a
-//! default that is not applied. [`Session::since`] returns which way requests took, or [`NoCounter`] where that is
+//! default that is not applied. [`CuFileSession::since`] returns which way requests took, or [`NoCounter`] where that is
 //! not known: the layout of the counters follows from the version of the library, and only known ones are read.
 //!
 //! The settings are the whole process's, so that all sessions at a time are of one mode.
@@ -29,10 +29,10 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use counts::{Counted, Counts, FellBack, Mark, NoCounter, Version};
+pub use counts::{Counted, CounterMark, Counts, FellBack, NoCounter, Version};
 pub use error::{CuFileError, IoFailure};
 pub use fallback::Fallback;
-pub use ffi::{Memory, OpenFile, Properties, Session};
+pub use ffi::{CuFileSession, OpenFile, Properties, RegisteredMemory};
 pub use p2p::{P2pFlags, Storage};
 
 /// The library of GPUDirect Storage.
@@ -63,34 +63,34 @@ impl fmt::Display for Mode {
 ///
 /// # Errors
 /// [`CuFileError`] by what is missing, or who has it open in another mode.
-pub fn open(mode: Mode) -> Result<Arc<Session>, CuFileError> {
-    Session::open(OsStr::new(LIBRARY), mode)
+pub fn open(mode: Mode) -> Result<Arc<CuFileSession>, CuFileError> {
+    CuFileSession::open(OsStr::new(LIBRARY), mode)
 }
 
 /// The same with a library that stands for it.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_from(library: &Path, mode: Mode) -> Result<Arc<Session>, CuFileError> {
-    Session::open(library.as_os_str(), mode)
+pub fn open_from(library: &Path, mode: Mode) -> Result<Arc<CuFileSession>, CuFileError> {
+    CuFileSession::open(library.as_os_str(), mode)
 }
 
 /// A range of a file and a range of registered memory of the same length.
 #[derive(Debug)]
-pub struct Span<'a> {
+pub struct TransferSpan<'a> {
     /// The file.
     pub file: &'a OpenFile,
     /// Offset in the file, in bytes.
     pub file_offset: u64,
     /// The memory.
-    pub memory: &'a Memory,
+    pub memory: &'a RegisteredMemory,
     /// Offset in the memory, in bytes.
     pub memory_offset: u64,
     /// Bytes.
     pub length: u64,
 }
 
-impl Span<'_> {
+impl TransferSpan<'_> {
     /// Refuses a range that reaches beyond the memory, or that no call can name.
     fn check(&self) -> Result<(), IoFailure> {
         let end = self.memory_offset.checked_add(self.length);
@@ -101,7 +101,7 @@ impl Span<'_> {
     }
 }
 
-impl Session {
+impl CuFileSession {
     /// Registers a file, opened with `O_DIRECT`; it is closed when the registration is gone.
     ///
     /// # Errors

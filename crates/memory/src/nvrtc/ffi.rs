@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::ptr;
 
-use super::{Kind, NvrtcError};
+use super::{ImageKind, NvrtcError};
 use crate::library::ffi::Library as Loaded;
 
 /// Most architectures that a library may know.
@@ -51,7 +51,7 @@ table! {
 }
 
 /// The library, open.
-pub(super) struct Library {
+pub(super) struct NvrtcLibrary {
     table: Table,
     /// Behind the table, which points into it, so that it is dropped last.
     _loaded: Loaded,
@@ -61,7 +61,7 @@ fn check(call: &'static str, code: c_int) -> Result<(), NvrtcError> {
     if code == 0 { Ok(()) } else { Err(NvrtcError::Call { call, code }) }
 }
 
-impl Library {
+impl NvrtcLibrary {
     pub(super) fn open(name: &OsStr) -> Result<Self, NvrtcError> {
         let loaded = Loaded::open(name).map_err(|error| NvrtcError::library(name, &error))?;
         Ok(Self { table: Table::fill(&loaded, name)?, _loaded: loaded })
@@ -93,7 +93,7 @@ impl Library {
 
 /// A program that is being compiled; destroyed when dropped.
 pub(super) struct Program<'a> {
-    library: &'a Library,
+    library: &'a NvrtcLibrary,
     handle: *mut c_void,
 }
 
@@ -106,7 +106,7 @@ type Read = (
 
 impl<'a> Program<'a> {
     pub(super) fn new(
-        library: &'a Library,
+        library: &'a NvrtcLibrary,
         source: &CStr,
         name: &CStr,
     ) -> Result<Self, NvrtcError> {
@@ -139,11 +139,11 @@ impl<'a> Program<'a> {
     }
 
     /// The compiled image.
-    pub(super) fn image(&self, kind: Kind) -> Result<Vec<u8>, NvrtcError> {
+    pub(super) fn image(&self, kind: ImageKind) -> Result<Vec<u8>, NvrtcError> {
         let table = &self.library.table;
         self.read(match kind {
-            Kind::Cubin => ("nvrtcGetCUBIN", table.cubin_size, table.cubin),
-            Kind::Ptx => ("nvrtcGetPTX", table.ptx_size, table.ptx),
+            ImageKind::Cubin => ("nvrtcGetCUBIN", table.cubin_size, table.cubin),
+            ImageKind::Ptx => ("nvrtcGetPTX", table.ptx_size, table.ptx),
         })
     }
 

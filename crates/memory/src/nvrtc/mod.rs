@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::Path;
 
 pub use error::NvrtcError;
-use ffi::{Library, Program};
+use ffi::{NvrtcLibrary, Program};
 
 /// Names of the library by the major version of CUDA; no later one than the driver's is tried.
 const LIBRARIES: [(i32, &str); 3] =
@@ -26,13 +26,13 @@ const MOST_WORDS: usize = 4096;
 
 /// The compiler.
 pub struct Nvrtc {
-    library: Library,
+    library: NvrtcLibrary,
     version: (i32, i32),
 }
 
 /// Format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageKind {
     /// Machine code of one compute capability.
     Cubin,
     /// Code that the driver translates.
@@ -42,14 +42,14 @@ pub enum Kind {
 /// Code for a GPU, made by NVRTC.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
-    kind: Kind,
+    kind: ImageKind,
     /// With a zero byte behind it.
     bytes: Vec<u8>,
 }
 
 impl Image {
     /// Its format.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ImageKind {
         self.kind
     }
 
@@ -84,7 +84,7 @@ impl Nvrtc {
     }
 
     fn open(name: &OsStr) -> Result<Self, NvrtcError> {
-        let library = Library::open(name)?;
+        let library = NvrtcLibrary::open(name)?;
         let version = library.version()?;
         Ok(Self { library, version })
     }
@@ -106,7 +106,7 @@ impl Nvrtc {
     ) -> Result<Image, NvrtcError> {
         let wanted = compute.0 * 10 + compute.1;
         let known = self.library.architectures()?;
-        let kind = if known.contains(&wanted) { Kind::Cubin } else { Kind::Ptx };
+        let kind = if known.contains(&wanted) { ImageKind::Cubin } else { ImageKind::Ptx };
         let below = known.iter().copied().filter(|known| *known <= wanted).max();
         let architecture = below.ok_or(NvrtcError::Gpu { major: compute.0, minor: compute.1 })?;
         self.compile_as(source, name, kind, architecture)
@@ -120,10 +120,10 @@ impl Nvrtc {
         &self,
         source: &str,
         name: &str,
-        kind: Kind,
+        kind: ImageKind,
         architecture: i32,
     ) -> Result<Image, NvrtcError> {
-        let prefix = if kind == Kind::Cubin { "sm" } else { "compute" };
+        let prefix = if kind == ImageKind::Cubin { "sm" } else { "compute" };
         let options =
             [format!("--gpu-architecture={prefix}_{architecture}"), "--fmad=false".into()];
         let text = |text| CString::new(text).map_err(|_| NvrtcError::ZeroByte);

@@ -5,7 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Function, FunctionId, MemoryKind};
 use peerlane_units::Bytes;
 
-use super::{Provider, ProviderKind, Reason, Refusal};
+use super::{Provider, ProviderKind, ProviderRefusal, Reason};
 use crate::region::Region;
 
 /// GPUs with CUDA.
@@ -47,7 +47,12 @@ impl Provider for CudaProvider {
         None
     }
 
-    fn allocate(&self, _root: &Path, address: &str, _length: Bytes) -> Result<Region, Refusal> {
+    fn allocate(
+        &self,
+        _root: &Path,
+        address: &str,
+        _length: Bytes,
+    ) -> Result<Region, ProviderRefusal> {
         Err(NotMapped(address.to_owned()).into())
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_units::Bytes;
 
-use super::{Provider, ProviderKind, Refusal};
+use super::{Provider, ProviderKind, ProviderRefusal};
 use crate::region::Region;
 
 /// Host memory: a bounce buffer.
@@ -33,7 +33,12 @@ impl Provider for HostProvider {
         None
     }
 
-    fn allocate(&self, _root: &Path, _address: &str, length: Bytes) -> Result<Region, Refusal> {
+    fn allocate(
+        &self,
+        _root: &Path,
+        _address: &str,
+        length: Bytes,
+    ) -> Result<Region, ProviderRefusal> {
         Ok(crate::host::allocate(length)?)
     }
 }

@@ -20,7 +20,7 @@ use peerlane_units::Bytes;
 
 use crate::region::Region;
 pub use p2pmem::P2pmemProvider;
-pub use refusal::{Reason, Refusal};
+pub use refusal::{ProviderRefusal, Reason};
 
 /// The providers that this build has.
 pub static PROVIDERS: Providers = Providers::new(&[
@@ -84,8 +84,13 @@ pub trait Provider: fmt::Debug + Sync {
     /// Takes memory of the function at a PCI address; host memory has none and ignores it.
     ///
     /// # Errors
-    /// [`Refusal`] with what is missing, and a hint with a command.
-    fn allocate(&self, root: &Path, address: &str, length: Bytes) -> Result<Region, Refusal>;
+    /// [`ProviderRefusal`] with what is missing, and a hint with a command.
+    fn allocate(
+        &self,
+        root: &Path,
+        address: &str,
+        length: Bytes,
+    ) -> Result<Region, ProviderRefusal>;
 }
 
 /// A table of providers.
@@ -145,8 +150,8 @@ impl Providers {
         memory: &str,
         (root, address): (&Path, &str),
         length: Bytes,
-    ) -> Result<Region, Refusal> {
-        let (provider, _) = self.split(memory).ok_or_else(|| Refusal::unknown(memory))?;
+    ) -> Result<Region, ProviderRefusal> {
+        let (provider, _) = self.split(memory).ok_or_else(|| ProviderRefusal::unknown(memory))?;
         provider.allocate(root, address, length)
     }
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind as FunctionKind};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::{Provider, ProviderKind, Refusal};
+use super::{Provider, ProviderKind, ProviderRefusal};
 use crate::p2pmem;
 use crate::region::Region;
 
@@ -56,7 +56,12 @@ impl Provider for P2pmemProvider {
         }
     }
 
-    fn allocate(&self, root: &Path, address: &str, length: Bytes) -> Result<Region, Refusal> {
+    fn allocate(
+        &self,
+        root: &Path,
+        address: &str,
+        length: Bytes,
+    ) -> Result<Region, ProviderRefusal> {
         let folder = root.join("sys/bus/pci/devices").join(address).join("p2pmem");
         Ok(p2pmem::allocate(&folder, length)?)
     }

@@ -18,7 +18,7 @@ pub trait Reason: Error + Send + Sync + 'static {
 
 /// The reason why a provider gives no memory.
 #[derive(Debug)]
-pub struct Refusal(Box<dyn Reason>);
+pub struct ProviderRefusal(Box<dyn Reason>);
 
 /// No provider knows a name.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ impl Reason for UnknownMemory {
     }
 }
 
-impl Refusal {
+impl ProviderRefusal {
     pub(super) fn unknown(memory: &str) -> Self {
         UnknownMemory(memory.to_owned()).into()
     }
@@ -47,19 +47,19 @@ impl Refusal {
     }
 }
 
-impl<R: Reason> From<R> for Refusal {
+impl<R: Reason> From<R> for ProviderRefusal {
     fn from(reason: R) -> Self {
         Self(Box::new(reason))
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ProviderRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Refusal {
+impl Error for ProviderRefusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind as FunctionKind};
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, FunctionKind};
 use peerlane_units::Bytes;
 
-use super::{Provider, ProviderKind, Refusal};
+use super::{Provider, ProviderKind, ProviderRefusal};
 use crate::region::Region;
 use crate::xrt;
 
@@ -48,7 +48,12 @@ impl Provider for XrtProvider {
         missing
     }
 
-    fn allocate(&self, root: &Path, address: &str, length: Bytes) -> Result<Region, Refusal> {
+    fn allocate(
+        &self,
+        root: &Path,
+        address: &str,
+        length: Bytes,
+    ) -> Result<Region, ProviderRefusal> {
         let mut card = xrt::Xrt::load()?.open(root, address)?;
         if let Some(image) = std::env::var_os(XCLBIN).filter(|image| !image.is_empty()) {
             card.load(Path::new(&image))?;

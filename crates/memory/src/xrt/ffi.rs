@@ -32,7 +32,7 @@ type Version = unsafe extern "C" fn() -> c_uint;
 
 /// The functions of the library.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct XrtFunctions {
     open_by_bdf: OpenByBdf,
     close: Close,
     load_file: LoadFile,
@@ -58,7 +58,7 @@ pub(super) enum NoTable {
     Function(&'static str),
 }
 
-impl Table {
+impl XrtFunctions {
     /// Loads the library by file name or path.
     pub(super) fn load(name: &OsStr) -> Result<Arc<Self>, NoTable> {
         let library = Library::open(name).map_err(|error| NoTable::Library(error.to_string()))?;
@@ -117,20 +117,20 @@ pub(super) unsafe fn function<F: Copy>(
 
 /// An open card.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct XrtDevice {
     handle: NonNull<c_void>,
     address: String,
-    table: Arc<Table>,
+    table: Arc<XrtFunctions>,
 }
 
 // SAFETY: XRT looks handles up in tables of its own behind a lock, whichever thread asks.
-unsafe impl Send for Device {}
+unsafe impl Send for XrtDevice {}
 // SAFETY: as above; no call changes the handle.
-unsafe impl Sync for Device {}
+unsafe impl Sync for XrtDevice {}
 
-impl Device {
+impl XrtDevice {
     /// Opens a card by the address of its user function.
-    pub(super) fn open(table: &Arc<Table>, bdf: &CStr) -> io::Result<Arc<Self>> {
+    pub(super) fn open(table: &Arc<XrtFunctions>, bdf: &CStr) -> io::Result<Arc<Self>> {
         // SAFETY: the address is a NUL-terminated string that lives through the call.
         let handle = unsafe { (table.open_by_bdf)(bdf.as_ptr()) };
         let handle = NonNull::new(handle).ok_or_else(io::Error::last_os_error)?;
@@ -161,7 +161,7 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for XrtDevice {
     fn drop(&mut self) {
         // SAFETY: the device is open, and nothing of it is left: buffers keep it from being dropped.
         // A refusal leaves it open until the process ends; there is nobody to tell.
@@ -175,7 +175,7 @@ pub(crate) struct Buffer {
     handle: NonNull<c_void>,
     address: NonNull<c_void>,
     group: u32,
-    device: Arc<Device>,
+    device: Arc<XrtDevice>,
 }
 
 // SAFETY: as for the device; the map belongs to the process and to no thread.
@@ -194,7 +194,7 @@ pub(super) enum NoBuffer {
 impl Buffer {
     /// Allocates and maps memory of a group.
     pub(super) fn allocate(
-        device: &Arc<Device>,
+        device: &Arc<XrtDevice>,
         length: usize,
         group: u32,
     ) -> Result<Self, NoBuffer> {
@@ -233,7 +233,7 @@ impl Buffer {
         self.group
     }
 
-    pub(super) fn device(&self) -> &Arc<Device> {
+    pub(super) fn device(&self) -> &Arc<XrtDevice> {
         &self.device
     }
 }

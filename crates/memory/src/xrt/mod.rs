@@ -37,9 +37,9 @@ use std::sync::Arc;
 use peerlane_units::Bytes;
 
 use crate::region::{Region, RegionKind};
-use ffi::{Device, NoBuffer, NoTable, Table};
+use ffi::{NoBuffer, NoTable, XrtDevice, XrtFunctions};
 pub use kernel::{CardBuffer, CardKernel, CardKernelError};
-use xclbin::{Group, XclbinError};
+use xclbin::{MemoryBank, XclbinError};
 
 /// The library, by the name that its programs ask for.
 pub const LIBRARY: &str = "libxrt_coreutil.so.2";
@@ -230,7 +230,7 @@ const ENOMEM: i32 = 12;
 /// The library of XRT, loaded.
 #[derive(Debug, Clone)]
 pub struct Xrt {
-    table: Arc<Table>,
+    table: Arc<XrtFunctions>,
 }
 
 impl Xrt {
@@ -248,7 +248,7 @@ impl Xrt {
     /// As [`Xrt::load`].
     pub fn load_from(name: &OsStr) -> Result<Self, XrtRefusal> {
         let shown = || name.to_string_lossy().into_owned();
-        match Table::load(name) {
+        match XrtFunctions::load(name) {
             Ok(table) => Ok(Self { table }),
             Err(NoTable::Library(reason)) => Err(XrtRefusal::Library { name: shown(), reason }),
             Err(NoTable::Function(function)) => {
@@ -275,7 +275,7 @@ impl Xrt {
         }
         let open = |source| XrtRefusal::Open { address: address.to_owned(), source };
         let bdf = CString::new(address).map_err(|error| open(error.into()))?;
-        let device = Device::open(&self.table, &bdf).map_err(open)?;
+        let device = XrtDevice::open(&self.table, &bdf).map_err(open)?;
         Ok(Card { address: address.to_owned(), device, image: None })
     }
 }
@@ -307,8 +307,8 @@ fn look(root: &Path, address: &str) -> Result<(), XrtRefusal> {
 #[derive(Debug)]
 pub struct Card {
     address: String,
-    device: Arc<Device>,
-    image: Option<(PathBuf, Vec<Group>)>,
+    device: Arc<XrtDevice>,
+    image: Option<(PathBuf, Vec<MemoryBank>)>,
 }
 
 impl Card {
@@ -316,7 +316,7 @@ impl Card {
     ///
     /// # Errors
     /// [`XrtRefusal`], where the file is not an image, has no memory, or does not load.
-    pub fn load(&mut self, path: &Path) -> Result<&[Group], XrtRefusal> {
+    pub fn load(&mut self, path: &Path) -> Result<&[MemoryBank], XrtRefusal> {
         let groups = groups_of(path)?;
         let failed = |source| XrtRefusal::Load {
             path: path.to_owned(),
@@ -381,7 +381,7 @@ impl Card {
 ///
 /// # Errors
 /// [`XrtRefusal::XclbinFile`] and [`XrtRefusal::Xclbin`].
-pub fn groups_of(path: &Path) -> Result<Vec<Group>, XrtRefusal> {
+pub fn groups_of(path: &Path) -> Result<Vec<MemoryBank>, XrtRefusal> {
     let unreadable = |source| XrtRefusal::XclbinFile { path: path.to_owned(), source };
     // A pipe or a device has no length, and might have no end.
     let found = std::fs::metadata(path).map_err(unreadable)?;

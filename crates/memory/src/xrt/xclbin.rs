@@ -29,7 +29,7 @@ const MEMORY_TYPES: [u8; 4] = [0, 1, 2, 6];
 
 /// A bank of a card's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct MemoryBank {
     /// Its number, by which memory of it is asked for.
     pub index: u32,
     /// Its name in the image: `bank0`, `HBM[3]`.
@@ -56,7 +56,7 @@ pub enum XclbinError {
 ///
 /// # Errors
 /// [`XclbinError`] where the bytes are not an xclbin, or are one without such banks.
-pub fn groups(file: &[u8]) -> Result<Vec<Group>, XclbinError> {
+pub fn groups(file: &[u8]) -> Result<Vec<MemoryBank>, XclbinError> {
     if !file.starts_with(MAGIC) {
         return Err(XclbinError::NotXclbin);
     }
@@ -75,7 +75,7 @@ pub fn groups(file: &[u8]) -> Result<Vec<Group>, XclbinError> {
         let kibibytes = u64_at(bank, 8)?;
         let tag = &bank[24..];
         let end = tag.iter().position(|&byte| byte == 0).unwrap_or(tag.len());
-        groups.push(Group {
+        groups.push(MemoryBank {
             index: u32::try_from(index).unwrap_or(u32::MAX),
             name: String::from_utf8_lossy(&tag[..end]).into_owned(),
             size: Bytes(kibibytes.saturating_mul(1 << 10)),
@@ -153,7 +153,7 @@ mod tests {
             (6, 1, 1 << 18, "HBM[15]_and_more"),
         ]);
         let found = groups(&file).unwrap();
-        let group = |index, name: &str, size| Group { index, name: name.to_owned(), size };
+        let group = |index, name: &str, size| MemoryBank { index, name: name.to_owned(), size };
         let expected =
             [group(1, "bank1", Bytes::mib(4096)), group(3, "HBM[15]_and_more", Bytes::mib(256))];
         assert_eq!(found, expected);

@@ -20,13 +20,13 @@ pub(crate) fn library() -> Option<Blkid> {
 }
 
 /// A device, by its two ends.
-pub(crate) struct Device {
+pub(crate) struct ImageDevice {
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
     pub(crate) size: u64,
 }
 
-impl Device {
+impl ImageDevice {
     /// A blank one.
     pub(crate) fn blank(size: u64) -> Self {
         let length = usize::try_from(size.min(4 << 20)).expect("4 MiB");
@@ -52,23 +52,23 @@ impl Device {
     }
 }
 
-pub(crate) fn ext4(device: Device, label: &[u8]) -> Device {
+pub(crate) fn ext4(device: ImageDevice, label: &[u8]) -> ImageDevice {
     let device = device.with(1024 + 0x38, b"\x53\xef").with(1024 + 0x5c, &4_u32.to_le_bytes());
     let device = device.with(1024 + 0x60, &0x40_u32.to_le_bytes());
     device.with(1024 + 0x68, &UUID).with(1024 + 0x78, label)
 }
 
-pub(crate) fn swap(device: Device, label: &[u8]) -> Device {
+pub(crate) fn swap(device: ImageDevice, label: &[u8]) -> ImageDevice {
     let device = device.with(1024, &1_u32.to_le_bytes()).with(1028, &1000_u32.to_le_bytes());
     device.with(1036, &UUID).with(1052, label).with(4086, b"SWAPSPACE2")
 }
 
-pub(crate) fn luks1(device: Device) -> Device {
+pub(crate) fn luks1(device: ImageDevice) -> ImageDevice {
     device.with(0, b"LUKS\xba\xbe\0\x01").with(168, UUID_TEXT.as_bytes())
 }
 
 /// An MBR with one partition of a type.
-pub(crate) fn mbr(device: Device, kind: u8) -> Device {
+pub(crate) fn mbr(device: ImageDevice, kind: u8) -> ImageDevice {
     let device = device.with(440, b"\x78\x56\x34\x12").with(446 + 4, &[kind]);
     let device = device.with(446 + 8, &1_u32.to_le_bytes()).with(446 + 12, &100_u32.to_le_bytes());
     device.with(510, b"\x55\xaa")
@@ -82,7 +82,7 @@ pub(crate) enum Header {
 }
 
 /// A GPT without partitions, by one of its headers, with so many entries of zeroes.
-pub(crate) fn gpt(device: Device, block: u64, header: Header, entries: u32) -> Device {
+pub(crate) fn gpt(device: ImageDevice, block: u64, header: Header, entries: u32) -> ImageDevice {
     let last = device.size / block - 1;
     let blocks = (u64::from(entries) * 128).div_ceil(block);
     let (own, other, table) = match header {

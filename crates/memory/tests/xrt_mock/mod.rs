@@ -11,11 +11,11 @@ use tempfile::TempDir;
 pub(crate) const CARD: &str = "0000:04:00.1";
 
 /// The library and the machine.
-pub(crate) struct Mock {
+pub(crate) struct XrtMock {
     folder: TempDir,
 }
 
-impl Mock {
+impl XrtMock {
     /// Builds a library that refuses as the C names say; `None`, with the reason in the skip log, where
     /// there is no compiler.
     pub(crate) fn build(refusals: &[&str]) -> Option<Self> {

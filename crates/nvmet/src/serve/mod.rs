@@ -18,9 +18,9 @@ pub use request::{AllowedHosts, ExportRequest, Listen, Nqn, NqnError, PayloadMem
 pub use steps::NSID;
 
 use crate::location::{Location, locate};
-use crate::root::Root;
+use crate::root::NvmetRoot;
 use configfs::Configfs;
-use note::{Note, NoteContent};
+use note::{LockedNote, NoteContent};
 use steps::ExportItems;
 
 /// The list of RDMA devices.
@@ -31,7 +31,7 @@ const RDMA_DEVICES: &str = "sys/class/infiniband";
 pub struct ServedExport {
     configfs: Configfs,
     items: ExportItems,
-    note: Option<Note>,
+    note: Option<LockedNote>,
 }
 
 /// An export of this program, or of an earlier run.
@@ -56,7 +56,8 @@ pub struct NotedExport {
 pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, ServeError> {
     check(root, request)?;
     let configfs = Configfs { nvmet: nvmet(root)? };
-    let names = Root::new(&configfs.nvmet).names(Path::new("ports")).map_err(ServeError::Read)?;
+    let names =
+        NvmetRoot::new(&configfs.nvmet).names(Path::new("ports")).map_err(ServeError::Read)?;
     let is_used = |port: &u16| names.iter().any(|name| *name == *port.to_string());
     let port = (1..u16::MAX).find(|port| !is_used(port)).unwrap_or(u16::MAX);
     let items = ExportItems::new(&configfs, request, port);
@@ -65,7 +66,7 @@ pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, Serve
         device: request.device.clone(),
         items: items.clone(),
     };
-    let note = Note::write(root, &content)?;
+    let note = LockedNote::write(root, &content)?;
     match steps::make(&configfs, &items, request) {
         Ok(()) => Ok(ServedExport { configfs, items, note: Some(note) }),
         Err(error) => {
@@ -93,11 +94,11 @@ fn check(root: &Path, request: &ExportRequest) -> Result<(), ServeError> {
 
 /// Returns true if the machine has an RDMA device.
 pub fn has_rdma(root: &Path) -> bool {
-    Root::new(root).names(Path::new(RDMA_DEVICES)).is_ok_and(|devices| !devices.is_empty())
+    NvmetRoot::new(root).names(Path::new(RDMA_DEVICES)).is_ok_and(|devices| !devices.is_empty())
 }
 
 fn nvmet(root: &Path) -> Result<PathBuf, ServeError> {
-    match locate(&Root::new(root)).map_err(ServeError::Read)? {
+    match locate(&NvmetRoot::new(root)).map_err(ServeError::Read)? {
         Location::Folder(folder) => Ok(root.join(folder)),
         Location::Absent => Err(ServeError::NoTarget),
         Location::Unknown(reason) => Err(ServeError::Unknown(reason)),
@@ -169,7 +170,7 @@ pub fn remove(root: &Path, subsystem: &Nqn) -> Result<NotedExport, ServeError> {
 fn remove_leftover(
     root: &Path,
     content: NoteContent,
-    note: Note,
+    note: LockedNote,
 ) -> Result<NotedExport, ServeError> {
     match nvmet(root) {
         Ok(nvmet) => {

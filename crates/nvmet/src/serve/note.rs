@@ -30,12 +30,12 @@ pub(crate) struct NoteContent {
 
 /// A note and its lock; the lock ends with the program.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct LockedNote {
     path: PathBuf,
     file: File,
 }
 
-impl Note {
+impl LockedNote {
     /// Writes and locks a note.
     pub(crate) fn write(root: &Path, content: &NoteContent) -> Result<Self, ServeError> {
         let folder = root.join(FOLDER);
@@ -74,7 +74,7 @@ impl Note {
 }
 
 /// Reads every note; those of leftovers come with their lock.
-pub(crate) fn all(root: &Path) -> Result<Vec<(NoteContent, Option<Note>)>, ServeError> {
+pub(crate) fn all(root: &Path) -> Result<Vec<(NoteContent, Option<LockedNote>)>, ServeError> {
     let folder = root.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,7 +99,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<(NoteContent, Option<Note>)>, Serve
     Ok(notes)
 }
 
-fn read(path: &Path) -> io::Result<(NoteContent, Option<Note>)> {
+fn read(path: &Path) -> io::Result<(NoteContent, Option<LockedNote>)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let is_free = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -110,5 +110,5 @@ fn read(path: &Path) -> io::Result<(NoteContent, Option<Note>)> {
     let mut text = String::new();
     (&file).take(MAX_NOTE_BYTES).read_to_string(&mut text)?;
     let content = serde_json::from_str(&text)?;
-    Ok((content, is_free.then(|| Note { path: path.to_owned(), file })))
+    Ok((content, is_free.then(|| LockedNote { path: path.to_owned(), file })))
 }

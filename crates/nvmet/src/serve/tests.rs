@@ -263,8 +263,8 @@ fn unlocked_note_is_a_leftover() {
         device: "/dev/nvme0n1".into(),
         items: ExportItems { port, ..items() },
     };
-    let served = Note::write(root.path(), &content(1)).unwrap();
-    drop(Note::write(root.path(), &content(2)).unwrap());
+    let served = LockedNote::write(root.path(), &content(1)).unwrap();
+    drop(LockedNote::write(root.path(), &content(2)).unwrap());
     let processes: Vec<_> =
         noted(root.path()).unwrap().iter().map(|export| export.process).collect();
     assert_eq!(processes, [Some(7), None]);

@@ -9,7 +9,7 @@ use crate::{IdentifyError, ReadError, StorageIdentity, identify};
 
 #[test]
 fn block_namespace_over_tcp_is_listed() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("nqn.2026-11.org.example:a", "1", "/dev/nvme0n1", "1");
     let port = machine.add_port("1", ["tcp", "10.0.0.1", "4420"]);
     machine.link(&port, "nqn.2026-11.org.example:a", "nqn.2026-11.org.example:a");
@@ -33,7 +33,7 @@ fn block_namespace_over_tcp_is_listed() {
 
 #[test]
 fn disabled_namespace_is_listed_as_disabled() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "0");
     let export = machine.only_export();
     assert_eq!((export.is_enabled, export.can_serve()), (Some(false), false));
@@ -42,7 +42,7 @@ fn disabled_namespace_is_listed_as_disabled() {
 
 #[test]
 fn optional_attributes_are_read() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     let folder = machine.add_namespace("lab", "1", "(null)", "0");
     machine.write(folder.join("device_nguid"), format!("{UUID}\n"));
     machine.write(folder.join("resv_enable"), "1\n");
@@ -59,7 +59,7 @@ fn optional_attributes_are_read() {
 
 #[test]
 fn passthru_controller_is_listed() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     let folder = machine.add_subsystem("lab");
     assert!(machine.exports().all.is_empty());
     machine.write(folder.join("passthru/device_path"), "/dev/nvme0\n");
@@ -73,7 +73,7 @@ fn passthru_controller_is_listed() {
 
 #[test]
 fn kernel_without_passthru_has_no_gap() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     fs::remove_dir_all(machine.full(machine.subsystem("lab").join("passthru"))).expect("a folder");
     machine.only_export();
@@ -81,7 +81,7 @@ fn kernel_without_passthru_has_no_gap() {
 
 #[test]
 fn namespaces_are_sorted_by_number() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     for name in ["10", "9", "0x0b"] {
         machine.add_namespace("lab", name, &format!("/dev/{name}"), "1");
     }
@@ -95,14 +95,14 @@ fn namespaces_are_sorted_by_number() {
 
 #[test]
 fn discovery_subsystem_has_no_exports() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("nqn.2014-08.org.nvmexpress.discovery", "1", "/dev/nvme0n1", "1");
     assert!(machine.exports().all.is_empty());
 }
 
 #[test]
 fn links_of_ports_lead_to_subsystems() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("a", "1", "/dev/nvme0n1", "1");
     machine.add_namespace("b", "1", "/dev/nvme1n1", "1");
     for (name, transport) in [("2", "tcp"), ("10", "loop"), ("0x1", "rdma")] {
@@ -119,7 +119,7 @@ fn links_of_ports_lead_to_subsystems() {
 
 #[test]
 fn ipv6_port_prints_brackets() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     let printed = [
         (["tcp", "fd00::1", "4420"], "tcp [fd00::1]:4420"),
@@ -138,7 +138,7 @@ fn ipv6_port_prints_brackets() {
 #[test]
 fn unreadable_switch_counts_as_serving() {
     for place in ["a folder", "a pipe", "a link", "text"] {
-        let machine = Machine::with_target();
+        let machine = FakeMachine::with_target();
         let switch = machine.add_namespace("lab", "1", "/dev/nvme0n1", "0").join("enable");
         let full = machine.full(&switch);
         fs::remove_file(&full).expect("a file");
@@ -162,7 +162,7 @@ fn unreadable_switch_counts_as_serving() {
 
 #[test]
 fn long_attribute_becomes_gap() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     let folder = machine.add_namespace("lab", "1", "", "1");
     let longest = format!("/{}\n", "a".repeat(4094));
     machine.write(folder.join("device_path"), &longest);
@@ -175,7 +175,7 @@ fn long_attribute_becomes_gap() {
 
 #[test]
 fn overfull_folder_is_not_listed() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_subsystem("lab");
     for number in 0..=crate::root::MAX_FOLDER_ENTRIES {
         machine.write(machine.nvmet.join("ports").join(number.to_string()), "");
@@ -186,7 +186,7 @@ fn overfull_folder_is_not_listed() {
 
 #[test]
 fn names_without_utf8_still_match_ports() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     let [first, second] = [b"lab\xff", b"lab\xfe"].map(|name| OsStr::from_bytes(name));
     machine.add_subsystem(second);
     let folder = machine.add_subsystem(first);
@@ -201,7 +201,7 @@ fn names_without_utf8_still_match_ports() {
 
 #[test]
 fn names_that_are_no_numbers_become_gaps() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     for name in ["0", "4294967295", "x", "-1"] {
         machine.add_namespace("lab", name, "/dev/nvme0n1", "1");
     }
@@ -214,7 +214,7 @@ fn names_that_are_no_numbers_become_gaps() {
 
 #[test]
 fn linked_folders_are_not_followed() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     symlink("lab", machine.full(machine.subsystem("other"))).expect("a link");
     let exports = machine.exports();
@@ -224,7 +224,7 @@ fn linked_folders_are_not_followed() {
 
 #[test]
 fn local_disk_shows_its_export() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/a", "1");
     machine.add_namespace("lab", "2", "/dev/b", "0");
     // The same number twice, of which a kernel that allows it enables one.
@@ -252,7 +252,7 @@ fn local_disk_shows_its_export() {
 
 #[test]
 fn file_behind_link_is_identified() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.write("store.img", "content");
     symlink("store.img", machine.full("link.img")).expect("a link");
     let [file, link] = ["store.img", "link.img"].map(|name| identify(&machine.full(name)));
@@ -271,7 +271,7 @@ fn file_behind_link_is_identified() {
 
 #[test]
 fn file_backed_namespace_is_identified() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.write("store.img", "content");
     let store = machine.full("store.img");
     machine.add_namespace("lab", "1", store.to_str().expect("a path"), "1");
@@ -284,7 +284,7 @@ fn file_backed_namespace_is_identified() {
 
 #[test]
 fn paths_of_other_machines_are_not_identified() {
-    let machine = Machine::with_target();
+    let machine = FakeMachine::with_target();
     machine.add_namespace("lab", "1", "/dev/null", "1");
     let export = machine.only_export();
     assert!(matches!(export.identify(), Err(IdentifyError::OtherMachine { .. })));
@@ -306,7 +306,7 @@ proptest! {
             "namespaces/1/device_path", "passthru/enable", "passthru/device_path",
         ]),
     ) {
-        let machine = Machine::with_target();
+        let machine = FakeMachine::with_target();
         machine.add_namespace("lab", "1", "/dev/null", "1");
         machine.write(machine.subsystem("lab").join(attribute), bytes);
         for export in machine.exports().all {

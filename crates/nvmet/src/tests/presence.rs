@@ -6,7 +6,7 @@ use crate::UnknownReason;
 const RELEASE: &str = "7.3.4";
 
 #[track_caller]
-fn reason(machine: &Machine) -> UnknownReason {
+fn reason(machine: &FakeMachine) -> UnknownReason {
     match machine.read() {
         NvmeTarget::Unknown(reason) => reason,
         other => panic!("{other:?}"),
@@ -14,7 +14,7 @@ fn reason(machine: &Machine) -> UnknownReason {
 }
 
 #[track_caller]
-fn expect_sign(machine: &Machine, sign: &str) {
+fn expect_sign(machine: &FakeMachine, sign: &str) {
     let reason = reason(machine);
     assert_eq!(reason.hint(), Some("mount -t configfs configfs /sys/kernel/config"));
     assert!(reason.to_string().contains("configfs is not mounted"), "{reason}");
@@ -24,13 +24,13 @@ fn expect_sign(machine: &Machine, sign: &str) {
     }
 }
 
-fn mount(machine: &Machine, lines: &[&str]) {
+fn mount(machine: &FakeMachine, lines: &[&str]) {
     machine.write("proc/self/mountinfo", lines.join("\n"));
 }
 
 #[test]
 fn kernel_without_target_exports_nothing() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     assert!(matches!(machine.read(), NvmeTarget::Absent));
     machine.folder("sys/kernel/config");
     assert!(matches!(machine.read(), NvmeTarget::Absent));
@@ -49,7 +49,7 @@ fn root_without_sysfs_is_unknown() {
 
 #[test]
 fn module_without_configfs_is_unknown() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.folder("sys/kernel/config");
     machine.folder("sys/module/nvmet");
     expect_sign(&machine, "sys/module/nvmet");
@@ -57,7 +57,7 @@ fn module_without_configfs_is_unknown() {
 
 #[test]
 fn transport_without_configfs_is_unknown() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.folder("sys/module/nvmet_tcp");
     expect_sign(&machine, "sys/module/nvmet_tcp");
 }
@@ -65,7 +65,7 @@ fn transport_without_configfs_is_unknown() {
 #[test]
 fn built_in_target_without_configfs_is_unknown() {
     for folder in ["lib/modules", "usr/lib/modules"] {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let list = format!("{folder}/{RELEASE}/modules.builtin");
         machine.write("proc/sys/kernel/osrelease", format!("{RELEASE}\n"));
         machine.write(&list, "kernel/drivers/nvme/host/nvme.ko\n");
@@ -78,7 +78,7 @@ fn built_in_target_without_configfs_is_unknown() {
 
 #[test]
 fn hostile_kernel_release_is_ignored() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.write("usr/modules.builtin", "kernel/drivers/nvme/target/nvmet.ko\n");
     for release in ["../..", "/", "", "a/b", ".."] {
         machine.write("proc/sys/kernel/osrelease", release);
@@ -88,7 +88,7 @@ fn hostile_kernel_release_is_ignored() {
 
 #[test]
 fn mounted_configfs_without_folder_means_absent() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.folder("sys/kernel/config/target");
     // A transport that is built in shows a target, and the mount is better evidence.
     machine.folder("sys/module/nvmet_tcp");
@@ -98,7 +98,7 @@ fn mounted_configfs_without_folder_means_absent() {
 
 #[test]
 fn module_without_its_folder_is_unknown() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.folder("sys/kernel/config");
     machine.folder("sys/module/nvmet");
     mount(&machine, &["30 20 0:29 / /sys/kernel/config rw - configfs configfs rw"]);
@@ -110,7 +110,7 @@ fn module_without_its_folder_is_unknown() {
 
 #[test]
 fn configfs_elsewhere_is_found() {
-    let machine = Machine::with_target_at("mnt/my config/nvmet");
+    let machine = FakeMachine::with_target_at("mnt/my config/nvmet");
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     let lines = [
         "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
@@ -122,7 +122,7 @@ fn configfs_elsewhere_is_found() {
 
 #[test]
 fn process_folder_is_found_by_its_link() {
-    let machine = Machine::with_target_at("mnt/nvmet");
+    let machine = FakeMachine::with_target_at("mnt/nvmet");
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     machine.write("proc/42/mountinfo", "30 22 0:29 / /mnt rw - configfs none rw\n");
     symlink("42", machine.full("proc/self")).expect("a link");
@@ -131,7 +131,7 @@ fn process_folder_is_found_by_its_link() {
 
 #[test]
 fn bind_mount_of_target_is_found() {
-    let machine = Machine::with_target_at("exports");
+    let machine = FakeMachine::with_target_at("exports");
     machine.add_namespace("lab", "1", "/dev/nvme0n1", "1");
     mount(&machine, &["30 22 0:29 /nvmet /exports rw - configfs none rw"]);
     assert_eq!(machine.only_export().subsystem, "lab");
@@ -139,7 +139,7 @@ fn bind_mount_of_target_is_found() {
 
 #[test]
 fn covered_or_outside_mount_is_not_read() {
-    let machine = Machine::with_target_at("mnt/nvmet");
+    let machine = FakeMachine::with_target_at("mnt/nvmet");
     machine.folder("sys/module/nvmet");
     let configfs = "30 22 0:29 / /mnt rw - configfs none rw";
     mount(&machine, &[configfs, "31 22 0:30 / /mnt rw - tmpfs none rw"]);
@@ -150,14 +150,14 @@ fn covered_or_outside_mount_is_not_read() {
 
 #[test]
 fn file_in_place_of_target_is_unknown() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.write(NVMET, "");
     assert!(matches!(reason(&machine), UnknownReason::Unreadable(_)));
 }
 
 #[test]
 fn file_in_place_of_subsystems_is_unknown() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.write(format!("{NVMET}/subsystems"), "");
     let reason = reason(&machine);
     assert!(matches!(reason, UnknownReason::Unreadable(_)));

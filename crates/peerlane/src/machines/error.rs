@@ -24,7 +24,7 @@ pub enum MachineError {
         /// What was asked for.
         wanted: String,
         /// Whether a name or a file was meant.
-        source: Missing,
+        source: MissingMachine,
     },
     /// Its file, or standard input, cannot be read.
     #[error("cannot read machine {place}")]
@@ -86,7 +86,7 @@ pub enum MachineError {
 
 /// A machine that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingMachine {
     /// No description has the name.
     #[error("no machine has this name")]
     Name,

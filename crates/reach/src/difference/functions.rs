@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{
-    Acs, DriverBinding, Fabric, Function, FunctionId, Kind, LinkSpeed, Origin, Parent, RootBus,
+    Acs, DriverBinding, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, Origin, Parent,
+    RootBus,
 };
 use peerlane_units::Bytes;
 
@@ -172,7 +173,10 @@ impl FunctionPair<'_> {
     fn has_link(&self) -> bool {
         let is_below_port = |fabric: &Fabric, id: FunctionId| match fabric.function(id).parent {
             Parent::Function(port) => {
-                matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
+                matches!(
+                    fabric.function(port).kind,
+                    FunctionKind::RootPort | FunctionKind::DownstreamPort
+                )
             }
             Parent::Bridge(_) => false,
         };
@@ -219,7 +223,7 @@ impl FunctionPair<'_> {
 
     fn windows(&self, found: &mut Collector) {
         let (before, after) = self.fabrics;
-        let windows = (Windows::new(before, self.before), Windows::new(after, self.after));
+        let windows = (WindowSizes::new(before, self.before), WindowSizes::new(after, self.after));
         // Windows of bridges are left out of fabrics, but for some of texts.
         if windows == (None, None) || self.is_port() {
             return;
@@ -299,12 +303,12 @@ fn pool_in_words(pool: Option<(Bytes, bool)>) -> String {
 
 /// Sizes of windows, the largest first.
 #[derive(Debug, PartialEq, Eq)]
-struct Windows {
+struct WindowSizes {
     assigned: Vec<Bytes>,
     unassigned: Vec<Option<Bytes>>,
 }
 
-impl Windows {
+impl WindowSizes {
     /// The windows of a function; `None` where they are not known: text without them may be short of lines.
     fn new(fabric: &Fabric, function: &Function) -> Option<Self> {
         let mut assigned: Vec<Bytes> = function.bars.iter().map(|bar| bar.size).collect();

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use peerlane_fabric::{
-    Bdf, BridgeId, Fabric, Function, FunctionId, Kind, Origin, Parent, RootBus, capture,
+    Bdf, BridgeId, Fabric, Function, FunctionId, FunctionKind, Origin, Parent, RootBus, capture,
 };
 
 /// Functions that two machines have in common, and those of one alone.
@@ -56,7 +56,7 @@ impl Matching {
 }
 
 /// One of the two machines.
-struct Side<'a> {
+struct MachineSide<'a> {
     fabric: &'a Fabric,
     below: HashMap<Parent, Vec<FunctionId>>,
     /// True for each function that is listed and not matched yet.
@@ -67,7 +67,7 @@ struct Side<'a> {
     matched: HashMap<FunctionId, FunctionId>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> MachineSide<'a> {
     fn new(fabric: &'a Fabric) -> Self {
         let mut side = Self {
             fabric,
@@ -148,27 +148,30 @@ fn serial(function: &Function) -> Option<&str> {
 }
 
 /// Maker, product and function number.
-fn product(function: &Function) -> Option<(u16, u16, Option<u8>, Kind)> {
+fn product(function: &Function) -> Option<(u16, u16, Option<u8>, FunctionKind)> {
     let number = function.address.map(Bdf::function);
     Some((function.vendor?, function.device?, number, function.kind))
 }
 
 /// Place of a function on its bus.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Slot<'a> {
+enum BusSlot<'a> {
     Number(u8),
     Name(&'a str),
 }
 
-fn slot(function: &Function) -> Slot<'_> {
+fn slot(function: &Function) -> BusSlot<'_> {
     match function.address {
-        Some(address) => Slot::Number(address.devfn()),
-        None => Slot::Name(&function.name),
+        Some(address) => BusSlot::Number(address.devfn()),
+        None => BusSlot::Name(&function.name),
     }
 }
 
 /// Functions by slot; `None` for those that share one, as only a description has them.
-fn by_slot<'a>(side: &Side<'a>, ids: &[FunctionId]) -> HashMap<Slot<'a>, Option<FunctionId>> {
+fn by_slot<'a>(
+    side: &MachineSide<'a>,
+    ids: &[FunctionId],
+) -> HashMap<BusSlot<'a>, Option<FunctionId>> {
     let mut found = HashMap::new();
     for &id in ids {
         let slot = slot(side.fabric.function(id));
@@ -187,7 +190,8 @@ fn may_be_same(one: &Function, other: &Function) -> bool {
     let signs = [ids.0, ids.1, agree(serial(one), serial(other)), agree(model(one), model(other))];
     let is_known = ids == (Some(true), Some(true));
     // Without its class a function of a text may be anything.
-    let is_open = |function: &Function| function.kind == Kind::Other && function.class.is_none();
+    let is_open =
+        |function: &Function| function.kind == FunctionKind::Other && function.class.is_none();
     let is_alike = one.kind == other.kind
         || is_open(one)
         || is_open(other)
@@ -196,8 +200,8 @@ fn may_be_same(one: &Function, other: &Function) -> bool {
 }
 
 struct Matcher<'a> {
-    before: Side<'a>,
-    after: Side<'a>,
+    before: MachineSide<'a>,
+    after: MachineSide<'a>,
     both: Vec<(FunctionId, FunctionId)>,
     /// Host bridges after, by those before.
     bridges: HashMap<BridgeId, BridgeId>,
@@ -205,14 +209,14 @@ struct Matcher<'a> {
 
 impl<'a> Matcher<'a> {
     fn new(before: &'a Fabric, after: &'a Fabric) -> Self {
-        let (before, after) = (Side::new(before), Side::new(after));
+        let (before, after) = (MachineSide::new(before), MachineSide::new(after));
         Self { before, after, both: Vec::new(), bridges: HashMap::new() }
     }
 
     /// Matches root buses by number, those left of a domain by their order, if there are as many of them; and what
     /// hangs from them.
     fn root_buses(&mut self) {
-        let keys = |side: &Side<'_>| -> HashMap<RootBusKey, BridgeId> {
+        let keys = |side: &MachineSide<'_>| -> HashMap<RootBusKey, BridgeId> {
             let bridges = (0..side.fabric.bridges.len()).map(BridgeId);
             let is_root =
                 |bridge: &BridgeId| side.fabric.bridges[bridge.0].root_bus != RootBus::Assumed;
@@ -275,7 +279,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Matches functions that are alone with a key in both machines, and the functions below them.
-    fn by<K: Hash + Eq>(&mut self, key: impl Fn(&Side<'_>, FunctionId) -> Option<K>) {
+    fn by<K: Hash + Eq>(&mut self, key: impl Fn(&MachineSide<'_>, FunctionId) -> Option<K>) {
         let mut others: HashMap<K, FunctionId> = self.after.singles(&key).into_iter().collect();
         for (key, one) in self.before.singles(&key) {
             let Some(other) = others.remove(&key) else { continue };

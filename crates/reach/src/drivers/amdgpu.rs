@@ -1,11 +1,11 @@
 //! AMD's driver: dma-bufs, peer access between GPUs, XGMI, and hipFile.
 
-use peerlane_fabric::{Bar, Kind, gpu};
+use peerlane_fabric::{Bar, FunctionKind, gpu};
 
-use super::ends::Ends;
+use super::ends::DriverEnds;
 use super::nvidia::{NVIDIA_IMPORT, NVIDIA_IMPORTS_NOTHING};
 use super::rdma::{self, Pinning};
-use super::{Answer, DriverRule};
+use super::{DriverAnswer, DriverRule};
 
 const DRIVER: &str = "amdgpu";
 const DMA_BUF: &str = "Linux 7.2, drivers/gpu/drm/amd/amdgpu/amdgpu_dma_buf.c";
@@ -19,32 +19,36 @@ const VRAM_BAR: u8 = 0;
 const SMALL_WINDOW: u64 = 256 << 20;
 
 /// The rules for memory of an AMD GPU.
-pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
     let (provider, initiator) = (ends.provider(), ends.initiator());
-    if !Ends::may_be(provider, DRIVER) {
+    if !DriverEnds::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {
-        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_AMD) => {
+        FunctionKind::Gpu if initiator.vendor == Some(gpu::VENDOR_AMD) => {
             vec![peer_access(ends), dma_buf(ends, Pinning::Moves), xgmi()]
         }
-        Kind::Gpu if Ends::may_be(initiator, "xe") => vec![dma_buf(ends, Pinning::Moves)],
-        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => vec![nvidia_imports_nothing()],
-        Kind::Gpu => vec![not_imported(ends)],
-        Kind::Nic => match rdma::refusal(initiator) {
+        FunctionKind::Gpu if DriverEnds::may_be(initiator, "xe") => {
+            vec![dma_buf(ends, Pinning::Moves)]
+        }
+        FunctionKind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
+            vec![nvidia_imports_nothing()]
+        }
+        FunctionKind::Gpu => vec![not_imported(ends)],
+        FunctionKind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => {
                 let pinning = rdma::importer(initiator).unwrap_or(Pinning::Moves);
                 vec![dma_buf(ends, pinning)]
             }
         },
-        Kind::Nvme => vec![storage(ends)],
+        FunctionKind::Nvme => vec![storage(ends)],
         _ => vec![not_imported(ends)],
     }
 }
 
 /// A window that shows only part of the memory, in words.
-fn small_window(ends: &Ends<'_>) -> Option<String> {
+fn small_window(ends: &DriverEnds<'_>) -> Option<String> {
     let provider = ends.provider();
     let is_small = |bar: &&Bar| {
         bar.index == VRAM_BAR
@@ -58,32 +62,32 @@ fn small_window(ends: &Ends<'_>) -> Option<String> {
     ))
 }
 
-fn peer_access(ends: &Ends<'_>) -> DriverRule {
+fn peer_access(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = match small_window(ends) {
-        Some(reason) => (Answer::Refused, reason),
+        Some(reason) => (DriverAnswer::Refused, reason),
         None => {
             let reason = format!(
                 "it needs CONFIG_HSA_AMD_P2P, which Debian's kernels lack, and amdgpu.pcie_p2p=1; then {}",
                 ends.in_words()
             );
-            (Answer::Conditional, reason)
+            (DriverAnswer::Conditional, reason)
         }
     };
     DriverRule::new(DRIVER, "peer access", Some(true), verdict, PEER)
 }
 
-fn dma_buf(ends: &Ends<'_>, pinning: Pinning) -> DriverRule {
+fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
     let verdict = if pinning == Pinning::Moves {
         let reason = format!(
             "amdgpu exports its memory where the kernel permits the pair, and otherwise moves the \
              buffer to host memory without an error; {}",
             ends.in_words()
         );
-        (Answer::Possible, reason)
+        (DriverAnswer::Possible, reason)
     } else {
         let reason = "this importer pins memory, and amdgpu may move a pinned buffer to host memory \
                       without an error: prove the route";
-        (Answer::Conditional, reason.to_owned())
+        (DriverAnswer::Conditional, reason.to_owned())
     };
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, DMA_BUF)
 }
@@ -91,34 +95,34 @@ fn dma_buf(ends: &Ends<'_>, pinning: Pinning) -> DriverRule {
 fn xgmi() -> DriverRule {
     let reason =
         "XGMI is not seen from here, and over it the driver asks nobody: `rocm-smi --showtopo`";
-    DriverRule::new(DRIVER, "XGMI", Some(false), (Answer::NotKnown, reason.to_owned()), XGMI)
+    DriverRule::new(DRIVER, "XGMI", Some(false), (DriverAnswer::NotKnown, reason.to_owned()), XGMI)
 }
 
-fn storage(ends: &Ends<'_>) -> DriverRule {
+fn storage(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = if ends.fabric.kernel.has_p2pdma == Some(false) {
         let reason = "the kernel is built without CONFIG_PCI_P2PDMA";
-        (Answer::Refused, reason.to_owned())
+        (DriverAnswer::Refused, reason.to_owned())
     } else {
         let reason = format!(
             "the kernel's own amdgpu has no route to drives; hipFile has one by amdgpu-dkms, and \
              there {}",
             ends.in_words()
         );
-        (Answer::Conditional, reason)
+        (DriverAnswer::Conditional, reason)
     };
     DriverRule::new("amdgpu-dkms", "hipFile", Some(true), verdict, HIPFILE)
 }
 
 fn nvidia_imports_nothing() -> DriverRule {
-    let verdict = (Answer::Refused, NVIDIA_IMPORTS_NOTHING.to_owned());
+    let verdict = (DriverAnswer::Refused, NVIDIA_IMPORTS_NOTHING.to_owned());
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, NVIDIA_IMPORT)
 }
 
-fn not_imported(ends: &Ends<'_>) -> DriverRule {
+fn not_imported(ends: &DriverEnds<'_>) -> DriverRule {
     let reason = format!(
         "amdgpu moves a buffer to host memory for importers without peer memory, and nothing public \
          says that {} has it",
         ends.word(ends.initiator())
     );
-    DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::NotKnown, reason), DMA_BUF)
+    DriverRule::new(DRIVER, "dma-buf", Some(true), (DriverAnswer::NotKnown, reason), DMA_BUF)
 }

@@ -1,15 +1,15 @@
 //! Both ends of a direction, and what their descriptions say of driver, memory and kernel.
 
-use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, gpu};
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
 
-use super::{Answer, DriverRule};
+use super::{DriverAnswer, DriverRule};
 use crate::{MapType, PeerMemory, Reach, decide};
 
 const VENDOR_XILINX: u16 = 0x10ee;
 
 /// Memory that peers could use, by whose driver decides over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum DriverMemory {
     /// Of an NVIDIA GPU.
     Nvidia,
     /// Of an AMD GPU.
@@ -24,7 +24,7 @@ pub(super) enum Memory {
     Other,
 }
 
-impl Memory {
+impl DriverMemory {
     /// The memory of a function; `None` where it has none that peers could use.
     pub(super) fn new(fabric: &Fabric, id: FunctionId) -> Option<Self> {
         if PeerMemory::new(fabric, id) == PeerMemory::Absent {
@@ -32,11 +32,11 @@ impl Memory {
         }
         let function = fabric.function(id);
         Some(match (function.kind, function.vendor) {
-            (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Self::Nvidia,
-            (Kind::Gpu, Some(gpu::VENDOR_AMD)) => Self::Amd,
-            (Kind::Gpu, Some(gpu::VENDOR_INTEL)) => Self::Intel,
-            (Kind::Fpga, Some(VENDOR_XILINX)) => Self::Xilinx,
-            (Kind::Nvme, _) => Self::Drive,
+            (FunctionKind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Self::Nvidia,
+            (FunctionKind::Gpu, Some(gpu::VENDOR_AMD)) => Self::Amd,
+            (FunctionKind::Gpu, Some(gpu::VENDOR_INTEL)) => Self::Intel,
+            (FunctionKind::Fpga, Some(VENDOR_XILINX)) => Self::Xilinx,
+            (FunctionKind::Nvme, _) => Self::Drive,
             _ => Self::Other,
         })
     }
@@ -44,13 +44,13 @@ impl Memory {
 
 /// One direction: an initiator that reads or writes memory of a provider.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ends<'a> {
+pub(super) struct DriverEnds<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) provider: FunctionId,
     pub(super) initiator: FunctionId,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> DriverEnds<'a> {
     pub(super) fn new(fabric: &'a Fabric, provider: FunctionId, initiator: FunctionId) -> Self {
         Self { fabric, provider, initiator }
     }
@@ -75,8 +75,8 @@ impl<'a> Ends<'a> {
         [self.provider(), self.initiator()]
     }
 
-    pub(super) fn memory(&self) -> Option<Memory> {
-        Memory::new(self.fabric, self.provider)
+    pub(super) fn memory(&self) -> Option<DriverMemory> {
+        DriverMemory::new(self.fabric, self.provider)
     }
 
     /// Returns whether the ends are two devices, and no bridge among them.
@@ -167,15 +167,15 @@ impl<'a> Ends<'a> {
             self.word(self.provider()),
             self.word(self.initiator())
         );
-        DriverRule::new(driver, "any", None, (Answer::NotKnown, reason), "none found")
+        DriverRule::new(driver, "any", None, (DriverAnswer::NotKnown, reason), "none found")
     }
 
     /// Takes certainty from rules where it is not shown which driver is bound.
     pub(super) fn qualify(&self, rules: &mut [DriverRule]) {
         let is_hidden = |end: &&Function| end.driver == DriverBinding::Unknown;
         let Some(hidden) = self.both().into_iter().find(is_hidden) else { return };
-        for rule in rules.iter_mut().filter(|rule| rule.answer == Answer::Possible) {
-            rule.answer = Answer::Conditional;
+        for rule in rules.iter_mut().filter(|rule| rule.answer == DriverAnswer::Possible) {
+            rule.answer = DriverAnswer::Conditional;
             rule.reason +=
                 &format!("; which driver is bound to {} is not shown", self.word(hidden));
         }

@@ -1,16 +1,16 @@
 //! The host's side of two devices that are passed to one virtual machine.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, gpu};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
 
-use super::Answer;
-use super::ends::{Ends, is_held_by_vfio};
+use super::DriverAnswer;
+use super::ends::{DriverEnds, is_held_by_vfio};
 use crate::MapType;
 
 /// The host's verdict on two devices as peers in a virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestVerdict {
-    /// The answer; [`Answer::Conditional`] while something is still to be done.
-    pub verdict: Answer,
+    /// The answer; [`DriverAnswer::Conditional`] while something is still to be done.
+    pub verdict: DriverAnswer,
     /// The reasons, one sentence each, the deciding one first.
     pub reasons: Vec<String>,
     /// Things to do or find out, one request each.
@@ -19,31 +19,35 @@ pub struct GuestVerdict {
 
 /// Returns the host's verdict over `initiator` reading or writing memory of `provider` in one guest.
 pub fn guest(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> GuestVerdict {
-    let ends = Ends::new(fabric, provider, initiator);
+    let ends = DriverEnds::new(fabric, provider, initiator);
     if let Some(reason) = refusal(&ends) {
-        return GuestVerdict { verdict: Answer::Refused, reasons: vec![reason], needs: Vec::new() };
+        return GuestVerdict {
+            verdict: DriverAnswer::Refused,
+            reasons: vec![reason],
+            needs: Vec::new(),
+        };
     }
     if let Some(name) = &fabric.environment.hypervisor {
         let reason = format!("this is a virtual machine itself ({name}); its host decides");
         let needs = vec!["run this on the host".to_owned()];
-        return GuestVerdict { verdict: Answer::NotKnown, reasons: vec![reason], needs };
+        return GuestVerdict { verdict: DriverAnswer::NotKnown, reasons: vec![reason], needs };
     }
-    let mut found = Findings::default();
+    let mut found = GuestFindings::default();
     found.kernel(&ends);
     found.drivers(&ends);
     found.groups(&ends);
     found.way(&ends);
     found.hypervisors(&ends);
     let verdict = match (found.is_open, found.needs.is_empty()) {
-        (true, _) => Answer::NotKnown,
-        (false, true) => Answer::Possible,
-        (false, false) => Answer::Conditional,
+        (true, _) => DriverAnswer::NotKnown,
+        (false, true) => DriverAnswer::Possible,
+        (false, false) => DriverAnswer::Conditional,
     };
     GuestVerdict { verdict, reasons: found.reasons, needs: found.needs }
 }
 
 /// Facts that rule it out.
-fn refusal(ends: &Ends<'_>) -> Option<String> {
+fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
     if !ends.is_of_two_devices() {
         return Some("a guest is given two devices, and no bridges".to_owned());
     }
@@ -58,15 +62,15 @@ fn refusal(ends: &Ends<'_>) -> Option<String> {
 }
 
 #[derive(Debug, Default)]
-struct Findings {
+struct GuestFindings {
     reasons: Vec<String>,
     needs: Vec<String>,
     /// A fact is missing without which nothing can be said.
     is_open: bool,
 }
 
-impl Findings {
-    fn kernel(&mut self, ends: &Ends<'_>) {
+impl GuestFindings {
+    fn kernel(&mut self, ends: &DriverEnds<'_>) {
         match ends.is_kernel_at_least(6, 19) {
             Some(true) => self.reasons.push(
                 "the kernel is 6.19 or later: vfio-pci exports windows as dma-bufs, and iommufd maps \
@@ -89,7 +93,7 @@ impl Findings {
         }
     }
 
-    fn drivers(&mut self, ends: &Ends<'_>) {
+    fn drivers(&mut self, ends: &DriverEnds<'_>) {
         for end in ends.both() {
             if is_held_by_vfio(end) {
                 self.reasons.push(format!("{} is held by vfio", ends.word(end)));
@@ -103,7 +107,7 @@ impl Findings {
         }
     }
 
-    fn groups(&mut self, ends: &Ends<'_>) {
+    fn groups(&mut self, ends: &DriverEnds<'_>) {
         let [provider, initiator] = ends.both();
         let (Some(one), Some(two)) = (provider.iommu_group, initiator.iommu_group) else {
             self.is_open = true;
@@ -142,7 +146,7 @@ impl Findings {
         }
     }
 
-    fn way(&mut self, ends: &Ends<'_>) {
+    fn way(&mut self, ends: &DriverEnds<'_>) {
         let decision = ends.decision();
         let names: Vec<&str> =
             decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
@@ -169,14 +173,15 @@ impl Findings {
         }
     }
 
-    fn hypervisors(&mut self, ends: &Ends<'_>) {
+    fn hypervisors(&mut self, ends: &DriverEnds<'_>) {
         self.reasons.push(
             "QEMU maps the windows and only warns where it cannot; cloud-hypervisor 54 needs the change \
              of #8895, or iommufd=off; openvmm maps them since #3936"
                 .to_owned(),
         );
-        let is_nvidia =
-            |end: &&Function| end.kind == Kind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA);
+        let is_nvidia = |end: &&Function| {
+            end.kind == FunctionKind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA)
+        };
         if ends.both().iter().all(is_nvidia) {
             self.needs.push(
                 "give both GPUs one clique, or the guest's driver sees no peers: \

@@ -22,7 +22,7 @@ mod tests;
 use peerlane_fabric::{Fabric, FunctionId};
 
 pub(crate) use ends::is_held_by_vfio;
-use ends::{Ends, Memory};
+use ends::{DriverEnds, DriverMemory};
 pub use environment::environment_notes;
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
@@ -42,7 +42,7 @@ pub struct DriverRule {
     /// where that is not known.
     pub asks_kernel: Option<bool>,
     /// The driver's answer.
-    pub answer: Answer,
+    pub answer: DriverAnswer,
     /// The fact that decides, and a command that shows it: one sentence.
     pub reason: String,
     /// File or document of the rule, with its version.
@@ -51,7 +51,7 @@ pub struct DriverRule {
 
 /// The answer of a driver; where it asks the kernel, the kernel's decision comes on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum DriverAnswer {
     /// The driver goes along.
     Possible,
     /// The driver refuses, or has no such mechanism.
@@ -67,7 +67,7 @@ impl DriverRule {
         driver: &str,
         mechanism: &str,
         asks_kernel: Option<bool>,
-        verdict: (Answer, String),
+        verdict: (DriverAnswer, String),
         source: &str,
     ) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl DriverRule {
 
     fn unbound(name: &str) -> Self {
         let reason = format!("no driver is bound to {name}, so nothing lends or uses memory there");
-        let verdict = (Answer::Refused, reason);
+        let verdict = (DriverAnswer::Refused, reason);
         Self::new("none", "any", None, verdict, "Linux 7.2, drivers/base/dd.c")
     }
 }
@@ -92,7 +92,7 @@ impl DriverRule {
 /// The rules are alternatives: each is one mechanism by which it may be done. The list is empty where
 /// `provider` has no memory that peers could use, as network controllers and plain drives.
 pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
-    let ends = Ends::new(fabric, provider, initiator);
+    let ends = DriverEnds::new(fabric, provider, initiator);
     let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {
         return Vec::new();
     };
@@ -106,12 +106,12 @@ pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Ve
         return vec![vfio::takes(&ends)];
     }
     let mut rules = match memory {
-        Memory::Nvidia => nvidia::rules(&ends),
-        Memory::Amd => amdgpu::rules(&ends),
-        Memory::Intel => xe::rules(&ends),
-        Memory::Drive => nvme::rules(&ends),
-        Memory::Xilinx => xocl::rules(&ends),
-        Memory::Other => vec![ends.not_known()],
+        DriverMemory::Nvidia => nvidia::rules(&ends),
+        DriverMemory::Amd => amdgpu::rules(&ends),
+        DriverMemory::Intel => xe::rules(&ends),
+        DriverMemory::Drive => nvme::rules(&ends),
+        DriverMemory::Xilinx => xocl::rules(&ends),
+        DriverMemory::Other => vec![ends.not_known()],
     };
     ends.qualify(&mut rules);
     rules

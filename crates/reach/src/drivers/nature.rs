@@ -1,6 +1,6 @@
 //! Functions that are not whole devices: virtual functions, and GPUs that are divided.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, gpu};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, gpu};
 
 /// Returns words for a function that is not a whole device, to follow "NAME is".
 pub fn nature(fabric: &Fabric, id: FunctionId) -> Option<String> {
@@ -13,7 +13,7 @@ pub fn nature(fabric: &Fabric, id: FunctionId) -> Option<String> {
 fn virtual_function(function: &Function) -> Option<String> {
     let physical = function.physical_function?;
     let as_gpu = match (function.kind, function.vendor) {
-        (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => " (a vGPU)",
+        (FunctionKind::Gpu, Some(gpu::VENDOR_NVIDIA)) => " (a vGPU)",
         _ => "",
     };
     Some(format!("an SR-IOV virtual function of {physical}{as_gpu}"))

@@ -8,12 +8,12 @@ mod peer_access;
 mod storage;
 
 use peerlane_fabric::gpu::ConsumerLine;
-use peerlane_fabric::{Kind, gpu};
+use peerlane_fabric::{FunctionKind, gpu};
 
 pub use storage::missing_registry_keys;
 
-use super::ends::Ends;
-use super::{Answer, DriverRule, rdma};
+use super::ends::DriverEnds;
+use super::{DriverAnswer, DriverRule, rdma};
 
 const DRIVER: &str = "nvidia";
 /// Reason why memory of other makers reaches no GPU of NVIDIA by dma-buf.
@@ -25,20 +25,20 @@ const PEERMEM: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia-pee
                        GPUDirect RDMA documentation 12.4";
 
 /// The rules for memory of an NVIDIA GPU.
-pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
     let (provider, initiator) = (ends.provider(), ends.initiator());
     if let Some(driver @ ("nouveau" | "nova" | "nova_core" | "nova-core")) = provider.driver.name()
     {
         return vec![in_tree(driver)];
     }
-    if !Ends::may_be(provider, DRIVER) {
+    if !DriverEnds::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {
-        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
+        FunctionKind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
             vec![peer_access::rule(ends)]
         }
-        Kind::Nic => match rdma::refusal(initiator) {
+        FunctionKind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => {
                 let mut rules = vec![peermem(ends), dma_buf::rdma(ends)];
@@ -46,7 +46,7 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
                 rules
             }
         },
-        Kind::Nvme => vec![storage::by_p2pdma(ends), storage::by_nvidia_fs(ends)],
+        FunctionKind::Nvme => vec![storage::by_p2pdma(ends), storage::by_nvidia_fs(ends)],
         _ => vec![dma_buf::other(ends)],
     }
 }
@@ -55,18 +55,18 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
 fn in_tree(driver: &str) -> DriverRule {
     let verdict = match driver {
         "nouveau" => (
-            Answer::Refused,
+            DriverAnswer::Refused,
             "nouveau moves every buffer that it exports to host memory (nouveau_gem_prime_pin)"
                 .to_owned(),
         ),
-        _ => (Answer::NotKnown, format!("nothing public says whether {driver} lends memory")),
+        _ => (DriverAnswer::NotKnown, format!("nothing public says whether {driver} lends memory")),
     };
     let source = "Linux 7.2, drivers/gpu/drm/nouveau/nouveau_prime.c";
     DriverRule::new(driver, "dma-buf", Some(false), verdict, source)
 }
 
 /// A product line that NVIDIA keeps from GPUDirect, in words.
-fn kept_from_gpudirect(ends: &Ends<'_>) -> Option<String> {
+fn kept_from_gpudirect(ends: &DriverEnds<'_>) -> Option<String> {
     let line = ConsumerLine::from_function(ends.provider())?;
     Some(format!(
         "{} is a {line}, and NVIDIA keeps GPUDirect to GPUs of data centres and workstations",
@@ -78,25 +78,25 @@ fn kept_from_gpudirect(ends: &Ends<'_>) -> Option<String> {
 const TOPOLOGY_CHECK: &str = "GrdmaPciTopoCheckOverride";
 
 /// A parameter by which the driver refuses every peer, in words.
-fn topology_refusal(ends: &Ends<'_>) -> Option<String> {
+fn topology_refusal(ends: &DriverEnds<'_>) -> Option<String> {
     (ends.nvidia_parameter(TOPOLOGY_CHECK) == Some("2")).then(|| {
         "NVreg_GrdmaPciTopoCheckOverride=2 makes the driver refuse every peer: leave it at 0"
             .to_owned()
     })
 }
 
-fn peermem(ends: &Ends<'_>) -> DriverRule {
+fn peermem(ends: &DriverEnds<'_>) -> DriverRule {
     let refusal = kept_from_gpudirect(ends).or_else(|| topology_refusal(ends));
     let verdict = if let Some(reason) = refusal {
-        (Answer::Refused, reason)
+        (DriverAnswer::Refused, reason)
     } else if ends.is_loaded("nvidia_peermem") == Some(false) {
         let reason = "the module nvidia_peermem is not loaded: `sudo modprobe nvidia-peermem`, which \
                       needs the ib_core of DOCA-OFED";
-        (Answer::Refused, reason.to_owned())
+        (DriverAnswer::Refused, reason.to_owned())
     } else {
         let needs = "nvidia_peermem needs the ib_core of DOCA-OFED, and maps BAR1 without asking the \
                      kernel";
-        (Answer::Conditional, format!("{needs}; {}", dma_buf::place(ends).0))
+        (DriverAnswer::Conditional, format!("{needs}; {}", dma_buf::place(ends).0))
     };
     let mechanism = "GPUDirect RDMA by nvidia-peermem";
     DriverRule::new("nvidia-peermem", mechanism, Some(false), verdict, PEERMEM)

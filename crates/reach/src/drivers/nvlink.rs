@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, gpu};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, gpu};
 
 /// NVLink between two NVIDIA GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl fmt::Display for NvLinkState {
 /// Returns the state of NVLink between two functions; `None` unless both are NVIDIA GPUs.
 pub fn nvlink(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Option<NvLinkState> {
     let is_nvidia =
-        |one: &Function| one.kind == Kind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
+        |one: &Function| one.kind == FunctionKind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
     let are_two = provider != initiator
         && is_nvidia(fabric.function(provider))
         && is_nvidia(fabric.function(initiator));

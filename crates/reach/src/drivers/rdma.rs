@@ -3,8 +3,8 @@
 
 use peerlane_fabric::{Acs, Function};
 
-use super::ends::Ends;
-use super::{Answer, DriverRule};
+use super::ends::DriverEnds;
+use super::{DriverAnswer, DriverRule};
 use crate::MapType;
 
 const SOURCE: &str = "Linux 7.2, drivers/infiniband (reg_user_mr_dmabuf)";
@@ -80,12 +80,12 @@ pub(super) fn refusal(function: &Function) -> Option<DriverRule> {
         "a network controller needs a registered memory region, and {driver} registers none of other devices"
     );
     let mechanism = "RDMA memory region";
-    Some(DriverRule::new(driver, mechanism, None, (Answer::Refused, reason), SOURCE))
+    Some(DriverRule::new(driver, mechanism, None, (DriverAnswer::Refused, reason), SOURCE))
 }
 
 /// The rule for requests that carry translated addresses past ports that redirect all others; `None`
 /// where no port redirects, or the controller is not of mlx5.
-pub(super) fn translated(ends: &Ends<'_>) -> Option<DriverRule> {
+pub(super) fn translated(ends: &DriverEnds<'_>) -> Option<DriverRule> {
     /// ACS Direct Translated P2P Enable (PCIe 6.0 section 7.7.11.3).
     const DIRECT_TRANSLATED: u16 = 0x40;
     if !ends.initiator().driver.is_named("mlx5_core") {
@@ -103,20 +103,20 @@ pub(super) fn translated(ends: &Ends<'_>) -> Option<DriverRule> {
     );
     let verdict = if !ends.is_below_one_switch() {
         let reason = "they share no switch that could forward translated requests";
-        (Answer::Refused, reason.to_owned())
+        (DriverAnswer::Refused, reason.to_owned())
     } else if let Some(port) = without {
         let reason = format!(
             "{} redirects requests and has ACS Direct Translated P2P off, so those with translated \
              addresses are redirected, too",
             ends.word(port)
         );
-        (Answer::Refused, reason)
+        (DriverAnswer::Refused, reason)
     } else if ports.is_empty() {
-        (Answer::NotKnown, "the ACS bits on the way are not known".to_owned())
+        (DriverAnswer::NotKnown, "the ACS bits on the way are not known".to_owned())
     } else {
         let reason = "ports redirect all but translated requests, so it needs ATS on in the controller: \
                       `mlxconfig -d DEVICE query ATS_ENABLED`";
-        (Answer::Conditional, reason.to_owned())
+        (DriverAnswer::Conditional, reason.to_owned())
     };
     let mechanism = "ATS with Direct Translated P2P";
     Some(DriverRule::new("mlx5_core", mechanism, Some(false), verdict, TRANSLATED))

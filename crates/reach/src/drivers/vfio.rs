@@ -1,10 +1,10 @@
 //! Devices that vfio gives to programs and virtual machines: windows as dma-bufs.
 
-use peerlane_fabric::Kind;
+use peerlane_fabric::FunctionKind;
 
-use super::ends::Ends;
+use super::ends::DriverEnds;
 use super::rdma::{self, Pinning};
-use super::{Answer, DriverRule};
+use super::{DriverAnswer, DriverRule};
 
 const DRIVER: &str = "vfio-pci";
 const EXPORT: &str = "Linux 7.2, drivers/vfio/pci/vfio_pci_dmabuf.c; \
@@ -12,7 +12,7 @@ const EXPORT: &str = "Linux 7.2, drivers/vfio/pci/vfio_pci_dmabuf.c; \
 const IMPORT: &str = "Linux 7.2, drivers/iommu/iommufd (IOMMU_IOAS_MAP_FILE); xnvme/xnvme #770";
 
 /// The rule for a window of a device that vfio holds.
-pub(super) fn lends(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn lends(ends: &DriverEnds<'_>) -> DriverRule {
     if ends.is_initiator_held_by_vfio() {
         return both(ends);
     }
@@ -20,15 +20,15 @@ pub(super) fn lends(ends: &Ends<'_>) -> DriverRule {
     let asks = Some(true);
     let mechanism = "dma-buf";
     let taker = match initiator.kind {
-        Kind::Nic => rdma::importer(initiator),
+        FunctionKind::Nic => rdma::importer(initiator),
         _ => None,
     };
     let verdict = match (ends.is_kernel_at_least(6, 19), taker) {
-        (Some(false), _) => (Answer::Refused, too_old()),
+        (Some(false), _) => (DriverAnswer::Refused, too_old()),
         (_, Some(Pinning::Moves | Pinning::Revocable)) => {
             let answer = match ends.is_kernel_at_least(6, 19) {
-                Some(_) => Answer::Possible,
-                None => Answer::Conditional,
+                Some(_) => DriverAnswer::Possible,
+                None => DriverAnswer::Conditional,
             };
             let reason = format!(
                 "since Linux 6.19 vfio-pci exports windows to importers that it can revoke; {}",
@@ -39,7 +39,7 @@ pub(super) fn lends(ends: &Ends<'_>) -> DriverRule {
         (_, Some(Pinning::Fixed)) => {
             let reason =
                 "this importer pins memory for good, and vfio-pci must be able to revoke it";
-            (Answer::Refused, reason.to_owned())
+            (DriverAnswer::Refused, reason.to_owned())
         }
         (_, None) => {
             let reason = format!(
@@ -47,43 +47,49 @@ pub(super) fn lends(ends: &Ends<'_>) -> DriverRule {
                  is none that is known",
                 ends.word(initiator)
             );
-            (Answer::NotKnown, reason)
+            (DriverAnswer::NotKnown, reason)
         }
     };
     DriverRule::new(DRIVER, mechanism, asks, verdict, EXPORT)
 }
 
 /// The rule for two devices that vfio holds.
-fn both(ends: &Ends<'_>) -> DriverRule {
+fn both(ends: &DriverEnds<'_>) -> DriverRule {
     let (mechanism, verdict) = match ends.is_kernel_at_least(6, 19) {
         Some(true) => {
             let reason = "iommufd maps the window of one device for the other and asks for no route: \
                           prove that data arrives";
-            ("dma-buf by iommufd", (Answer::Possible, reason.to_owned()))
+            ("dma-buf by iommufd", (DriverAnswer::Possible, reason.to_owned()))
         }
         Some(false) => {
             let reason = "before Linux 6.19 iommufd maps no windows; the older container of vfio does \
                           (VFIO_IOMMU_MAP_DMA)";
-            ("vfio container", (Answer::Conditional, reason.to_owned()))
+            ("vfio container", (DriverAnswer::Conditional, reason.to_owned()))
         }
         None => {
             let reason = "iommufd maps windows since Linux 6.19, and the kernel's version is not known: \
                           `uname -r`";
-            ("dma-buf by iommufd", (Answer::Conditional, reason.to_owned()))
+            ("dma-buf by iommufd", (DriverAnswer::Conditional, reason.to_owned()))
         }
     };
     DriverRule::new(DRIVER, mechanism, Some(false), verdict, EXPORT)
 }
 
 /// The rule for memory of a device that its own driver holds, and an initiator that vfio holds.
-pub(super) fn takes(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn takes(ends: &DriverEnds<'_>) -> DriverRule {
     let provider = ends.provider();
     let driver = provider.driver.name().unwrap_or("its driver");
     let reason = format!(
         "iommufd takes windows of devices that vfio holds, and {} is held by {driver}",
         ends.word(provider)
     );
-    DriverRule::new(DRIVER, "dma-buf by iommufd", Some(false), (Answer::Refused, reason), IMPORT)
+    DriverRule::new(
+        DRIVER,
+        "dma-buf by iommufd",
+        Some(false),
+        (DriverAnswer::Refused, reason),
+        IMPORT,
+    )
 }
 
 fn too_old() -> String {

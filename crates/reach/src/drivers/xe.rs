@@ -1,11 +1,11 @@
 //! Intel's drivers: dma-bufs of xe, and i915, which exports host memory alone.
 
-use peerlane_fabric::{Kind, gpu};
+use peerlane_fabric::{FunctionKind, gpu};
 
-use super::ends::Ends;
+use super::ends::DriverEnds;
 use super::nvidia::{NVIDIA_IMPORT, NVIDIA_IMPORTS_NOTHING};
 use super::rdma::{self, Pinning};
-use super::{Answer, DriverRule};
+use super::{DriverAnswer, DriverRule};
 
 const DRIVER: &str = "xe";
 const XE: &str = "Linux 7.2, drivers/gpu/drm/xe/xe_dma_buf.c; intel/compute-runtime #935";
@@ -13,51 +13,53 @@ const I915: &str = "Linux 5.15 and later, drivers/gpu/drm/i915/gem/i915_gem_dmab
 const BLOCK: &str = "Linux 7.3, block and drivers/nvme (no importer of dma-bufs)";
 
 /// The rules for memory of an Intel GPU.
-pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
     let (provider, initiator) = (ends.provider(), ends.initiator());
     if provider.driver.is_named("i915") {
         let reason = "i915 moves every buffer that it exports to host memory";
-        let verdict = (Answer::Refused, reason.to_owned());
+        let verdict = (DriverAnswer::Refused, reason.to_owned());
         return vec![DriverRule::new("i915", "dma-buf", Some(false), verdict, I915)];
     }
-    if !Ends::may_be(provider, DRIVER) {
+    if !DriverEnds::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {
-        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
+        FunctionKind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
             vec![refused(NVIDIA_IMPORTS_NOTHING, NVIDIA_IMPORT)]
         }
-        Kind::Gpu if Ends::may_be(initiator, DRIVER) || Ends::may_be(initiator, "amdgpu") => {
+        FunctionKind::Gpu
+            if DriverEnds::may_be(initiator, DRIVER) || DriverEnds::may_be(initiator, "amdgpu") =>
+        {
             vec![dma_buf(ends, Pinning::Moves)]
         }
-        Kind::Nic => match rdma::refusal(initiator) {
+        FunctionKind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => vec![dma_buf(ends, rdma::importer(initiator).unwrap_or(Pinning::Moves))],
         },
-        Kind::Nvme => {
+        FunctionKind::Nvme => {
             vec![refused("drives import no dma-bufs, and xe lends memory in no other way", BLOCK)]
         }
         _ => vec![ends.not_known()],
     }
 }
 
-fn dma_buf(ends: &Ends<'_>, pinning: Pinning) -> DriverRule {
+fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
     let verdict = if pinning == Pinning::Moves {
         let reason = format!(
             "xe exports its memory where the kernel permits the pair, and otherwise moves the buffer to \
              host memory or refuses; {}",
             ends.in_words()
         );
-        (Answer::Possible, reason)
+        (DriverAnswer::Possible, reason)
     } else {
         let reason = "this importer pins memory, and xe_dma_buf_pin moves a buffer to host memory first \
                       in all but new kernels: prove the route";
-        (Answer::Conditional, reason.to_owned())
+        (DriverAnswer::Conditional, reason.to_owned())
     };
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, XE)
 }
 
 fn refused(reason: &str, source: &str) -> DriverRule {
-    let verdict = (Answer::Refused, reason.to_owned());
+    let verdict = (DriverAnswer::Refused, reason.to_owned());
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, source)
 }

@@ -7,10 +7,10 @@
 //! the option never looks: drives take the pages as plain memory. All of this was read, in
 //! `xocl/subdev/p2p.c` of XRT up to 2.25 and in Linux, and nothing was run: docs/fpga.md.
 
-use peerlane_fabric::{Function, Kernel, Kind};
+use peerlane_fabric::{Function, FunctionKind, Kernel};
 
-use super::ends::Ends;
-use super::{Answer, DriverRule};
+use super::ends::DriverEnds;
+use super::{DriverAnswer, DriverRule};
 
 const DRIVER: &str = "xocl";
 const SOURCE: &str = "XRT 2.25, xocl/subdev/p2p.c; XRT documentation, PCIe Peer-to-Peer";
@@ -64,9 +64,9 @@ pub fn is_lent_by_xrt(function: &Function) -> bool {
 }
 
 /// The rules for memory of a Xilinx card.
-pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
     let (provider, initiator) = (ends.provider(), ends.initiator());
-    if !Ends::may_be(provider, DRIVER) {
+    if !DriverEnds::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     // A kernel without P2PDMA is asked nothing.
@@ -81,16 +81,16 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
                 ends.word(provider),
                 provider.name
             );
-            switch(Answer::Refused, reason)
+            switch(DriverAnswer::Refused, reason)
         }
-        (None, Kind::Nvme) => {
-            switch(Answer::Conditional, "whether p2p_enable is 1 is not shown".to_owned())
+        (None, FunctionKind::Nvme) => {
+            switch(DriverAnswer::Conditional, "whether p2p_enable is 1 is not shown".to_owned())
         }
-        (Some(true), Kind::Nvme) => vec![for_drives(ends)],
-        (_, Kind::Fpga) => {
+        (Some(true), FunctionKind::Nvme) => vec![for_drives(ends)],
+        (_, FunctionKind::Fpga) => {
             let reason = "one card imports the buffer of the other and copies it; whether the driver \
                           asks the kernel is not known";
-            let verdict = (Answer::Conditional, reason.to_owned());
+            let verdict = (DriverAnswer::Conditional, reason.to_owned());
             vec![DriverRule::new(DRIVER, "buffer import", None, verdict, SOURCE)]
         }
         _ => vec![ends.not_known()],
@@ -98,20 +98,20 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
 }
 
 /// The rule for a drive and a card that lends its memory.
-fn for_drives(ends: &Ends<'_>) -> DriverRule {
+fn for_drives(ends: &DriverEnds<'_>) -> DriverRule {
     let kernel = &ends.fabric.kernel;
     let is_own = is_lent_by_xrt(ends.provider());
     let (asks, answer, reason) = match (CardPages::new(kernel), card_risk(kernel)) {
         (CardPages::Plain, _) if is_own => {
             let reason = "p2p_enable is 1, and a kernel without CONFIG_PCI_P2PDMA takes its pages as plain \
                           memory and asks for no route: prove it";
-            (Some(false), Answer::Conditional, reason.to_owned())
+            (Some(false), DriverAnswer::Conditional, reason.to_owned())
         }
-        (CardPages::Foreign, Some(risk)) if is_own => (Some(true), Answer::Refused, risk),
-        (CardPages::NotSeen, Some(risk)) if is_own => (Some(true), Answer::NotKnown, risk),
+        (CardPages::Foreign, Some(risk)) if is_own => (Some(true), DriverAnswer::Refused, risk),
+        (CardPages::NotSeen, Some(risk)) if is_own => (Some(true), DriverAnswer::NotKnown, risk),
         _ => {
             let reason = format!("p2p_enable is 1, and drives take its pages; {}", ends.in_words());
-            (Some(true), Answer::Possible, reason)
+            (Some(true), DriverAnswer::Possible, reason)
         }
     };
     DriverRule::new(DRIVER, "P2P BAR", asks, (answer, reason), SOURCE)

@@ -5,9 +5,9 @@
 
 mod path;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 
-pub use path::{Path, PathClass, SlowestLink, Turn};
+pub use path::{PacketPath, PathClass, SlowestLink, Turn};
 
 use crate::{Reach, decide};
 
@@ -15,7 +15,7 @@ use crate::{Reach, decide};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The path between the two, which both directions share.
-    pub path: Path,
+    pub path: PacketPath,
     /// The first function reaches memory of the second.
     pub forward: Option<Direction>,
     /// The second function reaches memory of the first.
@@ -62,7 +62,7 @@ impl Pair {
             })
         };
         Self {
-            path: Path::new(fabric, first, second),
+            path: PacketPath::new(fabric, first, second),
             forward: direction(first, second),
             backward: direction(second, first),
         }
@@ -85,10 +85,10 @@ impl PeerMemory {
         let is_text = fabric.origin == Origin::Text;
         match function.kind {
             // Without its class it may be anything.
-            Kind::Other if is_text && function.class.is_none() => Self::Unknown,
+            FunctionKind::Other if is_text && function.class.is_none() => Self::Unknown,
             // A CMB lies in a window of the drive, and only the kernel says whether it lends it.
-            Kind::Nvme if is_text => Self::Unknown,
-            Kind::Other if has_window => Self::Unknown,
+            FunctionKind::Nvme if is_text => Self::Unknown,
+            FunctionKind::Other if has_window => Self::Unknown,
             _ => Self::Absent,
         }
     }

@@ -1,14 +1,14 @@
 //! The path of packets between two functions: where they turn, and the slowest link on it.
 
 use peerlane_fabric::gpu::VENDOR_INTEL;
-use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent, RootBus};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, LinkSpeed, Parent, RootBus};
 
 use crate::decision::Walk;
 use crate::{Reach, decide};
 
 /// The path of packets between two functions; empty between two machines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Path {
+pub struct PacketPath {
     /// The place where packets turn; `None` where it is not known.
     pub turn: Option<Turn>,
     /// The distance class of `nvidia-smi topo -m`; `None` where it is not known.
@@ -76,7 +76,7 @@ pub struct SlowestLink {
     pub is_downgraded: bool,
 }
 
-impl Path {
+impl PacketPath {
     /// The path between two functions of one fabric.
     ///
     /// # Panics
@@ -133,9 +133,9 @@ fn turn(
         Some(ancestor) => Some(Turn::Switch(ancestor)),
         None => match nodes(fabric, first, second) {
             _ if share_root_bus(fabric, first, second) == Some(true) => Some(Turn::RootComplex),
-            Nodes::Same => Some(Turn::RootComplex),
-            Nodes::Different => Some(Turn::SocketLink),
-            Nodes::Unknown => None,
+            NumaNodes::Same => Some(Turn::RootComplex),
+            NumaNodes::Different => Some(Turn::SocketLink),
+            NumaNodes::Unknown => None,
         },
     }
 }
@@ -154,7 +154,7 @@ fn class(
     }
     if let Some(ancestor) = walk.ancestor {
         let sides = walk.provider_side.iter().chain(&walk.initiator_side);
-        let is_switch = |id: &FunctionId| fabric.function(*id).kind == Kind::UpstreamPort;
+        let is_switch = |id: &FunctionId| fabric.function(*id).kind == FunctionKind::UpstreamPort;
         let below_ends = |id: &&FunctionId| **id != first && **id != second;
         let mut switches: Vec<FunctionId> =
             sides.filter(below_ends).copied().filter(is_switch).collect();
@@ -168,9 +168,9 @@ fn class(
         return Some(PathClass::Phb);
     }
     match nodes(fabric, first, second) {
-        Nodes::Same => share_root_bus.map(|_| PathClass::Node),
-        Nodes::Different => Some(PathClass::Sys),
-        Nodes::Unknown => None,
+        NumaNodes::Same => share_root_bus.map(|_| PathClass::Node),
+        NumaNodes::Different => Some(PathClass::Sys),
+        NumaNodes::Unknown => None,
     }
 }
 
@@ -190,20 +190,20 @@ fn share_root_bus(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Opt
 }
 
 /// The memory nodes of two functions, compared.
-enum Nodes {
+enum NumaNodes {
     Same,
     Different,
     Unknown,
 }
 
-fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Nodes {
+fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> NumaNodes {
     let node = |id: FunctionId| {
         fabric.function(id).numa_node.or(fabric.bridges[fabric.bridge_of(id).0].numa_node)
     };
     match (node(first), node(second)) {
-        (Some(one), Some(other)) if one == other => Nodes::Same,
-        (Some(_), Some(_)) => Nodes::Different,
-        _ => Nodes::Unknown,
+        (Some(one), Some(other)) if one == other => NumaNodes::Same,
+        (Some(_), Some(_)) => NumaNodes::Different,
+        _ => NumaNodes::Unknown,
     }
 }
 
@@ -238,7 +238,10 @@ fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
         Parent::Function(_) if is_inside_intel_card(fabric, id) => false,
         Parent::Function(port) => {
             function.link.is_some()
-                || matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
+                || matches!(
+                    fabric.function(port).kind,
+                    FunctionKind::RootPort | FunctionKind::DownstreamPort
+                )
         }
     }
 }
@@ -254,6 +257,6 @@ fn is_inside_intel_card(fabric: &Fabric, id: FunctionId) -> bool {
     let port = fabric.function(port);
     function.vendor == Some(VENDOR_INTEL)
         && port.vendor == Some(VENDOR_INTEL)
-        && port.kind == Kind::DownstreamPort
+        && port.kind == FunctionKind::DownstreamPort
         && fabric.speed_above(id).is_some_and(is_reported)
 }

@@ -1,6 +1,6 @@
 //! The devices that take part in uses.
 
-use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind, NvmeController};
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, FunctionKind, NvmeController};
 
 use super::Use;
 use crate::drivers::{carries_nvme, imports_memory, is_held_by_vfio};
@@ -27,12 +27,12 @@ impl Devices {
             found.map(|(id, _)| id).collect()
         };
         Self {
-            drives: of(&|one| one.kind == Kind::Nvme),
-            gpus: of(&|one| one.kind == Kind::Gpu),
-            rdma: of(&|one| one.kind == Kind::Nic && has_rdma(one, imports_memory)),
-            fabrics: of(&|one| one.kind == Kind::Nic && has_rdma(one, carries_nvme)),
-            cards: of(&|one| one.kind == Kind::Fpga),
-            lending_drives: of(&|one| one.kind == Kind::Nvme && one.p2pmem.is_some()),
+            drives: of(&|one| one.kind == FunctionKind::Nvme),
+            gpus: of(&|one| one.kind == FunctionKind::Gpu),
+            rdma: of(&|one| one.kind == FunctionKind::Nic && has_rdma(one, imports_memory)),
+            fabrics: of(&|one| one.kind == FunctionKind::Nic && has_rdma(one, carries_nvme)),
+            cards: of(&|one| one.kind == FunctionKind::Fpga),
+            lending_drives: of(&|one| one.kind == FunctionKind::Nvme && one.p2pmem.is_some()),
         }
     }
 
@@ -83,8 +83,8 @@ pub(super) fn unusable(fabric: &Fabric, id: FunctionId) -> Option<String> {
     {
         return Some(format!("the kernel has given {word} up (state {})", NvmeController::DEAD));
     }
-    let is_closed = function.kind == Kind::Nvme
+    let is_closed = function.kind == FunctionKind::Nvme
         && function.unassigned_bars.iter().any(|bar| bar.index == NvmeController::REGISTERS);
-    let is_out_of_reach = function.kind == Kind::Gpu && fabric.memory(id).is_none();
+    let is_out_of_reach = function.kind == FunctionKind::Gpu && fabric.memory(id).is_none();
     (is_closed || is_out_of_reach).then(|| format!("a window of {word} has no address space"))
 }

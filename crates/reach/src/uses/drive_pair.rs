@@ -1,8 +1,8 @@
 //! Two drives that exchange payload through memory of a third, or of one of them.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 
-use super::{JudgedPairs, Leg, PairGroup, Use};
+use super::{JudgedPairs, PairGroup, Use, UseLeg};
 use crate::{Decisions, Peers, Reach, RouteState, kernel_refusal};
 
 /// Memory in which a copy between two drives rests without being told: pools of the kernel.
@@ -30,7 +30,7 @@ impl<'a> Lenders<'a> {
             return (RouteState::Unknown, reason.to_owned());
         }
         let has_buffer = |one: &&Function| one.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
-        let drives = self.fabric.functions.iter().filter(|one| one.kind == Kind::Nvme);
+        let drives = self.fabric.functions.iter().filter(|one| one.kind == FunctionKind::Nvme);
         let reason = match drives.into_iter().find(has_buffer) {
             Some(drive) => format!("{} has a memory buffer (CMB) that no peer gets", drive.name),
             None if self.fabric.memories().is_empty() => {
@@ -100,12 +100,12 @@ impl Through {
         (state, is_worse, distance)
     }
 
-    fn legs(self, decisions: &Decisions<'_>, group: &PairGroup) -> Vec<Leg> {
+    fn legs(self, decisions: &Decisions<'_>, group: &PairGroup) -> Vec<UseLeg> {
         let memory = Peers { members: vec![self.memory] };
         let sides = [&group.provider, &group.initiator];
         let ports = sides.map(|drives| decisions.redirecting(&memory, drives));
         let both = self.reaches.into_iter().zip(ports);
-        both.map(|(kernel, ports)| Leg { kernel, redirecting: ports.into_iter().collect() })
+        both.map(|(kernel, ports)| UseLeg { kernel, redirecting: ports.into_iter().collect() })
             .collect()
     }
 }

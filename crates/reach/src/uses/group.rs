@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, Kind};
+use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, FunctionKind};
 
 use crate::{Peers, grouped};
 
@@ -117,7 +117,7 @@ impl Grouping<'_> {
 /// Properties of a function that drivers' rules look at.
 #[derive(PartialEq, Eq, Hash)]
 struct Profile<'a> {
-    kind: Kind,
+    kind: FunctionKind,
     ids: (Option<u16>, Option<u16>, Option<u32>),
     driver: (bool, Option<&'a str>),
     iommu: Option<&'a str>,

@@ -98,12 +98,12 @@ pub struct JudgedPairs {
     /// The facts that decide, each a sentence, the weightiest first.
     pub facts: Vec<String>,
     /// The kernel's decisions that bear on the state; empty where no mechanism asks the kernel.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<UseLeg>,
 }
 
 /// One initiator reaching one memory, for every pair of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leg {
+pub struct UseLeg {
     /// The kernel's decision.
     pub kernel: Reach,
     /// The ports that redirect, of every pair.
@@ -195,7 +195,7 @@ fn direct(
     }
     let redirecting = decisions.redirecting(&group.provider, &group.initiator);
     let is_redirected = !redirecting.is_empty();
-    let leg = Leg { kernel, redirecting: redirecting.into_iter().collect() };
+    let leg = UseLeg { kernel, redirecting: redirecting.into_iter().collect() };
     // A redirected path goes through the root complex, whatever mechanism asked.
     let legs = if verdict.asks_kernel || is_redirected { vec![leg] } else { Vec::new() };
     JudgedPairs { of_use, group, state, facts, legs }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Kind};
+use peerlane_fabric::{Fabric, FunctionKind};
 use peerlane_reach::{MapType, decide};
 
 /// The kernel's decisions between the memory of each drive that lends it and each drive, in order.
 fn decisions(fabric: &Fabric) -> Vec<(MapType, Option<u32>)> {
     let drives: Vec<_> =
-        fabric.iter().filter(|(_, one)| one.kind == Kind::Nvme).map(|(id, _)| id).collect();
+        fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Nvme).map(|(id, _)| id).collect();
     let lenders = drives.iter().filter(|&&id| fabric.function(id).p2pmem.is_some());
     let pairs = lenders.flat_map(|&lender| drives.iter().map(move |&drive| (lender, drive)));
     let mut found: Vec<_> = pairs

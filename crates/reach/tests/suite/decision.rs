@@ -16,7 +16,7 @@ const UNLISTED: &str = "0x29c0";
 
 /// Relation of provider and initiator in the tree.
 #[derive(Debug, Clone, Copy)]
-enum Shape {
+enum Placement {
     /// Below two ports of one switch; the text is the ACS of the provider's port.
     Switch(&'static str),
     /// Below two root ports of one host bridge.
@@ -25,7 +25,7 @@ enum Shape {
     HostBridges(&'static str),
 }
 
-fn fabric(shape: Shape, cpu: &str, host_bridge: &str) -> Fabric {
+fn fabric(shape: Placement, cpu: &str, host_bridge: &str) -> Fabric {
     let test_device = |name: &str, domain: u32, under: &str, device: &str| {
         let ids = match device {
             "" => String::new(),
@@ -41,7 +41,7 @@ fn fabric(shape: Shape, cpu: &str, host_bridge: &str) -> Fabric {
     };
     let mut text = format!("name = 'table'\n[cpu]\n{cpu}\n[[host_bridge]]\nname = 'one'\n");
     let functions = match shape {
-        Shape::Switch(acs) => [
+        Placement::Switch(acs) => [
             function("root", "root-port", "one", ""),
             function("up", "upstream-port", "root", ""),
             function("down-p", "downstream-port", "up", &format!("acs = {acs}")),
@@ -50,14 +50,14 @@ fn fabric(shape: Shape, cpu: &str, host_bridge: &str) -> Fabric {
             function("i", "nvme", "down-i", ""),
         ]
         .concat(),
-        Shape::RootPorts => [
+        Placement::RootPorts => [
             function("root-p", "root-port", "one", ""),
             function("root-i", "root-port", "one", ""),
             function("p", "nvme", "root-p", ""),
             function("i", "nvme", "root-i", ""),
         ]
         .concat(),
-        Shape::HostBridges(other) => {
+        Placement::HostBridges(other) => {
             text.push_str("[[host_bridge]]\nname = 'two'\n");
             [
                 test_device("h2", 1, "two", other),
@@ -81,7 +81,7 @@ fn between(fabric: &Fabric, provider: &str, initiator: &str) -> Reach {
 
 #[test]
 fn decision_table_matches_kernel() {
-    use Shape::{HostBridges, RootPorts, Switch};
+    use Placement::{HostBridges, RootPorts, Switch};
     const ABSENT: &str = "'absent'";
     const REDIRECT: &str = "'redirect'";
     const HIDDEN: &str = "'unknown'";
@@ -127,7 +127,7 @@ fn decision_table_matches_kernel() {
 fn only_three_bits_of_acs_redirect() {
     for bit in 0..16 {
         let control = format!("{{ control = {} }}", 1_u32 << bit);
-        let text = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED).to_toml();
+        let text = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED).to_toml();
         let text = text.replace(
             "kind = \"upstream-port\"",
             &format!("kind = \"upstream-port\"\nacs = {control}"),
@@ -149,7 +149,7 @@ fn acs_counts_up_to_common_ancestor() {
         ("root", BusAddress),
         ("h1", BusAddress),
     ] {
-        let mut fabric = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+        let mut fabric = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED);
         let id = fabric.find(name).expect("a function of that name");
         fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x1d };
         assert_eq!(between(&fabric, "p", "i").map, expected, "{name}");
@@ -179,15 +179,15 @@ fn device_0_or_root_port_identifies_bridge() {
 
 #[test]
 fn distances_are_the_kernels_hops() {
-    let switch = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+    let switch = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED);
     let device = Fabric::from_toml(
         "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
          [[function]]\nname = 'f0'\nkind = 'nvme'\nunder = 'root'\n\
          [[function]]\nname = 'f1'\nkind = 'nvme'\nunder = 'root'\n",
     )
     .expect("a machine");
-    let apart = fabric(Shape::RootPorts, ZEN, UNLISTED);
-    let refused = fabric(Shape::RootPorts, INTEL, UNLISTED);
+    let apart = fabric(Placement::RootPorts, ZEN, UNLISTED);
+    let refused = fabric(Placement::RootPorts, INTEL, UNLISTED);
     for (fabric, provider, initiator, expected, what) in [
         (&switch, "p", "p", Some(0), "the same function"),
         (&device, "f0", "f1", Some(2), "two functions of one device"),
@@ -202,7 +202,7 @@ fn distances_are_the_kernels_hops() {
 
 #[test]
 fn redirecting_function_cannot_reach_itself() {
-    let mut fabric = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+    let mut fabric = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED);
     let id = fabric.find("p").expect("a function of that name");
     fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x04 };
     assert_eq!(between(&fabric, "p", "p").map, NotSupported);
@@ -211,14 +211,14 @@ fn redirecting_function_cannot_reach_itself() {
 #[test]
 fn reasons_are_sentences_with_names() {
     let sentences: Vec<String> = [
-        (Shape::Switch("'absent'"), INTEL, UNLISTED),
-        (Shape::Switch("'redirect'"), INTEL, UNLISTED),
-        (Shape::Switch("'redirect'"), ZEN, UNLISTED),
-        (Shape::Switch("'unknown'"), INTEL, UNLISTED),
-        (Shape::RootPorts, INTEL, UNLISTED),
-        (Shape::RootPorts, INTEL, LISTED),
-        (Shape::HostBridges(SAME_BRIDGE), INTEL, LISTED),
-        (Shape::RootPorts, NOBODY, ""),
+        (Placement::Switch("'absent'"), INTEL, UNLISTED),
+        (Placement::Switch("'redirect'"), INTEL, UNLISTED),
+        (Placement::Switch("'redirect'"), ZEN, UNLISTED),
+        (Placement::Switch("'unknown'"), INTEL, UNLISTED),
+        (Placement::RootPorts, INTEL, UNLISTED),
+        (Placement::RootPorts, INTEL, LISTED),
+        (Placement::HostBridges(SAME_BRIDGE), INTEL, LISTED),
+        (Placement::RootPorts, NOBODY, ""),
     ]
     .into_iter()
     .map(|(shape, cpu, bridge)| between(&fabric(shape, cpu, bridge), "p", "i").summary())
@@ -237,7 +237,7 @@ fn reasons_are_sentences_with_names() {
 
 #[test]
 fn conditional_decisions_name_both_outcomes() {
-    let found = between(&fabric(Shape::RootPorts, NOBODY, UNLISTED), "p", "i");
+    let found = between(&fabric(Placement::RootPorts, NOBODY, UNLISTED), "p", "i");
     let verdicts: Vec<MapType> = found.conditions.iter().map(|one| one.verdict).collect();
     assert_eq!(verdicts, [ThroughHostBridge, NotSupported]);
     assert!(found.needs.is_empty());
@@ -246,17 +246,17 @@ fn conditional_decisions_name_both_outcomes() {
 
 #[test]
 fn redirecting_functions_are_listed_once() {
-    let fabric = fabric(Shape::Switch("'redirect'"), INTEL, UNLISTED);
+    let fabric = fabric(Placement::Switch("'redirect'"), INTEL, UNLISTED);
     let found = between(&fabric, "p", "i");
     assert_eq!(found.redirecting, [fabric.find("down-p").unwrap()]);
 }
 
 #[test]
 fn unknown_decisions_name_what_they_need() {
-    let hidden = fabric(Shape::Switch("'unknown'"), INTEL, UNLISTED);
+    let hidden = fabric(Placement::Switch("'unknown'"), INTEL, UNLISTED);
     let found = between(&hidden, "p", "i");
     assert_eq!(found.needs, [Need::Acs(vec![hidden.find("down-p").unwrap()])]);
-    let unlisted = fabric(Shape::RootPorts, NOBODY, "");
+    let unlisted = fabric(Placement::RootPorts, NOBODY, "");
     let found = between(&unlisted, "p", "i");
     assert_eq!(found.needs, [Need::HostBridge(BridgeId(0)), Need::Cpu]);
     let words: Vec<String> = found.needs.iter().map(|need| need.in_words(&unlisted)).collect();
@@ -265,7 +265,7 @@ fn unknown_decisions_name_what_they_need() {
 
 #[test]
 fn unlisted_bridges_leave_decision_open() {
-    let mut fabric = fabric(Shape::HostBridges(LISTED), ZEN, LISTED);
+    let mut fabric = fabric(Placement::HostBridges(LISTED), ZEN, LISTED);
     fabric.bridges[0].root_bus = RootBus::Assumed;
     let found = between(&fabric, "p", "i");
     assert_eq!((found.map, found.distance), (Unknown, None));

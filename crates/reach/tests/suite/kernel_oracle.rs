@@ -1,7 +1,7 @@
 //! The decision once more, in the shape the kernel has it, for fabrics without unknowns; and what
 //! an unknown may be, so that `Unknown` is checked against every way in which it could turn out.
 
-use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, Kind, Parent, RootBus};
+use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, FunctionKind, Parent, RootBus};
 use peerlane_reach::MapType;
 use peerlane_reach::decide;
 use proptest::prelude::*;
@@ -81,7 +81,7 @@ fn is_listed(fabric: &Fabric, bridge: BridgeId, same_bridge: bool) -> bool {
     let Some(id) = first_on_root_bus(fabric, bridge) else { return false };
     let function = fabric.function(id);
     let at_zero = function.address.is_some_and(|address| address.devfn() == 0);
-    if !at_zero && function.kind != Kind::RootPort {
+    if !at_zero && function.kind != FunctionKind::RootPort {
         return false;
     }
     match (function.vendor, function.device) {
@@ -143,7 +143,7 @@ fn complete(mut fabric: Fabric, acs: Acs, family: u32, host_bridge: u16) -> Fabr
         if function.vendor.is_none() {
             (function.vendor, function.device) = (Some(0x8086), Some(host_bridge));
         }
-        if function.address.is_none() && function.kind != Kind::RootPort {
+        if function.address.is_none() && function.kind != FunctionKind::RootPort {
             // A listed device counts only at 00.0; one that turns out unlisted is elsewhere.
             let device = u8::from(host_bridge == 0x29c0);
             function.address = Bdf::new(0, 0, device, 0);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_fabric::{
-    Acs, DriverBinding, Environment, Fabric, FunctionId, Kind, Link, LinkSpeed, lspci,
+    Acs, DriverBinding, Environment, Fabric, FunctionId, FunctionKind, Link, LinkSpeed, lspci,
 };
 use peerlane_reach::{MapType, decide};
 use proptest::prelude::*;
@@ -184,31 +184,35 @@ fn machine() -> impl Strategy<Value = Fabric> {
             let is_root = matches!(function.parent, peerlane_fabric::Parent::Bridge(_));
             // A port is what its place says, so that both readers can tell it without root.
             function.kind = match function.kind {
-                Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort if is_root => {
-                    Kind::RootPort
+                FunctionKind::RootPort
+                | FunctionKind::UpstreamPort
+                | FunctionKind::DownstreamPort
+                    if is_root =>
+                {
+                    FunctionKind::RootPort
                 }
-                Kind::RootPort => Kind::OtherBridge,
+                FunctionKind::RootPort => FunctionKind::OtherBridge,
                 kind => kind,
             };
             let (class, vendor) = match function.kind {
                 kind if kind.is_bridge() => (0x06_04_00, 0x8086),
-                Kind::Nvme => (0x01_08_02, 0x144d),
-                Kind::Gpu => (0x03_02_00, 0x10de),
-                Kind::Fpga => (0x12_00_00, 0x10ee),
-                Kind::Nic => (0x02_00_00, 0x15b3),
+                FunctionKind::Nvme => (0x01_08_02, 0x144d),
+                FunctionKind::Gpu => (0x03_02_00, 0x10de),
+                FunctionKind::Fpga => (0x12_00_00, 0x10ee),
+                FunctionKind::Nic => (0x02_00_00, 0x15b3),
                 _ => (0x08_80_00, 0x8086),
             };
             function.class = Some(class);
             function.vendor.get_or_insert(vendor);
             function.device.get_or_insert(0x1234);
-            if function.kind == Kind::Fpga {
+            if function.kind == FunctionKind::Fpga {
                 function.vendor = Some(vendor);
             }
             function.driver = match function.kind {
-                Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort => {
-                    DriverBinding::Bound("pcieport".to_owned())
-                }
-                Kind::Nvme => DriverBinding::Bound("nvme".to_owned()),
+                FunctionKind::RootPort
+                | FunctionKind::UpstreamPort
+                | FunctionKind::DownstreamPort => DriverBinding::Bound("pcieport".to_owned()),
+                FunctionKind::Nvme => DriverBinding::Bound("nvme".to_owned()),
                 _ => DriverBinding::Unbound,
             };
             let speed = |speed: LinkSpeed| LinkSpeed {

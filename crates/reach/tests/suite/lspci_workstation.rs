@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Acs, DriverBinding, Fabric, FunctionId, IommuMode, Kind, Parent, lspci};
+use peerlane_fabric::{
+    Acs, DriverBinding, Fabric, FunctionId, FunctionKind, IommuMode, Parent, lspci,
+};
 use peerlane_reach::{Fact, MapType, decide};
 use peerlane_units::Bytes;
 
-use crate::handmade::{Ids, Machine, bar};
+use crate::handmade::{Ids, MachineBuilder, bar};
 use crate::lspci_tree;
 
 const GIB: u64 = 1 << 30;
@@ -15,23 +17,24 @@ const HOST_BRIDGE: Ids = Ids(0x8086, 0x4c43);
 const SWITCH: Ids = Ids(0x10b5, 0x8747);
 
 /// A card with a switch of its own: a GPU and its audio function below two ports.
-fn card(machine: &mut Machine, slot: Parent, link: &str) {
-    let up = machine.port(slot, Kind::UpstreamPort, Ids(0x8086, 0xe2ff), Some(link), None);
+fn card(machine: &mut MachineBuilder, slot: Parent, link: &str) {
+    let up = machine.port(slot, FunctionKind::UpstreamPort, Ids(0x8086, 0xe2ff), Some(link), None);
     let inner = Some("2.5GT/s x1");
-    let port = machine.port(up, Kind::DownstreamPort, Ids(0x8086, 0xe2f0), None, inner);
+    let port = machine.port(up, FunctionKind::DownstreamPort, Ids(0x8086, 0xe2f0), None, inner);
     let ids = Ids(0x8086, 0xe211);
-    let gpu = machine.endpoint(port, Kind::Gpu, ids, 0x03_00_00, "2.5GT/s x1", "xe");
+    let gpu = machine.endpoint(port, FunctionKind::Gpu, ids, 0x03_00_00, "2.5GT/s x1", "xe");
     let mut memory = bar(2, Bytes(16 * GIB), true);
     memory.largest = Some(Bytes(16 * GIB));
     gpu.bars = vec![bar(0, Bytes(16 << 20), false), memory];
-    let port = machine.port(up, Kind::DownstreamPort, Ids(0x8086, 0xe2f1), None, inner);
+    let port = machine.port(up, FunctionKind::DownstreamPort, Ids(0x8086, 0xe2f1), None, inner);
     let ids = Ids(0x8086, 0xe2f7);
-    let audio = machine.endpoint(port, Kind::Other, ids, 0x04_03_00, "2.5GT/s x1", "snd_hda_intel");
+    let audio =
+        machine.endpoint(port, FunctionKind::Other, ids, 0x04_03_00, "2.5GT/s x1", "snd_hda_intel");
     audio.bars = vec![bar(0, Bytes(16 << 10), false)];
 }
 
-fn workstation(iommu: IommuMode) -> (Machine, Parent) {
-    let mut machine = Machine::new("lspci", "", "7.0.0");
+fn workstation(iommu: IommuMode) -> (MachineBuilder, Parent) {
+    let mut machine = MachineBuilder::new("lspci", "", "7.0.0");
     machine.fabric.iommu = iommu;
     let bridge = machine.bridge(0, 0, None, HOST_BRIDGE);
     (machine, bridge)
@@ -42,7 +45,7 @@ fn separate() -> Fabric {
     let (mut machine, bridge) = workstation(IommuMode::Off);
     for device in [0x4c01, 0x4c05] {
         let ids = Ids(0x8086, device);
-        let slot = machine.port(bridge, Kind::RootPort, ids, None, Some("16GT/s x8"));
+        let slot = machine.port(bridge, FunctionKind::RootPort, ids, None, Some("16GT/s x8"));
         card(&mut machine, slot, "16GT/s x8");
     }
     machine.fabric
@@ -52,10 +55,10 @@ fn separate() -> Fabric {
 fn switched(iommu: IommuMode) -> Fabric {
     let (mut machine, bridge) = workstation(iommu);
     let ids = Ids(0x8086, 0x4c01);
-    let root = machine.port(bridge, Kind::RootPort, ids, None, Some("16GT/s x16"));
-    let up = machine.port(root, Kind::UpstreamPort, SWITCH, Some("8GT/s x16"), None);
+    let root = machine.port(bridge, FunctionKind::RootPort, ids, None, Some("16GT/s x16"));
+    let up = machine.port(root, FunctionKind::UpstreamPort, SWITCH, Some("8GT/s x16"), None);
     for _ in 0..2 {
-        let slot = machine.port(up, Kind::DownstreamPort, SWITCH, None, Some("8GT/s x8"));
+        let slot = machine.port(up, FunctionKind::DownstreamPort, SWITCH, None, Some("8GT/s x8"));
         card(&mut machine, slot, "8GT/s x8 of 16GT/s x8");
     }
     machine.fabric
@@ -89,7 +92,7 @@ fn folder() -> PathBuf {
 fn read(name: &str) -> (Fabric, [FunctionId; 2]) {
     let text = std::fs::read_to_string(folder().join(name)).unwrap();
     let fabric = lspci::read(&text).unwrap();
-    let gpus = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu).map(|(id, _)| id);
+    let gpus = fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Gpu).map(|(id, _)| id);
     let gpus: Vec<FunctionId> = gpus.collect();
     (fabric, gpus.try_into().unwrap())
 }
@@ -170,7 +173,7 @@ fn text_without_privileges_leaves_acs_unknown() {
 fn lone_switch_is_not_refused() {
     let text = std::fs::read_to_string(folder().join("switch-redirecting.txt")).unwrap();
     let fabric = lspci::read(&text[text.find("0000:01:00.0").unwrap()..]).unwrap();
-    let gpus = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu).map(|(id, _)| id);
+    let gpus = fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Gpu).map(|(id, _)| id);
     let gpus: Vec<FunctionId> = gpus.collect();
     let reach = decide(&fabric, gpus[0], gpus[1]);
     assert!(!matches!(reach.map, MapType::NotSupported), "{}", reach.summary());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Fabric, Kind};
+use peerlane_fabric::{Fabric, FunctionKind};
 use peerlane_reach::MapType;
 use peerlane_reach::decide;
 
@@ -45,7 +45,7 @@ fn lab_machines_keep_their_promise() {
             assert!(fabric.lab.is_none(), "{stem} is for the lab and promises nothing");
             continue;
         };
-        let drives = fabric.iter().filter(|(_, function)| function.kind == Kind::Nvme);
+        let drives = fabric.iter().filter(|(_, function)| function.kind == FunctionKind::Nvme);
         let drives: Vec<_> = drives.map(|(id, _)| id).collect();
         let lenders = fabric.iter().filter(|(_, function)| function.p2pmem.is_some());
         let lenders: Vec<_> = lenders.map(|(id, _)| id).collect();

@@ -1,6 +1,6 @@
 //! The matrix of memories and initiators agrees with the decision on every pair.
 
-use peerlane_fabric::{Fabric, Kind, MemoryKind};
+use peerlane_fabric::{Fabric, FunctionKind, MemoryKind};
 use peerlane_reach::decide;
 use peerlane_reach::{Decisions, Detail, Matrix};
 use peerlane_units::Bytes;
@@ -69,7 +69,7 @@ fn memories_and_initiators_are_recognised() {
         machines.iter().map(|(machine, _)| machine).find(|one| one.name == name).unwrap()
     };
     let server = machine("r7515");
-    let fpgas = server.iter().filter(|(_, one)| one.kind == Kind::Fpga);
+    let fpgas = server.iter().filter(|(_, one)| one.kind == FunctionKind::Fpga);
     assert_eq!(fpgas.filter(|(id, _)| server.moves_payload(*id)).count(), 10, "not the managers");
     let memories = server.memories();
     assert_eq!(memories.len(), 10);

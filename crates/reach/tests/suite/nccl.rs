@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, Fabric, FunctionId, Kind, nccl};
+use peerlane_fabric::{Acs, Fabric, FunctionId, FunctionKind, nccl};
 use peerlane_reach::{MapType, decide};
 
 fn read(name: &str) -> Fabric {
@@ -13,7 +13,9 @@ fn read(name: &str) -> Fabric {
 
 /// Every pair of GPUs and NICs.
 fn pairs(fabric: &Fabric) -> Vec<(FunctionId, FunctionId)> {
-    let is_end = |id: &FunctionId| matches!(fabric.function(*id).kind, Kind::Gpu | Kind::Nic);
+    let is_end = |id: &FunctionId| {
+        matches!(fabric.function(*id).kind, FunctionKind::Gpu | FunctionKind::Nic)
+    };
     let ends: Vec<FunctionId> = fabric.iter().map(|(id, _)| id).filter(is_end).collect();
     let with = |&one| ends.iter().map(move |&other| (one, other));
     ends.iter().flat_map(with).filter(|(one, other)| one != other).collect()

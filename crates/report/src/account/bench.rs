@@ -2,16 +2,20 @@
 
 use peerlane_results::{Basis, BenchRecord, WorkloadKind};
 
-use super::case::{Case, cases};
+use super::case::{RanCase, cases};
 use super::{
     Drawn, crowd, donard, headline, latency, loads, machine_facts, matrix, order, rows, sweep,
     tables, warnings,
 };
-use crate::document::{Block, Figure, Section, Verdict};
+use crate::document::{Block, Figure, RecordVerdict, Section};
 use crate::plain::{count, plain};
 
 /// The verdict on it, and its section.
-pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (Verdict, Section) {
+pub(super) fn section(
+    name: &str,
+    bench: &BenchRecord,
+    drawn: &[Drawn<'_>],
+) -> (RecordVerdict, Section) {
     let cases = cases(bench);
     let mut blocks = vec![Block::Facts(facts(name, bench, &cases))];
     if bench.basis == Basis::Emulated {
@@ -37,7 +41,7 @@ pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (
     (headline::verdict(bench, &cases), Section { heading, blocks })
 }
 
-fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<Figure> {
+fn figures(bench: &BenchRecord, cases: &[RanCase<'_>]) -> Vec<Figure> {
     let mut figures = match bench.asked.kind {
         WorkloadKind::Sweep => sweep::figures(cases),
         WorkloadKind::Matrix => matrix::figures(cases),
@@ -74,7 +78,7 @@ pub(super) fn basis_words(basis: Basis) -> &'static str {
     }
 }
 
-fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static str, String)> {
+fn facts(name: &str, bench: &BenchRecord, cases: &[RanCase<'_>]) -> Vec<(&'static str, String)> {
     let asked = &bench.asked;
     let repeats = asked.repeats;
     let until = repeats.until_per_mille.map_or(String::new(), |per_mille| {

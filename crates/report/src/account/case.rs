@@ -9,14 +9,14 @@ use crate::plain::plain;
 
 /// A case of a workload that ran.
 #[derive(Debug, Clone)]
-pub(super) struct Case<'a> {
+pub(super) struct RanCase<'a> {
     pub(super) spec: &'a CaseSpec,
     pub(super) summary: &'a Summary,
     pub(super) runs: Vec<&'a CaseRecord>,
 }
 
 /// The cases that have a summary, in the order of the workload.
-pub(super) fn cases(bench: &BenchRecord) -> Vec<Case<'_>> {
+pub(super) fn cases(bench: &BenchRecord) -> Vec<RanCase<'_>> {
     let mut runs: HashMap<&str, Vec<&CaseRecord>> = HashMap::new();
     for run in &bench.cases {
         runs.entry(&run.asked.name).or_default().push(run);
@@ -30,12 +30,12 @@ pub(super) fn cases(bench: &BenchRecord) -> Vec<Case<'_>> {
             let runs = runs.get(summary.case.as_str()).cloned().unwrap_or_default();
             let spec =
                 runs.first().map(|run| &run.asked).or(specs.get(summary.case.as_str()).copied())?;
-            Some(Case { spec, summary, runs })
+            Some(RanCase { spec, summary, runs })
         })
         .collect()
 }
 
-impl<'a> Case<'a> {
+impl<'a> RanCase<'a> {
     pub(super) fn name(&self) -> String {
         plain(&self.spec.name)
     }
@@ -90,7 +90,7 @@ fn common<T: PartialEq>(spec: &CaseSpec, of: impl Fn(&Flow) -> T) -> Option<T> {
 }
 
 /// What lines and their shades are, for a caption.
-pub(super) fn spread_words(cases: &[Case<'_>]) -> &'static str {
+pub(super) fn spread_words(cases: &[RanCase<'_>]) -> &'static str {
     if cases.iter().any(|case| case.range().is_some()) {
         "Mean of the runs of each case; the shade reaches from the lowest to the highest run."
     } else {
@@ -126,16 +126,16 @@ pub(super) fn path_colour(path: Option<Path>) -> usize {
 
 /// Cases that belong on one line: alike in everything but what lies along it.
 #[derive(Debug)]
-pub(super) struct Group<'a> {
+pub(super) struct CaseGroup<'a> {
     pub(super) name: String,
     pub(super) colour: usize,
-    pub(super) cases: Vec<Case<'a>>,
+    pub(super) cases: Vec<RanCase<'a>>,
 }
 
 /// What tells lines apart besides the path: ends, memory, queue depth, order.
 type Key = (Option<Path>, String, String, u32, bool);
 
-fn key(case: &Case<'_>) -> Key {
+fn key(case: &RanCase<'_>) -> Key {
     let Some(flow) = case.first() else { return (None, String::new(), String::new(), 0, false) };
     let ends = format!("{} to {}", short(&flow.source), short(&flow.target));
     let via = flow.via.as_deref().map(short).unwrap_or_default();
@@ -147,8 +147,8 @@ const GROUPS_MAX: usize = 12;
 
 /// Puts cases into groups, named by what tells them apart; `has_ends` is false where the ends lie along
 /// the line.
-pub(super) fn groups<'a>(cases: &[Case<'a>], has_ends: bool) -> Vec<Group<'a>> {
-    let mut found: Vec<(Key, Vec<Case<'a>>)> = Vec::new();
+pub(super) fn groups<'a>(cases: &[RanCase<'a>], has_ends: bool) -> Vec<CaseGroup<'a>> {
+    let mut found: Vec<(Key, Vec<RanCase<'a>>)> = Vec::new();
     for case in cases {
         let mut key = key(case);
         if !has_ends {
@@ -191,7 +191,7 @@ pub(super) fn groups<'a>(cases: &[Case<'a>], has_ends: bool) -> Vec<Group<'a>> {
                 }
             }
             let colour = if is_by_path { path_colour(key.0) } else { index };
-            Group { name, colour, cases }
+            CaseGroup { name, colour, cases }
         })
         .collect()
 }

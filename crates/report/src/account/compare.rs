@@ -7,11 +7,11 @@ use peerlane_results::{
 use super::bench::{basis_words, date, mark};
 use super::rate;
 use crate::chart::{Forest, ROWS_MAX, Ratio};
-use crate::document::{Art, Block, Cell, Figure, Section, Table, Tone, Verdict};
+use crate::document::{Art, Block, Cell, Figure, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 
 /// The verdict on a comparison, and its section.
-pub(super) fn section(name: &str, record: &Comparison) -> (Verdict, Section) {
+pub(super) fn section(name: &str, record: &Comparison) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(facts(name, record))];
     let basis = basis(record);
     if basis == Basis::Emulated {
@@ -39,7 +39,7 @@ fn basis(record: &Comparison) -> Basis {
         .unwrap_or(Basis::Measured)
 }
 
-fn verdict(record: &Comparison, basis: Basis) -> Verdict {
+fn verdict(record: &Comparison, basis: Basis) -> RecordVerdict {
     let of = |change| record.cases.iter().filter(move |case| case.verdict == change);
     let regressed: Vec<&CaseComparison> =
         record.cases.iter().filter(|case| case.has_regressed).collect();
@@ -88,7 +88,7 @@ fn verdict(record: &Comparison, basis: Basis) -> Verdict {
     } else {
         Tone::Firm
     };
-    Verdict { tone, basis: basis_words(basis), text, more }
+    RecordVerdict { tone, basis: basis_words(basis), text, more }
 }
 
 fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {

@@ -8,8 +8,8 @@ use peerlane_units::Bytes;
 
 use super::tables::evidence_of;
 use super::{machine_facts, rate, warnings};
-use crate::chart::{Bar, Bars, Values};
-use crate::document::{Art, Block, Cell, Figure, Section, Table, Tone, Verdict};
+use crate::chart::{Bars, ChartBar, ValueKind};
+use crate::document::{Art, Block, Cell, Figure, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 
 fn route_name(route: Route) -> &'static str {
@@ -24,7 +24,7 @@ fn is_emulated(warnings: &[Warning]) -> bool {
 }
 
 /// One copy.
-pub(super) fn copy(name: &str, record: &CopyRecord) -> (Verdict, Section) {
+pub(super) fn copy(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(copy_facts(name, record))];
     blocks.extend(warnings(&record.warnings));
     blocks.extend(limits(record).map(Block::Figure));
@@ -35,7 +35,7 @@ pub(super) fn copy(name: &str, record: &CopyRecord) -> (Verdict, Section) {
     (copy_verdict(record), Section { heading, blocks })
 }
 
-fn copy_verdict(record: &CopyRecord) -> Verdict {
+fn copy_verdict(record: &CopyRecord) -> RecordVerdict {
     let emulated = is_emulated(&record.warnings);
     let wrong = record.verification.mismatches > 0;
     let speed = match record.rate() {
@@ -75,7 +75,12 @@ fn copy_verdict(record: &CopyRecord) -> Verdict {
     } else {
         Tone::Firm
     };
-    Verdict { tone, basis: if emulated { "emulated machine" } else { "measured" }, text, more }
+    RecordVerdict {
+        tone,
+        basis: if emulated { "emulated machine" } else { "measured" },
+        text,
+        more,
+    }
 }
 
 fn verification_words(record: &CopyRecord) -> String {
@@ -134,18 +139,21 @@ fn limits(record: &CopyRecord) -> Option<Figure> {
     if record.limits.is_empty() {
         return None;
     }
-    let mut rows =
-        vec![Bar { name: "this copy".to_owned(), value: reached.0 as f64, ..Bar::default() }];
-    rows.extend(record.limits.iter().take(MOST).map(|limit| Bar {
+    let mut rows = vec![ChartBar {
+        name: "this copy".to_owned(),
+        value: reached.0 as f64,
+        ..ChartBar::default()
+    }];
+    rows.extend(record.limits.iter().take(MOST).map(|limit| ChartBar {
         name: plain(&limit.object),
         value: limit.bytes_per_second.0 as f64,
         colour: 5,
-        ..Bar::default()
+        ..ChartBar::default()
     }));
     let bars = Bars {
         about: "Rate of the copy beside its ceilings.".to_owned(),
         name: "bandwidth",
-        values: Values::Rate,
+        values: ValueKind::Rate,
         rows,
     };
     let emulated =
@@ -176,7 +184,7 @@ fn latencies(record: &CopyRecord) -> Table {
 }
 
 /// A copy with several targets.
-pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (Verdict, Section) {
+pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (RecordVerdict, Section) {
     let verdict = outcomes_verdict("The source was read once", record.targets.iter());
     let mut blocks = vec![
         Block::Facts(vec![
@@ -193,7 +201,7 @@ pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (Verdict, Section) {
 }
 
 /// Several copies.
-pub(super) fn batch(name: &str, record: &BatchRecord) -> (Verdict, Section) {
+pub(super) fn batch(name: &str, record: &BatchRecord) -> (RecordVerdict, Section) {
     let all = || {
         record.jobs.iter().flat_map(|job| {
             job.targets.iter().map(move |target| (Some(job.source.as_str()), target))
@@ -213,7 +221,10 @@ fn copied_warnings(target: &TargetOutcome) -> &[Warning] {
     target.record.as_ref().map(|record| record.warnings.as_slice()).unwrap_or_default()
 }
 
-fn outcomes_verdict<'a>(what: &str, targets: impl Iterator<Item = &'a TargetOutcome>) -> Verdict {
+fn outcomes_verdict<'a>(
+    what: &str,
+    targets: impl Iterator<Item = &'a TargetOutcome>,
+) -> RecordVerdict {
     let (mut done, mut failed, mut wrong, mut emulated) = (0, 0, 0, false);
     for target in targets {
         match &target.record {
@@ -232,7 +243,7 @@ fn outcomes_verdict<'a>(what: &str, targets: impl Iterator<Item = &'a TargetOutc
     };
     let prefix = if emulated { "Emulated machine: semantics, not speed. " } else { "" };
     let text = format!("{prefix}{what}; {} complete, {failed} not.", count(done, "target"));
-    Verdict {
+    RecordVerdict {
         tone,
         basis: if emulated { "emulated machine" } else { "measured" },
         text,
@@ -273,7 +284,7 @@ fn outcomes<'a>(all: impl Iterator<Item = (Option<&'a str>, &'a TargetOutcome)>)
 }
 
 /// A comparison.
-pub(super) fn verify(name: &str, record: &VerifyRecord) -> (Verdict, Section) {
+pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Section) {
     let (source, target) = (plain(&record.source.path), plain(&record.target.path));
     let (tone, text) = if record.is_equal() {
         let whole = if record.mode == VerifyMode::Full { "" } else { " of a sample" };
@@ -323,5 +334,5 @@ pub(super) fn verify(name: &str, record: &VerifyRecord) -> (Verdict, Section) {
     blocks.extend(warnings(&record.warnings));
     let heading = format!("verify: {source} and {target}");
     let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
-    (Verdict { tone, basis: "compared", text, more }, Section { heading, blocks })
+    (RecordVerdict { tone, basis: "compared", text, more }, Section { heading, blocks })
 }

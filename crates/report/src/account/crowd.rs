@@ -3,12 +3,12 @@
 use peerlane_results::CaseRecord;
 use peerlane_units::ByteRate;
 
-use super::case::{Case, Group, groups, short, spread_words};
-use crate::chart::{Bar, Bars, Kind, Lines, Look, Point, Series, Values};
+use super::case::{CaseGroup, RanCase, groups, short, spread_words};
+use crate::chart::{Bars, ChartBar, LineChart, LineStyle, Point, ScaleKind, Series, ValueKind};
 use crate::document::{Art, Figure};
 
 /// The figures of a crowd.
-pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+pub(super) fn figures(cases: &[RanCase<'_>]) -> Vec<Figure> {
     let mut figures = vec![total(cases)];
     for group in groups(cases, false) {
         let most = group.cases.iter().max_by_key(|case| case.spec.flows.len());
@@ -17,7 +17,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     figures
 }
 
-fn total(cases: &[Case<'_>]) -> Figure {
+fn total(cases: &[RanCase<'_>]) -> Figure {
     let groups = groups(cases, false);
     let mut series = Vec::new();
     for group in &groups {
@@ -35,15 +35,15 @@ fn total(cases: &[Case<'_>]) -> Figure {
         series.push(Series {
             name: group.name.clone(),
             colour: group.colour,
-            look: Look::Line,
+            look: LineStyle::Line,
             points,
         });
     }
     series.extend(limits(&groups));
-    let lines = Lines {
+    let lines = LineChart {
         about: "Total bandwidth against the number of transfers at once, with the lowest limit of each case.".to_owned(),
-        x: ("transfers at once", Kind::Span, Values::Count),
-        y: ("total bandwidth", Kind::Linear, Values::Rate),
+        x: ("transfers at once", ScaleKind::Span, ValueKind::Count),
+        y: ("total bandwidth", ScaleKind::Linear, ValueKind::Rate),
         names: Vec::new(),
         series,
         limits: Vec::new(),
@@ -59,8 +59,8 @@ fn total(cases: &[Case<'_>]) -> Figure {
 }
 
 /// The lowest limit of each case; one line where all groups have the same.
-fn limits(groups: &[Group<'_>]) -> Vec<Series> {
-    let of = |group: &Group<'_>| -> Vec<Point> {
+fn limits(groups: &[CaseGroup<'_>]) -> Vec<Series> {
+    let of = |group: &CaseGroup<'_>| -> Vec<Point> {
         let mut points: Vec<Point> = group
             .cases
             .iter()
@@ -84,7 +84,8 @@ fn limits(groups: &[Group<'_>]) -> Vec<Series> {
         .map(|group| (group, of(group)))
         .filter(|(_, points)| !points.is_empty())
         .collect();
-    let line = |name: String, colour, points| Series { name, colour, look: Look::Dashed, points };
+    let line =
+        |name: String, colour, points| Series { name, colour, look: LineStyle::Dashed, points };
     match all.as_slice() {
         [] => Vec::new(),
         [(_, first), others @ ..]
@@ -100,7 +101,7 @@ fn limits(groups: &[Group<'_>]) -> Vec<Series> {
 }
 
 /// The rate of each flow, of the run whose total is the median.
-fn shares(name: &str, colour: usize, case: &Case<'_>) -> Option<Figure> {
+fn shares(name: &str, colour: usize, case: &RanCase<'_>) -> Option<Figure> {
     let run = middle(case)?;
     if run.flows.len() < 2 {
         return None;
@@ -111,11 +112,11 @@ fn shares(name: &str, colour: usize, case: &Case<'_>) -> Option<Figure> {
         .flows
         .iter()
         .zip(&rates)
-        .map(|(flow, &value)| Bar {
+        .map(|(flow, &value)| ChartBar {
             name: format!("{} \u{2192} {}", short(&flow.source), short(&flow.target)),
             value,
             colour,
-            ..Bar::default()
+            ..ChartBar::default()
         })
         .collect();
     let fairness = jain(&rates).map_or(String::new(), |index| {
@@ -124,7 +125,7 @@ fn shares(name: &str, colour: usize, case: &Case<'_>) -> Option<Figure> {
     let bars = Bars {
         about: format!("The rate of each of {} transfers at once, {name}.", rates.len()),
         name: "rate of each transfer",
-        values: Values::Rate,
+        values: ValueKind::Rate,
         rows,
     };
     Some(Figure {
@@ -139,7 +140,7 @@ fn shares(name: &str, colour: usize, case: &Case<'_>) -> Option<Figure> {
 }
 
 /// The run whose total is the median, or the upper of two.
-pub(super) fn middle<'a>(case: &Case<'a>) -> Option<&'a CaseRecord> {
+pub(super) fn middle<'a>(case: &RanCase<'a>) -> Option<&'a CaseRecord> {
     let mut runs = case.runs.clone();
     runs.sort_by_key(|run| run.rate());
     runs.get(runs.len() / 2).copied()

@@ -5,7 +5,7 @@ use peerlane_results::BenchRecord;
 use super::case::path_words;
 use super::rate;
 use crate::document::{Block, Cell, Table};
-use crate::donard::{Row, tables};
+use crate::donard::{DonardRow, tables};
 use crate::plain::plain;
 
 /// A table for each direction, and what the ratio is not.
@@ -31,7 +31,7 @@ pub(super) fn blocks(bench: &BenchRecord) -> Vec<Block> {
     blocks
 }
 
-fn row(row: &Row) -> Vec<Cell> {
+fn row(row: &DonardRow) -> Vec<Cell> {
     let mark = if row.is_classical { ", classical" } else { "" };
     let number = |value: Option<f64>, digits: usize, without: &str| {
         value.map_or_else(

@@ -4,28 +4,28 @@ use peerlane_results::{Basis, BenchRecord, Path, RouteVerdict, WorkloadKind};
 use peerlane_units::Bytes;
 
 use super::bench::basis_words;
-use super::case::{Case, groups, short};
-use super::sweep::{Pair, pairs, pairs_with_memory};
+use super::case::{RanCase, groups, short};
+use super::sweep::{CasePair, pairs, pairs_with_memory};
 use super::{crowd, limit_words, rate};
-use crate::document::{Tone, Verdict};
+use crate::document::{RecordVerdict, Tone};
 use crate::plain::{count, plain};
 
 /// The first sentence on every figure of an emulator.
 pub(super) const EMULATED: &str = "Emulated machine: semantics, not speed.";
 
 /// The verdict on a run of a workload.
-pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
+pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdict {
     let basis = basis_words(bench.basis);
     let contradicted =
         cases.iter().filter(|case| case.summary.verdict == RouteVerdict::Contradicted);
-    let contradicted: Vec<String> = contradicted.map(Case::name).collect();
+    let contradicted: Vec<String> = contradicted.map(RanCase::name).collect();
     if let [first, ..] = contradicted.as_slice() {
         let text = format!(
             "The route was contradicted in {}, {first} among them: what was seen does not fit the route asked for, \
              and these figures are no result.",
             count(contradicted.len(), "case")
         );
-        return Verdict { tone: Tone::Bad, basis, text, more: vec![machine(bench)] };
+        return RecordVerdict { tone: Tone::Bad, basis, text, more: vec![machine(bench)] };
     }
     if cases.is_empty() {
         let asked = count(bench.asked.cases.len(), "case");
@@ -39,7 +39,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
             ),
         };
         let more = hint.into_iter().chain([machine(bench)]).collect();
-        return Verdict { tone: Tone::Bad, basis, text, more };
+        return RecordVerdict { tone: Tone::Bad, basis, text, more };
     }
     let said = figures(bench, cases);
     let mut more = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
         more.push(format!("{} of the workload did not run.", count(missing, "case")));
     }
     more.push(machine(bench));
-    Verdict { tone, basis, text, more }
+    RecordVerdict { tone, basis, text, more }
 }
 
 fn machine(bench: &BenchRecord) -> String {
@@ -82,7 +82,7 @@ fn machine(bench: &BenchRecord) -> String {
 }
 
 /// The figures in a sentence.
-fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> String {
+fn figures(bench: &BenchRecord, cases: &[RanCase<'_>]) -> String {
     let moved = if bench.basis == Basis::Predicted { "would move" } else { "moved" };
     let said = match bench.asked.kind {
         WorkloadKind::Sweep => sweep(cases, moved),
@@ -95,8 +95,8 @@ fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> String {
 }
 
 /// The block size that sentences speak of: 1 MiB where there is one, else the largest of most paths.
-pub(super) fn reference(cases: &[Case<'_>]) -> Option<Bytes> {
-    let mut blocks: Vec<Bytes> = cases.iter().filter_map(Case::block).collect();
+pub(super) fn reference(cases: &[RanCase<'_>]) -> Option<Bytes> {
+    let mut blocks: Vec<Bytes> = cases.iter().filter_map(RanCase::block).collect();
     blocks.sort();
     blocks.dedup();
     let with = |block: Bytes| cases.iter().filter(|case| case.block() == Some(block)).count();
@@ -105,7 +105,7 @@ pub(super) fn reference(cases: &[Case<'_>]) -> Option<Bytes> {
     blocks.iter().copied().find(|&block| block == Bytes::mib(1)).or(blocks.last().copied())
 }
 
-fn sweep(cases: &[Case<'_>], moved: &str) -> Option<String> {
+fn sweep(cases: &[RanCase<'_>], moved: &str) -> Option<String> {
     let pairs = pairs(cases);
     let blocks: Vec<Bytes> = pairs.iter().map(|pair| pair.block).collect();
     let block =
@@ -126,7 +126,7 @@ fn sweep(cases: &[Case<'_>], moved: &str) -> Option<String> {
 }
 
 /// Drives against memory: p2p against the host path for each case that has both, at one block size.
-fn with_memory(cases: &[Case<'_>], moved: &str) -> Option<String> {
+fn with_memory(cases: &[RanCase<'_>], moved: &str) -> Option<String> {
     const MOST: usize = 4;
     let pairs = pairs_with_memory(cases);
     let with = |block: Bytes| pairs.iter().filter(|pair| pair.block == block).count();
@@ -142,7 +142,7 @@ fn with_memory(cases: &[Case<'_>], moved: &str) -> Option<String> {
 }
 
 /// p2p against the host path, in a sentence that says where the runs show no difference.
-fn against(pair: &Pair<'_>, place: &str, moved: &str) -> Option<String> {
+fn against(pair: &CasePair<'_>, place: &str, moved: &str) -> Option<String> {
     let (ratio, around) = pair.ratio()?;
     let (p2p, host) = (pair.p2p.summary.rate, pair.host.summary.rate);
     let runs = |count: u32| {
@@ -182,15 +182,15 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.places$} times as much")
 }
 
-fn matrix(cases: &[Case<'_>], moved: &str) -> Option<String> {
+fn matrix(cases: &[RanCase<'_>], moved: &str) -> Option<String> {
     let by_path = |path| cases.iter().filter(move |case| case.path() == Some(path));
     let path = [Path::P2p, Path::HostPipelined]
         .into_iter()
         .find(|&path| by_path(path).next().is_some())?;
     let by_rate =
-        |a: &&Case<'_>, b: &&Case<'_>| a.summary.rate.mean.total_cmp(&b.summary.rate.mean);
+        |a: &&RanCase<'_>, b: &&RanCase<'_>| a.summary.rate.mean.total_cmp(&b.summary.rate.mean);
     let (least, most) = (by_path(path).min_by(by_rate)?, by_path(path).max_by(by_rate)?);
-    let pair = |case: &Case<'_>| {
+    let pair = |case: &RanCase<'_>| {
         case.first().map_or(String::new(), |flow| {
             format!("{} to {}", short(&flow.source), short(&flow.target))
         })
@@ -222,9 +222,9 @@ fn matrix(cases: &[Case<'_>], moved: &str) -> Option<String> {
     Some(text)
 }
 
-fn crowd(cases: &[Case<'_>], moved: &str) -> Option<String> {
+fn crowd(cases: &[RanCase<'_>], moved: &str) -> Option<String> {
     let group = groups(cases, false).into_iter().next()?;
-    let by = |case: &&Case<'_>| case.spec.flows.len();
+    let by = |case: &&RanCase<'_>| case.spec.flows.len();
     let (alone, most) = (group.cases.iter().min_by_key(by)?, group.cases.iter().max_by_key(by)?);
     let run = crowd::middle(most)?;
     let total = most.summary.rate.mean;
@@ -257,9 +257,9 @@ fn crowd(cases: &[Case<'_>], moved: &str) -> Option<String> {
     Some(text)
 }
 
-fn fastest(cases: &[Case<'_>], moved: &str) -> String {
+fn fastest(cases: &[RanCase<'_>], moved: &str) -> String {
     let by_rate =
-        |a: &&Case<'_>, b: &&Case<'_>| a.summary.rate.mean.total_cmp(&b.summary.rate.mean);
+        |a: &&RanCase<'_>, b: &&RanCase<'_>| a.summary.rate.mean.total_cmp(&b.summary.rate.mean);
     let Some(case) = cases.iter().max_by(by_rate) else { return String::new() };
     let runs = case.summary.rate.count;
     let runs = match (moved, runs) {
@@ -279,8 +279,9 @@ fn fastest(cases: &[Case<'_>], moved: &str) -> String {
 }
 
 /// What is known of the route, in a sentence.
-fn route(cases: &[Case<'_>]) -> String {
-    let p2p: Vec<&Case<'_>> = cases.iter().filter(|case| case.path() == Some(Path::P2p)).collect();
+fn route(cases: &[RanCase<'_>]) -> String {
+    let p2p: Vec<&RanCase<'_>> =
+        cases.iter().filter(|case| case.path() == Some(Path::P2p)).collect();
     if p2p.is_empty() {
         return "No case asked for p2p.".to_owned();
     }
@@ -308,7 +309,7 @@ fn route(cases: &[Case<'_>]) -> String {
     text
 }
 
-fn is_shown(cases: &[Case<'_>]) -> bool {
+fn is_shown(cases: &[RanCase<'_>]) -> bool {
     cases
         .iter()
         .filter(|case| case.path() == Some(Path::P2p))
@@ -316,7 +317,7 @@ fn is_shown(cases: &[Case<'_>]) -> bool {
 }
 
 /// What showed the route, in words.
-fn witnesses(cases: &[&Case<'_>]) -> String {
+fn witnesses(cases: &[&RanCase<'_>]) -> String {
     const MOST: usize = 3;
     let mut names: Vec<String> = Vec::new();
     let shown = cases
@@ -338,13 +339,13 @@ fn witnesses(cases: &[&Case<'_>]) -> String {
 }
 
 /// How many blocks of a case were found to differ.
-fn differs(case: &Case<'_>) -> u64 {
+fn differs(case: &RanCase<'_>) -> u64 {
     let found = case.runs.iter().filter_map(|run| run.verification);
     found.fold(0, |sum, check| sum.saturating_add(check.mismatches))
 }
 
 /// What is known of the content at the targets.
-fn content(cases: &[Case<'_>]) -> String {
+fn content(cases: &[RanCase<'_>]) -> String {
     let wrong = cases.iter().filter(|case| differs(case) > 0).count();
     if wrong > 0 {
         return format!(
@@ -369,7 +370,7 @@ fn content(cases: &[Case<'_>]) -> String {
 }
 
 /// Which model, and how sure it is.
-fn engine(cases: &[Case<'_>]) -> Option<String> {
+fn engine(cases: &[RanCase<'_>]) -> Option<String> {
     let prediction =
         cases.iter().flat_map(|case| &case.runs).find_map(|run| run.prediction.as_ref())?;
     Some(format!("Model: {}.", plain(prediction.engine.trim_end_matches('.'))))

@@ -2,9 +2,9 @@
 
 use peerlane_results::{Percentiles, WorkloadKind};
 
-use super::case::{Case, groups, path_colour};
+use super::case::{RanCase, groups, path_colour};
 use super::headline;
-use crate::chart::{Kind, Lines, Look, Point, Series, Values};
+use crate::chart::{LineChart, LineStyle, Point, ScaleKind, Series, ValueKind};
 use crate::document::{Art, Figure};
 
 /// Most lines of one chart.
@@ -12,10 +12,10 @@ const LINES_MAX: usize = 6;
 
 /// Percentiles of the cases that say most: of a sweep those at one block size, of a crowd the smallest
 /// and the largest, of a matrix the slowest and the fastest, else the first.
-pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
-    let counted: Vec<Case<'_>> =
+pub(super) fn figure(kind: WorkloadKind, cases: &[RanCase<'_>]) -> Option<Figure> {
+    let counted: Vec<RanCase<'_>> =
         cases.iter().filter(|case| case.summary.block.count > 0).cloned().collect();
-    let chosen: Vec<Case<'_>> = match kind {
+    let chosen: Vec<RanCase<'_>> = match kind {
         WorkloadKind::Sweep => {
             let block = headline::reference(&counted)?;
             counted.into_iter().filter(|case| case.block() == Some(block)).collect()
@@ -23,7 +23,7 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         WorkloadKind::Crowd => groups(&counted, false)
             .into_iter()
             .flat_map(|group| {
-                let by = |case: &&Case<'_>| case.spec.flows.len();
+                let by = |case: &&RanCase<'_>| case.spec.flows.len();
                 let least = group.cases.iter().min_by_key(by).cloned();
                 let most = group.cases.iter().max_by_key(by).cloned();
                 least.into_iter().chain(most)
@@ -32,7 +32,7 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         WorkloadKind::Matrix => groups(&counted, false)
             .into_iter()
             .flat_map(|group| {
-                let by = |a: &&Case<'_>, b: &&Case<'_>| {
+                let by = |a: &&RanCase<'_>, b: &&RanCase<'_>| {
                     a.summary.rate.mean.total_cmp(&b.summary.rate.mean)
                 };
                 let slowest = group.cases.iter().min_by(by).cloned();
@@ -42,7 +42,7 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         _ => counted,
     };
     // A model that says one latency for all blocks says no distribution.
-    let is_flat = |case: &Case<'_>| {
+    let is_flat = |case: &RanCase<'_>| {
         let is_predicted = case.runs.iter().all(|run| run.prediction.is_some());
         is_predicted && case.summary.block.p50_ns == case.summary.block.max_ns
     };
@@ -62,7 +62,11 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         .map(|(index, case)| Series {
             name: case.name(),
             colour: if is_by_path { path_colour(case.path()) } else { index },
-            look: if is_by_path && earlier(index) == 1 { Look::Dashed } else { Look::Line },
+            look: if is_by_path && earlier(index) == 1 {
+                LineStyle::Dashed
+            } else {
+                LineStyle::Line
+            },
             points: points(&case.summary.block),
         })
         .collect();
@@ -72,10 +76,10 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
     let more =
         if rest == 0 { String::new() } else { format!(" {rest} more cases are in the table.") };
     let about = format!("Percentiles of the latency of a block for {}.", names.join(", "));
-    let lines = Lines {
+    let lines = LineChart {
         about,
-        x: ("share of blocks that took no longer", Kind::Linear, Values::Count),
-        y: ("latency of a block", Kind::Log10, Values::Time),
+        x: ("share of blocks that took no longer", ScaleKind::Linear, ValueKind::Count),
+        y: ("latency of a block", ScaleKind::Log10, ValueKind::Time),
         names: ["50 %", "90 %", "99 %", "99.9 %", "all"].map(str::to_owned).to_vec(),
         series,
         limits: Vec::new(),

@@ -6,8 +6,8 @@ use peerlane_fabric::{Fabric, OUTLINE_MAX};
 use peerlane_results::{Basis, BenchRecord, CaseRecord, Path, WorkloadKind};
 
 use super::bench::mark;
-use super::case::{Case, path_words};
-use super::ways::Ways;
+use super::case::{RanCase, path_words};
+use super::ways::FlowLoads;
 use super::{Drawn, crowd, rate};
 use crate::document::{Art, Figure};
 use crate::ink::Paper;
@@ -18,13 +18,18 @@ use crate::plain::{count, plain};
 const LOOKED_AT_MAX: usize = 8;
 
 /// A drawing for each route: of a crowd its largest case, else the fastest of those whose links are known.
-pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: &[Drawn<'_>]) -> Vec<Figure> {
+pub(super) fn figures(
+    bench: &BenchRecord,
+    cases: &[RanCase<'_>],
+    drawn: &[Drawn<'_>],
+) -> Vec<Figure> {
     let Some(machine) = machine(bench, drawn) else { return Vec::new() };
     let mut figures = Vec::new();
     // The two routes; slower ways through host memory load the same links.
     for path in [Some(Path::P2p), Some(Path::HostPipelined)] {
-        let mut of_path: Vec<&Case<'_>> = cases.iter().filter(|case| case.path() == path).collect();
-        let size = |case: &Case<'_>| match bench.asked.kind {
+        let mut of_path: Vec<&RanCase<'_>> =
+            cases.iter().filter(|case| case.path() == path).collect();
+        let size = |case: &RanCase<'_>| match bench.asked.kind {
             WorkloadKind::Crowd => case.spec.flows.len(),
             _ => 0,
         };
@@ -34,7 +39,7 @@ pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: &[Drawn<'_
         });
         let found = of_path.into_iter().take(LOOKED_AT_MAX).find_map(|case| {
             let run = crowd::middle(case)?;
-            let ways = Ways::of(&machine.fabric, run, bench.basis);
+            let ways = FlowLoads::new(&machine.fabric, run, bench.basis);
             let is_known = has_links(&machine.fabric, run) || !ways.loads.is_empty();
             is_known.then_some((case, run, ways))
         });
@@ -51,7 +56,7 @@ fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
 }
 
 /// The machine to draw for a record.
-struct Machine<'a> {
+struct LoadedMachine<'a> {
     fabric: Cow<'a, Fabric>,
     /// Whether it is not known to be the one that the record is of.
     is_other: bool,
@@ -59,14 +64,14 @@ struct Machine<'a> {
 
 /// The machine that was named with the record's digest, or that the record holds; else one that was named
 /// with its name, or alone.
-fn machine<'a>(bench: &BenchRecord, drawn: &[Drawn<'a>]) -> Option<Machine<'a>> {
-    let of = |fabric| Machine { fabric: Cow::Borrowed(fabric), is_other: false };
+fn machine<'a>(bench: &BenchRecord, drawn: &[Drawn<'a>]) -> Option<LoadedMachine<'a>> {
+    let of = |fabric| LoadedMachine { fabric: Cow::Borrowed(fabric), is_other: false };
     if let Some(same) = drawn.iter().find(|one| one.digest == bench.machine.fabric) {
         return Some(of(same.fabric));
     }
     let outline = bench.outline.as_deref().filter(|text| text.len() <= OUTLINE_MAX);
     if let Some(held) = outline.and_then(|text| Fabric::from_toml(text).ok()) {
-        return Some(Machine { fabric: Cow::Owned(held), is_other: false });
+        return Some(LoadedMachine { fabric: Cow::Owned(held), is_other: false });
     }
     let named: Vec<_> = drawn.iter().filter(|one| one.is_named).collect();
     let by_name = named.iter().find(|one| one.fabric.name == bench.machine.name);
@@ -74,14 +79,14 @@ fn machine<'a>(bench: &BenchRecord, drawn: &[Drawn<'a>]) -> Option<Machine<'a>> 
         (Some(one), _) | (None, [one]) => one,
         _ => return None,
     };
-    Some(Machine { is_other: true, ..of(chosen.fabric) })
+    Some(LoadedMachine { is_other: true, ..of(chosen.fabric) })
 }
 
 fn figure(
     bench: &BenchRecord,
-    machine: &Machine<'_>,
-    (case, run): (&Case<'_>, &CaseRecord),
-    ways: &Ways,
+    machine: &LoadedMachine<'_>,
+    (case, run): (&RanCase<'_>, &CaseRecord),
+    ways: &FlowLoads,
 ) -> Figure {
     let fabric = machine.fabric.as_ref();
     let is_told = has_links(fabric, run);

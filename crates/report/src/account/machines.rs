@@ -3,11 +3,11 @@
 use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan, PlanStep, UseRecord};
 
 use super::{machine_facts, warnings};
-use crate::document::{Block, Cell, Section, Table, Tone, Verdict};
+use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 
 /// A machine examined.
-pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
+pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (RecordVerdict, Section) {
     let mut facts = vec![("record", plain(name))];
     facts.extend(machine_facts(&record.machine));
     if let Some([source, target]) = &record.pair {
@@ -57,7 +57,7 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
     }
     let tone = if record.is_healthy() { Tone::Firm } else { Tone::Limited };
     let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
-    let verdict = Verdict { tone, basis: "examined", text: plain(&record.verdict), more };
+    let verdict = RecordVerdict { tone, basis: "examined", text: plain(&record.verdict), more };
     (verdict, Section { heading: format!("doctor: {}", plain(&record.machine.name)), blocks })
 }
 
@@ -92,14 +92,14 @@ fn steps_table(record: &DoctorRecord) -> Option<Block> {
 }
 
 /// A plan.
-pub(super) fn plan(name: &str, plan: &Plan) -> (Verdict, Section) {
+pub(super) fn plan(name: &str, plan: &Plan) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
     blocks.extend(plan_blocks(plan));
     let heading = format!("plan: {} to {}", plain(&plan.asked.source), plain(&plan.asked.target));
     (plan_verdict(plan), Section { heading, blocks })
 }
 
-fn plan_verdict(plan: &Plan) -> Verdict {
+fn plan_verdict(plan: &Plan) -> RecordVerdict {
     let ends = format!("{} to {}", plain(&plan.asked.source), plain(&plan.asked.target));
     let (tone, text) = match (&plan.route, plan.refusals.first()) {
         (_, Some(refusal)) => {
@@ -114,7 +114,7 @@ fn plan_verdict(plan: &Plan) -> Verdict {
             format!("A copy from {ends} would take the route {route}: {}.", plain(&plan.reason)),
         ),
     };
-    Verdict { tone, basis: "planned", text, more: vec!["Nothing was moved.".to_owned()] }
+    RecordVerdict { tone, basis: "planned", text, more: vec!["Nothing was moved.".to_owned()] }
 }
 
 fn plan_blocks(plan: &Plan) -> Vec<Block> {
@@ -192,12 +192,12 @@ fn limits(limits: &[Limit]) -> Option<Table> {
 }
 
 /// The plan of a copy with several targets.
-pub(super) fn fan_out_plan(name: &str, plan: &FanOutPlan) -> (Verdict, Section) {
+pub(super) fn fan_out_plan(name: &str, plan: &FanOutPlan) -> (RecordVerdict, Section) {
     plans(name, "fan-out plan", &plain(&plan.reason), plan.targets.iter())
 }
 
 /// The plans of several copies.
-pub(super) fn batch_plan(name: &str, plan: &BatchPlan) -> (Verdict, Section) {
+pub(super) fn batch_plan(name: &str, plan: &BatchPlan) -> (RecordVerdict, Section) {
     plans(name, "batch plan", "Nothing was moved.", plan.jobs.iter().flat_map(|job| &job.targets))
 }
 
@@ -206,7 +206,7 @@ fn plans<'a>(
     what: &str,
     reason: &str,
     all: impl Iterator<Item = &'a Plan>,
-) -> (Verdict, Section) {
+) -> (RecordVerdict, Section) {
     let (mut would, mut would_not) = (0, 0);
     let rows: Vec<_> = all
         .map(|plan| {
@@ -229,7 +229,7 @@ fn plans<'a>(
     let table = Table::new("Each target", vec!["source", "target", "route", "copy", "why"], rows);
     let tone = if would_not == 0 { Tone::Limited } else { Tone::Bad };
     let text = format!("{} would start, {would_not} would not.", count(would, "target"));
-    let verdict = Verdict { tone, basis: "planned", text, more: vec![reason.to_owned()] };
+    let verdict = RecordVerdict { tone, basis: "planned", text, more: vec![reason.to_owned()] };
     let blocks = vec![Block::Facts(vec![("record", plain(name))]), Block::Table(table)];
     (verdict, Section { heading: format!("{what}: {}", plain(name)), blocks })
 }

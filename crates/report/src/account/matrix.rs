@@ -1,14 +1,14 @@
 //! Every ordered pair of drives: a heat matrix for each path.
 
-use super::case::{Case, path_words, short};
+use super::case::{RanCase, path_words, short};
 use super::sweep;
-use crate::chart::{Heat, Values};
+use crate::chart::{Heat, ValueKind};
 use crate::document::{Art, Figure};
 
 /// The figures of a matrix.
-pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+pub(super) fn figures(cases: &[RanCase<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let mut paths: Vec<_> = cases.iter().map(Case::path).collect();
+    let mut paths: Vec<_> = cases.iter().map(RanCase::path).collect();
     paths.sort();
     paths.dedup();
     for path in paths {
@@ -17,7 +17,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
             Some((short(&flow.source), short(&flow.target), case.summary.rate.mean))
         });
         let about = format!("Bandwidth of each ordered pair by {}.", path_words(path));
-        figures.extend(heat(cells.collect(), Values::Rate, about).map(|art| Figure {
+        figures.extend(heat(cells.collect(), ValueKind::Rate, about).map(|art| Figure {
             title: format!("Bandwidth of each pair, {}", path_words(path)),
             caption: "Mean of the runs of each pair, one pair at a time, in the unit of the scale. \
                       Colours end at the highest pair and span a fifth of it, or down to the lowest."
@@ -33,7 +33,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
         })
         .collect();
     let about = "Bandwidth by p2p over bandwidth by the host path, for each pair.".to_owned();
-    figures.extend(heat(ratios, Values::Times, about).map(|art| Figure {
+    figures.extend(heat(ratios, ValueKind::Times, about).map(|art| Figure {
         title: "p2p against the host path, for each pair".to_owned(),
         caption: "Ratio of the means; above 1 p2p is faster. Colours span a fifth of the highest, or down to the lowest.".to_owned(),
         art,
@@ -41,7 +41,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     figures
 }
 
-fn heat(cells: Vec<(String, String, f64)>, values: Values, about: String) -> Option<Art> {
+fn heat(cells: Vec<(String, String, f64)>, values: ValueKind, about: String) -> Option<Art> {
     if cells.is_empty() {
         return None;
     }

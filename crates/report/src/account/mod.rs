@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use peerlane_fabric::Fabric;
 use peerlane_results::{Basis, Limit, Machine, Warning};
 
-use crate::chart::Values;
+use crate::chart::ValueKind;
 use crate::document::{Block, Document, Section};
 use crate::plain::{count, plain};
 use crate::record::Record;
@@ -113,7 +113,7 @@ fn title_of(records: &[Named]) -> String {
 
 /// A rate in words.
 fn rate(bytes_per_second: f64) -> String {
-    Values::Rate.long(bytes_per_second)
+    ValueKind::Rate.long(bytes_per_second)
 }
 
 /// What is known of the machine.

@@ -4,7 +4,7 @@ use peerlane_results::{BenchRecord, NodeRecord, NodesComparison, NodesRecord, Sc
 
 use super::case::{cases, path_words};
 use super::{Drawn, Named, bench, compare, rate};
-use crate::document::{Block, Cell, Section, Table, Tone, Verdict};
+use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
@@ -12,7 +12,11 @@ use crate::record::Record;
 const DRAWN_MAX: usize = 16;
 
 /// The verdict on a task on several nodes, and its section.
-pub(super) fn section(name: &str, record: &NodesRecord, drawn: &[Drawn<'_>]) -> (Verdict, Section) {
+pub(super) fn section(
+    name: &str,
+    record: &NodesRecord,
+    drawn: &[Drawn<'_>],
+) -> (RecordVerdict, Section) {
     let mut facts = vec![("record", plain(name)), ("task", record.what.to_string())];
     facts.push(("time", record.elapsed_ns.to_string()));
     if let Some(parts) = record.parts {
@@ -36,7 +40,7 @@ pub(super) fn section(name: &str, record: &NodesRecord, drawn: &[Drawn<'_>]) -> 
     (verdict(record), Section { heading, blocks })
 }
 
-fn verdict(record: &NodesRecord) -> Verdict {
+fn verdict(record: &NodesRecord) -> RecordVerdict {
     let of = |is: fn(&NodeRecord) -> bool| -> Vec<String> {
         record.nodes.iter().filter(|node| is(node)).map(|node| plain(&node.name)).collect()
     };
@@ -66,7 +70,7 @@ fn verdict(record: &NodesRecord) -> Verdict {
         more.push("Its parts were done by other nodes, and each counts once.".to_owned());
     }
     let tone = if is_whole { Tone::Firm } else { Tone::Limited };
-    Verdict { tone, basis: "several nodes", text, more }
+    RecordVerdict { tone, basis: "several nodes", text, more }
 }
 
 fn nodes_table(record: &NodesRecord) -> Table {
@@ -233,7 +237,7 @@ pub(super) fn several_machines(records: &[Named]) -> Option<Section> {
 }
 
 /// The verdict on two runs on several nodes, and its section.
-pub(super) fn comparison(name: &str, record: &NodesComparison) -> (Verdict, Section) {
+pub(super) fn comparison(name: &str, record: &NodesComparison) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
     let mut more = Vec::new();
     let mut rows = Vec::new();
@@ -263,7 +267,7 @@ pub(super) fn comparison(name: &str, record: &NodesComparison) -> (Verdict, Sect
         (false, true) => Tone::Firm,
     };
     let heading = format!("compare: {}", count(record.nodes.len(), "node"));
-    (Verdict { tone, basis: "several nodes", text, more }, Section { heading, blocks })
+    (RecordVerdict { tone, basis: "several nodes", text, more }, Section { heading, blocks })
 }
 
 /// Figures and tables of a node, under its name.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use peerlane_results::{BenchRecord, Path};
 
-use super::case::{Case, path_colour, path_words};
-use crate::chart::{Kind, LimitLine, Lines, Look, Point, Series, Values};
+use super::case::{RanCase, path_colour, path_words};
+use crate::chart::{LimitLine, LineChart, LineStyle, Point, ScaleKind, Series, ValueKind};
 use crate::document::{Art, Figure};
 use crate::plain::plain;
 
@@ -15,7 +15,7 @@ const RUNS_MIN: usize = 6;
 const POINTS_MAX: usize = 3000;
 
 /// Each run against the mean of its case, in order.
-pub(super) fn figure(bench: &BenchRecord, cases: &[Case<'_>]) -> Option<Figure> {
+pub(super) fn figure(bench: &BenchRecord, cases: &[RanCase<'_>]) -> Option<Figure> {
     let means: HashMap<&str, (f64, Option<Path>)> = cases
         .iter()
         .filter(|case| case.summary.rate.mean > 0.0 && case.summary.rate.count > 1)
@@ -44,7 +44,7 @@ pub(super) fn figure(bench: &BenchRecord, cases: &[Case<'_>]) -> Option<Figure> 
         .map(|path| Series {
             name: path_words(path).to_owned(),
             colour: path_colour(path),
-            look: Look::Dots,
+            look: LineStyle::Dots,
             points: runs
                 .iter()
                 .step_by(step)
@@ -58,11 +58,11 @@ pub(super) fn figure(bench: &BenchRecord, cases: &[Case<'_>]) -> Option<Figure> 
                 .collect(),
         })
         .collect();
-    let lines = Lines {
+    let lines = LineChart {
         about: "Rate of each run against the mean of its case, in the order in which they ran."
             .to_owned(),
-        x: ("run, in the order in which they ran", Kind::Span, Values::Count),
-        y: ("against the mean of its case", Kind::Free, Values::Percent),
+        x: ("run, in the order in which they ran", ScaleKind::Span, ValueKind::Count),
+        y: ("against the mean of its case", ScaleKind::Free, ValueKind::Percent),
         names: Vec::new(),
         series,
         limits: vec![LimitLine { name: String::new(), y: 0.0 }],

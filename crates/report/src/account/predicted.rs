@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use peerlane_results::{Basis, BenchRecord, WorkloadKind};
 
-use super::case::{Case, cases, groups, path_colour};
+use super::case::{RanCase, cases, groups, path_colour};
 use super::rate;
-use crate::chart::{Bar, Bars, Kind, Lines, Look, Point, ROWS_MAX, Series, Values};
+use crate::chart::{
+    Bars, ChartBar, LineChart, LineStyle, Point, ROWS_MAX, ScaleKind, Series, ValueKind,
+};
 use crate::document::{Art, Block, Cell, Figure, Section, Table};
 use crate::plain::{count, plain};
 
@@ -27,13 +29,13 @@ pub(super) fn sections(benches: &[(&str, &BenchRecord)]) -> Vec<Section> {
 }
 
 /// A measured case with its prediction.
-struct Both<'a> {
-    measured: Case<'a>,
+struct PredictedCase<'a> {
+    measured: RanCase<'a>,
     predicted: f64,
     interval: Option<(f64, f64)>,
 }
 
-impl Both<'_> {
+impl PredictedCase<'_> {
     /// How far the prediction is off, in percent of what was measured.
     fn error(&self) -> Option<f64> {
         let mean = self.measured.summary.rate.mean;
@@ -47,9 +49,9 @@ impl Both<'_> {
 }
 
 fn section(heading: String, predicted: &BenchRecord, measured: &BenchRecord) -> Option<Section> {
-    let foretold: HashMap<&str, Case<'_>> =
+    let foretold: HashMap<&str, RanCase<'_>> =
         cases(predicted).into_iter().map(|case| (case.summary.case.as_str(), case)).collect();
-    let both: Vec<Both<'_>> = cases(measured)
+    let both: Vec<PredictedCase<'_>> = cases(measured)
         .into_iter()
         .filter_map(|measured| {
             let case = foretold.get(measured.summary.case.as_str())?;
@@ -62,7 +64,7 @@ fn section(heading: String, predicted: &BenchRecord, measured: &BenchRecord) -> 
             }
             let prediction = case.runs.iter().find_map(|run| run.prediction.as_ref());
             let interval = prediction.and_then(|prediction| prediction.interval);
-            Some(Both {
+            Some(PredictedCase {
                 measured,
                 predicted: case.summary.rate.mean,
                 interval: interval.map(|(low, high)| (low.0 as f64, high.0 as f64)),
@@ -84,7 +86,7 @@ fn section(heading: String, predicted: &BenchRecord, measured: &BenchRecord) -> 
     Some(Section { heading, blocks })
 }
 
-fn words(both: &[Both<'_>]) -> String {
+fn words(both: &[PredictedCase<'_>]) -> String {
     let mut errors: Vec<f64> = both.iter().filter_map(|one| one.error().map(f64::abs)).collect();
     errors.sort_by(f64::total_cmp);
     let mut text =
@@ -94,7 +96,7 @@ fn words(both: &[Both<'_>]) -> String {
             " The prediction is off by {median:.1} % in the median case and by {worst:.1} % in the worst."
         );
     }
-    let judged: Vec<bool> = both.iter().filter_map(Both::is_within).collect();
+    let judged: Vec<bool> = both.iter().filter_map(PredictedCase::is_within).collect();
     if !judged.is_empty() {
         let within = judged.iter().filter(|is_within| **is_within).count();
         text += &format!(
@@ -105,22 +107,22 @@ fn words(both: &[Both<'_>]) -> String {
     text
 }
 
-fn lines(both: &[Both<'_>]) -> Figure {
-    let measured: Vec<Case<'_>> = both.iter().map(|one| one.measured.clone()).collect();
+fn lines(both: &[PredictedCase<'_>]) -> Figure {
+    let measured: Vec<RanCase<'_>> = both.iter().map(|one| one.measured.clone()).collect();
     let mut series = Vec::new();
     for group in groups(&measured, true) {
         let names: HashSet<&str> = group.cases.iter().map(|case| case.spec.name.as_str()).collect();
-        let of = |what: &dyn Fn(&Both<'_>) -> Point| -> Vec<Point> {
-            let is_in = |one: &&Both<'_>| names.contains(one.measured.spec.name.as_str());
+        let of = |what: &dyn Fn(&PredictedCase<'_>) -> Point| -> Vec<Point> {
+            let is_in = |one: &&PredictedCase<'_>| names.contains(one.measured.spec.name.as_str());
             let mut points: Vec<Point> = both.iter().filter(is_in).map(what).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             points
         };
-        let x = |one: &Both<'_>| one.measured.block().map_or(0.0, |block| block.0 as f64);
+        let x = |one: &PredictedCase<'_>| one.measured.block().map_or(0.0, |block| block.0 as f64);
         series.push(Series {
             name: group.name.clone(),
             colour: group.colour,
-            look: Look::Line,
+            look: LineStyle::Line,
             points: of(&|one| Point {
                 x: x(one),
                 y: one.measured.summary.rate.mean,
@@ -131,7 +133,7 @@ fn lines(both: &[Both<'_>]) -> Figure {
         series.push(Series {
             name: format!("{} predicted", group.name),
             colour: group.colour,
-            look: Look::Dashed,
+            look: LineStyle::Dashed,
             points: of(&|one| Point {
                 x: x(one),
                 y: one.predicted,
@@ -140,10 +142,10 @@ fn lines(both: &[Both<'_>]) -> Figure {
             }),
         });
     }
-    let lines = Lines {
+    let lines = LineChart {
         about: "Predicted and measured bandwidth against block size.".to_owned(),
-        x: ("block size", Kind::Log2, Values::Size),
-        y: ("bandwidth", Kind::Linear, Values::Rate),
+        x: ("block size", ScaleKind::Log2, ValueKind::Size),
+        y: ("bandwidth", ScaleKind::Linear, ValueKind::Rate),
         names: Vec::new(),
         series,
         limits: Vec::new(),
@@ -157,10 +159,10 @@ fn lines(both: &[Both<'_>]) -> Figure {
     }
 }
 
-fn bars(both: &[Both<'_>]) -> Figure {
+fn bars(both: &[PredictedCase<'_>]) -> Figure {
     let rows = both
         .iter()
-        .map(|one| Bar {
+        .map(|one| ChartBar {
             name: one.measured.name(),
             value: one.measured.summary.rate.mean,
             colour: path_colour(one.measured.path()),
@@ -172,7 +174,7 @@ fn bars(both: &[Both<'_>]) -> Figure {
     let bars = Bars {
         about: "Measured bandwidth of each case with its prediction.".to_owned(),
         name: "bandwidth",
-        values: Values::Rate,
+        values: ValueKind::Rate,
         rows,
     };
     let more = both.len().saturating_sub(ROWS_MAX);
@@ -185,7 +187,7 @@ fn bars(both: &[Both<'_>]) -> Figure {
     }
 }
 
-fn table(both: &[Both<'_>]) -> Table {
+fn table(both: &[PredictedCase<'_>]) -> Table {
     let rows = both
         .iter()
         .map(|one| {

@@ -1,17 +1,17 @@
 //! Cases that stand beside each other: streams, round trips, calibration.
 
-use super::case::{Case, path_colour};
-use crate::chart::{Bar, Bars, ROWS_MAX, Values};
+use super::case::{RanCase, path_colour};
+use crate::chart::{Bars, ChartBar, ROWS_MAX, ValueKind};
 use crate::document::{Art, Figure};
 
 /// A bar for each case.
-pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+pub(super) fn figures(cases: &[RanCase<'_>]) -> Vec<Figure> {
     if cases.is_empty() {
         return Vec::new();
     }
-    let rows: Vec<Bar> = cases
+    let rows: Vec<ChartBar> = cases
         .iter()
-        .map(|case| Bar {
+        .map(|case| ChartBar {
             name: case.name(),
             value: case.summary.rate.mean,
             colour: path_colour(case.path()),
@@ -27,7 +27,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     let bars = Bars {
         about: format!("Bandwidth of each of {} cases, with its lowest limit.", rows.len()),
         name: "bandwidth",
-        values: Values::Rate,
+        values: ValueKind::Rate,
         rows,
     };
     vec![Figure {

@@ -6,10 +6,10 @@
 use peerlane_results::{Basis, BenchRecord, Path, RouteVerdict};
 
 use super::Named;
-use super::case::{Case, cases};
+use super::case::{RanCase, cases};
 use super::headline::EMULATED;
-use super::sweep::{Pair, pairs, pairs_with_memory};
-use crate::document::{Tone, Verdict};
+use super::sweep::{CasePair, pairs, pairs_with_memory};
+use crate::document::{RecordVerdict, Tone};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
@@ -19,7 +19,7 @@ const SHARED_MIN: usize = 3;
 const NAMES_MAX: usize = 3;
 
 /// Returns the headline of several records; `None` for one. Sentences that many verdicts share move into it.
-pub(super) fn headline(records: &[Named], verdicts: &mut [Verdict]) -> Option<Verdict> {
+pub(super) fn headline(records: &[Named], verdicts: &mut [RecordVerdict]) -> Option<RecordVerdict> {
     let [first, _, ..] = &*verdicts else { return None };
     let same_basis = verdicts.iter().all(|verdict| verdict.basis == first.basis);
     let basis = if same_basis { first.basis } else { "several records" };
@@ -32,12 +32,12 @@ pub(super) fn headline(records: &[Named], verdicts: &mut [Verdict]) -> Option<Ve
     if take_emulated(verdicts) {
         text = format!("{EMULATED} {text}");
     }
-    Some(Verdict { tone, basis, text, more: take_shared(verdicts) })
+    Some(RecordVerdict { tone, basis, text, more: take_shared(verdicts) })
 }
 
 /// Names the records in which something is wrong.
-fn wrong(records: &[Named], verdicts: &[Verdict]) -> Option<String> {
-    let is_wrong = |pair: &(&Named, &Verdict)| pair.1.tone == Tone::Bad;
+fn wrong(records: &[Named], verdicts: &[RecordVerdict]) -> Option<String> {
+    let is_wrong = |pair: &(&Named, &RecordVerdict)| pair.1.tone == Tone::Bad;
     let names: Vec<String> = records
         .iter()
         .zip(verdicts)
@@ -52,7 +52,7 @@ fn wrong(records: &[Named], verdicts: &[Verdict]) -> Option<String> {
 
 /// The route and the ratio of all benchmarks.
 fn benches(records: &[Named]) -> Option<String> {
-    let benches: Vec<(&BenchRecord, Vec<Case<'_>>)> = records
+    let benches: Vec<(&BenchRecord, Vec<RanCase<'_>>)> = records
         .iter()
         .filter_map(|named| match &named.record {
             Record::Bench(bench) => Some((bench.as_ref(), cases(bench))),
@@ -79,13 +79,13 @@ fn benches(records: &[Named]) -> Option<String> {
 }
 
 /// Counts the benchmarks whose p2p cases were all shown.
-fn route(benches: &[(&BenchRecord, Vec<Case<'_>>)]) -> String {
+fn route(benches: &[(&BenchRecord, Vec<RanCase<'_>>)]) -> String {
     let measured = benches.iter().filter(|(bench, _)| bench.basis != Basis::Predicted);
-    let p2p: Vec<Vec<&Case<'_>>> = measured
+    let p2p: Vec<Vec<&RanCase<'_>>> = measured
         .map(|(_, cases)| cases.iter().filter(|case| case.path() == Some(Path::P2p)).collect())
         .filter(|cases: &Vec<_>| !cases.is_empty())
         .collect();
-    let is_shown = |cases: &&Vec<&Case<'_>>| {
+    let is_shown = |cases: &&Vec<&RanCase<'_>>| {
         cases.iter().all(|case| case.summary.verdict == RouteVerdict::Shown)
     };
     match (p2p.iter().filter(is_shown).count(), p2p.len()) {
@@ -99,8 +99,8 @@ fn route(benches: &[(&BenchRecord, Vec<Case<'_>>)]) -> String {
 }
 
 /// The range of ratios of p2p to the host path.
-fn ratio<'a>(benches: impl Iterator<Item = &'a [Case<'a>]>, verb: &str) -> Option<String> {
-    let ratio = |pair: &Pair<'_>| pair.ratio();
+fn ratio<'a>(benches: impl Iterator<Item = &'a [RanCase<'a>]>, verb: &str) -> Option<String> {
+    let ratio = |pair: &CasePair<'_>| pair.ratio();
     let mut found: Vec<(f64, Option<(f64, f64)>)> = Vec::new();
     for cases in benches {
         found.extend(pairs(cases).iter().filter_map(ratio));
@@ -125,7 +125,7 @@ fn ratio<'a>(benches: impl Iterator<Item = &'a [Case<'a>]>, verb: &str) -> Optio
     Some(format!("{said}{chance}."))
 }
 
-fn tones(verdicts: &[Verdict]) -> String {
+fn tones(verdicts: &[RecordVerdict]) -> String {
     let of = |tone| verdicts.iter().filter(|verdict| verdict.tone == tone).count();
     let all = count(verdicts.len(), "record");
     match of(Tone::Limited) {
@@ -135,7 +135,7 @@ fn tones(verdicts: &[Verdict]) -> String {
 }
 
 /// Removes the sentence on emulators from verdicts where all have it.
-fn take_emulated(verdicts: &mut [Verdict]) -> bool {
+fn take_emulated(verdicts: &mut [RecordVerdict]) -> bool {
     let is_shared = verdicts.iter().all(|verdict| verdict.text.starts_with(EMULATED));
     for verdict in verdicts.iter_mut().filter(|_| is_shared) {
         verdict.text = verdict.text[EMULATED.len()..].trim_start().to_owned();
@@ -144,7 +144,7 @@ fn take_emulated(verdicts: &mut [Verdict]) -> bool {
 }
 
 /// Removes the sentences that many verdicts share, and returns them with how many had each.
-fn take_shared(verdicts: &mut [Verdict]) -> Vec<String> {
+fn take_shared(verdicts: &mut [RecordVerdict]) -> Vec<String> {
     let all = verdicts.len();
     let mut lines: Vec<(String, usize)> = Vec::new();
     for line in verdicts.iter().flat_map(|verdict| &verdict.more) {

@@ -6,14 +6,14 @@ use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{Limit, Order, Path};
 use peerlane_units::Bytes;
 
-use super::case::{Case, Group, groups, spread_words};
+use super::case::{CaseGroup, RanCase, groups, spread_words};
 use super::limit_words;
-use crate::chart::{Kind, LimitLine, Lines, Look, Point, Series, Values};
+use crate::chart::{LimitLine, LineChart, LineStyle, Point, ScaleKind, Series, ValueKind};
 use crate::document::{Art, Figure};
 use crate::plain::plain;
 
 /// The figures of a sweep.
-pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+pub(super) fn figures(cases: &[RanCase<'_>]) -> Vec<Figure> {
     let groups = groups(cases, true);
     let mut figures = vec![bandwidth(&groups, spread_words(cases))];
     figures.extend(ratio(cases));
@@ -22,17 +22,17 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     figures
 }
 
-fn line(group: &Group<'_>, point: impl Fn(&Case<'_>) -> Option<Point>) -> Series {
+fn line(group: &CaseGroup<'_>, point: impl Fn(&RanCase<'_>) -> Option<Point>) -> Series {
     let mut points: Vec<Point> = group.cases.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series { name: group.name.clone(), colour: group.colour, look: Look::Line, points }
+    Series { name: group.name.clone(), colour: group.colour, look: LineStyle::Line, points }
 }
 
-fn block_of(case: &Case<'_>) -> Option<f64> {
+fn block_of(case: &RanCase<'_>) -> Option<f64> {
     case.block().map(|block| block.0 as f64)
 }
 
-fn bandwidth(groups: &[Group<'_>], spread: &str) -> Figure {
+fn bandwidth(groups: &[CaseGroup<'_>], spread: &str) -> Figure {
     let series: Vec<Series> = groups
         .iter()
         .map(|group| {
@@ -52,10 +52,10 @@ fn bandwidth(groups: &[Group<'_>], spread: &str) -> Figure {
         caption += " No ceiling is known.";
     }
     let about = format!("Bandwidth against block size for {}.", names(groups));
-    let lines = Lines {
+    let lines = LineChart {
         about,
-        x: ("block size", Kind::Log2, Values::Size),
-        y: ("bandwidth", Kind::Linear, Values::Rate),
+        x: ("block size", ScaleKind::Log2, ValueKind::Size),
+        y: ("bandwidth", ScaleKind::Linear, ValueKind::Rate),
         names: Vec::new(),
         series,
         limits,
@@ -73,7 +73,7 @@ const LIMITS_MAX: usize = 3;
 const SAME_LIMIT: f64 = 1.005;
 
 /// The lowest ceilings: those that fit into the chart, and words for the others.
-fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
+fn limits(groups: &[CaseGroup<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
     let mut all: Vec<_> = groups.iter().flat_map(of_all_sizes).collect();
     all.sort_by(|a, b| (a.bytes_per_second, &a.object).cmp(&(b.bytes_per_second, &b.object)));
     all.dedup();
@@ -95,11 +95,11 @@ fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
 }
 
 /// The ceilings of all sizes of a line. What keeps one size down and another is above, such as commands a second, is none.
-fn of_all_sizes<'a>(group: &Group<'a>) -> Vec<&'a Limit> {
-    let limits = |case: &Case<'a>| -> &'a [Limit] {
+fn of_all_sizes<'a>(group: &CaseGroup<'a>) -> Vec<&'a Limit> {
+    let limits = |case: &RanCase<'a>| -> &'a [Limit] {
         case.runs.first().map(|run| run.limits.as_slice()).unwrap_or_default()
     };
-    let rate = |case: &Case<'a>| case.summary.rate.mean;
+    let rate = |case: &RanCase<'a>| case.summary.rate.mean;
     let Some(fastest) = group.cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
         return Vec::new();
     };
@@ -108,18 +108,18 @@ fn of_all_sizes<'a>(group: &Group<'a>) -> Vec<&'a Limit> {
     all.filter(|limit| !is_above(limit) || limits(fastest).contains(limit)).collect()
 }
 
-fn names(groups: &[Group<'_>]) -> String {
+fn names(groups: &[CaseGroup<'_>]) -> String {
     groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Two cases that differ in their path only.
-pub(super) struct Pair<'a> {
+pub(super) struct CasePair<'a> {
     pub(super) block: Bytes,
-    pub(super) p2p: Case<'a>,
-    pub(super) host: Case<'a>,
+    pub(super) p2p: RanCase<'a>,
+    pub(super) host: RanCase<'a>,
 }
 
-impl Pair<'_> {
+impl CasePair<'_> {
     /// How many times as much went by p2p, and between what that lies: the ends of both 95 % intervals
     /// against each other, which is wider than an interval of the ratio would be.
     pub(super) fn ratio(&self) -> Option<(f64, Option<(f64, f64)>)> {
@@ -134,13 +134,13 @@ impl Pair<'_> {
 }
 
 /// The pairs of p2p and the pipelined host path, by block size; none where something else differs too.
-pub(super) fn pairs<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
+pub(super) fn pairs<'a>(cases: &[RanCase<'a>]) -> Vec<CasePair<'a>> {
     pairs_by(cases, |end| end)
 }
 
 /// Those of drives against memory: what differs besides is in which memory the bytes end or begin, as it
 /// has to.
-pub(super) fn pairs_with_memory<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
+pub(super) fn pairs_with_memory<'a>(cases: &[RanCase<'a>]) -> Vec<CasePair<'a>> {
     pairs_by(cases, |end| if is_memory(end) { "memory" } else { end })
 }
 
@@ -149,9 +149,9 @@ fn is_memory(end: &str) -> bool {
     PROVIDERS.kind(end).is_some_and(|kind| kind != ProviderKind::Gpu)
 }
 
-fn pairs_by<'a>(cases: &[Case<'a>], end: fn(&'a str) -> &'a str) -> Vec<Pair<'a>> {
+fn pairs_by<'a>(cases: &[RanCase<'a>], end: fn(&'a str) -> &'a str) -> Vec<CasePair<'a>> {
     let of = |path| cases.iter().filter(move |case| case.path() == Some(path));
-    let key = |case: &Case<'a>| -> Vec<_> {
+    let key = |case: &RanCase<'a>| -> Vec<_> {
         let flows = case.spec.flows.iter();
         flows
             .map(|flow| {
@@ -161,17 +161,17 @@ fn pairs_by<'a>(cases: &[Case<'a>], end: fn(&'a str) -> &'a str) -> Vec<Pair<'a>
             .collect()
     };
     let hosts: HashMap<_, _> = of(Path::HostPipelined).map(|case| (key(case), case)).collect();
-    let mut pairs: Vec<Pair<'a>> = of(Path::P2p)
+    let mut pairs: Vec<CasePair<'a>> = of(Path::P2p)
         .filter_map(|p2p| {
             let host = *hosts.get(&key(p2p))?;
-            Some(Pair { block: p2p.block()?, p2p: p2p.clone(), host: host.clone() })
+            Some(CasePair { block: p2p.block()?, p2p: p2p.clone(), host: host.clone() })
         })
         .collect();
     pairs.sort_by_key(|pair| pair.block);
     pairs
 }
 
-fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
+fn ratio(cases: &[RanCase<'_>]) -> Option<Figure> {
     let pairs = pairs(cases);
     // Several pairs of drives at one block size are no line.
     if pairs.len() < 2 || pairs.windows(2).any(|two| two[0].block == two[1].block) {
@@ -190,11 +190,11 @@ fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
     } else {
         ""
     };
-    let series = Series { name: "p2p / host".to_owned(), colour: 0, look: Look::Line, points };
-    let lines = Lines {
+    let series = Series { name: "p2p / host".to_owned(), colour: 0, look: LineStyle::Line, points };
+    let lines = LineChart {
         about: "Bandwidth by p2p over bandwidth by the host path, against block size.".to_owned(),
-        x: ("block size", Kind::Log2, Values::Size),
-        y: ("times as much", Kind::Linear, Values::Times),
+        x: ("block size", ScaleKind::Log2, ValueKind::Size),
+        y: ("times as much", ScaleKind::Linear, ValueKind::Times),
         names: Vec::new(),
         series: vec![series],
         limits: vec![LimitLine { name: "equal".to_owned(), y: 1.0 }],
@@ -206,7 +206,7 @@ fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
     })
 }
 
-fn latency(groups: &[Group<'_>]) -> Figure {
+fn latency(groups: &[CaseGroup<'_>]) -> Figure {
     let series = groups
         .iter()
         .map(|group| {
@@ -228,10 +228,10 @@ fn latency(groups: &[Group<'_>]) -> Figure {
             })
         })
         .collect();
-    let lines = Lines {
+    let lines = LineChart {
         about: format!("Latency of a block against block size for {}.", names(groups)),
-        x: ("block size", Kind::Log2, Values::Size),
-        y: ("latency of a block", Kind::Log10, Values::Time),
+        x: ("block size", ScaleKind::Log2, ValueKind::Size),
+        y: ("latency of a block", ScaleKind::Log10, ValueKind::Time),
         names: Vec::new(),
         series,
         limits: Vec::new(),
@@ -246,7 +246,7 @@ fn latency(groups: &[Group<'_>]) -> Figure {
     }
 }
 
-fn cpu(groups: &[Group<'_>]) -> Figure {
+fn cpu(groups: &[CaseGroup<'_>]) -> Figure {
     let series = groups
         .iter()
         .map(|group| {
@@ -257,10 +257,10 @@ fn cpu(groups: &[Group<'_>]) -> Figure {
             })
         })
         .collect();
-    let lines = Lines {
+    let lines = LineChart {
         about: format!("CPU time for each GiB against block size for {}.", names(groups)),
-        x: ("block size", Kind::Log2, Values::Size),
-        y: ("CPU time for each GiB", Kind::Log10, Values::Time),
+        x: ("block size", ScaleKind::Log2, ValueKind::Size),
+        y: ("CPU time for each GiB", ScaleKind::Log10, ValueKind::Time),
         names: Vec::new(),
         series,
         limits: Vec::new(),

@@ -3,7 +3,7 @@
 use peerlane_results::{Basis, CaseRecord, Evidence, RouteEvidence, RouteVerdict};
 use peerlane_units::Nanos;
 
-use super::case::{Case, path_words};
+use super::case::{RanCase, path_words};
 use super::{limit_words, rate};
 use crate::document::{Cell, Table};
 use crate::plain::plain;
@@ -14,7 +14,7 @@ const OPEN_MAX: usize = 40;
 const LIMITS_MAX: usize = 3;
 
 /// A row for each case.
-pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
+pub(super) fn cases(cases: &[RanCase<'_>], basis: Basis) -> Table {
     let mut columns = vec![
         "case",
         "path",
@@ -50,7 +50,7 @@ pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
     Table { is_detail, ..Table::new(caption, columns, rows) }
 }
 
-fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
+fn row(case: &RanCase<'_>, is_predicted: bool) -> Vec<Cell> {
     let summary = case.summary;
     let spread = summary.rate;
     let rates = |value: f64| Cell::number(value, rate(value));
@@ -126,7 +126,7 @@ fn limited_by(run: &CaseRecord) -> Cell {
 }
 
 /// Why host memory was not counted, or by what it was; the first of several reasons.
-pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
+pub(super) fn host_memory(cases: &[RanCase<'_>]) -> Option<String> {
     let mut runs = cases.iter().flat_map(|case| &case.runs);
     let first = &runs.next()?.host_memory;
     // What the model says differs from case to case, and stands in the table.
@@ -139,7 +139,7 @@ pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
     Some(format!("{not}{}{more}", plain(&first.reason)))
 }
 
-fn content(case: &Case<'_>) -> String {
+fn content(case: &RanCase<'_>) -> String {
     let checks: Vec<_> = case.runs.iter().filter_map(|run| run.verification).collect();
     let Some(first) = checks.first() else { return "not checked".to_owned() };
     let wrong = checks.iter().fold(0u64, |sum, check| sum.saturating_add(check.mismatches));
@@ -155,7 +155,7 @@ fn content(case: &Case<'_>) -> String {
 }
 
 /// What more of each resource would gain, of predictions.
-pub(super) fn gains(cases: &[Case<'_>]) -> Option<Table> {
+pub(super) fn gains(cases: &[RanCase<'_>]) -> Option<Table> {
     let rows: Vec<_> = cases
         .iter()
         .filter_map(|case| Some((case, case.runs.iter().find_map(|run| run.prediction.as_ref())?)))
@@ -175,7 +175,7 @@ pub(super) fn gains(cases: &[Case<'_>]) -> Option<Table> {
 }
 
 /// Everything that was looked at, case by case.
-pub(super) fn evidence(cases: &[Case<'_>]) -> Option<Table> {
+pub(super) fn evidence(cases: &[RanCase<'_>]) -> Option<Table> {
     let mut rows = Vec::new();
     for case in cases {
         // What was looked at and what that says, with an example of what it showed and how often.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, Parent};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Parent};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::MapType;
 use peerlane_results::{Basis, CaseRecord, Direction, Flow, FlowRecord, LinkLoad};
@@ -17,7 +17,7 @@ const FOLDERS: [&str; 2] = ["/dev/lab/", "/dev/"];
 
 /// What the flows of a run put on links.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct FlowLoads {
     pub(super) loads: Vec<LinkLoad>,
     /// What functions did, in words, by function.
     pub(super) roles: Vec<(FunctionId, String)>,
@@ -27,7 +27,7 @@ pub(super) struct Ways {
 
 /// An end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum DrawnEnd {
     /// A drive, which reads or writes by DMA.
     Drive(FunctionId),
     /// Memory: nothing else is crossed.
@@ -38,9 +38,9 @@ enum End {
 /// How often a function was source, target and memory.
 type Tally = BTreeMap<FunctionId, [usize; 3]>;
 
-impl Ways {
+impl FlowLoads {
     /// Of a run on a machine.
-    pub(super) fn of(fabric: &Fabric, run: &CaseRecord, basis: Basis) -> Self {
+    pub(super) fn new(fabric: &Fabric, run: &CaseRecord, basis: Basis) -> Self {
         let mut carried: BTreeMap<FunctionId, [u128; 2]> = BTreeMap::new();
         let (mut tally, mut unknown) = (Tally::new(), 0);
         for (asked, done) in run.asked.flows.iter().zip(&run.flows) {
@@ -99,19 +99,20 @@ fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> 
     let routes = [(memory, done.bytes_by_route.p2p), (None, done.bytes_by_route.host)];
     for (rests, bytes) in routes.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO) {
         match source {
-            End::Drive(source) => legs.push((Some(source), rests, bytes)),
-            End::Memory => {}
-            End::Unknown => return None,
+            DrawnEnd::Drive(source) => legs.push((Some(source), rests, bytes)),
+            DrawnEnd::Memory => {}
+            DrawnEnd::Unknown => return None,
         }
         match target {
-            End::Drive(target) => legs.push((rests, Some(target), bytes)),
-            End::Memory => {}
-            End::Unknown => return None,
+            DrawnEnd::Drive(target) => legs.push((rests, Some(target), bytes)),
+            DrawnEnd::Memory => {}
+            DrawnEnd::Unknown => return None,
         }
     }
-    for (index, end) in [source, target, memory.map_or(End::Memory, End::Drive)].iter().enumerate()
+    for (index, end) in
+        [source, target, memory.map_or(DrawnEnd::Memory, DrawnEnd::Drive)].iter().enumerate()
     {
-        if let End::Drive(id) = end {
+        if let DrawnEnd::Drive(id) = end {
             tally.entry(*id).or_default()[index] += 1;
         }
     }
@@ -119,15 +120,15 @@ fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> 
 }
 
 /// An end by the name that the record has for it, else by what was typed.
-fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> End {
+fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> DrawnEnd {
     if typed == "null" || PROVIDERS.split(typed).is_some() {
-        return End::Memory;
+        return DrawnEnd::Memory;
     }
     let found = match named {
         Some(name) => name.and_then(|name| fabric.find(name)),
         None => fabric.find(bare(typed)),
     };
-    found.map_or(End::Unknown, End::Drive)
+    found.map_or(DrawnEnd::Unknown, DrawnEnd::Drive)
 }
 
 /// The memory of a device that payload rested in, by the same.
@@ -178,7 +179,10 @@ fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
         _ if function.link.is_some() => true,
         Parent::Bridge(_) => false,
         Parent::Function(port) => {
-            matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
+            matches!(
+                fabric.function(port).kind,
+                FunctionKind::RootPort | FunctionKind::DownstreamPort
+            )
         }
     }
 }

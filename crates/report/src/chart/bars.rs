@@ -1,8 +1,8 @@
 //! One bar a row, with its spread, its ceiling and what was predicted for it.
 
-use super::frame::{Area, names};
-use super::scale::{Kind, Scale, Values};
-use super::{Anchor, Picture, REGULAR, Sheet, WIDTH, fit, wide};
+use super::frame::{ChartArea, names};
+use super::scale::{Scale, ScaleKind, ValueKind};
+use super::{Anchor, ChartPicture, ChartSheet, REGULAR, WIDTH, fit, wide};
 use crate::ink::SERIES;
 use crate::plain::escape;
 
@@ -14,14 +14,14 @@ pub(crate) struct Bars {
     /// Name of the values.
     pub(crate) name: &'static str,
     /// What the values are.
-    pub(crate) values: Values,
+    pub(crate) values: ValueKind,
     /// The rows, from top to bottom.
-    pub(crate) rows: Vec<Bar>,
+    pub(crate) rows: Vec<ChartBar>,
 }
 
 /// One row.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bar {
+pub(crate) struct ChartBar {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) colour: usize,
@@ -39,16 +39,17 @@ pub(crate) const ROWS_MAX: usize = 40;
 
 impl Bars {
     /// The chart as a picture.
-    pub(crate) fn picture(&self) -> Picture {
-        let mut sheet = Sheet::default();
+    pub(crate) fn picture(&self) -> ChartPicture {
+        let mut sheet = ChartSheet::default();
         let rows = &self.rows[..self.rows.len().min(ROWS_MAX)];
         let longest = rows.iter().map(|row| wide(&row.name)).fold(40.0, f64::max).min(196.0);
-        let has = |what: fn(&Bar) -> bool| rows.iter().any(what);
+        let has = |what: fn(&ChartBar) -> bool| rows.iter().any(what);
         let (limits, predicted) =
             (has(|row| row.limit.is_some()), has(|row| row.predicted.is_some()));
         let top = if limits || predicted { 48.0 } else { 28.0 };
         let height = top + ROW * rows.len() as f64 + 50.0;
-        let area = Area { left: longest + 14.0, right: WIDTH - 70.0, top, bottom: height - 48.0 };
+        let area =
+            ChartArea { left: longest + 14.0, right: WIDTH - 70.0, top, bottom: height - 48.0 };
         let all = rows.iter().flat_map(|row| {
             let (low, high) = row.band.unwrap_or((row.value, row.value));
             let (middle, around) = row.predicted.unwrap_or((row.value, None));
@@ -57,7 +58,7 @@ impl Bars {
             [row.value, low, high, middle, least, most, row.limit.unwrap_or(0.0)]
                 .map(|value| value.max(0.0))
         });
-        let x = Scale::new(Kind::Linear, self.values, all, (area.left, area.right));
+        let x = Scale::new(ScaleKind::Linear, self.values, all, (area.left, area.right));
         for (value, text) in x.ticks(54.0) {
             let place = x.at(value);
             sheet.path("g", &format!("M{place:.1} {top:.1}V{:.1}", area.bottom));
@@ -67,16 +68,16 @@ impl Bars {
             "" => self.name.to_owned(),
             unit => format!("{} ({unit})", self.name),
         };
-        names(&mut sheet, Area { bottom: area.bottom - 3.0, ..area }, &named, "");
+        names(&mut sheet, ChartArea { bottom: area.bottom - 3.0, ..area }, &named, "");
         legend(&mut sheet, limits, predicted);
         for (index, row) in rows.iter().enumerate() {
             self.row(&mut sheet, row, top + ROW * (index as f64 + 0.5), area, &x);
         }
         sheet.path("x", &format!("M{:.1} {top:.1}V{:.1}", area.left, area.bottom));
-        Picture::new(&self.about, height, sheet)
+        ChartPicture::new(&self.about, height, sheet)
     }
 
-    fn row(&self, sheet: &mut Sheet, row: &Bar, y: f64, area: Area, x: &Scale) {
+    fn row(&self, sheet: &mut ChartSheet, row: &ChartBar, y: f64, area: ChartArea, x: &Scale) {
         let colour = row.colour % SERIES;
         sheet.words(
             (area.left - 8.0, y + 4.0),
@@ -131,7 +132,7 @@ impl Bars {
 }
 
 /// What the signs beside bars are.
-fn legend(sheet: &mut Sheet, limits: bool, predicted: bool) {
+fn legend(sheet: &mut ChartSheet, limits: bool, predicted: bool) {
     let mut left = 2.0;
     if limits {
         sheet.path("k", &format!("M{:.1} 6v18", left + 4.0));
@@ -150,16 +151,20 @@ mod tests {
 
     #[test]
     fn long_charts_end_and_odd_values_have_a_place() {
-        let row = Bar {
+        let row = ChartBar {
             name: "x".repeat(900),
             value: f64::INFINITY,
             band: Some((-1.0, f64::NAN)),
             limit: Some(1e300),
             predicted: Some((-5.0, None)),
-            ..Bar::default()
+            ..ChartBar::default()
         };
-        let bars =
-            Bars { about: String::new(), name: "rate", values: Values::Rate, rows: vec![row; 500] };
+        let bars = Bars {
+            about: String::new(),
+            name: "rate",
+            values: ValueKind::Rate,
+            rows: vec![row; 500],
+        };
         let svg = bars.picture().in_page("t");
         assert!(svg.len() < 80_000 && !svg.contains("NaN"), "{}", svg.len());
         assert_eq!(svg.matches("class=\"f\"").count(), ROWS_MAX);

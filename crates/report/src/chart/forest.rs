@@ -1,8 +1,8 @@
 //! One ratio a row with its interval, about the line where nothing changed.
 
-use super::frame::{Area, names};
-use super::scale::{Kind, Scale, Values};
-use super::{Anchor, Picture, REGULAR, ROWS_MAX, Sheet, WIDTH, fit, wide};
+use super::frame::{ChartArea, names};
+use super::scale::{Scale, ScaleKind, ValueKind};
+use super::{Anchor, ChartPicture, ChartSheet, REGULAR, ROWS_MAX, WIDTH, fit, wide};
 use crate::ink::SERIES;
 use crate::plain::escape;
 
@@ -35,36 +35,41 @@ const TOP: f64 = 34.0;
 
 impl Forest {
     /// The chart as a picture.
-    pub(crate) fn picture(&self) -> Picture {
-        let mut sheet = Sheet::default();
+    pub(crate) fn picture(&self) -> ChartPicture {
+        let mut sheet = ChartSheet::default();
         let rows = &self.rows[..self.rows.len().min(ROWS_MAX)];
         let longest = rows.iter().map(|row| wide(&row.name)).fold(40.0, f64::max).min(196.0);
         let height = TOP + ROW * rows.len() as f64 + 50.0;
-        let area =
-            Area { left: longest + 14.0, right: WIDTH - 104.0, top: TOP, bottom: height - 48.0 };
+        let area = ChartArea {
+            left: longest + 14.0,
+            right: WIDTH - 104.0,
+            top: TOP,
+            bottom: height - 48.0,
+        };
         let all = rows.iter().flat_map(|row| {
             let (low, high) = row.interval.unwrap_or((row.value, row.value));
             [row.value, low, high]
         });
         let ends = [1.0, self.least];
-        let x = Scale::new(Kind::Free, Values::Times, all.chain(ends), (area.left, area.right));
+        let x =
+            Scale::new(ScaleKind::Free, ValueKind::Times, all.chain(ends), (area.left, area.right));
         for (value, text) in x.ticks(54.0) {
             let place = x.at(value);
             sheet.path("g", &format!("M{place:.1} {TOP:.1}V{:.1}", area.bottom));
             sheet.words((place, area.bottom + 16.0), Anchor::Middle, "", &text);
         }
-        names(&mut sheet, Area { bottom: area.bottom - 3.0, ..area }, self.name, "");
+        names(&mut sheet, ChartArea { bottom: area.bottom - 3.0, ..area }, self.name, "");
         sheet.path("x", &format!("M{:.1} {TOP:.1}V{:.1}", x.at(1.0), area.bottom));
         sheet.path("k", &format!("M{:.1} {TOP:.1}V{:.1}", x.at(self.least), area.bottom));
         legend(&mut sheet);
         for (index, row) in rows.iter().enumerate() {
             draw(&mut sheet, row, TOP + ROW * (index as f64 + 0.5), area, &x);
         }
-        Picture::new(&self.about, height, sheet)
+        ChartPicture::new(&self.about, height, sheet)
     }
 }
 
-fn draw(sheet: &mut Sheet, row: &Ratio, y: f64, area: Area, x: &Scale) {
+fn draw(sheet: &mut ChartSheet, row: &Ratio, y: f64, area: ChartArea, x: &Scale) {
     let name = fit(&row.name, area.left - 10.0, REGULAR);
     sheet.words((area.left - 8.0, y + 4.0), Anchor::End, "t", &name);
     if let Some((low, high)) = row.interval {
@@ -87,7 +92,7 @@ fn draw(sheet: &mut Sheet, row: &Ratio, y: f64, area: Area, x: &Scale) {
 }
 
 /// What the lines are.
-fn legend(sheet: &mut Sheet) {
+fn legend(sheet: &mut ChartSheet) {
     sheet.path("x", "M6.0 6v18");
     sheet.words((14.0, 19.0), Anchor::Start, "", "as before");
     sheet.path("k", "M96.0 6v18");

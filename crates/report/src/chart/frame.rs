@@ -1,11 +1,11 @@
 //! The axes around a chart.
 
 use super::scale::Scale;
-use super::{Anchor, Sheet, wide};
+use super::{Anchor, ChartSheet, wide};
 
 /// Where values are drawn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Area {
+pub(super) struct ChartArea {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) top: f64,
@@ -14,8 +14,8 @@ pub(super) struct Area {
 
 /// Draws both axes, with a line across for each value at the left one.
 pub(super) fn axes(
-    sheet: &mut Sheet,
-    area: Area,
+    sheet: &mut ChartSheet,
+    area: ChartArea,
     (x, x_name): (&Scale, &str),
     (y, y_name): (&Scale, &str),
 ) {
@@ -39,7 +39,7 @@ pub(super) fn axes(
 }
 
 /// Writes what the axes are: above the left one, and below the lower one.
-pub(super) fn names(sheet: &mut Sheet, area: Area, x: &str, y: &str) {
+pub(super) fn names(sheet: &mut ChartSheet, area: ChartArea, x: &str, y: &str) {
     sheet.words((2.0, area.top - 14.0), Anchor::Start, "t", y);
     sheet.words((f64::midpoint(area.left, area.right), area.bottom + 38.0), Anchor::Middle, "t", x);
 }

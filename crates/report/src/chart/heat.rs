@@ -1,7 +1,7 @@
 //! A matrix whose cells are the darker the more there is.
 
-use super::scale::Values;
-use super::{Anchor, Picture, SMALL, Sheet, WIDTH, fit};
+use super::scale::ValueKind;
+use super::{Anchor, ChartPicture, ChartSheet, SMALL, WIDTH, fit};
 use crate::ink::HEATS;
 use crate::plain::escape;
 
@@ -11,7 +11,7 @@ pub(crate) struct Heat {
     /// What it shows, for those who do not see it.
     pub(crate) about: String,
     /// What the values are.
-    pub(crate) values: Values,
+    pub(crate) values: ValueKind,
     /// What rows and columns are.
     pub(crate) sides: (&'static str, &'static str),
     /// Names of rows and columns.
@@ -34,8 +34,8 @@ const SPAN: f64 = 0.2;
 
 impl Heat {
     /// The matrix as a picture.
-    pub(crate) fn picture(&self) -> Picture {
-        let mut sheet = Sheet::default();
+    pub(crate) fn picture(&self) -> ChartPicture {
+        let mut sheet = ChartSheet::default();
         let rows = &self.rows[..self.rows.len().min(SIDE_MAX)];
         let columns = &self.columns[..self.columns.len().min(SIDE_MAX)];
         let cell = ((WIDTH - LEFT - RIGHT) / columns.len().max(1) as f64).min(64.0);
@@ -98,10 +98,10 @@ impl Heat {
         }
         let bottom = TOP + high * rows.len() as f64;
         self.scale(&mut sheet, bottom + 18.0, (least, most));
-        Picture::new(&self.about, bottom + 44.0, sheet)
+        ChartPicture::new(&self.about, bottom + 44.0, sheet)
     }
 
-    fn scale(&self, sheet: &mut Sheet, y: f64, (least, most): (f64, f64)) {
+    fn scale(&self, sheet: &mut ChartSheet, y: f64, (least, most): (f64, f64)) {
         for step in 0..HEATS {
             sheet.add(format_args!(
                 r#"<rect class="h{step}" x="{:.1}" y="{y:.1}" width="30" height="10"/>"#,
@@ -114,9 +114,9 @@ impl Heat {
     }
 }
 
-fn figure(values: Values, value: f64, most: f64) -> String {
+fn figure(values: ValueKind, value: f64, most: f64) -> String {
     match values {
-        Values::Rate => {
+        ValueKind::Rate => {
             let text = values.short(value, most);
             text.parse().map_or(text, |number: f64| {
                 if most >= 1e11 { format!("{number:.0}") } else { format!("{number:.2}") }
@@ -147,7 +147,7 @@ mod tests {
     fn a_ragged_or_empty_matrix_is_drawn() {
         let heat = |cells: Vec<Vec<Option<f64>>>| Heat {
             about: String::new(),
-            values: Values::Rate,
+            values: ValueKind::Rate,
             sides: ("source", "target"),
             rows: vec!["a".to_owned(), "b".to_owned()],
             columns: vec!["a".to_owned(), "b".to_owned()],

@@ -1,20 +1,20 @@
 //! Values along an axis: lines with the spread around them, single points, ceilings.
 
-use super::frame::{Area, apart, axes};
-use super::scale::{Kind, Scale, Values};
-use super::{Anchor, BOLD, Picture, REGULAR, SMALL, Sheet, WIDTH, fit, wide};
+use super::frame::{ChartArea, apart, axes};
+use super::scale::{Scale, ScaleKind, ValueKind};
+use super::{Anchor, BOLD, ChartPicture, ChartSheet, REGULAR, SMALL, WIDTH, fit, wide};
 use crate::ink::SERIES;
 use crate::plain::escape;
 
 /// A chart of lines.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineChart {
     /// What it shows, for those who do not see it.
     pub about: String,
     /// Name, layout and kind of the values from left to right.
-    pub x: (&'static str, Kind, Values),
+    pub x: (&'static str, ScaleKind, ValueKind),
     /// The same from bottom to top.
-    pub y: (&'static str, Kind, Values),
+    pub y: (&'static str, ScaleKind, ValueKind),
     /// Words in place of values from left to right, where those are 0, 1, 2 and so on.
     pub names: Vec<String>,
     /// The lines.
@@ -31,14 +31,14 @@ pub struct Series {
     /// Which colour.
     pub colour: usize,
     /// How it looks.
-    pub look: Look,
+    pub look: LineStyle,
     /// Its points, from left to right.
     pub points: Vec<Point>,
 }
 
 /// How a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum LineStyle {
     /// A line through marks.
     Line,
     /// A broken line through marks.
@@ -73,17 +73,18 @@ const HEIGHT: f64 = 320.0;
 /// Longest name that stands at the end of its line.
 const NAME_MAX: usize = 17;
 
-impl Lines {
+impl LineChart {
     /// The chart as a picture.
-    pub fn picture(&self) -> Picture {
-        let mut sheet = Sheet::default();
+    pub fn picture(&self) -> ChartPicture {
+        let mut sheet = ChartSheet::default();
         let is_listed = self.is_listed();
         let longest = self.series.iter().map(|series| series.name.chars().count()).max();
         let names = if is_listed { 0.0 } else { longest.unwrap_or(0) as f64 * BOLD };
         let rows = if is_listed { self.legend(None) } else { 0.0 };
         let top = 38.0 + 20.0 * rows;
         let height = HEIGHT + 20.0 * (rows - 1.0).max(0.0);
-        let area = Area { left: 50.0, right: WIDTH - 14.0 - names, top, bottom: height - 48.0 };
+        let area =
+            ChartArea { left: 50.0, right: WIDTH - 14.0 - names, top, bottom: height - 48.0 };
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::new(
             self.x.1,
@@ -101,7 +102,7 @@ impl Lines {
         if self.names.is_empty() {
             axes(&mut sheet, area, (&x, self.x.0), (&y, self.y.0));
         } else {
-            let blank = Scale::new(Kind::Linear, Values::Count, [-2.0, -1.0], (-9e9, -8e9));
+            let blank = Scale::new(ScaleKind::Linear, ValueKind::Count, [-2.0, -1.0], (-9e9, -8e9));
             axes(&mut sheet, area, (&blank, self.x.0), (&y, self.y.0));
             for (index, name) in self.names.iter().enumerate() {
                 let place = x.at(index as f64);
@@ -116,17 +117,17 @@ impl Lines {
         if is_listed {
             self.legend(Some(&mut sheet));
         }
-        Picture::new(&self.about, height, sheet)
+        ChartPicture::new(&self.about, height, sheet)
     }
 
-    fn draw_limits(&self, sheet: &mut Sheet, area: Area, y: &Scale) {
+    fn draw_limits(&self, sheet: &mut ChartSheet, area: ChartArea, y: &Scale) {
         for limit in &self.limits {
             let line = y.at(limit.y);
             sheet.path("k", &format!("M{:.1} {line:.1}H{:.1}", area.left, area.right));
         }
     }
 
-    fn name_limits(&self, sheet: &mut Sheet, area: Area, y: &Scale) {
+    fn name_limits(&self, sheet: &mut ChartSheet, area: ChartArea, y: &Scale) {
         let mut places: Vec<f64> = self.limits.iter().map(|limit| y.at(limit.y) - 5.0).collect();
         apart(&mut places, 14.0, (area.top - 4.0, area.bottom));
         for (limit, place) in self.limits.iter().zip(places) {
@@ -135,23 +136,23 @@ impl Lines {
         }
     }
 
-    fn draw_series(&self, sheet: &mut Sheet, area: Area, (x, y): (&Scale, &Scale)) {
+    fn draw_series(&self, sheet: &mut ChartSheet, area: ChartArea, (x, y): (&Scale, &Scale)) {
         let mut ends = Vec::new();
         for (index, series) in self.series.iter().enumerate() {
             let colour = series.colour % SERIES;
             sheet.add(format_args!(r#"<g class="s{colour}">"#));
             band(sheet, &series.points, x, y);
-            if series.look != Look::Dots {
+            if series.look != LineStyle::Dots {
                 let mut data = String::new();
                 for (step, point) in series.points.iter().enumerate() {
                     let letter = if step == 0 { 'M' } else { 'L' };
                     data += &format!("{letter}{:.1} {:.1}", x.at(point.x), y.at(point.y));
                 }
-                let dash = if series.look == Look::Dashed { " da" } else { "" };
+                let dash = if series.look == LineStyle::Dashed { " da" } else { "" };
                 sheet.path(&format!("v l{dash}"), &data);
             }
             for point in &series.points {
-                let size = if series.look == Look::Dots { 2.6 } else { 3.4 };
+                let size = if series.look == LineStyle::Dots { 2.6 } else { 3.4 };
                 mark(sheet, index, series.look, (x.at(point.x), y.at(point.y), size), &point.note);
             }
             sheet.add(format_args!("</g>"));
@@ -178,12 +179,12 @@ impl Lines {
     fn is_listed(&self) -> bool {
         let has_names = self.series.iter().any(|series| !series.name.is_empty());
         let is_long = |series: &Series| series.name.chars().count() > NAME_MAX;
-        let has_no_end = |series: &Series| series.look == Look::Dots;
+        let has_no_end = |series: &Series| series.look == LineStyle::Dots;
         has_names && self.series.iter().any(|series| has_no_end(series) || is_long(series))
     }
 
     /// Writes names above the chart, and says how many rows they take.
-    fn legend(&self, mut sheet: Option<&mut Sheet>) -> f64 {
+    fn legend(&self, mut sheet: Option<&mut ChartSheet>) -> f64 {
         let (mut left, mut row) = (2.0, 0.0);
         for (index, series) in self.series.iter().enumerate() {
             let text = fit(&series.name, WIDTH - 40.0, REGULAR);
@@ -194,8 +195,8 @@ impl Lines {
             if let Some(sheet) = sheet.as_deref_mut() {
                 let middle = 13.0 + 20.0 * row;
                 sheet.add(format_args!(r#"<g class="s{}">"#, series.colour % SERIES));
-                if series.look != Look::Dots {
-                    let dash = if series.look == Look::Dashed { " da" } else { "" };
+                if series.look != LineStyle::Dots {
+                    let dash = if series.look == LineStyle::Dashed { " da" } else { "" };
                     sheet.path(&format!("v l{dash}"), &format!("M{left:.1} {middle:.1}h24"));
                 }
                 mark(sheet, index, series.look, (left + 12.0, middle, 3.6), "");
@@ -209,7 +210,7 @@ impl Lines {
 }
 
 /// The spread around a line.
-fn band(sheet: &mut Sheet, points: &[Point], x: &Scale, y: &Scale) {
+fn band(sheet: &mut ChartSheet, points: &[Point], x: &Scale, y: &Scale) {
     let banded: Vec<(f64, f64, f64)> = points
         .iter()
         .filter_map(|point| point.band.map(|(low, high)| (x.at(point.x), y.at(low), y.at(high))))
@@ -227,11 +228,17 @@ fn band(sheet: &mut Sheet, points: &[Point], x: &Scale, y: &Scale) {
 }
 
 /// A mark whose shape tells the series as its colour does.
-fn mark(sheet: &mut Sheet, index: usize, look: Look, (x, y, size): (f64, f64, f64), note: &str) {
+fn mark(
+    sheet: &mut ChartSheet,
+    index: usize,
+    look: LineStyle,
+    (x, y, size): (f64, f64, f64),
+    note: &str,
+) {
     let class = match look {
-        Look::Line => "f",
-        Look::Dots => "f dot",
-        Look::Dashed => "l hollow",
+        LineStyle::Line => "f",
+        LineStyle::Dots => "f dot",
+        LineStyle::Dashed => "l hollow",
     };
     let shape = match index % 4 {
         0 => format!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{size}"#),
@@ -275,12 +282,17 @@ mod tests {
     fn a_chart_without_points_is_drawn_too() {
         for series in [
             Vec::new(),
-            vec![Series { name: "a".to_owned(), colour: 0, look: Look::Line, points: Vec::new() }],
+            vec![Series {
+                name: "a".to_owned(),
+                colour: 0,
+                look: LineStyle::Line,
+                points: Vec::new(),
+            }],
         ] {
-            let lines = Lines {
+            let lines = LineChart {
                 about: String::new(),
-                x: ("block size", Kind::Log2, Values::Size),
-                y: ("bandwidth", Kind::Linear, Values::Rate),
+                x: ("block size", ScaleKind::Log2, ValueKind::Size),
+                y: ("bandwidth", ScaleKind::Linear, ValueKind::Rate),
                 names: Vec::new(),
                 series,
                 limits: Vec::new(),
@@ -291,15 +303,15 @@ mod tests {
 
     #[test]
     fn names_and_notes_are_text() {
-        let lines = Lines {
+        let lines = LineChart {
             about: "<script>".to_owned(),
-            x: ("block size", Kind::Log2, Values::Size),
-            y: ("bandwidth", Kind::Linear, Values::Rate),
+            x: ("block size", ScaleKind::Log2, ValueKind::Size),
+            y: ("bandwidth", ScaleKind::Linear, ValueKind::Rate),
             names: Vec::new(),
             series: vec![Series {
                 name: "<i>".to_owned(),
                 colour: 9,
-                look: Look::Dashed,
+                look: LineStyle::Dashed,
                 points: vec![point(4096.0, 1e9), point(8192.0, f64::NAN)],
             }],
             limits: vec![LimitLine { name: "<u>".to_owned(), y: 2e9 }],

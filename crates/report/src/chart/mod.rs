@@ -10,11 +10,11 @@ mod heat;
 mod lines;
 mod scale;
 
-pub(crate) use bars::{Bar, Bars, ROWS_MAX};
+pub(crate) use bars::{Bars, ChartBar, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
-pub use lines::{LimitLine, Lines, Look, Point, Series};
-pub use scale::{Kind, Values};
+pub use lines::{LimitLine, LineChart, LineStyle, Point, Series};
+pub use scale::{ScaleKind, ValueKind};
 pub(crate) use scale::{rate_unit, three};
 
 use crate::ink::{self, Paper, Rules};
@@ -72,9 +72,9 @@ const RULES: Rules = &[
 
 /// A picture in the making.
 #[derive(Debug, Default)]
-struct Sheet(String);
+struct ChartSheet(String);
 
-impl Sheet {
+impl ChartSheet {
     fn add(&mut self, element: std::fmt::Arguments<'_>) {
         use std::fmt::Write as _;
         // Writing to a String cannot fail.
@@ -114,15 +114,15 @@ impl Anchor {
 
 /// A finished chart.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct ChartPicture {
     /// What it shows, for those who do not see it.
     pub about: String,
     height: f64,
     body: String,
 }
 
-impl Picture {
-    fn new(about: &str, height: f64, sheet: Sheet) -> Self {
+impl ChartPicture {
+    fn new(about: &str, height: f64, sheet: ChartSheet) -> Self {
         Self { about: about.to_owned(), height, body: sheet.0 }
     }
 
@@ -144,7 +144,7 @@ impl Picture {
         let width = WIDTH + 2.0 * SIDE;
         let notes = lines_of(note, WIDTH - 24.0, 5.6);
         let height = HEAD + self.height + 15.0 * notes.len() as f64 + 12.0;
-        let mut frame = Sheet::default();
+        let mut frame = ChartSheet::default();
         frame.words((12.0, 24.0), Anchor::Start, "h", &fit(title, WIDTH - 24.0, 8.4));
         for (index, line) in notes.iter().enumerate() {
             let y = HEAD + self.height + 14.0 + 15.0 * index as f64;

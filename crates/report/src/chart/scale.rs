@@ -4,7 +4,7 @@ use peerlane_units::{Bytes, Nanos};
 
 /// How values lie along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScaleKind {
     /// Evenly, from zero.
     Linear,
     /// Evenly, around the values.
@@ -19,7 +19,7 @@ pub enum Kind {
 
 /// What values are, which decides how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
+pub enum ValueKind {
     /// Bytes a second.
     Rate,
     /// Bytes.
@@ -37,8 +37,8 @@ pub enum Values {
 /// An axis between two places.
 #[derive(Debug, Clone)]
 pub(super) struct Scale {
-    kind: Kind,
-    values: Values,
+    kind: ScaleKind,
+    values: ValueKind,
     low: f64,
     high: f64,
     from: f64,
@@ -51,12 +51,12 @@ const LARGEST: f64 = 1e19;
 impl Scale {
     /// A scale that shows all values; what is not finite is not shown.
     pub(super) fn new(
-        kind: Kind,
-        values: Values,
+        kind: ScaleKind,
+        values: ValueKind,
         all: impl IntoIterator<Item = f64>,
         (from, to): (f64, f64),
     ) -> Self {
-        let is_log = matches!(kind, Kind::Log2 | Kind::Log10);
+        let is_log = matches!(kind, ScaleKind::Log2 | ScaleKind::Log10);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in all.into_iter().filter(|value| value.is_finite() && value.abs() <= LARGEST) {
             if !is_log || value > 0.0 {
@@ -68,27 +68,27 @@ impl Scale {
             (low, high) = if is_log { (1.0, 2.0) } else { (0.0, 1.0) };
         }
         match kind {
-            Kind::Linear => {
+            ScaleKind::Linear => {
                 low = low.min(0.0);
                 high = if high <= low { 1.0_f64.max(low + 1.0) } else { high };
                 let step = step_of((high - low) / 4.5);
                 (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
             }
-            Kind::Free => {
+            ScaleKind::Free => {
                 let room = ((high - low) * 0.06).max(high.abs().max(1e-9) * 1e-3);
                 (low, high) = (low - room, high + room);
             }
-            Kind::Span if low >= high => {
+            ScaleKind::Span if low >= high => {
                 // A share, too: beside a large value, 1 is below the precision of a float.
                 let room = (high.abs() * 1e-3).max(1.0);
                 (low, high) = (low - room, high + room);
             }
-            Kind::Log2 if low >= high => (low, high) = (low / 2.0, high * 2.0),
-            Kind::Log10 => {
+            ScaleKind::Log2 if low >= high => (low, high) = (low / 2.0, high * 2.0),
+            ScaleKind::Log10 => {
                 low = 10f64.powf(low.log10().floor());
                 high = 10f64.powf(high.log10().ceil()).max(low * 10.0);
             }
-            Kind::Log2 | Kind::Span => {}
+            ScaleKind::Log2 | ScaleKind::Span => {}
         }
         Self { kind, values, low, high, from, to }
     }
@@ -97,8 +97,10 @@ impl Scale {
     pub(super) fn at(&self, value: f64) -> f64 {
         let value = if value.is_nan() { self.low } else { value.clamp(self.low, self.high) };
         let share = match self.kind {
-            Kind::Linear | Kind::Free | Kind::Span => (value - self.low) / (self.high - self.low),
-            Kind::Log2 | Kind::Log10 => {
+            ScaleKind::Linear | ScaleKind::Free | ScaleKind::Span => {
+                (value - self.low) / (self.high - self.low)
+            }
+            ScaleKind::Log2 | ScaleKind::Log10 => {
                 (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
             }
         };
@@ -109,7 +111,7 @@ impl Scale {
     pub(super) fn ticks(&self, room: f64) -> Vec<(f64, String)> {
         let most = ((self.to - self.from).abs() / room).clamp(1.0, 20.0);
         let values = match self.kind {
-            Kind::Linear | Kind::Free | Kind::Span => {
+            ScaleKind::Linear | ScaleKind::Free | ScaleKind::Span => {
                 let step = step_of((self.high - self.low) / most);
                 let first = (self.low / step).ceil();
                 (0..40)
@@ -119,10 +121,10 @@ impl Scale {
                     .map(|value| if value.abs() < step * 1e-6 { 0.0 } else { value })
                     .collect()
             }
-            Kind::Log2 => self.powers(2.0, most),
-            Kind::Log10 => self.powers(10.0, most),
+            ScaleKind::Log2 => self.powers(2.0, most),
+            ScaleKind::Log10 => self.powers(10.0, most),
         };
-        let values: Vec<f64> = if self.values == Values::Count {
+        let values: Vec<f64> = if self.values == ValueKind::Count {
             values.into_iter().filter(|value: &f64| value.fract() == 0.0).collect()
         } else {
             values
@@ -152,14 +154,14 @@ impl Scale {
     /// The unit of the axis, where it is one for all values.
     pub(super) fn unit(&self) -> &'static str {
         match self.values {
-            Values::Rate => rate_unit(self.high).1,
-            Values::Percent => "%",
+            ValueKind::Rate => rate_unit(self.high).1,
+            ValueKind::Percent => "%",
             _ => "",
         }
     }
 }
 
-impl Values {
+impl ValueKind {
     /// A value in as few characters as say it; `largest` decides the unit of rates.
     pub(super) fn short(self, value: f64, largest: f64) -> String {
         match self {
@@ -242,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    fn words(kind: Kind, values: Values, all: &[f64], room: f64) -> Vec<String> {
+    fn words(kind: ScaleKind, values: ValueKind, all: &[f64], room: f64) -> Vec<String> {
         let scale = Scale::new(kind, values, all.iter().copied(), (0.0, 400.0));
         scale.ticks(room).into_iter().map(|(_, text)| text).collect()
     }
@@ -250,25 +252,25 @@ mod tests {
     #[test]
     fn an_axis_says_round_values_in_one_unit() {
         assert_eq!(
-            words(Kind::Linear, Values::Rate, &[1e8, 3.3e9], 60.0),
+            words(ScaleKind::Linear, ValueKind::Rate, &[1e8, 3.3e9], 60.0),
             ["0", "1", "2", "3", "4"]
         );
         assert_eq!(
-            words(Kind::Log2, Values::Size, &[4096.0, 1048576.0], 80.0),
+            words(ScaleKind::Log2, ValueKind::Size, &[4096.0, 1048576.0], 80.0),
             ["4K", "16K", "64K", "256K", "1M"]
         );
         assert_eq!(
-            words(Kind::Log10, Values::Time, &[2e3, 3e5], 60.0),
+            words(ScaleKind::Log10, ValueKind::Time, &[2e3, 3e5], 60.0),
             ["1 us", "10 us", "100 us", "1 ms"]
         );
-        assert_eq!(words(Kind::Linear, Values::Count, &[1.0, 2.0], 20.0), ["0", "1", "2"]);
+        assert_eq!(words(ScaleKind::Linear, ValueKind::Count, &[1.0, 2.0], 20.0), ["0", "1", "2"]);
     }
 
     proptest! {
         #[test]
         fn any_value_has_a_place_on_the_axis(values: Vec<f64>, probe: f64, which in 0usize..5) {
-            let kind = [Kind::Linear, Kind::Free, Kind::Log2, Kind::Log10, Kind::Span][which];
-            let scale = Scale::new(kind, Values::Rate, values, (10.0, 400.0));
+            let kind = [ScaleKind::Linear, ScaleKind::Free, ScaleKind::Log2, ScaleKind::Log10, ScaleKind::Span][which];
+            let scale = Scale::new(kind, ValueKind::Rate, values, (10.0, 400.0));
             let place = scale.at(probe);
             prop_assert!((10.0..=400.0).contains(&place), "{place}");
             for (value, text) in scale.ticks(40.0) {

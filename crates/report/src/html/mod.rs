@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 
 use crate::chart;
-use crate::document::{Art, Block, Document, Figure, Table, Tone, Verdict};
+use crate::document::{Art, Block, Document, Figure, RecordVerdict, Table, Tone};
 use crate::ink::{self, Paper};
 use crate::machine;
 
@@ -61,7 +61,7 @@ pub(crate) fn write(document: &Document) -> Result<String, minijinja::Error> {
     })
 }
 
-fn verdict_value(verdict: &Verdict) -> Value {
+fn verdict_value(verdict: &RecordVerdict) -> Value {
     context! {
         tone => match verdict.tone {
             Tone::Firm => "firm",

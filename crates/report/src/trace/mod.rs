@@ -27,8 +27,8 @@ pub use occupancy::{Occupied, occupied};
 /// # Errors
 /// The system's answer when `out` cannot be written.
 pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
-    let tracks = tracks::Tracks::of(traces);
-    let mut packets = wire::Packets::new(out);
+    let tracks = tracks::Tracks::new(traces);
+    let mut packets = wire::PacketWriter::new(out);
     for track in &tracks.described {
         packets.describe(track)?;
     }

@@ -6,7 +6,7 @@ use peerlane_results::{
 use peerlane_units::Nanos;
 
 use super::*;
-use perfetto::{Decoded, decode};
+use perfetto::{DecodedTrace, decode};
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../tests/common/perfetto.rs"]
@@ -53,7 +53,7 @@ fn sample(memory: &str, kind: MemoryKind) -> Trace {
     }
 }
 
-fn written(traces: &[Trace]) -> Decoded {
+fn written(traces: &[Trace]) -> DecodedTrace {
     let mut bytes = Vec::new();
     write(traces, &mut bytes).unwrap();
     decode(&bytes)

@@ -10,7 +10,7 @@ use peerlane_units::Nanos;
 
 use super::lanes::Lanes;
 use super::occupancy::occupied;
-use super::wire::{Event, Track, TrackKind, Value, What};
+use super::wire::{EventKind, Track, TrackEvent, TrackKind, Value};
 
 /// Host memory has this name in every trace.
 const HOST: &str = "host memory";
@@ -19,11 +19,11 @@ const HOST: &str = "host memory";
 #[derive(Debug, Default)]
 pub(super) struct Tracks<'a> {
     pub(super) described: Vec<Track>,
-    pub(super) events: Vec<Event<'a>>,
+    pub(super) events: Vec<TrackEvent<'a>>,
 }
 
 impl<'a> Tracks<'a> {
-    pub(super) fn of(traces: &'a [Trace]) -> Self {
+    pub(super) fn new(traces: &'a [Trace]) -> Self {
         let mut tracks = Self::default();
         tracks.drives(traces);
         tracks.memories(traces);
@@ -53,8 +53,12 @@ impl<'a> Tracks<'a> {
         name: Cow<'a, str>,
         notes: Vec<(&'static str, Value<'a>)>,
     ) {
-        self.events.push(Event { at: span.begin.0, track, what: What::Begin { name, notes } });
-        self.events.push(Event { at: span.end.0, track, what: What::End });
+        self.events.push(TrackEvent {
+            at: span.begin.0,
+            track,
+            what: EventKind::Begin { name, notes },
+        });
+        self.events.push(TrackEvent { at: span.end.0, track, what: EventKind::End });
     }
 
     /// Slices that may overlap, in lanes of one name below `parent`.
@@ -148,8 +152,8 @@ impl<'a> Tracks<'a> {
         let mut in_use = 0_i64;
         for (at, change) in changes {
             in_use += change;
-            let what = What::Count(u64::try_from(in_use).unwrap_or(0));
-            self.events.push(Event { at: at.0, track, what });
+            let what = EventKind::Count(u64::try_from(in_use).unwrap_or(0));
+            self.events.push(TrackEvent { at: at.0, track, what });
         }
     }
 
@@ -168,7 +172,11 @@ impl<'a> Tracks<'a> {
                 .then(|| format!("{left_out} requests are not in this trace: it was full"));
             let last = own().flat_map(|trace| &trace.phases).map(|one| one.span.end).max();
             for (name, end) in full.into_iter().zip(last) {
-                self.events.push(Event { at: end.0, track: root, what: What::Instant { name } });
+                self.events.push(TrackEvent {
+                    at: end.0,
+                    track: root,
+                    what: EventKind::Instant { name },
+                });
             }
         }
     }

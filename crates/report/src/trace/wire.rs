@@ -37,15 +37,15 @@ pub(super) enum TrackKind {
 
 /// Something at a time on a track.
 #[derive(Debug, Clone)]
-pub(super) struct Event<'a> {
+pub(super) struct TrackEvent<'a> {
     /// Nanoseconds.
     pub(super) at: u64,
     pub(super) track: u64,
-    pub(super) what: What<'a>,
+    pub(super) what: EventKind<'a>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum What<'a> {
+pub(super) enum EventKind<'a> {
     Begin { name: Cow<'a, str>, notes: Vec<(&'static str, Value<'a>)> },
     End,
     Instant { name: String },
@@ -60,30 +60,30 @@ pub(super) enum Value<'a> {
 }
 
 /// Packets on their way out. Messages within others are made in memory that is used again.
-pub(super) struct Packets<'a> {
+pub(super) struct PacketWriter<'a> {
     out: &'a mut dyn Write,
-    whole: Message,
-    packet: Message,
-    inner: Message,
-    note: Message,
+    whole: OpenMessage,
+    packet: OpenMessage,
+    inner: OpenMessage,
+    note: OpenMessage,
     is_first: bool,
 }
 
-impl<'a> Packets<'a> {
+impl<'a> PacketWriter<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        let [whole, packet, inner, note] = std::array::from_fn(|_| Message::default());
+        let [whole, packet, inner, note] = std::array::from_fn(|_| OpenMessage::default());
         Self { out, whole, packet, inner, note, is_first: true }
     }
 
     pub(super) fn describe(&mut self, track: &Track) -> io::Result<()> {
-        let mut descriptor = Message::default();
+        let mut descriptor = OpenMessage::default();
         descriptor.number(1, track.id);
         descriptor.text(2, &track.name);
         if track.parent != 0 {
             descriptor.number(5, track.parent);
         }
         if track.kind == TrackKind::Counter {
-            let mut counter = Message::default();
+            let mut counter = OpenMessage::default();
             // UNIT_COUNT.
             counter.number(3, 2);
             descriptor.bytes(8, &counter.0);
@@ -98,28 +98,28 @@ impl<'a> Packets<'a> {
         self.end()
     }
 
-    pub(super) fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: &TrackEvent<'_>) -> io::Result<()> {
         let inner = &mut self.inner;
         inner.0.clear();
         let kind = match &event.what {
-            What::Begin { .. } => 1,
-            What::End => 2,
-            What::Instant { .. } => 3,
-            What::Count(_) => 4,
+            EventKind::Begin { .. } => 1,
+            EventKind::End => 2,
+            EventKind::Instant { .. } => 3,
+            EventKind::Count(_) => 4,
         };
         inner.number(9, kind);
         inner.number(11, event.track);
         match &event.what {
-            What::Begin { name, notes } => {
+            EventKind::Begin { name, notes } => {
                 inner.text(23, name);
                 for (name, value) in notes {
                     self.note.annotate(name, value);
                     inner.bytes(4, &self.note.0);
                 }
             }
-            What::Instant { name } => inner.text(23, name),
-            What::Count(count) => inner.number(30, *count),
-            What::End => {}
+            EventKind::Instant { name } => inner.text(23, name),
+            EventKind::Count(count) => inner.number(30, *count),
+            EventKind::End => {}
         }
         self.packet.number(8, event.at);
         self.packet.bytes(11, &self.inner.0);
@@ -144,9 +144,9 @@ impl<'a> Packets<'a> {
 
 /// A message under way.
 #[derive(Debug, Default)]
-struct Message(Vec<u8>);
+struct OpenMessage(Vec<u8>);
 
-impl Message {
+impl OpenMessage {
     /// Makes it an annotation.
     fn annotate(&mut self, name: &str, value: &Value<'_>) {
         self.0.clear();

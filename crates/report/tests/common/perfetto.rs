@@ -45,7 +45,7 @@ fn fields<'a>(mut bytes: &'a [u8], known: &[u64]) -> Vec<(u64, Field<'a>)> {
 
 /// What a trace holds.
 #[derive(Debug, Default)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedTrace {
     /// Name and parent of each track.
     pub(crate) tracks: BTreeMap<u64, (String, u64)>,
     counters: Vec<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Decoded {
     pub(crate) instants: Vec<String>,
 }
 
-impl Decoded {
+impl DecodedTrace {
     fn is_below(&self, track: u64, root: &str, name: &str) -> bool {
         let (own, parent) = &self.tracks[&track];
         own == name && self.tracks.get(parent).is_some_and(|(parent, _)| parent == root)
@@ -93,8 +93,8 @@ fn text(field: &Field<'_>) -> String {
 }
 
 /// Reads a trace; panics where it is none.
-pub(crate) fn decode(bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded::default();
+pub(crate) fn decode(bytes: &[u8]) -> DecodedTrace {
+    let mut decoded = DecodedTrace::default();
     let mut open: BTreeMap<u64, (String, u64)> = BTreeMap::new();
     let mut latest = 0;
     for (index, (_, packet)) in fields(bytes, &[1]).into_iter().enumerate() {
@@ -138,7 +138,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
     decoded
 }
 
-fn track(descriptor: &[u8], decoded: &mut Decoded) {
+fn track(descriptor: &[u8], decoded: &mut DecodedTrace) {
     let all = fields(descriptor, &[1, 2, 5, 8, 11, 12, 14]);
     let get = |wanted| all.iter().find(|(number, _)| *number == wanted).map(|(_, field)| field);
     let (id, name) = (get(1).map(number).expect("a number"), get(2).map(text).expect("a name"));

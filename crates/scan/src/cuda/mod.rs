@@ -22,8 +22,8 @@ mod work;
 use std::sync::Arc;
 
 use peerlane_engine::endpoint::GpuName;
-use peerlane_engine::load::{Ways, find_gpu};
-use peerlane_memory::cuda::{Cuda, CudaError, Gpu, GpuFacts, Kernel, Limits};
+use peerlane_engine::load::{LoadRings, find_gpu};
+use peerlane_memory::cuda::{Cuda, CudaError, CudaKernel, Gpu, GpuFacts, Limits};
 use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_results::RouteChoice;
 use peerlane_units::{Bytes, Nanos};
@@ -32,7 +32,7 @@ use crate::Searcher;
 pub use error::GpuScanError;
 use layers::Layers;
 pub use pipeline::scan_on_gpu;
-pub use work::{GpuWork, Part};
+pub use work::{GpuWork, WorkPart};
 
 /// The kernels, compiled when the program runs.
 pub const KERNELS: &str = include_str!("kernels.cu");
@@ -59,7 +59,7 @@ pub struct GpuSearch<'a> {
     options: GpuOptions,
     gpu: Arc<Gpu>,
     limits: Limits,
-    ways: Ways,
+    ways: LoadRings,
     kernels: Kernels,
     layers: Layers,
     /// Bytes that the areas of a round may take.
@@ -69,12 +69,12 @@ pub struct GpuSearch<'a> {
 /// The kernels by what they do.
 #[derive(Debug)]
 struct Kernels {
-    means: Kernel,
-    sums_of_rows: Kernel,
-    sums_of_columns: Kernel,
-    correlate: Kernel,
-    scores: Kernel,
-    peaks: Kernel,
+    means: CudaKernel,
+    sums_of_rows: CudaKernel,
+    sums_of_columns: CudaKernel,
+    correlate: CudaKernel,
+    scores: CudaKernel,
+    peaks: CudaKernel,
 }
 
 impl Kernels {
@@ -127,7 +127,7 @@ impl<'a> GpuSearch<'a> {
             searcher,
             options,
             limits: gpu.limits()?,
-            ways: Ways::new(options.route),
+            ways: LoadRings::new(options.route),
             kernels,
             layers,
             room: share.min(MOST_ROUND.0),

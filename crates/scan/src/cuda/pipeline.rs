@@ -17,19 +17,22 @@ use peerlane_results::{Route, RouteChoice};
 use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 
-use super::round::{Round, Wanted};
-use super::slot::{Frame, Slot};
+use super::round::{Round, RoundGoal};
+use super::slot::{Frame, ImageSlot};
 use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
 use crate::effort::Effort;
 use crate::follow::Trail;
 use crate::formats::{
-    FileExcerpts, FilePage, PlainPixels, Rows, check_known, decode, each_page, find,
+    FileExcerpts, FilePage, PlainPixels, RowOrder, check_known, decode, each_page, find,
 };
-use crate::inputs::{Found, Input, InputError, Origin, check_size, file, limited, regular};
+use crate::inputs::{
+    FoundInput, Input, InputError, InputOrigin, check_size, file, limited, regular,
+};
 use crate::pipeline::{
-    Answer, Busy, Clocks, Crops, Looked, ScanError, ScanEvent, crops_of, hear, timed, told_by_means,
+    Busy, Clocks, Crops, ImageAnswer, Looked, ScanError, ScanEvent, crops_of, hear, timed,
+    told_by_means,
 };
-use crate::reduce::Area;
+use crate::reduce::PixelArea;
 use crate::search::best_of_each;
 use crate::{Gray, Hit};
 
@@ -37,8 +40,8 @@ use crate::{Gray, Hit};
 const MOST_AREAS: usize = 4096;
 
 /// An image that waits for a thread.
-enum Work {
-    File(PathBuf, Origin),
+enum WaitingImage {
+    File(PathBuf, InputOrigin),
     Read(Input),
 }
 
@@ -71,7 +74,7 @@ impl From<GpuScanError> for Trouble {
 }
 
 /// What the threads have together.
-struct Shared<'a> {
+struct SharedSearch<'a> {
     search: &'a GpuSearch<'a>,
     crops: Crops,
     clocks: Clocks,
@@ -80,7 +83,7 @@ struct Shared<'a> {
     work: Mutex<GpuWork>,
 }
 
-impl Shared<'_> {
+impl SharedSearch<'_> {
     fn fail(&self, error: GpuScanError) {
         self.enough.store(true, Ordering::Relaxed);
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,16 +101,16 @@ impl Shared<'_> {
 /// # Errors
 /// [`GpuScanError`] where the GPU or the way to it failed; images that cannot be searched are answers.
 pub fn scan_on_gpu(
-    found: impl Iterator<Item = Found> + Send,
+    found: impl Iterator<Item = FoundInput> + Send,
     search: &GpuSearch<'_>,
     crops: Crops,
     tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) -> Result<GpuWork, GpuScanError> {
     let slots = search.options.slots.max(1);
-    let (walked, to_search) = sync_channel::<Work>(slots);
-    let (searched, answers) = sync_channel::<Answer>(slots);
+    let (walked, to_search) = sync_channel::<WaitingImage>(slots);
+    let (searched, answers) = sync_channel::<ImageAnswer>(slots);
     let to_search = Mutex::new(to_search);
-    let shared = Shared {
+    let shared = SharedSearch {
         search,
         crops,
         clocks: Clocks::default(),
@@ -145,44 +148,48 @@ pub fn scan_on_gpu(
     Ok(work)
 }
 
-fn walk(mut found: impl Iterator<Item = Found>, walked: SyncSender<Work>, shared: &Shared<'_>) {
+fn walk(
+    mut found: impl Iterator<Item = FoundInput>,
+    walked: SyncSender<WaitingImage>,
+    shared: &SharedSearch<'_>,
+) {
     while let (false, Some(next)) = (shared.is_enough(), found.next()) {
         let is_wanted = |work| !shared.is_enough() && walked.send(work).is_ok();
         match next {
-            Found::File(path, origin) => {
-                is_wanted(Work::File(path, origin));
+            FoundInput::File(path, origin) => {
+                is_wanted(WaitingImage::File(path, origin));
             }
-            other => other.read(|input| is_wanted(Work::Read(input))),
+            other => other.read(|input| is_wanted(WaitingImage::Read(input))),
         }
     }
 }
 
-fn next(to_search: &Mutex<Receiver<Work>>) -> Option<Work> {
+fn next(to_search: &Mutex<Receiver<WaitingImage>>) -> Option<WaitingImage> {
     to_search.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 /// Searches one image after the other.
 fn take(
-    to_search: &Mutex<Receiver<Work>>,
-    searched: SyncSender<Answer>,
-    shared: &Shared<'_>,
+    to_search: &Mutex<Receiver<WaitingImage>>,
+    searched: SyncSender<ImageAnswer>,
+    shared: &SharedSearch<'_>,
     effort: &Effort,
 ) -> Result<(), GpuScanError> {
     let clock = MonotonicClock::start();
     let search = shared.search;
     let loader = Loader::new(&search.gpu, &search.ways, &clock, search.options.deadline);
-    let mut thread = Thread { shared, effort, loader, slot: Slot::new(search)? };
+    let mut thread = GpuThread { shared, effort, loader, slot: ImageSlot::new(search)? };
     while let Some(work) = next(to_search) {
         if shared.is_enough() {
             continue;
         }
         let (image, origin, done) = match work {
-            Work::File(path, origin) => {
+            WaitingImage::File(path, origin) => {
                 let name = path.display().to_string();
                 effort.begin(&name);
                 (name, origin, thread.file(&path))
             }
-            Work::Read(Input { name, origin, bytes }) => {
+            WaitingImage::Read(Input { name, origin, bytes }) => {
                 effort.begin(&name);
                 (name, origin, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
             }
@@ -200,7 +207,7 @@ fn take(
             }
             Err(Trouble::Gpu(error)) => return Err(error),
         };
-        if searched.send(Answer { image, origin, found, left_out, crops }).is_err() {
+        if searched.send(ImageAnswer { image, origin, found, left_out, crops }).is_err() {
             break;
         }
     }
@@ -217,17 +224,17 @@ enum Decoded {
 }
 
 /// What one thread works with.
-struct Thread<'a> {
-    shared: &'a Shared<'a>,
+struct GpuThread<'a> {
+    shared: &'a SharedSearch<'a>,
     effort: &'a Effort,
     loader: Loader<'a>,
-    slot: Slot<'a>,
+    slot: ImageSlot<'a>,
 }
 
 /// Pixels of a page, hits, and what is at them.
 type PageLooked = (u64, Vec<Hit>, Vec<Gray>);
 
-impl Thread<'_> {
+impl GpuThread<'_> {
     fn file(&mut self, path: &Path) -> Result<Looked, Trouble> {
         let (file, size) = regular(path).map_err(InputError::from)?;
         check_size(size)?;
@@ -294,7 +301,7 @@ impl Thread<'_> {
     }
 
     fn page(&mut self, page: FilePage<'_>) -> Result<PageLooked, Trouble> {
-        let Shared { search, clocks, .. } = self.shared;
+        let SharedSearch { search, clocks, .. } = self.shared;
         let effort = self.effort;
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
@@ -351,14 +358,14 @@ fn frame_of(pixels: &PlainPixels, begin: u64) -> Frame {
     let (begin, stride) = (i64::try_from(begin).unwrap_or(i64::MAX), signed(stride));
     let last = begin + stride * signed(height.saturating_sub(1));
     match rows {
-        Rows::TopFirst => Frame { width, height, begin, stride },
-        Rows::BottomFirst => Frame { width, height, begin: last, stride: -stride },
+        RowOrder::TopFirst => Frame { width, height, begin, stride },
+        RowOrder::BottomFirst => Frame { width, height, begin: last, stride: -stride },
     }
 }
 
 fn search<'a>(
     search: &'a GpuSearch<'a>,
-    slot: &mut Slot<'a>,
+    slot: &mut ImageSlot<'a>,
     frame: &Frame,
     effort: &Effort,
 ) -> Result<Vec<Hit>, GpuScanError> {
@@ -369,7 +376,7 @@ fn search<'a>(
         let mut left = Vec::new();
         let mut queue = on_the_way.into_iter().peekable();
         while queue.peek().is_some() && !effort.is_over() {
-            let mut round = Round::new(Wanted::Scores);
+            let mut round = Round::new(RoundGoal::Scores);
             let mut members = Vec::new();
             while let Some(&index) = queue.peek() {
                 if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS)
@@ -404,12 +411,12 @@ fn search<'a>(
 /// The places of the coarse levels that are worth a closer look, with the number of their picture.
 fn coarse<'a>(
     search: &'a GpuSearch<'a>,
-    slot: &mut Slot<'a>,
+    slot: &mut ImageSlot<'a>,
     frame: &Frame,
     effort: &Effort,
 ) -> Result<Vec<(Trail<'a>, usize)>, GpuScanError> {
     let size = (frame.width, frame.height);
-    let all = Area { x: 0, y: 0, width: frame.width, height: frame.height };
+    let all = PixelArea { x: 0, y: 0, width: frame.width, height: frame.height };
     let pictures = search.searcher.pictures();
     // Poses of one level share their plane.
     let mut order: Vec<usize> = (0..pictures.len()).collect();
@@ -417,7 +424,7 @@ fn coarse<'a>(
     let mut places: Vec<Vec<(usize, usize)>> = vec![Vec::new(); pictures.len()];
     let mut queue = order.into_iter().peekable();
     while queue.peek().is_some() && !effort.is_over() {
-        let mut round = Round::new(Wanted::Peaks);
+        let mut round = Round::new(RoundGoal::Peaks);
         let mut members = Vec::new();
         while let Some(&index) = queue.peek() {
             if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS) {

@@ -5,8 +5,8 @@
 //! two structures.
 
 use super::layers::{LayerPlace, SINGLE};
-use crate::picture::Layer;
-use crate::reduce::Area;
+use crate::picture::PictureLayer;
+use crate::reduce::PixelArea;
 
 /// Threads of a block of every kernel.
 pub(super) const THREADS: u32 = 128;
@@ -29,7 +29,7 @@ pub(super) const COUNT: u64 = 4;
 
 /// What is wanted of the tasks of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RoundGoal {
     /// Places that are worth a closer look.
     Peaks,
     /// The score of every place.
@@ -38,13 +38,13 @@ pub(super) enum Wanted {
 
 /// An area of the image at a level.
 #[derive(Debug, Clone, Copy)]
-struct Plane {
-    area: Area,
+struct LevelArea {
+    area: PixelArea,
     level: u32,
     has_sums: bool,
 }
 
-impl Plane {
+impl LevelArea {
     fn width(&self) -> u64 {
         (self.area.width >> self.level) as u64
     }
@@ -60,9 +60,9 @@ impl Plane {
 
 /// A layer against a plane.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Task<'a> {
+pub(super) struct LayerTask<'a> {
     plane: usize,
-    layer: &'a Layer,
+    layer: &'a PictureLayer,
     at: LayerPlace,
     enough: f32,
     /// Places in a row.
@@ -71,7 +71,7 @@ pub(super) struct Task<'a> {
     pub(super) height: u64,
 }
 
-impl Task<'_> {
+impl LayerTask<'_> {
     pub(super) fn places(&self) -> u64 {
         self.width * self.height
     }
@@ -99,14 +99,14 @@ impl Task<'_> {
 /// Areas and layers that the GPU looks at together.
 #[derive(Debug)]
 pub(super) struct Round<'a> {
-    pub(super) wanted: Wanted,
-    planes: Vec<Plane>,
-    pub(super) tasks: Vec<Task<'a>>,
+    pub(super) wanted: RoundGoal,
+    planes: Vec<LevelArea>,
+    pub(super) tasks: Vec<LayerTask<'a>>,
 }
 
 /// A round with a place for everything.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct RoundLayout {
     /// What the arena begins with: planes, then tasks.
     pub(super) descriptors: Vec<u8>,
     pub(super) tasks_at: u64,
@@ -122,7 +122,7 @@ pub(super) struct Layout {
 
 /// Threads that each kernel needs for the largest plane or task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct LaunchSize {
     pub(super) squares: u64,
     pub(super) rows: u64,
     pub(super) columns: u64,
@@ -132,7 +132,7 @@ pub(super) struct Extent {
 }
 
 impl<'a> Round<'a> {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(wanted: RoundGoal) -> Self {
         Self { wanted, planes: Vec::new(), tasks: Vec::new() }
     }
 
@@ -145,22 +145,22 @@ impl<'a> Round<'a> {
     }
 
     /// Adds an area, where it is not the last one already.
-    pub(super) fn area(&mut self, area: Area, level: u32) {
-        let is_last = |last: &Plane| last.area == area && last.level == level;
+    pub(super) fn area(&mut self, area: PixelArea, level: u32) {
+        let is_last = |last: &LevelArea| last.area == area && last.level == level;
         if !self.planes.last().is_some_and(is_last) {
-            self.planes.push(Plane { area, level, has_sums: false });
+            self.planes.push(LevelArea { area, level, has_sums: false });
         }
     }
 
     /// Adds a layer against the area that was added last; false where it does not fit.
-    pub(super) fn layer(&mut self, layer: &'a Layer, at: LayerPlace, enough: f32) -> bool {
+    pub(super) fn layer(&mut self, layer: &'a PictureLayer, at: LayerPlace, enough: f32) -> bool {
         let Some(plane) = self.planes.last_mut() else { return false };
         let places = |all: u64, own: usize| (all + 1).checked_sub(own as u64).filter(|&n| n > 0);
         let sizes = (places(plane.width(), layer.width), places(plane.height(), layer.height));
         let (Some(width), Some(height)) = sizes else { return false };
         plane.has_sums |= at.weights.is_none();
         let plane = self.planes.len() - 1;
-        self.tasks.push(Task { plane, layer, at, enough, width, height });
+        self.tasks.push(LayerTask { plane, layer, at, enough, width, height });
         true
     }
 
@@ -168,7 +168,7 @@ impl<'a> Round<'a> {
     pub(super) fn cost(&self) -> u64 {
         let planes = self.planes.iter().map(|plane| plane.squares() * (SINGLE + SUMS));
         let tasks = self.tasks.iter().map(|task| {
-            let peaks = if self.wanted == Wanted::Peaks { task.most_peaks() * PEAK } else { 0 };
+            let peaks = if self.wanted == RoundGoal::Peaks { task.most_peaks() * PEAK } else { 0 };
             task.places() * SINGLE * (1 + task.slices() * task.series()) + peaks
         });
         planes.chain(tasks).sum()
@@ -181,11 +181,11 @@ impl<'a> Round<'a> {
 
     /// Multiplications and additions of its layers.
     pub(super) fn operations(&self) -> u64 {
-        self.tasks.iter().map(Task::operations).sum()
+        self.tasks.iter().map(LayerTask::operations).sum()
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        let mut extent = Extent::default();
+    pub(super) fn extent(&self) -> LaunchSize {
+        let mut extent = LaunchSize::default();
         for plane in &self.planes {
             extent.squares = extent.squares.max(plane.squares());
             extent.rows = extent.rows.max(plane.height() + 1);
@@ -200,7 +200,7 @@ impl<'a> Round<'a> {
     }
 
     /// Gives everything its place.
-    pub(super) fn lay_out(&self) -> Layout {
+    pub(super) fn lay_out(&self) -> RoundLayout {
         let mut end = 0;
         let mut take = |bytes: u64| {
             let begin = end;
@@ -210,7 +210,7 @@ impl<'a> Round<'a> {
         take(self.planes.len() as u64 * PLANE_SIZE);
         let tasks_at = take(self.tasks.len() as u64 * TASK_SIZE);
         let counts_at = take(self.tasks.len() as u64 * COUNT);
-        let scores_length = self.tasks.iter().map(Task::places).sum::<u64>() * SINGLE;
+        let scores_length = self.tasks.iter().map(LayerTask::places).sum::<u64>() * SINGLE;
         let scores_at = take(scores_length);
         let mut descriptors = Writer::default();
         for plane in &self.planes {
@@ -224,7 +224,7 @@ impl<'a> Round<'a> {
         let (mut scores, mut peaks_at) = (scores_at, Vec::new());
         for task in &self.tasks {
             let partials = take(task.places() * task.slices() * task.series() * SINGLE);
-            let is_wanted = self.wanted == Wanted::Peaks;
+            let is_wanted = self.wanted == RoundGoal::Peaks;
             let peaks = take(if is_wanted { task.most_peaks() * PEAK } else { 0 });
             descriptors.task(task, [partials, scores, peaks]);
             scores += task.places() * SINGLE;
@@ -232,7 +232,7 @@ impl<'a> Round<'a> {
         }
         let descriptors = descriptors.bytes;
         let room = end;
-        Layout { descriptors, tasks_at, counts_at, scores_at, scores_length, peaks_at, room }
+        RoundLayout { descriptors, tasks_at, counts_at, scores_at, scores_length, peaks_at, room }
     }
 }
 
@@ -243,17 +243,17 @@ struct Writer {
 }
 
 impl Writer {
-    fn plane(&mut self, plane: &Plane, values: u64, sums: u64) {
+    fn plane(&mut self, plane: &LevelArea, values: u64, sums: u64) {
         self.whole(values);
         self.whole(sums);
-        let Area { x, y, .. } = plane.area;
+        let PixelArea { x, y, .. } = plane.area;
         let sizes = [x as u64, y as u64, plane.width(), plane.height()];
         sizes.into_iter().for_each(|size| self.half(size));
         self.half(plane.level.into());
         self.half(plane.has_sums.into());
     }
 
-    fn task(&mut self, task: &Task<'_>, [partials, scores, peaks]: [u64; 3]) {
+    fn task(&mut self, task: &LayerTask<'_>, [partials, scores, peaks]: [u64; 3]) {
         self.whole(task.at.taps);
         self.whole(task.at.weights.unwrap_or(0));
         self.whole(partials);
@@ -295,12 +295,12 @@ mod tests {
     fn descriptors_are_as_long_as_the_structures_of_the_kernels() {
         let picture = Picture::new(&Recipe::default().picture(), None, Pose::default()).unwrap();
         let (layer, at) = (picture.layer(1), LayerPlace { taps: 0, weights: Some(9) });
-        let mut round = Round::new(Wanted::Peaks);
+        let mut round = Round::new(RoundGoal::Peaks);
         for x in 0..3 {
-            round.area(Area { x, y: 0, width: 1000, height: 900 }, 1);
+            round.area(PixelArea { x, y: 0, width: 1000, height: 900 }, 1);
             assert!(round.layer(layer, at, 0.5));
         }
-        round.area(Area { x: 0, y: 0, width: 8, height: 8 }, 1);
+        round.area(PixelArea { x: 0, y: 0, width: 8, height: 8 }, 1);
         assert!(!round.layer(layer, at, 0.5), "it does not fit");
         let layout = round.lay_out();
         assert_eq!(layout.tasks_at, (4 * PLANE_SIZE).next_multiple_of(ALIGNMENT));
@@ -313,8 +313,8 @@ mod tests {
     fn an_area_that_is_asked_for_by_several_layers_is_one_plane() {
         let picture = Picture::new(&Recipe::default().picture(), None, Pose::default()).unwrap();
         let at = LayerPlace { taps: 0, weights: None };
-        let area = Area { x: 0, y: 0, width: 1000, height: 900 };
-        let mut round = Round::new(Wanted::Scores);
+        let area = PixelArea { x: 0, y: 0, width: 1000, height: 900 };
+        let mut round = Round::new(RoundGoal::Scores);
         for _ in 0..2 {
             round.area(area, 2);
             round.layer(picture.layer(2), at, 0.5);

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peerlane_memory::cuda::{
-    Argument, Copy, CudaError, DeviceMemory, Direction, Gpu, Grid, Pinned, Queue,
+    Argument, Copy, CopyDirection, CudaError, DeviceMemory, Gpu, KernelQueue, LaunchGrid, Pinned,
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::round::{COUNT, Extent, Layout, Round, THREADS, Wanted};
-use super::{GpuScanError, GpuSearch, GpuWork, Part};
+use super::round::{COUNT, LaunchSize, Round, RoundGoal, RoundLayout, THREADS};
+use super::{GpuScanError, GpuSearch, GpuWork, WorkPart};
 use crate::correlate::Scores;
 use crate::search::MOST_CANDIDATES;
 
@@ -26,7 +26,7 @@ const NAP: Duration = Duration::from_micros(50);
 /// Pinned host memory with a queue.
 pub(super) struct Staging {
     gpu: Arc<Gpu>,
-    queue: Queue,
+    queue: KernelQueue,
     pinned: Arc<Pinned>,
     deadline: Nanos,
 }
@@ -46,7 +46,12 @@ impl Staging {
         let part = usize::try_from(self.pinned.length().0).unwrap_or(usize::MAX);
         for (index, bytes) in bytes.chunks(part).enumerate() {
             self.put(bytes)?;
-            self.begin_copy(Direction::ToDevice, memory, (index * part) as u64, (0, bytes.len()))?;
+            self.begin_copy(
+                CopyDirection::ToDevice,
+                memory,
+                (index * part) as u64,
+                (0, bytes.len()),
+            )?;
             self.wait()?;
         }
         Ok(())
@@ -76,7 +81,7 @@ impl Staging {
 
     fn begin_copy(
         &mut self,
-        direction: Direction,
+        direction: CopyDirection,
         memory: &Arc<DeviceMemory>,
         memory_offset: u64,
         (pinned_offset, length): (u64, usize),
@@ -131,7 +136,7 @@ pub(super) struct Frame {
 }
 
 /// What one image needs on the GPU, for one thread.
-pub(super) struct Slot<'a> {
+pub(super) struct ImageSlot<'a> {
     search: &'a GpuSearch<'a>,
     staging: Staging,
     frame: Growing,
@@ -139,7 +144,7 @@ pub(super) struct Slot<'a> {
     pub(super) work: GpuWork,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> ImageSlot<'a> {
     pub(super) fn new(search: &'a GpuSearch<'a>) -> Result<Self, GpuScanError> {
         let gpu = &search.gpu;
         let staging = Staging::new(gpu, search.options.deadline)?;
@@ -230,12 +235,12 @@ impl<'a> Slot<'a> {
     fn bring(&mut self, offset: u64, length: u64) -> Result<(), GpuScanError> {
         self.staging.make_room(length)?;
         let part = (0, to_usize(length));
-        self.staging.begin_copy(Direction::ToHost, &self.arena.memory, offset, part)?;
+        self.staging.begin_copy(CopyDirection::ToHost, &self.arena.memory, offset, part)?;
         self.staging.wait()
     }
 
     /// Asks for all kernels of a round, and does not wait.
-    fn launch(&mut self, frame: &Frame, round: &Round<'_>) -> Result<Layout, GpuScanError> {
+    fn launch(&mut self, frame: &Frame, round: &Round<'_>) -> Result<RoundLayout, GpuScanError> {
         let layout = round.lay_out();
         if self.arena.is_too_small(layout.room) {
             self.staging.clear(&self.arena.memory)?;
@@ -245,10 +250,10 @@ impl<'a> Slot<'a> {
         self.staging.make_room(length as u64)?;
         self.staging.put(&layout.descriptors)?;
         let arena = &self.arena.memory;
-        self.staging.begin_copy(Direction::ToDevice, arena, 0, (0, length))?;
+        self.staging.begin_copy(CopyDirection::ToDevice, arena, 0, (0, length))?;
         let counts = round.tasks.len() as u64 * COUNT;
         self.staging.queue.fill(arena, layout.counts_at, counts, 0)?;
-        let asked = Asked {
+        let asked = LaunchedRound {
             kernels: &self.search.kernels,
             extent: round.extent(),
             planes: round.plane_count(),
@@ -271,13 +276,15 @@ impl<'a> Slot<'a> {
         };
         let mut other = Nanos(sums.0.saturating_add(scores.0));
         match round.wanted {
-            Wanted::Peaks => {
-                self.work.means += Part { time: means, amount: round.pixels() };
-                self.work.correlate += Part { time: correlate, amount: round.operations() };
+            RoundGoal::Peaks => {
+                self.work.means += WorkPart { time: means, amount: round.pixels() };
+                self.work.correlate += WorkPart { time: correlate, amount: round.operations() };
             }
-            Wanted::Scores => other.0 = other.0.saturating_add(means.0).saturating_add(correlate.0),
+            RoundGoal::Scores => {
+                other.0 = other.0.saturating_add(means.0).saturating_add(correlate.0)
+            }
         }
-        self.work.other += Part { time: other, amount: 1 };
+        self.work.other += WorkPart { time: other, amount: 1 };
         Ok(())
     }
 
@@ -306,9 +313,9 @@ impl Growing {
 }
 
 /// The kernels of a round with what they work on.
-struct Asked<'a> {
+struct LaunchedRound<'a> {
     kernels: &'a super::Kernels,
-    extent: Extent,
+    extent: LaunchSize,
     planes: usize,
     tasks: usize,
     frame: &'a Arc<DeviceMemory>,
@@ -318,8 +325,13 @@ struct Asked<'a> {
     counts_at: u64,
 }
 
-impl Asked<'_> {
-    fn launch(&self, frame: &Frame, wanted: Wanted, queue: &mut Queue) -> Result<(), CudaError> {
+impl LaunchedRound<'_> {
+    fn launch(
+        &self,
+        frame: &Frame,
+        wanted: RoundGoal,
+        queue: &mut KernelQueue,
+    ) -> Result<(), CudaError> {
         use Argument::{Memory, Signed, Whole};
         let (kernels, extent, arena) = (self.kernels, self.extent, Memory(self.arena));
         let (planes_at, tasks_at) = (Whole(0), Whole(self.tasks_at));
@@ -339,7 +351,7 @@ impl Asked<'_> {
         queue.stamp()?;
         let places = grid(extent.places, 1, tasks);
         queue.launch(&kernels.scores, places, &[arena, planes_at, tasks_at])?;
-        if wanted == Wanted::Peaks {
+        if wanted == RoundGoal::Peaks {
             queue.launch(&kernels.peaks, places, &[arena, tasks_at, Whole(self.counts_at)])?;
         }
         queue.stamp()
@@ -347,9 +359,9 @@ impl Asked<'_> {
 }
 
 /// As many threads, times `y` and `z`.
-fn grid(threads: u64, y: u64, z: usize) -> Grid {
+fn grid(threads: u64, y: u64, z: usize) -> LaunchGrid {
     let blocks = [threads.div_ceil(THREADS.into()).max(1), y.max(1), (z as u64).max(1)];
-    Grid { blocks: blocks.map(to_u32), threads: THREADS }
+    LaunchGrid { blocks: blocks.map(to_u32), threads: THREADS }
 }
 
 fn whole_numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {

@@ -9,21 +9,21 @@ use peerlane_units::{Bytes, Nanos};
 /// A part of the work of the GPU. Kernels of several images run side by side, so that their times may come to more
 /// than has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct WorkPart {
     /// Time of its kernels, by events of the GPU.
     pub time: Nanos,
     /// Bytes of pixels read, or operations done.
     pub amount: u64,
 }
 
-impl Part {
+impl WorkPart {
     /// Bytes, or operations, a second.
     pub fn rate(&self) -> f64 {
         self.amount as f64 / (self.time.0 as f64 / 1e9).max(1e-9)
     }
 }
 
-impl AddAssign for Part {
+impl AddAssign for WorkPart {
     fn add_assign(&mut self, other: Self) {
         self.time.0 = self.time.0.saturating_add(other.time.0);
         self.amount = self.amount.saturating_add(other.amount);
@@ -34,11 +34,11 @@ impl AddAssign for Part {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GpuWork {
     /// Means of squares of whole images: bytes of pixels, each read once.
-    pub means: Part,
+    pub means: WorkPart,
     /// Correlation with whole images: single multiplications and additions.
-    pub correlate: Part,
+    pub correlate: WorkPart,
     /// All other kernels; the amount is how often they were waited for.
-    pub other: Part,
+    pub other: WorkPart,
     /// Images that came without host memory, and their bytes.
     pub direct: (u64, Bytes),
     /// Images that came as they are through pinned host memory, and their bytes.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::effort::Effort;
 use crate::picture::PictureError;
 use crate::{Gray, Hit, Pose};
-use transform::{Edges, Part, Transforms};
+use transform::{Edges, ImagePart, Transforms};
 
 /// What a hit scores more than in `imgrep`, unless it is told another value: right for the mark of 943 x 369
 /// pixels that it was written to find.
@@ -94,7 +94,7 @@ impl Donard {
                 if effort.is_over() {
                     return None;
                 }
-                let part = Part {
+                let part = ImagePart {
                     image,
                     columns: columns.clone(),
                     rows: rows.clone(),

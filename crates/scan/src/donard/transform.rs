@@ -48,7 +48,7 @@ impl Edges {
 
 /// A part of an image, and the places in it that are asked; all in pixels of the image.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct ImagePart<'a> {
     pub(super) image: &'a Gray,
     pub(super) columns: Range<usize>,
     pub(super) rows: Range<usize>,
@@ -79,9 +79,9 @@ impl Transforms {
     }
 
     /// The highest score among the places of a part, and the first place that has it.
-    pub(super) fn best(&self, part: &Part<'_>) -> (f32, usize, usize) {
+    pub(super) fn best(&self, part: &ImagePart<'_>) -> (f32, usize, usize) {
         let size = (padded(part.columns.len()), padded(part.rows.len()));
-        let transform = self.of(size);
+        let transform = self.get(size);
         let mut room = lock(&self.spare).pop().unwrap_or_default();
         let best = transform.best(part, &mut room);
         lock(&self.spare).push(room);
@@ -89,7 +89,7 @@ impl Transforms {
     }
 
     /// The transform of a size, kept or made. Two threads may make the same at a time, once.
-    fn of(&self, size: (usize, usize)) -> Arc<Transform> {
+    fn get(&self, size: (usize, usize)) -> Arc<Transform> {
         let is_it = |one: &Arc<Transform>| (one.width, one.height) == size;
         let mut kept = lock(&self.kept);
         let index = kept.iter().position(is_it);
@@ -191,7 +191,7 @@ impl Transform {
         spectrum
     }
 
-    fn best(&self, part: &Part<'_>, room: &mut Room) -> (f32, usize, usize) {
+    fn best(&self, part: &ImagePart<'_>, room: &mut Room) -> (f32, usize, usize) {
         room.fit(self, part.rows.len());
         let stride = self.stride();
         for (y, out) in part.rows.clone().zip(room.spectrum.chunks_exact_mut(stride)) {

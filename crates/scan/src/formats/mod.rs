@@ -204,27 +204,27 @@ pub(crate) struct PlainPixels {
     pub(crate) height: usize,
     pub(crate) begin: usize,
     pub(crate) stride: usize,
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowOrder,
 }
 
 /// Which row comes first in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum RowOrder {
     TopFirst,
     BottomFirst,
 }
 
 impl PlainPixels {
     fn gray(self, mut bytes: Vec<u8>) -> Result<Gray, GrayError> {
-        if self.stride == self.width && self.rows == Rows::TopFirst {
+        if self.stride == self.width && self.rows == RowOrder::TopFirst {
             bytes.truncate(self.begin + self.width * self.height);
             return Gray::within(self.width, self.height, self.begin, bytes);
         }
         let mut pixels = Vec::with_capacity(self.width * self.height);
         for y in 0..self.height {
             let row = match self.rows {
-                Rows::TopFirst => y,
-                Rows::BottomFirst => self.height - 1 - y,
+                RowOrder::TopFirst => y,
+                RowOrder::BottomFirst => self.height - 1 - y,
             };
             let begin = self.begin + row * self.stride;
             pixels.extend_from_slice(&bytes[begin..begin + self.width]);

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::{FormatError, PlainPixels, Rows, checked_size};
+use super::{FormatError, PlainPixels, RowOrder, checked_size};
 
 /// Bytes that are read from a file at a time.
 const WINDOW: usize = 16 << 10;
@@ -41,12 +41,12 @@ impl Excerpts for [u8] {
 pub(crate) struct FileExcerpts<'a> {
     file: &'a File,
     length: usize,
-    kept: RefCell<Kept>,
+    kept: RefCell<FileParts>,
 }
 
 /// Parts of a file with their beginnings.
 #[derive(Default)]
-struct Kept {
+struct FileParts {
     parts: [(usize, Vec<u8>); 2],
     /// The one that is replaced next.
     older: usize,
@@ -123,7 +123,7 @@ fn pgm(bytes: &(impl Excerpts + ?Sized)) -> Result<Option<PlainPixels>, FormatEr
     if maximum != 255 {
         return Ok(None);
     }
-    found("PGM", bytes, at + 1, width, height, width, Rows::TopFirst).map(Some)
+    found("PGM", bytes, at + 1, width, height, width, RowOrder::TopFirst).map(Some)
 }
 
 /// Past white space and comments.
@@ -172,7 +172,7 @@ fn bmp(bytes: &(impl Excerpts + ?Sized)) -> Result<Option<PlainPixels>, FormatEr
     }
     // A negative height means that the first row is the top one.
     let signed = i32::from_ne_bytes(height.to_ne_bytes());
-    let rows = if signed < 0 { Rows::TopFirst } else { Rows::BottomFirst };
+    let rows = if signed < 0 { RowOrder::TopFirst } else { RowOrder::BottomFirst };
     let (width, height) = checked_size(width.into(), signed.unsigned_abs().into())?;
     let stride = width.next_multiple_of(4);
     found("BMP", bytes, begin as usize, width, height, stride, rows).map(Some)
@@ -231,7 +231,7 @@ fn tiff(
         }
         end = end.saturating_add(size);
     }
-    found("TIFF", bytes, begin as usize, width, height, width, Rows::TopFirst).map(Some)
+    found("TIFF", bytes, begin as usize, width, height, width, RowOrder::TopFirst).map(Some)
 }
 
 fn found(
@@ -241,7 +241,7 @@ fn found(
     width: usize,
     height: usize,
     stride: usize,
-    rows: Rows,
+    rows: RowOrder,
 ) -> Result<PlainPixels, FormatError> {
     if width == 0 || height == 0 {
         return Err(FormatError::Header { format, what: "there are no pixels".to_owned() });

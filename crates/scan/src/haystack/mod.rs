@@ -48,7 +48,7 @@ impl Default for Recipe {
 
 /// What is true of one image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct HaystackAnswer {
     /// File name.
     pub image: String,
     /// Whether the picture is in it.
@@ -76,7 +76,7 @@ impl Recipe {
     }
 
     /// Image number `index` and what is true of it; `name` is what the answer calls it.
-    pub fn image(&self, picture: &Gray, index: u32, name: String) -> (Gray, Answer) {
+    pub fn image(&self, picture: &Gray, index: u32, name: String) -> (Gray, HaystackAnswer) {
         let mut chance = Chance::new(self.seed, u64::from(index));
         let side = |chance: &mut Chance| self.side * 3 / 4 + chance.below(self.side / 2 + 1);
         let (width, height) = (side(&mut chance), side(&mut chance));
@@ -86,7 +86,7 @@ impl Recipe {
         } else {
             None
         };
-        let answer = Answer {
+        let answer = HaystackAnswer {
             image: name,
             planted: planted.is_some(),
             x: planted.as_ref().map(|at| at.x),

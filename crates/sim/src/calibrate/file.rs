@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use peerlane_results::Packets;
 
-use super::{Calibration, Row, Rows, SideCalibration};
+use super::{Calibration, RateRow, Rows, SideCalibration};
 
 const HEADER: &str = "# Written by a calibration. Errors are those of rows held out of the fit. A range holds all \
                       repeats, and is as\n# wide as the mean error at least.\n";
@@ -25,7 +25,7 @@ impl Calibration {
     fn write_side(&self, text: &mut String, side: &SideCalibration) {
         let (owner, op) = (owner(&side.drive), side.op.name());
         write_errors(text, &side.drive, op, &side.rows);
-        let mut group = Group { calibration: self, text, done: op.to_owned(), rows: &side.rows };
+        let mut group = FitGroup { calibration: self, text, done: op.to_owned(), rows: &side.rows };
         let name = |quantity: &str| format!("{owner}.{op}.{quantity}");
         for row in side.rows.fitted.iter().filter(|row| row.depth == 1.0) {
             // By the table, which averages times that fall with size.
@@ -43,7 +43,7 @@ impl Calibration {
         let Some(random) = &side.random else { return };
         let done = format!("random {op}");
         write_errors(group.text, &side.drive, &done, &random.rows);
-        let mut group = Group { done, rows: &random.rows, ..group };
+        let mut group = FitGroup { done, rows: &random.rows, ..group };
         for row in &random.rows.fitted {
             group.write_commands(&format!("{owner}.random-{op}.commands"), random.commands, row);
         }
@@ -78,7 +78,7 @@ impl Calibration {
 }
 
 /// Parameters that are fitted to the same rows.
-struct Group<'a> {
+struct FitGroup<'a> {
     calibration: &'a Calibration,
     text: &'a mut String,
     /// Direction and order, in words.
@@ -86,13 +86,13 @@ struct Group<'a> {
     rows: &'a Rows,
 }
 
-impl Group<'_> {
-    fn write_commands(&mut self, name: &str, value: f64, row: &Row) {
+impl FitGroup<'_> {
+    fn write_commands(&mut self, name: &str, value: f64, row: &RateRow) {
         self.write(name, "count", [row.least / row.block, value, row.most / row.block], row);
     }
 
     /// A parameter with the range of its repeats, widened to the mean held-out error.
-    fn write(&mut self, name: &str, unit: &str, [lo, value, hi]: [f64; 3], row: &Row) {
+    fn write(&mut self, name: &str, unit: &str, [lo, value, hi]: [f64; 3], row: &RateRow) {
         let error = self.rows.mean_error();
         let (lo, hi) = (lo.min(value / (1.0 + error)), hi.max(value * (1.0 + error)));
         let Calibration { machine, is_emulated, .. } = self.calibration;

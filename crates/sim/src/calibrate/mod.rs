@@ -20,7 +20,7 @@ use peerlane_units::Bytes;
 
 pub use fit::{RandomCalibration, SideCalibration};
 use rows::Rates;
-pub use rows::{Row, Rows};
+pub use rows::{RateRow, Rows};
 
 /// Block sizes in sequential order: fixed cost, knee, rate.
 pub const BLOCKS: [Bytes; 5] =
@@ -57,7 +57,7 @@ pub enum CalibrateError {
         /// The drive, as typed.
         drive: String,
         /// The direction.
-        op: Op,
+        op: DriveOp,
         /// The missing rows.
         problem: &'static str,
     },
@@ -78,14 +78,14 @@ pub struct Calibration {
 
 /// Direction of a transfer, as the drive carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Op {
+pub enum DriveOp {
     /// The drive is read.
     Read,
     /// The drive is written.
     Write,
 }
 
-impl Op {
+impl DriveOp {
     /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.cases.len() > MAX_CASES {
         return Err(CalibrateError::TooMany(record.cases.len()));
     }
-    let mut measured: BTreeMap<(String, Op), [Rates; 2]> = BTreeMap::new();
+    let mut measured: BTreeMap<(String, DriveOp), [Rates; 2]> = BTreeMap::new();
     for case in &record.cases {
         let Some((flow, drive, op, rate)) = measurement(case) else { continue };
         let [sequential, random] = measured.entry((drive.to_owned(), op)).or_default();
@@ -136,15 +136,15 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
 
 /// The only flow of a case, its drive, direction and bytes a second; `None` unless it joins one drive and host memory
 /// by direct I/O.
-fn measurement(case: &CaseRecord) -> Option<(&Flow, &str, Op, f64)> {
+fn measurement(case: &CaseRecord) -> Option<(&Flow, &str, DriveOp, f64)> {
     let [flow] = case.asked.flows.as_slice() else { return None };
     if matches!(flow.path, Path::HostPageCache | Path::HostMapped) {
         return None;
     }
     let is_host = |name: &str| matches!(name, "host" | "null");
     let (drive, op) = match (is_host(&flow.source), is_host(&flow.target)) {
-        (false, true) => (flow.source.as_str(), Op::Read),
-        (true, false) => (flow.target.as_str(), Op::Write),
+        (false, true) => (flow.source.as_str(), DriveOp::Read),
+        (true, false) => (flow.target.as_str(), DriveOp::Write),
         _ => return None,
     };
     if flow.block.0 == 0 || flow.depth == 0 || flow.stage.is_some() {

@@ -12,14 +12,14 @@ pub(super) type Rates = BTreeMap<(u64, u32), Vec<f64>>;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rows {
     /// Rows that determine parameters.
-    pub fitted: Vec<Row>,
+    pub fitted: Vec<RateRow>,
     /// Rows that test them.
-    pub held_out: Vec<Row>,
+    pub held_out: Vec<RateRow>,
 }
 
 /// Rates of one block size at one depth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row {
+pub struct RateRow {
     /// Bytes of a block.
     pub block: f64,
     /// Blocks in flight.
@@ -34,7 +34,7 @@ pub struct Row {
     pub predicted: f64,
 }
 
-impl Row {
+impl RateRow {
     /// Relative error of the prediction.
     pub fn error(&self) -> f64 {
         self.predicted / self.measured - 1.0
@@ -43,12 +43,16 @@ impl Row {
 
 impl Rows {
     /// Splits rows into fitted ones, by position, and held-out ones, with the rate that is predicted for each.
-    pub(super) fn split(rows: &[Row], fitted: &[usize], predict: impl Fn(&Row) -> f64) -> Self {
+    pub(super) fn split(
+        rows: &[RateRow],
+        fitted: &[usize],
+        predict: impl Fn(&RateRow) -> f64,
+    ) -> Self {
         let mut split = Self::default();
         for (position, row) in rows.iter().enumerate() {
             let is_fitted = fitted.contains(&position);
             let list = if is_fitted { &mut split.fitted } else { &mut split.held_out };
-            list.push(Row { predicted: predict(row), ..*row });
+            list.push(RateRow { predicted: predict(row), ..*row });
         }
         split
     }
@@ -66,13 +70,13 @@ impl Rows {
     }
 
     /// Held-out rows that the model does not fit, by [`LARGE_ERROR`].
-    pub fn misfits(&self) -> impl Iterator<Item = &Row> {
+    pub fn misfits(&self) -> impl Iterator<Item = &RateRow> {
         self.held_out.iter().filter(|row| row.error().abs() >= LARGE_ERROR)
     }
 }
 
 /// Median and range of the repeats, by block size, then depth.
-pub(super) fn rows(rates: &Rates) -> Vec<Row> {
+pub(super) fn rows(rates: &Rates) -> Vec<RateRow> {
     let row = |(&(block, depth), rates): (&(u64, u32), &Vec<f64>)| {
         let mut rates = rates.clone();
         rates.sort_by(f64::total_cmp);
@@ -80,7 +84,7 @@ pub(super) fn rows(rates: &Rates) -> Vec<Row> {
         #[expect(clippy::cast_precision_loss, reason = "a block size")]
         let block = block as f64;
         let (least, measured, most) = (at(0.0), at(0.5), at(1.0));
-        Row { block, depth: f64::from(depth), measured, least, most, predicted: 0.0 }
+        RateRow { block, depth: f64::from(depth), measured, least, most, predicted: 0.0 }
     };
     rates.iter().map(row).collect()
 }

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::devices::drive::{Side, split_throughput};
-use crate::devices::table::Table;
+use crate::devices::drive::{DriveSide, split_throughput};
+use crate::devices::table::SizeTable;
 use crate::parameters::{Parameter, ParameterShape, Parameters};
 
 /// A drive by the model: 80 us and 2.5 GB/s alone, 3.3 GB/s and 300,000 commands at most.
-fn drive() -> Side {
-    Side { latency: Table::line(80e-6, 2.5e9), rate: 3.3e9, commands: 300_000.0 }
+fn drive() -> DriveSide {
+    DriveSide { latency: SizeTable::line(80e-6, 2.5e9), rate: 3.3e9, commands: 300_000.0 }
 }
 
 /// Commands a second of that drive in random order.
@@ -39,7 +39,7 @@ fn case(sample: &BenchRecord, flow: Flow, rate: f64) -> CaseRecord {
 
 /// The rows of a drive by the model, each multiplied by `noise` of its position.
 fn measured(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
-    let in_random_order = Side { commands: RANDOM, ..drive() };
+    let in_random_order = DriveSide { commands: RANDOM, ..drive() };
     let (sample, mut cases) = (sample(), Vec::new());
     for (side, blocks, depths, order) in [
         (drive(), &BLOCKS[..], &DEPTHS[..], Order::Sequential),
@@ -67,10 +67,10 @@ fn calibrated(record: &BenchRecord) -> Calibration {
 
 fn parse(text: &str) -> BTreeMap<String, Parameter> {
     #[derive(Deserialize)]
-    struct File {
+    struct FitFile {
         parameter: BTreeMap<String, ParameterShape>,
     }
-    let file: File = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let file: FitFile = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut parameters = Parameters::default();
     for (name, shape) in file.parameter {
         let parameter = shape.parameter(&name, |_| None).expect("a parameter");

@@ -3,9 +3,11 @@
 //! No engine exceeds a bound. Other flows are left out: they only lower the rate. The bounds of several flows may add up to
 //! more than a link, a memory or a drive that they share.
 
-use crate::flow::build::{Built, What, per_nano};
-use crate::model::{Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, Topology, Work};
-use crate::way::{Way, as_f64, picos, rate_of, ways};
+use crate::flow::build::{Built, ResourceOrigin, per_nano};
+use crate::model::{
+    Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, ProcessorWork, Topology,
+};
+use crate::way::{PacketRoute, as_f64, picos, rate_of, ways};
 use crate::work::memory_time;
 
 #[cfg(test)]
@@ -24,7 +26,7 @@ pub struct Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
     /// A saturated resource of the machine.
-    Resource(What),
+    Resource(ResourceOrigin),
     /// Queue depth over latency (Little's law).
     Depth,
     /// The limit of a leg, by position.
@@ -54,7 +56,7 @@ impl Closed {
     /// When it has no path.
     pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
         let built =
-            Built::of(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
+            Built::new(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];
         let mut cost = vec![0.0; built.what.len()];
         for hop in class.legs.iter().flatten() {
@@ -130,13 +132,13 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 }
 
 /// Nanoseconds of the copies of a block: by the processor, or by memory where that is slower.
-pub(crate) fn copy_time(topology: &Topology, work: &Work) -> f64 {
+pub(crate) fn copy_time(topology: &Topology, work: &ProcessorWork) -> f64 {
     let memory = memory_time(topology, work).unwrap_or(0.0) * as_f64(work.traffic);
     picos(work.copy.0).max(memory)
 }
 
 /// Nanoseconds of a leg: fixed latencies, the first packet (`way::Way::latency`), and the rest of the stream.
-fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
+fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[PacketRoute]) -> f64 {
     let memory = topology.node(flow.memory).kind.memory();
     let of_memory = memory.filter(|_| !ways.is_empty()).map_or(0.0, |memory| match leg.op {
         Op::Write => picos(memory.write_latency.0),
@@ -148,7 +150,12 @@ fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) ->
 
 /// Nanoseconds from the first packet of a command to the last, at the lowest rate: `(n - p) / B`. Reads whose tags cover a
 /// window `w` below `n` take `(n - w) / w` round trips at least (Little's law on tags).
-pub(crate) fn stream_time(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
+pub(crate) fn stream_time(
+    topology: &Topology,
+    flow: &FlowSpec,
+    leg: &Leg,
+    ways: &[PacketRoute],
+) -> f64 {
     let size = as_f64(flow.request);
     let endpoint = match &topology.node(leg.initiator).kind {
         NodeKind::Endpoint(endpoint) => Some(endpoint),

@@ -3,20 +3,20 @@
 //! Garbage collection and temperature are states here, given as a sustained rate. A request above the drive's transfer
 //! size is several commands at once, so that one large synchronous request is not queue depth 1.
 
-use super::table::Table;
+use super::table::SizeTable;
 
 /// One direction of a drive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Side {
+pub struct DriveSide {
     /// Seconds for one command of a size, alone.
-    pub latency: Table,
+    pub latency: SizeTable,
     /// Bytes a second at any depth.
     pub rate: f64,
     /// Commands a second at any depth.
     pub commands: f64,
 }
 
-impl Side {
+impl DriveSide {
     /// Bytes a second at any depth, for commands of a size: `min(B, IOPS n)`.
     fn ceiling(&self, size: f64) -> f64 {
         self.rate.min(self.commands * size)
@@ -25,7 +25,7 @@ impl Side {
 
 /// Bytes a second with `depth` commands of `size` in flight: `min(q n / L(n), B, IOPS n)`, Little's law under two
 /// ceilings (Little, Operations Research 9(3), 1961).
-pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
+pub fn throughput(side: &DriveSide, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.ceiling(size))
 }
 
@@ -33,7 +33,7 @@ pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
 ///
 /// A request alone takes `L(k) + (n - k) / min(B, IOPS n)`: the rest is in flight at the same time, and streams at the
 /// rate of the medium.
-pub fn split_throughput(side: &Side, size: f64, depth: f64, known: f64) -> f64 {
+pub fn split_throughput(side: &DriveSide, size: f64, depth: f64, known: f64) -> f64 {
     let ceiling = side.ceiling(size);
     let alone = beside_medium(side, known.min(size), ceiling) + size / ceiling;
     (depth * size / alone).min(ceiling)
@@ -43,7 +43,7 @@ pub fn split_throughput(side: &Side, size: f64, depth: f64, known: f64) -> f64 {
 ///
 /// Beyond the last size of the table the rest streams at the medium's rate, because a drive spreads a large command over
 /// its channels and dies as it spreads many (the resources of NVMeVirt's model, FAST 2023).
-pub fn beside_medium(side: &Side, size: f64, medium: f64) -> f64 {
+pub fn beside_medium(side: &DriveSide, size: f64, medium: f64) -> f64 {
     let known = size.min(side.latency.end());
     (side.latency.time(known) - known / medium).max(0.0)
 }

@@ -8,7 +8,7 @@ const FAR: f64 = 1e18;
 
 /// Seconds by block size.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct SizeTable {
     points: Vec<(f64, f64)>,
 }
 
@@ -26,7 +26,7 @@ pub enum TableError {
     SaidTwice,
 }
 
-impl Table {
+impl SizeTable {
     /// A table of block sizes in bytes and measured times in seconds, in any order.
     ///
     /// Noise may make a larger block faster: neighbours then share their mean (isotonic regression by pooling adjacent

@@ -3,18 +3,20 @@
 use peerlane_results::Path;
 use proptest::prelude::*;
 
-use super::drive::{Side, beside_medium, split_throughput, throughput, write_time, written_in};
+use super::drive::{
+    DriveSide, beside_medium, split_throughput, throughput, write_time, written_in,
+};
 use super::host;
 use super::path::soft_minimum;
-use super::table::{Table, TableError};
+use super::table::{SizeTable, TableError};
 
 #[track_caller]
 fn assert_near(found: f64, expected: f64, share: f64) {
     assert!((found / expected - 1.0).abs() <= share, "{found} is not {expected}");
 }
 
-fn table(points: &[(f64, f64)]) -> Table {
-    Table::measured(points.iter().copied()).expect("a table")
+fn table(points: &[(f64, f64)]) -> SizeTable {
+    SizeTable::measured(points.iter().copied()).expect("a table")
 }
 
 /// README of the Donard library: 104.86 MB through a map, 1607 faults counted, 9 at the start.
@@ -27,7 +29,7 @@ fn page_faults_match_a_published_count() {
 #[test]
 fn large_commands_stream_beyond_the_table() {
     let latency = table(&[(4096.0, 85e-6), (131_072.0, 120e-6)]);
-    let side = Side { latency, rate: 6.5e9, commands: 800e3 };
+    let side = DriveSide { latency, rate: 6.5e9, commands: 800e3 };
     let alone = |size: f64, known: f64| size / split_throughput(&side, size, 1.0, known);
     let (piece, whole) = (131_072.0, 1_048_576.0);
     assert_near(alone(whole, whole), alone(whole, piece), 1e-12);
@@ -38,19 +40,19 @@ fn large_commands_stream_beyond_the_table() {
     let time = |kib: f64, rate: f64| (kib * 1024.0, kib / 1_048_576.0 / rate);
     let latency = table(&[time(4.0, 0.05), time(128.0, 1.21)]);
     let (slope, measured) = (latency.time(whole), time(1024.0, 1.59).1);
-    let log = Side { latency, rate: 2.36 * 1_073_741_824.0, commands: 800e3 };
+    let log = DriveSide { latency, rate: 2.36 * 1_073_741_824.0, commands: 800e3 };
     let streamed = whole / split_throughput(&log, whole, 1.0, whole);
     assert!(slope < streamed && streamed < measured, "{slope} {streamed} {measured}");
 }
 
 #[test]
 fn invalid_tables_are_refused() {
-    assert_eq!(Table::measured([]), Err(TableError::Empty));
-    assert_eq!(Table::measured([(1.0, 0.0)]), Err(TableError::Number));
-    assert_eq!(Table::measured([(1.0, 2.0), (1.0, 3.0)]), Err(TableError::SaidTwice));
-    assert_eq!(Table::measured([(1.0, f64::NAN)]), Err(TableError::Number));
+    assert_eq!(SizeTable::measured([]), Err(TableError::Empty));
+    assert_eq!(SizeTable::measured([(1.0, 0.0)]), Err(TableError::Number));
+    assert_eq!(SizeTable::measured([(1.0, 2.0), (1.0, 3.0)]), Err(TableError::SaidTwice));
+    assert_eq!(SizeTable::measured([(1.0, f64::NAN)]), Err(TableError::Number));
     // Measured times may fall, and share their mean.
-    let table = Table::measured([(1.0, 3.0), (2.0, 1.0), (4.0, 5.0)]).expect("a table");
+    let table = SizeTable::measured([(1.0, 3.0), (2.0, 1.0), (4.0, 5.0)]).expect("a table");
     assert_eq!([1.0, 2.0, 4.0].map(|size| table.time(size)), [2.0, 2.0, 5.0]);
 }
 
@@ -73,7 +75,7 @@ proptest! {
         start in 1e-6..1e-2f64, slope in rates(), rate in rates(), commands in 1e3..1e7f64,
         size in 512.0..1e9f64, depth in 1.0..1024.0f64,
     ) {
-        let side = Side { latency: Table::line(start, slope), rate, commands };
+        let side = DriveSide { latency: SizeTable::line(start, slope), rate, commands };
         let found = throughput(&side, size, depth);
         prop_assert!(found <= rate && found <= commands * size * 1.000_001);
         prop_assert!(found <= depth * size / side.latency.time(size) * 1.000_001);

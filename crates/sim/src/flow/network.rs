@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-/// No port; see [`Hop::port`].
+/// No port; see [`ResourceVisit::port`].
 pub const NONE: u32 = u32::MAX;
 
 /// A shared capacity: a direction of a link, a memory, a drive, a processor.
@@ -28,7 +28,7 @@ pub struct Resource {
 
 /// One visit of a leg to a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hop {
+pub struct ResourceVisit {
     /// The resource.
     pub resource: u32,
     /// The resource visited before, whose buffer the leg stands in. Buffers in front of a resource take turns, and one
@@ -48,7 +48,7 @@ pub struct Class {
     /// Rate of each on an idle machine, in bytes of payload a nanosecond.
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
-    pub legs: Vec<Vec<Hop>>,
+    pub legs: Vec<Vec<ResourceVisit>>,
     /// Back-to-back packets by leg: the completions of one request; of a pool, its tags. 1 where it ends before the legs
     /// do.
     pub batch: Vec<f64>,
@@ -60,7 +60,7 @@ pub struct Class {
 
 /// Resources and the classes of flows on them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Network {
+pub struct FlowNetwork {
     /// The resources; hops name them by position.
     pub resources: Vec<Resource>,
     /// The classes.
@@ -115,7 +115,7 @@ impl Default for Resource {
 
 impl Class {
     /// Adds a leg whose packets come back to back, so many at a time.
-    pub fn add(&mut self, leg: Vec<Hop>, batch: f64) {
+    pub fn add(&mut self, leg: Vec<ResourceVisit>, batch: f64) {
         self.batch.resize(self.legs.len(), 1.0);
         self.batch.push(batch);
         self.legs.push(leg);
@@ -128,7 +128,7 @@ impl Class {
     }
 }
 
-impl Network {
+impl FlowNetwork {
     /// Checks the preconditions of the solver.
     ///
     /// # Errors
@@ -150,9 +150,9 @@ impl Network {
         Ok(())
     }
 
-    fn check_leg(&self, class: usize, leg: &[Hop]) -> Result<(), NetworkError> {
+    fn check_leg(&self, class: usize, leg: &[ResourceVisit]) -> Result<(), NetworkError> {
         let mut least = 0;
-        for (position, &Hop { resource, port, quantum, cost }) in leg.iter().enumerate() {
+        for (position, &ResourceVisit { resource, port, quantum, cost }) in leg.iter().enumerate() {
             positive("a hop of class", class, cost)?;
             positive("a quantum of class", class, quantum)?;
             self.check_resource(class, resource)?;

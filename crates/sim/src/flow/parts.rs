@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::network::{Class, NONE, Network, Resource};
+use super::network::{Class, FlowNetwork, NONE, Resource};
 
 /// Connected resources and classes, each numbered from 0.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Part {
+pub struct NetworkPart {
     /// By class of the part, the first class of the whole in it.
     pub first: Vec<usize>,
     /// By class of the part, the number of flows.
@@ -25,23 +25,23 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts<'a> {
     /// The whole.
-    pub network: &'a Network,
+    pub network: &'a FlowNetwork,
     /// The parts, in order of their first class.
-    pub parts: Vec<Part>,
+    pub parts: Vec<NetworkPart>,
     /// By resource of the whole, its number in its part, or [`NONE`].
     number: Vec<u32>,
 }
 
 /// One part, and the whole.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    network: &'a Network,
+pub struct PartView<'a> {
+    network: &'a FlowNetwork,
     number: &'a [u32],
     /// The part.
-    pub part: &'a Part,
+    pub part: &'a NetworkPart,
 }
 
-impl<'a> View<'a> {
+impl<'a> PartView<'a> {
     /// A class of the part, with resources of the whole.
     pub fn class(self, index: usize) -> &'a Class {
         &self.network.classes[self.part.first[index]]
@@ -65,9 +65,9 @@ impl<'a> View<'a> {
 
 impl<'a> Parts<'a> {
     /// The whole as one part, with nothing merged.
-    pub fn whole(network: &'a Network) -> Self {
+    pub fn whole(network: &'a FlowNetwork) -> Self {
         let classes = network.classes.len();
-        let part = Part {
+        let part = NetworkPart {
             first: (0..classes).collect(),
             counts: network.classes.iter().map(|class| class.count).collect(),
             members: (0..classes).map(|class| (class, class)).collect(),
@@ -77,10 +77,10 @@ impl<'a> Parts<'a> {
     }
 
     /// Splits a network, and merges identical classes.
-    pub fn of(network: &'a Network) -> Self {
-        let mut sets = Sets::of(network);
+    pub fn new(network: &'a FlowNetwork) -> Self {
+        let mut sets = Sets::new(network);
         let mut part_of_set = vec![NONE; network.resources.len() + 1];
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<NetworkPart> = Vec::new();
         let mut number = vec![NONE; network.resources.len()];
         // Classes of the whole with the same digest, and the class in the part of each.
         let mut known: HashMap<u64, Vec<(usize, usize)>> = HashMap::new();
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
             let set = first.map_or(network.resources.len(), |first| sets.find(first as usize));
             if part_of_set[set] == NONE {
                 part_of_set[set] = u32::try_from(parts.len()).unwrap_or(NONE);
-                parts.push(Part::default());
+                parts.push(NetworkPart::default());
             }
             let part = &mut parts[part_of_set[set] as usize];
             let same = known.entry(digest(class)).or_default();
@@ -106,12 +106,12 @@ impl<'a> Parts<'a> {
     }
 
     /// The view of a part.
-    pub fn view(&'a self, part: &'a Part) -> View<'a> {
-        View { network: self.network, number: &self.number, part }
+    pub fn view(&'a self, part: &'a NetworkPart) -> PartView<'a> {
+        PartView { network: self.network, number: &self.number, part }
     }
 }
 
-impl Part {
+impl NetworkPart {
     /// Adds a new class.
     fn take(&mut self, index: usize, class: &Class, number: &mut [u32]) {
         class.resources().for_each(|resource| {
@@ -150,7 +150,7 @@ struct Sets(Vec<usize>);
 
 impl Sets {
     /// Joins the resources of each class.
-    fn of(network: &Network) -> Self {
+    fn new(network: &FlowNetwork) -> Self {
         let mut sets = Self((0..network.resources.len()).collect());
         for class in &network.classes {
             let Some(first) = class.resources().next() else { continue };
@@ -185,10 +185,10 @@ impl Sets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::network::Hop;
+    use crate::flow::network::ResourceVisit;
 
     fn class(resource: u32, cost: f64, count: u32) -> Class {
-        let hop = Hop { resource, port: NONE, quantum: 1.0, cost };
+        let hop = ResourceVisit { resource, port: NONE, quantum: 1.0, cost };
         Class { count, demand: 1.0, legs: vec![vec![hop]], ..Class::default() }
     }
 
@@ -201,15 +201,15 @@ mod tests {
             class(2, 1.5, 1),
             Class { priority: vec![(1, 0.1)], ..class(0, 1.0, 1) },
         ];
-        let network = Network { resources: vec![Resource::default(); 3], classes };
-        let parts = Parts::of(&network);
-        let two = Part {
+        let network = FlowNetwork { resources: vec![Resource::default(); 3], classes };
+        let parts = Parts::new(&network);
+        let two = NetworkPart {
             first: vec![0, 3],
             counts: vec![4, 1],
             members: vec![(0, 0), (2, 0), (3, 1)],
             resources: vec![2],
         };
-        let other = Part {
+        let other = NetworkPart {
             first: vec![1, 4],
             counts: vec![1, 1],
             members: vec![(1, 0), (4, 1)],
@@ -224,8 +224,8 @@ mod tests {
     fn priority_traffic_joins_parts() {
         let ahead = Class { count: 1, demand: 1.0, priority: vec![(1, 0.1)], ..Class::default() };
         let classes = vec![class(0, 1.0, 1), ahead, class(1, 1.0, 1)];
-        let network = Network { resources: vec![Resource::default(); 2], classes };
-        let parts = Parts::of(&network);
+        let network = FlowNetwork { resources: vec![Resource::default(); 2], classes };
+        let parts = Parts::new(&network);
         let first: Vec<&[usize]> = parts.parts.iter().map(|part| part.first.as_slice()).collect();
         assert_eq!(first, [&[0][..], &[1, 2]]);
     }

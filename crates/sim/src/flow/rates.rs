@@ -7,15 +7,15 @@ use rayon::prelude::*;
 use crate::closed::demand;
 use crate::model::{FlowSpec, PathError, Topology};
 
-use super::build::{Built, What};
-use super::network::{Network, NetworkError};
+use super::build::{Built, ResourceOrigin};
+use super::network::{FlowNetwork, NetworkError};
 use super::parts::Parts;
-use super::solve::{Settings, Solution, Solver};
+use super::solve::{Solution, Solver, SolverSettings};
 use crate::threads;
 
 /// The reason why rates could not be found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FlowError {
+pub enum RatesError {
     /// There is no way for a flow.
     #[error("flow {flow} has no path")]
     Path {
@@ -32,30 +32,30 @@ pub enum FlowError {
 
 /// Rates of flows while all are active.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rates {
+pub struct FlowRates {
     /// The network that was solved.
     pub built: Built,
     /// The steady state; rates are payload a nanosecond.
     pub solution: Solution,
 }
 
-impl Rates {
+impl FlowRates {
     /// Solves flows on a topology.
     ///
     /// # Errors
     /// When a flow has no path, or a parameter no meaning.
-    pub fn of(
+    pub fn new(
         topology: &Topology,
         flows: &[FlowSpec],
-        settings: Settings,
-    ) -> Result<Self, FlowError> {
+        settings: SolverSettings,
+    ) -> Result<Self, RatesError> {
         let built = build(topology, flows)?;
         let solution = settle(&built.network, settings)?;
         Ok(Self { built, solution })
     }
 
     /// The resource that limits a flow; `None` where its own depth, arrivals or drives do.
-    pub fn limit(&self, flow: usize) -> Option<What> {
+    pub fn limit(&self, flow: usize) -> Option<ResourceOrigin> {
         self.solution.limits[flow].map(|at| self.built.what[at as usize])
     }
 }
@@ -64,19 +64,19 @@ impl Rates {
 ///
 /// # Errors
 /// When a flow has no path.
-pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError> {
-    let no_path = |flow: &FlowSpec, source| FlowError::Path { flow: flow.name.clone(), source };
+pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, RatesError> {
+    let no_path = |flow: &FlowSpec, source| RatesError::Path { flow: flow.name.clone(), source };
     let demands = flows
         .iter()
         .map(|flow| demand(topology, flow).map_err(|source| no_path(flow, source)))
-        .collect::<Result<Vec<f64>, FlowError>>()?;
-    Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
+        .collect::<Result<Vec<f64>, RatesError>>()?;
+    Built::new(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }
 
 /// Solves a network.
-fn settle(network: &Network, settings: Settings) -> Result<Solution, NetworkError> {
+fn settle(network: &FlowNetwork, settings: SolverSettings) -> Result<Solution, NetworkError> {
     network.check()?;
-    let parts = Parts::of(network);
+    let parts = Parts::new(network);
     let solve = |part| Solver::of_part(parts.view(part)).solve(settings);
     // One part needs no other thread.
     let solved: Vec<Solution> = match parts.parts.as_slice() {

@@ -11,4 +11,4 @@ mod notation;
 mod tests;
 
 pub use draws::Draws;
-pub use notation::{Lenders, NotationError, fabric, workload};
+pub use notation::{LenderNames, NotationError, fabric, workload};

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use peerlane_fabric::{Fabric, Kind, MachineFileError};
+use peerlane_fabric::{Fabric, FunctionKind, MachineFileError};
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 
 use super::Draws;
@@ -135,7 +135,7 @@ pub fn workload(notation: &str, fabric: &Fabric) -> Option<Result<Workload, Nota
 fn random(notation: &str, numbers: &str, fabric: &Fabric) -> Result<Workload, NotationError> {
     let (count, seed) = counts(notation, numbers, "random:TRANSFERS, random:TRANSFERS:SEED")?;
     within(notation, "number of transfers", count, 1..=MAX_FLOWS)?;
-    let lenders = Lenders::from_fabric(fabric);
+    let lenders = LenderNames::from_fabric(fabric);
     if lenders.0.is_empty() {
         return Err(NotationError::NoPairs(fabric.name.clone()));
     }
@@ -156,14 +156,14 @@ fn random(notation: &str, numbers: &str, fabric: &Fabric) -> Result<Workload, No
 
 /// Names of the drives that lend memory, for each machine that has two of them.
 #[derive(Debug, Clone)]
-pub struct Lenders<'a>(Vec<Vec<&'a str>>);
+pub struct LenderNames<'a>(Vec<Vec<&'a str>>);
 
-impl<'a> Lenders<'a> {
+impl<'a> LenderNames<'a> {
     /// The lenders of a fabric.
     pub fn from_fabric(fabric: &'a Fabric) -> Self {
         let mut machines: Vec<(&str, Vec<&str>)> = Vec::new();
         for function in &fabric.functions {
-            if function.kind != Kind::Nvme || !lends_memory(function) {
+            if function.kind != FunctionKind::Nvme || !lends_memory(function) {
                 continue;
             }
             let machine = function.name.split_once('/').map_or("", |(machine, _)| machine);

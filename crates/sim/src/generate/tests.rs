@@ -1,11 +1,11 @@
 use peerlane_fabric::Fabric;
 
 use super::*;
-use crate::model::{NodeKind, Parameters, Topology};
+use crate::model::{ModelParameters, NodeKind, Topology};
 
 fn generated(notation: &str) -> (Fabric, Topology) {
     let fabric = fabric(notation).expect("a notation").expect(notation);
-    let topology = Topology::from_fabric(&fabric, &Parameters::default()).expect(notation);
+    let topology = Topology::from_fabric(&fabric, &ModelParameters::default()).expect(notation);
     (fabric, topology)
 }
 
@@ -16,7 +16,7 @@ fn pairs_have_a_path() {
         let is_device = |kind: &NodeKind| matches!(kind, NodeKind::Endpoint(_));
         let found = topology.nodes().iter().filter(|node| is_device(&node.kind)).count();
         assert_eq!(found, devices, "{notation}");
-        let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(1));
+        let (lenders, mut draws) = (LenderNames::from_fabric(&fabric), Draws::new(1));
         for _ in 0..50 {
             let [source, target] = lenders.pair(&mut draws).map(|name| topology.find(name));
             assert!(topology.path(source.unwrap(), target.unwrap()).is_ok(), "{notation}");

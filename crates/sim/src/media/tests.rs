@@ -3,11 +3,12 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed};
-use crate::flow::build::{Built, What};
+use crate::flow::build::{Built, ResourceOrigin};
 use crate::flow::compare::compare;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, NodeKind, Op, Store, Topology, Wire,
+    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, TargetMemory,
+    Topology, Wire,
 };
 
 /// Gigabytes a second that a drive reads and writes.
@@ -19,7 +20,7 @@ const SERIAL: f64 = 1.0 / (1.0 / READ + 1.0 / WRITE);
 /// Drives and host memory below one root complex.
 fn drives<const COUNT: usize>(mixed: f64) -> (Topology, [NodeIndex; COUNT], NodeIndex) {
     let [posts, fetches] = [rate(READ), rate(WRITE)];
-    let drive = Endpoint { posts, fetches, mixed, ..Endpoint::default() };
+    let drive = ModelEndpoint { posts, fetches, mixed, ..ModelEndpoint::default() };
     let wire = Wire::pcie(GEN4_X4, Bytes(256));
     let (topology, drives, host) = star(COUNT, &drive, HostMemory::default(), wire);
     (topology, drives.try_into().expect("all drives"), host)
@@ -73,7 +74,7 @@ fn both(mixed: f64) -> (Topology, FlowSpec, FlowSpec) {
 }
 
 fn built(topology: &Topology, flows: &[FlowSpec]) -> Built {
-    Built::of(topology, flows, &vec![9.0; flows.len()]).expect("there are paths")
+    Built::new(topology, flows, &vec![9.0; flows.len()]).expect("there are paths")
 }
 
 #[test]
@@ -101,8 +102,8 @@ fn mixed_limits_the_sum_of_shares() {
     let (topology, read, _) = both(0.5);
     let alone = built(&topology, &[read.clone(), read.clone()]);
     let drive = read.first.initiator;
-    assert!(alone.find(What::Medium(drive, Some(Op::Write))).is_some());
-    assert!(alone.find(What::Medium(drive, None)).is_none());
+    assert!(alone.find(ResourceOrigin::Medium(drive, Some(Op::Write))).is_some());
+    assert!(alone.find(ResourceOrigin::Medium(drive, None)).is_none());
 }
 
 #[test]
@@ -138,10 +139,10 @@ fn copies_within_drive_take_both_rates() {
     let (topology, [a, b], host) = drives(1.0);
     let own = FlowSpec::relay("copy", a, a, a);
     let crossed = built(&topology, std::slice::from_ref(&own)).what;
-    assert!(crossed.iter().all(|what| matches!(what, What::Medium(..))), "{crossed:?}");
+    assert!(crossed.iter().all(|what| matches!(what, ResourceOrigin::Medium(..))), "{crossed:?}");
     let copy = FlowSpec::relay("copy", a, host, a);
     let closed = Closed::for_flow(&topology, &copy).expect("a path");
-    assert_eq!(closed.bounds[0].by, By::Resource(What::Medium(a, None)));
+    assert_eq!(closed.bounds[0].by, By::Resource(ResourceOrigin::Medium(a, None)));
     // One slot alternates between the legs.
     let slots = [a, b].map(|memory| FlowSpec::relay("copy", a, memory, b).with(Bytes::mib(1), 1));
     for flow in [own, copy].into_iter().chain(slots) {
@@ -170,8 +171,9 @@ fn slots_and_requests_share_one_direction() {
 /// Two drives, and a card whose memory is written at 2 GB/s and read at 1.5.
 fn with_card(is_shared: bool) -> (Topology, [NodeIndex; 3], NodeIndex) {
     let (mut topology, [a, b], host) = drives(1.0);
-    let memory = Memory { write: rate(2.0), read: rate(1.5), is_shared, ..Memory::default() };
-    let card = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let memory =
+        TargetMemory { write: rate(2.0), read: rate(1.5), is_shared, ..TargetMemory::default() };
+    let card = NodeKind::Endpoint(ModelEndpoint { memory, ..ModelEndpoint::default() });
     let wire = Wire::pcie("16GT/s x16".parse().expect("a link"), Bytes(256));
     let root = topology.find("root").expect("a root");
     let card = topology.add_below(root, "card", card, wire);
@@ -183,7 +185,7 @@ fn device_shares_memory_with_others() {
     for is_shared in [false, true] {
         let (topology, [a, b, card], host) = with_card(is_shared);
         let own = |mut flow: FlowSpec| {
-            flow.first.store = Store::Memory;
+            flow.first.store = PayloadStore::Memory;
             flow
         };
         let into = || own(FlowSpec::read("in", card, host));

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use peerlane_fabric::{Acs, Fabric, Function, FunctionId, HostBridge, Kind, Parent};
+use peerlane_fabric::{Acs, Fabric, Function, FunctionId, FunctionKind, HostBridge, Parent};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{
-    Endpoint, Ethernet, Memory, NodeIndex, NodeKind, Parameters, Picos, SocketLink, Switch,
-    Topology, Wire, wire::FRAME,
+    Ethernet, ModelEndpoint, ModelParameters, NodeIndex, NodeKind, Picos, SocketLink, Switch,
+    TargetMemory, Topology, Wire, wire::FRAME,
 };
 use crate::way::as_f64;
 
@@ -44,11 +44,14 @@ impl Topology {
     ///
     /// # Errors
     /// When the fabric has no host bridge, or two nodes of one name.
-    pub fn from_fabric(fabric: &Fabric, parameters: &Parameters) -> Result<Self, TopologyError> {
+    pub fn from_fabric(
+        fabric: &Fabric,
+        parameters: &ModelParameters,
+    ) -> Result<Self, TopologyError> {
         if fabric.bridges.is_empty() {
             return Err(TopologyError::NoHostBridge(fabric.name.clone()));
         }
-        let mut build = Build {
+        let mut build = TopologyBuild {
             fabric,
             parameters,
             topology: Self::new(),
@@ -90,9 +93,9 @@ pub(crate) fn root_names(fabric: &Fabric) -> BTreeMap<MemoryNode<'_>, String> {
     bridges.into_iter().map(|(node, bridges)| (node, name(node, &bridges))).collect()
 }
 
-struct Build<'a> {
+struct TopologyBuild<'a> {
     fabric: &'a Fabric,
-    parameters: &'a Parameters,
+    parameters: &'a ModelParameters,
     topology: Topology,
     /// Root complexes by memory node.
     roots: BTreeMap<MemoryNode<'a>, NodeIndex>,
@@ -100,9 +103,9 @@ struct Build<'a> {
     at: Vec<NodeIndex>,
 }
 
-impl Build<'_> {
+impl TopologyBuild<'_> {
     fn roots(&mut self) {
-        let Parameters { root, host, .. } = self.parameters;
+        let ModelParameters { root, host, .. } = self.parameters;
         let mut names = root_names(self.fabric);
         for bridge in &self.fabric.bridges {
             let (machine, numa) = place(bridge);
@@ -140,11 +143,15 @@ impl Build<'_> {
     fn function(&mut self, id: FunctionId, function: &Function) -> NodeIndex {
         let above = self.above(function);
         let kind = match function.kind {
-            Kind::RootPort | Kind::DownstreamPort => return above,
-            Kind::UpstreamPort | Kind::OtherBridge => NodeKind::Switch(self.switch(id)),
-            Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => {
-                NodeKind::Endpoint(self.endpoint(function))
+            FunctionKind::RootPort | FunctionKind::DownstreamPort => return above,
+            FunctionKind::UpstreamPort | FunctionKind::OtherBridge => {
+                NodeKind::Switch(self.switch(id))
             }
+            FunctionKind::Nvme
+            | FunctionKind::Gpu
+            | FunctionKind::Fpga
+            | FunctionKind::Nic
+            | FunctionKind::Other => NodeKind::Endpoint(self.endpoint(function)),
         };
         let is_on_chip = matches!(function.parent, Parent::Bridge(_));
         let wire = match self.fabric.speed_above(id) {
@@ -153,7 +160,9 @@ impl Build<'_> {
         };
         let node = self.topology.add_below(above, function.name.clone(), kind, wire);
         match function.ethernet {
-            Some(rate) if function.kind == Kind::UpstreamPort => self.beyond(id, node, rate),
+            Some(rate) if function.kind == FunctionKind::UpstreamPort => {
+                self.beyond(id, node, rate)
+            }
             _ => node,
         }
     }
@@ -168,9 +177,9 @@ impl Build<'_> {
 
     /// A device. The memory of a network controller is the wire, at the payload rate of full frames (arithmetic on IEEE
     /// 802.3, RFC 791 and 9293).
-    fn endpoint(&self, function: &Function) -> Endpoint {
+    fn endpoint(&self, function: &Function) -> ModelEndpoint {
         let mut endpoint = self.parameters.endpoint.clone();
-        endpoint.is_network = function.kind == Kind::Nic;
+        endpoint.is_network = function.kind == FunctionKind::Nic;
         let Ethernet { rate, mtu, headers, .. } = self.parameters.ethernet;
         if let Some(wire) = function.ethernet.or(rate.filter(|_| endpoint.is_network)) {
             let (mtu, headers) = (as_f64(mtu), as_f64(headers));
@@ -178,7 +187,7 @@ impl Build<'_> {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
             let rate = Some(ByteRate(payload.max(1.0) as u64));
             endpoint.memory =
-                Memory { write: rate, read: rate, is_shared: false, ..endpoint.memory };
+                TargetMemory { write: rate, read: rate, is_shared: false, ..endpoint.memory };
         }
         endpoint
     }
@@ -186,7 +195,7 @@ impl Build<'_> {
     /// A switch, which redirects where a port below it does.
     fn switch(&self, id: FunctionId) -> Switch {
         let redirects = self.fabric.functions.iter().any(|function| {
-            function.kind == Kind::DownstreamPort
+            function.kind == FunctionKind::DownstreamPort
                 && function.parent == Parent::Function(id)
                 && matches!(function.acs, Acs::Present { control } if control & ACS_REDIRECT != 0)
         });

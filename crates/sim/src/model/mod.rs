@@ -1,7 +1,7 @@
 //! The data that all engines share: nodes, links, memories, and flows.
 //!
 //! A [`Topology`] is a tree for each root complex. Socket links join root complexes, so that there is one path between two
-//! nodes. Drives and processors appear as rates and latencies only, in a [`Leg`] and in [`Work`].
+//! nodes. Drives and processors appear as rates and latencies only, in a [`Leg`] and in [`ProcessorWork`].
 
 mod from_fabric;
 mod node;
@@ -18,11 +18,11 @@ pub(crate) mod tests;
 pub use from_fabric::TopologyError;
 pub(crate) use from_fabric::{place, root_names};
 pub use node::{
-    Coupling, Endpoint, HostMemory, Iommu, Memory, Node, NodeKind, RootComplex, Switch,
+    Coupling, HostMemory, Iommu, ModelEndpoint, Node, NodeKind, RootComplex, Switch, TargetMemory,
 };
-pub use parameters::{Ethernet, Parameters, SocketLink};
+pub use parameters::{Ethernet, ModelParameters, SocketLink};
 pub use path::{Hop, PathError};
 pub use picos::{Picos, picos_per_kib};
-pub use topology::{Direction, Link, LinkIndex, NodeIndex, Topology};
-pub use transfer::{Arrival, FlowSpec, Leg, Op, StageWork, Store, Work, egress};
+pub use topology::{LinkDirection, LinkIndex, ModelLink, NodeIndex, Topology};
+pub use transfer::{Arrival, FlowSpec, Leg, Op, PayloadStore, ProcessorWork, StageWork, egress};
 pub use wire::{Credits, Framing, Wire};

@@ -2,7 +2,7 @@
 
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{Op, Picos, Store};
+use super::{Op, PayloadStore, Picos};
 
 /// A node, where links meet or end.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub enum NodeKind {
     /// A switch inside a tree.
     Switch(Switch),
     /// A device: a leaf that initiates requests, has memory, or both.
-    Endpoint(Endpoint),
+    Endpoint(ModelEndpoint),
     /// Host memory: a leaf below a root complex.
     HostMemory(HostMemory),
 }
@@ -128,7 +128,7 @@ impl Default for Switch {
 
 /// A device: its outstanding requests, its medium, and its memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
+pub struct ModelEndpoint {
     /// Outstanding read requests: 32, 256 with extended tags, 768 with 10-bit tags.
     pub tags: u32,
     /// Maximum read request size.
@@ -143,23 +143,23 @@ pub struct Endpoint {
     /// rate, less than 1 where turnaround or garbage collection take time. Without effect unless both rates are limited.
     pub mixed: f64,
     /// Memory that other devices reach; of a network controller, its wire.
-    pub memory: Memory,
+    pub memory: TargetMemory,
     /// True for a network controller.
     pub is_network: bool,
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// Bytes a second of a store as source of writes or target of reads; `None` without a limit.
-    pub(crate) fn rate_of_store(&self, store: Store, op: Op) -> Option<ByteRate> {
+    pub(crate) fn rate_of_store(&self, store: PayloadStore, op: Op) -> Option<ByteRate> {
         match (store, op) {
-            (Store::Medium, Op::Write) => self.posts,
-            (Store::Medium, Op::Read) => self.fetches,
-            (Store::Memory, op) => self.memory.rate(op.at_initiator()),
+            (PayloadStore::Medium, Op::Write) => self.posts,
+            (PayloadStore::Medium, Op::Read) => self.fetches,
+            (PayloadStore::Memory, op) => self.memory.rate(op.at_initiator()),
         }
     }
 }
 
-impl Default for Endpoint {
+impl Default for ModelEndpoint {
     fn default() -> Self {
         Self {
             tags: 256,
@@ -168,7 +168,7 @@ impl Default for Endpoint {
             posts: None,
             fetches: None,
             mixed: 1.0,
-            memory: Memory::default(),
+            memory: TargetMemory::default(),
             is_network: false,
         }
     }
@@ -176,7 +176,7 @@ impl Default for Endpoint {
 
 /// Memory as the target of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct TargetMemory {
     /// Bytes a second of writes alone; `None` without a limit.
     pub write: Option<ByteRate>,
     /// Bytes a second of reads alone.
@@ -192,7 +192,7 @@ pub struct Memory {
     pub completion: Bytes,
 }
 
-impl Memory {
+impl TargetMemory {
     /// Bytes a second of one operation alone.
     pub(crate) fn rate(&self, op: Op) -> Option<ByteRate> {
         match op {
@@ -202,7 +202,7 @@ impl Memory {
     }
 }
 
-impl Default for Memory {
+impl Default for TargetMemory {
     fn default() -> Self {
         Self {
             write: None,
@@ -219,15 +219,18 @@ impl Default for Memory {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostMemory {
     /// The memory, with the sustained rates of its channels.
-    pub memory: Memory,
+    pub memory: TargetMemory,
     /// Processors for the transfers of devices below its root complex; `None` without a limit.
     pub cores: Option<u32>,
 }
 
 impl Default for HostMemory {
     fn default() -> Self {
-        let memory =
-            Memory { read_latency: Picos::nanos(250), completion: Bytes(64), ..Memory::default() };
+        let memory = TargetMemory {
+            read_latency: Picos::nanos(250),
+            completion: Bytes(64),
+            ..TargetMemory::default()
+        };
         Self { memory, cores: None }
     }
 }
@@ -239,7 +242,7 @@ impl NodeKind {
     }
 
     /// The memory of the node; `None` for nodes that only forward.
-    pub fn memory(&self) -> Option<&Memory> {
+    pub fn memory(&self) -> Option<&TargetMemory> {
         match self {
             Self::Endpoint(endpoint) => Some(&endpoint.memory),
             Self::HostMemory(host) => Some(&host.memory),

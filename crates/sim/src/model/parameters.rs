@@ -3,17 +3,17 @@
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{Endpoint, HostMemory, Picos, RootComplex, Switch};
+use super::{HostMemory, ModelEndpoint, Picos, RootComplex, Switch};
 
 /// Values of every node and link that the fabric does not state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parameters {
+pub struct ModelParameters {
     /// Root complexes.
     pub root: RootComplex,
     /// Switches.
     pub switch: Switch,
     /// Devices.
-    pub endpoint: Endpoint,
+    pub endpoint: ModelEndpoint,
     /// Host memory of every memory node.
     pub host: HostMemory,
     /// Maximum payload of a packet.
@@ -70,14 +70,14 @@ impl Default for Ethernet {
     }
 }
 
-impl Default for Parameters {
+impl Default for ModelParameters {
     /// NVMe drives of 2020 to 2024: 256 bytes of payload, Gen4 x4. Predictions have their own numbers, with ranges
     /// (`predict/defaults.toml`).
     fn default() -> Self {
         Self {
             root: RootComplex::default(),
             switch: Switch::default(),
-            endpoint: Endpoint::default(),
+            endpoint: ModelEndpoint::default(),
             host: HostMemory::default(),
             mps: Bytes(256),
             link: LinkSpeed { megatransfers: 16_000, width: 4 },

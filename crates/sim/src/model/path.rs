@@ -2,10 +2,10 @@
 
 use peerlane_units::Bytes;
 
-use super::{Direction, LinkIndex, NodeIndex, NodeKind, Topology};
+use super::{LinkDirection, LinkIndex, NodeIndex, NodeKind, Topology};
 
 /// A link of a path, and its direction.
-pub type Hop = (LinkIndex, Direction);
+pub type Hop = (LinkIndex, LinkDirection);
 
 /// Reasons why there is no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,8 +48,8 @@ impl Topology {
                 to: self.node(to).name.clone(),
             })?)
         };
-        let up = up.into_iter().map(|link| (link, Direction::Up));
-        let down = down.into_iter().rev().map(|link| (link, Direction::Down));
+        let up = up.into_iter().map(|link| (link, LinkDirection::Up));
+        let down = down.into_iter().rev().map(|link| (link, LinkDirection::Down));
         Ok(up.chain(socket).chain(down).collect())
     }
 
@@ -100,8 +100,8 @@ impl Topology {
     fn across(&self, from: NodeIndex, to: NodeIndex) -> Option<Hop> {
         let links = (0..).map(LinkIndex).zip(self.links());
         links.into_iter().find_map(|(index, link)| match (link.upper, link.lower) {
-            ends if ends == (from, to) => Some((index, Direction::Down)),
-            ends if ends == (to, from) => Some((index, Direction::Up)),
+            ends if ends == (from, to) => Some((index, LinkDirection::Down)),
+            ends if ends == (to, from) => Some((index, LinkDirection::Up)),
             _ => None,
         })
     }

@@ -19,7 +19,7 @@ fn machine(name: &str) -> Fabric {
 /// Equal devices `d0`, `d1` and so on, and `host`, below a root complex that limits nothing.
 pub(crate) fn star(
     count: usize,
-    device: &Endpoint,
+    device: &ModelEndpoint,
     host: HostMemory,
     wire: Wire,
 ) -> (Topology, Vec<NodeIndex>, NodeIndex) {
@@ -40,7 +40,7 @@ fn two_sockets() -> Topology {
     let root1 = t.add("root1", NodeKind::RootComplex(RootComplex::default()));
     let switch = t.add_below(root0, "switch", NodeKind::Switch(Switch::default()), wire());
     for (above, name) in [(switch, "a"), (switch, "b"), (root0, "c"), (root1, "d")] {
-        t.add_below(above, name, NodeKind::Endpoint(Endpoint::default()), wire());
+        t.add_below(above, name, NodeKind::Endpoint(ModelEndpoint::default()), wire());
     }
     let bare = Wire::bare(ByteRate(1_000_000_000), Picos::ZERO);
     t.add_below(root0, "host0", NodeKind::HostMemory(HostMemory::default()), bare);
@@ -98,7 +98,8 @@ fn unjoined_trees_have_no_path() {
 
 #[test]
 fn ports_become_ends_of_links() {
-    let topology = |name| Topology::from_fabric(&machine(name), &Parameters::default()).unwrap();
+    let topology =
+        |name| Topology::from_fabric(&machine(name), &ModelParameters::default()).unwrap();
     let t = topology("ten");
     assert_eq!(names(&t, "d0", "d9"), ["switch-0", "switch", "switch-1", "d9"]);
     assert_eq!(names(&t, "d0", "host0"), ["switch-0", "switch", "pci0000:00", "host0"]);

@@ -14,14 +14,14 @@ pub struct LinkIndex(pub u32);
 
 /// Direction on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
+pub enum LinkDirection {
     /// From the lower node to the upper one.
     Up,
     /// From the upper node to the lower one.
     Down,
 }
 
-impl Direction {
+impl LinkDirection {
     /// The other direction.
     pub fn reverse(self) -> Self {
         match self {
@@ -33,7 +33,7 @@ impl Direction {
 
 /// A link. Between two root complexes, either may be the upper node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Link {
+pub struct ModelLink {
     /// The node nearer to the root.
     pub upper: NodeIndex,
     /// The node further from it.
@@ -46,7 +46,7 @@ pub struct Link {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Topology {
     nodes: Vec<Node>,
-    links: Vec<Link>,
+    links: Vec<ModelLink>,
     /// The link above each node; `None` for root complexes.
     above: Vec<Option<LinkIndex>>,
 }
@@ -77,7 +77,7 @@ impl Topology {
         wire: Wire,
     ) -> NodeIndex {
         let lower = self.add(name, kind);
-        let link = self.push(Link { upper, lower, wire });
+        let link = self.push(ModelLink { upper, lower, wire });
         self.above[lower.0 as usize] = Some(link);
         lower
     }
@@ -91,10 +91,10 @@ impl Topology {
             let kind = &self.node(node).kind;
             assert!(matches!(kind, NodeKind::RootComplex(_)), "only root complexes are joined");
         }
-        self.push(Link { upper: one, lower: other, wire })
+        self.push(ModelLink { upper: one, lower: other, wire })
     }
 
-    fn push(&mut self, link: Link) -> LinkIndex {
+    fn push(&mut self, link: ModelLink) -> LinkIndex {
         let index = LinkIndex(u32::try_from(self.links.len()).expect("fewer than 2^32 links"));
         self.links.push(link);
         index
@@ -106,7 +106,7 @@ impl Topology {
     }
 
     /// All links, by [`LinkIndex`].
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[ModelLink] {
         &self.links
     }
 
@@ -121,7 +121,7 @@ impl Topology {
     }
 
     /// The link at `index`.
-    pub fn link(&self, index: LinkIndex) -> &Link {
+    pub fn link(&self, index: LinkIndex) -> &ModelLink {
         &self.links[index.0 as usize]
     }
 
@@ -152,16 +152,16 @@ impl Topology {
     }
 
     /// The sending node of a link, in one direction.
-    pub fn sender(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
+    pub fn sender(&self, link: LinkIndex, direction: LinkDirection) -> NodeIndex {
         let link = self.link(link);
         match direction {
-            Direction::Up => link.lower,
-            Direction::Down => link.upper,
+            LinkDirection::Up => link.lower,
+            LinkDirection::Down => link.upper,
         }
     }
 
     /// The receiving node of a link, in one direction.
-    pub fn receiver(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
+    pub fn receiver(&self, link: LinkIndex, direction: LinkDirection) -> NodeIndex {
         self.sender(link, direction.reverse())
     }
 }

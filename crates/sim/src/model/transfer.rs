@@ -26,7 +26,7 @@ impl Op {
 
 /// Source or target of the payload inside an initiator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Store {
+pub enum PayloadStore {
     /// The medium of a drive; free of cost on a device without one.
     Medium,
     /// The memory that other devices reach.
@@ -41,7 +41,7 @@ pub struct Leg {
     /// Operation on the memory.
     pub op: Op,
     /// Its own end of the payload.
-    pub store: Store,
+    pub store: PayloadStore,
     /// Limit in bytes a second; `None` without one.
     pub bound: Option<ByteRate>,
     /// Bytes a second of the medium with commands of this size (IOPS times size), where that is below its rate. It is the
@@ -54,14 +54,14 @@ pub struct Leg {
 impl Leg {
     /// A leg from or to a medium, without limits or latency.
     pub fn new(initiator: NodeIndex, op: Op) -> Self {
-        let (store, latency) = (Store::Medium, Picos::ZERO);
+        let (store, latency) = (PayloadStore::Medium, Picos::ZERO);
         Self { initiator, op, store, bound: None, commands: None, latency }
     }
 }
 
 /// Processor work of a transfer, by one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
+pub struct ProcessorWork {
     /// Host memory of the copies, beside the processors.
     pub at: NodeIndex,
     /// Processor time for the commands of a block, while devices go on.
@@ -72,7 +72,7 @@ pub struct Work {
     pub traffic: Bytes,
 }
 
-impl Work {
+impl ProcessorWork {
     /// Processor nanoseconds for each byte, with requests of a size.
     pub(crate) fn per_byte(&self, request: Bytes) -> f64 {
         picos(self.submit.0.saturating_add(self.copy.0)) / as_f64(request)
@@ -122,7 +122,7 @@ pub struct FlowSpec {
     /// Commands in flight.
     pub depth: u32,
     /// Processor work; `None` where it is negligible.
-    pub work: Option<Box<Work>>,
+    pub work: Option<Box<ProcessorWork>>,
     /// Work of a unit between both legs.
     pub stage: Option<StageWork>,
     /// Arrival process of commands.

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 
 use peerlane_units::Bytes;
 
-use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, Topology, Work};
-use crate::work::Shared;
+use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, ProcessorWork, Topology};
+use crate::work::SharedProcessors;
 
 /// A part of a machine, and the flows on it.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct MachinePart {
     pub(super) topology: Topology,
     pub(super) flows: Vec<FlowSpec>,
 }
 
-impl Part {
+impl MachinePart {
     /// The part that these flows use, with flows that all begin at once and go on.
     pub(super) fn of_flows<'a>(
         whole: &Topology,
@@ -31,7 +31,7 @@ impl Part {
             link_at: BTreeMap::new(),
         };
         let flows: Vec<&FlowSpec> = flows.collect();
-        let shared = Shared::from_flows(whole, flows.iter().copied());
+        let shared = SharedProcessors::from_flows(whole, flows.iter().copied());
         let flows = flows.into_iter().map(|flow| builder.flow(flow, &shared)).collect();
         builder.sockets();
         builder.weights();
@@ -55,7 +55,7 @@ struct PartBuilder<'a> {
 }
 
 impl PartBuilder<'_> {
-    fn flow(&mut self, flow: &FlowSpec, shared: &Shared) -> FlowSpec {
+    fn flow(&mut self, flow: &FlowSpec, shared: &SharedProcessors) -> FlowSpec {
         let memory = self.node(flow.memory);
         let mut part = FlowSpec { memory, start: Picos::ZERO, bytes: Bytes::ZERO, ..flow.clone() };
         for leg in std::iter::once(&mut part.first).chain(&mut part.second) {
@@ -68,7 +68,8 @@ impl PartBuilder<'_> {
             leg.initiator = self.node(leg.initiator);
         }
         // Work for which nothing waits makes no difference.
-        let matters = |work: &Work| work.copy > Picos::ZERO || shared.cores(work).is_some();
+        let matters =
+            |work: &ProcessorWork| work.copy > Picos::ZERO || shared.cores(work).is_some();
         part.work = part.work.filter(|work| matters(work));
         if let Some(work) = &mut part.work {
             work.at = self.node(work.at);

@@ -10,7 +10,7 @@ use peerlane_results::{Route, Warning};
 use super::case::Model;
 use super::links::{SpeedKnown, known};
 use super::names::per_second;
-use crate::flow::build::What;
+use crate::flow::build::ResourceOrigin;
 use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, Topology};
 use crate::parameters::Parameters;
 
@@ -46,7 +46,7 @@ fn assumed_networks<'a>(
     let mut assumed: BTreeSet<FunctionId> = BTreeSet::new();
     for Model { topology, built, .. } in models {
         for what in &built.what {
-            let What::Wire(at, _) = *what else { continue };
+            let ResourceOrigin::Wire(at, _) = *what else { continue };
             let name = topology.node(at).name.as_str();
             let is_given = |of| parameters.position(&format!("{name}.memory.{of}")).is_ok();
             let is_stated = |id: &FunctionId| fabric.function(*id).ethernet.is_some();
@@ -73,7 +73,7 @@ fn assumed_links<'a>(
     let mut assumed = AssumedLinks::new();
     for Model { topology, built, .. } in models {
         for what in &built.what {
-            let What::Link(link, _) = *what else { continue };
+            let ResourceOrigin::Link(link, _) = *what else { continue };
             let link = topology.link(link);
             let Some(speed) = link.wire.speed else { continue };
             let Some(&id) = ids.get(topology.node(link.lower).name.as_str()) else { continue };

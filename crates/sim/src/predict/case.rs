@@ -10,14 +10,14 @@ use super::error::{CaseError, FlowError};
 use super::flows::{Planned, plan};
 use super::names::{Limiter, per_second};
 use super::nanos;
-use super::setting::Setting;
+use super::setting::ParameterSetting;
 use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
-use crate::flow::build::{Built, What};
-use crate::flow::network::Network;
+use crate::flow::build::{Built, ResourceOrigin};
+use crate::flow::network::FlowNetwork;
 use crate::flow::rates::{self, build};
-use crate::flow::run::{Pace, Phase, RunSettings, Transfer, run};
-use crate::flow::solve::Settings;
+use crate::flow::run::{FlowTransfer, RunSettings, TransferPace, TransferSet, run};
+use crate::flow::solve::SolverSettings;
 use crate::media::Mixed;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Topology};
 use crate::way::{as_f64, picos};
@@ -25,7 +25,7 @@ use crate::way::{as_f64, picos};
 /// Ends within a microsecond lead to one solution.
 const QUANTUM: f64 = 1_000.0;
 /// Tolerance of settled rates, and rounds until then.
-const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
+const SETTLING: SolverSettings = SolverSettings { tolerance: 1e-3, rounds: 400 };
 
 /// Bounds of a flow within this ratio are equal; depth comes last among them.
 const SAME: f64 = 1.001;
@@ -47,10 +47,10 @@ pub(super) struct Model {
 
 /// Payload, start, end and limit of each flow, by an engine.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct CaseRates {
     pub(super) flows: Vec<FoundFlow>,
     /// Distinct sets of active flows of all parts of the machine, longest first.
-    pub(super) phases: Vec<Phase>,
+    pub(super) phases: Vec<TransferSet>,
     /// Number of such sets, with those that are not kept.
     pub(super) sets: usize,
     /// Relative change of rates that was still to come, on average over time.
@@ -65,12 +65,12 @@ pub(super) struct FoundFlow {
     pub(super) end: f64,
     pub(super) limited_by: Limiter,
     /// Payload by rate.
-    pub(super) paces: Vec<Pace>,
+    pub(super) paces: Vec<TransferPace>,
     /// Blocks in flight from which on more bring nothing, by the closed form.
     pub(super) knee: Option<f64>,
 }
 
-impl Found {
+impl CaseRates {
     /// Payload of all flows over the time from the first start to the last end, a nanosecond.
     pub(super) fn rate(&self) -> f64 {
         self.flows.iter().map(|flow| flow.bytes).sum::<f64>() / self.elapsed().max(1.0)
@@ -114,7 +114,7 @@ impl Model {
     pub(super) fn new(
         fabric: &Fabric,
         mut topology: Topology,
-        setting: &Setting<'_>,
+        setting: &ParameterSetting<'_>,
         case: &CaseSpec,
     ) -> Result<Self, CaseError> {
         super::processor::add_for(case, &mut topology);
@@ -150,12 +150,12 @@ impl Model {
     }
 
     /// Finds each flow as if it were alone.
-    pub(super) fn closed(&self) -> Result<Found, CaseError> {
+    pub(super) fn closed(&self) -> Result<CaseRates, CaseError> {
         let mut flows = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter().enumerate() {
             let closed = Closed::for_flow(&self.topology, &flow.spec).map_err(|source| {
                 let flow = flow.spec.name.clone();
-                rates::FlowError::Path { flow, source }
+                rates::RatesError::Path { flow, source }
             })?;
             let start = picos(flow.spec.start.0);
             let rate = closed.rate();
@@ -173,28 +173,28 @@ impl Model {
             flows.push(FoundFlow { bytes, start, end, limited_by, paces, knee });
         }
         // Flows share nothing here, so there are no sets.
-        Ok(Found { flows, phases: Vec::new(), sets: 0, unsettled: 0.0 })
+        Ok(CaseRates { flows, phases: Vec::new(), sets: 0, unsettled: 0.0 })
     }
 
     /// Finds all flows by the flow engine.
-    pub(super) fn flow(&self, settings: RunSettings<'_>) -> Result<Found, CaseError> {
+    pub(super) fn flow(&self, settings: RunSettings<'_>) -> Result<CaseRates, CaseError> {
         self.flow_on(&self.built.network, settings)
     }
 
     /// Finds all flows by the flow engine on another network of the same shape.
     pub(super) fn flow_on(
         &self,
-        network: &Network,
+        network: &FlowNetwork,
         settings: RunSettings<'_>,
-    ) -> Result<Found, CaseError> {
-        let transfer = |(class, flow): (usize, &Planned)| Transfer {
+    ) -> Result<CaseRates, CaseError> {
+        let transfer = |(class, flow): (usize, &Planned)| FlowTransfer {
             class,
             start: picos(flow.spec.start.0),
             bytes: if self.has_time() { f64::INFINITY } else { flow.bytes() },
             time: self.time.unwrap_or(f64::INFINITY),
         };
-        let transfers: Vec<Transfer> = self.flows.iter().enumerate().map(transfer).collect();
-        let run = run(network, &transfers, settings).map_err(rates::FlowError::from)?;
+        let transfers: Vec<FlowTransfer> = self.flows.iter().enumerate().map(transfer).collect();
+        let run = run(network, &transfers, settings).map_err(rates::RatesError::from)?;
         let outcomes = run.outcomes.iter().zip(run.paces).enumerate();
         let flows = outcomes.map(|(index, (outcome, paces))| {
             let waits_for = outcome.limit.map(|at| self.built.what[at]);
@@ -208,21 +208,21 @@ impl Model {
             }
         });
         let flows = flows.collect();
-        let mut phases: Vec<Phase> = run.phases.into_iter().flatten().collect();
+        let mut phases: Vec<TransferSet> = run.phases.into_iter().flatten().collect();
         phases.sort_by(|a, b| b.time.total_cmp(&a.time));
-        Ok(Found { flows, phases, sets: run.sets, unsettled: run.unsettled })
+        Ok(CaseRates { flows, phases, sets: run.sets, unsettled: run.unsettled })
     }
 
     /// The limiter of a flow that waits for a resource, or for none. A medium that a flow uses by slow commands is limited
     /// by those.
-    pub(super) fn limiter(&self, flow: usize, waits_for: Option<What>) -> Limiter {
+    pub(super) fn limiter(&self, flow: usize, waits_for: Option<ResourceOrigin>) -> Limiter {
         let flow = &self.flows[flow];
         let Some(what) = waits_for else {
             let least = flow.bounds.iter().map(|bound| bound.1).fold(f64::INFINITY, f64::min);
             let is_least = |bound: &&(Limiter, f64)| bound.1 <= least * SAME;
             return flow.bounds.iter().find(is_least).map_or(Limiter::Depth, |bound| bound.0);
         };
-        let What::Medium(drive, op) = what else { return Limiter::Resource(what) };
+        let ResourceOrigin::Medium(drive, op) = what else { return Limiter::Resource(what) };
         let legs = flow.spec.parts().flat_map(FlowSpec::legs);
         let uses = legs.filter(|leg| leg.is_on_medium(drive, op));
         let uses = uses.filter(|leg| self.mixed.is_share(&self.topology, leg, op));
@@ -247,7 +247,7 @@ impl Model {
 fn lower_to_sustained(
     topology: &mut Topology,
     flows: &[Planned],
-    setting: &Setting<'_>,
+    setting: &ParameterSetting<'_>,
     time: Option<f64>,
 ) -> Result<(), FlowError> {
     let mut written: BTreeMap<NodeIndex, f64> = BTreeMap::new();

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, HostBridge, IommuMode, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, HostBridge, IommuMode};
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 
 use super::links;
@@ -35,8 +35,8 @@ pub(super) fn device(fabric: &Fabric, typed: &str) -> Option<FunctionId> {
         fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
     };
     let counted = match memory {
-        Some(ProviderKind::Gpu) => by_number(Kind::Gpu),
-        Some(ProviderKind::Card) => by_number(Kind::Fpga),
+        Some(ProviderKind::Gpu) => by_number(FunctionKind::Gpu),
+        Some(ProviderKind::Card) => by_number(FunctionKind::Fpga),
         _ => None,
     };
     counted.map(|(id, _)| id).or_else(|| fabric.find(name))
@@ -56,7 +56,7 @@ fn known_name<'a>(name: &'a str, fabric: &Fabric) -> Option<Cow<'a, str>> {
     let exact = fabric.functions.iter().find(|function| function.name == typed);
     let found = exact.or_else(|| Some(fabric.function(device(fabric, typed)?)))?;
     let fits = match row.used {
-        Used::Drive => found.kind == Kind::Nvme,
+        Used::Drive => found.kind == FunctionKind::Nvme,
         Used::Memory => is_end(found),
         Used::Link => links::linked(fabric).any(|function| function.name == found.name),
         _ => true,
@@ -128,10 +128,11 @@ pub fn unused<'a>(given: &'a Parameters, fabric: &Fabric) -> Vec<(&'a str, &'sta
 pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'static str> {
     let (row, subject) = table::find(name)?;
     let functions = || fabric.functions.iter();
-    let drives = || functions().filter(|function| function.kind == Kind::Nvme);
+    let drives = || functions().filter(|function| function.kind == FunctionKind::Nvme);
     let has = |kind| functions().any(|function| function.kind == kind);
-    let nics = || functions().filter(|function| function.kind == Kind::Nic);
-    let is_divided = |port: &Function| port.kind == Kind::UpstreamPort && port.ethernet.is_some();
+    let nics = || functions().filter(|function| function.kind == FunctionKind::Nic);
+    let is_divided =
+        |port: &Function| port.kind == FunctionKind::UpstreamPort && port.ethernet.is_some();
     let is_other = |bridge: &HostBridge| bridge.machine() != fabric.bridges[0].machine();
     let sockets = links::sockets(fabric);
     let (is_used, why) = match row.used {
@@ -150,7 +151,9 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
         Used::Iommu => {
             (fabric.iommu == IommuMode::Translating, "no IOMMU of the machine translates")
         }
-        Used::NetworkController => (has(Kind::Nic), "the machine has no network controller"),
+        Used::NetworkController => {
+            (has(FunctionKind::Nic), "the machine has no network controller")
+        }
         Used::Network => {
             (fabric.bridges.iter().any(is_other), "the machine's description has one machine")
         }
@@ -165,7 +168,7 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
             (sockets.has_unstated, "the machine's description says it of each link between sockets")
         }
         Used::SocketRate | Used::Socket => (sockets.has_two, "the machine has one memory node"),
-        Used::Switch => (has(Kind::UpstreamPort), "the machine has no switch"),
+        Used::Switch => (has(FunctionKind::UpstreamPort), "the machine has no switch"),
         Used::StatedRate => {
             (functions().any(states_rate), "the machine's description states no rate")
         }
@@ -202,9 +205,12 @@ fn has_own(drive: &Function, quantity: &str, given: &Parameters, fabric: &Fabric
 /// True if data can come from a function or go to it: ports and bridges pass them on.
 pub(super) fn is_end(function: &Function) -> bool {
     match function.kind {
-        Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic => true,
-        Kind::Other => lends_memory(function),
-        Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge => false,
+        FunctionKind::Nvme | FunctionKind::Gpu | FunctionKind::Fpga | FunctionKind::Nic => true,
+        FunctionKind::Other => lends_memory(function),
+        FunctionKind::RootPort
+        | FunctionKind::UpstreamPort
+        | FunctionKind::DownstreamPort
+        | FunctionKind::OtherBridge => false,
     }
 }
 

@@ -40,7 +40,7 @@ pub enum CaseError {
     LinkNotStated(Vec<String>),
     /// The flow engine.
     #[error(transparent)]
-    Engine(#[from] rates::FlowError),
+    Engine(#[from] rates::RatesError),
     /// The TLP engine.
     #[error("packets cannot be simulated")]
     Tlp(#[from] TlpError),

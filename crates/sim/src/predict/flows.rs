@@ -6,18 +6,19 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_results::{CaseSpec, Flow, FlowStage, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::device_names::{device, is_end, largest_command, lends_memory, memory_of};
 use super::error::FlowError;
 use super::names::Limiter;
-use super::setting::{Setting, count, time, whole};
+use super::setting::{ParameterSetting, count, time, whole};
 use crate::devices::drive::beside_medium;
 use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
 use crate::model::{
-    Arrival, Endpoint, FlowSpec, NodeIndex, NodeKind, Op, Picos, StageWork, Store, Topology, Work,
+    Arrival, FlowSpec, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, Picos, ProcessorWork,
+    StageWork, Topology,
 };
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
@@ -67,7 +68,7 @@ const RDMA: &str = "rdma";
 
 /// An end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum End {
+enum PredictedEnd {
     /// A drive, which issues requests.
     Drive(FunctionId, NodeIndex),
     /// Memory of a device.
@@ -80,7 +81,7 @@ enum End {
     Null,
 }
 
-impl End {
+impl PredictedEnd {
     /// The device; `None` for host memory and nothing.
     fn device(self) -> Option<NodeIndex> {
         match self {
@@ -94,7 +95,7 @@ impl End {
 pub(super) fn plan(
     fabric: &Fabric,
     topology: &Topology,
-    setting: &Setting<'_>,
+    setting: &ParameterSetting<'_>,
     case: &CaseSpec,
 ) -> Result<Vec<Planned>, FlowError> {
     let is_host = |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
@@ -123,7 +124,7 @@ pub(super) fn plan(
 pub(super) fn add_stages(case: &CaseSpec, topology: &mut Topology) {
     for name in case.flows.iter().filter_map(|flow| flow.stage.as_ref()).map(stage_node) {
         if topology.find(&name).is_none() {
-            topology.add(name, NodeKind::Endpoint(Endpoint::default()));
+            topology.add(name, NodeKind::Endpoint(ModelEndpoint::default()));
         }
     }
 }
@@ -138,20 +139,20 @@ struct Planner<'a> {
     fabric: &'a Fabric,
     /// Its functions by their own names, and the ends that were looked up by what was typed.
     functions: HashMap<&'a str, &'a Function>,
-    ends: RefCell<HashMap<String, End>>,
+    ends: RefCell<HashMap<String, PredictedEnd>>,
     topology: &'a Topology,
-    setting: &'a Setting<'a>,
+    setting: &'a ParameterSetting<'a>,
     /// True if flows end by time, whatever their bytes are.
     has_time: bool,
 }
 
 impl Planner<'_> {
-    fn end(&self, typed: &str) -> Result<End, FlowError> {
+    fn end(&self, typed: &str) -> Result<PredictedEnd, FlowError> {
         let unknown =
             || FlowError::NoSuchEnd { machine: self.fabric.name.clone(), name: typed.to_owned() };
         match typed {
-            "host" => return Ok(End::Host),
-            "null" => return Ok(End::Null),
+            "host" => return Ok(PredictedEnd::Host),
+            "null" => return Ok(PredictedEnd::Null),
             _ => {}
         }
         if let Some(&end) = self.ends.borrow().get(typed) {
@@ -165,9 +166,9 @@ impl Planner<'_> {
         }
         let node = self.topology.find(&function.name).ok_or_else(unknown)?;
         let end = match function.kind {
-            Kind::Nvme if memory_of(typed).is_none() => End::Drive(id, node),
-            Kind::Nic => End::Network(node),
-            _ => End::Memory(node),
+            FunctionKind::Nvme if memory_of(typed).is_none() => PredictedEnd::Drive(id, node),
+            FunctionKind::Nic => PredictedEnd::Network(node),
+            _ => PredictedEnd::Memory(node),
         };
         self.ends.borrow_mut().insert(typed.to_owned(), end);
         Ok(end)
@@ -176,7 +177,9 @@ impl Planner<'_> {
     fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
         let (source, target) = (self.end(&flow.source)?, self.end(&flow.target)?);
         let is_between_drives = match (source, target) {
-            (End::Drive(_, from), End::Drive(_, to)) => self.is_one_machine(from, to),
+            (PredictedEnd::Drive(_, from), PredictedEnd::Drive(_, to)) => {
+                self.is_one_machine(from, to)
+            }
             _ => false,
         };
         if let Some(stage) = flow.stage.as_ref().filter(|_| !is_between_drives) {
@@ -186,14 +189,15 @@ impl Planner<'_> {
         if let Some(stage) = flow.stage.as_ref().filter(|stage| stage.rate.is_none()) {
             return Err(FlowError::StageRate { stage: stage.name.clone() });
         }
-        if (source, target) == (End::Host, End::Host) {
+        if (source, target) == (PredictedEnd::Host, PredictedEnd::Host) {
             return super::processor::plan(flow, self.topology, self.setting);
         }
         self.check_block(flow, [source, target])?;
-        let [from, to] = [source, target].map(End::device);
+        let [from, to] = [source, target].map(PredictedEnd::device);
         let none = || FlowError::NoInitiator { from: flow.source.clone(), to: flow.target.clone() };
         let host = self.host(from.or(to).ok_or_else(none)?);
-        let has_network = [source, target].iter().any(|end| matches!(end, End::Network(_)));
+        let has_network =
+            [source, target].iter().any(|end| matches!(end, PredictedEnd::Network(_)));
         if let Some(ends) = from.zip(to).filter(|&(from, to)| !self.is_one_machine(from, to)) {
             // Payload begins and ends in memory or on a medium.
             return if has_network { Err(none()) } else { self.between_machines(flow, ends) };
@@ -210,9 +214,9 @@ impl Planner<'_> {
             Some(TCP | RDMA) => None,
             // A host path passes no other memory.
             Some(via) if flow.path == Path::P2p => match self.end(via)? {
-                End::Drive(_, node) | End::Memory(node) => Some(node),
-                End::Host => Some(host),
-                End::Network(_) | End::Null => None,
+                PredictedEnd::Drive(_, node) | PredictedEnd::Memory(node) => Some(node),
+                PredictedEnd::Host => Some(host),
+                PredictedEnd::Network(_) | PredictedEnd::Null => None,
             },
             _ => None,
         };
@@ -223,8 +227,8 @@ impl Planner<'_> {
                 FlowSpec::relay(name, from, host, to)
             }
             (Some(from), Some(to)) => match (source, target) {
-                (_, End::Memory(_)) => FlowSpec::write(name, from, to),
-                (End::Memory(_), _) => FlowSpec::read(name, to, from),
+                (_, PredictedEnd::Memory(_)) => FlowSpec::write(name, from, to),
+                (PredictedEnd::Memory(_), _) => FlowSpec::read(name, to, from),
                 _ => {
                     let between = via.or_else(|| self.lent(from, to)).ok_or_else(|| {
                         FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
@@ -287,7 +291,8 @@ impl Planner<'_> {
 
     /// The network controller of a machine nearest to a node.
     fn nic(&self, near: NodeIndex) -> Option<String> {
-        let nics = self.fabric.functions.iter().filter(|function| function.kind == Kind::Nic);
+        let nics =
+            self.fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nic);
         let far = |nic: &&Function| {
             let path = self.topology.path(self.topology.find(&nic.name)?, near);
             path.ok().map(|path| path.len())
@@ -306,9 +311,9 @@ impl Planner<'_> {
     }
 
     /// Refuses a block that a drive would refuse.
-    fn check_block(&self, flow: &Flow, ends: [End; 2]) -> Result<(), FlowError> {
+    fn check_block(&self, flow: &Flow, ends: [PredictedEnd; 2]) -> Result<(), FlowError> {
         for (name, end) in [&flow.source, &flow.target].into_iter().zip(ends) {
-            let End::Drive(id, _) = end else { continue };
+            let PredictedEnd::Drive(id, _) = end else { continue };
             let sizes = self.fabric.function(id).nvme.iter().flat_map(|nvme| &nvme.namespaces);
             // Which of several is meant, no name says: the least demanding one.
             let Some(size) = sizes.map(|one| one.limits.logical_block).min() else { continue };
@@ -331,7 +336,7 @@ impl Planner<'_> {
     fn finish(
         &self,
         flow: &Flow,
-        ends: [End; 2],
+        ends: [PredictedEnd; 2],
         mut spec: FlowSpec,
         host: NodeIndex,
     ) -> Result<Planned, FlowError> {
@@ -340,7 +345,7 @@ impl Planner<'_> {
         for ((end, op), wait) in ends.into_iter().zip([Op::Write, Op::Read]).zip(&mut waits) {
             let legs = spec.legs_mut().filter(|leg| leg.op == op);
             match end {
-                End::Drive(id, node) => {
+                PredictedEnd::Drive(id, node) => {
                     let drive = self.drive(flow, id, op, block)?;
                     // A drive whose memory others read carries out no commands.
                     let most = ByteRate(whole(drive.most).max(1));
@@ -349,10 +354,10 @@ impl Planner<'_> {
                     *wait = drive.wait;
                     commands += drive.commands;
                 }
-                End::Memory(_) | End::Network(_) => {
-                    legs.for_each(|leg| leg.store = Store::Memory);
+                PredictedEnd::Memory(_) | PredictedEnd::Network(_) => {
+                    legs.for_each(|leg| leg.store = PayloadStore::Memory);
                 }
-                End::Host | End::Null => {}
+                PredictedEnd::Host | PredictedEnd::Null => {}
             }
         }
         if let Some(second) = &mut spec.second {
@@ -363,7 +368,7 @@ impl Planner<'_> {
             spec.first.latency = time(waits[0] + waits[1]);
         }
         // What a network controller receives lies in buffers of the kernel.
-        let is_received = spec.first.op == Op::Write && matches!(ends[0], End::Network(_));
+        let is_received = spec.first.op == Op::Write && matches!(ends[0], PredictedEnd::Network(_));
         let received = match flow.via.as_deref() {
             Some(TCP) if is_received => self.setting.get("network.copies")?,
             _ => 0.0,
@@ -416,7 +421,7 @@ impl Planner<'_> {
             copied += self.setting.get("host.fault")? / window;
         }
         let each = commands.max(1.0) * self.setting.get("host.command")?;
-        spec.work = Some(Box::new(Work {
+        spec.work = Some(Box::new(ProcessorWork {
             at: host,
             submit: time(each),
             copy: time(copied * block),
@@ -480,7 +485,7 @@ impl Planner<'_> {
         let name = &self.topology.node(node).name;
         let kind = self.functions.get(name.as_str());
         match kind.map(|function| function.kind) {
-            Some(Kind::Nvme) => format!("cmb:{name}"),
+            Some(FunctionKind::Nvme) => format!("cmb:{name}"),
             _ => name.clone(),
         }
     }

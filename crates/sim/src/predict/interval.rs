@@ -9,7 +9,7 @@ use peerlane_results::CaseSpec;
 use peerlane_units::ByteRate;
 use rayon::prelude::*;
 
-use super::case::{CAREFUL, Found};
+use super::case::{CAREFUL, CaseRates};
 use super::names::per_second;
 use super::{PredictError, Predictor};
 use crate::flow::run::RunSettings;
@@ -25,7 +25,7 @@ impl Predictor<'_> {
     pub(super) fn interval(
         &self,
         case: &CaseSpec,
-        found: &Found,
+        found: &CaseRates,
         reported: f64,
     ) -> Result<Option<(ByteRate, ByteRate)>, PredictError> {
         let draw = Draw::new(self.seed);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, LinkSpeed, Parent};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, LinkSpeed, Parent};
 
 use super::table::{self, ANY_LINK, GENERATIONS, LANES, Used};
 use crate::model::{Topology, Wire, place};
@@ -80,7 +80,8 @@ pub fn linked(fabric: &Fabric) -> impl Iterator<Item = &Function> {
 /// says one.
 fn with_link(fabric: &Fabric) -> impl Iterator<Item = (FunctionId, &Function)> {
     fabric.iter().filter(|(id, function)| {
-        let is_port = matches!(function.kind, Kind::RootPort | Kind::DownstreamPort);
+        let is_port =
+            matches!(function.kind, FunctionKind::RootPort | FunctionKind::DownstreamPort);
         let is_below_port = matches!(function.parent, Parent::Function(_));
         !is_port && (is_below_port || fabric.speed_above(*id).is_some())
     })

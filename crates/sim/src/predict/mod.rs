@@ -30,8 +30,8 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
-use self::case::{CAREFUL, Found, Model};
-use self::setting::Setting;
+use self::case::{CAREFUL, CaseRates, Model};
+use self::setting::ParameterSetting;
 use crate::flow::run::RunSettings;
 use crate::parameters::{Parameters, fnv1a};
 use crate::threads;
@@ -67,7 +67,7 @@ pub enum Engine {
 
 impl Engine {
     /// The engine for a case, and the reason; `found` is by the flow engine, or by the closed form if that was asked for.
-    fn choose(self, case: &CaseSpec, found: &Found) -> (Self, &'static str) {
+    fn choose(self, case: &CaseSpec, found: &CaseRates) -> (Self, &'static str) {
         match (self, case.flows.len()) {
             (Self::Auto, 0..=MAX_PACKET_TRANSFERS) => {
                 (Self::Tlp, "few enough transfers for packets")
@@ -127,12 +127,12 @@ pub fn run_watched(
     let predictor = Predictor { fabric, parameters, seed: workload.seed };
     let settings = RunSettings { ended: Some(ended), ..CAREFUL };
     let prepare = |case| predictor.prepare(case, &numbers, engine, settings);
-    let cases: Vec<Prepared<'_>> =
+    let cases: Vec<PreparedCase<'_>> =
         workload.cases.par_iter().map(prepare).collect::<Result<_, _>>()?;
     let shown = simulate(&cases)?;
     let models = cases.iter().map(|case| &case.model);
     let warnings = assumptions::warnings(fabric, parameters, models);
-    let record = |case: &Prepared<'_>| predictor.record(case, &shown);
+    let record = |case: &PreparedCase<'_>| predictor.record(case, &shown);
     let cases: Vec<CaseRecord> = cases.par_iter().map(record).collect::<Result<_, _>>()?;
     Ok(BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
@@ -185,33 +185,33 @@ pub fn variants(
 }
 
 /// Runs the windows of packets of cases.
-fn simulate<'a>(cases: &'a [Prepared<'_>]) -> Result<windows::Shown<'a>, PredictError> {
+fn simulate<'a>(cases: &'a [PreparedCase<'_>]) -> Result<windows::Shown<'a>, PredictError> {
     let planned = cases.iter().filter_map(|case| Some((case.asked, case.windows.as_ref()?)));
     windows::run(planned).map_err(|(case, source)| PredictError::of_case(case, source))
 }
 
 /// A case with rates of the flow engine or the closed form, before windows are run.
-struct Prepared<'a> {
+struct PreparedCase<'a> {
     asked: &'a CaseSpec,
     engine: Engine,
     why: &'static str,
     is_auto: bool,
     model: Model,
-    found: Found,
-    windows: Option<windows::Planned>,
+    found: CaseRates,
+    windows: Option<windows::PlannedWindows>,
 }
 
 /// The rates that a case reports.
-struct Report {
-    found: Found,
+struct CaseReport {
+    found: CaseRates,
     /// The engine, and the reason.
     engine: String,
     windows: Option<windows::Windows>,
 }
 
-impl Prepared<'_> {
+impl PreparedCase<'_> {
     /// Chooses between packets and flows: packets that have settled are the answer of `auto`.
-    fn report(&self, shown: &windows::Shown<'_>) -> Report {
+    fn report(&self, shown: &windows::Shown<'_>) -> CaseReport {
         const UNSETTLED: &str = "rates of packets had not settled";
         let windows =
             self.windows.as_ref().map(|planned| windows::summary(planned, shown, &self.found));
@@ -231,7 +231,7 @@ impl Prepared<'_> {
             Some(_) => engine = format!("{}: {UNSETTLED}", Engine::Flow.name()),
             None => {}
         }
-        Report { found, engine, windows }
+        CaseReport { found, engine, windows }
     }
 
     /// Change of rates that was still to come where packets stand in for flows.
@@ -252,7 +252,7 @@ struct Predictor<'a> {
 impl Predictor<'_> {
     /// The model of a case with these numbers. Pasted text must state the speeds of the links that the case crosses.
     fn model(&self, case: &CaseSpec, numbers: &[f64]) -> Result<Model, PredictError> {
-        let setting = Setting::new(self.parameters, numbers);
+        let setting = ParameterSetting::new(self.parameters, numbers);
         let topology = setting.topology(self.fabric)?;
         let model = Model::new(self.fabric, topology, &setting, case)
             .map_err(|source| PredictError::of_case(case, source))?;
@@ -271,7 +271,7 @@ impl Predictor<'_> {
         numbers: &[f64],
         asked: Engine,
         settings: RunSettings<'_>,
-    ) -> Result<Prepared<'a>, PredictError> {
+    ) -> Result<PreparedCase<'a>, PredictError> {
         let model = self.model(case, numbers)?;
         let found = match asked {
             Engine::Closed => model.closed(),
@@ -286,12 +286,12 @@ impl Predictor<'_> {
         };
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));
         let is_auto = asked == Engine::Auto;
-        Ok(Prepared { asked: case, engine, why, is_auto, model, found, windows })
+        Ok(PreparedCase { asked: case, engine, why, is_auto, model, found, windows })
     }
 
     fn record(
         &self,
-        case: &Prepared<'_>,
+        case: &PreparedCase<'_>,
         shown: &windows::Shown<'_>,
     ) -> Result<CaseRecord, PredictError> {
         let report = case.report(shown);
@@ -309,7 +309,7 @@ impl Predictor<'_> {
     }
 
     /// The interval around the rate that a case reports, and its gains.
-    fn ranges(&self, case: &Prepared<'_>, reported: f64) -> Result<Ranges, PredictError> {
+    fn ranges(&self, case: &PreparedCase<'_>, reported: f64) -> Result<Ranges, PredictError> {
         let of_case = |source| PredictError::of_case(case.asked, source);
         let by_flows = match case.engine {
             Engine::Closed => &case.model.flow(CAREFUL).map_err(of_case)?,

@@ -4,15 +4,15 @@ use peerlane_results::Order;
 use peerlane_units::ByteRate;
 
 use super::setting::whole;
-use crate::flow::build::What;
-use crate::model::{Direction, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
+use crate::flow::build::ResourceOrigin;
+use crate::model::{LinkDirection, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
 use crate::way::PacketKind;
 
 /// The limit of a transfer: a resource of the machine, or a bound of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limiter {
     /// A resource of the network.
-    Resource(What),
+    Resource(ResourceOrigin),
     /// Commands a second of a drive, of blocks one after the other.
     Commands(NodeIndex),
     /// Commands a second of a drive, of blocks in random order.
@@ -61,22 +61,30 @@ impl Limiter {
     /// Names several of its kind; `None` for a thing that there is one of.
     pub(super) fn several(self, count: usize) -> Option<String> {
         Some(match self {
-            Self::Resource(What::Link(_, Direction::Up)) => format!("{count} links up"),
-            Self::Resource(What::Link(_, Direction::Down)) => format!("{count} links down"),
-            Self::Resource(What::Buffer(..)) => format!("credits on {count} links"),
-            Self::Resource(What::Memory(..)) => format!("{count} memories"),
-            Self::Resource(What::Wire(_, op)) => format!("wires of {count} NICs, {}", way_out(op)),
-            Self::Resource(What::Medium(_, op)) => {
+            Self::Resource(ResourceOrigin::Link(_, LinkDirection::Up)) => {
+                format!("{count} links up")
+            }
+            Self::Resource(ResourceOrigin::Link(_, LinkDirection::Down)) => {
+                format!("{count} links down")
+            }
+            Self::Resource(ResourceOrigin::Buffer(..)) => format!("credits on {count} links"),
+            Self::Resource(ResourceOrigin::Memory(..)) => format!("{count} memories"),
+            Self::Resource(ResourceOrigin::Wire(_, op)) => {
+                format!("wires of {count} NICs, {}", way_out(op))
+            }
+            Self::Resource(ResourceOrigin::Medium(_, op)) => {
                 format!("media of {count} drives, {}", done_to_medium(op))
             }
-            Self::Resource(What::Tags(_)) => format!("read tags of {count} devices"),
-            Self::Resource(What::Walkers(_)) => format!("page walks of {count} IOMMUs"),
-            Self::Resource(What::Answers(..)) => format!("completions of {count} memories"),
-            Self::Resource(What::Processors(_)) => {
+            Self::Resource(ResourceOrigin::Tags(_)) => format!("read tags of {count} devices"),
+            Self::Resource(ResourceOrigin::Walkers(_)) => format!("page walks of {count} IOMMUs"),
+            Self::Resource(ResourceOrigin::Answers(..)) => {
+                format!("completions of {count} memories")
+            }
+            Self::Resource(ResourceOrigin::Processors(_)) => {
                 format!("the processors beside {count} memories")
             }
-            Self::Resource(What::Stage(_)) => format!("{count} stages"),
-            Self::Resource(What::Copies(_)) => format!("copies in {count} memories"),
+            Self::Resource(ResourceOrigin::Stage(_)) => format!("{count} stages"),
+            Self::Resource(ResourceOrigin::Copies(_)) => format!("copies in {count} memories"),
             Self::Resource(_) => format!("{count} ways between peers"),
             Self::Commands(_) => format!("commands of {count} drives"),
             Self::RandomCommands(_) => format!("random commands of {count} drives"),
@@ -86,7 +94,7 @@ impl Limiter {
 }
 
 /// Names a resource.
-fn resource(topology: &Topology, what: What) -> String {
+fn resource(topology: &Topology, what: ResourceOrigin) -> String {
     let node = |index: NodeIndex| topology.node(index).name.as_str();
     let link = |link: LinkIndex, direction| match direction {
         _ if topology.is_between_sockets(link) => format!(
@@ -94,26 +102,26 @@ fn resource(topology: &Topology, what: What) -> String {
             node(topology.sender(link, direction)),
             node(topology.receiver(link, direction))
         ),
-        Direction::Up => format!("link of {} up", node(topology.link(link).lower)),
-        Direction::Down => format!("link of {} down", node(topology.link(link).lower)),
+        LinkDirection::Up => format!("link of {} up", node(topology.link(link).lower)),
+        LinkDirection::Down => format!("link of {} down", node(topology.link(link).lower)),
     };
     match what {
-        What::Link(index, direction) => link(index, direction),
-        What::Buffer(index, direction, kind, _) => {
+        ResourceOrigin::Link(index, direction) => link(index, direction),
+        ResourceOrigin::Buffer(index, direction, kind, _) => {
             format!("credits for {} on the {}", packets(kind), link(index, direction))
         }
-        What::Memory(at, _) => format!("memory of {}", node(at)),
-        What::Wire(at, op) => format!("wire of {}, {}", node(at), way_out(op)),
-        What::Medium(at, op) => format!("medium of {}, {}", node(at), done_to_medium(op)),
-        What::Tags(at) => format!("read tags of {}", node(at)),
-        What::Peers(at, kind) | What::PeersBuffer(at, kind, _) => {
+        ResourceOrigin::Memory(at, _) => format!("memory of {}", node(at)),
+        ResourceOrigin::Wire(at, op) => format!("wire of {}, {}", node(at), way_out(op)),
+        ResourceOrigin::Medium(at, op) => format!("medium of {}, {}", node(at), done_to_medium(op)),
+        ResourceOrigin::Tags(at) => format!("read tags of {}", node(at)),
+        ResourceOrigin::Peers(at, kind) | ResourceOrigin::PeersBuffer(at, kind, _) => {
             format!("{} between peers through {}", packets(kind), node(at))
         }
-        What::Walkers(at) => format!("page walks of the IOMMU at {}", node(at)),
-        What::Answers(at, _) => format!("completions of {}", node(at)),
-        What::Processors(at) => processors(topology, at),
-        What::Stage(at) => node(at).to_owned(),
-        What::Copies(at) => format!("copies in {}", node(at)),
+        ResourceOrigin::Walkers(at) => format!("page walks of the IOMMU at {}", node(at)),
+        ResourceOrigin::Answers(at, _) => format!("completions of {}", node(at)),
+        ResourceOrigin::Processors(at) => processors(topology, at),
+        ResourceOrigin::Stage(at) => node(at).to_owned(),
+        ResourceOrigin::Copies(at) => format!("copies in {}", node(at)),
     }
 }
 

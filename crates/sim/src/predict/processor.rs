@@ -9,9 +9,12 @@ use peerlane_units::{ByteRate, Bytes};
 use super::error::FlowError;
 use super::flows::Planned;
 use super::names::Limiter;
-use super::setting::{Setting, time, whole};
+use super::setting::{ParameterSetting, time, whole};
 use crate::devices::host::{OF_A_COPY, traffic_by_processor};
-use crate::model::{Endpoint, FlowSpec, Link, Memory, NodeKind, Picos, Topology, Wire, Work};
+use crate::model::{
+    FlowSpec, ModelEndpoint, ModelLink, NodeKind, Picos, ProcessorWork, TargetMemory, Topology,
+    Wire,
+};
 use crate::way::as_f64;
 
 /// Name of its node.
@@ -32,14 +35,14 @@ pub(super) fn add_for(case: &CaseSpec, topology: &mut Topology) {
     }
     let Some(root) = host(topology).map(|link| link.upper) else { return };
     let wire = Wire::bare(NO_LIMIT, Picos::ZERO);
-    let memory = Memory { write_latency: Picos::ZERO, ..Memory::default() };
-    let inside = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let memory = TargetMemory { write_latency: Picos::ZERO, ..TargetMemory::default() };
+    let inside = NodeKind::Endpoint(ModelEndpoint { memory, ..ModelEndpoint::default() });
     let processor = topology.add_below(root, PROCESSOR, inside.clone(), wire);
     topology.add_below(processor, MEMORY, inside, wire);
 }
 
 /// The link of the first host memory, which is the one that `host` means.
-fn host(topology: &Topology) -> Option<&Link> {
+fn host(topology: &Topology) -> Option<&ModelLink> {
     let mut links = topology.links().iter();
     links.find(|link| matches!(topology.node(link.lower).kind, NodeKind::HostMemory(_)))
 }
@@ -48,7 +51,7 @@ fn host(topology: &Topology) -> Option<&Link> {
 pub(super) fn plan(
     flow: &Flow,
     topology: &Topology,
-    setting: &Setting<'_>,
+    setting: &ParameterSetting<'_>,
 ) -> Result<Planned, FlowError> {
     let none = || FlowError::NoInitiator { from: flow.source.clone(), to: flow.target.clone() };
     let node = topology.find(PROCESSOR).ok_or_else(none)?;
@@ -65,7 +68,7 @@ pub(super) fn plan(
     let size = flow.block.max(Bytes(1));
     (spec.request, spec.depth) = (size, 1);
     let copies = if flow.path == Path::HostPipelined { OF_A_COPY } else { 0.0 };
-    spec.work = Some(Box::new(Work {
+    spec.work = Some(Box::new(ProcessorWork {
         at: host(topology).ok_or_else(none)?.lower,
         submit: Picos::ZERO,
         copy: time(second * as_f64(size)),

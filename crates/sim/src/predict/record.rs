@@ -6,7 +6,7 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
-use super::Report;
+use super::CaseReport;
 use super::case::{FoundFlow, Model};
 use super::flows::Planned;
 use super::setting::{count, whole};
@@ -17,7 +17,7 @@ use super::utilisation::{limits, loads};
 pub(super) fn record(
     asked: &CaseSpec,
     model: &Model,
-    report: Report,
+    report: CaseReport,
     fallback: Option<f64>,
 ) -> CaseRecord {
     let found = &report.found;
@@ -70,7 +70,7 @@ pub(super) fn record(
 /// Warnings of rates that had not settled, and of flows without a window.
 fn warnings(
     asked: &CaseSpec,
-    report: &Report,
+    report: &CaseReport,
     fallback: Option<f64>,
     flows: &[FlowRecord],
 ) -> Vec<Warning> {
@@ -93,7 +93,7 @@ fn warnings(
     warnings
 }
 
-fn flow(model: &Model, report: &Report, index: usize) -> FlowRecord {
+fn flow(model: &Model, report: &CaseReport, index: usize) -> FlowRecord {
     let (flow, found) = (&model.flows[index], &report.found.flows[index]);
     let bytes = Bytes(whole(found.bytes));
     let of_route = |route| if flow.route == route { bytes } else { Bytes::ZERO };

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use peerlane_results::Gain;
 
-use super::case::{CAREFUL, Found, Model};
+use super::case::{CAREFUL, CaseRates, Model};
 use super::error::CaseError;
 use super::flows::Planned;
 use super::names::Limiter;
-use crate::flow::build::What;
-use crate::flow::network::Network;
+use crate::flow::build::ResourceOrigin;
+use crate::flow::network::FlowNetwork;
 use crate::way::{as_f64, picos};
 
 /// The step of the difference.
@@ -22,7 +22,7 @@ const MORE: f64 = 1.1;
 const MAX_ALONE: usize = 8;
 
 /// The gains of a case whose flows the flow engine found, most first: of all limits of one kind together, and of each.
-pub(super) fn gains(model: &Model, found: &Found) -> Result<Vec<Gain>, CaseError> {
+pub(super) fn gains(model: &Model, found: &CaseRates) -> Result<Vec<Gain>, CaseError> {
     let gain = |resource, limiters: &[Limiter]| {
         let after = model.flow_on(&raised(model, limiters), CAREFUL)?;
         Ok::<_, CaseError>(Gain { resource, ratio: after.rate() / found.rate() })
@@ -53,9 +53,9 @@ pub(super) fn gains(model: &Model, found: &Found) -> Result<Vec<Gain>, CaseError
 
 /// The network with 10 % more of some limits: of a resource its capacity, of media and commands the bytes that they carry
 /// in a time, of a bound the demand of the flows that have it.
-fn raised(model: &Model, limiters: &[Limiter]) -> Network {
+fn raised(model: &Model, limiters: &[Limiter]) -> FlowNetwork {
     let mut network = model.built.network.clone();
-    let is_medium = |what| matches!(what, What::Medium(..));
+    let is_medium = |what| matches!(what, ResourceOrigin::Medium(..));
     for (resource, &what) in network.resources.iter_mut().zip(&model.built.what) {
         if limiters.contains(&Limiter::Resource(what)) && !is_medium(what) {
             resource.capacity *= MORE;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionKind, IommuMode};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
 use super::device_names::prefix;
 use super::table::{check_unit, listed};
-use crate::devices::drive::Side;
-use crate::devices::table::{Table, TableError};
+use crate::devices::drive::DriveSide;
+use crate::devices::table::{SizeTable, TableError};
 use crate::model::{
-    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeIndex, NodeKind, Op, Picos,
-    RootComplex, SocketLink, Switch, Topology, TopologyError, place, root_names,
+    self, Coupling, Ethernet, HostMemory, Iommu, ModelEndpoint, NodeIndex, NodeKind, Op, Picos,
+    RootComplex, SocketLink, Switch, TargetMemory, Topology, TopologyError, place, root_names,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
@@ -36,7 +36,7 @@ pub enum ParametersError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct SettingFile {
     #[serde(default)]
     parameter: BTreeMap<String, ParameterShape>,
 }
@@ -48,7 +48,7 @@ struct File {
 pub fn parameters(file: Option<&str>) -> Result<Parameters, ParametersError> {
     let mut parameters = Parameters::default();
     for text in file.into_iter().chain([DEFAULTS]) {
-        let read: File = toml::from_str(text).map_err(Box::new)?;
+        let read: SettingFile = toml::from_str(text).map_err(Box::new)?;
         for (name, shape) in read.parameter {
             check_unit(&name, &shape)?;
             if parameters.position(&name).is_err() {
@@ -60,12 +60,12 @@ pub fn parameters(file: Option<&str>) -> Result<Parameters, ParametersError> {
 }
 
 /// One set of numbers.
-pub(super) struct Setting<'a> {
+pub(super) struct ParameterSetting<'a> {
     parameters: &'a Parameters,
     numbers: &'a [f64],
 }
 
-impl<'a> Setting<'a> {
+impl<'a> ParameterSetting<'a> {
     pub(super) fn new(parameters: &'a Parameters, numbers: &'a [f64]) -> Self {
         Self { parameters, numbers }
     }
@@ -80,7 +80,7 @@ impl<'a> Setting<'a> {
     }
 
     /// One direction of a drive: each number its own or any drive's, and the rate that the machine's description states.
-    pub(super) fn side(&self, function: &Function, op: Op) -> Result<Side, ParameterError> {
+    pub(super) fn side(&self, function: &Function, op: Op) -> Result<DriveSide, ParameterError> {
         let name = &function.name;
         let stated = match op {
             Op::Write => function.rates.read,
@@ -103,7 +103,7 @@ impl<'a> Setting<'a> {
         let latency = self.table(&format!("{}.{op}", prefix(name)))?.or(usual);
         let latency =
             latency.ok_or_else(|| ParameterError::Unknown(format!("drive.{op}.time-4096")))?;
-        Ok(Side { latency, rate, commands: self.of_drive(name, &format!("{op}.commands"))? })
+        Ok(DriveSide { latency, rate, commands: self.of_drive(name, &format!("{op}.commands"))? })
     }
 
     /// The sum that the shares of both rates of a drive reach: its own parameter, the machine's description, or any drive's.
@@ -118,7 +118,7 @@ impl<'a> Setting<'a> {
     }
 
     /// The times of a command by size; `None` without any.
-    fn table(&self, prefix: &str) -> Result<Option<Table>, ParameterError> {
+    fn table(&self, prefix: &str) -> Result<Option<SizeTable>, ParameterError> {
         let start = format!("{prefix}.time-");
         let fail = |name: &str, problem| ParameterError::Meaning { name: name.to_owned(), problem };
         let mut points = Vec::new();
@@ -137,7 +137,7 @@ impl<'a> Setting<'a> {
             TableError::SaidTwice => fail(prefix, "two of its times are of one size"),
             _ => fail(prefix, "its times are no table"),
         };
-        Table::measured(points).map(Some).map_err(no_table)
+        SizeTable::measured(points).map(Some).map_err(no_table)
     }
 
     /// The largest block whose time is known of this drive itself, however it splits there; else 0.
@@ -167,23 +167,23 @@ impl<'a> Setting<'a> {
     }
 
     /// Values for everything that the fabric leaves out.
-    fn usual(&self, fabric: &Fabric) -> Result<model::Parameters, ParameterError> {
+    fn usual(&self, fabric: &Fabric) -> Result<model::ModelParameters, ParameterError> {
         let rate = Some(ByteRate(whole(self.get("host.memory")?)));
         let mps = self.bytes("pcie.mps")?;
         let hol = Coupling::new(self.get("queues.shared")?);
         let latency = time(self.get("switch.latency")?);
-        Ok(model::Parameters {
+        Ok(model::ModelParameters {
             root: self.root(fabric, hol)?,
             switch: Switch { latency, hol, ..Switch::default() },
-            endpoint: Endpoint {
+            endpoint: ModelEndpoint {
                 tags: count(self.get("pcie.tags")?),
                 mrrs: self.bytes("pcie.mrrs")?,
                 mps,
                 memory: self.memory("device")?,
-                ..Endpoint::default()
+                ..ModelEndpoint::default()
             },
             host: HostMemory {
-                memory: Memory { write: rate, read: rate, ..self.memory("host")? },
+                memory: TargetMemory { write: rate, read: rate, ..self.memory("host")? },
                 cores: Some(count(self.get("host.cores")?).max(1)),
             },
             mps,
@@ -203,12 +203,12 @@ impl<'a> Setting<'a> {
     }
 
     /// Memory of a device, or of the host, as fast as it comes.
-    fn memory(&self, of: &str) -> Result<Memory, ParameterError> {
-        Ok(Memory {
+    fn memory(&self, of: &str) -> Result<TargetMemory, ParameterError> {
+        Ok(TargetMemory {
             write_latency: time(self.get(&format!("{of}.write-latency"))?),
             read_latency: time(self.get(&format!("{of}.read-latency"))?),
             completion: self.bytes(&format!("{of}.completion"))?,
-            ..Memory::default()
+            ..TargetMemory::default()
         })
     }
 
@@ -216,7 +216,9 @@ impl<'a> Setting<'a> {
     pub(super) fn topology(&self, fabric: &Fabric) -> Result<Topology, SettingError> {
         let mut topology = Topology::from_fabric(fabric, &self.usual(fabric)?)?;
         let at = topology.by_name();
-        for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
+        for function in
+            fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nvme)
+        {
             let posts = self.side(function, Op::Write)?.rate;
             let fetches = self.side(function, Op::Read)?.rate;
             let mixed = self.mixed(function)?;
@@ -313,7 +315,11 @@ fn stated(fabric: &Fabric, topology: &mut Topology, at: &Names, kept: f64) {
 /// Nodes of a machine by name.
 type Names = HashMap<String, NodeIndex>;
 
-fn endpoint_of<'a>(topology: &'a mut Topology, at: &Names, name: &str) -> Option<&'a mut Endpoint> {
+fn endpoint_of<'a>(
+    topology: &'a mut Topology,
+    at: &Names,
+    name: &str,
+) -> Option<&'a mut ModelEndpoint> {
     let &node = at.get(name)?;
     match &mut topology.node_mut(node).kind {
         NodeKind::Endpoint(endpoint) => Some(endpoint),

@@ -8,18 +8,18 @@ use crate::parameters::{ParameterError, ParameterShape, Parameters, Unit};
 
 /// One parameter, or one of each device.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ParameterRow {
     pattern: &'static str,
     unit: Unit,
     lowest: f64,
     highest: f64,
-    values: Values,
+    values: ValueRange,
     pub(super) used: Used,
 }
 
 /// Values between the lowest and the highest that a parameter can have, some with a sentence about the limits.
 #[derive(Debug, Clone, Copy)]
-enum Values {
+enum ValueRange {
     Any,
     Between(&'static str),
     Whole,
@@ -80,14 +80,15 @@ const PACKETS_ARE: &str = "PCIe has 128, 256, 512, 1024, 2048 or 4096 bytes";
 const PIECES_ARE: &str = "pieces are of 64, 128, 256, 512, 1024, 2048 or 4096 bytes";
 const LANES_ARE: &str = "a link has 1, 2, 4, 8, 12, 16 or 32 lanes";
 const GENERATIONS_ARE: &str = "generations of links are 1 to 6";
-const A_SHARE: Values = Values::Between("a share is 1 at most");
-const MIXED: Values =
-    Values::Between("a drive that is read and written reaches 0.1 to 2 of its rates");
-const OVERLAP: Values =
-    Values::WholeBetween("one block is read ahead, one copied, one written behind: 1 to 3");
+const A_SHARE: ValueRange = ValueRange::Between("a share is 1 at most");
+const MIXED: ValueRange =
+    ValueRange::Between("a drive that is read and written reaches 0.1 to 2 of its rates");
+const OVERLAP: ValueRange =
+    ValueRange::WholeBetween("one block is read ahead, one copied, one written behind: 1 to 3");
 /// Turns in a row: the phases of the longest table of a port (PCIe base specification, "Port arbitration").
-const TURNS: Values = Values::WholeBetween("a switch takes 1 to 256 turns in a row");
-const STATED: Values = Values::Between("it is a factor of what a machine file states: 0.01 to 100");
+const TURNS: ValueRange = ValueRange::WholeBetween("a switch takes 1 to 256 turns in a row");
+const STATED: ValueRange =
+    ValueRange::Between("it is a factor of what a machine file states: 0.01 to 100");
 
 const RATE: (Unit, f64, f64) = (Unit::GIGABYTE_PER_SECOND, 1e4, 1e16);
 const TIME: (Unit, f64, f64) = (Unit::SECOND, 1e-15, 2.0);
@@ -101,82 +102,87 @@ const SIZE: (Unit, f64, f64) = (Unit::BYTE, 64.0, 4096.0);
 const fn row(
     pattern: &'static str,
     (unit, lowest, highest): (Unit, f64, f64),
-    values: Values,
+    values: ValueRange,
     used: Used,
-) -> Row {
-    Row { pattern, unit, lowest, highest, values, used }
+) -> ParameterRow {
+    ParameterRow { pattern, unit, lowest, highest, values, used }
 }
 
 const fn count(lowest: f64, highest: f64) -> (Unit, f64, f64) {
     (Unit::COUNT, lowest, highest)
 }
 
-const ROWS: &[Row] = &[
-    row("*.read.time-*", COMMAND_TIME, Values::Any, Used::Drive),
-    row("*.write.time-*", COMMAND_TIME, Values::Any, Used::Drive),
-    row("*.read.rate", RATE, Values::Any, Used::Drive),
-    row("*.write.rate", RATE, Values::Any, Used::Drive),
-    row("*.random-read.commands", COUNT, Values::Any, Used::Drive),
-    row("*.random-write.commands", COUNT, Values::Any, Used::Drive),
-    row("*.read.commands", COUNT, Values::Any, Used::Drive),
-    row("*.write.commands", COUNT, Values::Any, Used::Drive),
+const ROWS: &[ParameterRow] = &[
+    row("*.read.time-*", COMMAND_TIME, ValueRange::Any, Used::Drive),
+    row("*.write.time-*", COMMAND_TIME, ValueRange::Any, Used::Drive),
+    row("*.read.rate", RATE, ValueRange::Any, Used::Drive),
+    row("*.write.rate", RATE, ValueRange::Any, Used::Drive),
+    row("*.random-read.commands", COUNT, ValueRange::Any, Used::Drive),
+    row("*.random-write.commands", COUNT, ValueRange::Any, Used::Drive),
+    row("*.read.commands", COUNT, ValueRange::Any, Used::Drive),
+    row("*.write.commands", COUNT, ValueRange::Any, Used::Drive),
     row("*.read.sustained", SHARE, A_SHARE, Used::Drive),
     row("*.write.sustained", SHARE, A_SHARE, Used::Drive),
-    row("*.write.cache", BYTES, Values::Any, Used::Drive),
+    row("*.write.cache", BYTES, ValueRange::Any, Used::Drive),
     row("*.mixed", count(0.1, 2.0), MIXED, Used::Drive),
-    row("drive.largest", BYTES, Values::Whole, Used::DriveLargest),
-    row("*.memory.write", RATE, Values::Any, Used::Memory),
-    row("*.memory.read", RATE, Values::Any, Used::Memory),
-    row("*.lanes", count(1.0, 32.0), Values::Listed(LANES, LANES_ARE), Used::Link),
-    row("*.generation", count(1.0, 6.0), Values::Listed(GENERATIONS, GENERATIONS_ARE), Used::Link),
+    row("drive.largest", BYTES, ValueRange::Whole, Used::DriveLargest),
+    row("*.memory.write", RATE, ValueRange::Any, Used::Memory),
+    row("*.memory.read", RATE, ValueRange::Any, Used::Memory),
+    row("*.lanes", count(1.0, 32.0), ValueRange::Listed(LANES, LANES_ARE), Used::Link),
+    row(
+        "*.generation",
+        count(1.0, 6.0),
+        ValueRange::Listed(GENERATIONS, GENERATIONS_ARE),
+        Used::Link,
+    ),
     row("*.turns", count(1.0, 256.0), TURNS, Used::BelowSwitch),
     row("machine.stated", count(0.01, 100.0), STATED, Used::StatedRate),
-    row("host.memory", RATE, Values::Any, Used::Always),
-    row("host.cores", COUNT, Values::Whole, Used::Always),
-    row("host.command", TIME, Values::Any, Used::Always),
-    row("host.copy", RATE, Values::Any, Used::Always),
+    row("host.memory", RATE, ValueRange::Any, Used::Always),
+    row("host.cores", COUNT, ValueRange::Whole, Used::Always),
+    row("host.command", TIME, ValueRange::Any, Used::Always),
+    row("host.copy", RATE, ValueRange::Any, Used::Always),
     row("host.overlap", count(1.0, 3.0), OVERLAP, Used::Always),
-    row("host.fault", TIME, Values::Any, Used::Always),
+    row("host.fault", TIME, ValueRange::Any, Used::Always),
     row(
         "host.window",
         (Unit::BYTE, 4096.0, 1e18),
-        Values::WholeBetween("a fault maps a page at least"),
+        ValueRange::WholeBetween("a fault maps a page at least"),
         Used::Always,
     ),
-    row("host.completion", SIZE, Values::Listed(PIECES, PIECES_ARE), Used::Always),
-    row("host.read-latency", TIME, Values::Any, Used::Always),
-    row("host.write-latency", TIME, Values::Any, Used::Always),
-    row("device.read-latency", TIME, Values::Any, Used::Always),
-    row("device.write-latency", TIME, Values::Any, Used::Always),
-    row("device.completion", BYTES, Values::Whole, Used::Always),
-    row("pcie.mps", SIZE, Values::Listed(PACKETS, PACKETS_ARE), Used::Always),
-    row("pcie.mrrs", SIZE, Values::Listed(PACKETS, PACKETS_ARE), Used::Always),
-    row("pcie.tags", COUNT, Values::Whole, Used::Always),
+    row("host.completion", SIZE, ValueRange::Listed(PIECES, PIECES_ARE), Used::Always),
+    row("host.read-latency", TIME, ValueRange::Any, Used::Always),
+    row("host.write-latency", TIME, ValueRange::Any, Used::Always),
+    row("device.read-latency", TIME, ValueRange::Any, Used::Always),
+    row("device.write-latency", TIME, ValueRange::Any, Used::Always),
+    row("device.completion", BYTES, ValueRange::Whole, Used::Always),
+    row("pcie.mps", SIZE, ValueRange::Listed(PACKETS, PACKETS_ARE), Used::Always),
+    row("pcie.mrrs", SIZE, ValueRange::Listed(PACKETS, PACKETS_ARE), Used::Always),
+    row("pcie.tags", COUNT, ValueRange::Whole, Used::Always),
     row("queues.shared", SHARE, A_SHARE, Used::Always),
-    row("root.latency", TIME, Values::Any, Used::Always),
-    row("root.split", SIZE, Values::Listed(PIECES, PIECES_ARE), Used::Always),
-    row("switch.latency", TIME, Values::Any, Used::Switch),
-    row("socket-link.rate", RATE, Values::Any, Used::SocketRate),
-    row("socket-link.latency", TIME, Values::Any, Used::Socket),
+    row("root.latency", TIME, ValueRange::Any, Used::Always),
+    row("root.split", SIZE, ValueRange::Listed(PIECES, PIECES_ARE), Used::Always),
+    row("switch.latency", TIME, ValueRange::Any, Used::Switch),
+    row("socket-link.rate", RATE, ValueRange::Any, Used::SocketRate),
+    row("socket-link.latency", TIME, ValueRange::Any, Used::Socket),
     row("iommu.miss", SHARE, A_SHARE, Used::Iommu),
-    row("iommu.page", BYTES, Values::Whole, Used::Iommu),
-    row("iommu.walk", TIME, Values::Any, Used::Iommu),
-    row("iommu.walkers", COUNT, Values::Whole, Used::Iommu),
-    row("ethernet.tunnel", BYTES, Values::Whole, Used::DividedSwitch),
-    row("ethernet.latency", TIME, Values::Any, Used::DividedSwitch),
+    row("iommu.page", BYTES, ValueRange::Whole, Used::Iommu),
+    row("iommu.walk", TIME, ValueRange::Any, Used::Iommu),
+    row("iommu.walkers", COUNT, ValueRange::Whole, Used::Iommu),
+    row("ethernet.tunnel", BYTES, ValueRange::Whole, Used::DividedSwitch),
+    row("ethernet.latency", TIME, ValueRange::Any, Used::DividedSwitch),
     row(
         "ethernet.mtu",
         (Unit::BYTE, 68.0, 65535.0),
-        Values::WholeBetween("an MTU is 68 to 65535 bytes (RFC 791)"),
+        ValueRange::WholeBetween("an MTU is 68 to 65535 bytes (RFC 791)"),
         Used::NetworkController,
     ),
-    row("network.latency", TIME, Values::Any, Used::Network),
-    row("network.copies", count(0.1, 10.0), Values::Any, Used::NetworkController),
-    row("ethernet.rate", RATE, Values::Any, Used::NetworkRate),
-    row("ethernet.headers", BYTES, Values::Whole, Used::NetworkController),
+    row("network.latency", TIME, ValueRange::Any, Used::Network),
+    row("network.copies", count(0.1, 10.0), ValueRange::Any, Used::NetworkController),
+    row("ethernet.rate", RATE, ValueRange::Any, Used::NetworkRate),
+    row("ethernet.headers", BYTES, ValueRange::Whole, Used::NetworkController),
 ];
 
-impl Row {
+impl ParameterRow {
     /// Returns the part of a name before the quantity: the device of `d0.read.rate`, nothing of `host.copy`. `None` if the
     /// name is not of this row.
     fn subject<'a>(&self, name: &'a str) -> Option<&'a str> {
@@ -193,15 +199,17 @@ impl Row {
 
     /// Refuses a value that no machine has.
     fn check(&self, value: f64) -> Result<(), &'static str> {
-        if matches!(self.values, Values::Whole | Values::WholeBetween(_))
+        if matches!(self.values, ValueRange::Whole | ValueRange::WholeBetween(_))
             && (value.fract() != 0.0 || value < 1.0)
         {
             return Err("it is a whole number above zero");
         }
         let is_inside = (self.lowest..=self.highest).contains(&value);
         match self.values {
-            Values::Listed(all, problem) if !all.contains(&value) => Err(problem),
-            Values::Between(problem) | Values::WholeBetween(problem) if !is_inside => Err(problem),
+            ValueRange::Listed(all, problem) if !all.contains(&value) => Err(problem),
+            ValueRange::Between(problem) | ValueRange::WholeBetween(problem) if !is_inside => {
+                Err(problem)
+            }
             _ if !is_inside => Err(self.unit.beyond()),
             _ => Ok(()),
         }
@@ -209,19 +217,19 @@ impl Row {
 }
 
 /// Finds the row of a name, and the device that the name begins with.
-pub(super) fn find(name: &str) -> Option<(&'static Row, &str)> {
+pub(super) fn find(name: &str) -> Option<(&'static ParameterRow, &str)> {
     ROWS.iter().find_map(|row| Some((row, row.subject(name)?)))
 }
 
 /// True if a parameter has whole numbers only.
 pub fn is_whole(name: &str) -> bool {
     let row = find(name).map(|found| found.0);
-    row.is_some_and(|row| matches!(row.values, Values::Whole | Values::WholeBetween(_)))
+    row.is_some_and(|row| matches!(row.values, ValueRange::Whole | ValueRange::WholeBetween(_)))
 }
 
 /// Lists the values of a parameter that has few, as `--vary` takes them.
 pub(super) fn listed(name: &str) -> Option<String> {
-    let Values::Listed(all, _) = find(name)?.0.values else { return None };
+    let ValueRange::Listed(all, _) = find(name)?.0.values else { return None };
     Some(all.iter().map(f64::to_string).collect::<Vec<_>>().join(","))
 }
 
@@ -274,7 +282,7 @@ mod tests {
         let has_row = |name: &str| assert!(find(name).is_some(), "{name}");
         defaults.iter().for_each(|one| has_row(&one.name));
         check_ranges(&defaults).expect("they fit");
-        let is_of_machine = |row: &&Row| !row.pattern.starts_with('*');
+        let is_of_machine = |row: &&ParameterRow| !row.pattern.starts_with('*');
         for row in ROWS.iter().filter(is_of_machine) {
             assert!(defaults.position(row.pattern).is_ok(), "{} has no default", row.pattern);
         }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use peerlane_results::{Direction as LoadDirection, Limit, LinkLoad};
 
-use super::case::{Found, Model};
+use super::case::{CaseRates, Model};
 use super::names::{self, Limiter, per_second};
-use crate::flow::build::What;
+use crate::flow::build::ResourceOrigin;
 use crate::flow::network::Class;
-use crate::model::{Direction, Framing, Link, LinkIndex, NodeIndex, NodeKind, Picos, Topology};
+use crate::model::{
+    Framing, LinkDirection, LinkIndex, ModelLink, NodeIndex, NodeKind, Picos, Topology,
+};
 use crate::way::rate_of;
 
 /// Ceilings in a record.
@@ -39,21 +41,21 @@ pub(super) fn loads(model: &Model, moved: &[f64], time: f64) -> Vec<LinkLoad> {
     let time = time.max(1.0);
     let mut loads = Vec::new();
     for (at, what) in built.what.iter().enumerate() {
-        let What::Link(link, direction) = *what else { continue };
+        let ResourceOrigin::Link(link, direction) = *what else { continue };
         let sent = wire[at] + ahead[at];
         if sent <= 0.0 || is_inside_a_chip(topology, link) {
             continue;
         }
         let share = if payload[at] > 0.0 { payload[at] / wire[at] } else { 1.0 };
         let rate = rate_of(topology, link);
-        let Link { upper, lower, .. } = *topology.link(link);
+        let ModelLink { upper, lower, .. } = *topology.link(link);
         let name = |node| topology.node(node).name.clone();
         loads.push(LinkLoad {
             below: name(lower),
             other_end: topology.is_between_sockets(link).then(|| name(upper)),
             direction: match direction {
-                Direction::Up => LoadDirection::Up,
-                Direction::Down => LoadDirection::Down,
+                LinkDirection::Up => LoadDirection::Up,
+                LinkDirection::Down => LoadDirection::Down,
             },
             payload: per_second(payload[at] / time),
             ceiling: per_second(rate * share),
@@ -69,7 +71,7 @@ fn is_inside_a_chip(topology: &Topology, link: LinkIndex) -> bool {
 
 /// Ceilings of a case, lowest first: the sum of rates at which each resource would be full, with the shares of what was
 /// moved.
-pub(super) fn limits(model: &Model, found: &Found, moved: &[f64]) -> Vec<Limit> {
+pub(super) fn limits(model: &Model, found: &CaseRates, moved: &[f64]) -> Vec<Limit> {
     let network = &model.built.network;
     let ones = vec![1.0; network.classes.len()];
     let shares = if moved.iter().sum::<f64>() > 0.0 { moved } else { &ones };
@@ -114,7 +116,7 @@ fn heaviest_users(classes: &[Class], shares: &[f64], resources: usize) -> Vec<us
 }
 
 /// Ceilings by commands and processors of single transfers, where those limit one.
-fn own(model: &Model, found: &Found, shares: &[f64]) -> BTreeMap<String, f64> {
+fn own(model: &Model, found: &CaseRates, shares: &[f64]) -> BTreeMap<String, f64> {
     let is_own = |limiter: Limiter| limiter == Limiter::Processor || limiter.drive().is_some();
     let limiting = found.flows.iter().map(|flow| flow.limited_by).filter(|one| is_own(*one));
     let limiting: Vec<Limiter> = limiting.collect();
@@ -139,7 +141,9 @@ fn processors(model: &Model, shares: &[f64]) -> Vec<Limit> {
             *load.entry(work.at).or_default() += work.per_byte(flow.spec.request) * share;
         }
     }
-    load.retain(|&at, load| *load > 0.0 && model.built.find(What::Processors(at)).is_none());
+    load.retain(|&at, load| {
+        *load > 0.0 && model.built.find(ResourceOrigin::Processors(at)).is_none()
+    });
     let ceiling = |(at, load)| match &model.topology.node(at).kind {
         NodeKind::HostMemory(host) => {
             let name = names::processors(&model.topology, at);

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::StudyError;
 use super::shape::CurveShape;
-use crate::devices::table::Table;
+use crate::devices::table::SizeTable;
 
 /// A curve, and the errors of tables through a few of its sizes.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -50,7 +50,8 @@ pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError
     };
     // Errors of a table through some points at others.
     let errors = |known: Vec<(f64, f64)>, others: &[(f64, f64)]| -> Result<Vec<f64>, StudyError> {
-        let table = Table::measured(known).map_err(|_| fail("sizes and times are above zero"))?;
+        let table =
+            SizeTable::measured(known).map_err(|_| fail("sizes and times are above zero"))?;
         Ok(others.iter().map(|&point| curve.error(&table, point)).collect())
     };
     let held = |sizes: &Vec<f64>| {
@@ -85,7 +86,7 @@ pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError
 
 impl CurveShape {
     /// Error of the rate of a table, without sign; zero within the printed digits.
-    fn error(&self, table: &Table, (size, time): (f64, f64)) -> f64 {
+    fn error(&self, table: &SizeTable, (size, time): (f64, f64)) -> f64 {
         let rate = size / time;
         let error = (table.rate(size) / rate - 1.0).abs();
         let printed = self.precision * self.unit.scale() / rate;

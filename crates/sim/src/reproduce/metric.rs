@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::StudyError;
 use super::scenario::{Evaluator, MOST_FLOWS};
 use super::shape::{DrivesShape, MetricShape};
-use crate::devices::drive::{Side, throughput};
+use crate::devices::drive::{DriveSide, throughput};
 use crate::devices::host::page_faults;
-use crate::devices::table::Table;
+use crate::devices::table::SizeTable;
 use crate::parameters::View;
 use crate::way::as_f64;
 
@@ -70,8 +70,8 @@ impl Evaluator<'_> {
         let count = f64::from(shape.drives);
         let time = values.loss(&shape.latency, 0.0)?.max(1e-12);
         let rate = shape.rate.as_ref().map_or(Ok(f64::INFINITY), |name| values.ceiling(name))?;
-        let latency = Table::line(time, rate);
-        let side = Side { latency, rate, commands: values.ceiling(&shape.commands)? / count };
+        let latency = SizeTable::line(time, rate);
+        let side = DriveSide { latency, rate, commands: values.ceiling(&shape.commands)? / count };
         let each = throughput(&side, as_f64(shape.block).max(1.0), depth);
         Ok((each * count).min(values.ceiling(&shape.ceiling)?))
     }

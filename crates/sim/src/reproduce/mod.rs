@@ -22,9 +22,9 @@ use peerlane_fabric::Fabric;
 use crate::parameters::{ParameterError, Parameters, Provenance, Values, View};
 
 pub use curve::{CurveReport, Held};
-pub use predictions::{Prediction, page};
-pub use report::{Baseline, Report, Row, SCHEMA, SourceReport};
-pub use shape::Role;
+pub use predictions::{SourcePrediction, page};
+pub use report::{Baseline, FigureRow, Report, SCHEMA, SourceReport};
+pub use shape::FigureRole;
 
 use shape::{FigureShape, SharedShape, SourceShape};
 
@@ -185,8 +185,8 @@ impl FigureShape {
     fn problem(&self) -> Option<&'static str> {
         let is_number = self.stated.is_some();
         let is_exact = self.unit.is_some() && self.precision.is_some();
-        let is_bound = self.role == Role::Bound;
-        let is_compared = self.metric.is_some() || self.role == Role::Excluded;
+        let is_bound = self.role == FigureRole::Bound;
+        let is_compared = self.metric.is_some() || self.role == FigureRole::Excluded;
         let rules = [
             (is_number != self.stated_text.is_some(), "state either a number or a word"),
             (is_exact || !is_number, "a number has a unit and a printed precision"),

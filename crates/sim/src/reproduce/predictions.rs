@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::interval;
-use super::scenario::{Evaluator, Outcome};
+use super::scenario::{Evaluator, ScenarioOutcome};
 use super::shape::PredictionShape;
 use super::{Study, StudyError};
 use crate::parameters::{Values, View};
@@ -22,7 +22,7 @@ const PAGE: &str = include_str!("page.md");
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 // A record of a benchmark has another `Prediction`.
 #[schemars(rename = "Unmeasured")]
-pub struct Prediction {
+pub struct SourcePrediction {
     /// Its name.
     pub prediction: String,
     /// The case, in words.
@@ -50,7 +50,7 @@ impl Study {
     ///
     /// # Errors
     /// When a file is at fault.
-    pub fn predictions(&self) -> Result<Vec<Prediction>, StudyError> {
+    pub fn predictions(&self) -> Result<Vec<SourcePrediction>, StudyError> {
         let numbers = self.fitted()?;
         let draws = self.draws(&numbers)?;
         let shapes = self.predictions.prediction.iter();
@@ -62,14 +62,14 @@ impl Study {
         shape: &PredictionShape,
         numbers: &[f64],
         draws: &[Vec<f64>],
-    ) -> Result<Prediction, StudyError> {
+    ) -> Result<SourcePrediction, StudyError> {
         let solved = self.solve(shape, numbers)?;
         let draws = draws.par_iter().map(|numbers| Ok(self.solve(shape, numbers)?.rate()));
         let rate = solved.rate();
         let (low, high) =
             interval(draws.collect::<Result<_, StudyError>>()?).unwrap_or((rate, rate));
         let rates = solved.rates.iter().copied();
-        Ok(Prediction {
+        Ok(SourcePrediction {
             prediction: shape.id.clone(),
             says: shape.says.clone(),
             date: shape.date.as_ref().unwrap_or(&self.predictions.date).clone(),
@@ -84,7 +84,11 @@ impl Study {
         })
     }
 
-    fn solve(&self, shape: &PredictionShape, numbers: &[f64]) -> Result<Outcome, StudyError> {
+    fn solve(
+        &self,
+        shape: &PredictionShape,
+        numbers: &[f64],
+    ) -> Result<ScenarioOutcome, StudyError> {
         let source = self.sources.iter().find(|source| source.source == shape.like);
         let source = source.ok_or_else(|| StudyError::new(&shape.like, "no such source"))?;
         let values = &Values::new(&self.parameters, numbers, View::Model);
@@ -94,11 +98,11 @@ impl Study {
 }
 
 /// `docs/predictions.md`.
-pub fn page(study: &Study, predictions: &[Prediction]) -> String {
+pub fn page(study: &Study, predictions: &[SourcePrediction]) -> String {
     let (mut cases, mut changes) = (String::new(), String::new());
     let mut text = PAGE.to_owned();
     for (shape, found) in study.predictions.prediction.iter().zip(predictions) {
-        let Prediction { prediction, says, limited_by, each, host_memory, .. } = found;
+        let SourcePrediction { prediction, says, limited_by, each, host_memory, .. } = found;
         let (rate, interval) = (giga(found.rate), range(found.interval));
         // Writing to a String cannot fail.
         let _ = writeln!(

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::curve::{CurveReport, curve_report};
 use super::roles::summary;
-use super::shape::{Bound, FigureShape, SourceShape};
-use super::{Role, Study, StudyError};
+use super::shape::{BoundSide, FigureShape, SourceShape};
+use super::{FigureRole, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
@@ -27,7 +27,7 @@ pub struct Report {
     /// Documents and sets held out.
     pub sources: Vec<SourceReport>,
     /// One for each figure.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
     /// Every parameter behind a row, with its provenance; a fitted one has the number found and
     /// the range before the fit.
     pub parameters: Vec<Parameter>,
@@ -50,7 +50,7 @@ pub struct SourceReport {
 
 /// A figure beside the model.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Row {
+pub struct FigureRow {
     /// The document, or the set held out.
     pub source: String,
     /// Its name, unique in its source.
@@ -69,9 +69,9 @@ pub struct Row {
     /// `same word`.
     pub within: Option<&'static str>,
     /// Its role, computed from the parameters behind it.
-    pub role: Role,
+    pub role: FigureRole,
     /// The role in its file; different only by mistake.
-    pub declared: Role,
+    pub declared: FigureRole,
     /// Reason for this role, or the obstacle to a better one.
     pub reason: String,
     /// The model's value before any fit, of a fitted figure.
@@ -119,7 +119,7 @@ impl Study {
             .into_par_iter()
             .filter(|&index| is_asked(&self.sources[self.figures[index].0]))
             .map(|index| self.row(index, &numbers, &draws))
-            .collect::<Result<Vec<Row>, StudyError>>()?;
+            .collect::<Result<Vec<FigureRow>, StudyError>>()?;
         let source = |shape: &SourceShape| SourceReport {
             source: shape.source.clone(),
             title: shape.title.clone(),
@@ -143,7 +143,12 @@ impl Study {
         })
     }
 
-    fn row(&self, index: usize, numbers: &[f64], draws: &[Vec<f64>]) -> Result<Row, StudyError> {
+    fn row(
+        &self,
+        index: usize,
+        numbers: &[f64],
+        draws: &[Vec<f64>],
+    ) -> Result<FigureRow, StudyError> {
         let (source, figure) = &self.figures[index];
         let answer = self.answer(index, &Values::new(&self.parameters, numbers, View::Model))?;
         let role = self.shown_role(index);
@@ -152,7 +157,7 @@ impl Study {
         let number = answer.as_f64().map(|number| number / scale);
         let same_word = answer.is_string() && answer.as_str() == figure.means.as_deref();
         let error = number.and_then(|number| figure.error(number));
-        let is_prediction = role == Role::Predicted && number.is_some();
+        let is_prediction = role == FigureRole::Predicted && number.is_some();
         let drawn = || draws.iter().filter_map(|numbers| by(numbers, View::Model)).collect();
         let interval = is_prediction.then(drawn).and_then(interval);
         let baseline = |value: f64, source: &str| {
@@ -169,10 +174,11 @@ impl Study {
         };
         let beats_both = error.filter(|_| is_prediction).map(is_closer);
         // A number chosen by hand has none before it.
-        let before = (role == Role::Fitted).then(|| by(&self.parameters.values(), View::Model));
+        let before =
+            (role == FigureRole::Fitted).then(|| by(&self.parameters.values(), View::Model));
         let unfitted = before.flatten().filter(|&before| number != Some(before));
         let used = self.uses[index].iter().filter_map(|&at| self.parameters.at(at));
-        Ok(Row {
+        Ok(FigureRow {
             source: self.sources[*source].source.clone(),
             figure: figure.id.clone(),
             says: figure.says.clone(),
@@ -213,8 +219,8 @@ impl FigureShape {
         let stated = self.stated?;
         Some(match (self.range, self.bound) {
             (Some(range), _) => range,
-            (None, Some(Bound::AtMost)) => (f64::NEG_INFINITY, stated),
-            (None, Some(Bound::AtLeast)) => (stated, f64::INFINITY),
+            (None, Some(BoundSide::AtMost)) => (f64::NEG_INFINITY, stated),
+            (None, Some(BoundSide::AtLeast)) => (stated, f64::INFINITY),
             (None, None) => (stated, stated),
         })
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Role, Row, SourceReport, Study};
+use super::{FigureRole, FigureRow, SourceReport, Study};
 use crate::parameters::Provenance;
 
 /// A prediction within this share of the stated figure counts as near.
@@ -12,7 +12,7 @@ const NEAR: f64 = 0.07;
 impl Study {
     /// The role that a figure is shown with: the declared one, unless a parameter that it or a
     /// figure behind it depends on was fitted on it, chosen with it in view, or is it.
-    pub(super) fn shown_role(&self, index: usize) -> Role {
+    pub(super) fn shown_role(&self, index: usize) -> FigureRole {
         let (mut seen, mut open) = (BTreeSet::from([index]), vec![index]);
         let mut decided = Vec::new();
         while let Some(figure) = open.pop() {
@@ -29,24 +29,25 @@ impl Study {
         }
         let has = |kind| decided.contains(&kind);
         match self.figures[index].1.role {
-            _ if has(Provenance::Fitted) || has(Provenance::Chosen) => Role::Fitted,
-            _ if has(Provenance::Input) => Role::Input,
+            _ if has(Provenance::Fitted) || has(Provenance::Chosen) => FigureRole::Fitted,
+            _ if has(Provenance::Input) => FigureRole::Input,
             // Decides nothing, whatever is declared: a comparison like any other.
-            Role::Fitted | Role::Input => Role::Predicted,
+            FigureRole::Fitted | FigureRole::Input => FigureRole::Predicted,
             other => other,
         }
     }
 }
 
 /// Counts the figures of documents, then those held out.
-pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
+pub(super) fn summary(sources: &[SourceReport], rows: &[FigureRow]) -> String {
     let mut text = Vec::new();
-    let is_held_out =
-        |row: &&Row| sources.iter().any(|source| source.held_out && source.source == row.source);
-    let (held_out, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_held_out);
+    let is_held_out = |row: &&FigureRow| {
+        sources.iter().any(|source| source.held_out && source.source == row.source)
+    };
+    let (held_out, stated): (Vec<&FigureRow>, Vec<&FigureRow>) = rows.iter().partition(is_held_out);
     if !stated.is_empty() {
         let count = |role| stated.iter().filter(|row| row.role == role).count();
-        let is_met = |row: &&&Row| row.within.is_some();
+        let is_met = |row: &&&FigureRow| row.within.is_some();
         let met = |role| stated.iter().filter(is_met).filter(|row| row.role == role).count();
         text.push(match predictions(&stated) {
             [0, ..] => format!("Of {} stated figures none is predicted.", stated.len()),
@@ -60,13 +61,13 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
         text.push(format!(
             "{} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} \
              structural statements hold; {} are excluded, with reasons.",
-            count(Role::Fitted),
-            count(Role::Input),
-            met(Role::Bound),
-            count(Role::Bound),
-            met(Role::Structural),
-            count(Role::Structural),
-            count(Role::Excluded),
+            count(FigureRole::Fitted),
+            count(FigureRole::Input),
+            met(FigureRole::Bound),
+            count(FigureRole::Bound),
+            met(FigureRole::Structural),
+            count(FigureRole::Structural),
+            count(FigureRole::Excluded),
         ));
     }
     if !held_out.is_empty() {
@@ -81,10 +82,11 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[Row]) -> String {
 
 /// Predictions among rows: all of them, near ones, those inside their interval, and those closer
 /// than both baselines.
-fn predictions(rows: &[&Row]) -> [usize; 4] {
-    let predicted = || rows.iter().filter(|row| row.role == Role::Predicted);
-    let is_near =
-        |row: &&&Row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR);
+fn predictions(rows: &[&FigureRow]) -> [usize; 4] {
+    let predicted = || rows.iter().filter(|row| row.role == FigureRole::Predicted);
+    let is_near = |row: &&&FigureRow| {
+        row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR)
+    };
     [
         predicted().count(),
         predicted().filter(is_near).count(),

@@ -10,18 +10,18 @@ use peerlane_units::Bytes;
 
 use super::StudyError;
 use super::shape::{FlowShape, ScenarioShape, SourceShape, StageShape};
-use super::topology::{Builder, HOST, Limit};
+use super::topology::{HOST, LimitingResource, ScenarioBuilder};
 use crate::devices::host::{Traffic, traffic};
 use crate::devices::path::soft_minimum;
-use crate::flow::rates::Rates;
-use crate::flow::solve::Settings;
+use crate::flow::rates::FlowRates;
+use crate::flow::solve::SolverSettings;
 use crate::parameters::Values;
 use crate::way::as_f64;
 
 /// Flows of a scenario: all ordered pairs of a dozen devices, twice.
 pub(super) const MOST_FLOWS: usize = 264;
 /// Closer than the last digit of any figure.
-const SETTINGS: Settings = Settings { tolerance: 1e-5, rounds: 2000 };
+const SETTINGS: SolverSettings = SolverSettings { tolerance: 1e-5, rounds: 2000 };
 
 /// Evaluates scenarios of one source with one set of numbers.
 pub(super) struct Evaluator<'a> {
@@ -32,18 +32,18 @@ pub(super) struct Evaluator<'a> {
 
 /// The result of a scenario.
 #[derive(Debug, Clone)]
-pub(super) struct Outcome {
+pub(super) struct ScenarioOutcome {
     /// Bytes a second of each flow; of a program, of all of it.
     pub(super) rates: Vec<f64>,
     /// Seconds for a block of the slowest flow.
     pub(super) block_time: f64,
     /// Limiting resource of the slowest flow, or slowest stage.
-    pub(super) limit: Limit,
+    pub(super) limit: LimitingResource,
     /// Host-memory bytes for each byte.
     pub(super) traffic: Traffic,
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// Bytes a second of all flows.
     pub(super) fn rate(&self) -> f64 {
         self.rates.iter().sum()
@@ -57,7 +57,11 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The outcome of a scenario, with other blocks where they are given.
-    pub(super) fn outcome(&self, name: &str, block: Option<Bytes>) -> Result<Outcome, StudyError> {
+    pub(super) fn outcome(
+        &self,
+        name: &str,
+        block: Option<Bytes>,
+    ) -> Result<ScenarioOutcome, StudyError> {
         let scenario = self.find(name)?;
         if !scenario.stages.is_empty() {
             return self.stages(name, scenario);
@@ -73,30 +77,30 @@ impl<'a> Evaluator<'a> {
         name: &str,
         scenario: &'a ScenarioShape,
         flows: &[FlowShape],
-    ) -> Result<Outcome, StudyError> {
+    ) -> Result<ScenarioOutcome, StudyError> {
         let is_sound = |flow: &FlowShape| flow.block.0 > 0 && flow.depth > 0;
         if flows.is_empty() || flows.len() > MOST_FLOWS || !flows.iter().all(is_sound) {
             return Err(StudyError::new(name, "flows, blocks and depth are above zero, and few"));
         }
-        let mut builder = Builder::new(self, scenario)?;
+        let mut builder = ScenarioBuilder::new(self, scenario)?;
         let specs = flows.iter().map(|flow| builder.flow(flow)).collect::<Result<Vec<_>, _>>()?;
-        let solved = Rates::of(&builder.topology, &specs, SETTINGS)
+        let solved = FlowRates::new(&builder.topology, &specs, SETTINGS)
             .map_err(|source| StudyError::new(name, source))?;
         let kept = scenario.share.as_ref().map_or(Ok(1.0), |name| self.values.loss(name, 1.0))?;
         let rates: Vec<f64> = solved.solution.rates.iter().map(|rate| rate * 1e9 * kept).collect();
         let slowest = (0..rates.len()).min_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
         let (flow, spec) = (&flows[slowest], &specs[slowest]);
         let is_to_host = flow.path == Path::P2p && (flow.source == HOST || flow.target == HOST);
-        Ok(Outcome {
+        Ok(ScenarioOutcome {
             block_time: as_f64(spec.request) * f64::from(spec.depth) / rates[slowest],
             rates,
-            limit: Limit::new(&builder.topology, solved.limit(slowest)),
+            limit: LimitingResource::new(&builder.topology, solved.limit(slowest)),
             traffic: if is_to_host { traffic(Path::HostSerial, 1) } else { traffic(flow.path, 2) },
         })
     }
 
     /// Stages of a program, which overlap as its exponent says.
-    fn stages(&self, name: &str, scenario: &ScenarioShape) -> Result<Outcome, StudyError> {
+    fn stages(&self, name: &str, scenario: &ScenarioShape) -> Result<ScenarioOutcome, StudyError> {
         let rate = |stage: &StageShape| match (&stage.parameter, &stage.scenario) {
             (Some(rate), None) => Ok(self.values.ceiling(rate)?),
             (None, Some(inner)) if self.find(inner)?.stages.is_empty() => {
@@ -110,10 +114,10 @@ impl<'a> Evaluator<'a> {
         let rate = soft_minimum(&rates, exponent);
         let lowest = scenario.stages.iter().zip(&rates).min_by(|a, b| a.1.total_cmp(b.1));
         let lowest = lowest.map(|(stage, _)| stage.name.clone()).unwrap_or_default();
-        Ok(Outcome {
+        Ok(ScenarioOutcome {
             rates: vec![rate],
             block_time: 1.0 / rate,
-            limit: Limit { kind: lowest.clone(), text: lowest },
+            limit: LimitingResource { kind: lowest.clone(), text: lowest },
             traffic: traffic(Path::HostMapped, 2),
         })
     }

@@ -138,7 +138,7 @@ pub(super) struct StageShape {
 /// The use of a figure, decided before the model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Role {
+pub enum FigureRole {
     /// Compared with a model that does not know it.
     Predicted,
     /// Decides a parameter.
@@ -156,7 +156,7 @@ pub enum Role {
 /// The side of the prediction that a bound is on.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Bound {
+pub(super) enum BoundSide {
     AtMost,
     AtLeast,
 }
@@ -178,8 +178,8 @@ pub(super) struct FigureShape {
     pub(super) precision: Option<f64>,
     /// Spread of repeats, as a share of the value.
     pub(super) spread: Option<f64>,
-    pub(super) bound: Option<Bound>,
-    pub(super) role: Role,
+    pub(super) bound: Option<BoundSide>,
+    pub(super) role: FigureRole,
     pub(super) reason: String,
     pub(super) metric: Option<MetricShape>,
     /// The nearest measurement of somebody else, and its source.

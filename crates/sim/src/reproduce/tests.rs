@@ -27,12 +27,12 @@ fn changed(name: &str, change: impl Fn(&str) -> String) -> Result<Study, StudyEr
     Study::read(MACHINES, PARAMETERS, &texts, CURVES, PREDICTIONS)
 }
 
-fn row<'a>(report: &'a Report, name: &str) -> &'a Row {
-    let is_it = |row: &&Row| format!("{}/{}", row.source, row.figure) == name;
+fn row<'a>(report: &'a Report, name: &str) -> &'a FigureRow {
+    let is_it = |row: &&FigureRow| format!("{}/{}", row.source, row.figure) == name;
     report.rows.iter().find(is_it).unwrap_or_else(|| panic!("no row {name}"))
 }
 
-fn role(study: &Study, name: &str) -> Role {
+fn role(study: &Study, name: &str) -> FigureRole {
     study.shown_role(study.position(name).expect("a figure"))
 }
 
@@ -42,9 +42,9 @@ fn roles_are_computed_not_declared() {
         assert_eq!(row.role, row.declared, "{}/{}", row.source, row.figure);
     }
     for (source, figure, from, to, computed) in [
-        ("002", "into-cmb", "fitted", "predicted", Role::Fitted),
-        ("004", "p2p-read", "input", "predicted", Role::Input),
-        ("004", "host-read", "predicted", "fitted", Role::Predicted),
+        ("002", "into-cmb", "fitted", "predicted", FigureRole::Fitted),
+        ("004", "p2p-read", "input", "predicted", FigureRole::Input),
+        ("004", "host-read", "predicted", "fitted", FigureRole::Predicted),
     ] {
         let lie = |text: &str| {
             let (before, after) = text.split_once(&format!("id = \"{figure}\"")).expect("it");
@@ -65,8 +65,8 @@ fn chosen_parameter_decides_its_figures() {
          device = [{ functions = \"drive\", read = { rate = \"optiplex.best-read\" } }]\n";
     let study = changed("003", |text| text.replace("[scenario.read-best]\n", mean));
     let study = study.expect("a study");
-    assert_eq!(role(&study, "003/read-max-cpu"), Role::Fitted);
-    assert_eq!(role(&study, "003/write-max-cpu"), Role::Predicted);
+    assert_eq!(role(&study, "003/read-max-cpu"), FigureRole::Fitted);
+    assert_eq!(role(&study, "003/write-max-cpu"), FigureRole::Predicted);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn counts_intervals_and_errors_hold() {
     ] {
         assert!(whole().count.contains(wanted), "{}", whole().count);
     }
-    for row in whole().rows.iter().filter(|row| row.role == Role::Predicted) {
+    for row in whole().rows.iter().filter(|row| row.role == FigureRole::Predicted) {
         let (low, high) = row.interval.expect("an interval");
         let predicted = row.predicted.as_f64().expect("a number");
         let is_in = low * 0.999 <= predicted && predicted <= high * 1.001;
@@ -87,7 +87,7 @@ fn counts_intervals_and_errors_hold() {
     for (name, most) in LARGEST_ERRORS.split(", ").filter_map(|pair| pair.split_once(' ')) {
         let row = row(whole(), name);
         let found = row.error.expect("an error").abs() * 100.0;
-        assert_eq!(row.role, Role::Predicted, "{name}");
+        assert_eq!(row.role, FigureRole::Predicted, "{name}");
         assert!(found <= most.parse().expect("per cent"), "{name}: {found} %");
     }
 }
@@ -136,8 +136,9 @@ fn parameters_are_used_and_quoted() {
 fn no_prediction_is_close_as_fits() {
     let mut compared = 0;
     // A power of two is met or missed by half.
-    let is_power = |row: &Row| ["depth-", "split-"].iter().any(|name| row.figure.starts_with(name));
-    let is_compared = |row: &&Row| row.role == Role::Predicted && !is_power(row);
+    let is_power =
+        |row: &FigureRow| ["depth-", "split-"].iter().any(|name| row.figure.starts_with(name));
+    let is_compared = |row: &&FigureRow| row.role == FigureRole::Predicted && !is_power(row);
     for row in whole().rows.iter().filter(is_compared) {
         let (Some(stated), Some(predicted)) = (row.stated.as_f64(), row.predicted.as_f64()) else {
             continue;

@@ -5,17 +5,17 @@
 
 use std::borrow::Cow;
 
-use peerlane_fabric::{Fabric, Kind, Link};
+use peerlane_fabric::{Fabric, FunctionKind, Link};
 use peerlane_results::Path;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::StudyError;
 use super::scenario::Evaluator;
 use super::shape::{DeviceShape, FlowShape, ScenarioShape, SideShape};
-use crate::flow::build::What;
+use crate::flow::build::ResourceOrigin;
 use crate::model::{
-    Coupling, Endpoint, FlowSpec, Framing, Leg, LinkIndex, NodeIndex, NodeKind, Op, Parameters,
-    Picos, Topology,
+    Coupling, FlowSpec, Framing, Leg, LinkIndex, ModelEndpoint, ModelParameters, NodeIndex,
+    NodeKind, Op, Picos, Topology,
 };
 use crate::parameters::View;
 
@@ -26,14 +26,14 @@ const LARGEST_PACKET: u32 = 4096;
 pub(super) const HOST: &str = "host";
 
 /// Puts flows, one after the other, onto a machine.
-pub(super) struct Builder<'a> {
+pub(super) struct ScenarioBuilder<'a> {
     evaluator: &'a Evaluator<'a>,
     scenario: &'a ScenarioShape,
     fabric: Cow<'a, Fabric>,
     pub(super) topology: Topology,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> ScenarioBuilder<'a> {
     /// The machine of a scenario, with its links.
     pub(super) fn new(
         evaluator: &'a Evaluator<'a>,
@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
             Ok(Bytes(whole(nearest, LARGEST_PACKET).into()))
         };
         let mps = size(&format!("{packets}.mps"))?;
-        let mut usual = Parameters { mps, ..Parameters::default() };
+        let mut usual = ModelParameters { mps, ..ModelParameters::default() };
         usual.endpoint.mps = mps;
         usual.endpoint.mrrs = size("pcie.mrrs")?;
         usual.endpoint.memory.completion = size(&format!("{packets}.completion"))?;
@@ -146,7 +146,7 @@ impl<'a> Builder<'a> {
 
     fn is_drive(&self, name: &str) -> bool {
         let found = self.fabric.find(name).map(|id| self.fabric.function(id).kind);
-        found == Some(Kind::Nvme) && !self.device(name).is_memory
+        found == Some(FunctionKind::Nvme) && !self.device(name).is_memory
     }
 
     fn node(&self, name: &str) -> Result<NodeIndex, StudyError> {
@@ -154,7 +154,11 @@ impl<'a> Builder<'a> {
         found.ok_or_else(|| StudyError::new(name, "no such function"))
     }
 
-    fn endpoint(&mut self, name: &str, set: impl FnOnce(&mut Endpoint)) -> Result<(), StudyError> {
+    fn endpoint(
+        &mut self,
+        name: &str,
+        set: impl FnOnce(&mut ModelEndpoint),
+    ) -> Result<(), StudyError> {
         let node = self.node(name)?;
         if let NodeKind::Endpoint(endpoint) = &mut self.topology.node_mut(node).kind {
             set(endpoint);
@@ -194,24 +198,26 @@ fn whole(number: f64, most: u32) -> u32 {
 
 /// The limiting resource of a flow.
 #[derive(Debug, Clone)]
-pub(super) struct Limit {
+pub(super) struct LimitingResource {
     /// Its kind: `drive`, `link`, `memory`, `root complex`, `depth`, or a stage.
     pub(super) kind: String,
     /// The resource, in words.
     pub(super) text: String,
 }
 
-impl Limit {
+impl LimitingResource {
     /// Names a resource of a topology, or the depth of the flow where no resource is full.
-    pub(super) fn new(topology: &Topology, what: Option<What>) -> Self {
+    pub(super) fn new(topology: &Topology, what: Option<ResourceOrigin>) -> Self {
         let name = |node| topology.node(node).name.as_str();
         let (kind, text) = match what {
-            Some(What::Link(link, direction) | What::Buffer(link, direction, ..)) => {
+            Some(
+                ResourceOrigin::Link(link, direction) | ResourceOrigin::Buffer(link, direction, ..),
+            ) => {
                 let from = name(topology.sender(link, direction));
                 let to = name(topology.receiver(link, direction));
                 ("link", format!("link from {from} to {to}"))
             }
-            Some(What::Medium(node, op)) => {
+            Some(ResourceOrigin::Medium(node, op)) => {
                 let uses = match op {
                     Some(Op::Write) => "reading",
                     Some(Op::Read) => "writing",
@@ -219,15 +225,23 @@ impl Limit {
                 };
                 ("drive", format!("{}, {uses}", name(node)))
             }
-            Some(What::Memory(node, _) | What::Wire(node, _)) => {
+            Some(ResourceOrigin::Memory(node, _) | ResourceOrigin::Wire(node, _)) => {
                 ("memory", format!("memory of {}", name(node)))
             }
-            Some(What::Answers(node, _)) => ("memory", format!("answers of {}", name(node))),
-            Some(What::Tags(node)) => ("tags", format!("requests in flight of {}", name(node))),
-            Some(What::Peers(..) | What::PeersBuffer(..)) => ("root complex", String::new()),
-            Some(What::Walkers(_)) => ("IOMMU", String::new()),
-            Some(What::Stage(node)) => ("stage", name(node).to_owned()),
-            Some(What::Processors(_) | What::Copies(_)) => ("processors", String::new()),
+            Some(ResourceOrigin::Answers(node, _)) => {
+                ("memory", format!("answers of {}", name(node)))
+            }
+            Some(ResourceOrigin::Tags(node)) => {
+                ("tags", format!("requests in flight of {}", name(node)))
+            }
+            Some(ResourceOrigin::Peers(..) | ResourceOrigin::PeersBuffer(..)) => {
+                ("root complex", String::new())
+            }
+            Some(ResourceOrigin::Walkers(_)) => ("IOMMU", String::new()),
+            Some(ResourceOrigin::Stage(node)) => ("stage", name(node).to_owned()),
+            Some(ResourceOrigin::Processors(_) | ResourceOrigin::Copies(_)) => {
+                ("processors", String::new())
+            }
             None => ("depth", String::new()),
         };
         let text = if text.is_empty() { kind.to_owned() } else { text };

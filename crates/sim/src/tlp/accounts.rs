@@ -1,11 +1,11 @@
 //! Accounts of every run: once it has drained, bytes, credits, tags and trains add up, and no link has carried more
 //! than it can. A broken account makes all figures of a run void.
 
-use super::engine::Engine;
+use super::engine::PacketEngine;
 use super::outcome::TlpError;
 
 /// Checks the accounts of a run that has drained.
-pub(super) fn check(engine: &Engine, links: usize) -> Result<(), TlpError> {
+pub(super) fn check(engine: &PacketEngine, links: usize) -> Result<(), TlpError> {
     let mut broken = Vec::new();
     for (number, leg) in engine.legs.iter().enumerate() {
         let (sent, arrived) = (leg.injected, leg.arrived);

@@ -6,7 +6,7 @@
 //! equal trains (start-time fair queueing; Goyal, Vin, Cheng, SIGCOMM 1996). A port passes over queues whose head
 //! has no credits, and sends only while there is room in its egress buffer.
 
-use super::engine::{Engine, FREE};
+use super::engine::{FREE, PacketEngine};
 use super::port::{Fifo, NONE, Port};
 
 impl Port {
@@ -37,7 +37,7 @@ impl Port {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Appends a train to a queue.
     pub(super) fn enqueue(&mut self, fifo: u32, train: u32) {
         self.slab[train].next = NONE;

@@ -4,8 +4,8 @@
 //! the slot is free and the next command takes it.
 
 use super::LatencyHistogram;
-use super::engine::{BEGIN, Engine};
-use super::processors::{Job, Thread};
+use super::engine::{BEGIN, PacketEngine};
+use super::processors::{Thread, ThreadJob};
 use super::random::draw;
 use crate::model::{Arrival, FlowSpec, picos_per_kib};
 
@@ -15,7 +15,7 @@ const BURST: u64 = 100_000_000_000;
 
 /// A command in progress.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Command {
+pub(super) struct ActiveCommand {
     issued: u64,
     /// Bytes that are not yet at the end of the leg.
     left: u32,
@@ -36,7 +36,7 @@ pub(super) struct FlowState {
     /// Earliest begin of the next command of a paced flow, and whether an event is scheduled for it.
     next_at: u64,
     is_awaited: bool,
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<ActiveCommand>,
     /// The thread that submits or copies; `None` where nobody waits for it.
     pub(super) thread: Option<Box<Thread>>,
     free_slots: Vec<u32>,
@@ -65,7 +65,7 @@ impl FlowState {
             pace_per_kib,
             next_at: 0,
             is_awaited: false,
-            commands: vec![Command::default(); spec.depth as usize],
+            commands: vec![ActiveCommand::default(); spec.depth as usize],
             thread: thread.map(Box::new),
             free_slots: (0..spec.depth).rev().collect(),
             issued: 0,
@@ -108,12 +108,12 @@ impl FlowState {
         }
         let chance = draw(seed, self.stream, 2 * self.issued + 1) & 0xffff;
         let draw = u32::try_from(chance).unwrap_or(0);
-        self.commands[slot as usize] = Command { issued: now, left: self.request, draw };
+        self.commands[slot as usize] = ActiveCommand { issued: now, left: self.request, draw };
         Some(slot)
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Schedules the begin of every flow.
     pub(super) fn start(&mut self) {
         for index in 0..u32::try_from(self.flows.len()).unwrap_or(u32::MAX) {
@@ -143,7 +143,7 @@ impl Engine {
             }
             let Some(slot) = flow.take_slot(self.now, self.seed) else { return };
             if flow.thread.as_ref().is_some_and(|thread| thread.submits()) {
-                self.assign(index, Job::Submit(slot));
+                self.assign(index, ThreadJob::Submit(slot));
             } else {
                 self.submitted(index, slot);
             }
@@ -157,7 +157,7 @@ impl Engine {
             let leg = flow.first_leg;
             self.start_leg(leg, slot);
         } else {
-            self.assign(index, Job::Copy(slot));
+            self.assign(index, ThreadJob::Copy(slot));
         }
     }
 
@@ -184,7 +184,7 @@ impl Engine {
         if !is_last {
             command.left = flow.request;
             if flow.copies() {
-                self.assign(index, Job::Copy(slot));
+                self.assign(index, ThreadJob::Copy(slot));
             } else {
                 self.start_last_leg(index, slot);
             }

@@ -1,6 +1,6 @@
 //! Flow control: a train leaves only with credits of its receiver (PCIe base specification, "Flow control").
 
-use super::engine::Engine;
+use super::engine::PacketEngine;
 use super::port::{Hop, NONE};
 use super::train::Train;
 
@@ -29,7 +29,7 @@ impl CreditPool {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     pub(super) fn has_credits(&self, hop: &Hop, train: &Train) -> bool {
         let pool = &self.net.pools[hop.lane(train.draw).pool as usize];
         pool.headers >= hop.packets(train.bytes) && pool.units >= hop.units(train.bytes)

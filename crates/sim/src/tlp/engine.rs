@@ -4,9 +4,9 @@
 //! next train of a port, `transmission` sends it, `credits` and `tags` hold it back, `memory` ends it.
 
 use super::commands::FlowState;
-use super::events::{Event, EventWheel};
+use super::events::{EventWheel, ScheduledEvent};
 use super::initiator::LegState;
-use super::network::Network;
+use super::network::PacketNetwork;
 use super::train::Slab;
 
 /// A port may have room in its egress buffer again.
@@ -39,11 +39,11 @@ const INDEX_BITS: u32 = 28;
 const UNIT_BITS: u32 = 20;
 
 /// A simulation in progress.
-pub(super) struct Engine {
+pub(super) struct PacketEngine {
     pub(super) queue: EventWheel,
     pub(super) now: u64,
     pub(super) events: u64,
-    pub(super) net: Network,
+    pub(super) net: PacketNetwork,
     pub(super) slab: Slab,
     pub(super) legs: Vec<LegState>,
     pub(super) flows: Vec<FlowState>,
@@ -56,7 +56,7 @@ pub(super) struct Engine {
     pub(super) to_arbitrate: Vec<u32>,
 }
 
-impl Engine {
+impl PacketEngine {
     /// Handles all events up to `until`.
     pub(super) fn run_until(&mut self, until: u64) {
         while let Some(event) = self.queue.pop(until) {
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    fn handle(&mut self, Event { key, data, .. }: Event) {
+    fn handle(&mut self, ScheduledEvent { key, data, .. }: ScheduledEvent) {
         let index = key & ((1 << INDEX_BITS) - 1);
         match key >> INDEX_BITS {
             FREE => {
@@ -98,7 +98,7 @@ impl Engine {
     /// Schedules an event with data.
     pub(super) fn push_with(&mut self, time: u64, kind: u32, index: u32, data: u32) {
         debug_assert!(index < 1 << INDEX_BITS && time >= self.now);
-        self.queue.push(Event { time, key: kind << INDEX_BITS | index, data });
+        self.queue.push(ScheduledEvent { time, key: kind << INDEX_BITS | index, data });
     }
 
     /// Schedules the return of credits to the sender.

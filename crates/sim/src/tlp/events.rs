@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// A scheduled event, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Event {
+pub(super) struct ScheduledEvent {
     /// Picoseconds since the start.
     pub(super) time: u64,
     /// Kind and index, as the engine packs them.
@@ -22,7 +22,7 @@ struct EventHeap {
 }
 
 impl EventHeap {
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: ScheduledEvent) {
         self.pushed += 1;
         self.events.push(Reverse((event.time, self.pushed, event.key, event.data)));
     }
@@ -31,36 +31,36 @@ impl EventHeap {
         self.events.peek().map(|Reverse(event)| event.0)
     }
 
-    fn pop(&mut self, until: u64) -> Option<Event> {
+    fn pop(&mut self, until: u64) -> Option<ScheduledEvent> {
         self.first().filter(|&time| time <= until)?;
-        self.events.pop().map(|Reverse((time, _, key, data))| Event { time, key, data })
+        self.events.pop().map(|Reverse((time, _, key, data))| ScheduledEvent { time, key, data })
     }
 }
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    event: Event,
+struct EventEntry {
+    event: ScheduledEvent,
     next: u32,
 }
 
 /// A list of events in order of time.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct EventList {
     head: u32,
     tail: u32,
 }
 
-const EMPTY: Slot = Slot { head: NONE, tail: NONE };
+const EMPTY: EventList = EventList { head: NONE, tail: NONE };
 
 /// A time wheel: a ring of slots with a bit for each that is occupied, and a heap for events beyond the ring. Push and
 /// pop take constant time for near events, which are nearly all. No event may be earlier than the last one popped.
 #[derive(Debug)]
 pub(super) struct EventWheel {
-    slots: Vec<Slot>,
+    slots: Vec<EventList>,
     occupied: Vec<u64>,
-    entries: Vec<Entry>,
+    entries: Vec<EventEntry>,
     free: u32,
     /// log2 of the picoseconds of a slot.
     shift: u32,
@@ -93,7 +93,7 @@ impl EventWheel {
         }
     }
 
-    pub(super) fn push(&mut self, event: Event) {
+    pub(super) fn push(&mut self, event: ScheduledEvent) {
         if (event.time >> self.shift) - self.current > self.mask {
             self.far.push(event);
         } else {
@@ -102,7 +102,7 @@ impl EventWheel {
     }
 
     /// Removes the earliest event, unless it is later than `until`.
-    pub(super) fn pop(&mut self, until: u64) -> Option<Event> {
+    pub(super) fn pop(&mut self, until: u64) -> Option<ScheduledEvent> {
         let mut position = self.position(self.current);
         if self.slots[position].head == NONE {
             let bucket = match self.next_occupied() {
@@ -121,7 +121,7 @@ impl EventWheel {
             position = self.position(bucket);
         }
         let index = self.slots[position].head;
-        let Entry { event, next } = self.entries[index as usize];
+        let EventEntry { event, next } = self.entries[index as usize];
         if event.time > until {
             return None;
         }
@@ -141,8 +141,8 @@ impl EventWheel {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the packets in flight")]
-    fn entry(&mut self, event: Event) -> u32 {
-        let entry = Entry { event, next: NONE };
+    fn entry(&mut self, event: ScheduledEvent) -> u32 {
+        let entry = EventEntry { event, next: NONE };
         if self.free == NONE {
             self.entries.push(entry);
             return (self.entries.len() - 1) as u32;
@@ -155,12 +155,12 @@ impl EventWheel {
     }
 
     /// Puts an event into its slot, after those that are not later.
-    fn insert(&mut self, event: Event) {
+    fn insert(&mut self, event: ScheduledEvent) {
         let position = self.position(event.time >> self.shift);
         let index = self.entry(event);
         let slot = self.slots[position];
         if slot.head == NONE {
-            self.slots[position] = Slot { head: index, tail: index };
+            self.slots[position] = EventList { head: index, tail: index };
             self.occupied[position / 64] |= 1 << (position % 64);
         } else if self.entries[slot.tail as usize].event.time <= event.time {
             self.entries[slot.tail as usize].next = index;
@@ -223,10 +223,13 @@ mod tests {
     }
 
     /// Runs a script on a wheel, and on the heap in parallel.
-    fn popped(mut wheel: EventWheel, script: &[(u64, bool)]) -> (Vec<Event>, Vec<Event>) {
+    fn popped(
+        mut wheel: EventWheel,
+        script: &[(u64, bool)],
+    ) -> (Vec<ScheduledEvent>, Vec<ScheduledEvent>) {
         let (mut heap, mut now, mut popped) = (EventHeap::default(), 0, (vec![], vec![]));
         for (key, &(delay, pops)) in (0u32..).zip(script) {
-            let event = Event { time: now + delay, key, data: 0 };
+            let event = ScheduledEvent { time: now + delay, key, data: 0 };
             wheel.push(event);
             heap.push(event);
             if pops {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::credits::CreditPool;
-use super::network::{Builder, power_of_two, push};
-use super::port::{COMPLETION, End, Fifo, Hop, Lane, NONE, POSTED, REQUEST};
-use crate::model::{Credits, Direction, Hop as Crossing, NodeIndex, NodeKind, Picos};
+use super::network::{PacketNetworkBuilder, power_of_two, push};
+use super::port::{COMPLETION, Fifo, Hop, HopEnd, NONE, POSTED, REQUEST, ReceiveQueue};
+use crate::model::{Credits, Hop as Crossing, LinkDirection, NodeIndex, NodeKind, Picos};
 
 /// Lanes by port in, class, and port out; an endpoint has one for each leg, and a shared queue has no port out.
-pub(super) type Lanes = BTreeMap<(u32, u8, u32), Lane>;
+pub(super) type Lanes = BTreeMap<(u32, u8, u32), ReceiveQueue>;
 
 /// A port on a path, before its queue and credits are known.
-pub(super) struct Step {
+pub(super) struct PathPort {
     pub(super) port: u32,
     pub(super) picos_per_kib: u64,
     pub(super) is_stage: bool,
@@ -22,9 +22,9 @@ pub(super) struct Step {
     pub(super) credits: Credits,
 }
 
-impl Builder<'_> {
+impl PacketNetworkBuilder<'_> {
     /// Returns the ports of a path: links, and stages of root complexes between peers.
-    pub(super) fn steps(&mut self, path: &[Crossing], unit: u32, class: u8) -> Vec<Step> {
+    pub(super) fn steps(&mut self, path: &[Crossing], unit: u32, class: u8) -> Vec<PathPort> {
         let peer_roots = self.topology.peer_roots(path);
         let mut unit = unit;
         let mut steps = Vec::new();
@@ -36,8 +36,8 @@ impl Builder<'_> {
                 _ => wire.completion_overhead(),
             };
             let receiver = self.topology.receiver(link, direction);
-            steps.push(Step {
-                port: 2 * link.0 + u32::from(direction == Direction::Down),
+            steps.push(PathPort {
+                port: 2 * link.0 + u32::from(direction == LinkDirection::Down),
                 picos_per_kib: wire.picos_per_kib,
                 is_stage: false,
                 receiver,
@@ -59,7 +59,7 @@ impl Builder<'_> {
     }
 
     /// Adds the hops of a path for packets of a class.
-    pub(super) fn hops(&mut self, steps: &[Step], class: u8, end: End, leg: u32) {
+    pub(super) fn hops(&mut self, steps: &[PathPort], class: u8, end: HopEnd, leg: u32) {
         for (number, step) in steps.iter().enumerate() {
             let next = steps.get(number + 1);
             let kind = &self.topology.node(step.receiver).kind;
@@ -73,7 +73,7 @@ impl Builder<'_> {
                 NodeKind::Endpoint(_) | NodeKind::HostMemory(_) if next.is_some() => 0,
                 kind => kind.hol().in_65536ths(),
             };
-            let end = if next.is_some() { End::Queue } else { end };
+            let end = if next.is_some() { HopEnd::Queue } else { end };
             let (headers, units) = buffer(step, class, end);
             let first = steps[0].unit;
             let packets = |bytes: u64| u32::try_from(bytes >> first).unwrap_or(u32::MAX);
@@ -113,7 +113,7 @@ impl Builder<'_> {
         }
     }
 
-    fn comes_from_host(&self, step: &Step) -> bool {
+    fn comes_from_host(&self, step: &PathPort) -> bool {
         !step.is_stage && {
             let link = &self.topology.links()[(step.port / 2) as usize];
             matches!(self.topology.node(link.lower).kind, NodeKind::HostMemory(_))
@@ -121,7 +121,7 @@ impl Builder<'_> {
     }
 
     /// Returns the turns in a row of an input.
-    fn weight(&self, step: &Step) -> u16 {
+    fn weight(&self, step: &PathPort) -> u16 {
         match &self.topology.node(step.receiver).kind {
             NodeKind::Switch(switch) if !step.is_stage => {
                 let named = switch.weights.iter().find(|(link, _)| link.0 == step.port / 2);
@@ -132,7 +132,13 @@ impl Builder<'_> {
     }
 
     /// Returns the queue and the credits behind a step.
-    fn lane(&mut self, step: &Step, class: u8, output: u32, (headers, units): (u32, u32)) -> Lane {
+    fn lane(
+        &mut self,
+        step: &PathPort,
+        class: u8,
+        output: u32,
+        (headers, units): (u32, u32),
+    ) -> ReceiveQueue {
         let key = (step.port, class, output);
         if let Some(&lane) = self.lanes.get(&key) {
             let pool = &mut self.network.pools[lane.pool as usize];
@@ -145,7 +151,7 @@ impl Builder<'_> {
         let pool = CreditPool { headers, units, port: step.port, full, return_delay };
         let fifo = Fifo::new(self.weight(step), NONE);
         let fifo = push(&mut self.network.fifos, fifo);
-        let lane = Lane { fifo, pool: push(&mut self.network.pools, pool) };
+        let lane = ReceiveQueue { fifo, pool: push(&mut self.network.pools, pool) };
         self.lanes.insert(key, lane);
         lane
     }
@@ -153,8 +159,8 @@ impl Builder<'_> {
 
 /// Returns the headers and units of payload that a receiver advertises for a class: one full packet at least (PCIe base
 /// specification, "FC initialization"), and no limit at the initiator of a read.
-fn buffer(step: &Step, class: u8, end: End) -> (u32, u32) {
-    let credits = if end == End::Initiator { Credits::UNLIMITED } else { step.credits };
+fn buffer(step: &PathPort, class: u8, end: HopEnd) -> (u32, u32) {
+    let credits = if end == HopEnd::Initiator { Credits::UNLIMITED } else { step.credits };
     let units = if class == REQUEST { Credits::MOST } else { credits.data };
     (credits.headers, units.max((1 << step.unit) / 16))
 }

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 
 use super::commands::FlowState;
-use super::engine::{Engine, READY, WAKE};
+use super::engine::{PacketEngine, READY, WAKE};
 use super::memory::OWN;
-use super::network::Route;
+use super::network::LegRoute;
 use super::port::NONE;
 use super::random::{draw, within};
 use super::train::Train;
@@ -61,7 +61,7 @@ pub(super) struct LegState {
 
 impl LegState {
     /// A leg with trains of so many packets.
-    pub(super) fn new(flow: u32, leg: &Leg, jitter: u64, route: &Route, packets: u32) -> Self {
+    pub(super) fn new(flow: u32, leg: &Leg, jitter: u64, route: &LegRoute, packets: u32) -> Self {
         let completion_train = route.unit * packets;
         // As many packets in each train, whatever they carry: a turn at a port then stands for as many
         // turns of single packets.
@@ -88,7 +88,7 @@ impl LegState {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Starts the command of a slot on a leg: its first packet follows after the start-up latency of the drive.
     pub(super) fn start_leg(&mut self, leg: u32, slot: u32) {
         let LegState { mut latency, jitter, flow, .. } = self.legs[leg as usize];

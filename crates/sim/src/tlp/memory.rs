@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
-use super::engine::{Engine, IDLE, LOADED, SERVED};
+use super::engine::{IDLE, LOADED, PacketEngine, SERVED};
 use super::port::{COMPLETION, NONE};
 use super::train::Train;
-use crate::model::{Memory, Op, picos_per_kib};
+use crate::model::{Op, TargetMemory, picos_per_kib};
 
 /// Clients of a memory that take turns: trains that write, trains that read, threads that copy, and the device that
 /// owns the memory.
@@ -39,7 +39,7 @@ pub(super) struct MemoryState {
 }
 
 impl MemoryState {
-    pub(super) fn new(memory: &Memory) -> Self {
+    pub(super) fn new(memory: &TargetMemory) -> Self {
         let per_kib = [memory.write, memory.read].map(|rate| rate.map_or(0, picos_per_kib));
         Self {
             per_kib,
@@ -85,7 +85,7 @@ impl MemoryState {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// A train's first packet reaches its memory.
     pub(super) fn access(&mut self, memory: u32, index: u32) {
         let state = &self.net.memories[memory as usize];

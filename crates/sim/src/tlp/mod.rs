@@ -43,9 +43,9 @@ mod warm_up;
 #[cfg(test)]
 mod tests;
 
-pub use outcome::{FlowOutcome, LatencyHistogram, TlpError, TlpOutcome};
+pub use outcome::{LatencyHistogram, PacketOutcome, TlpError, TlpOutcome};
 pub use run::simulate;
-pub use settings::{Extent, Settings, Train};
+pub use settings::{RunLength, Settings, TrainSizes};
 
 /// Bytes of a request, at most.
 pub const REQUEST_MAX: u32 = 1 << 30;

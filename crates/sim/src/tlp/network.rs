@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::credits::CreditPool;
 use super::hops::Lanes;
 use super::memory::MemoryState;
-use super::port::{COMPLETION, End, Fifo, Hop, NONE, POSTED, Port, REQUEST};
+use super::port::{COMPLETION, Fifo, Hop, HopEnd, NONE, POSTED, Port, REQUEST};
 use super::processors::Processors;
 use super::stages::Stages;
 use super::tags::Tags;
@@ -16,8 +16,8 @@ use super::translation::Walkers;
 use super::{DEPTH_MAX, REQUEST_MAX, TlpError};
 use crate::media::Mixed;
 use crate::model::{
-    Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex, NodeKind,
-    Op, PathError, Store, Topology, egress,
+    FlowSpec, Hop as Crossing, Leg, LinkDirection, LinkIndex, ModelEndpoint, NodeIndex, NodeKind,
+    Op, PathError, PayloadStore, TargetMemory, Topology, egress,
 };
 
 /// Packets of a train, at most.
@@ -27,7 +27,7 @@ const TRAINS_IN_BUFFER: u32 = 8;
 
 /// The route of a leg.
 #[derive(Debug, Clone)]
-pub(super) struct Route {
+pub(super) struct LegRoute {
     /// The operation; [`Op::Write`] for a leg that crosses no link, since nobody answers.
     pub(super) op: Op,
     /// Its queue at the initiator.
@@ -48,7 +48,7 @@ pub(super) struct Route {
 
 /// All parts that the engine moves trains through.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Network {
+pub(super) struct PacketNetwork {
     pub(super) ports: Vec<Port>,
     pub(super) fifos: Vec<Fifo>,
     pub(super) pools: Vec<CreditPool>,
@@ -61,14 +61,14 @@ pub(super) struct Network {
     processors_of: BTreeMap<NodeIndex, u32>,
     pub(super) tags: Vec<Tags>,
     /// By leg.
-    pub(super) routes: Vec<Route>,
+    pub(super) routes: Vec<LegRoute>,
     /// Packets of the longest train of which every buffer holds eight.
     pub(super) longest_train: u32,
     /// True if a random number decides which queue a command takes.
     pub(super) is_random: bool,
 }
 
-impl Network {
+impl PacketNetwork {
     /// Returns the processors beside a memory.
     pub(super) fn processors(&mut self, at: NodeIndex, cores: u32) -> u32 {
         let new = || Processors::new(cores);
@@ -97,10 +97,10 @@ fn index(index: usize) -> u32 {
 }
 
 /// A network under construction.
-pub(super) struct Builder<'a> {
+pub(super) struct PacketNetworkBuilder<'a> {
     pub(super) topology: &'a Topology,
     pub(super) mixed: Mixed,
-    pub(super) network: Network,
+    pub(super) network: PacketNetwork,
     pub(super) lanes: Lanes,
     pub(super) stages: Stages,
     tags_of: BTreeMap<NodeIndex, u32>,
@@ -109,11 +109,11 @@ pub(super) struct Builder<'a> {
 }
 
 /// Builds the network of flows; legs are numbered in the order of flows.
-pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, TlpError> {
-    let mut builder = Builder {
+pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<PacketNetwork, TlpError> {
+    let mut builder = PacketNetworkBuilder {
         topology,
         mixed: Mixed::from_flows(topology, flows),
-        network: Network { longest_train: LONGEST_TRAIN, ..Network::default() },
+        network: PacketNetwork { longest_train: LONGEST_TRAIN, ..PacketNetwork::default() },
         lanes: Lanes::new(),
         stages: Stages::new(),
         tags_of: BTreeMap::new(),
@@ -139,13 +139,13 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
     Ok(builder.network)
 }
 
-impl Builder<'_> {
+impl PacketNetworkBuilder<'_> {
     /// Adds both ports of each link: port `2 n` sends up link `n`, port `2 n + 1` down.
     fn links(&mut self, flows: &[FlowSpec]) {
         let topology = self.topology;
         let egress = egress(topology, flows);
         for (number, link) in (0u32..).zip(topology.links()) {
-            for (side, direction) in [(0, Direction::Up), (1, Direction::Down)] {
+            for (side, direction) in [(0, LinkDirection::Up), (1, LinkDirection::Down)] {
                 let wire = &link.wire;
                 let dllp = u32::try_from(wire.dllp_bytes_per_mille()).unwrap_or(u32::MAX);
                 let mut port = Port::new(wire.picos_per_kib, 2 * number + (1 - side), dllp);
@@ -181,13 +181,13 @@ impl Builder<'_> {
     /// Adds the hops of a leg to a memory and, for reads, back.
     fn route(
         &mut self,
-        initiator: &Endpoint,
-        (target, memory): (NodeIndex, &Memory),
+        initiator: &ModelEndpoint,
+        (target, memory): (NodeIndex, &TargetMemory),
         leg: &Leg,
-    ) -> Result<Route, PathError> {
+    ) -> Result<LegRoute, PathError> {
         let topology = self.topology;
         let path = topology.path(leg.initiator, target)?;
-        let memory_end = End::Memory(self.memory(target, memory, leg.op));
+        let memory_end = HopEnd::Memory(self.memory(target, memory, leg.op));
         let own_memory = self.own_memory(initiator, leg);
         let number = index(self.network.routes.len());
         let fifo = push(&mut self.network.fifos, Fifo::new(1, number));
@@ -197,7 +197,7 @@ impl Builder<'_> {
         let request_shift = power_of_two(initiator.mrrs.0);
         let op = leg.op;
         let mut route =
-            Route { op, fifo, first, own_memory, tags, request_shift, unit: 0, answers: NONE };
+            LegRoute { op, fifo, first, own_memory, tags, request_shift, unit: 0, answers: NONE };
         match op {
             Op::Write => {
                 let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
@@ -219,7 +219,7 @@ impl Builder<'_> {
                 let back = topology.path(target, leg.initiator)?;
                 let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));
                 let steps = self.steps(&back, shift, COMPLETION);
-                self.hops(&steps, COMPLETION, End::Initiator, number);
+                self.hops(&steps, COMPLETION, HopEnd::Initiator, number);
                 route.unit = 1 << shift;
                 let (key, new) = ((target, leg.initiator), || Fifo::new(1, NONE));
                 route.answers = intern(&mut self.answers, &mut self.network.fifos, key, new);
@@ -230,7 +230,7 @@ impl Builder<'_> {
     }
 
     /// Adds the hops of a drive between its medium and slots in its own memory: it waits for the medium only.
-    fn own_route(&mut self, initiator: &Endpoint, leg: &Leg) -> Route {
+    fn own_route(&mut self, initiator: &ModelEndpoint, leg: &Leg) -> LegRoute {
         // As many bytes at a time as its other legs request from the medium.
         let unit = power_of_two(match leg.op {
             Op::Write => initiator.mps.0,
@@ -243,9 +243,9 @@ impl Builder<'_> {
         if steps.is_empty() {
             steps.push(self.free_stage(leg.initiator, unit));
         }
-        self.hops(&steps, POSTED, End::Initiator, number);
+        self.hops(&steps, POSTED, HopEnd::Initiator, number);
         let (op, unit, [own_memory, tags, answers]) = (Op::Write, 1 << unit, [NONE; 3]);
-        Route { op, fifo, first, own_memory, tags, request_shift: 0, unit, answers }
+        LegRoute { op, fifo, first, own_memory, tags, request_shift: 0, unit, answers }
     }
 
     /// Refuses a path over a root complex that forwards no reads between peers.
@@ -260,17 +260,17 @@ impl Builder<'_> {
     }
 
     /// Returns the memory of a node for an operation.
-    fn memory(&mut self, node: NodeIndex, memory: &Memory, op: Op) -> u32 {
+    fn memory(&mut self, node: NodeIndex, memory: &TargetMemory, op: Op) -> u32 {
         let key = (node, (!memory.is_shared).then_some(op));
-        let Network { memory_of, memories, .. } = &mut self.network;
+        let PacketNetwork { memory_of, memories, .. } = &mut self.network;
         intern(memory_of, memories, key, || MemoryState::new(memory))
     }
 
     /// Returns the memory of its initiator that a leg posts from or fetches into, in turns with other clients; [`NONE`]
     /// without one, or where it takes no time.
-    fn own_memory(&mut self, initiator: &Endpoint, leg: &Leg) -> u32 {
+    fn own_memory(&mut self, initiator: &ModelEndpoint, leg: &Leg) -> u32 {
         let op = leg.op.at_initiator();
-        if leg.store != Store::Memory || initiator.memory.rate(op).is_none() {
+        if leg.store != PayloadStore::Memory || initiator.memory.rate(op).is_none() {
             return NONE;
         }
         let memory = self.memory(leg.initiator, &initiator.memory, op);

@@ -44,7 +44,7 @@ pub enum TlpError {
 #[derive(Debug, Clone)]
 pub struct TlpOutcome {
     /// One for each flow, in order.
-    pub flows: Vec<FlowOutcome>,
+    pub flows: Vec<PacketOutcome>,
     /// Events of the run.
     pub events: u64,
     /// Simulated time before the measurement.
@@ -59,7 +59,7 @@ pub struct TlpOutcome {
 
 /// The outcome of one flow.
 #[derive(Debug, Clone)]
-pub struct FlowOutcome {
+pub struct PacketOutcome {
     /// Payload moved in the measurement.
     pub bytes: Bytes,
     /// Payload over the measurement.

@@ -93,14 +93,14 @@ impl Fifo {
 
 /// A receiver's queue and the credit pool of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lane {
+pub(super) struct ReceiveQueue {
     pub(super) fifo: u32,
     pub(super) pool: u32,
 }
 
 /// The far end of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum HopEnd {
     /// A queue for the next hop.
     Queue,
     /// This memory.
@@ -123,9 +123,9 @@ pub(super) struct Hop {
     pub(super) has_payload: bool,
     /// Head-of-line coupling of the node behind: share of commands that take the shared queue, in 65536ths.
     pub(super) coupling: u32,
-    pub(super) shared: Lane,
-    pub(super) private: Lane,
-    pub(super) end: End,
+    pub(super) shared: ReceiveQueue,
+    pub(super) private: ReceiveQueue,
+    pub(super) end: HopEnd,
     /// Propagation and the latency of the node behind.
     pub(super) latency: u64,
     pub(super) propagation: u64,
@@ -158,7 +158,7 @@ impl Hop {
         out - out / u64::from(packets)
     }
 
-    pub(super) fn lane(&self, draw: u32) -> Lane {
+    pub(super) fn lane(&self, draw: u32) -> ReceiveQueue {
         if draw < self.coupling { self.shared } else { self.private }
     }
 }

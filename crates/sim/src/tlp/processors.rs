@@ -8,12 +8,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::engine::{Engine, WORKED};
+use super::engine::{PacketEngine, WORKED};
 use super::memory::COPIES;
-use super::network::Network;
+use super::network::PacketNetwork;
 use super::port::NONE;
 use crate::model::{FlowSpec, Topology};
-use crate::work::{Shared, memory_time};
+use crate::work::{SharedProcessors, memory_time};
 
 /// Payload of a piece of a copy: kernels copy a page at a time.
 const PIECE: u32 = 4 << 10;
@@ -42,7 +42,7 @@ impl Processors {
 
 /// A job of a thread, for a slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Job {
+pub(super) enum ThreadJob {
     /// Submit the commands of the slot, which begin at once.
     Submit(u32),
     /// Copy the slot, then start its last leg.
@@ -52,7 +52,7 @@ pub(super) enum Job {
 /// The job in progress.
 #[derive(Debug, Clone, Copy)]
 struct CurrentJob {
-    job: Job,
+    job: ThreadJob,
     /// Bytes of a copy that are left.
     left: u32,
     /// End of the piece in progress on the processor.
@@ -72,7 +72,7 @@ pub(super) struct Thread {
     copy: u64,
     traffic: u64,
     request: u64,
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<ThreadJob>,
     current: Option<CurrentJob>,
     /// Processor time so far.
     turn: u64,
@@ -83,8 +83,8 @@ impl Thread {
     pub(super) fn for_flow(
         topology: &Topology,
         spec: &FlowSpec,
-        shared: &Shared,
-        network: &mut Network,
+        shared: &SharedProcessors,
+        network: &mut PacketNetwork,
     ) -> Option<Self> {
         let work = spec.work.as_ref()?;
         let cores = shared.cores(work);
@@ -120,8 +120,8 @@ impl Thread {
     /// preempts others for a short job.
     fn priority(&self) -> u64 {
         match self.current.map(|current| current.job) {
-            Some(Job::Copy(_)) => self.turn.saturating_add(SAVED),
-            Some(Job::Submit(_)) | None => self.turn,
+            Some(ThreadJob::Copy(_)) => self.turn.saturating_add(SAVED),
+            Some(ThreadJob::Submit(_)) | None => self.turn,
         }
     }
 
@@ -132,9 +132,9 @@ impl Thread {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Gives the thread of a flow a job.
-    pub(super) fn assign(&mut self, flow: u32, job: Job) {
+    pub(super) fn assign(&mut self, flow: u32, job: ThreadJob) {
         let Some(thread) = &mut self.flows[flow as usize].thread else { return };
         thread.waiting.push_back(job);
         if thread.current.is_none() {
@@ -172,8 +172,8 @@ impl Engine {
         let Some(thread) = &mut self.flows[index as usize].thread else { return };
         let Some(CurrentJob { job, left, .. }) = thread.current else { return };
         let time = match job {
-            Job::Submit(_) => thread.submit,
-            Job::Copy(_) => thread.part(thread.copy, left.min(PIECE)),
+            ThreadJob::Submit(_) => thread.submit,
+            ThreadJob::Copy(_) => thread.part(thread.copy, left.min(PIECE)),
         };
         let until = now + time;
         thread.current = Some(CurrentJob { job, left, until });
@@ -184,9 +184,9 @@ impl Engine {
         }
         let memory = thread.memory;
         match job {
-            Job::Copy(_) if memory != NONE => self.queue_up(memory, COPIES, index),
-            Job::Copy(_) => self.push(until, WORKED, index),
-            Job::Submit(slot) => {
+            ThreadJob::Copy(_) if memory != NONE => self.queue_up(memory, COPIES, index),
+            ThreadJob::Copy(_) => self.push(until, WORKED, index),
+            ThreadJob::Submit(slot) => {
                 self.push(until, WORKED, index);
                 self.submitted(index, slot);
             }
@@ -214,13 +214,13 @@ impl Engine {
         let Some(current) = &mut thread.current else { return };
         let job = current.job;
         current.left -= current.left.min(PIECE);
-        let is_done = matches!(job, Job::Submit(_)) || current.left == 0;
+        let is_done = matches!(job, ThreadJob::Submit(_)) || current.left == 0;
         if is_done {
             thread.current = None;
             self.take_next(index);
         }
         self.schedule(index, !is_done);
-        if let (Job::Copy(slot), true) = (job, is_done) {
+        if let (ThreadJob::Copy(slot), true) = (job, is_done) {
             self.start_last_leg(index, slot);
         }
     }

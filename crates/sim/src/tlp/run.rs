@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::commands::FlowState;
-use super::engine::Engine;
+use super::engine::PacketEngine;
 use super::events::EventWheel;
 use super::initiator::{LegState, jitter};
-use super::network::{self, Network};
-use super::outcome::{FlowOutcome, TlpError, TlpOutcome};
+use super::network::{self, PacketNetwork};
+use super::outcome::{PacketOutcome, TlpError, TlpOutcome};
 use super::processors::Thread;
-use super::settings::{Extent, Settings, Train};
+use super::settings::{RunLength, Settings, TrainSizes};
 use super::train::Slab;
 use super::{FEW_SLOTS, accounts};
 use crate::model::{FlowSpec, Picos, Topology};
-use crate::work::Shared;
+use crate::work::SharedProcessors;
 
 /// First step of the measurement of [`Extent::Window`]: 20 us.
 const FIRST_STEP: u64 = 20_000_000;
@@ -35,37 +35,37 @@ pub fn simulate(
     flows: &[FlowSpec],
     settings: &Settings,
 ) -> Result<TlpOutcome, TlpError> {
-    Run::new(topology, flows, settings, network::build(topology, flows)?).finish()
+    PacketRun::new(topology, flows, settings, network::build(topology, flows)?).finish()
 }
 
-pub(super) struct Run<'a> {
+pub(super) struct PacketRun<'a> {
     topology: &'a Topology,
     settings: &'a Settings,
     /// Packets in a full train.
     pub(super) packets: u32,
     /// True if latencies of any flow vary.
     pub(super) has_jitter: bool,
-    pub(super) engine: Engine,
+    pub(super) engine: PacketEngine,
 }
 
 /// Start of the measurement, and the bytes that each flow had moved.
 type Baseline = (u64, Vec<u64>);
 
-impl<'a> Run<'a> {
+impl<'a> PacketRun<'a> {
     fn new(
         topology: &'a Topology,
         specs: &[FlowSpec],
         settings: &'a Settings,
-        mut net: Network,
+        mut net: PacketNetwork,
     ) -> Self {
         let packets = match settings.train {
-            Train::Auto => net.longest_train,
-            Train::Fixed(packets) => packets.clamp(1, net.longest_train),
+            TrainSizes::Auto => net.longest_train,
+            TrainSizes::Fixed(packets) => packets.clamp(1, net.longest_train),
         };
         // An egress buffer holds as many trains as packets, so that trains block others no more than packets do.
         net.ports.iter_mut().for_each(|port| port.ahead *= u64::from(packets));
         let queue = EventWheel::new(between_events(&net, packets));
-        let shared = Shared::from_flows(topology, specs.iter());
+        let shared = SharedProcessors::from_flows(topology, specs.iter());
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
         for (number, spec) in (0u32..).zip(specs) {
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
             flows.push(FlowState::new(spec, thread, (number, first)));
         }
         let has_jitter = legs.iter().any(|leg| leg.jitter > 0);
-        let engine = Engine {
+        let engine = PacketEngine {
             queue,
             now: 0,
             events: 0,
@@ -99,14 +99,14 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<TlpOutcome, TlpError> {
         self.engine.start();
         let (baseline, is_settled) = match self.settings.extent {
-            Extent::Steady { window, most } => {
+            RunLength::Steady { window, most } => {
                 let (time, is_settled) = self.warm_up(most.0, u64::MAX);
                 let baseline = self.measure(time);
                 self.engine.run_until(time + window.0);
                 self.engine.now = time + window.0;
                 (baseline, is_settled)
             }
-            Extent::Window { events } => {
+            RunLength::Window { events } => {
                 let (time, is_stable) = self.warm_up(u64::MAX, events / 2);
                 let baseline = self.measure(time);
                 let is_complete = self.measure_commands(time, events);
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         let flow = |(flow, &before): (&FlowState, &u64)| {
             let bytes = Bytes(flow.moved - before);
             let rate = Picos(end - start).rate_of(bytes).unwrap_or(ByteRate(0));
-            FlowOutcome { bytes, rate, latency: flow.latency.clone() }
+            PacketOutcome { bytes, rate, latency: flow.latency.clone() }
         };
         TlpOutcome {
             flows: self.engine.flows.iter().zip(moved).map(flow).collect(),
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the mean time between events when every port in use sends full trains: three events for each.
-fn between_events(network: &Network, packets: u32) -> u64 {
+fn between_events(network: &PacketNetwork, packets: u32) -> u64 {
     let hops = network.hops.iter().map(|hop| (hop.port, hop.unit_shift));
     let used: BTreeMap<u32, u32> = hops.collect();
     let mut per_ms = 0;
@@ -180,18 +180,18 @@ fn between_events(network: &Network, packets: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Endpoint, NodeKind, RootComplex, Wire};
+    use crate::model::{ModelEndpoint, NodeKind, RootComplex, Wire};
 
     /// The first broken account of a run in which something breaks before it drains.
-    fn broken(break_it: impl FnOnce(&mut Engine)) -> Option<String> {
+    fn broken(break_it: impl FnOnce(&mut PacketEngine)) -> Option<String> {
         let mut t = Topology::new();
         let root = t.add("root", NodeKind::RootComplex(RootComplex::default()));
         let wire = Wire::pcie("8GT/s x4".parse().unwrap(), Bytes(256));
-        let device = NodeKind::Endpoint(Endpoint::default());
+        let device = NodeKind::Endpoint(ModelEndpoint::default());
         let nodes = ["a", "b"].map(|name| t.add_below(root, name, device.clone(), wire));
         let flows = [FlowSpec::read("r", nodes[0], nodes[1])];
         let settings = Settings::default();
-        let mut run = Run::new(&t, &flows, &settings, network::build(&t, &flows).unwrap());
+        let mut run = PacketRun::new(&t, &flows, &settings, network::build(&t, &flows).unwrap());
         run.engine.start();
         run.engine.run_until(100_000_000);
         break_it(&mut run.engine);

@@ -9,15 +9,15 @@ pub struct Settings {
     /// where coupling is partial.
     pub seed: u64,
     /// Packets that move as one.
-    pub train: Train,
+    pub train: TrainSizes,
     /// Length of the run.
-    pub extent: Extent,
+    pub extent: RunLength,
 }
 
 /// Packets that move as one, with the bytes on the wire of each (Ahn and Danzig, "Packet network
 /// simulation: speedup and accuracy versus timing granularity", 1996).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Train {
+pub enum TrainSizes {
     /// Sixteen, or as many as leave room for eight trains in the smallest buffer.
     #[default]
     Auto,
@@ -27,7 +27,7 @@ pub enum Train {
 
 /// Length of a run. Flows are endless: their `start` and `bytes` are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum RunLength {
     /// Until rates are stable and then `window`, in which figures are taken.
     Steady {
         /// Time of the measurement.
@@ -44,7 +44,7 @@ pub enum Extent {
     },
 }
 
-impl Default for Extent {
+impl Default for RunLength {
     /// A window of 20 ms after 200 ms at most.
     fn default() -> Self {
         Self::Steady { window: Picos::millis(20), most: Picos::millis(200) }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::hops::Step;
-use super::network::{Builder, intern};
+use super::hops::PathPort;
+use super::network::{PacketNetworkBuilder, intern};
 use super::port::{COMPLETION, NONE, POSTED, Port, REQUEST};
 use crate::model::{Credits, Leg, NodeIndex, Op, Picos, RootComplex, picos_per_kib};
 
@@ -20,9 +20,9 @@ const NO_MEDIUM: u8 = 4;
 /// Ports of stages, by node and by class or one of the above.
 pub(super) type Stages = BTreeMap<(NodeIndex, u8), u32>;
 
-impl Builder<'_> {
+impl PacketNetworkBuilder<'_> {
     /// Returns the stages that limit a device's posts or fetches, all flows together; none without a limit.
-    pub(super) fn medium(&mut self, leg: &Leg, unit: u32) -> Vec<Step> {
+    pub(super) fn medium(&mut self, leg: &Leg, unit: u32) -> Vec<PathPort> {
         let side = self.mixed.side(self.topology, leg);
         let class = match leg.op {
             Op::Write => POSTED,
@@ -38,7 +38,7 @@ impl Builder<'_> {
 
     /// Returns the stage of a medium that is both read and written: one access after the other, each in its time, in
     /// turns of equal bytes.
-    fn shared_medium(&mut self, leg: &Leg, unit: u32) -> Option<Step> {
+    fn shared_medium(&mut self, leg: &Leg, unit: u32) -> Option<PathPort> {
         let (reached, rate) =
             self.mixed.of_drive(leg.initiator).zip(leg.medium_rate(self.topology))?;
         #[expect(
@@ -54,7 +54,7 @@ impl Builder<'_> {
     }
 
     /// Returns the stage of a device whose medium takes no time.
-    pub(super) fn free_stage(&mut self, node: NodeIndex, unit: u32) -> Step {
+    pub(super) fn free_stage(&mut self, node: NodeIndex, unit: u32) -> PathPort {
         self.stage((node, NO_MEDIUM), 0, unit)
     }
 
@@ -65,7 +65,7 @@ impl Builder<'_> {
         root: &RootComplex,
         class: u8,
         unit: u32,
-    ) -> Option<Step> {
+    ) -> Option<PathPort> {
         let limit = match class {
             POSTED => root.p2p_write,
             COMPLETION => root.p2p_read,
@@ -74,11 +74,11 @@ impl Builder<'_> {
         limit.map(|rate| self.stage((node, class), picos_per_kib(rate), unit))
     }
 
-    fn stage(&mut self, key: (NodeIndex, u8), picos_per_kib: u64, unit: u32) -> Step {
+    fn stage(&mut self, key: (NodeIndex, u8), picos_per_kib: u64, unit: u32) -> PathPort {
         let new = || Port::new(picos_per_kib, NONE, 0);
         let port = intern(&mut self.stages, &mut self.network.ports, key, new);
         let (headers, data) = (STAGE_BUFFER >> unit.min(8), STAGE_BUFFER / 16);
-        Step {
+        PathPort {
             port,
             picos_per_kib,
             is_stage: true,

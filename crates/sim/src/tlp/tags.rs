@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::engine::Engine;
+use super::engine::PacketEngine;
 
 /// Tags of an initiator.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl Tags {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Takes the tags that the head of a queue needs; `false` if it waits for them behind others.
     ///
     /// A tag is in use from when a request is sent until its last completion is in a buffer of its initiator (PCIe

@@ -1,6 +1,6 @@
 //! Address translation: page-table walks of an IOMMU.
 
-use super::engine::Engine;
+use super::engine::PacketEngine;
 use super::train::Train;
 use crate::model::Iommu;
 
@@ -36,7 +36,7 @@ impl Walkers {
     }
 }
 
-impl Engine {
+impl PacketEngine {
     /// Returns the time at which a train is translated; `None` if its translation is cached.
     ///
     /// Of each leg, one in so many pages misses, evenly: `B <= walkers * page / (miss * T_walk)`

@@ -2,11 +2,11 @@
 //!
 //! Nodes cut through. A port is charged for the DLLPs that packets of the opposite direction cause.
 
-use super::engine::{ARRIVE, DELIVERED, Engine, TAGS};
-use super::port::{End, Hop, NONE, REQUEST};
+use super::engine::{ARRIVE, DELIVERED, PacketEngine, TAGS};
+use super::port::{Hop, HopEnd, NONE, REQUEST};
 use super::train::{TRANSLATED, Train};
 
-impl Engine {
+impl PacketEngine {
     /// Sends the head of a queue through a port.
     pub(super) fn send(&mut self, index: u32, fifo: u32) {
         let queue = &mut self.net.fifos[fifo as usize];
@@ -38,12 +38,12 @@ impl Engine {
         sent.held = lane.pool;
         sent.tail = tail;
         match hop.end {
-            End::Queue => {
+            HopEnd::Queue => {
                 let lead = self.cut_through(&train, &hop, wire, time, first);
                 self.push(start + lead + hop.latency, ARRIVE, head);
             }
-            End::Memory(_) => self.push(start + first + hop.propagation, ARRIVE, head),
-            End::Initiator => self.deliver(head, tail, time),
+            HopEnd::Memory(_) => self.push(start + first + hop.propagation, ARRIVE, head),
+            HopEnd::Initiator => self.deliver(head, tail, time),
         }
         if !is_last {
             if let Some(port) = self.join(fifo).filter(|&port| port != index) {
@@ -100,7 +100,7 @@ impl Engine {
     pub(super) fn arrive(&mut self, index: u32) {
         let train = self.slab[index];
         let hop = self.net.hops[train.hop as usize];
-        if let End::Memory(memory) = hop.end {
+        if let HopEnd::Memory(memory) = hop.end {
             self.access(memory, index);
             return;
         }

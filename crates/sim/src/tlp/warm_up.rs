@@ -1,13 +1,13 @@
 //! Warm-up: runs until rates are stable.
 
-use super::run::Run;
+use super::run::PacketRun;
 
 /// First step: 20 us.
 const FIRST_STEP: u64 = 20_000_000;
 /// Rates of two steps in a row that differ by less are stable.
 const STABLE_PER_MILLE: u64 = 10;
 
-impl Run<'_> {
+impl PacketRun<'_> {
     /// Runs until each flow has used all its slots, each leg moved as much in a step as in the step before, twice, and
     /// both legs of a relay moved as much as each other since half of the time. Returns the time, and `false` where
     /// that was not reached within `most` time or so many events.

@@ -3,21 +3,22 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed, demand};
-use crate::flow::build::What;
+use crate::flow::build::ResourceOrigin;
 use crate::flow::compare::compare;
-use crate::flow::rates::Rates;
-use crate::flow::solve::Settings;
+use crate::flow::rates::FlowRates;
+use crate::flow::solve::SolverSettings;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, Memory, NodeIndex, Picos, Topology, Wire, Work,
+    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, Picos, ProcessorWork, TargetMemory, Topology,
+    Wire,
 };
 
 /// Drives of 3 GB/s and host memory of some GB/s beside some processors, below one root complex.
 fn machine(drives: usize, memory: u64, cores: u32) -> (Topology, Vec<NodeIndex>, NodeIndex) {
     let rate = Some(ByteRate(memory * 1_000_000_000));
-    let memory = Memory { write: rate, read: rate, ..HostMemory::default().memory };
+    let memory = TargetMemory { write: rate, read: rate, ..HostMemory::default().memory };
     let rate = Some(ByteRate(3_000_000_000));
-    let drive = Endpoint { posts: rate, fetches: rate, ..Endpoint::default() };
+    let drive = ModelEndpoint { posts: rate, fetches: rate, ..ModelEndpoint::default() };
     let wire = Wire::pcie(GEN4_X4, Bytes(256));
     star(drives, &drive, HostMemory { memory, cores: Some(cores) }, wire)
 }
@@ -34,7 +35,7 @@ fn copies(
     let request = Bytes::kib(256);
     let copy = |(at, (&from, &to))| {
         let (copy, traffic) = (Picos(picos(at) * request.0), Bytes(memory * request.0));
-        let work = Work { at: host, submit: Picos::micros(2), copy, traffic };
+        let work = ProcessorWork { at: host, submit: Picos::micros(2), copy, traffic };
         let flow = FlowSpec::relay("copied", from, host, to).with(request, 1);
         FlowSpec { work: Some(Box::new(work)), ..flow }
     };
@@ -93,7 +94,12 @@ fn threads_share_processors_in_equal_time() {
 #[test]
 fn submission_uses_processors() {
     let (topology, drives, host) = machine(3, 1000, 1);
-    let work = Work { at: host, submit: Picos::micros(3), copy: Picos::ZERO, traffic: Bytes::ZERO };
+    let work = ProcessorWork {
+        at: host,
+        submit: Picos::micros(3),
+        copy: Picos::ZERO,
+        traffic: Bytes::ZERO,
+    };
     let flow = |&drive: &NodeIndex| {
         let mut flow = FlowSpec::write("small", drive, host).with(Bytes::kib(4), 32);
         flow.work = Some(Box::new(work.clone()));
@@ -120,8 +126,8 @@ fn copies_share_host_memory() {
         #[expect(clippy::cast_precision_loss, reason = "tens")]
         let expected = memory as f64;
         assert!(is_near(all, expected), "{count} {memory}: {all}");
-        let both = Rates::of(&topology, &flows, Settings::default()).expect("rates");
-        assert_eq!(both.limit(0), Some(What::Memory(host, None)));
+        let both = FlowRates::new(&topology, &flows, SolverSettings::default()).expect("rates");
+        assert_eq!(both.limit(0), Some(ResourceOrigin::Memory(host, None)));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Machines and flows by seed, made to find mistakes of an engine, not to stand for machines.
 
 use peerlane_fabric::LinkSpeed;
-use peerlane_sim::generate::{Draws, Lenders, fabric};
+use peerlane_sim::generate::{Draws, LenderNames, fabric};
 use peerlane_sim::model::{
-    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Parameters, Picos, RootComplex,
-    Switch, Topology, Wire,
+    Credits, FlowSpec, ModelEndpoint, ModelParameters, NodeIndex, NodeKind, Op, Picos, RootComplex,
+    Switch, TargetMemory, Topology, Wire,
 };
 use peerlane_units::{ByteRate, Bytes};
 
@@ -45,40 +45,40 @@ pub(crate) const FAMILIES: [Family; 8] = [
 
 /// A machine and flows on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Case {
+pub(crate) struct AgreementCase {
     pub(crate) topology: Topology,
     pub(crate) flows: Vec<FlowSpec>,
 }
 
 /// The case of a family and a seed.
-pub(crate) fn case(family: Family, seed: u64) -> Case {
+pub(crate) fn case(family: Family, seed: u64) -> AgreementCase {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
     if family == Family::Dense {
         return dense(&mut draws);
     }
-    let mut build = Build::new(family, &mut draws);
+    let mut build = CaseBuild::new(family, &mut draws);
     match family {
         Family::ParkingLot => build.parking_lot(),
         Family::Victim => build.victim(),
         _ => build.random(),
     }
-    Case { topology: build.topology, flows: build.flows }
+    AgreementCase { topology: build.topology, flows: build.flows }
 }
 
-fn dense(draws: &mut Draws) -> Case {
+fn dense(draws: &mut Draws) -> AgreementCase {
     let devices = draws.between(4, 16);
     let fabric = fabric(&format!("tree:{devices}")).expect("a notation").expect("a tree");
-    let topology = Topology::from_fabric(&fabric, &Parameters::default()).expect("a topology");
-    let (count, lenders) = (devices * draws.between(2, 6), Lenders::from_fabric(&fabric));
+    let topology = Topology::from_fabric(&fabric, &ModelParameters::default()).expect("a topology");
+    let (count, lenders) = (devices * draws.between(2, 6), LenderNames::from_fabric(&fabric));
     let mut flow = || {
         let [source, target] = lenders.pair(draws).map(|name| topology.find(name).expect("there"));
         FlowSpec::write("flow", source, target)
     };
     let flows = (0..count).map(|_| flow()).collect();
-    Case { topology, flows }
+    AgreementCase { topology, flows }
 }
 
-struct Build<'a> {
+struct CaseBuild<'a> {
     family: Family,
     draws: &'a mut Draws,
     topology: Topology,
@@ -87,7 +87,7 @@ struct Build<'a> {
     devices: Vec<NodeIndex>,
 }
 
-impl<'a> Build<'a> {
+impl<'a> CaseBuild<'a> {
     fn new(family: Family, draws: &'a mut Draws) -> Self {
         let mut topology = Topology::new();
         let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
@@ -122,7 +122,7 @@ impl<'a> Build<'a> {
     fn device(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
         let name = format!("device{}", self.topology.nodes().len());
         let wire = self.wire(widths);
-        let mut endpoint = Endpoint { mps: Bytes(512), ..Endpoint::default() };
+        let mut endpoint = ModelEndpoint { mps: Bytes(512), ..ModelEndpoint::default() };
         match self.family {
             Family::FewTags => endpoint.tags = self.draws.one_of(&[2, 4, 8, 16, 32]),
             Family::Mixed => {
@@ -130,7 +130,8 @@ impl<'a> Build<'a> {
             }
             Family::Relays => {
                 let rate = Some(ByteRate(1_000_000 * self.draws.between(800, 6_000) as u64));
-                endpoint.memory = Memory { write: rate, read: rate, ..Memory::default() };
+                endpoint.memory =
+                    TargetMemory { write: rate, read: rate, ..TargetMemory::default() };
             }
             _ => {}
         }

@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-use peerlane_sim::flow::rates::Rates;
-use peerlane_sim::flow::solve::Settings;
+use peerlane_sim::flow::rates::FlowRates;
+use peerlane_sim::flow::solve::SolverSettings;
 use peerlane_sim::model::{FlowSpec, Picos};
-use peerlane_sim::tlp::{self, Extent, simulate};
+use peerlane_sim::tlp::{self, RunLength, simulate};
 use rayon::prelude::*;
 
-use crate::cases::{Case, Family, case};
+use crate::cases::{AgreementCase, Family, case};
 
 /// Commands of each relay in a window: its rate counts by slots.
 const SLOTS: f64 = 50.0;
 
 /// Rates of the flows of one case, in bytes of payload a nanosecond.
 #[derive(Debug, Clone)]
-pub(crate) struct Compared {
+pub(crate) struct AgreementRates {
     pub(crate) tlp: Vec<f64>,
     pub(crate) flow: Vec<f64>,
 }
@@ -29,7 +29,7 @@ pub(crate) fn spread(errors: impl IntoIterator<Item = f64>) -> [f64; 3] {
     [errors.iter().sum::<f64>() / errors.len().max(1) as f64, at(95), at(100)]
 }
 
-impl Compared {
+impl AgreementRates {
     /// The relative error of each flow.
     pub(crate) fn errors(&self) -> impl Iterator<Item = f64> {
         let pairs = self.tlp.iter().zip(&self.flow);
@@ -43,7 +43,7 @@ impl Compared {
 }
 
 /// A window of 4 ms, or as long as a relay needs for some commands.
-fn extent(case: &Case, rates: &[f64]) -> Extent {
+fn extent(case: &AgreementCase, rates: &[f64]) -> RunLength {
     let time = |(flow, rate): (&FlowSpec, &f64)| match flow.second {
         Some(_) => SLOTS * flow.request.0 as f64 / rate / 1e6,
         None => 0.0,
@@ -51,18 +51,18 @@ fn extent(case: &Case, rates: &[f64]) -> Extent {
     let millis = case.flows.iter().zip(rates).map(time).fold(4.0, f64::max).min(100.0);
     let has_relays = case.flows.iter().any(|flow| flow.second.is_some());
     let most = Picos::millis(if has_relays { 300 } else { 60 });
-    Extent::Steady { window: Picos::millis(millis.ceil() as u64), most }
+    RunLength::Steady { window: Picos::millis(millis.ceil() as u64), most }
 }
 
 /// Runs both engines on a case.
-pub(crate) fn compare(case: &Case) -> Compared {
-    let Case { topology, flows } = case;
-    let rates = Rates::of(topology, flows, Settings::default()).expect("rates");
+pub(crate) fn compare(case: &AgreementCase) -> AgreementRates {
+    let AgreementCase { topology, flows } = case;
+    let rates = FlowRates::new(topology, flows, SolverSettings::default()).expect("rates");
     let extent = extent(case, &rates.solution.rates);
     let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings).expect("packets");
     let nanos = outcome.measured.to_nanos().0.max(1) as f64;
-    Compared {
+    AgreementRates {
         tlp: outcome.flows.iter().map(|flow| flow.bytes.0 as f64 / nanos).collect(),
         flow: rates.solution.rates,
     }
@@ -73,7 +73,10 @@ pub(crate) const DEVELOPMENT: Range<u64> = 0..12;
 pub(crate) const HOLD_OUT: Range<u64> = 1000..1008;
 
 /// Both engines on each seed of each family.
-pub(crate) fn compared(seeds: &Range<u64>, families: &[Family]) -> Vec<(Family, u64, Compared)> {
+pub(crate) fn compared(
+    seeds: &Range<u64>,
+    families: &[Family],
+) -> Vec<(Family, u64, AgreementRates)> {
     let all = families.iter().flat_map(|&family| seeds.clone().map(move |seed| (family, seed)));
     let all: Vec<_> = all.collect();
     let both = |(family, seed)| (family, seed, compare(&case(family, seed)));
@@ -81,6 +84,11 @@ pub(crate) fn compared(seeds: &Range<u64>, families: &[Family]) -> Vec<(Family, 
 }
 
 /// Errors of sums and of single flows.
-pub(crate) fn spreads<'a>(cases: impl Iterator<Item = &'a Compared> + Clone) -> [[f64; 3]; 2] {
-    [spread(cases.clone().map(Compared::sum_error)), spread(cases.flat_map(Compared::errors))]
+pub(crate) fn spreads<'a>(
+    cases: impl Iterator<Item = &'a AgreementRates> + Clone,
+) -> [[f64; 3]; 2] {
+    [
+        spread(cases.clone().map(AgreementRates::sum_error)),
+        spread(cases.flat_map(AgreementRates::errors)),
+    ]
 }

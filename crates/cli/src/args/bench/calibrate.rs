@@ -57,7 +57,7 @@ impl CalibrateArgs {
             warm_up: Some(0),
             repeats: Some(self.repeats),
             seed,
-            ..Brief::of(WorkloadKind::Calibrate)
+            ..Brief::new(WorkloadKind::Calibrate)
         }
     }
 }

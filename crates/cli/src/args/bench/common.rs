@@ -77,7 +77,7 @@ impl BenchArgs {
             repeats: self.repeats,
             until_per_mille: self.until,
             seed: self.seed.unwrap_or(seed),
-            ..Brief::of(kind)
+            ..Brief::new(kind)
         }
     }
 }
@@ -87,7 +87,7 @@ impl BenchArgs {
 pub(crate) struct RoutesArgs {
     /// Ways to be measured, with commas between them [default: p2p,host; p2p for a matrix]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    routes: Vec<RouteArg>,
+    routes: Vec<BenchRouteArg>,
 }
 
 impl RoutesArgs {
@@ -157,7 +157,7 @@ pub(crate) enum On {
 
 /// A way that bytes travel, as it is typed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum RouteArg {
+pub(crate) enum BenchRouteArg {
     P2p,
     Host,
     HostSerial,
@@ -166,15 +166,15 @@ pub(crate) enum RouteArg {
     HostCufile,
 }
 
-impl From<RouteArg> for Path {
-    fn from(route: RouteArg) -> Self {
+impl From<BenchRouteArg> for Path {
+    fn from(route: BenchRouteArg) -> Self {
         match route {
-            RouteArg::P2p => Self::P2p,
-            RouteArg::Host => Self::HostPipelined,
-            RouteArg::HostSerial => Self::HostSerial,
-            RouteArg::HostPageCache => Self::HostPageCache,
-            RouteArg::HostMapped => Self::HostMapped,
-            RouteArg::HostCufile => Self::HostCufile,
+            BenchRouteArg::P2p => Self::P2p,
+            BenchRouteArg::Host => Self::HostPipelined,
+            BenchRouteArg::HostSerial => Self::HostSerial,
+            BenchRouteArg::HostPageCache => Self::HostPageCache,
+            BenchRouteArg::HostMapped => Self::HostMapped,
+            BenchRouteArg::HostCufile => Self::HostCufile,
         }
     }
 }

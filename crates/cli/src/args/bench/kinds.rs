@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use peerlane_bench::workload::Pattern;
 use peerlane_engine::stage::StageName;
 
-use super::common::{BenchArgs, RouteArg, RoutesArgs, WayArgs};
+use super::common::{BenchArgs, BenchRouteArg, RoutesArgs, WayArgs};
 
 /// Arguments of `peerlane bench sweep`.
 #[derive(Debug, Clone, Args)]
@@ -69,7 +69,7 @@ pub(crate) struct StreamArgs {
     /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
     /// compatibility mode [default: p2p where nothing stands in its way, else what the plan names, saying so]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) routes: Vec<RouteArg>,
+    pub(crate) routes: Vec<BenchRouteArg>,
     /// Transfers of each drive, each on a part of the range
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: u32,

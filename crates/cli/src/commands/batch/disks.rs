@@ -18,7 +18,7 @@ pub(super) struct Disks {
 
 impl Disks {
     /// The disks of the targets of these copies.
-    pub(super) fn of(plans: &[FanOutPlan]) -> Self {
+    pub(super) fn from_plans(plans: &[FanOutPlan]) -> Self {
         let below = Path::new("/sys/class/block");
         let disks = plans
             .iter()

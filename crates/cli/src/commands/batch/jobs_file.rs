@@ -20,7 +20,7 @@ const FILE_MAX: u64 = 4 << 20;
 
 /// One copy of a batch.
 #[derive(Debug, Clone)]
-pub(super) struct Job {
+pub(super) struct BatchJob {
     /// Once for each target.
     pub(super) asked: Vec<Asked>,
     pub(super) sparse: Sparse,
@@ -34,14 +34,14 @@ pub(super) struct Job {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct JobsTable {
     #[serde(default)]
-    copy: Vec<Entry>,
+    copy: Vec<JobEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Entry {
+struct JobEntry {
     source: String,
     target: Option<String>,
     #[serde(default)]
@@ -87,11 +87,11 @@ enum Kept {
 ///
 /// # Errors
 /// When it cannot be read, or a line says something that is not known; the message has its number.
-pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
+pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<BatchJob>, Failure> {
     let tried = || format!("read the jobs file {}", path.display());
     let text = small_file::read(path, FILE_MAX).map_err(Tried::to_read(tried(), path))?;
     let wrong = |what: String| Tried::to(tried())(what).hint(FORM.to_owned());
-    let file: File =
+    let file: JobsTable =
         toml::from_str(&text).map_err(|error| Tried::to(tried())(error).hint(FORM.to_owned()))?;
     match file.copy.len() {
         0 => return Err(wrong("it has no `[[copy]]`".to_owned())),
@@ -110,8 +110,8 @@ pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
     jobs.collect()
 }
 
-impl Entry {
-    fn job(self, args: &CopyArgs) -> Result<Job, String> {
+impl JobEntry {
+    fn job(self, args: &CopyArgs) -> Result<BatchJob, String> {
         let targets = match (self.target, self.targets) {
             (Some(target), targets) if targets.is_empty() => vec![target],
             (None, targets) if !targets.is_empty() => targets,
@@ -141,7 +141,7 @@ impl Entry {
             When::Auto => Scrub::Auto,
             When::Never => Scrub::Never,
         });
-        Ok(Job {
+        Ok(BatchJob {
             asked: (targets.into_iter()).map(|target| Asked { target, ..asked.clone() }).collect(),
             sparse,
             scrub,

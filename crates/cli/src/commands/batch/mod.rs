@@ -26,7 +26,7 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::marks::Marks;
-use super::outcome::{self, Ended};
+use super::outcome::{self, EndedTarget};
 use super::trace_file::{self, TraceFile};
 use super::{connections, copy, plan, resume};
 use crate::args::CopyArgs;
@@ -35,7 +35,7 @@ use crate::exit::Exit;
 use crate::printer::{Printer, ProgressFor};
 use crate::{render, signals};
 use disks::Disks;
-use jobs_file::Job;
+use jobs_file::BatchJob;
 
 /// Carries the copies out, or prints their plans with `--dry-run`.
 ///
@@ -76,7 +76,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         arbiter: Arbiter::new(args.limit),
         clock,
         trace: trace.as_ref().map(TraceFile::tracer),
-        disks: Disks::of(&plans),
+        disks: Disks::from_plans(&plans),
     };
     let ended = batch.finish(batch.carry_out());
     trace_file::finish(trace, ended, printer)
@@ -118,7 +118,7 @@ fn refuse(plans: &[FanOutPlan]) -> Result<(), Failure> {
 
 struct Batch<'a> {
     fabric: &'a Fabric,
-    jobs: &'a [Job],
+    jobs: &'a [BatchJob],
     plans: &'a [FanOutPlan],
     args: &'a CopyArgs,
     printer: Printer,
@@ -133,8 +133,8 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     /// Carries all of them out; what became of each target of each, in their order.
-    fn carry_out(&self) -> Vec<Vec<Ended>> {
-        let ended: Mutex<Vec<Option<Vec<Ended>>>> =
+    fn carry_out(&self) -> Vec<Vec<EndedTarget>> {
+        let ended: Mutex<Vec<Option<Vec<EndedTarget>>>> =
             Mutex::new(self.jobs.iter().map(|_| None).collect());
         let work = || {
             loop {
@@ -157,7 +157,7 @@ impl Batch<'_> {
         ended.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    fn one(&self, number: usize) -> Vec<Ended> {
+    fn one(&self, number: usize) -> Vec<EndedTarget> {
         let (job, plan) = (&self.jobs[number], &self.plans[number]);
         let _turn = self.disks.wait_for(number);
         let results = if self.stop.load(Ordering::Relaxed) {
@@ -165,8 +165,8 @@ impl Batch<'_> {
         } else {
             self.copy(number)
         };
-        let ended: Vec<Ended> = (job.asked.iter().zip(results))
-            .map(|(asked, result)| Ended::of(&asked.target, result))
+        let ended: Vec<EndedTarget> = (job.asked.iter().zip(results))
+            .map(|(asked, result)| EndedTarget::new(&asked.target, result))
             .collect();
         let is_done = ended.iter().all(|one| one.exit == Exit::Done);
         let word = if is_done { "done" } else { "not complete" };
@@ -206,7 +206,7 @@ impl Batch<'_> {
     }
 
     /// Prints what became of them.
-    fn finish(&self, ended: Vec<Vec<Ended>>) -> Result<Exit, Failure> {
+    fn finish(&self, ended: Vec<Vec<EndedTarget>>) -> Result<Exit, Failure> {
         let jobs = self.jobs.iter().zip(&ended).map(|(job, ended)| JobOutcome {
             source: job.asked.first().map(|asked| asked.source.clone()).unwrap_or_default(),
             targets: ended.iter().map(|one| one.outcome.clone()).collect(),
@@ -217,7 +217,7 @@ impl Batch<'_> {
         } else {
             self.printer.data(&render::batch(&record))?;
         }
-        let all: Vec<&Ended> = ended.iter().flatten().collect();
+        let all: Vec<&EndedTarget> = ended.iter().flatten().collect();
         all.iter().for_each(|one| one.report(self.printer));
         let commands: Vec<String> = (self.jobs.iter().zip(&ended))
             .filter_map(|(job, ended)| resume_command(job, self.args.limit, ended))
@@ -234,7 +234,11 @@ fn not_begun(plan: &FanOutPlan) -> CopyError {
 }
 
 /// What goes on with the targets of a job that have a journal; `limit` is that of the whole batch.
-fn resume_command(job: &Job, limit: Option<ByteRate>, ended: &[Ended]) -> Option<String> {
+fn resume_command(
+    job: &BatchJob,
+    limit: Option<ByteRate>,
+    ended: &[EndedTarget],
+) -> Option<String> {
     let left: Vec<&Asked> = (job.asked.iter().zip(ended))
         .filter(|(_, ended)| ended.has_journal())
         .map(|(asked, _)| asked)
@@ -324,7 +328,7 @@ mod tests {
             force: true,
             ..Asked::between("a", "b")
         };
-        let mut job = Job {
+        let mut job = BatchJob {
             asked: vec![asked],
             sparse: Sparse::Auto,
             scrub: Scrub::Auto,
@@ -337,9 +341,9 @@ mod tests {
             total: Bytes::mib(1),
             journal: Some("journal".into()),
         };
-        let ended = [Ended::of("b", Err(error))];
+        let ended = [EndedTarget::new("b", Err(error))];
         let front = "`peerlane copy a b --route host --block 65536 --depth 4 --verify sample";
-        let command = |job: &Job, limit| resume_command(job, limit, &ended).unwrap();
+        let command = |job: &BatchJob, limit| resume_command(job, limit, &ended).unwrap();
         let all = command(&job, Some(ByteRate(5_000_000)));
         assert_eq!(all, format!("{front} --limit 5000000 --timeout 90 --force --resume`"));
         assert_eq!(command(&job, None), format!("{front} --timeout 90 --force --resume`"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_bench::attach::{AttachError, attach};
+use peerlane_bench::attach::{RecorderAttachError, attach};
 use peerlane_evidence::DmaTally;
 use peerlane_lab::DMA_SCHEMA;
 use peerlane_units::Bytes;
@@ -20,7 +20,7 @@ pub(in crate::commands) const REPORT_MAX: u64 = 16 << 20;
 
 /// What is needed of the recorder's report.
 #[derive(Deserialize)]
-struct Report {
+struct RecorderReport {
     schema: String,
     payload_bytes_p2p: u64,
     payload_bytes_guest_memory: u64,
@@ -35,7 +35,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
     let mut records =
         args.records.iter().map(|file| keep::read(file)).collect::<Result<Vec<_>, _>>()?;
     attach(&mut records, &tally).map_err(|error| {
-        let is_negative = matches!(error, AttachError::Contradicted { .. });
+        let is_negative = matches!(error, RecorderAttachError::Contradicted { .. });
         let exit = if is_negative { Exit::Negative } else { Exit::Failed };
         let hint = error.hint().map(str::to_owned);
         Failure::new(error).hint(hint).exit(exit)
@@ -48,7 +48,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
         printer.object(&records)?;
     } else {
         for record in &records {
-            printer.data(&render::bench(record, &render::Overwritten::default()))?;
+            printer.data(&render::bench(record, &render::OverwrittenRanges::default()))?;
         }
     }
     Ok(Exit::Done)
@@ -57,7 +57,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
 fn tally(file: &Path) -> Result<DmaTally, Failure> {
     let tried = || format!("read the recorder's report {}", file.display());
     let text = small_file::read(file, REPORT_MAX).map_err(Tried::to_read(tried(), file))?;
-    let report: Report = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
+    let report: RecorderReport = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
     if report.schema != DMA_SCHEMA {
         let error = format!("{} is of schema `{}`", file.display(), report.schema);
         return Err(Failure::new(error).hint("`peerlane lab run --dma FILE` writes one".to_owned()));

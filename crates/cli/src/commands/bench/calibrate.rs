@@ -5,7 +5,7 @@ use peerlane_sim::calibrate::{Calibration, LARGE_ERROR, Rows, calibrate};
 
 use crate::args::CalibrateArgs;
 use crate::error::{Failure, Tried};
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{OutputFile, OutputKind};
 use crate::printer::Printer;
 use crate::render;
 
@@ -22,7 +22,7 @@ pub(super) fn learn(
     // The parameters took minutes: where nobody can read them, the file is still written.
     let shown = if printer.is_json() { Ok(()) } else { printer.data(&render::calibration(&found)) };
     if let Some(file) = &args.parameters {
-        OutputFile::at(file, Kind::New)?.write(found.to_toml().as_bytes())?;
+        OutputFile::at(file, OutputKind::New)?.write(found.to_toml().as_bytes())?;
         printer.note(&format!("wrote {}", file.display()));
     }
     shown
@@ -52,13 +52,13 @@ fn warning(name: &str, rows: &Rows) -> String {
 
 #[cfg(test)]
 mod tests {
-    use peerlane_sim::calibrate::Row;
+    use peerlane_sim::calibrate::RateRow;
 
     use super::*;
 
     #[test]
     fn warnings_state_held_out_errors() {
-        let row = Row {
+        let row = RateRow {
             block: 4096.0,
             depth: 1.0,
             measured: 1e9,

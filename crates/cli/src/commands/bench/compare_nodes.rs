@@ -44,12 +44,12 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Option<Exit>, 
 /// The record of several nodes in a file; `None` where it holds another kind, or cannot be read as any.
 fn read(file: &Path) -> Result<Option<NodesRecord>, Failure> {
     #[derive(Deserialize)]
-    struct Head {
+    struct NodesHead {
         schema: String,
     }
     let tried = || format!("read the record {}", file.display());
     let text = small_file::read(file, RECORD_MAX).map_err(Tried::to_read(tried(), file))?;
-    match serde_json::from_str::<Head>(&text) {
+    match serde_json::from_str::<NodesHead>(&text) {
         Ok(head) if head.schema == NODES_SCHEMA => {}
         _ => return Ok(None),
     }

@@ -13,7 +13,7 @@ use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Path as Way, Workload
 use peerlane_units::ByteRate;
 
 use crate::error::{Failure, Tried};
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{OutputFile, OutputKind};
 use crate::printer::Printer;
 
 /// Runs of fio that end within this part of a second say little.
@@ -69,7 +69,7 @@ pub(super) fn beside(
 ) -> Result<(), Failure> {
     let Some(case) = record.asked.cases.first() else { return Ok(()) };
     let job = job(fabric, case);
-    OutputFile::at(file, Kind::New)?.write(job.as_bytes())?;
+    OutputFile::at(file, OutputKind::New)?.write(job.as_bytes())?;
     let mut fio = Command::new("fio");
     // CUDA counts the fastest GPU first by itself, and `gpu:N` counts by PCI address.
     fio.arg("--output-format=json").arg(file).env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");

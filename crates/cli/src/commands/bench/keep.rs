@@ -7,14 +7,14 @@ use peerlane_bench::record;
 use peerlane_results::{BENCH_SCHEMA, BenchRecord};
 
 use crate::error::{Failure, Tried};
-use crate::output_file::{Kind, OutputError, OutputFile, has_schema};
+use crate::output_file::{OutputError, OutputFile, OutputKind, has_schema};
 use crate::small_file;
 
 /// The longest record that is read: ten thousand runs have a hundred MiB.
 pub(super) const RECORD_MAX: u64 = 512 << 20;
 
 /// A record of any benchmark or prediction.
-const RECORD: Kind = Kind::Marked {
+const RECORD: OutputKind = OutputKind::Marked {
     name: "record of a benchmark",
     most: RECORD_MAX,
     is_ours: |bytes| has_schema(bytes, BENCH_SCHEMA),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_bench::length::{self, LengthError};
 use peerlane_bench::run::{self, Conditions, RunError};
-use peerlane_bench::workload::{Brief, Written};
+use peerlane_bench::workload::{Brief, WrittenWorkload};
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::measure::Consent;
 use peerlane_fabric::Fabric;
@@ -25,7 +25,7 @@ use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
 use super::connections;
-use super::sim::{self, Model};
+use super::sim::{self, PredictionModel};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
@@ -33,7 +33,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output_file::{OutputError, OutputFile};
 use crate::printer::Printer;
-use crate::render::Overwritten;
+use crate::render::OverwrittenRanges;
 use crate::{machines, render, signals};
 use gpu::Classical;
 use watcher::Watcher;
@@ -128,8 +128,8 @@ impl AskedWorkload<'_> {
         match self {
             Self::Words(brief) => ends_of_brief(brief),
             Self::File(file) => match &file.written {
-                Written::Brief(brief) => ends_of_brief(brief),
-                Written::Full(workload) => {
+                WrittenWorkload::Brief(brief) => ends_of_brief(brief),
+                WrittenWorkload::Full(workload) => {
                     let flows = workload.cases.iter().flat_map(|case| &case.flows);
                     flows.flat_map(|flow| [&flow.source, &flow.target]).collect()
                 }
@@ -144,8 +144,9 @@ fn ends_of_brief(brief: &Brief) -> Vec<&String> {
 
 /// A file in its short form says no more of lengths than the options do.
 fn in_reach(fabric: &Fabric, mut file: WorkloadFile<'_>) -> Result<Workload, Failure> {
-    if let Written::Brief(brief) = file.written {
-        file.written = Written::Brief(Box::new(length::within(fabric, *brief).map_err(no_length)?));
+    if let WrittenWorkload::Brief(brief) = file.written {
+        file.written =
+            WrittenWorkload::Brief(Box::new(length::within(fabric, *brief).map_err(no_length)?));
     }
     file.build()
 }
@@ -210,7 +211,7 @@ fn on_model(
         ));
     }
     let parameters = sim::read_parameters(model.parameters.as_deref())?;
-    let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
+    let model = PredictionModel { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
     model.run(&workload, how.output.as_deref(), printer)
 }
 
@@ -257,7 +258,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),
         BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
-            Brief::of(WorkloadKind::Calibrate)
+            Brief::new(WorkloadKind::Calibrate)
         }
     }
 }
@@ -269,7 +270,7 @@ fn carry_out(
     (how, output): (&HowArgs, Option<OutputFile>),
     stop: &AtomicBool,
     printer: Printer,
-) -> Result<(BenchRecord, Overwritten), Failure> {
+) -> Result<(BenchRecord, OverwrittenRanges), Failure> {
     let (_, warnings) = run::of_machine(fabric);
     let clock = MonotonicClock::start();
     let trace = how.trace.as_deref();

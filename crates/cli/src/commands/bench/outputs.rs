@@ -9,7 +9,7 @@ use peerlane_results::Workload;
 use super::keep;
 use crate::args::HowArgs;
 use crate::error::{Failure, Tried};
-use crate::output_file::{Kind, OutputFile, folder};
+use crate::output_file::{OutputFile, OutputKind, folder};
 
 /// The file that keeps the record, if one was named, after a look at all that are to be written.
 ///
@@ -43,7 +43,7 @@ pub(super) fn check(
                 .hint("choose another name".to_owned()));
         }
     }
-    fresh.iter().try_for_each(|file| OutputFile::at(file, Kind::New).map(drop))?;
+    fresh.iter().try_for_each(|file| OutputFile::at(file, OutputKind::New).map(drop))?;
     record.map(keep::output).transpose()
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ops::Range;
 
-use peerlane_bench::run::Progress;
+use peerlane_bench::run::WorkloadProgress;
 use peerlane_engine::Phase;
 use peerlane_results::BenchRecord;
 use peerlane_units::Bytes;
@@ -12,14 +12,14 @@ use super::super::marks::Marks;
 use super::keep;
 use crate::output_file::OutputFile;
 use crate::printer::{Printer, Runs};
-use crate::render::Overwritten;
+use crate::render::OverwrittenRanges;
 
 /// Shows how far it is, marks phases for the lab's recorder, keeps the record.
 pub(super) struct Watcher {
     printer: Printer,
     runs: Runs,
     output: Option<OutputFile>,
-    overwritten: Overwritten,
+    overwritten: OverwrittenRanges,
     /// Files that were made for nothing.
     removed: Vec<String>,
     marks: Marks,
@@ -32,7 +32,7 @@ impl Watcher {
             printer,
             runs: Runs::new(printer),
             output,
-            overwritten: Overwritten::default(),
+            overwritten: OverwrittenRanges::default(),
             removed: Vec::new(),
             marks: Marks::new(printer),
         }
@@ -44,7 +44,7 @@ impl Watcher {
     }
 
     /// What was overwritten until now.
-    pub(super) fn overwritten(self) -> Overwritten {
+    pub(super) fn overwritten(self) -> OverwrittenRanges {
         self.overwritten
     }
 
@@ -59,7 +59,7 @@ impl Watcher {
     }
 }
 
-impl Progress for Watcher {
+impl WorkloadProgress for Watcher {
     fn phase(&mut self, phase: Phase) {
         self.marks.phase(phase);
     }

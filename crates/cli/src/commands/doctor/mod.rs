@@ -7,7 +7,7 @@ use peerlane_engine::{
     examine_cards, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
 
@@ -98,7 +98,7 @@ fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), F
 }
 
 fn has_gpu(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> bool {
-    [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == Kind::Gpu)
+    [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == FunctionKind::Gpu)
 }
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.

@@ -8,12 +8,12 @@ use peerlane_results::{EXPORT_STATUS_SCHEMA, ExportStatus, MemoryKind};
 
 use super::ROOT;
 use crate::error::Failure;
-use crate::output_file::{Kind, OutputFile, has_schema};
+use crate::output_file::{OutputFile, OutputKind, has_schema};
 use crate::printer::Printer;
 
 /// The longest status that is known as one.
 const STATUS_MAX: u64 = 1 << 20;
-const STATUS: Kind = Kind::Marked {
+const STATUS: OutputKind = OutputKind::Marked {
     name: "status of an export",
     most: STATUS_MAX,
     is_ours: |bytes| has_schema(bytes, EXPORT_STATUS_SCHEMA),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use peerlane_lab::{LabError, Options, Outcome, find_kernel, find_qemu};
+use peerlane_lab::{BootOptions, CommandOutcome, LabError, find_kernel, find_qemu};
 use peerlane_units::Nanos;
 
 use crate::args::{FabricArgs, MachineArgs};
@@ -18,10 +18,10 @@ const BROKEN_PIPE: i32 = 128 + 13;
 ///
 /// # Errors
 /// When the machine, a kernel or QEMU cannot be found.
-pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Options, Failure> {
+pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<BootOptions, Failure> {
     let wanted = FabricArgs { machine: Some(args.machine.clone()) };
     let machine = machines::fabric_quietly(&wanted)?;
-    Ok(Options {
+    Ok(BootOptions {
         machine,
         drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),
         dma: None,
@@ -36,7 +36,7 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         events: Vec::new(),
         workers: Vec::new(),
         network: args.network.clone(),
-        timeout: Options::DEFAULT_TIMEOUT,
+        timeout: BootOptions::DEFAULT_TIMEOUT,
         console: None,
         output: None,
         interrupt: signals::stop_flag()?,
@@ -47,11 +47,11 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
 ///
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
-pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
+pub(super) fn run(options: &BootOptions, printer: Printer) -> Result<CommandOutcome, Failure> {
     let stdout = printer.pass_on_stdout().map_err(Tried::to("pass on standard output"))?;
     let stderr = printer.pass_on_stderr().map_err(Tried::to("pass on standard error"))?;
     match peerlane_lab::run(options, Box::new(stdout), Box::new(stderr)) {
-        Err(LabError::ReaderGone) => Ok(Outcome {
+        Err(LabError::ReaderGone) => Ok(CommandOutcome {
             status: BROKEN_PIPE,
             dma: None,
             missed: Vec::new(),

@@ -16,11 +16,11 @@ const SCHEMA: &str = "peerlane.machines/1";
 #[derive(Serialize, JsonSchema)]
 struct List {
     schema: &'static str,
-    machines: Vec<Entry>,
+    machines: Vec<MachineEntry>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Entry {
+struct MachineEntry {
     name: String,
     summary: String,
     /// `None` for one that is built into the program.
@@ -31,7 +31,7 @@ struct Entry {
 
 /// The schema of the object that `--json` prints.
 pub(super) fn schema() -> RecordSchema {
-    RecordSchema::of::<List>(SCHEMA)
+    RecordSchema::for_type::<List>(SCHEMA)
 }
 
 /// Lists machines by name.
@@ -41,7 +41,7 @@ pub(super) fn schema() -> RecordSchema {
 pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut entries = Vec::new();
     for description in machines::list(args.machines_dir.as_deref())? {
-        entries.push(Entry {
+        entries.push(MachineEntry {
             boots: description.fabric()?.lab.is_some(),
             summary: description.summary(),
             file: description.file.map(|file| file.display().to_string()),
@@ -57,7 +57,7 @@ pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     let booted = entries.partition_point(|entry| entry.boots);
-    for (index, Entry { name, summary, .. }) in entries.iter().enumerate() {
+    for (index, MachineEntry { name, summary, .. }) in entries.iter().enumerate() {
         if index == booted {
             text.push_str(
                 "\nnot to be booted; for topo, plan, report, sim and bench --on model:\n",

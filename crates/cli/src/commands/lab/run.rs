@@ -4,18 +4,18 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use peerlane_lab::{Console, DMA_SCHEMA, Options};
+use peerlane_lab::{BootOptions, Console, DMA_SCHEMA};
 
 use super::boot;
 use crate::args::RunArgs;
 use crate::commands::bench::attach::REPORT_MAX;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile, has_schema, stream};
+use crate::output_file::{OutputFile, OutputKind, has_schema, stream};
 use crate::printer::Printer;
 
 /// What the recorder saw, of an earlier run.
-const DMA_REPORT: Kind = Kind::Marked {
+const DMA_REPORT: OutputKind = OutputKind::Marked {
     name: "report of the recorder",
     most: REPORT_MAX,
     is_ours: |bytes| has_schema(bytes, DMA_SCHEMA),
@@ -26,7 +26,7 @@ fn console(path: &Path) -> Result<Console, Failure> {
     if let Some(open) = stream::open(path)? {
         return Ok(Console::Stream { name: path.to_owned(), open: Arc::new(open) });
     }
-    Ok(Console::File(OutputFile::at(path, Kind::New)?.path().to_owned()))
+    Ok(Console::File(OutputFile::at(path, OutputKind::New)?.path().to_owned()))
 }
 
 /// Boots, runs the command, and ends with its exit status.
@@ -39,7 +39,7 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     args.dma.as_deref().map(|path| OutputFile::at(path, DMA_REPORT)).transpose()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned();
     let output = output.map_err(Tried::to("watch standard output"))?;
-    let options = Options {
+    let options = BootOptions {
         dma: args.dma.clone(),
         out: args.out.clone(),
         console,

@@ -1,6 +1,6 @@
 //! `peerlane lab shell`: a shell in a booted machine.
 
-use peerlane_lab::Options;
+use peerlane_lab::BootOptions;
 
 use super::boot;
 use crate::args::ShellArgs;
@@ -16,7 +16,7 @@ const A_DAY: u64 = 86_400;
 /// # Errors
 /// When the machine does not boot.
 pub(super) fn run(args: &ShellArgs, printer: Printer) -> Result<Exit, Failure> {
-    let options = Options {
+    let options = BootOptions {
         shell: true,
         timeout: boot::deadline(A_DAY),
         ..boot::options(&args.machine, Vec::new())?

@@ -11,11 +11,11 @@ use clap::CommandFactory;
 use crate::args::{Cli, ReferenceArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile, write_together};
+use crate::output_file::{OutputFile, OutputKind, write_together};
 use crate::printer::Printer;
 
 /// A page or a schema, of this version or an earlier one.
-const PAGE: Kind = Kind::Marked {
+const PAGE: OutputKind = OutputKind::Marked {
     name: "page of the reference",
     most: 1024,
     is_ours: |beginning| {

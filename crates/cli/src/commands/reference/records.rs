@@ -27,7 +27,7 @@ pub(super) fn pages() -> Vec<(String, String)> {
 fn schemas() -> Vec<RecordSchema> {
     let mut all = peerlane_results::schemas();
     all.extend([topology::schema(), capture::schema()]);
-    all.push(RecordSchema::of::<HitRecord>(HIT_SCHEMA));
+    all.push(RecordSchema::for_type::<HitRecord>(HIT_SCHEMA));
     all.push(sim::schema());
     all.extend(reproduce::schemas());
     all.extend(lab::schemas());

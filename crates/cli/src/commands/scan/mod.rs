@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::formats::FormatError;
 use peerlane_scan::inputs::{self, InputError};
-use peerlane_scan::{Answer, Busy, Crops, Hit, ScanError, ScanEvent, Underway};
-use place::Place;
-use sheet::{SHEET, Sheet};
+use peerlane_scan::{Busy, Crops, Hit, ImageAnswer, ScanError, ScanEvent, Underway};
+use place::SearchDevice;
+use sheet::{HitSheet, SHEET};
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::output_file::OutputFile;
-use crate::printer::{Count, Printer};
+use crate::printer::{CountLine, Printer};
 use crate::render::counted;
 use crate::{signals, small_file};
 
@@ -32,13 +32,13 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let output = args.sheet.as_deref().map(|path| OutputFile::at(path, SHEET)).transpose()?;
     let picture = method::picture(args)?;
     let searcher = method::searcher(args, &picture, printer)?;
-    let mut sheet = args.sheet.as_ref().map(|_| Sheet::new(&args.picture, &picture.0));
+    let mut sheet = args.sheet.as_ref().map(|_| HitSheet::new(&args.picture, &picture.0));
     let stop = signals::stop_flag()?;
-    let place = Place::of(args, &searcher)?;
+    let place = SearchDevice::new(args, &searcher)?;
     let start = Instant::now();
-    let mut tally = Tally { method: args.method.into(), ..Tally::default() };
+    let mut tally = ScanTally { method: args.method.into(), ..ScanTally::default() };
     let mut failure = None;
-    let mut count = Count::new(printer);
+    let mut count = CountLine::new(printer);
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
     let done = place.scan(inputs::walk(args.images.clone()), crops, |event, busy| {
         tally.busy = busy;
@@ -74,15 +74,15 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     match tally {
         // In none of no images it was not looked for.
-        Tally { images: 0, failed: 0, .. } => {
+        ScanTally { images: 0, failed: 0, .. } => {
             let error = "there is no image where the picture was to be looked for";
             let hint =
                 "`file NAME` says what a file is: JPEG, PNG, TIFF, BMP, PGM and WebP are read";
             Err(Failure::new(error).hint(hint.to_owned()))
         }
-        Tally { failed: 1.., .. } | Tally { pages_failed: 1.., .. } => Ok(Exit::Failed),
-        Tally { hits: 0, .. } => Ok(Exit::Negative),
-        Tally { .. } => Ok(Exit::Done),
+        ScanTally { failed: 1.., .. } | ScanTally { pages_failed: 1.., .. } => Ok(Exit::Failed),
+        ScanTally { hits: 0, .. } => Ok(Exit::Negative),
+        ScanTally { .. } => Ok(Exit::Done),
     }
 }
 
@@ -95,7 +95,7 @@ fn underway_words(Underway { image, share }: &Underway) -> String {
     }
 }
 
-fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
+fn tell(answer: ImageAnswer, printer: Printer, tally: &mut ScanTally) -> Result<(), Failure> {
     if answer.is_passed_over() {
         tally.passed_over += 1;
         return Ok(());
@@ -151,7 +151,7 @@ fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<
 
 /// What was done so far.
 #[derive(Debug, Default)]
-struct Tally {
+struct ScanTally {
     method: ScanMethod,
     images: usize,
     pixels: u64,
@@ -163,7 +163,7 @@ struct Tally {
     busy: Busy,
 }
 
-impl Tally {
+impl ScanTally {
     fn words(&self, elapsed: Duration, limit: &str) -> String {
         let seconds = elapsed.as_secs_f64();
         let rate = self.pixels as f64 / 1e6 / seconds.max(1e-9);

@@ -4,8 +4,8 @@ use std::thread::available_parallelism;
 
 use peerlane_memory::cuda::Limits;
 use peerlane_results::RouteChoice;
-use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, Part, scan_on_gpu};
-use peerlane_scan::inputs::Found;
+use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, WorkPart, scan_on_gpu};
+use peerlane_scan::inputs::FoundInput;
 use peerlane_scan::{Busy, Crops, ScanEvent, Searcher, scan};
 use peerlane_units::Nanos;
 
@@ -21,17 +21,17 @@ const SLOTS: usize = 16;
 const TIMEOUT: u64 = 60;
 
 /// What searches.
-pub(super) enum Place<'a> {
+pub(super) enum SearchDevice<'a> {
     Cpu { searcher: &'a Searcher, threads: usize },
     Gpu { search: Box<GpuSearch<'a>>, name: String },
 }
 
-impl<'a> Place<'a> {
+impl<'a> SearchDevice<'a> {
     /// What the arguments name, ready to search.
     ///
     /// # Errors
     /// When there is no such GPU, or what it needs is missing: nothing falls back to the processors.
-    pub(super) fn of(args: &ScanArgs, searcher: &'a Searcher) -> Result<Self, Failure> {
+    pub(super) fn new(args: &ScanArgs, searcher: &'a Searcher) -> Result<Self, Failure> {
         let processors = available_parallelism().map_or(1, usize::from);
         let threads = args.threads.map(usize::from);
         let ScanOn::Gpu(gpu) = args.on else {
@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
     /// Searches everything that is found; what a GPU did.
     pub(super) fn scan(
         &self,
-        found: impl Iterator<Item = Found> + Send + 'static,
+        found: impl Iterator<Item = FoundInput> + Send + 'static,
         crops: Crops,
         tell: impl FnMut(ScanEvent, Busy) -> bool,
     ) -> Result<Option<GpuWork>, Failure> {
@@ -139,7 +139,7 @@ fn ways(work: &GpuWork) -> String {
 
 /// What its kernels took, and how near that is to what it could do.
 fn kernels(work: &GpuWork, limits: Limits) -> String {
-    let share = |part: Part, most: u64| match most {
+    let share = |part: WorkPart, most: u64| match most {
         0 => String::new(),
         most => {
             format!(" ({:.1} % of {:.0})", 100.0 * part.rate() / most as f64, most as f64 / 1e9)

@@ -7,7 +7,7 @@ use peerlane_scan::formats::{Encoding, encode};
 use peerlane_scan::{Gray, Hit, Pose};
 
 use crate::error::Failure;
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{OutputFile, OutputKind};
 
 /// Hits that a page shows at most; a browser takes no more.
 const MOST: usize = 2000;
@@ -19,8 +19,8 @@ const PAGE: &str = include_str!("sheet.html");
 const STYLE: &str = include_str!("sheet.css");
 
 /// A page, which begins as the template does.
-pub(super) const SHEET: Kind =
-    Kind::Marked { name: "sheet of hits", most: 1024, is_ours: is_sheet };
+pub(super) const SHEET: OutputKind =
+    OutputKind::Marked { name: "sheet of hits", most: 1024, is_ours: is_sheet };
 
 fn is_sheet(beginning: &[u8]) -> bool {
     PAGE.split_once("{title}").is_some_and(|(head, _)| beginning.starts_with(head.as_bytes()))
@@ -28,17 +28,17 @@ fn is_sheet(beginning: &[u8]) -> bool {
 
 /// A page in the making.
 #[derive(Debug)]
-pub(super) struct Sheet {
+pub(super) struct HitSheet {
     /// Name of the picture that is looked for, and the picture.
     name: String,
     picture: String,
-    shown: Vec<Shown>,
+    shown: Vec<ShownHit>,
     hits: usize,
 }
 
 /// A hit, and by what it is ordered: threads find them in any order.
 #[derive(Debug)]
-struct Shown {
+struct ShownHit {
     image: String,
     page: Option<u32>,
     top: usize,
@@ -46,7 +46,7 @@ struct Shown {
     item: String,
 }
 
-impl Sheet {
+impl HitSheet {
     /// A page of the hits of a picture.
     pub(super) fn new(path: &Path, picture: &Gray) -> Self {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -77,7 +77,7 @@ impl Sheet {
                 page(hit.page) + &pose(hit.pose),
             );
             let (top, left) = (hit.y, hit.x);
-            self.shown.push(Shown { image: image.to_owned(), page: hit.page, top, left, item });
+            self.shown.push(ShownHit { image: image.to_owned(), page: hit.page, top, left, item });
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let pose = Pose::default();
         let hit = Hit { x: 1, y: 2, width: 600, height: 3, pose, score: 0.95, page: None };
         let name = "<script>\"x'&\u{1b}";
-        let mut sheet = Sheet::new(Path::new(&format!("{name}.png")), &Gray::filled(3, 3, 9));
+        let mut sheet = HitSheet::new(Path::new(&format!("{name}.png")), &Gray::filled(3, 3, 9));
         sheet.add(&format!("a/{name}{{hits}}"), &[hit], &[Gray::filled(600, 3, 9)]);
         let page = sheet.page("1 hit {picture}");
         assert!(
@@ -235,7 +235,7 @@ mod tests {
     fn hits_stand_in_the_order_of_their_images_and_what_is_left_out_is_said() {
         let pose = Pose { scale: 0.5, degrees: -15.0 };
         let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95, page: None };
-        let mut sheet = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
+        let mut sheet = HitSheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
         let crop = Gray::filled(6, 3, 9);
         sheet.add("b.png", &[hit(7)], std::slice::from_ref(&crop));
         sheet.add("a.png", &[hit(9), hit(5), hit(1)], &[crop.clone(), crop]);
@@ -244,7 +244,7 @@ mod tests {
         assert!(at("5,&nbsp;2") < at("9,&nbsp;2") && at("9,&nbsp;2") < at("7,&nbsp;2"));
         assert!(page.contains("4 hits. 1 more are not shown."));
         assert!(page.contains("scale&nbsp;0.5 &middot; -15&deg;"));
-        let nothing = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9)).page("0 hits");
+        let nothing = HitSheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9)).page("0 hits");
         assert!(nothing.contains("in none of the images"));
     }
 

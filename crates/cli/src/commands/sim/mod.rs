@@ -53,7 +53,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
         warn_of_parameters(&fabric, &parameters, printer);
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
-    let model = Model { fabric: &fabric, parameters: &parameters, engine };
+    let model = PredictionModel { fabric: &fabric, parameters: &parameters, engine };
     model.run(&workload, args.output.as_deref(), printer)
 }
 
@@ -67,13 +67,13 @@ fn engine(engine: SimEngine) -> Engine {
 }
 
 /// Machine, parameters and engine of a prediction.
-pub(super) struct Model<'a> {
+pub(super) struct PredictionModel<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) parameters: &'a Parameters,
     pub(super) engine: Engine,
 }
 
-impl Model<'_> {
+impl PredictionModel<'_> {
     /// Predicts a workload, keeps the record in `output`, and shows it.
     ///
     /// # Errors

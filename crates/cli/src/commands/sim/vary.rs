@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peerlane_bench::workload::{BLOCK_MAX, DEPTH_MAX};
-use peerlane_fabric::{Fabric, Function, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionKind};
 use peerlane_results::{Basis, RecordSchema, Workload};
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine, device_parameter, linked};
@@ -52,7 +52,7 @@ struct Variant<'a> {
 
 /// The schema of the object that `--json` prints.
 pub(super) fn schema() -> RecordSchema {
-    RecordSchema::of::<Variants<'_>>(SCHEMA)
+    RecordSchema::for_type::<Variants<'_>>(SCHEMA)
 }
 
 /// A key with its values.
@@ -139,7 +139,7 @@ fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<()
     }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     let links = named("NAME.lanes, NAME.generation", linked(fabric));
-    let drives = fabric.functions.iter().filter(|function| function.kind == Kind::Nvme);
+    let drives = fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nvme);
     let drives = named("NAME.read.rate and others of a drive", drives);
     let hint = format!("one of depth, block, {links}{drives}{}", names.join(", "));
     Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))

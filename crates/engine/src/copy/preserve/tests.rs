@@ -85,7 +85,7 @@ fn the_owner_is_that_of_the_source_and_what_is_not_allowed_is_named() {
     fs::remove_file(&target).unwrap();
 
     // The owner of a kernel setting cannot be changed (Linux 7.2 `fs/proc/proc_sysctl.c`).
-    let preserved = Preserved::of(&ALL, &File::open(&path).unwrap(), &path).unwrap();
+    let preserved = Preserved::read(&ALL, &File::open(&path).unwrap(), &path).unwrap();
     let fixed = File::open("/proc/sys/kernel/ostype").unwrap();
     let error = preserved.try_on(&fixed, Path::new("/target")).unwrap_err();
     assert_eq!(error.to_string(), "cannot preserve the ownership of /target");

@@ -1,8 +1,8 @@
 //! Lists of drivers, devices, mounts and file systems that cuFile must not reach directly.
 
-use peerlane_fabric::Kind;
+use peerlane_fabric::FunctionKind;
 
-use super::{Audit, CufileNote, EARLY, Effect};
+use super::{Audit, CuFileEffect, CufileNote, EARLY};
 
 const WITHOUT_WAY: &str = "cuFile takes no direct way there: payload goes through host memory, or is refused without \
                            compatibility mode";
@@ -26,7 +26,7 @@ impl Audit<'_> {
             [] => format!("none of them is seen here; {WITHOUT_WAY}"),
             here => format!("{} are here; {WITHOUT_WAY}", here.join(", ")),
         };
-        let effect = Effect::new(consequence, "take out what is to be reached directly");
+        let effect = CuFileEffect::new(consequence, "take out what is to be reached directly");
         Some(self.note(&key, EARLY, effect.forcing_host(!here.is_empty())))
     }
 
@@ -35,7 +35,8 @@ impl Audit<'_> {
         let mounts = || self.fabric.mounts.iter().flatten();
         match list {
             "drivers" => {
-                entry == "nvme" && self.fabric.functions.iter().any(|one| one.kind == Kind::Nvme)
+                entry == "nvme"
+                    && self.fabric.functions.iter().any(|one| one.kind == FunctionKind::Nvme)
             }
             "devices" => self.has_device(entry.rsplit('/').next().unwrap_or(entry)),
             "mounts" => mounts().any(|mount| mount.point == entry),
@@ -55,7 +56,7 @@ impl Audit<'_> {
     fn identifiers(&self) -> Option<CufileNote> {
         let key = "denylist.fsids";
         self.found.number(key).filter(|&count| count > 0).map(|_| {
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 format!("which file systems they are is not known here; {WITHOUT_WAY}"),
                 "take out what is to be reached directly",
             );
@@ -71,7 +72,7 @@ impl Audit<'_> {
             ..self.note(
                 key,
                 EARLY,
-                Effect::new(
+                CuFileEffect::new(
                     "the published libraries from 1.11 to 1.20 do not have the key, so that nothing is held back",
                     "call the list denylist",
                 ),

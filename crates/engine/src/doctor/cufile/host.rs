@@ -1,6 +1,6 @@
 //! Keys by which payload goes through host memory: always, in place of a direct way, or in part.
 
-use super::{Audit, BY_1_14, CufileNote, EARLY, Effect, FALLBACKS, MIRRORS, Since};
+use super::{Audit, BY_1_14, CuFileEffect, CufileNote, EARLY, FALLBACKS, MIRRORS, Since};
 
 /// First and last version with the former name of POSIX mode.
 const FIRST_NAME: Since = FALLBACKS;
@@ -17,14 +17,15 @@ impl Audit<'_> {
 
     fn forced(&self) -> Option<CufileNote> {
         self.flagged("properties.force_compat_mode", true, EARLY, || {
-            let effect = Effect::new("every request goes through host memory", "set it to false");
+            let effect =
+                CuFileEffect::new("every request goes through host memory", "set it to false");
             effect.forcing_host(true).ended_by(vec![("properties.force_compat_mode", false)])
         })
     }
 
     fn posix_mode(&self) -> Option<CufileNote> {
         self.flagged("properties.vanilla_posix_io_mode", true, LATER_NAME, || {
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 "every request is read or written through host memory, without a look at the platform",
                 "set it to false",
             );
@@ -38,9 +39,9 @@ impl Audit<'_> {
             let is_later = self.version.is_some_and(|version| version >= LATER_NAME.version);
             if is_later {
                 let what = "cuFile from 1.19 on does not have the key, which is vanilla_posix_io_mode there";
-                return Effect::new(what, "leave it out");
+                return CuFileEffect::new(what, "leave it out");
             }
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 "every request is read or written through host memory (1.17 and 1.18; later versions call \
                  it vanilla_posix_io_mode)",
                 "set it to false",
@@ -54,18 +55,18 @@ impl Audit<'_> {
         let advice = "set it to false to see an error in place of a detour; Peerlane switches it off for \
                       routes that must be direct";
         let effect = match self.found.flag(key) {
-            Some(true) => Effect::new(
+            Some(true) => CuFileEffect::new(
                 "what cannot go directly goes through host memory, and the call does not say so",
                 advice,
             ),
-            Some(false) => Effect::new(
+            Some(false) => CuFileEffect::new(
                 "what cannot go directly is an error",
                 "set it to true for programs that may take host memory",
             ),
             None if self.found.settings.contains_key(key) || self.found.problem.is_some() => {
                 return None;
             }
-            None => Effect::new(
+            None => CuFileEffect::new(
                 "whether host memory is taken in place of a direct way is not known: by default, says NVIDIA's \
                  guide, and not by default, says its gds-diag",
                 advice,
@@ -77,7 +78,7 @@ impl Audit<'_> {
     fn by_other_name(&self) -> Option<CufileNote> {
         let key = "properties.use_compat_mode";
         self.found.settings.contains_key(key).then(|| {
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 "gdscheck prints allow_compat_mode by this name; the published libraries have the other one \
                  only, and whether they read this one is not known",
                 "call it allow_compat_mode",
@@ -88,7 +89,7 @@ impl Audit<'_> {
 
     fn fallback(&self) -> Option<CufileNote> {
         self.flagged("properties.gds_fallback_io", true, FALLBACKS, || {
-            Effect::new(
+            CuFileEffect::new(
                 "requests by RDMA that fail through nvidia-fs are repeated through host memory; what it does on \
                  local drives is not known",
                 "set it to false",
@@ -98,7 +99,7 @@ impl Audit<'_> {
 
     fn holes(&self) -> Option<CufileNote> {
         self.flagged("sparse.p2p_compat_enable", false, MIRRORS, || {
-            Effect::new(
+            CuFileEffect::new(
                 "reads by P2PDMA that touch holes of ext4 and XFS are not taken through host memory; what they \
                  return is not known",
                 "leave it out, or make files without holes: `cp --sparse=never FILE NEW`",
@@ -108,7 +109,7 @@ impl Audit<'_> {
 
     fn unaligned(&self) -> Option<CufileNote> {
         self.flagged("fs.generic.posix_unaligned_writes", true, EARLY, || {
-            Effect::new(
+            CuFileEffect::new(
                 "writes that are not aligned to 4 KiB go through host memory and the page cache",
                 "set it to false, or align writes",
             )
@@ -118,7 +119,7 @@ impl Audit<'_> {
     /// A condition of the library's own messages, of 1.14 and later.
     fn threads(&self) -> Option<CufileNote> {
         self.flagged("execution.parallel_io", false, EARLY, || {
-            Effect::new(
+            CuFileEffect::new(
                 "requests on a stream cannot go by P2PDMA, which wants the library's threads for them",
                 "set it to true",
             )
@@ -130,7 +131,7 @@ impl Audit<'_> {
         let note = |(system, since): (&str, Since)| {
             let key = format!("fs.{system}.posix_gds_min_kb");
             let most = self.found.number(&key).filter(|&most| most > 0)?;
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 format!(
                     "requests of {most} KiB and less on {system} go through host memory, whatever \
                          allow_compat_mode is"

@@ -1,8 +1,8 @@
 //! Keys that switch P2PDMA on: one for all, and from 1.16 on one for each kind of storage.
 
-use peerlane_fabric::{Function, Kind, gpu};
+use peerlane_fabric::{Function, FunctionKind, gpu};
 
-use super::{Audit, CufileNote, Effect, KINDS, MIRRORS, P2PDMA, PANFS, Since};
+use super::{Audit, CuFileEffect, CufileNote, KINDS, MIRRORS, P2PDMA, PANFS, Since};
 use crate::endpoint::MD_SINCE;
 
 const ALL: &str = "properties.use_pci_p2pdma";
@@ -35,7 +35,7 @@ impl Audit<'_> {
         notes.extend(self.fabrics());
         notes.extend(FILE_SYSTEMS.into_iter().filter_map(|one| self.file_system(one)));
         notes.extend(self.flagged("fs.virtiofs.use_pci_p2pdma", true, KINDS, || {
-            Effect::new(
+            CuFileEffect::new(
                 "files on virtiofs are taken by P2PDMA where the guest allows it",
                 "nothing",
             )
@@ -66,7 +66,7 @@ impl Audit<'_> {
         if is_odd || self.found.problem.is_some() && self.found.settings.is_empty() {
             return None;
         }
-        let effect = Effect::new(
+        let effect = CuFileEffect::new(
             format!("P2PDMA is off, {}", self.what_remains()),
             "set it to true, and from 1.16 on block.nvme.use_pci_p2pdma, too; Peerlane switches the first on by \
              itself, other programs may not",
@@ -80,7 +80,7 @@ impl Audit<'_> {
     fn drives(&self) -> Option<CufileNote> {
         let is_on = self.found.flag(DRIVES) == Some(true);
         if is_on {
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 "a request on a drive that P2PDMA refuses fails, and is not repeated by nvidia-fs",
                 "leave it on only where `/usr/local/cuda/gds/tools/gdscheck -p` says p2pdma for NVMe",
             );
@@ -89,7 +89,7 @@ impl Audit<'_> {
         let is_older = self.version.is_some_and(|version| version < KINDS.version);
         (self.found.flag(ALL) == Some(true) && !is_older).then(|| {
             let condition = if self.version.is_some() { "" } else { "from cuFile 1.16 on " };
-            let effect = Effect::new(
+            let effect = CuFileEffect::new(
                 format!(
                     "{condition}P2PDMA is preferred and not switched on for drives, which wants both keys \
                      (NVIDIA's gds-diag), {}",
@@ -107,7 +107,7 @@ impl Audit<'_> {
         let is_here = self.fabric.stacked.iter().any(|one| one.kind.as_deref() == Some(level));
         let effect = match self.found.flag(key) {
             Some(true) => self.array_switched_on(level),
-            _ if is_here => Effect::new(
+            _ if is_here => CuFileEffect::new(
                 format!("files on {level} arrays are not taken by P2PDMA, {}", self.what_remains()),
                 format!(
                     "set it to true, which takes cuFile {} or later and Linux {}.{} or later; not tried",
@@ -119,17 +119,19 @@ impl Audit<'_> {
         Some(self.note(key, since, effect))
     }
 
-    fn array_switched_on(&self, level: &str) -> Effect {
-        let has_c2c = |one: &Function| one.kind == Kind::Gpu && gpu::has_c2c(one);
+    fn array_switched_on(&self, level: &str) -> CuFileEffect {
+        let has_c2c = |one: &Function| one.kind == FunctionKind::Gpu && gpu::has_c2c(one);
         let version = self.fabric.kernel.version();
         match version.filter(|&version| version < MD_SINCE) {
-            Some((major, minor)) if !self.fabric.functions.iter().any(has_c2c) => Effect::new(
-                format!(
-                    "Linux {major}.{minor} passes no peer pages through {level} arrays, so that requests there fail"
-                ),
-                "set it to false, or run Linux 7.2 or later",
-            ),
-            _ => Effect::new(
+            Some((major, minor)) if !self.fabric.functions.iter().any(has_c2c) => {
+                CuFileEffect::new(
+                    format!(
+                        "Linux {major}.{minor} passes no peer pages through {level} arrays, so that requests there fail"
+                    ),
+                    "set it to false, or run Linux 7.2 or later",
+                )
+            }
+            _ => CuFileEffect::new(
                 format!(
                     "files on {level} arrays are taken by P2PDMA, which NVIDIA's document on it excludes"
                 ),
@@ -140,7 +142,7 @@ impl Audit<'_> {
 
     fn fabrics(&self) -> Option<CufileNote> {
         self.flagged("block.nvmeof.use_pci_p2pdma", true, KINDS, || {
-            Effect::new(
+            CuFileEffect::new(
                 "drives behind NVMe-oF by RDMA are taken by P2PDMA, which NVIDIA's document on it excludes",
                 BY_COUNTERS,
             )
@@ -151,7 +153,7 @@ impl Audit<'_> {
         let key = format!("fs.{system}.use_pci_p2pdma");
         self.flagged(&key, true, since, || {
             let excluded = if is_excluded { "; NVIDIA's gds-diag says that cuFile has none for it" } else { "" };
-            Effect::new(
+            CuFileEffect::new(
                 format!(
                     "requests on {system} go by P2PDMA, and one that it refuses fails and is not repeated by \
                      nvidia-fs{excluded}"

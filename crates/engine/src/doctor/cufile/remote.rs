@@ -2,7 +2,7 @@
 
 use peerlane_fabric::CufileValue;
 
-use super::{Audit, BY_1_14, CufileNote, EARLY, Effect};
+use super::{Audit, BY_1_14, CuFileEffect, CufileNote, EARLY};
 
 impl Audit<'_> {
     pub(super) fn remote(&self) -> Vec<CufileNote> {
@@ -12,7 +12,7 @@ impl Audit<'_> {
         ];
         let writes = writes.into_iter().filter_map(|(key, what)| {
             self.flagged(key, false, EARLY, || {
-                Effect::new(
+                CuFileEffect::new(
                     format!("writes to {what} go through host memory; reads do not"),
                     "set it to true where the file system takes such writes",
                 )
@@ -25,7 +25,7 @@ impl Audit<'_> {
 
     fn weka(&self) -> Option<CufileNote> {
         self.flagged("fs.weka.rdma_write_support", true, EARLY, || {
-            Effect::new(
+            CuFileEffect::new(
                 "writes to WekaFS go by RDMA, where they would go through host memory by default",
                 "leave it on only where WekaFS takes such writes",
             )
@@ -34,7 +34,10 @@ impl Audit<'_> {
 
     fn gpfs_streams(&self) -> Option<CufileNote> {
         self.flagged("fs.gpfs.gds_async_support", false, BY_1_14, || {
-            Effect::new("requests on a stream to GPFS go through host memory", "set it to true")
+            CuFileEffect::new(
+                "requests on a stream to GPFS go through host memory",
+                "set it to true",
+            )
         })
     }
 
@@ -44,19 +47,19 @@ impl Audit<'_> {
         let Some(CufileValue::Text(value)) = self.found.settings.get(key) else { return None };
         let is_open = self.fabric.nvidia.as_ref().and_then(|driver| driver.is_open);
         let effect = match value.as_str() {
-            "dmabuf" if is_open == Some(false) => Effect::new(
+            "dmabuf" if is_open == Some(false) => CuFileEffect::new(
                 "dma-bufs of a GPU need NVIDIA's open kernel modules, and its proprietary ones are loaded: WekaFS and \
                  GPFS get no memory of a GPU",
                 "install the open modules, or set it to \"peer_mem\"",
             ),
             "peer_mem" if self.fabric.kernel.has_module("nvidia_peermem") == Some(false) => {
-                Effect::new(
+                CuFileEffect::new(
                     "nvidia_peermem, by which WekaFS and GPFS get memory of a GPU, is not loaded",
                     "`sudo modprobe nvidia-peermem`, or set it to \"dmabuf\"",
                 )
             }
             "dmabuf" | "peer_mem" => return None,
-            _ => Effect::new(
+            _ => CuFileEffect::new(
                 "only \"peer_mem\" and \"dmabuf\" are documented",
                 "set it to \"dmabuf\" with NVIDIA's open kernel modules, else to \"peer_mem\"",
             ),
@@ -75,7 +78,7 @@ impl Audit<'_> {
             "; no addresses are set for all file systems, without which controllers must be named for each"
         };
         self.flagged("properties.rdma_dynamic_routing", true, EARLY, || {
-            Effect::new(
+            CuFileEffect::new(
                 format!(
                     "where a GPU and a controller share no root port, payload goes by {order}, of which SYS_MEM is \
                      host memory{without}"
@@ -87,7 +90,7 @@ impl Audit<'_> {
 
     fn topology(&self) -> Option<CufileNote> {
         self.flagged("miscellaneous.enable_static_routing", true, super::FALLBACKS, || {
-            Effect::new(
+            CuFileEffect::new(
                 "cuFile takes the topology, and from 1.20 on whether P2PDMA is possible, from a file that was saved \
                  before",
                 "save it again after each change: `gdscheck -e sysfs -o FILE`",

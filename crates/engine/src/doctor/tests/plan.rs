@@ -72,7 +72,7 @@ fn assumed_plan_leaves_what_cannot_be_fixed() {
         fabric
             .functions
             .iter()
-            .filter(|one| one.kind == Kind::DownstreamPort)
+            .filter(|one| one.kind == FunctionKind::DownstreamPort)
             .all(|port| { port.acs != Acs::Unknown && port.acs.redirects() == Some(false) })
     );
     let after = examine(&fabric);

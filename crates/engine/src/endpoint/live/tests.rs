@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::copy::tests::bare_machine;
-use crate::guard::tests::Tree;
+use crate::guard::tests::DeviceTree;
 
-fn said(tree: &Tree, path: &Path, role: Role) -> Result<Node, EndpointError> {
+fn said(tree: &DeviceTree, path: &Path, role: Role) -> Result<PathNode, EndpointError> {
     let end = inspect(&tree.system(), &bare_machine(), path, role)?;
     Ok(end.live.expect("live").node)
 }
 
 /// A folder that the tree says to be a file system of `kind`.
-fn folder(kind: &str) -> (Tree, tempfile::TempDir) {
-    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+fn folder(kind: &str) -> (DeviceTree, tempfile::TempDir) {
+    let (tree, folder) = (DeviceTree::new(), tempfile::tempdir().unwrap());
     let at = fs::canonicalize(folder.path()).unwrap();
     let line = format!("36 35 0:6 / {} rw - {kind} none rw\n", at.display());
     tree.write("proc/self/mountinfo", &line);
@@ -47,14 +47,14 @@ fn the_kernels_own_file_systems_take_no_new_file_and_a_tmpfs_does() {
     for kind in ["tmpfs", "ramfs", "rootfs", "ext4"] {
         let (tree, folder) = folder(kind);
         let node = said(&tree, &folder.path().join("new"), Role::Target).unwrap();
-        assert_eq!(node, Node::NewFile);
+        assert_eq!(node, PathNode::NewFile);
     }
 }
 
 #[test]
 fn only_what_is_mounted_below_dev_is_apart_from_devices() {
     let is_among = |point: &str, kind: &str, path: &str| {
-        let mount = Mount {
+        let mount = MountinfoLine {
             device: (0, 6),
             point: PathBuf::from(point),
             kind: kind.to_owned(),
@@ -74,7 +74,7 @@ fn only_what_is_mounted_below_dev_is_apart_from_devices() {
 
 #[test]
 fn a_device_in_a_folder_of_devices_that_is_gone_is_missed_as_a_device() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let path = Path::new("/dev/no such folder/disk");
     let error = said(&tree, path, Role::Target).unwrap_err();
     assert!(matches!(error, EndpointError::NoDevice { .. }), "{error}");

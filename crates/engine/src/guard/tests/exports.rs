@@ -5,7 +5,7 @@ use super::*;
 const NQN: &str = "nqn.2026-11.org.example:drives";
 const UUID: &str = "1b0c1f9e-7a54-4e0b-9d59-cb0e1f3f9a11";
 
-impl Tree {
+impl DeviceTree {
     /// Exports `path` as namespace 1 over TCP.
     fn export(&self, path: &str, enable: &str) {
         let subsystem = format!("sys/kernel/config/nvmet/subsystems/{NQN}");
@@ -41,14 +41,14 @@ fn forced() -> Asked {
     Asked { force: true, ..asked() }
 }
 
-fn said(tree: &Tree, source: &Endpoint, target: &Endpoint) -> Vec<String> {
+fn said(tree: &DeviceTree, source: &Endpoint, target: &Endpoint) -> Vec<String> {
     let found = refusals(tree, source, target, &forced());
     found.into_iter().map(|refusal| refusal.reason).collect()
 }
 
 #[test]
 fn exported_drive_is_never_overwritten() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.export("/dev/nvme1n1", "1");
     let target = disk(&tree, block_device("nvme1n1"));
@@ -65,7 +65,7 @@ fn exported_drive_is_never_overwritten() {
 
 #[test]
 fn disabled_export_is_no_obstacle() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.export("/dev/nvme1n1", "0");
     let innocent = disk(&tree, block_device("innocent"));
@@ -74,7 +74,7 @@ fn disabled_export_is_no_obstacle() {
 
 #[test]
 fn exported_partition_protects_its_disk_only() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.device("nvme1n1/nvme1n1p1");
     tree.device("nvme1n1/nvme1n1p2");
@@ -97,7 +97,7 @@ fn exported_partition_protects_its_disk_only() {
 
 #[test]
 fn volume_on_exported_drive_is_refused() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.stack("dm-0", "nvme1n1");
     tree.export("/dev/nvme1n1", "1");
@@ -108,7 +108,7 @@ fn volume_on_exported_drive_is_refused() {
 
 #[test]
 fn exports_that_nobody_can_list_need_force() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     fs::create_dir_all(tree.path("sys/module/nvmet")).unwrap();
     let target = disk(&tree, block_device("nvme1n1"));
@@ -119,7 +119,7 @@ fn exports_that_nobody_can_list_need_force() {
 
 #[test]
 fn drive_and_disk_of_its_export_are_one() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.head("nvme3n1");
     tree.export("/dev/nvme1n1", "1");
@@ -133,7 +133,7 @@ fn drive_and_disk_of_its_export_are_one() {
 
 #[test]
 fn mounted_drive_is_protected_behind_its_export() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let number = tree.device("nvme1n1");
     tree.head("nvme3n1");
     tree.export("/dev/nvme1n1", "1");
@@ -145,7 +145,7 @@ fn mounted_drive_is_protected_behind_its_export() {
 
 #[test]
 fn disk_of_other_uuid_is_another_machines() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.device("nvme1n1");
     tree.head("nvme3n1");
     tree.export("/dev/nvme1n1", "1");

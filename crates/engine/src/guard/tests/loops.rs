@@ -6,7 +6,7 @@ use super::super::backing::loops_in_use;
 use super::*;
 use crate::testing::Loop;
 
-impl Tree {
+impl DeviceTree {
     /// Adds a loop device `name` that shows `file` from `offset` on.
     fn loop_device(&mut self, name: &str, file: &str, offset: u64) -> Endpoint {
         self.device(name);
@@ -28,18 +28,18 @@ impl Tree {
 fn as_end(path: &Path) -> Endpoint {
     let meta = fs::metadata(path).unwrap();
     let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let node = Node::File { device, inode: meta.ino() };
+    let node = PathNode::File { device, inode: meta.ino() };
     end(path, EndpointKind::File, node, block_device("x"))
 }
 
-fn said(tree: &Tree, source: &Endpoint, target: &Endpoint, asked: &Asked) -> Vec<String> {
+fn said(tree: &DeviceTree, source: &Endpoint, target: &Endpoint, asked: &Asked) -> Vec<String> {
     let found = refusals(tree, source, target, &Asked { force: true, ..asked.clone() });
     found.into_iter().map(|refusal| refusal.reason).collect()
 }
 
 #[test]
 fn two_loop_devices_over_one_file_are_refused_where_they_overlap() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, _) = tree.backing_file("image");
     fs::hard_link(&path, tree.path("other name")).unwrap();
     let other_path = tree.path("other name").display().to_string();
@@ -56,7 +56,7 @@ fn two_loop_devices_over_one_file_are_refused_where_they_overlap() {
 
 #[test]
 fn a_hard_link_of_the_backing_file_is_the_file_itself() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, _) = tree.backing_file("image");
     fs::hard_link(&path, tree.path("other name")).unwrap();
     let link = as_end(&tree.path("other name"));
@@ -69,7 +69,7 @@ fn a_hard_link_of_the_backing_file_is_the_file_itself() {
 
 #[test]
 fn a_partition_of_a_loop_device_shows_the_backing_file() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let whole = tree.loop_device("loop1", &path, 0);
     tree.loop_device("loop0", &path, 0);
@@ -89,11 +89,11 @@ fn a_partition_of_a_loop_device_shows_the_backing_file() {
 
 #[test]
 fn a_file_system_on_a_loop_device_lies_on_the_backing_file() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     tree.loop_device("loop0", &path, 0);
     let inside = |name: &str, inode| {
-        let node = Node::File { device: (7, 0), inode };
+        let node = PathNode::File { device: (7, 0), inode };
         end(&tree.path(name), EndpointKind::File, node, block_device("loop0"))
     };
     let found = said(&tree, &inside("one", 7), &file, &asked());
@@ -103,7 +103,7 @@ fn a_file_system_on_a_loop_device_lies_on_the_backing_file() {
 
 #[test]
 fn an_unknown_backing_file_is_refused_only_where_it_could_be_the_other_end() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let deleted = tree.loop_device("loop0", &format!("{path} (deleted)"), 0);
     let known = tree.loop_device("loop1", &path, 0);
@@ -114,14 +114,14 @@ fn an_unknown_backing_file_is_refused_only_where_it_could_be_the_other_end() {
         assert!(found.iter().any(|reason| reason.contains("cannot be told")), "{found:?}");
     }
     assert_eq!(said(&tree, &drive, &deleted, &asked()), [""; 0]);
-    let new = end(&tree.path("new"), EndpointKind::File, Node::NewFile, block_device("x"));
+    let new = end(&tree.path("new"), EndpointKind::File, PathNode::NewFile, block_device("x"));
     let short = Asked { length: Some(Bytes(512)), ..asked() };
     assert_eq!(said(&tree, &deleted, &new, &short), [""; 0]);
 }
 
 #[test]
 fn a_file_that_a_loop_device_shows_is_not_replaced() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let source = tree.backing_file("source").1;
     assert_eq!(said(&tree, &source, &file, &asked()), [""; 0]);
@@ -146,7 +146,7 @@ fn a_file_that_a_loop_device_shows_is_not_replaced() {
 
 #[test]
 fn a_swap_file_in_use_is_not_replaced() {
-    let tree = Tree::new();
+    let tree = DeviceTree::new();
     let (path, file) = tree.backing_file("swap");
     let source = tree.backing_file("source").1;
     tree.write("proc/swaps", &format!("Filename\tType\n{path} file 4096 0 -2\n"));
@@ -169,7 +169,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
         let mut end = end(
             &device.0,
             EndpointKind::BlockDevice,
-            Node::Block,
+            PathNode::Block,
             BlockDevice { size, ..block_device(name) },
         );
         end.facts.size = size;
@@ -182,7 +182,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
         let found = check(
             &system,
             &crate::Surveyor::for_tests(),
-            Wanted { asked: &asked, source, target, length },
+            GuardSubject { asked: &asked, source, target, length },
         )
         .refusals;
         found.into_iter().map(|refusal| refusal.reason).collect::<Vec<_>>()
@@ -199,7 +199,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
 
 #[test]
 fn bytes_in_use_by_another_name_are_refused() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let (path, _) = tree.backing_file("image");
     let source = tree.backing_file("source").1;
     let one = tree.loop_device("loop0", &path, 0);

@@ -7,7 +7,7 @@ const UUID: &str = "uuid.2a8b3d5c-0000-4000-8000-1122334455aa";
 const COMPOSED: &str = "nvme.1b36-6131-51454d55204e564d65204374726c-00000001";
 const BLANK: &str = "nvme.1b36-2020-51454d55204e564d65204374726c-00000001";
 
-impl Tree {
+impl DeviceTree {
     /// Adds a disk of a namespace that is known by `wwid`, in the subsystem `nqn`.
     fn namespace(&mut self, name: &str, wwid: &str, nqn: &str) -> String {
         let number = self.device(name);
@@ -29,7 +29,7 @@ impl Tree {
     }
 }
 
-fn said(tree: &Tree, source: &str, target: BlockDevice) -> Vec<String> {
+fn said(tree: &DeviceTree, source: &str, target: BlockDevice) -> Vec<String> {
     let (source, target) = (disk(tree, block_device(source)), disk(tree, target));
     let asked = Asked { force: true, length: Some(Bytes::mib(1)), ..asked() };
     let found = refusals(tree, &source, &target, &asked);
@@ -38,7 +38,7 @@ fn said(tree: &Tree, source: &str, target: BlockDevice) -> Vec<String> {
 
 #[test]
 fn a_namespace_mounted_by_another_controllers_name_is_not_written() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     let number = tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     tree.mount(&number, "rw");
@@ -53,7 +53,7 @@ fn a_namespace_mounted_by_another_controllers_name_is_not_written() {
 
 #[test]
 fn swap_and_holders_of_the_other_name_are_seen() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     tree.part("nvme0n1/nvme0n1p1", Bytes::mib(1));
@@ -67,7 +67,7 @@ fn swap_and_holders_of_the_other_name_are_seen() {
 
 #[test]
 fn a_partition_in_use_guards_only_what_shares_bytes_with_it() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     let (number, _) = tree.part("nvme0n1/nvme0n1p1", Bytes::mib(1));
@@ -81,7 +81,7 @@ fn a_partition_in_use_guards_only_what_shares_bytes_with_it() {
 
 #[test]
 fn a_namespace_is_not_copied_onto_itself_by_another_name() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     let found = said(&tree, "nvme0n1", block_device("nvme3n1"));
@@ -96,7 +96,7 @@ fn a_namespace_is_not_copied_onto_itself_by_another_name() {
 
 #[test]
 fn a_file_lies_on_its_namespace_by_any_name() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     tree.part("nvme0n1/nvme0n1p1", Bytes::mib(1));
@@ -121,13 +121,13 @@ fn two_drives_are_never_taken_for_one() {
         ((COMPOSED, ""), (COMPOSED, "")),
         ((COMPOSED, "nqn.a"), (UUID, "nqn.a")),
     ] {
-        let mut tree = Tree::new();
+        let mut tree = DeviceTree::new();
         let number = tree.namespace("nvme0n1", one.0, one.1);
         tree.namespace("nvme3n1", other.0, other.1);
         tree.mount(&number, "rw");
         assert_eq!(said(&tree, "nvme0n1", block_device("nvme3n1")), [""; 0], "{one:?}, {other:?}");
     }
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", COMPOSED, "nqn.a");
     tree.namespace("nvme3n1", COMPOSED, "nqn.a");
     let found = said(&tree, "nvme0n1", block_device("nvme3n1"));
@@ -136,7 +136,7 @@ fn two_drives_are_never_taken_for_one() {
 
 #[test]
 fn a_hidden_path_is_no_further_name() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme0c0n1", UUID, "nqn.a");
     tree.write("sys/devices/nvme0c0n1/hidden", "1\n");
@@ -145,7 +145,7 @@ fn a_hidden_path_is_no_further_name() {
 
 #[test]
 fn all_names_of_a_namespace_stand_for_the_first_of_them() {
-    let mut tree = Tree::new();
+    let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
     assert_eq!(tree.system().first_name("nvme3n1"), "nvme0n1");

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use peerlane_memory::cuda::Direction;
+use peerlane_memory::cuda::CopyDirection;
 use peerlane_results::{MemoryKind, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::content::{self, Slots};
 use super::super::planned::PlannedFlow;
-use super::super::stream::{Log, Place};
+use super::super::stream::{RegionLocation, SlotLog};
 use super::super::{FlowTools, MeasureError, Result};
-use super::ready::Ready;
+use super::ready::ReadyGpuFlow;
 use super::saw;
 use crate::desk::Stopped;
 use crate::failure::Role;
@@ -27,10 +27,10 @@ pub(super) enum Landed {
 }
 
 impl Landed {
-    pub(super) fn new(ready: &Ready) -> Self {
+    pub(super) fn new(ready: &ReadyGpuFlow) -> Self {
         match ready.place {
-            Place::Range(_) => Self::Range(RangeSet::new()),
-            Place::Slot(stride) => Self::Slots { stride, last: Vec::new() },
+            RegionLocation::Range(_) => Self::Range(RangeSet::new()),
+            RegionLocation::Slot(stride) => Self::Slots { stride, last: Vec::new() },
         }
     }
 
@@ -46,7 +46,7 @@ impl Landed {
     }
 }
 
-impl Log for Landed {
+impl SlotLog for Landed {
     fn done(&mut self, slot: u32, range: Range<u64>) {
         match self {
             Self::Range(ranges) => ranges.insert(range),
@@ -92,7 +92,7 @@ fn part(of: &[u8], start: usize, end: usize) -> &[u8] {
     &of[start.min(of.len())..end.min(of.len())]
 }
 
-impl Ready {
+impl ReadyGpuFlow {
     fn stopped(planned: &PlannedFlow, stopped: Stopped, deadline: Nanos) -> MeasureError {
         match stopped {
             Stopped::Cuda(source) => planned.no_gpu(source),
@@ -113,7 +113,7 @@ impl Ready {
                 content::fill_from(done, seed, slot, &mut self.desk.bytes()[..size]);
                 let place = (&self.memory, slot * self.stride + done);
                 self.desk
-                    .copy(Direction::ToDevice, place, part, time)
+                    .copy(CopyDirection::ToDevice, place, part, time)
                     .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
                 done += part;
             }
@@ -166,7 +166,7 @@ impl Ready {
         let need = range.end - range.start;
         let time = (tools.clock, tools.deadline);
         self.desk
-            .copy(Direction::ToHost, (&self.memory, place), need, time)
+            .copy(CopyDirection::ToHost, (&self.memory, place), need, time)
             .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
         let from = (self.file, planned.flow.offset.0 + range.start);
         let (what, place) = ((Role::Source, Action::Read), (self.host, 0, MemoryKind::Host));

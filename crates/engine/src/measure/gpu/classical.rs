@@ -20,13 +20,13 @@ use peerlane_memory::mapped;
 use peerlane_results::Path as Way;
 use peerlane_units::Bytes;
 
-use super::super::carry::Run;
-use super::super::in_turn::{self, Half, LOOK, Step};
+use super::super::carry::CarriedRun;
+use super::super::in_turn::{self, Half, LOOK, SerialSteps};
 use super::super::planned::PlannedFlow;
 use super::super::serial::write_all;
-use super::super::stream::{Log, Place};
+use super::super::stream::{RegionLocation, SlotLog};
 use super::super::{FlowTools, MeasureError, Result};
-use super::ready::Ready;
+use super::ready::ReadyGpuFlow;
 use crate::failure::Role;
 
 /// Whether a path is this way; `role` is the drive's.
@@ -36,14 +36,14 @@ pub(super) fn is_classical(path: Way, role: Role) -> bool {
 
 /// What moves the bytes.
 pub(super) struct Hands {
-    asked: SyncSender<Piece>,
+    asked: SyncSender<QueuedBlock>,
     done: Receiver<Result<(), Failed>>,
     thread: JoinHandle<()>,
 }
 
 /// A block to be moved.
 #[derive(Clone, Copy)]
-struct Piece {
+struct QueuedBlock {
     file_offset: u64,
     memory_offset: u64,
     length: u64,
@@ -56,14 +56,14 @@ enum Failed {
 }
 
 /// Both ends, in the hands of their thread.
-enum Ends {
+enum ClassicalEnds {
     In { map: Region, memory: Arc<DeviceMemory> },
     Out { file: File, memory: Arc<DeviceMemory> },
 }
 
-impl Ends {
-    fn carry(&self, piece: Piece) -> Result<(), Failed> {
-        let Piece { file_offset, memory_offset, length } = piece;
+impl ClassicalEnds {
+    fn carry(&self, piece: QueuedBlock) -> Result<(), Failed> {
+        let QueuedBlock { file_offset, memory_offset, length } = piece;
         match self {
             Self::In { map, memory } => {
                 memory.load(memory_offset, (map, file_offset), length).map_err(Failed::Cuda)
@@ -93,11 +93,11 @@ impl Hands {
             Role::Source => {
                 let end = Bytes(planned.flow.offset.0.saturating_add(planned.flow.bytes.0));
                 let map = mapped::map(&file, end).map_err(|errno| failed("map")(errno.into()))?;
-                Ends::In { map, memory }
+                ClassicalEnds::In { map, memory }
             }
-            Role::Target => Ends::Out { file, memory },
+            Role::Target => ClassicalEnds::Out { file, memory },
         };
-        let (asked, to_do) = sync_channel::<Piece>(1);
+        let (asked, to_do) = sync_channel::<QueuedBlock>(1);
         let (tell, done) = sync_channel(1);
         let work = move || {
             for piece in to_do {
@@ -111,7 +111,12 @@ impl Hands {
     }
 
     /// Moves a block; after a deadline the thread is left to itself, with all that it uses.
-    fn carry(&self, piece: Piece, planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<()> {
+    fn carry(
+        &self,
+        piece: QueuedBlock,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<()> {
         let start = tools.clock.now();
         self.asked.send(piece).map_err(|_| MeasureError::WithOthers)?;
         loop {
@@ -140,12 +145,12 @@ impl Hands {
 
 /// A flow in these hands.
 struct Steps<'a> {
-    ready: &'a mut Ready,
+    ready: &'a mut ReadyGpuFlow,
     hands: &'a Hands,
-    log: &'a mut dyn Log,
+    log: &'a mut dyn SlotLog,
 }
 
-impl Step for Steps<'_> {
+impl SerialSteps for Steps<'_> {
     fn block(
         &mut self,
         range: Range<u64>,
@@ -153,15 +158,15 @@ impl Step for Steps<'_> {
         tools: &FlowTools<'_>,
     ) -> Result<Half> {
         let memory_offset = match self.ready.place {
-            Place::Range(start) => start + range.start,
-            Place::Slot(_) => 0,
+            RegionLocation::Range(start) => start + range.start,
+            RegionLocation::Slot(_) => 0,
         };
         let (offset, half) = match self.ready.role {
             Role::Source => (planned.flow.offset.0, Half::Read),
             Role::Target => (planned.flow.target_offset.0, Half::Write),
         };
         let (file_offset, length) = (offset + range.start, range.end - range.start);
-        self.hands.carry(Piece { file_offset, memory_offset, length }, planned, tools)?;
+        self.hands.carry(QueuedBlock { file_offset, memory_offset, length }, planned, tools)?;
         self.log.done(0, range);
         Ok(half)
     }
@@ -174,11 +179,11 @@ impl Step for Steps<'_> {
 /// Moves the blocks one after the other, and flushes what was written.
 pub(super) fn carry(
     planned: &PlannedFlow,
-    ready: &mut Ready,
+    ready: &mut ReadyGpuFlow,
     hands: Hands,
-    log: &mut dyn Log,
+    log: &mut dyn SlotLog,
     tools: &mut FlowTools<'_>,
-) -> Result<Run> {
+) -> Result<CarriedRun> {
     let run = in_turn::run(planned, &mut Steps { ready, hands: &hands, log }, tools)?;
     hands.end();
     Ok(run)

@@ -14,26 +14,26 @@ mod classical;
 mod ready;
 
 use peerlane_memory::cuda::{Cuda, GpuFacts};
-use peerlane_memory::cufile::Mark;
+use peerlane_memory::cufile::CounterMark;
 use peerlane_results::{
     BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, RouteEvidence,
     RouteVerdict, Warning,
 };
 use peerlane_units::Bytes;
 
-use super::carry::{Carrier, CheckResult, Run};
+use super::carry::{CarriedRun, Carrier, CheckResult};
 use super::content::Slots;
-use super::look::Look;
+use super::look::FlowLook;
 use super::planned::PlannedFlow;
 use super::requests::one_way;
-use super::stream::Log;
+use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
 use crate::endpoint::{Endpoint, GpuName, Notation, find_gpu};
 use crate::failure::Role;
 use crate::ring::Around as _;
 use check::Landed;
 use classical::is_classical;
-use ready::Ready;
+use ready::ReadyGpuFlow;
 
 /// Most bytes of a request by cuFile, which cuts it as the drive wants.
 const CUFILE_REQUEST: Bytes = Bytes::mib(16);
@@ -48,7 +48,7 @@ pub(super) struct GpuEnd {
 }
 
 /// What a flow with a GPU is of.
-pub(super) struct Found {
+pub(super) struct GpuFlowParts {
     pub(super) gpu: GpuEnd,
     pub(super) memory: MemoryFacts,
     /// Most bytes of a request.
@@ -56,9 +56,9 @@ pub(super) struct Found {
     pub(super) warnings: Vec<Warning>,
 }
 
-impl Look<'_> {
+impl FlowLook<'_> {
     /// What a drive and a GPU are to each other, before anything is opened.
-    pub(super) fn gpu(&self, name: GpuName, drive: &Endpoint, role: Role) -> Result<Found> {
+    pub(super) fn gpu(&self, name: GpuName, drive: &Endpoint, role: Role) -> Result<GpuFlowParts> {
         let typed = Notation::Gpu(name).to_string();
         if self.flow.path == Way::HostMapped && role == Role::Target {
             return Err(self.no_pair("out of a GPU there is no source to map"));
@@ -94,7 +94,7 @@ impl Look<'_> {
             drive.facts.request_host
         }
         .0;
-        Ok(Found { gpu: GpuEnd { cuda, facts }, memory, most, warnings })
+        Ok(GpuFlowParts { gpu: GpuEnd { cuda, facts }, memory, most, warnings })
     }
 }
 
@@ -113,10 +113,10 @@ impl PlannedFlow {
 
 /// A flow between a drive and memory of a GPU.
 pub(super) struct GpuFlow {
-    ready: Ready,
+    ready: ReadyGpuFlow,
     content: GpuContent,
     /// cuFile's counters before the run.
-    before: Option<Mark>,
+    before: Option<CounterMark>,
     /// True if requests of the ring move the payload.
     has_ring: bool,
 }
@@ -131,7 +131,7 @@ enum GpuContent {
 
 impl GpuFlow {
     pub(super) fn open(planned: &PlannedFlow, gpu: &GpuEnd, tools: &FlowTools<'_>) -> Result<Self> {
-        let mut ready = Ready::open(planned, gpu, tools)?;
+        let mut ready = ReadyGpuFlow::open(planned, gpu, tools)?;
         let content = match ready.role {
             Role::Source => GpuContent::Landed(Landed::new(&ready)),
             Role::Target => GpuContent::Slots(ready.fill(planned, tools)?),
@@ -148,9 +148,9 @@ impl Carrier for GpuFlow {
         self.before = ready.mark();
     }
 
-    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<Run> {
+    fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun> {
         let ready = &mut self.ready;
-        let log: &mut dyn Log = match &mut self.content {
+        let log: &mut dyn SlotLog = match &mut self.content {
             GpuContent::Landed(landed) => landed,
             GpuContent::Slots(slots) => slots,
         };
@@ -175,7 +175,7 @@ impl Carrier for GpuFlow {
     fn check(
         &mut self,
         planned: &PlannedFlow,
-        _: &Run,
+        _: &CarriedRun,
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         let ready = &mut self.ready;

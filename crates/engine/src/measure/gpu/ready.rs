@@ -4,15 +4,15 @@ use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{CuFileError, Mark, Mode, Session};
+use peerlane_memory::cufile::{CounterMark, CuFileError, CuFileSession, Mode};
 use peerlane_memory::host;
 use peerlane_results::{MemoryKind, Path as Way, Route, RouteEvidence};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::planned::PlannedFlow;
-use super::super::ready::Cache;
+use super::super::ready::CacheMode;
 use super::super::serial::forget;
-use super::super::stream::{self, Place};
+use super::super::stream::{self, RegionLocation};
 use super::super::{FlowTools, MeasureError, Result};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
@@ -33,9 +33,9 @@ use crate::trace::Traced;
 const CHECK_ROOM: Bytes = Bytes::mib(16);
 
 /// A flow between a drive and a GPU that can move.
-pub(super) struct Ready {
+pub(super) struct ReadyGpuFlow {
     pub(super) ring: Traced<Staged<GpuRing>>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<CuFileSession>>,
     pub(super) memory: Arc<DeviceMemory>,
     /// The same as the ring knows it.
     pub(super) region: RegionId,
@@ -47,7 +47,7 @@ pub(super) struct Ready {
     pub(super) role: Role,
     /// Block size of the file.
     pub(super) block: u64,
-    pub(super) place: Place,
+    pub(super) place: RegionLocation,
     /// What moves bytes in place of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
@@ -76,7 +76,7 @@ fn staged(
 }
 
 /// What every way needs.
-struct Parts<'a> {
+struct CommonParts<'a> {
     planned: &'a PlannedFlow,
     gpu: Arc<Gpu>,
     file: Opened,
@@ -85,20 +85,20 @@ struct Parts<'a> {
 }
 
 /// A way that is open.
-struct Open {
+struct OpenRoute {
     ring: GpuRing,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<CuFileSession>>,
     memory: Arc<DeviceMemory>,
     region: RegionId,
     file: FileId,
-    place: Place,
+    place: RegionLocation,
     hands: Option<Hands>,
 }
 
-impl Ready {
+impl ReadyGpuFlow {
     pub(super) fn open(planned: &PlannedFlow, end: &GpuEnd, tools: &FlowTools<'_>) -> Result<Self> {
         let is_cached = matches!(planned.flow.path, Way::HostPageCache | Way::HostMapped);
-        let cache = if is_cached { Cache::Through } else { Cache::Around };
+        let cache = if is_cached { CacheMode::Through } else { CacheMode::Around };
         let [source, target] = planned.open_ends(cache, tools)?;
         let role = if source.is_some() { Role::Source } else { Role::Target };
         let Some(opened) = source.or(target) else { return Err(MeasureError::WithOthers) };
@@ -110,7 +110,7 @@ impl Ready {
         let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
         let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
         let takes_direct = opened.is_direct;
-        let parts = Parts { planned, gpu: Arc::clone(&gpu), file: opened, role, stride };
+        let parts = CommonParts { planned, gpu: Arc::clone(&gpu), file: opened, role, stride };
         let mut evidence = Vec::new();
         let open = match planned.flow.path {
             Way::P2p => parts.direct(&mut evidence)?,
@@ -128,7 +128,7 @@ impl Ready {
         ring.slots(open.region, stride, planned.slots);
         let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
         let block = facts.filter(|_| takes_direct).map_or(1, |facts| facts.block.0);
-        let Open { session, memory, region, file, place, hands, .. } = open;
+        let OpenRoute { session, memory, region, file, place, hands, .. } = open;
         Ok(Self {
             ring,
             session,
@@ -169,7 +169,7 @@ impl Ready {
     }
 
     /// cuFile's counters now.
-    pub(super) fn mark(&self) -> Option<Mark> {
+    pub(super) fn mark(&self) -> Option<CounterMark> {
         self.session.as_ref().map(|session| session.mark())
     }
 
@@ -177,7 +177,11 @@ impl Ready {
     ///
     /// # Errors
     /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
-    pub(super) fn judge(&mut self, planned: &PlannedFlow, before: Option<Mark>) -> Result<()> {
+    pub(super) fn judge(
+        &mut self,
+        planned: &PlannedFlow,
+        before: Option<CounterMark>,
+    ) -> Result<()> {
         let (Some(session), Some(before)) = (&self.session, before) else { return Ok(()) };
         let counted = session.since(&before);
         if self.is_direct {
@@ -218,9 +222,9 @@ impl Ready {
     }
 }
 
-impl Parts<'_> {
+impl CommonParts<'_> {
     /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
-    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<Open> {
+    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<OpenRoute> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
             match self.counted(mode) {
@@ -238,7 +242,7 @@ impl Parts<'_> {
     }
 
     /// A mode whose counters are going to show the way.
-    fn counted(&self, mode: Mode) -> Result<Open> {
+    fn counted(&self, mode: Mode) -> Result<OpenRoute> {
         let open = self.cufile(mode)?;
         let shown = open.session.as_ref().map_or(Ok(()), |session| session.mark().check());
         shown.map_err(|none| self.refused(none.into()))?;
@@ -249,7 +253,7 @@ impl Parts<'_> {
         MeasureError::CuFile { gpu: self.planned.memory.name.clone(), source }
     }
 
-    fn cufile(&self, mode: Mode) -> Result<Open> {
+    fn cufile(&self, mode: Mode) -> Result<OpenRoute> {
         let refused = |source| self.refused(source);
         let session = open_cufile(mode).map_err(refused)?;
         let ring = Uring::new(self.entries())?;
@@ -267,7 +271,7 @@ impl Parts<'_> {
             match ring.attach_memory(Arc::clone(&memory)) {
                 Ok(region) => {
                     let (session, hands) = (Some(session), None);
-                    return Ok(Open { ring, session, memory, region, file, place, hands });
+                    return Ok(OpenRoute { ring, session, memory, region, file, place, hands });
                 }
                 Err(source) => last = Some(source),
             }
@@ -275,19 +279,19 @@ impl Parts<'_> {
         Err(last.map_or(MeasureError::WithOthers, refused))
     }
 
-    fn bounce(&self) -> Result<Open> {
+    fn bounce(&self) -> Result<OpenRoute> {
         self.by_ring(self.planned.slots, Bytes(self.planned.request))
     }
 
     /// What pins nothing; the ring is for the check alone.
-    fn classical(&self) -> Result<Open> {
+    fn classical(&self) -> Result<OpenRoute> {
         let open = self.by_ring(1, Bytes::kib(4))?;
         let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, &open.memory)?;
-        Ok(Open { hands: Some(hands), ..open })
+        Ok(OpenRoute { hands: Some(hands), ..open })
     }
 
     /// A ring with so many slots of pinned memory.
-    fn by_ring(&self, slots: u32, length: Bytes) -> Result<Open> {
+    fn by_ring(&self, slots: u32, length: Bytes) -> Result<OpenRoute> {
         let no_gpu = |source| self.planned.no_gpu(source);
         let ring = Uring::new(self.entries())?;
         let mut ring = GpuRing::bounce(ring, &self.gpu, slots, length).map_err(no_gpu)?;
@@ -300,19 +304,19 @@ impl Parts<'_> {
             let gpu = self.planned.memory.name.clone();
             MeasureError::CuFile { gpu, source }
         })?;
-        Ok(Open { ring, session: None, memory, region, file, place, hands: None })
+        Ok(OpenRoute { ring, session: None, memory, region, file, place, hands: None })
     }
 
     /// Where payload may lie in the memory, and how much of that it takes: every byte of what is read has a
     /// place of its own where there is room, so that all of it can be compared.
-    fn places(&self) -> Result<Vec<(Place, Bytes)>> {
+    fn places(&self) -> Result<Vec<(RegionLocation, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
-        let by_slot = (Place::Slot(self.stride), Bytes(slots));
+        let by_slot = (RegionLocation::Slot(self.stride), Bytes(slots));
         let free = self.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
         let range = self.planned.flow.bytes;
         let has_room = range.0 <= free.0 - free.0 / 8;
         if self.role == Role::Source && has_room {
-            return Ok(vec![(Place::Range(0), range), by_slot]);
+            return Ok(vec![(RegionLocation::Range(0), range), by_slot]);
         }
         Ok(vec![by_slot])
     }
@@ -330,7 +334,7 @@ impl Parts<'_> {
     }
 
     /// The way in words.
-    fn named(&self, open: &Open) -> RouteEvidence {
+    fn named(&self, open: &OpenRoute) -> RouteEvidence {
         let way = match &open.session {
             Some(session) => session.mode().to_string(),
             None if open.hands.is_some() => match self.role {

@@ -11,7 +11,7 @@ use super::{GpuWay, settings, way_of};
 use crate::endpoint::ADDRESS_SPACE_FIX;
 use crate::endpoint::{Endpoint, MULTIPATH_SINCE, no_function};
 use crate::plan::candidates::worse;
-use crate::plan::shape::Ends;
+use crate::plan::shape::PlanEnds;
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GDS Support for NVMe Drives Using Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
@@ -31,7 +31,7 @@ const C2C: &str = "its memory is reached by C2C, NVLink from the processor, wher
     and the kernel's rules for peers do not matter then; `--probe` shows the flag from cuFile 1.16 on (not tried)";
 
 /// What a machine has for one GPU.
-pub(super) struct Scene<'a> {
+pub(super) struct GpuScene<'a> {
     pub(super) fabric: &'a Fabric,
     /// What it is to exchange bytes with: one end, or source and target.
     pub(super) ends: &'a [&'a Endpoint],
@@ -40,7 +40,7 @@ pub(super) struct Scene<'a> {
 }
 
 /// Every way, the best first.
-pub(super) fn ways(scene: &Scene<'_>) -> Vec<Candidate> {
+pub(super) fn ways(scene: &GpuScene<'_>) -> Vec<Candidate> {
     match scene.fabric.function(scene.gpu).vendor {
         Some(VENDOR_NVIDIA) => {
             vec![scene.p2pdma(), scene.nvidia_fs(), scene.compatible(), scene.pinned()]
@@ -54,11 +54,11 @@ pub(super) fn ways(scene: &Scene<'_>) -> Vec<Candidate> {
 /// which is had without cuFile.
 pub(in crate::plan) fn between(
     fabric: &Fabric,
-    ends: Ends<'_>,
+    ends: PlanEnds<'_>,
     gpu: FunctionId,
     typed: &str,
 ) -> Vec<Candidate> {
-    let scene = Scene { fabric, ends: &[ends.source, ends.target], gpu, typed };
+    let scene = GpuScene { fabric, ends: &[ends.source, ends.target], gpu, typed };
     let mut candidates = ways(&scene);
     candidates.retain(|one| way_of(&one.memory) != Some(GpuWay::CuFile(Mode::Compatible)));
     for candidate in &mut candidates {
@@ -68,7 +68,7 @@ pub(in crate::plan) fn between(
     candidates
 }
 
-impl Scene<'_> {
+impl GpuScene<'_> {
     fn candidate(&self, way: &str, kind: MemoryKind, refusals: Vec<String>) -> Candidate {
         let address = self.fabric.function(self.gpu).address;
         let memory = MemoryFacts {
@@ -237,7 +237,7 @@ impl Scene<'_> {
     /// A GPU of a description that says nothing of its maker, or of a maker that has no such thing.
     fn of_nobody(&self) -> Candidate {
         let gpu = self.fabric.function(self.gpu);
-        let refusal = match names::of(gpu) {
+        let refusal = match names::look_up(gpu) {
             Some(name) => format!("{name} has no way to storage that this program knows"),
             None => {
                 "the description does not say whose GPU it is, and every maker has another way: \
@@ -254,15 +254,15 @@ impl Scene<'_> {
     /// What speaks against a GPU of which it is known that it is older than a generation.
     fn too_old(&self, first: Generation, what: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
-        let generation = Generation::of(gpu).filter(|&generation| generation < first)?;
-        Some(format!("{}, of {generation}, {what}", names::of(gpu)?))
+        let generation = Generation::from_function(gpu).filter(|&generation| generation < first)?;
+        Some(format!("{}, of {generation}, {what}", names::look_up(gpu)?))
     }
 
     /// What speaks against a GPU for consumers; `listed` are the GPUs of a direct way.
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::from_function(gpu)?;
-        Some(format!("{} is a {line}, and this way is for {listed}", names::of(gpu)?))
+        Some(format!("{} is a {line}, and this way is for {listed}", names::look_up(gpu)?))
     }
 
     /// What speaks against a GPU whose memory has no window with address space.

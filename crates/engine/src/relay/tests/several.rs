@@ -12,7 +12,7 @@ const LENGTH: u64 = 256 * KIB + 512;
 
 /// All of a copy for every target, and what each was told.
 struct Everything {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<WorkPiece>,
     wrote: Vec<u64>,
     flushes: Vec<u64>,
     flush_every: u64,
@@ -20,15 +20,15 @@ struct Everything {
 }
 
 impl Everything {
-    fn new(pieces: impl IntoIterator<Item = Piece>, targets: usize) -> Self {
+    fn new(pieces: impl IntoIterator<Item = WorkPiece>, targets: usize) -> Self {
         let pieces = pieces.into_iter().collect();
         let (wrote, flushes) = (vec![0; targets], vec![0; targets]);
         Self { pieces, wrote, flushes, flush_every: u64::MAX, open: 0 }
     }
 }
 
-impl Work for Everything {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+impl RelayWork for Everything {
+    fn next_piece(&mut self) -> Option<io::Result<WorkPiece>> {
         self.pieces.pop_front().map(Ok)
     }
 
@@ -60,10 +60,10 @@ impl Work for Everything {
 }
 
 fn all(count: usize) -> Targets {
-    Targets::of(count, |_| true)
+    Targets::from_fn(count, |_| true)
 }
 
-struct Bench {
+struct SeveralRelayBench {
     ring: SimRing,
     transfers: Vec<Transfer>,
     zeroes: RegionId,
@@ -71,7 +71,7 @@ struct Bench {
     work: Everything,
 }
 
-impl Bench {
+impl SeveralRelayBench {
     fn new(targets: usize, seed: u64, mood: Mood) -> Self {
         let mut random = Random::new(seed);
         let mut source = vec![0; usize::try_from(LENGTH).unwrap()];
@@ -112,7 +112,7 @@ impl Bench {
             deadline: Nanos::seconds(1),
         };
         let transfers = files.into_iter().map(transfer).collect();
-        let work = Everything::new([Piece::data(0..LENGTH, all(targets))], targets);
+        let work = Everything::new([WorkPiece::data(0..LENGTH, all(targets))], targets);
         Self { ring, transfers, zeroes, source, work }
     }
 
@@ -144,7 +144,7 @@ impl Bench {
 fn every_target_gets_every_byte_of_one_read() {
     for seed in 0..25 {
         for targets in [1, 2, 3, 5] {
-            let mut bench = Bench::new(targets, seed, DIFFICULT);
+            let mut bench = SeveralRelayBench::new(targets, seed, DIFFICULT);
             bench.work.flush_every = 50 * KIB;
             let done = bench.run();
             assert_eq!(done.read, Bytes(LENGTH), "each byte is read once");
@@ -170,7 +170,8 @@ fn a_target_that_fails_is_named_and_the_others_go_on() {
             (Action::Flush, Some(Errno::IO)),
             (Action::Flush, None),
         ] {
-            let mut bench = Bench::new(3, seed, Mood { short: 40, again: 20, early: 100 });
+            let mut bench =
+                SeveralRelayBench::new(3, seed, Mood { short: 40, again: 20, early: 100 });
             bench.work.flush_every = 50 * KIB;
             bench.target(1).faults.push(SimFault { action, offset: 4096 + 128 * KIB, errno });
             let done = bench.run();
@@ -195,7 +196,7 @@ fn a_target_that_fails_is_named_and_the_others_go_on() {
 #[test]
 fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
     for seed in 0..25 {
-        let mut bench = Bench::new(3, seed, DIFFICULT);
+        let mut bench = SeveralRelayBench::new(3, seed, DIFFICULT);
         bench.work.flush_every = 50 * KIB;
         let (clock, zeroes) = (bench.ring.clock(), Some(bench.zeroes));
         let time = Nanos(2 * bench.transfers[0].deadline.0);
@@ -214,7 +215,7 @@ fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
 #[test]
 fn a_source_that_fails_stops_all_of_it() {
     for errno in [Some(Errno::NODATA), None] {
-        let mut bench = Bench::new(2, 3, Mood::default());
+        let mut bench = SeveralRelayBench::new(2, 3, Mood::default());
         let source = bench.transfers[0].source;
         let fault = SimFault { action: Action::Read, offset: 100 * KIB, errno };
         bench.ring.file(source).unwrap().faults.push(fault);
@@ -229,7 +230,7 @@ fn a_source_that_fails_stops_all_of_it() {
 
 #[test]
 fn all_targets_lost_is_an_end() {
-    let mut bench = Bench::new(2, 3, Mood::default());
+    let mut bench = SeveralRelayBench::new(2, 3, Mood::default());
     for target in 0..2 {
         bench.target(target).is_gone = true;
     }
@@ -241,13 +242,13 @@ fn all_targets_lost_is_an_end() {
 
 #[test]
 fn a_target_gets_only_what_it_lacks() {
-    let mut bench = Bench::new(2, 5, DIFFICULT);
+    let mut bench = SeveralRelayBench::new(2, 5, DIFFICULT);
     let middle = 64 * KIB..128 * KIB;
     let only = Targets::only;
     bench.work.pieces = [
-        Piece::data(0..middle.start, all(2)),
-        Piece::data(middle.clone(), only(1)),
-        Piece::data(middle.end..LENGTH, all(2)),
+        WorkPiece::data(0..middle.start, all(2)),
+        WorkPiece::data(middle.clone(), only(1)),
+        WorkPiece::data(middle.end..LENGTH, all(2)),
     ]
     .into();
     let done = bench.run();
@@ -261,19 +262,19 @@ fn a_target_gets_only_what_it_lacks() {
 #[test]
 fn holes_are_made_zero_where_a_target_may_hold_something() {
     for refuses in [false, true] {
-        let mut bench = Bench::new(2, 11, DIFFICULT);
+        let mut bench = SeveralRelayBench::new(2, 11, DIFFICULT);
         let hole = 64 * KIB..128 * KIB;
         bench.source[64 * 1024..128 * 1024].fill(0);
         let only = Targets::only;
         bench.work.pieces = [
-            Piece::data(0..hole.start, all(2)),
-            Piece {
+            WorkPiece::data(0..hole.start, all(2)),
+            WorkPiece {
                 range: hole.clone(),
                 payload: Targets::default(),
                 zeroes: only(0),
                 nothing: only(1),
             },
-            Piece::data(hole.end..LENGTH, all(2)),
+            WorkPiece::data(hole.end..LENGTH, all(2)),
         ]
         .into();
         let from = bench.transfers[0].source;
@@ -293,7 +294,7 @@ fn holes_are_made_zero_where_a_target_may_hold_something() {
 
 #[test]
 fn transfers_of_different_payload_are_refused() {
-    let mut bench = Bench::new(2, 1, Mood::default());
+    let mut bench = SeveralRelayBench::new(2, 1, Mood::default());
     bench.transfers[1].source_offset = 512;
     let clock = bench.ring.clock();
     let refused =
@@ -305,14 +306,14 @@ fn transfers_of_different_payload_are_refused() {
 fn each_target_gets_its_own_tail() {
     let length = LENGTH - 512 + 100;
     for seed in 0..100 {
-        let mut bench = Bench::new(4, seed, DIFFICULT);
+        let mut bench = SeveralRelayBench::new(4, seed, DIFFICULT);
         let tails = [
             (4096, Tail::MergeInHost),
             (512, Tail::RoundUpAndCut),
             (4096, Tail::MergeInHost),
             (512, Tail::RoundUpAndCut),
         ];
-        bench.work = Everything::new([Piece::data(0..length, all(4))], 4);
+        bench.work = Everything::new([WorkPiece::data(0..length, all(4))], 4);
         for (transfer, (block, tail)) in bench.transfers.iter_mut().zip(tails) {
             *transfer = Transfer { length, target_block: block, tail, ..*transfer };
         }
@@ -330,7 +331,7 @@ fn each_target_gets_its_own_tail() {
 #[test]
 fn blocks_of_targets_keep_what_is_behind_a_merged_tail() {
     for seed in 0..100 {
-        let mut bench = Bench::new(3, seed, DIFFICULT);
+        let mut bench = SeveralRelayBench::new(3, seed, DIFFICULT);
         for (transfer, block) in bench.transfers.iter_mut().zip([4096, 512, 8192]) {
             transfer.target_block = block;
             transfer.target_offset = 8192;
@@ -356,7 +357,7 @@ fn blocks_of_targets_keep_what_is_behind_a_merged_tail() {
 fn slot_of_a_stuck_merge_is_not_used_again() {
     let stuck = [Action::Read, Action::Write].into_iter();
     for (slots, action) in stuck.flat_map(|action| [(1, action), (4, action)]) {
-        let mut bench = Bench::new(3, 1, Mood::default());
+        let mut bench = SeveralRelayBench::new(3, 1, Mood::default());
         for target in 0..3 {
             let transfer = &mut bench.transfers[target];
             (transfer.target_block, transfer.tail) = (4096, Tail::MergeInSlot);
@@ -386,7 +387,7 @@ fn slot_of_a_stuck_merge_is_not_used_again() {
 
 #[test]
 fn relay_on_a_busy_ring_is_refused() {
-    let mut bench = Bench::new(2, 1, Mood::default());
+    let mut bench = SeveralRelayBench::new(2, 1, Mood::default());
     let fault = SimFault { action: Action::Write, offset: 4096, errno: None };
     bench.target(1).faults.push(fault);
     let done = bench.run();

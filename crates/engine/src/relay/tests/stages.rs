@@ -68,7 +68,7 @@ impl Stage for Inverter {
     }
 }
 
-struct Case {
+struct StageCase {
     length: u64,
     slots: u32,
     seed: u64,
@@ -78,7 +78,7 @@ struct Case {
     deadline: Nanos,
 }
 
-impl Case {
+impl StageCase {
     fn new(length: u64, stages: Vec<Inverter>) -> Self {
         let (slots, seed, mood) = (6, 1, Mood::default());
         Self {
@@ -170,7 +170,7 @@ proptest! {
         let told = SharedChunks::default();
         let stage = Inverter { patience, room, told: Some(told.clone()), ..Inverter::default() };
         let mood = Mood { short, again, early };
-        let (source, target, relayed) = Case { slots, seed, mood, ..Case::new(length, vec![stage]) }.run();
+        let (source, target, relayed) = StageCase { slots, seed, mood, ..StageCase::new(length, vec![stage]) }.run();
         let relayed = relayed.unwrap();
         prop_assert!(relayed.stopped.is_none(), "{:?}", relayed.stopped);
         let end = usize::try_from(length).unwrap();
@@ -197,7 +197,7 @@ fn grid(length: u64) -> Vec<(u64, u64)> {
 
 #[test]
 fn two_stages_work_in_a_row() {
-    let (source, target, relayed) = Case::new(REQUEST * 9, vec![inverter(), inverter()]).run();
+    let (source, target, relayed) = StageCase::new(REQUEST * 9, vec![inverter(), inverter()]).run();
     assert!(relayed.unwrap().stopped.is_none());
     assert_eq!(target, source);
 }
@@ -211,7 +211,8 @@ fn odd_ends_are_merged_after_the_stage() {
     ] {
         let told = SharedChunks::default();
         let stage = Inverter { told: Some(told.clone()), ..inverter() };
-        let (source, target, relayed) = Case { tail, ..Case::new(length, vec![stage]) }.run();
+        let (source, target, relayed) =
+            StageCase { tail, ..StageCase::new(length, vec![stage]) }.run();
         assert_eq!(sorted(&told), grid(length), "a chunk is never cut");
         assert!(relayed.unwrap().stopped.is_none());
         let end = usize::try_from(length).unwrap();
@@ -223,7 +224,7 @@ fn odd_ends_are_merged_after_the_stage() {
 #[test]
 fn failed_stage_ends_the_relay() {
     let stage = Inverter { fails: Some(3 * REQUEST), ..inverter() };
-    let (_, _, relayed) = Case::new(REQUEST * 40, vec![inverter(), stage]).run();
+    let (_, _, relayed) = StageCase::new(REQUEST * 40, vec![inverter(), stage]).run();
     let relayed = relayed.unwrap();
     let Some(RequestError::Stage { number: 1, .. }) = relayed.stopped else {
         panic!("{:?}", relayed.stopped)
@@ -235,7 +236,7 @@ fn failed_stage_ends_the_relay() {
 fn stage_without_an_end_is_given_up() {
     let stage = Inverter { hangs: Some(REQUEST), ..inverter() };
     let deadline = Nanos(50_000_000);
-    let (_, _, relayed) = Case { deadline, ..Case::new(REQUEST * 40, vec![stage]) }.run();
+    let (_, _, relayed) = StageCase { deadline, ..StageCase::new(REQUEST * 40, vec![stage]) }.run();
     let relayed = relayed.unwrap();
     assert!(relayed.stopped.as_ref().is_some_and(RequestError::is_stuck), "{:?}", relayed.stopped);
     assert!(!relayed.targets[0].0.written.contains(REQUEST));
@@ -244,7 +245,7 @@ fn stage_without_an_end_is_given_up() {
 #[test]
 fn reads_and_writes_go_on_while_a_stage_works() {
     let stage = Inverter { patience: 40, room: 1, ..Inverter::default() };
-    let (_, _, relayed) = Case::new(REQUEST * 64, vec![stage]).run();
+    let (_, _, relayed) = StageCase::new(REQUEST * 64, vec![stage]).run();
     let relayed = relayed.unwrap();
     let (moved, tally) = (&relayed.targets[0].0, &relayed.stages[0]);
     assert!(

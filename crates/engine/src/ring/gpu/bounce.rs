@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peerlane_memory::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_memory::cuda::{Copy, CopyDirection, CopyQueue, CudaError, DeviceMemory, Gpu, Pinned};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::super::{Action, Completion, Operation, PushError, RegionId, Ring, Uring};
-use super::Tags;
+use super::RingTags;
 
 /// Slots begin at multiples of this.
 const ALIGNMENT: Bytes = Bytes::kib(4);
@@ -19,23 +19,23 @@ pub(super) struct Bounce {
     region: RegionId,
     stride: u64,
     free: Vec<usize>,
-    pieces: Vec<Option<Piece>>,
-    to_device: Lane,
-    to_host: Lane,
+    pieces: Vec<Option<SlotContent>>,
+    to_device: CopyQueue,
+    to_host: CopyQueue,
     /// Slots whose copy is over and whose write waits for room in the ring.
     ready: VecDeque<usize>,
     broken: bool,
 }
 
 /// What is in a slot.
-struct Piece {
+struct SlotContent {
     operation: Operation,
     memory: Arc<DeviceMemory>,
-    state: State,
+    state: BounceState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BounceState {
     /// Between drive and slot.
     Drive,
     /// Between slot and GPU: how many bytes.
@@ -96,8 +96,8 @@ impl Bounce {
         let Some(slot) = self.free.pop() else { return Err(PushError::Full { space: 0 }) };
         let length = operation.length;
         let is_read = operation.action == Action::Read;
-        let state = if is_read { State::Drive } else { State::Copy(length) };
-        self.pieces[slot] = Some(Piece { operation, memory, state });
+        let state = if is_read { BounceState::Drive } else { BounceState::Copy(length) };
+        self.pieces[slot] = Some(SlotContent { operation, memory, state });
         if !is_read {
             return Ok(self.copy(slot, length, ended));
         }
@@ -111,9 +111,9 @@ impl Bounce {
 
     /// Asks the ring below for the piece of a slot.
     fn hand_over(&mut self, ring: &mut Uring, slot: usize) -> Result<(), PushError> {
-        let Some(Piece { operation, .. }) = &self.pieces[slot] else { return Ok(()) };
+        let Some(SlotContent { operation, .. }) = &self.pieces[slot] else { return Ok(()) };
         let region_offset = slot as u64 * self.stride;
-        let (region, tag) = (self.region, Tags::slot(slot));
+        let (region, tag) = (self.region, RingTags::slot(slot));
         ring.push(Operation { region, region_offset, tag, ..*operation })
     }
 
@@ -127,7 +127,7 @@ impl Bounce {
         let piece = self.pieces.get_mut(slot)?.as_mut()?;
         match result {
             Ok(moved) if piece.operation.action == Action::Read && moved > 0 => {
-                piece.state = State::Copy(moved);
+                piece.state = BounceState::Copy(moved);
                 self.copy(slot, moved, ended)
             }
             result => {
@@ -147,9 +147,9 @@ impl Bounce {
         let Some(Some(piece)) = self.pieces.get(slot) else { return None };
         let is_read = piece.operation.action == Action::Read;
         let (lane, direction) = if is_read {
-            (&mut self.to_device, Direction::ToDevice)
+            (&mut self.to_device, CopyDirection::ToDevice)
         } else {
-            (&mut self.to_host, Direction::ToHost)
+            (&mut self.to_host, CopyDirection::ToHost)
         };
         let begun = lane.begin(&Copy {
             direction,
@@ -187,7 +187,7 @@ impl Bounce {
         self.broken = true;
         for slot in 0..self.pieces.len() {
             let is_copied =
-                self.pieces[slot].as_ref().is_some_and(|piece| piece.state != State::Drive);
+                self.pieces[slot].as_ref().is_some_and(|piece| piece.state != BounceState::Drive);
             if is_copied {
                 // The slot stays taken: the copy engine may still be at work on it.
                 self.end_for_good(slot, ended);
@@ -199,7 +199,9 @@ impl Bounce {
     fn look_at_lanes(&mut self, ended: &mut VecDeque<Completion>) -> Result<(), CudaError> {
         while let Some(tag) = self.to_device.finished()? {
             let slot = usize::try_from(tag).unwrap_or(usize::MAX);
-            if let Some(Some(Piece { state: State::Copy(moved), .. })) = self.pieces.get(slot) {
+            if let Some(Some(SlotContent { state: BounceState::Copy(moved), .. })) =
+                self.pieces.get(slot)
+            {
                 let moved = *moved;
                 self.end(slot, Ok(moved), ended);
             }
@@ -207,7 +209,7 @@ impl Bounce {
         while let Some(tag) = self.to_host.finished()? {
             let slot = usize::try_from(tag).unwrap_or(usize::MAX);
             if let Some(Some(piece)) = self.pieces.get_mut(slot) {
-                piece.state = State::Drive;
+                piece.state = BounceState::Drive;
                 self.ready.push_back(slot);
             }
         }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use peerlane_memory::Region;
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{self, CuFileError, Mode, Session};
+use peerlane_memory::cufile::{self, CuFileError, CuFileSession, Mode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::{Completion, FileId, Operation, PushError, RegionId, Ring, Uring};
@@ -39,7 +39,7 @@ const MODE_NAP: Duration = Duration::from_millis(10);
 
 /// Opens cuFile in a mode. Somebody else of this process may still be at the mode before: there is one for
 /// all of them.
-pub(crate) fn open_cufile(mode: Mode) -> Result<Arc<Session>, CuFileError> {
+pub(crate) fn open_cufile(mode: Mode) -> Result<Arc<CuFileSession>, CuFileError> {
     for _ in 0..MODE_TRIES {
         match cufile::open(mode) {
             Err(CuFileError::OtherMode { .. }) => thread::sleep(MODE_NAP),
@@ -52,15 +52,15 @@ pub(crate) fn open_cufile(mode: Mode) -> Result<Arc<Session>, CuFileError> {
 /// A ring between files and memory of a GPU.
 pub struct GpuRing {
     ring: Uring,
-    way: Way,
-    regions: Vec<Place>,
-    tags: Tags,
+    way: TransferWay,
+    regions: Vec<RegionMemory>,
+    tags: RingTags,
     ended: VecDeque<Completion>,
     failure: Option<String>,
 }
 
 /// What a region is.
-enum Place {
+enum RegionMemory {
     /// A region of the ring below.
     Ring(RegionId),
     /// Memory of a GPU.
@@ -69,14 +69,14 @@ enum Place {
     Gone,
 }
 
-enum Way {
+enum TransferWay {
     Bounce(Bounce),
     CuFile(Workers),
 }
 
 /// What the ring below is asked for: an operation of somebody else, or a piece of ours.
 #[derive(Default)]
-struct Tags {
+struct RingTags {
     others: Vec<Option<u64>>,
     free: Vec<usize>,
 }
@@ -89,7 +89,7 @@ enum Own {
     Slot(usize),
 }
 
-impl Tags {
+impl RingTags {
     fn other(&mut self, tag: u64) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.others.push(None);
@@ -126,20 +126,20 @@ impl GpuRing {
         length: Bytes,
     ) -> Result<Self, CudaError> {
         let bounce = Bounce::new(&mut ring, gpu, slots, length)?;
-        Ok(Self::of(ring, Way::Bounce(bounce)))
+        Ok(Self::new(ring, TransferWay::Bounce(bounce)))
     }
 
     /// A ring by cuFile, with `depth` requests at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn cufile(ring: Uring, session: &Arc<Session>, depth: u32) -> io::Result<Self> {
-        Ok(Self::of(ring, Way::CuFile(Workers::new(session, depth)?)))
+    pub fn cufile(ring: Uring, session: &Arc<CuFileSession>, depth: u32) -> io::Result<Self> {
+        Ok(Self::new(ring, TransferWay::CuFile(Workers::new(session, depth)?)))
     }
 
-    fn of(ring: Uring, way: Way) -> Self {
+    fn new(ring: Uring, way: TransferWay) -> Self {
         let (regions, ended) = (Vec::new(), VecDeque::new());
-        Self { ring, way, regions, tags: Tags::default(), ended, failure: None }
+        Self { ring, way, regions, tags: RingTags::default(), ended, failure: None }
     }
 
     /// Takes memory of a GPU; it is given back when the ring is dropped and nothing is in flight.
@@ -147,10 +147,10 @@ impl GpuRing {
     /// # Errors
     /// When cuFile does not register it.
     pub fn attach_memory(&mut self, memory: Arc<DeviceMemory>) -> Result<RegionId, CuFileError> {
-        if let Way::CuFile(workers) = &mut self.way {
+        if let TransferWay::CuFile(workers) = &mut self.way {
             workers.attach_memory(self.regions.len(), &memory)?;
         }
-        Ok(self.place(Place::Gpu(memory)))
+        Ok(self.place(RegionMemory::Gpu(memory)))
     }
 
     /// Takes a file; what cuFile says of it is kept.
@@ -159,7 +159,7 @@ impl GpuRing {
     /// The system's answer, or cuFile's.
     pub fn attach(&mut self, file: File) -> Result<FileId, AttachError> {
         let below = self.ring.attach_file(file.try_clone()?)?;
-        if let Way::CuFile(workers) = &mut self.way {
+        if let TransferWay::CuFile(workers) = &mut self.way {
             workers.attach_file(below, file)?;
         }
         Ok(below)
@@ -167,7 +167,7 @@ impl GpuRing {
 
     /// Gives a file back that nothing in flight is of.
     pub(crate) fn detach_file(&mut self, file: FileId) {
-        if let Way::CuFile(workers) = &mut self.way {
+        if let TransferWay::CuFile(workers) = &mut self.way {
             workers.detach_file(file);
         }
         self.ring.detach_file(file);
@@ -176,11 +176,11 @@ impl GpuRing {
     /// Gives memory of a GPU back that nothing in flight is of.
     pub(crate) fn detach_memory(&mut self, region: RegionId) {
         let index = usize::try_from(region.0).unwrap_or(usize::MAX);
-        if let Way::CuFile(workers) = &mut self.way {
+        if let TransferWay::CuFile(workers) = &mut self.way {
             workers.detach_memory(index);
         }
-        if let Some(place @ Place::Gpu(_)) = self.regions.get_mut(index) {
-            *place = Place::Gone;
+        if let Some(place @ RegionMemory::Gpu(_)) = self.regions.get_mut(index) {
+            *place = RegionMemory::Gone;
         }
     }
 
@@ -192,17 +192,17 @@ impl GpuRing {
     /// Copies that the GPU has not finished.
     pub fn copies(&self) -> usize {
         match &self.way {
-            Way::Bounce(bounce) => bounce.copies(),
-            Way::CuFile(_) => 0,
+            TransferWay::Bounce(bounce) => bounce.copies(),
+            TransferWay::CuFile(_) => 0,
         }
     }
 
-    fn place(&mut self, place: Place) -> RegionId {
+    fn place(&mut self, place: RegionMemory) -> RegionId {
         self.regions.push(place);
         RegionId(u32::try_from(self.regions.len() - 1).unwrap_or(u32::MAX))
     }
 
-    fn region(&self, region: RegionId) -> Option<&Place> {
+    fn region(&self, region: RegionId) -> Option<&RegionMemory> {
         self.regions.get(usize::try_from(region.0).ok()?)
     }
 
@@ -221,7 +221,7 @@ impl GpuRing {
         while let Some(Completion { tag, result }) = self.ring.pop() {
             match (self.tags.take(tag), &mut self.way) {
                 (Some(Own::Other(tag)), _) => self.ended.push_back(Completion { tag, result }),
-                (Some(Own::Slot(slot)), Way::Bounce(bounce)) => {
+                (Some(Own::Slot(slot)), TransferWay::Bounce(bounce)) => {
                     let failed = bounce.moved(slot, result, &mut self.ended);
                     self.failure = self.failure.take().or(failed);
                 }
@@ -229,8 +229,8 @@ impl GpuRing {
             }
         }
         let failed = match &mut self.way {
-            Way::Bounce(bounce) => bounce.look(&mut self.ring, &mut self.ended),
-            Way::CuFile(workers) => workers.look(&mut self.ended),
+            TransferWay::Bounce(bounce) => bounce.look(&mut self.ring, &mut self.ended),
+            TransferWay::CuFile(workers) => workers.look(&mut self.ended),
         };
         self.failure = self.failure.take().or(failed);
     }
@@ -238,9 +238,9 @@ impl GpuRing {
     /// Waits until the drive, or cuFile, has done something, or it is time to look at copies.
     fn nap(&mut self, left: Nanos) -> io::Result<()> {
         let nap = match &mut self.way {
-            Way::Bounce(bounce) if bounce.copies() == 0 => left,
-            Way::CuFile(workers) if workers.pending() == 0 => left,
-            Way::CuFile(workers) if self.ring.in_flight() == 0 => {
+            TransferWay::Bounce(bounce) if bounce.copies() == 0 => left,
+            TransferWay::CuFile(workers) if workers.pending() == 0 => left,
+            TransferWay::CuFile(workers) if self.ring.in_flight() == 0 => {
                 let failed = workers.wait(left, &mut self.ended);
                 self.failure = self.failure.take().or(failed);
                 return Ok(());
@@ -275,26 +275,26 @@ impl Ring for GpuRing {
 
     fn attach_region(&mut self, region: Region) -> RegionId {
         let below = self.ring.attach_region(region);
-        self.place(Place::Ring(below))
+        self.place(RegionMemory::Ring(below))
     }
 
     fn region_length(&self, region: RegionId) -> Option<u64> {
         match self.region(region)? {
-            Place::Ring(below) => self.ring.region_length(*below),
-            Place::Gpu(memory) => Some(memory.length().0),
-            Place::Gone => None,
+            RegionMemory::Ring(below) => self.ring.region_length(*below),
+            RegionMemory::Gpu(memory) => Some(memory.length().0),
+            RegionMemory::Gone => None,
         }
     }
 
     fn space(&self) -> u32 {
         let own = match &self.way {
-            Way::Bounce(bounce) => bounce.space(),
-            Way::CuFile(workers) => workers.space(),
+            TransferWay::Bounce(bounce) => bounce.space(),
+            TransferWay::CuFile(workers) => workers.space(),
         };
         // A write goes to the ring below only when its copy is over.
         let below = self.ring.space().saturating_sub(match &self.way {
-            Way::Bounce(bounce) => bounce.writes_to_come(),
-            Way::CuFile(_) => 0,
+            TransferWay::Bounce(bounce) => bounce.writes_to_come(),
+            TransferWay::CuFile(_) => 0,
         });
         own.min(below)
     }
@@ -305,9 +305,9 @@ impl Ring for GpuRing {
         }
         let (region, length) = (operation.region, operation.length);
         let memory = match self.region(region) {
-            None | Some(Place::Gone) => return Err(PushError::UnknownRegion { region }),
-            Some(&Place::Ring(below)) => return self.push_below(operation, below),
-            Some(Place::Gpu(memory)) => Arc::clone(memory),
+            None | Some(RegionMemory::Gone) => return Err(PushError::UnknownRegion { region }),
+            Some(&RegionMemory::Ring(below)) => return self.push_below(operation, below),
+            Some(RegionMemory::Gpu(memory)) => Arc::clone(memory),
         };
         let (offset, region_length) = (operation.region_offset, memory.length().0);
         if offset.checked_add(length.into()).is_none_or(|end| end > region_length) {
@@ -317,10 +317,10 @@ impl Ring for GpuRing {
             return Err(PushError::Full { space: 0 });
         }
         let failed = match &mut self.way {
-            Way::Bounce(bounce) => {
+            TransferWay::Bounce(bounce) => {
                 bounce.push(&mut self.ring, operation, memory, &mut self.ended)?
             }
-            Way::CuFile(workers) => workers.push(operation)?,
+            TransferWay::CuFile(workers) => workers.push(operation)?,
         };
         self.failure = self.failure.take().or(failed);
         Ok(())
@@ -347,8 +347,8 @@ impl Ring for GpuRing {
 
     fn in_flight(&self) -> u32 {
         let own = match &self.way {
-            Way::Bounce(bounce) => bounce.copies(),
-            Way::CuFile(workers) => workers.pending(),
+            TransferWay::Bounce(bounce) => bounce.copies(),
+            TransferWay::CuFile(workers) => workers.pending(),
         };
         let own = u32::try_from(own + self.ended.len()).unwrap_or(u32::MAX);
         own.saturating_add(self.ring.in_flight())
@@ -356,8 +356,8 @@ impl Ring for GpuRing {
 
     fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
         match self.regions.get(usize::try_from(region.0).ok()?)? {
-            Place::Ring(below) => self.ring.host_range(*below, range),
-            Place::Gpu(_) | Place::Gone => None,
+            RegionMemory::Ring(below) => self.ring.host_range(*below, range),
+            RegionMemory::Gpu(_) | RegionMemory::Gone => None,
         }
     }
 }

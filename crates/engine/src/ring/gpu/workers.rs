@@ -9,7 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use peerlane_memory::cuda::DeviceMemory;
-use peerlane_memory::cufile::{CuFileError, IoFailure, Memory, OpenFile, Session, Span};
+use peerlane_memory::cufile::{
+    CuFileError, CuFileSession, IoFailure, OpenFile, RegisteredMemory, TransferSpan,
+};
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
@@ -22,34 +24,34 @@ const THREADS_MAX: u32 = 128;
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// A request with all that it needs.
-struct Job {
+struct WorkerJob {
     operation: Operation,
     file: Arc<OpenFile>,
-    memory: Arc<Memory>,
+    memory: Arc<RegisteredMemory>,
 }
 
 /// The end of one, by its tag.
-struct Done {
+struct FinishedRequest {
     tag: u64,
     result: Result<u64, IoFailure>,
 }
 
 pub(super) struct Workers {
-    session: Arc<Session>,
+    session: Arc<CuFileSession>,
     files: HashMap<FileId, Arc<OpenFile>>,
-    memories: HashMap<usize, Arc<Memory>>,
+    memories: HashMap<usize, Arc<RegisteredMemory>>,
     /// `None` only while it is dropped.
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
+    jobs: Option<Sender<WorkerJob>>,
+    done: Receiver<FinishedRequest>,
     pending: usize,
     depth: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    pub(super) fn new(session: &Arc<Session>, depth: u32) -> io::Result<Self> {
+    pub(super) fn new(session: &Arc<CuFileSession>, depth: u32) -> io::Result<Self> {
         let depth = usize::try_from(depth.clamp(1, THREADS_MAX)).unwrap_or(1);
-        let (jobs, queue) = channel::<Job>();
+        let (jobs, queue) = channel::<WorkerJob>();
         let (sender, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
         let mut threads = Vec::new();
@@ -99,7 +101,7 @@ impl Workers {
         let known = self.files.get(&file).ok_or(PushError::UnknownFile { file })?;
         let index = usize::try_from(region.0).unwrap_or(usize::MAX);
         let memory = self.memories.get(&index).ok_or(PushError::UnknownRegion { region })?;
-        let job = Job { operation, file: Arc::clone(known), memory: Arc::clone(memory) };
+        let job = WorkerJob { operation, file: Arc::clone(known), memory: Arc::clone(memory) };
         let sent = self.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
         if sent != Some(true) {
             return Err(PushError::Full { space: 0 });
@@ -127,7 +129,11 @@ impl Workers {
         self.settle(&done, ended)
     }
 
-    fn settle(&mut self, done: &Done, ended: &mut VecDeque<Completion>) -> Option<String> {
+    fn settle(
+        &mut self,
+        done: &FinishedRequest,
+        ended: &mut VecDeque<Completion>,
+    ) -> Option<String> {
         self.pending = self.pending.saturating_sub(1);
         let result = match done.result {
             Ok(moved) => u32::try_from(moved).map_err(|_| Errno::OVERFLOW),
@@ -162,10 +168,14 @@ impl Drop for Workers {
 }
 
 /// Does the next request; false when there are no more.
-fn work(session: &Session, queue: &Mutex<Receiver<Job>>, done: &Sender<Done>) -> bool {
+fn work(
+    session: &CuFileSession,
+    queue: &Mutex<Receiver<WorkerJob>>,
+    done: &Sender<FinishedRequest>,
+) -> bool {
     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-    let Ok(Job { operation, file, memory }) = job else { return false };
-    let span = Span {
+    let Ok(WorkerJob { operation, file, memory }) = job else { return false };
+    let span = TransferSpan {
         file: &file,
         file_offset: operation.file_offset,
         memory: &memory,
@@ -178,5 +188,5 @@ fn work(session: &Session, queue: &Mutex<Receiver<Job>>, done: &Sender<Done>) ->
     };
     // Before the end is told, so that whoever drops the ring then is the last who holds them.
     drop((file, memory));
-    done.send(Done { tag: operation.tag, result }).is_ok()
+    done.send(FinishedRequest { tag: operation.tag, result }).is_ok()
 }

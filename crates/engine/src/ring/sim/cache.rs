@@ -6,12 +6,12 @@ use crate::random::Random;
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
     stable: Vec<u8>,
-    written: Vec<Written>,
+    written: Vec<CachedWrite>,
     next: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Written {
+struct CachedWrite {
     number: u64,
     change: CachedChange,
 }
@@ -47,7 +47,7 @@ impl Cache {
     }
 
     fn changed(&mut self, change: CachedChange) {
-        self.written.push(Written { number: self.next, change });
+        self.written.push(CachedWrite { number: self.next, change });
         self.next += 1;
     }
 

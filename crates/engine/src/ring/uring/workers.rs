@@ -8,9 +8,9 @@ use io_uring::types::Fd;
 use rustix::io::Errno;
 
 use super::Uring;
-use crate::ring::passthrough::Namespace;
+use crate::ring::passthrough::PassthroughNamespace;
 use crate::ring::queue::Queued;
-use crate::ring::queues::Request;
+use crate::ring::queues::RingRequest;
 use crate::ring::worker::{Task, Worker};
 use crate::ring::{Action, FileId, Operation};
 
@@ -22,18 +22,18 @@ pub(super) const WATCHED: u64 = u64::MAX;
 
 /// A file of a ring.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct RingFile {
     pub(super) file: File,
     /// Set for a passthrough node.
-    pub(super) namespace: Option<Namespace>,
+    pub(super) namespace: Option<PassthroughNamespace>,
     /// Flushes and zeroes, which the kernel does in a thread that cannot be left behind; started when needed.
     pub(super) worker: Option<Worker>,
     /// Whether the kernel tells when the worker has answered.
     is_polled: bool,
 }
 
-impl Attached {
-    pub(super) fn new(file: File, namespace: Option<Namespace>) -> Self {
+impl RingFile {
+    pub(super) fn new(file: File, namespace: Option<PassthroughNamespace>) -> Self {
         Self { file, namespace, worker: None, is_polled: false }
     }
 
@@ -53,10 +53,10 @@ impl Attached {
 }
 
 /// A question whether something can be read.
-fn poll(descriptor: BorrowedFd<'_>) -> Request {
+fn poll(descriptor: BorrowedFd<'_>) -> RingRequest {
     #[allow(clippy::cast_sign_loss)]
     let events = libc::POLLIN as u32;
-    Request::Plain(opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), events).build())
+    RingRequest::Plain(opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), events).build())
 }
 
 impl Uring {
@@ -143,6 +143,6 @@ impl Uring {
 
     /// Tasks that workers have not answered.
     pub(super) fn with_workers(&self) -> usize {
-        self.files.iter().flatten().map(Attached::open_tasks).sum()
+        self.files.iter().flatten().map(RingFile::open_tasks).sum()
     }
 }

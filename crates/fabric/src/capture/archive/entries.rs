@@ -14,7 +14,7 @@ use tar::EntryType;
 
 use super::{ArchiveError, BLOCK, MOST_FOLDERS_ON_TOP, compression};
 use crate::sysfs::list;
-use crate::{Entry, NoPlace, Snapshot};
+use crate::{NoPlace, Snapshot, TreeEntry};
 
 /// Of a file no more is read; no attribute of sysfs and no kernel configuration is larger.
 const LONGEST_FILE: u64 = 4 << 20;
@@ -80,7 +80,7 @@ pub(super) fn read(archive: impl Read) -> Result<Snapshot, ArchiveError> {
         }
         let Some(found) = taken(&mut entry, &path, link, &content)? else { continue };
         // Where an archive has a file twice, the last one counts.
-        if !matches!(found, Entry::Folder(_)) {
+        if !matches!(found, TreeEntry::Folder(_)) {
             content.remove_file(&path);
         }
         content.insert(&path, found).map_err(ArchiveError::Place)?;
@@ -141,19 +141,19 @@ fn taken(
     path: &Path,
     link: Option<PathBuf>,
     before: &Snapshot,
-) -> Result<Option<Entry>, ArchiveError> {
+) -> Result<Option<TreeEntry>, ArchiveError> {
     let own_link =
         entry.link_name().map_err(ArchiveError::of_tar)?.map(std::borrow::Cow::into_owned);
     let link = link.or(own_link).unwrap_or_default();
     let refused = match entry.header().entry_type() {
-        EntryType::Directory => return Ok(Some(Entry::Folder(BTreeMap::new()))),
-        EntryType::Symlink => return Ok(Some(Entry::Link(link))),
+        EntryType::Directory => return Ok(Some(TreeEntry::Folder(BTreeMap::new()))),
+        EntryType::Symlink => return Ok(Some(TreeEntry::Link(link))),
         EntryType::Link => return same(path, &link, before).map(Some),
         EntryType::Regular | EntryType::Continuous if entry.size() <= LONGEST_FILE => {
             let mode = entry.header().mode().map_err(ArchiveError::of_tar)? & 0o777;
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).map_err(ArchiveError::of_tar)?;
-            return Ok(Some(Entry::File { bytes, mode }));
+            return Ok(Some(TreeEntry::File { bytes, mode }));
         }
         EntryType::Regular | EntryType::Continuous => {
             ArchiveError::TooLong { path: path.to_owned(), bytes: entry.size() }
@@ -164,9 +164,9 @@ fn taken(
 }
 
 /// The entry that a hard link names, which comes before it.
-fn same(path: &Path, link: &Path, before: &Snapshot) -> Result<Entry, ArchiveError> {
+fn same(path: &Path, link: &Path, before: &Snapshot) -> Result<TreeEntry, ArchiveError> {
     match before.get(link) {
-        Some(found @ (Entry::File { .. } | Entry::Link(_))) => Ok(found.clone()),
+        Some(found @ (TreeEntry::File { .. } | TreeEntry::Link(_))) => Ok(found.clone()),
         _ if link.components().any(|part| part == std::path::Component::ParentDir) => {
             Err(ArchiveError::Place(NoPlace::Outside(link.to_owned())))
         }

@@ -23,7 +23,7 @@ pub use error::ArchiveError;
 pub(crate) use top::{MOST_FOLDERS_ON_TOP, folders_with_devices};
 
 use crate::sysfs::snapshot::MOST_BYTES;
-use crate::{Entry, Snapshot};
+use crate::{Snapshot, TreeEntry};
 
 /// Most bytes of the tar archive itself: its files, and two blocks of head for each of a machine.
 const MOST_UNPACKED: u64 = MOST_BYTES as u64 * 2;
@@ -42,19 +42,19 @@ pub fn pack(content: &Snapshot) -> io::Result<Vec<u8>> {
         header.set_uid(0);
         header.set_gid(0);
         match entry {
-            Entry::Folder(_) => {
+            TreeEntry::Folder(_) => {
                 header.set_entry_type(EntryType::Directory);
                 header.set_mode(0o755);
                 header.set_size(0);
                 builder.append_data(&mut header, &path, io::empty())?;
             }
-            Entry::Link(target) => {
+            TreeEntry::Link(target) => {
                 header.set_entry_type(EntryType::Symlink);
                 header.set_mode(0o777);
                 header.set_size(0);
                 builder.append_link(&mut header, &path, target)?;
             }
-            Entry::File { bytes, mode } => {
+            TreeEntry::File { bytes, mode } => {
                 header.set_entry_type(EntryType::Regular);
                 header.set_mode(*mode);
                 header.set_size(bytes.len() as u64);
@@ -109,9 +109,9 @@ pub fn write_folder(content: &Snapshot, folder: &Path) -> io::Result<()> {
     for (path, entry) in content.iter() {
         let path = folder.join(path);
         match entry {
-            Entry::Folder(_) => fs::create_dir(&path)?,
-            Entry::Link(target) => symlink(target, &path)?,
-            Entry::File { bytes, mode } => {
+            TreeEntry::Folder(_) => fs::create_dir(&path)?,
+            TreeEntry::Link(target) => symlink(target, &path)?,
+            TreeEntry::File { bytes, mode } => {
                 let mut file = fs::File::create_new(&path)?;
                 // The person who captures must be able to read and to delete it.
                 file.set_permissions(fs::Permissions::from_mode(mode | 0o600))?;

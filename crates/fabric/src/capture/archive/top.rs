@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ArchiveError;
-use crate::{Entry, Snapshot};
+use crate::{Snapshot, TreeEntry};
 
 /// Folders above `sys` in archives of other tools, such as `host-2024/fsroot`.
 pub(crate) const MOST_FOLDERS_ON_TOP: usize = 8;
@@ -14,15 +14,16 @@ const MOST_FOLDERS: usize = 10_000;
 /// The tree below the one folder that has `sys/devices`.
 pub(super) fn of_machine(content: Snapshot) -> Result<Snapshot, ArchiveError> {
     let children = |folder: &Path| match content.get(folder) {
-        Some(Entry::Folder(entries)) => entries
+        Some(TreeEntry::Folder(entries)) => entries
             .iter()
-            .filter(|(_, entry)| matches!(entry, Entry::Folder(_)))
+            .filter(|(_, entry)| matches!(entry, TreeEntry::Folder(_)))
             .map(|(name, _)| folder.join(name))
             .collect(),
         _ => Vec::new(),
     };
-    let has_devices =
-        |folder: &Path| matches!(content.get(&folder.join("sys/devices")), Some(Entry::Folder(_)));
+    let has_devices = |folder: &Path| {
+        matches!(content.get(&folder.join("sys/devices")), Some(TreeEntry::Folder(_)))
+    };
     let mut found = folders_with_devices(children, has_devices, MOST_FOLDERS_ON_TOP);
     match (found.pop(), found.is_empty()) {
         (None, _) => Err(ArchiveError::NoMachine),

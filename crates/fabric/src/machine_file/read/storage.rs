@@ -6,15 +6,15 @@ use super::Fault;
 use crate::machine_file::values::Size;
 use crate::machine_file::{Problem, shape};
 use crate::{
-    CmbRegisters, Integrity, Kind, Mount, Namespace, NvmeController, Partition, QueueLimits,
-    StackedDevice, Temperature,
+    CmbRegisters, FunctionKind, Integrity, Mount, Namespace, NvmeController, Partition,
+    QueueLimits, StackedDevice, Temperature,
 };
 
-pub(super) fn stacked(device: shape::StackedDevice) -> StackedDevice {
+pub(super) fn stacked(device: shape::StackedDeviceTable) -> StackedDevice {
     StackedDevice { name: device.name, kind: device.kind, below: device.below }
 }
 
-pub(super) fn mount(mount: shape::Mount) -> Mount {
+pub(super) fn mount(mount: shape::MountTable) -> Mount {
     Mount {
         device: mount.device,
         point: mount.point,
@@ -24,7 +24,7 @@ pub(super) fn mount(mount: shape::Mount) -> Mount {
 }
 
 /// In thousandths.
-pub(super) fn mixed(function: &shape::Function) -> Result<Option<u32>, Fault> {
+pub(super) fn mixed(function: &shape::FunctionTable) -> Result<Option<u32>, Fault> {
     let Some(mixed) = function.mixed else { return Ok(None) };
     if !(0.1..=2.0).contains(&mixed) {
         return Err(("mixed", Problem::Mixed));
@@ -33,7 +33,7 @@ pub(super) fn mixed(function: &shape::Function) -> Result<Option<u32>, Fault> {
     Ok(Some((mixed * 1000.0).round() as u32))
 }
 
-pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>, Fault> {
+pub(super) fn nvme(function: &shape::FunctionTable) -> Result<Option<NvmeController>, Fault> {
     let of_a_drive = [
         ("bound", function.bound.is_some()),
         ("cmb", function.cmb.is_some()),
@@ -59,7 +59,7 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
         ("namespaces", function.namespaces.is_some()),
     ];
     let first = |keys: &[(&'static str, bool)]| keys.iter().find(|key| key.1).map(|key| key.0);
-    if function.kind != Kind::Nvme {
+    if function.kind != FunctionKind::Nvme {
         return match first(&of_a_drive).or_else(|| first(&of_a_controller)) {
             None => Ok(None),
             Some(key) => Err((key, Problem::NotADrive)),
@@ -90,7 +90,7 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
     }))
 }
 
-fn namespaces(function: &shape::Function) -> Result<Vec<Namespace>, Fault> {
+fn namespaces(function: &shape::FunctionTable) -> Result<Vec<Namespace>, Fault> {
     match (&function.namespaces, function.size, function.block_size) {
         (Some(_), Some(_), _) => Err(("size", Problem::SaidTwice("namespaces"))),
         (Some(_), None, Some(_)) => Err(("block_size", Problem::SaidTwice("namespaces"))),
@@ -117,7 +117,7 @@ fn namespaces(function: &shape::Function) -> Result<Vec<Namespace>, Fault> {
     }
 }
 
-fn namespace(namespace: &shape::Namespace) -> Result<Namespace, Fault> {
+fn namespace(namespace: &shape::NamespaceTable) -> Result<Namespace, Fault> {
     let logical_block = block_size(namespace.block_size, "block_size")?;
     let physical_block = namespace
         .physical_block_size

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::super::nvlink::MOST_GPUS;
 use super::Element;
 use crate::gpu::Generation;
-use crate::{Fabric, FunctionId, Kind};
+use crate::{Fabric, FunctionId, FunctionKind};
 
 /// Address that NVML gives for an NVSwitch out of sight, as in a virtual machine.
 const HIDDEN_SWITCH: &str = "fffffff:ffff:ff";
@@ -27,7 +27,7 @@ pub(super) fn elements(
     is_listed: &dyn Fn(FunctionId) -> bool,
 ) -> Result<Elements, &'static str> {
     let links = fabric.nvlinks.as_deref().unwrap_or_default();
-    let is_gpu = |id: FunctionId| is_listed(id) && fabric.function(id).kind == Kind::Gpu;
+    let is_gpu = |id: FunctionId| is_listed(id) && fabric.function(id).kind == FunctionKind::Gpu;
     let mut pairs = Pairs::new();
     for link in links {
         let (one, other) = link.gpus;
@@ -87,7 +87,7 @@ fn switched(pairs: &Pairs, gpus: Vec<FunctionId>) -> Option<Elements> {
 
 /// Most NVLinks of one GPU: as many as NCCL looks for (`ncclTopoGetXmlFromGpu`).
 fn most_links(fabric: &Fabric, gpu: FunctionId) -> u32 {
-    match Generation::of(fabric.function(gpu)) {
+    match Generation::from_function(fabric.function(gpu)) {
         Some(generation) if generation < Generation::Volta => 4,
         Some(generation) if generation < Generation::Ampere => 6,
         Some(generation) if generation < Generation::Hopper => 12,

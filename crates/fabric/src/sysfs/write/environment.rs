@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{Writer, Written};
+use super::{TreeWriter, Written};
 use crate::sysfs::cufile::CONFIGURATION;
 use crate::sysfs::environment::{self, CONTAINERS, GUARDS, TYPE, UNNAMED};
 use crate::sysfs::libraries::{CUFILE, MAIN};
 use crate::sysfs::nvidia;
-use crate::{Entry, Fabric, Function, FunctionId, cufile};
+use crate::{Fabric, Function, FunctionId, TreeEntry, cufile};
 
 /// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
 pub(super) fn flags(fabric: &Fabric) -> String {
@@ -19,7 +19,7 @@ pub(super) fn flags(fabric: &Fabric) -> String {
     }
 }
 
-impl Writer<'_> {
+impl TreeWriter<'_> {
     /// Writes the layers between the machine and the hardware.
     pub(super) fn environment(&mut self) -> Written {
         let Fabric { environment: found, product, .. } = self.fabric;
@@ -32,7 +32,7 @@ impl Writer<'_> {
         {
             let sign = signs.iter().find(|(_, name)| wanted.as_deref() == Some(name));
             if let Some((path, _)) = sign {
-                let empty = Entry::File { bytes: Vec::new(), mode: 0o444 };
+                let empty = TreeEntry::File { bytes: Vec::new(), mode: 0o444 };
                 self.tree.insert(Path::new(path), empty)?;
             }
         }
@@ -44,8 +44,8 @@ impl Writer<'_> {
         let version = libraries.iter().find(|name| cufile::version(name).is_some());
         for name in libraries.iter().filter(|&name| Some(name) != version) {
             let entry = match version {
-                Some(version) if name == CUFILE => Entry::Link(version.into()),
-                _ => Entry::File { bytes: Vec::new(), mode: 0o444 },
+                Some(version) if name == CUFILE => TreeEntry::Link(version.into()),
+                _ => TreeEntry::File { bytes: Vec::new(), mode: 0o444 },
             };
             self.tree.insert(&Path::new(MAIN).join(name), entry)?;
         }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, Function,
-    FunctionId, HostBridge, IommuMode, Kernel, Kind, Link, LinkSpeed, Module, Mount, Namespace,
-    NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
-    StackedDevice, Temperature,
+    FunctionId, FunctionKind, HostBridge, IommuMode, Kernel, Link, LinkSpeed, Module, Mount,
+    Namespace, NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates,
+    RootBus, StackedDevice, Temperature,
 };
 use peerlane_units::Bytes;
 
 /// A machine in the making.
-pub(crate) struct Machine {
+pub(crate) struct MachineBuilder {
     pub(crate) fabric: Fabric,
     /// Bus below each parent, and how many devices are on it.
     buses: HashMap<Parent, (u8, u8)>,
@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 #[derive(Clone, Copy)]
 pub(crate) struct Ids(pub(crate) u16, pub(crate) u16);
 
-impl Machine {
+impl MachineBuilder {
     pub(crate) fn new(name: &str, product: &str, release: &str) -> Self {
         let kernel = Kernel {
             release: Some(release.to_owned()),
@@ -79,7 +79,7 @@ impl Machine {
             root_bus: RootBus::Whole,
         });
         self.buses.insert(parent, (bus, 0));
-        self.function(parent, Kind::Other, first, 0x06_00_00, node);
+        self.function(parent, FunctionKind::Other, first, 0x06_00_00, node);
         parent
     }
 
@@ -87,7 +87,7 @@ impl Machine {
     pub(crate) fn function(
         &mut self,
         parent: Parent,
-        kind: Kind,
+        kind: FunctionKind,
         ids: Ids,
         class: u32,
         node: Option<u32>,
@@ -105,7 +105,7 @@ impl Machine {
     pub(crate) fn at(
         &mut self,
         parent: Parent,
-        kind: Kind,
+        kind: FunctionKind,
         Ids(vendor, device): Ids,
         class: u32,
         node: Option<u32>,
@@ -145,7 +145,7 @@ impl Machine {
     pub(crate) fn port(
         &mut self,
         parent: Parent,
-        kind: Kind,
+        kind: FunctionKind,
         ids: Ids,
         link: Option<&str>,
         below: Option<&str>,
@@ -158,7 +158,7 @@ impl Machine {
         port.driver = DriverBinding::Bound("pcieport".to_owned());
         port.link = link.map(trained);
         port.link_below = below.map(speed);
-        if kind != Kind::UpstreamPort {
+        if kind != FunctionKind::UpstreamPort {
             port.acs = Acs::Present { control };
         }
         Parent::Function(id)
@@ -175,7 +175,7 @@ impl Machine {
     pub(crate) fn endpoint(
         &mut self,
         parent: Parent,
-        kind: Kind,
+        kind: FunctionKind,
         ids: Ids,
         class: u32,
         link: &str,
@@ -204,7 +204,7 @@ impl Machine {
         // A translating IOMMU lets one request carry 128 KiB (`dma_opt_mapping_size`).
         let translates = self.fabric.iommu == IommuMode::Translating;
         let max_request = if translates { Bytes(128 << 10) } else { Bytes(1280 << 10) };
-        let drive = self.endpoint(parent, Kind::Nvme, ids, 0x01_08_02, link, "nvme");
+        let drive = self.endpoint(parent, FunctionKind::Nvme, ids, 0x01_08_02, link, "nvme");
         drive.name.clone_from(&name);
         drive.bars = vec![bar(0, Bytes(16 << 10), false)];
         drive.nvme = Some(NvmeController {

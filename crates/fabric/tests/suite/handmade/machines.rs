@@ -1,11 +1,11 @@
 //! Machines made by hand after public descriptions. What is invented says so.
 
 use peerlane_fabric::{
-    Acs, Bdf, DriverBinding, Fabric, Integrity, IommuMode, Kind, Parent, cufile,
+    Acs, Bdf, DriverBinding, Fabric, FunctionKind, Integrity, IommuMode, Parent, cufile,
 };
 use peerlane_units::Bytes;
 
-use super::builder::{Ids, Machine, bar};
+use super::builder::{Ids, MachineBuilder, bar};
 
 const ZEN_COMPLEX: Ids = Ids(0x1022, 0x1480);
 const ZEN_PORT: Ids = Ids(0x1022, 0x1483);
@@ -77,7 +77,7 @@ pub(crate) fn all() -> Vec<(Fabric, &'static str)> {
 }
 
 fn dell_r7515() -> Fabric {
-    let mut machine = Machine::new("r7515", "Dell Inc. PowerEdge R7515", "6.8.0-60-generic");
+    let mut machine = MachineBuilder::new("r7515", "Dell Inc. PowerEdge R7515", "6.8.0-60-generic");
     machine.cpu("AuthenticAMD", Some(23), "AMD EPYC 7502P 32-Core Processor");
     machine.modules(&[
         ("nvme", None),
@@ -90,7 +90,8 @@ fn dell_r7515() -> Fabric {
     for (bus, slots) in [(0x00, 1), (0x40, 3), (0x80, 3), (0xc0, 3)] {
         let bridge = machine.bridge(0, bus, Some(0), ZEN_COMPLEX);
         for _ in 0..slots {
-            let root = machine.port(bridge, Kind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
+            let root =
+                machine.port(bridge, FunctionKind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
             smart_ssd(&mut machine, root, slot);
             slot += 1;
         }
@@ -99,22 +100,23 @@ fn dell_r7515() -> Fabric {
 }
 
 /// UG1382: a switch, the drive and the FPGA with its two functions.
-fn smart_ssd(machine: &mut Machine, root: Parent, slot: u32) {
+fn smart_ssd(machine: &mut MachineBuilder, root: Parent, slot: u32) {
     let above = if slot == 6 { "2.5GT/s x4 of 8GT/s x4" } else { "8GT/s x4" };
-    let up = machine.port(root, Kind::UpstreamPort, Ids(0x10ee, 0x9134), Some(above), None);
+    let up = machine.port(root, FunctionKind::UpstreamPort, Ids(0x10ee, 0x9134), Some(above), None);
     let inner = Some("8GT/s x4");
-    let drive = machine.port(up, Kind::DownstreamPort, Ids(0x10ee, 0x9234), None, inner);
+    let drive = machine.port(up, FunctionKind::DownstreamPort, Ids(0x10ee, 0x9234), None, inner);
     machine.drive(drive, Ids(0x144d, 0xa824), "8GT/s x4", "SAMSUNG MZWLJ3T8HBLS-0SMS", TB_3_84);
     machine.nvme().namespaces[0].limits.max_request = Some(Bytes(128 << 10));
     machine.nvme().namespaces[0].limits.max_hw_request = Some(Bytes(128 << 10));
-    let card = machine.port(up, Kind::DownstreamPort, Ids(0x10ee, 0x9434), None, inner);
+    let card = machine.port(up, FunctionKind::DownstreamPort, Ids(0x10ee, 0x9434), None, inner);
     let ids = Ids(0x10ee, 0x6987);
-    let manager = machine.endpoint(card, Kind::Fpga, ids, 0x12_00_00, "8GT/s x4", "xclmgmt");
+    let manager =
+        machine.endpoint(card, FunctionKind::Fpga, ids, 0x12_00_00, "8GT/s x4", "xclmgmt");
     manager.bars = vec![bar(0, Bytes(32 << 20), true), bar(2, Bytes(64 << 10), true)];
     let address = manager.address.unwrap();
     let (link, node) = (manager.link, manager.numa_node);
     let address = Bdf::new(address.domain(), address.bus(), address.device(), 1).unwrap();
-    machine.at(card, Kind::Fpga, Ids(0x10ee, 0x6988), 0x12_00_00, node, address);
+    machine.at(card, FunctionKind::Fpga, Ids(0x10ee, 0x6988), 0x12_00_00, node, address);
     let user = machine.last();
     user.link = link;
     user.driver = DriverBinding::Bound("xocl".to_owned());
@@ -127,31 +129,38 @@ fn smart_ssd(machine: &mut Machine, root: Parent, slot: u32) {
 }
 
 fn lenovo_sr635() -> Fabric {
-    let mut machine = Machine::new("sr635", "Lenovo ThinkSystem SR635", "6.8.0-31-generic");
+    let mut machine = MachineBuilder::new("sr635", "Lenovo ThinkSystem SR635", "6.8.0-31-generic");
     machine.cpu("AuthenticAMD", Some(23), "AMD EPYC 7302P 16-Core Processor");
     let first = machine.bridge(0, 0x00, Some(0), ZEN_COMPLEX);
     for _ in 0..2 {
-        let root = machine.port(first, Kind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
+        let root = machine.port(first, FunctionKind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
         machine.drive(root, PM9A3, "16GT/s x4", PM9A3_NAME, TB_3_84);
     }
     let second = machine.bridge(0, 0x40, Some(0), ZEN_COMPLEX);
     for _ in 0..2 {
-        let root = machine.port(second, Kind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
+        let root = machine.port(second, FunctionKind::RootPort, ZEN_PORT, None, Some("16GT/s x4"));
         machine.drive(root, PM9A3, "16GT/s x4", PM9A3_NAME, TB_3_84);
     }
     let third = machine.bridge(0, 0x80, Some(0), ZEN_COMPLEX);
-    let root = machine.port(third, Kind::RootPort, ZEN_PORT, None, Some("16GT/s x16"));
+    let root = machine.port(third, FunctionKind::RootPort, ZEN_PORT, None, Some("16GT/s x16"));
     let noload = Ids(0x1de5, 0x2000);
     machine.drive(root, noload, "16GT/s x16", "Eideticom NoLoad", Bytes(GIB));
     machine.cmb(512);
-    let root = machine.port(third, Kind::RootPort, ZEN_PORT, None, Some("8GT/s x4"));
-    let nic = machine.endpoint(root, Kind::Nic, Ids(0x8086, 0x1521), 0x02_00_00, "5GT/s x4", "igb");
+    let root = machine.port(third, FunctionKind::RootPort, ZEN_PORT, None, Some("8GT/s x4"));
+    let nic = machine.endpoint(
+        root,
+        FunctionKind::Nic,
+        Ids(0x8086, 0x1521),
+        0x02_00_00,
+        "5GT/s x4",
+        "igb",
+    );
     nic.kernel_names = vec!["eno1".to_owned()];
     machine.fabric
 }
 
 fn donard() -> Fabric {
-    let mut machine = Machine::new("donard", "Supermicro X9DRH-iF", "3.13.0-24-generic");
+    let mut machine = MachineBuilder::new("donard", "Supermicro X9DRH-iF", "3.13.0-24-generic");
     machine.cpu("GenuineIntel", Some(6), "Intel(R) Xeon(R) CPU E5-2660 0 @ 2.20GHz");
     machine.fabric.kernel.has_p2pdma = Some(false);
     machine.fabric.kernel.use_cmb_sqes = None;
@@ -161,7 +170,7 @@ fn donard() -> Fabric {
     machine.fabric.libraries = Some(vec!["libcuda.so.1".to_owned()]);
     let bridge = machine.bridge(0, 0x00, Some(0), Ids(0x8086, 0x3c00));
     let ports = [0x3c02, 0x3c04, 0x3c08].map(|device| Ids(0x8086, device));
-    let root = machine.port(bridge, Kind::RootPort, ports[0], None, Some("8GT/s x8"));
+    let root = machine.port(bridge, FunctionKind::RootPort, ports[0], None, Some("8GT/s x8"));
     machine.drive(
         root,
         Ids(0x144d, 0xa820),
@@ -172,19 +181,26 @@ fn donard() -> Fabric {
     machine.nvme().temperature = None;
     machine.nvme().state = None;
     machine.mount("nvme0n1", "ext4", "/data");
-    let root = machine.port(bridge, Kind::RootPort, ports[1], None, Some("8GT/s x16"));
+    let root = machine.port(bridge, FunctionKind::RootPort, ports[1], None, Some("8GT/s x16"));
     let k20 = Ids(0x10de, 0x1022);
-    let gpu = machine.endpoint(root, Kind::Gpu, k20, 0x03_02_00, "5GT/s x16", "nvidia");
+    let gpu = machine.endpoint(root, FunctionKind::Gpu, k20, 0x03_02_00, "5GT/s x16", "nvidia");
     gpu.bars = vec![bar(0, Bytes(16 << 20), false), bar(1, Bytes(256 << 20), true)];
-    let root = machine.port(bridge, Kind::RootPort, ports[2], None, Some("8GT/s x8"));
-    let nic =
-        machine.endpoint(root, Kind::Nic, Ids(0x15b3, 0x1003), 0x02_80_00, "8GT/s x8", "mlx4_core");
+    let root = machine.port(bridge, FunctionKind::RootPort, ports[2], None, Some("8GT/s x8"));
+    let nic = machine.endpoint(
+        root,
+        FunctionKind::Nic,
+        Ids(0x15b3, 0x1003),
+        0x02_80_00,
+        "8GT/s x8",
+        "mlx4_core",
+    );
     nic.kernel_names = vec!["ib0".to_owned(), "mlx4_0".to_owned()];
     machine.fabric
 }
 
 fn eight_gpus() -> Fabric {
-    let mut machine = Machine::new("eight-gpus", "Supermicro SYS-821GE-TNHR", "6.8.0-60-generic");
+    let mut machine =
+        MachineBuilder::new("eight-gpus", "Supermicro SYS-821GE-TNHR", "6.8.0-60-generic");
     machine.cpu("GenuineIntel", Some(6), "Intel(R) Xeon(R) Platinum 8480+");
     machine.fabric.iommu = IommuMode::Translating;
     machine.fabric.kernel.parameters = Some(vec!["intel_iommu=on".to_owned()]);
@@ -206,15 +222,16 @@ fn eight_gpus() -> Fabric {
         let node = Some(u32::from(index > 1));
         let bridge = machine.bridge(0, bus, node, ICE_LAKE);
         let root = Ids(0x8086, 0x352a);
-        let root = machine.port(bridge, Kind::RootPort, root, None, Some("32GT/s x16"));
-        let up = machine.port(root, Kind::UpstreamPort, switch, Some("32GT/s x16"), None);
-        let down = |machine: &mut Machine, most: &str| {
-            machine.port(up, Kind::DownstreamPort, switch, None, Some(most))
+        let root = machine.port(bridge, FunctionKind::RootPort, root, None, Some("32GT/s x16"));
+        let up = machine.port(root, FunctionKind::UpstreamPort, switch, Some("32GT/s x16"), None);
+        let down = |machine: &mut MachineBuilder, most: &str| {
+            machine.port(up, FunctionKind::DownstreamPort, switch, None, Some(most))
         };
         for _ in 0..2 {
             let port = down(&mut machine, "32GT/s x16");
             let ids = Ids(0x10de, 0x2330);
-            let gpu = machine.endpoint(port, Kind::Gpu, ids, 0x03_02_00, "32GT/s x16", "nvidia");
+            let gpu =
+                machine.endpoint(port, FunctionKind::Gpu, ids, 0x03_02_00, "32GT/s x16", "nvidia");
             gpu.bars = vec![bar(0, Bytes(16 << 20), false), bar(2, Bytes(128 * GIB), true)];
         }
         for _ in 0..2 {
@@ -223,14 +240,16 @@ fn eight_gpus() -> Fabric {
         }
         let port = down(&mut machine, "32GT/s x16");
         let ids = Ids(0x15b3, 0x1021);
-        let nic = machine.endpoint(port, Kind::Nic, ids, 0x02_07_00, "32GT/s x16", "mlx5_core");
+        let nic =
+            machine.endpoint(port, FunctionKind::Nic, ids, 0x02_07_00, "32GT/s x16", "mlx5_core");
         nic.kernel_names = vec![format!("ib{index}"), format!("mlx5_{index}")];
     }
     machine.fabric
 }
 
 fn two_sockets() -> Fabric {
-    let mut machine = Machine::new("two-sockets", "Dell Inc. PowerEdge R750", "7.2.13-amd64");
+    let mut machine =
+        MachineBuilder::new("two-sockets", "Dell Inc. PowerEdge R750", "7.2.13-amd64");
     machine.cpu("GenuineIntel", Some(6), "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz");
     machine.fabric.iommu = IommuMode::Passthrough;
     machine.fabric.kernel.parameters =
@@ -239,7 +258,7 @@ fn two_sockets() -> Fabric {
         let bridge = machine.bridge(0, bus, Some(node), ICE_LAKE);
         for index in 0..4 {
             let most = Some("16GT/s x4");
-            let root = machine.port(bridge, Kind::RootPort, ICE_LAKE_PORT, None, most);
+            let root = machine.port(bridge, FunctionKind::RootPort, ICE_LAKE_PORT, None, most);
             let link = if (node, index) == (1, 1) { "16GT/s x2 of 16GT/s x4" } else { "16GT/s x4" };
             machine.drive(root, PM9A3, link, PM9A3_NAME, TB_3_84);
             match (node, index) {
@@ -269,20 +288,21 @@ fn two_sockets() -> Fabric {
 }
 
 fn arm_server() -> Fabric {
-    let mut machine = Machine::new("arm-server", "GIGABYTE R272-P30", "7.2.13-arm64");
+    let mut machine = MachineBuilder::new("arm-server", "GIGABYTE R272-P30", "7.2.13-arm64");
     machine.cpu("CPU implementer 0x41", None, "");
     let (complex, port) = (Ids(0x1def, 0xe100), Ids(0x1def, 0xe101));
     let switch = Ids(0x11f8, 0x4052);
     for (domain, has_switch) in [(0x04, false), (0x0c, true), (0x0d, true)] {
         let bridge = machine.bridge(domain, 0, Some(0), complex);
-        let root = machine.port(bridge, Kind::RootPort, port, None, Some("16GT/s x16"));
+        let root = machine.port(bridge, FunctionKind::RootPort, port, None, Some("16GT/s x16"));
         if !has_switch {
             machine.drive(root, PM9A3, "16GT/s x4", PM9A3_NAME, TB_3_84);
             continue;
         }
-        let up = machine.port(root, Kind::UpstreamPort, switch, Some("16GT/s x16"), None);
+        let up = machine.port(root, FunctionKind::UpstreamPort, switch, Some("16GT/s x16"), None);
         for index in 0..3 {
-            let down = machine.port(up, Kind::DownstreamPort, switch, None, Some("16GT/s x4"));
+            let down =
+                machine.port(up, FunctionKind::DownstreamPort, switch, None, Some("16GT/s x4"));
             machine.drive(down, PM9A3, "16GT/s x4", PM9A3_NAME, TB_3_84);
             if index == 0 {
                 machine.cmb(128);
@@ -293,16 +313,23 @@ fn arm_server() -> Fabric {
 }
 
 fn laptop() -> Fabric {
-    let mut machine = Machine::new("laptop", "LENOVO 21CB000JGE", "7.2.13-200.fc45.x86_64");
+    let mut machine = MachineBuilder::new("laptop", "LENOVO 21CB000JGE", "7.2.13-200.fc45.x86_64");
     machine.cpu("GenuineIntel", Some(6), "12th Gen Intel(R) Core(TM) i7-1260P");
     machine.fabric.iommu = IommuMode::Translating;
     let bridge = machine.bridge(0, 0, None, Ids(0x8086, 0x4621));
-    let display =
-        machine.endpoint(bridge, Kind::Gpu, Ids(0x8086, 0x46a6), 0x03_00_00, "2.5GT/s x1", "i915");
+    let display = machine.endpoint(
+        bridge,
+        FunctionKind::Gpu,
+        Ids(0x8086, 0x46a6),
+        0x03_00_00,
+        "2.5GT/s x1",
+        "i915",
+    );
     display.link = None;
     display.bars = vec![bar(0, Bytes(16 << 20), false), bar(2, Bytes(256 << 20), true)];
     display.kernel_names = vec!["card1".to_owned(), "renderD128".to_owned()];
-    let root = machine.port(bridge, Kind::RootPort, Ids(0x8086, 0x464d), None, Some("16GT/s x4"));
+    let root =
+        machine.port(bridge, FunctionKind::RootPort, Ids(0x8086, 0x464d), None, Some("16GT/s x4"));
     machine.drive(
         root,
         Ids(0x15b7, 0x5030),
@@ -311,9 +338,16 @@ fn laptop() -> Fabric {
         Bytes(1_000_204_886_016),
     );
     machine.partitions(&[600, 1024, 950_000]);
-    let root = machine.port(bridge, Kind::RootPort, Ids(0x8086, 0x51b0), None, Some("8GT/s x1"));
-    let wifi =
-        machine.endpoint(root, Kind::Nic, Ids(0x8086, 0x2725), 0x02_80_00, "5GT/s x1", "iwlwifi");
+    let root =
+        machine.port(bridge, FunctionKind::RootPort, Ids(0x8086, 0x51b0), None, Some("8GT/s x1"));
+    let wifi = machine.endpoint(
+        root,
+        FunctionKind::Nic,
+        Ids(0x8086, 0x2725),
+        0x02_80_00,
+        "5GT/s x1",
+        "iwlwifi",
+    );
     wifi.kernel_names = vec!["wlp2s0".to_owned()];
     machine.mount("nvme0n1p2", "ext4", "/boot");
     machine.mount("nvme0n1p1", "vfat", "/boot/efi");
@@ -327,7 +361,8 @@ fn laptop() -> Fabric {
 }
 
 fn cloud_vm() -> Fabric {
-    let mut machine = Machine::new("cloud-vm", "Google Compute Engine", "6.1.0-30-cloud-amd64");
+    let mut machine =
+        MachineBuilder::new("cloud-vm", "Google Compute Engine", "6.1.0-30-cloud-amd64");
     machine.cpu("GenuineIntel", Some(6), "Intel(R) Xeon(R) CPU @ 2.20GHz");
     machine.fabric.environment.hypervisor = Some("Google Compute Engine".to_owned());
     machine.fabric.kernel.has_p2pdma = Some(false);
@@ -336,7 +371,7 @@ fn cloud_vm() -> Fabric {
     machine.fabric.kernel.modules = Some(Vec::new());
     let bridge = machine.bridge(0, 0, None, Ids(0x8086, 0x1237));
     for (device, class) in [(0x1004, 0x01_00_00), (0x1000, 0x02_00_00), (0x1005, 0xff_00_00)] {
-        let kind = if device == 0x1000 { Kind::Nic } else { Kind::Other };
+        let kind = if device == 0x1000 { FunctionKind::Nic } else { FunctionKind::Other };
         let one =
             machine.endpoint(bridge, kind, Ids(0x1af4, device), class, "2.5GT/s x1", "virtio-pci");
         one.link = None;

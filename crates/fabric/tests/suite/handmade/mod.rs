@@ -4,5 +4,5 @@ mod builder;
 mod machines;
 
 #[allow(unused_imports, reason = "each test program uses a part of it")]
-pub(crate) use builder::{Ids, Machine, bar};
+pub(crate) use builder::{Ids, MachineBuilder, bar};
 pub(crate) use machines::all;

@@ -26,12 +26,13 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 /// More than pipes and sockets on the way hold.
 const MORE: usize = 4 << 20;
 
-fn session(folder: &Path, stdout: Output, reader: Option<Arc<OwnedFd>>) -> Session {
+fn session(folder: &Path, stdout: Output, reader: Option<Arc<OwnedFd>>) -> GuestSession {
     let outlets = Outlets::new(stdout, Box::new(io::sink()), reader).expect("outlets");
-    Session::listen(folder, outlets, Moments::default(), CardWorkers::default()).expect("a session")
+    GuestSession::listen(folder, outlets, Moments::default(), CardWorkers::default())
+        .expect("a session")
 }
 
-fn connect(folder: &Path, port: Port) -> UnixStream {
+fn connect(folder: &Path, port: GuestPort) -> UnixStream {
     UnixStream::connect(folder.join(port.name())).expect("the host listens")
 }
 
@@ -65,7 +66,7 @@ fn a_reader_that_stands_still_keeps_no_run_beyond_its_deadline_and_what_it_left_
     let (mut reader, writer) = pipe();
     let mut session = session(folder.path(), Box::new(writer), None);
     let mut guest = qemu("sleep", &["100"], folder.path());
-    let mut stdout = connect(folder.path(), Port::Stdout);
+    let mut stdout = connect(folder.path(), GuestPort::Stdout);
     // As much as the socket takes is there before the time begins to run.
     stdout.set_nonblocking(true).expect("a socket");
     let mut sent = 0;
@@ -79,7 +80,7 @@ fn a_reader_that_stands_still_keeps_no_run_beyond_its_deadline_and_what_it_left_
     });
     let (deadline, interrupt) = (Instant::now() + 4 * TICK, AtomicBool::new(false));
     let ended = session.serve(&mut guest, deadline, &interrupt).expect("an end");
-    assert_eq!(ended, Ended::TimedOut);
+    assert_eq!(ended, GuestEnd::TimedOut);
     let unread = session.finish(deadline, &interrupt);
     let Err(LabError::Unread { stdout: left, stderr: 0, end: None }) = unread else {
         panic!("{unread:?}")
@@ -100,7 +101,7 @@ fn a_guest_is_let_go_when_all_that_it_sent_has_come() {
     let (mut reader, writer) = pipe();
     let mut session = session(at, Box::new(writer), None);
     let mut guest = qemu("cat", &["end"], at);
-    let mut ports = [Port::Stdout, Port::Control].map(|port| connect(at, port));
+    let mut ports = [GuestPort::Stdout, GuestPort::Control].map(|port| connect(at, port));
     let end = at.join("end");
     let acting = std::thread::spawn(move || {
         let [stdout, control] = &mut ports;
@@ -126,7 +127,7 @@ fn a_guest_is_let_go_when_all_that_it_sent_has_come() {
     });
     let (deadline, interrupt) = (Instant::now() + A_DAY, AtomicBool::new(false));
     let ended = session.serve(&mut guest, deadline, &interrupt).expect("an end");
-    assert_eq!(ended, Ended::Exited(7));
+    assert_eq!(ended, GuestEnd::Exited(7));
     session.finish(deadline, &interrupt).expect("all is read");
     drop(session);
     acting.join().expect("it was let go");
@@ -139,8 +140,8 @@ fn a_folder_with_a_long_path_takes_the_sockets() {
     let long = folder.path().join("x".repeat(120));
     std::fs::create_dir(&long).expect("a folder");
     let session = session(&long, Box::new(io::sink()), None);
-    assert_eq!(session.streams.len(), Port::ALL.len());
-    for port in Port::ALL {
+    assert_eq!(session.streams.len(), GuestPort::ALL.len());
+    for port in GuestPort::ALL {
         assert!(long.join(port.name()).exists());
     }
 }

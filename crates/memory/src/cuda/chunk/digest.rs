@@ -7,7 +7,9 @@ use peerlane_units::Bytes;
 
 use super::pool::{QueuePool, QueueSlot};
 use super::{BLOCK_THREADS, ChunkKernelError, check};
-use crate::cuda::{Argument, Copy, CudaError, DeviceMemory, Direction, Gpu, Grid, Kernel, Pinned};
+use crate::cuda::{
+    Argument, Copy, CopyDirection, CudaError, CudaKernel, DeviceMemory, Gpu, LaunchGrid, Pinned,
+};
 use crate::nvrtc::Nvrtc;
 
 /// Bytes of a digest.
@@ -25,13 +27,13 @@ struct DigestMemory {
 ///
 /// A chunk in flight holds its memory. Chunks in flight when this is dropped are waited for shortly, and leaked with
 /// their memory where they do not end.
-pub struct ChunkDigest {
+pub struct DigestKernel {
     gpu: Arc<Gpu>,
-    kernel: Kernel,
+    kernel: CudaKernel,
     pool: QueuePool<DigestMemory>,
 }
 
-impl ChunkDigest {
+impl DigestKernel {
     /// The source of the kernel.
     pub const SOURCE: &str = include_str!("xxh128.cu");
 
@@ -47,7 +49,7 @@ impl ChunkDigest {
         Ok(Self { gpu: Arc::clone(gpu), kernel, pool: QueuePool::new() })
     }
 
-    /// Starts on a range of memory, in a queue of its own; `tag` comes back from [`ChunkDigest::finished`].
+    /// Starts on a range of memory, in a queue of its own; `tag` comes back from [`DigestKernel::finished`].
     ///
     /// # Errors
     /// As [`ChunkKernel::start`](super::ChunkKernel::start).
@@ -70,10 +72,10 @@ impl ChunkDigest {
             let chunk = Argument::Range { memory, offset: memory_offset, length: bytes };
             let arguments =
                 [chunk, Argument::Whole(bytes), Argument::Whole(0), Argument::Memory(digest)];
-            let grid = Grid { blocks: [1, 1, 1], threads: BLOCK_THREADS };
+            let grid = LaunchGrid { blocks: [1, 1, 1], threads: BLOCK_THREADS };
             queue.launch(kernel, grid, &arguments)?;
             queue.copy(&Copy {
-                direction: Direction::ToHost,
+                direction: CopyDirection::ToHost,
                 pinned,
                 pinned_offset: 0,
                 memory: digest,
@@ -115,7 +117,7 @@ impl ChunkDigest {
 /// `CUDA_ERROR_UNKNOWN`.
 const UNKNOWN: i32 = 999;
 
-impl fmt::Debug for ChunkDigest {
+impl fmt::Debug for DigestKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChunkDigest").field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }

@@ -30,9 +30,9 @@ use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Argument, CudaError, DeviceMemory, Gpu, Grid, Kernel, within};
+use super::{Argument, CudaError, CudaKernel, DeviceMemory, Gpu, LaunchGrid, within};
 use crate::nvrtc::{Nvrtc, NvrtcError};
-pub use digest::ChunkDigest;
+pub use digest::DigestKernel;
 pub use error::ChunkKernelError;
 use pool::{QueuePool, QueueSlot};
 
@@ -49,7 +49,7 @@ const MAX_BLOCKS: u32 = 65_535;
 /// their memory where they do not end.
 pub struct ChunkKernel {
     gpu: Arc<Gpu>,
-    kernel: Kernel,
+    kernel: CudaKernel,
     pool: QueuePool<()>,
 }
 
@@ -171,10 +171,10 @@ fn check(
 }
 
 /// Threads for a chunk.
-fn grid(bytes: u64) -> Grid {
+fn grid(bytes: u64) -> LaunchGrid {
     let blocks = bytes.div_ceil(u64::from(BLOCK_THREADS) * THREAD_BYTES);
     let blocks = u32::try_from(blocks).unwrap_or(MAX_BLOCKS).clamp(1, MAX_BLOCKS);
-    Grid { blocks: [blocks, 1, 1], threads: BLOCK_THREADS }
+    LaunchGrid { blocks: [blocks, 1, 1], threads: BLOCK_THREADS }
 }
 
 impl fmt::Debug for ChunkKernel {

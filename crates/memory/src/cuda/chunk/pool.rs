@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use crate::cuda::stream::settles;
-use crate::cuda::{CudaError, Queue};
+use crate::cuda::{CudaError, KernelQueue};
 
 /// A queue with what belongs to it.
 pub(super) struct QueueSlot<S> {
-    pub(super) queue: Queue,
+    pub(super) queue: KernelQueue,
     pub(super) result: S,
 }
 

@@ -9,25 +9,25 @@ use std::sync::Arc;
 
 use peerlane_units::Nanos;
 
-use super::{Argument, Grid};
+use super::{Argument, LaunchGrid};
 use crate::cuda::ffi::check;
-use crate::cuda::stream::{Event, Stream, Timing, settles};
+use crate::cuda::stream::{CudaEvent, CudaStream, Timing, settles};
 use crate::cuda::transfer::within;
 use crate::cuda::{Copy, CudaError, DeviceMemory, Gpu};
 use crate::nvrtc::Image;
 
 /// Code that is loaded; unloaded when dropped.
-pub struct Module {
+pub struct GpuModule {
     gpu: Arc<Gpu>,
     handle: *mut c_void,
 }
 
 // SAFETY: the driver API may be called from any thread; the handle is only handed back to it.
-unsafe impl Send for Module {}
+unsafe impl Send for GpuModule {}
 // SAFETY: as above; looking up a function changes nothing.
-unsafe impl Sync for Module {}
+unsafe impl Sync for GpuModule {}
 
-impl Module {
+impl GpuModule {
     pub(in crate::cuda) fn load(gpu: &Arc<Gpu>, image: &Image) -> Result<Self, CudaError> {
         gpu.make_current()?;
         let mut handle = ptr::null_mut();
@@ -43,7 +43,7 @@ impl Module {
     ///
     /// # Errors
     /// The driver's error: there is no kernel of that name.
-    pub fn kernel(self: &Arc<Self>, name: &CStr) -> Result<Kernel, CudaError> {
+    pub fn kernel(self: &Arc<Self>, name: &CStr) -> Result<CudaKernel, CudaError> {
         self.gpu.make_current()?;
         let mut function = ptr::null_mut();
         let find = self.gpu.context.table().module_function;
@@ -51,11 +51,11 @@ impl Module {
         // to a local.
         let code = unsafe { find(&raw mut function, self.handle, name.as_ptr()) };
         check("cuModuleGetFunction", code)?;
-        Ok(Kernel { function, module: Arc::clone(self) })
+        Ok(CudaKernel { function, module: Arc::clone(self) })
     }
 }
 
-impl Drop for Module {
+impl Drop for GpuModule {
     fn drop(&mut self) {
         if self.gpu.make_current().is_ok() {
             // SAFETY: loaded by `load` and unloaded once, here; a launch under way holds an `Arc` of it.
@@ -66,33 +66,33 @@ impl Drop for Module {
 
 /// A function of a module that a GPU runs.
 #[derive(Clone)]
-pub struct Kernel {
+pub struct CudaKernel {
     function: *mut c_void,
-    module: Arc<Module>,
+    module: Arc<GpuModule>,
 }
 
 // SAFETY: as for its module, which it holds.
-unsafe impl Send for Kernel {}
+unsafe impl Send for CudaKernel {}
 // SAFETY: as above.
-unsafe impl Sync for Kernel {}
+unsafe impl Sync for CudaKernel {}
 
 /// A queue of kernels and copies, done in the order in which they were asked for.
-pub struct Queue {
-    stream: Stream,
+pub struct KernelQueue {
+    stream: CudaStream,
     /// The mark behind the last work; `None` unless the queue is closed.
-    end: Option<Event>,
-    stamps: Vec<Event>,
+    end: Option<CudaEvent>,
+    stamps: Vec<CudaEvent>,
     /// Memory and modules that the GPU may still use.
     held: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the driver API may be called from any thread, and a queue is used by one at a time.
-unsafe impl Send for Queue {}
+unsafe impl Send for KernelQueue {}
 
-impl Queue {
+impl KernelQueue {
     pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
         let (stamps, held) = (Vec::new(), Vec::new());
-        Ok(Self { stream: Stream::new(gpu)?, end: None, stamps, held })
+        Ok(Self { stream: CudaStream::new(gpu)?, end: None, stamps, held })
     }
 
     /// Asks for a copy; its tag is not used.
@@ -146,8 +146,8 @@ impl Queue {
     /// [`ChunkKernel::compile`]: crate::cuda::ChunkKernel::compile
     pub fn launch(
         &mut self,
-        kernel: &Kernel,
-        grid: Grid,
+        kernel: &CudaKernel,
+        grid: LaunchGrid,
         arguments: &[Argument<'_>],
     ) -> Result<(), CudaError> {
         for argument in arguments {
@@ -171,7 +171,7 @@ impl Queue {
                 Argument::Signed(signed) => u64::from_ne_bytes(signed.to_ne_bytes()),
             });
         }
-        self.held.push(Arc::<Module>::clone(&kernel.module));
+        self.held.push(Arc::<GpuModule>::clone(&kernel.module));
         let mut places: Vec<*mut c_void> =
             words.iter_mut().map(|word| ptr::from_mut(word).cast()).collect();
         let [x, y, z] = grid.blocks;
@@ -198,7 +198,7 @@ impl Queue {
         check("cuLaunchKernel", code)
     }
 
-    /// Records the time at which all work so far is over, for [`Queue::times`].
+    /// Records the time at which all work so far is over, for [`KernelQueue::times`].
     ///
     /// # Errors
     /// The driver's error.
@@ -209,7 +209,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Marks the end of all work so far, for [`Queue::is_over`].
+    /// Marks the end of all work so far, for [`KernelQueue::is_over`].
     ///
     /// # Errors
     /// The driver's error.
@@ -219,7 +219,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns whether all work asked for before [`Queue::close`] is over, and then lets go of its
+    /// Returns whether all work asked for before [`KernelQueue::close`] is over, and then lets go of its
     /// memory.
     ///
     /// # Errors
@@ -285,7 +285,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for KernelQueue {
     fn drop(&mut self) {
         if !self.settle() {
             self.stream.abandon(mem::take(&mut self.held));
@@ -294,19 +294,19 @@ impl Drop for Queue {
     }
 }
 
-impl fmt::Debug for Module {
+impl fmt::Debug for GpuModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Module").field("gpu", &self.gpu.facts().address).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Kernel {
+impl fmt::Debug for CudaKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kernel").field("module", &self.module).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for KernelQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("held", &self.held.len()).finish_non_exhaustive()
     }

@@ -10,11 +10,11 @@ mod ffi;
 use std::sync::Arc;
 
 use super::DeviceMemory;
-pub use ffi::{Kernel, Module, Queue};
+pub use ffi::{CudaKernel, GpuModule, KernelQueue};
 
 /// Threads of a launch: blocks in three directions, and threads of each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct LaunchGrid {
     /// Blocks; none may be 0, and only the first may be more than 65535.
     pub blocks: [u32; 3],
     /// Threads of a block, 1024 at most.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use peerlane_units::Nanos;
 
 use crate::cuda::ffi::check;
-use crate::cuda::{Copy, CudaError, Direction, Gpu};
+use crate::cuda::{Copy, CopyDirection, CudaError, Gpu};
 
 /// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
 const NON_BLOCKING: u32 = 1;
@@ -23,15 +23,15 @@ const DROP_NAP: Duration = Duration::from_micros(100);
 
 /// A stream of the GPU, which does its work in order. Destroyed with its events when dropped,
 /// unless it was abandoned.
-pub(in crate::cuda) struct Stream {
+pub(in crate::cuda) struct CudaStream {
     gpu: Arc<Gpu>,
     handle: *mut c_void,
-    idle: Vec<Event>,
+    idle: Vec<CudaEvent>,
     is_abandoned: bool,
 }
 
 /// A mark in a stream: comes when all work before it is over.
-pub(in crate::cuda) struct Event {
+pub(in crate::cuda) struct CudaEvent {
     handle: *mut c_void,
     timing: Timing,
 }
@@ -45,7 +45,7 @@ pub(in crate::cuda) enum Timing {
     Off = 2,
 }
 
-impl Stream {
+impl CudaStream {
     pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
         gpu.make_current()?;
         let mut handle = ptr::null_mut();
@@ -79,13 +79,13 @@ impl Stream {
         let device = copy.memory.address().wrapping_add(copy.memory_offset);
         let table = self.gpu.context.table();
         match copy.direction {
-            Direction::ToDevice => {
+            CopyDirection::ToDevice => {
                 // SAFETY: a context is current; both ranges lie within their memories by `check`, and the caller
                 // keeps those.
                 let code = unsafe { (table.copy_to_device)(device, host, length, self.handle) };
                 check("cuMemcpyHtoDAsync", code)
             }
-            Direction::ToHost => {
+            CopyDirection::ToHost => {
                 // SAFETY: as above; no reference to the host bytes is given out while the caller has an `Arc`.
                 let code = unsafe { (table.copy_to_host)(host, device, length, self.handle) };
                 check("cuMemcpyDtoHAsync", code)
@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// An event that records nothing: one that was given back, or a new one.
-    pub(in crate::cuda) fn event(&mut self, timing: Timing) -> Result<Event, CudaError> {
+    pub(in crate::cuda) fn event(&mut self, timing: Timing) -> Result<CudaEvent, CudaError> {
         if let Some(at) = self.idle.iter().position(|event| event.timing == timing) {
             return Ok(self.idle.swap_remove(at));
         }
@@ -104,16 +104,16 @@ impl Stream {
         // SAFETY: a context is current, and one handle is written to a local.
         let code = unsafe { create(&raw mut handle, timing as u32) };
         check("cuEventCreate", code)?;
-        Ok(Event { handle, timing })
+        Ok(CudaEvent { handle, timing })
     }
 
     /// Takes back an event that is no longer needed.
-    pub(in crate::cuda) fn give_back(&mut self, event: Event) {
+    pub(in crate::cuda) fn give_back(&mut self, event: CudaEvent) {
         self.idle.push(event);
     }
 
     /// Records an event that comes when all work so far is over.
-    pub(in crate::cuda) fn record(&self, event: &Event) -> Result<(), CudaError> {
+    pub(in crate::cuda) fn record(&self, event: &CudaEvent) -> Result<(), CudaError> {
         self.gpu.make_current()?;
         let record = self.gpu.context.table().event_record;
         // SAFETY: event and stream were made in the current context and live until the stream is dropped.
@@ -121,7 +121,7 @@ impl Stream {
     }
 
     /// Takes an event and records it.
-    pub(in crate::cuda) fn mark(&mut self, timing: Timing) -> Result<Event, CudaError> {
+    pub(in crate::cuda) fn mark(&mut self, timing: Timing) -> Result<CudaEvent, CudaError> {
         let event = self.event(timing)?;
         match self.record(&event) {
             Ok(()) => Ok(event),
@@ -133,7 +133,7 @@ impl Stream {
     }
 
     /// Returns whether a recorded event has come.
-    pub(in crate::cuda) fn has_come(&self, event: &Event) -> Result<bool, CudaError> {
+    pub(in crate::cuda) fn has_come(&self, event: &CudaEvent) -> Result<bool, CudaError> {
         self.gpu.make_current()?;
         // SAFETY: the event was made and recorded in the current context.
         let code = unsafe { (self.gpu.context.table().event_query)(event.handle) };
@@ -145,7 +145,11 @@ impl Stream {
     }
 
     /// Time between two events that have come, both with [`Timing::On`].
-    pub(in crate::cuda) fn between(&self, from: &Event, to: &Event) -> Result<Nanos, CudaError> {
+    pub(in crate::cuda) fn between(
+        &self,
+        from: &CudaEvent,
+        to: &CudaEvent,
+    ) -> Result<Nanos, CudaError> {
         self.gpu.make_current()?;
         let mut milliseconds = 0.0_f32;
         let elapsed = self.gpu.context.table().event_elapsed;
@@ -162,7 +166,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
         if self.is_abandoned || self.gpu.make_current().is_err() {
             mem::forget(Arc::clone(&self.gpu));

@@ -6,4 +6,4 @@
 #[allow(unsafe_code)]
 mod ffi;
 
-pub(super) use ffi::{Event, Stream, Timing, settles};
+pub(super) use ffi::{CudaEvent, CudaStream, Timing, settles};

@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 
 use super::Copy;
 use crate::cuda::ffi::check;
-use crate::cuda::stream::{Event, Stream, Timing, settles};
+use crate::cuda::stream::{CudaEvent, CudaStream, Timing, settles};
 use crate::cuda::{CudaError, Gpu};
 use crate::host;
 use crate::region::{Region, RegionKind};
@@ -213,22 +213,22 @@ impl fmt::Debug for Pinned {
 }
 
 /// A queue of copies by the copy engine, done in the order in which they were asked for.
-pub struct Lane {
-    stream: Stream,
-    in_flight: VecDeque<InFlight>,
+pub struct CopyQueue {
+    stream: CudaStream,
+    in_flight: VecDeque<PendingCopy>,
 }
 
 /// A copy under way, and the memory that it holds.
-struct InFlight {
-    event: Event,
+struct PendingCopy {
+    event: CudaEvent,
     tag: u64,
     _pinned: Arc<Pinned>,
     _memory: Arc<DeviceMemory>,
 }
 
-impl Lane {
+impl CopyQueue {
     pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
-        Ok(Self { stream: Stream::new(gpu)?, in_flight: VecDeque::new() })
+        Ok(Self { stream: CudaStream::new(gpu)?, in_flight: VecDeque::new() })
     }
 
     /// Copies that were begun and are not known to be over.
@@ -236,7 +236,7 @@ impl Lane {
         self.in_flight.len()
     }
 
-    /// Begins a copy; both ends are held until [`Lane::finished`] has named its tag.
+    /// Begins a copy; both ends are held until [`CopyQueue::finished`] has named its tag.
     ///
     /// # Errors
     /// [`CudaError::Range`] beyond an end; else the driver's error.
@@ -254,7 +254,7 @@ impl Lane {
             mem::forget((_pinned, _memory));
             return Err(error);
         }
-        self.in_flight.push_back(InFlight { event, tag, _pinned, _memory });
+        self.in_flight.push_back(PendingCopy { event, tag, _pinned, _memory });
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for CopyQueue {
     fn drop(&mut self) {
         let all_finished = || {
             while self.finished()?.is_some() {}
@@ -287,7 +287,7 @@ impl Drop for Lane {
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for CopyQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lane").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
     }

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use peerlane_units::Bytes;
 
 use super::CudaError;
-pub use ffi::{DeviceMemory, Lane, Pinned};
+pub use ffi::{CopyQueue, DeviceMemory, Pinned};
 
 /// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum CopyDirection {
     /// From pinned host memory to the GPU.
     ToDevice,
     /// From the GPU to pinned host memory.
@@ -27,7 +27,7 @@ pub enum Direction {
 #[derive(Debug)]
 pub struct Copy<'a> {
     /// The direction.
-    pub direction: Direction,
+    pub direction: CopyDirection,
     /// Host memory.
     pub pinned: &'a Arc<Pinned>,
     /// Offset in the host memory, in bytes.

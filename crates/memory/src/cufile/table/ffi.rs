@@ -10,7 +10,7 @@ use crate::library::ffi::Library;
 /// `CUfileError_t`, returned by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(in crate::cufile) struct Status {
+pub(in crate::cufile) struct CuFileStatus {
     pub(in crate::cufile) code: c_int,
     pub(in crate::cufile) cuda: c_int,
 }
@@ -33,7 +33,7 @@ pub(in crate::cufile) union Handle {
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 pub(in crate::cufile) const DESCRIPTOR: c_int = 1;
 
-const _: () = assert!(size_of::<Descriptor>() == 24 && size_of::<Status>() == 8);
+const _: () = assert!(size_of::<Descriptor>() == 24 && size_of::<CuFileStatus>() == 8);
 
 /// `CUfileDrvProps_t`, which has been the same up to 1.20, with as much room again.
 #[repr(C)]
@@ -57,35 +57,35 @@ pub(in crate::cufile) struct RawProperties {
 /// Counters for each GPU come with this level.
 const LEVEL: c_int = 3;
 
-type Call = unsafe extern "C" fn() -> Status;
+type Call = unsafe extern "C" fn() -> CuFileStatus;
 
 /// The functions. Those with pointers are called by [`super::super::ffi`], beside what they point to.
-pub(in crate::cufile) struct Table {
+pub(in crate::cufile) struct CuFileFunctions {
     open: Call,
     close: Call,
-    properties: unsafe extern "C" fn(*mut RawProperties) -> Status,
+    properties: unsafe extern "C" fn(*mut RawProperties) -> CuFileStatus,
     pub(in crate::cufile) file_register:
-        unsafe extern "C" fn(*mut *mut c_void, *mut Descriptor) -> Status,
+        unsafe extern "C" fn(*mut *mut c_void, *mut Descriptor) -> CuFileStatus,
     pub(in crate::cufile) file_deregister: unsafe extern "C" fn(*mut c_void),
     pub(in crate::cufile) memory_register:
-        unsafe extern "C" fn(*const c_void, usize, c_int) -> Status,
-    pub(in crate::cufile) memory_deregister: unsafe extern "C" fn(*const c_void) -> Status,
+        unsafe extern "C" fn(*const c_void, usize, c_int) -> CuFileStatus,
+    pub(in crate::cufile) memory_deregister: unsafe extern "C" fn(*const c_void) -> CuFileStatus,
     pub(in crate::cufile) read:
         unsafe extern "C" fn(*mut c_void, *mut c_void, usize, i64, i64) -> isize,
     pub(in crate::cufile) write:
         unsafe extern "C" fn(*mut c_void, *const c_void, usize, i64, i64) -> isize,
-    version: Option<unsafe extern "C" fn(*mut c_int) -> Status>,
-    set_bool: Option<unsafe extern "C" fn(c_int, bool) -> Status>,
+    version: Option<unsafe extern "C" fn(*mut c_int) -> CuFileStatus>,
+    set_bool: Option<unsafe extern "C" fn(c_int, bool) -> CuFileStatus>,
     /// The value as a byte, whatever the library writes there.
-    get_bool: Option<unsafe extern "C" fn(c_int, *mut u8) -> Status>,
-    p2p_flags: Option<unsafe extern "C" fn(c_int, *mut c_uint) -> Status>,
-    counters: Option<Counters>,
+    get_bool: Option<unsafe extern "C" fn(c_int, *mut u8) -> CuFileStatus>,
+    p2p_flags: Option<unsafe extern "C" fn(c_int, *mut c_uint) -> CuFileStatus>,
+    counters: Option<CuFileCounters>,
 }
 
-struct Counters {
-    set_level: unsafe extern "C" fn(c_int) -> Status,
+struct CuFileCounters {
+    set_level: unsafe extern "C" fn(c_int) -> CuFileStatus,
     start: Call,
-    read: unsafe extern "C" fn(*mut u64) -> Status,
+    read: unsafe extern "C" fn(*mut u64) -> CuFileStatus,
 }
 
 /// Finds functions by name.
@@ -115,7 +115,7 @@ macro_rules! find {
     }};
 }
 
-impl Table {
+impl CuFileFunctions {
     /// Finds all functions; `name` is the library's, for messages.
     ///
     /// # Errors
@@ -144,8 +144,8 @@ impl Table {
         })
     }
 
-    fn counters(symbols: &Symbols<'_>) -> Option<Counters> {
-        Some(Counters {
+    fn counters(symbols: &Symbols<'_>) -> Option<CuFileCounters> {
+        Some(CuFileCounters {
             set_level: find!(symbols, optional, b"cuFileSetStatsLevel")?,
             start: find!(symbols, optional, b"cuFileStatsStart")?,
             read: find!(symbols, optional, b"cuFileGetStatsL3")?,
@@ -183,14 +183,18 @@ impl Table {
     }
 
     /// Sets a Boolean parameter; `None` where the library has no parameters.
-    pub(in crate::cufile) fn set_bool(&self, parameter: c_int, value: bool) -> Option<Status> {
+    pub(in crate::cufile) fn set_bool(
+        &self,
+        parameter: c_int,
+        value: bool,
+    ) -> Option<CuFileStatus> {
         let set = self.set_bool?;
         // SAFETY: takes two values and no pointer.
         Some(unsafe { set(parameter, value) })
     }
 
     /// Reads a Boolean parameter; `None` where the library has no parameters.
-    pub(in crate::cufile) fn get_bool(&self, parameter: c_int) -> Option<(Status, bool)> {
+    pub(in crate::cufile) fn get_bool(&self, parameter: c_int) -> Option<(CuFileStatus, bool)> {
         let get = self.get_bool?;
         let mut value = 0;
         // SAFETY: writes a `bool` of C, which is a byte, to a local of a byte.
@@ -212,21 +216,21 @@ impl Table {
     }
 
     /// Chooses counters of each GPU; before the driver is opened.
-    pub(in crate::cufile) fn choose_counters(&self) -> Option<Status> {
+    pub(in crate::cufile) fn choose_counters(&self) -> Option<CuFileStatus> {
         let counters = self.counters.as_ref()?;
         // SAFETY: takes a number.
         Some(unsafe { (counters.set_level)(LEVEL) })
     }
 
     /// Begins to count; the driver is open.
-    pub(in crate::cufile) fn start_counters(&self) -> Option<Status> {
+    pub(in crate::cufile) fn start_counters(&self) -> Option<CuFileStatus> {
         let counters = self.counters.as_ref()?;
         // SAFETY: takes nothing.
         Some(unsafe { (counters.start)() })
     }
 
     /// `CUfileStatsLevel3_t` as words.
-    pub(in crate::cufile) fn read_counters(&self) -> Option<(Status, Vec<u64>)> {
+    pub(in crate::cufile) fn read_counters(&self) -> Option<(CuFileStatus, Vec<u64>)> {
         let counters = self.counters.as_ref()?;
         let mut words = vec![0u64; BUFFER_WORDS];
         // SAFETY: writes the structure of `cufile.h`, 5112 bytes in 1.20, into an array of six times that; callers

@@ -8,12 +8,12 @@ mod ffi;
 
 #[cfg(test)]
 pub(super) use ffi::RawProperties;
-pub(super) use ffi::{DESCRIPTOR, Descriptor, Handle, Status, Table};
+pub(super) use ffi::{CuFileFunctions, CuFileStatus, DESCRIPTOR, Descriptor, Handle};
 
 use super::CuFileError;
 
 /// The answer of a call as a result.
-pub(super) fn check(call: &'static str, status: Status) -> Result<(), CuFileError> {
+pub(super) fn check(call: &'static str, status: CuFileStatus) -> Result<(), CuFileError> {
     match status.code {
         0 => Ok(()),
         code => Err(CuFileError::Call { call, code, cuda: status.cuda }),

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::library::ffi::Library;
-use crate::xrt::ffi::{Buffer, Device, Handle, NoTable, function};
+use crate::xrt::ffi::{Buffer, Handle, NoTable, XrtDevice, function};
 
 type Status = unsafe extern "C" fn(Handle) -> c_int;
 
@@ -87,7 +87,7 @@ fn check(status: c_int) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct OpenKernel {
     handle: NonNull<c_void>,
-    device: Arc<Device>,
+    device: Arc<XrtDevice>,
     table: KernelFunctions,
 }
 
@@ -101,7 +101,7 @@ unsafe impl Sync for OpenKernel {}
 
 impl OpenKernel {
     /// The number of the image that is on a card: zeroes for none.
-    pub(super) fn image_id(device: &Device, table: &KernelTable) -> io::Result<[u8; 16]> {
+    pub(super) fn image_id(device: &XrtDevice, table: &KernelTable) -> io::Result<[u8; 16]> {
         let mut id = [0; 16];
         forget_errno();
         // SAFETY: the device is open; 16 bytes are written to a local that has as many.
@@ -111,7 +111,7 @@ impl OpenKernel {
 
     /// Opens a kernel of an image that is on the card.
     pub(super) fn open(
-        device: &Arc<Device>,
+        device: &Arc<XrtDevice>,
         table: &KernelFunctions,
         image: &[u8; 16],
         name: &CStr,
@@ -132,7 +132,7 @@ impl OpenKernel {
         u32::try_from(group).map_err(|_| reason())
     }
 
-    pub(super) fn device(&self) -> &Arc<Device> {
+    pub(super) fn device(&self) -> &Arc<XrtDevice> {
         &self.device
     }
 }

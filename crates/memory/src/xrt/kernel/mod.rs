@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use peerlane_units::Bytes;
 
-use super::ffi::{Buffer, Device};
+use super::ffi::{Buffer, XrtDevice};
 use super::{Card, XrtRefusal};
 use crate::region::Region;
 pub use error::CardKernelError;
@@ -112,7 +112,7 @@ impl Card {
     /// As [`Card::allocate`].
     pub fn allocate_for(&self, kernel: &CardKernel, length: Bytes) -> Result<Region, XrtRefusal> {
         if let Some((path, groups)) = &self.image {
-            let is_small = |group: &super::Group| group.size < length;
+            let is_small = |group: &super::MemoryBank| group.size < length;
             if groups.iter().find(|group| group.index == kernel.group()).is_some_and(is_small) {
                 return Err(XrtRefusal::NoGroup { path: path.clone(), length });
             }
@@ -146,7 +146,7 @@ impl RunState {
 }
 
 impl CardKernel {
-    fn open(device: &Arc<Device>, name: &str) -> Result<Self, XrtRefusal> {
+    fn open(device: &Arc<XrtDevice>, name: &str) -> Result<Self, XrtRefusal> {
         let table = device.kernels()?;
         let (kernel, address) = (|| name.to_owned(), || device.address().to_owned());
         let failed =

@@ -6,55 +6,57 @@ use peerlane_fabric::gpu::{self, Generation};
 
 use super::{DRIVER, kept_from_gpudirect, topology_refusal};
 use crate::MapType;
-use crate::drivers::ends::Ends;
-use crate::drivers::{Answer, DriverRule, rdma};
+use crate::drivers::ends::DriverEnds;
+use crate::drivers::{DriverAnswer, DriverRule, rdma};
 
 const SOURCE: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia/nv-dmabuf.c and #1324";
 
 /// The rule for a network controller that imports it.
-pub(super) fn rdma(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn rdma(ends: &DriverEnds<'_>) -> DriverRule {
     DriverRule::new(DRIVER, "GPUDirect RDMA by dma-buf", Some(false), verdict(ends), SOURCE)
 }
 
 /// The rule for any other function, whose driver may import it.
-pub(super) fn other(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn other(ends: &DriverEnds<'_>) -> DriverRule {
     let (mut answer, mut reason) = verdict(ends);
-    if answer != Answer::Refused {
-        answer = Answer::NotKnown;
+    if answer != DriverAnswer::Refused {
+        answer = DriverAnswer::NotKnown;
         reason +=
             &format!("; nothing public says whether {} imports it", ends.word(ends.initiator()));
     }
     DriverRule::new(DRIVER, "dma-buf", Some(false), (answer, reason), SOURCE)
 }
 
-fn verdict(ends: &Ends<'_>) -> (Answer, String) {
+fn verdict(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     if let Some(reason) = refusal(ends) {
-        return (Answer::Refused, reason);
+        return (DriverAnswer::Refused, reason);
     }
     if ends.is_translated() {
         let reason = "the IOMMU translates, and the driver was seen to hand out raw BAR1 addresses, so \
                       that every write is lost without an error: boot with iommu=pt and prove the route";
-        return (Answer::Conditional, reason.to_owned());
+        return (DriverAnswer::Conditional, reason.to_owned());
     }
     let needs = needs(ends);
     let (place, is_allowed) = place(ends);
     if !needs.is_empty() {
-        return (Answer::Conditional, format!("it needs {}; {place}", needs.join(" and ")));
+        return (DriverAnswer::Conditional, format!("it needs {}; {place}", needs.join(" and ")));
     }
     let (route, is_open) = route(ends);
     let importer = ends.initiator().driver.name().unwrap_or_default();
     let reason = format!(
         "NVIDIA's open kernel modules export it and {importer} imports it; {place}; {route}"
     );
-    (if is_allowed && is_open { Answer::Possible } else { Answer::Conditional }, reason)
+    (if is_allowed && is_open { DriverAnswer::Possible } else { DriverAnswer::Conditional }, reason)
 }
 
-fn refusal(ends: &Ends<'_>) -> Option<String> {
+fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
     let provider = ends.provider();
     if let Some(reason) = kept_from_gpudirect(ends) {
         return Some(reason);
     }
-    if let Some(old) = Generation::of(provider).filter(|&found| found < Generation::Turing) {
+    if let Some(old) =
+        Generation::from_function(provider).filter(|&found| found < Generation::Turing)
+    {
         return Some(format!(
             "dma-buf needs NVIDIA's open kernel modules, which run on Turing and later, and {} is {old}",
             ends.word(provider)
@@ -72,11 +74,11 @@ fn refusal(ends: &Ends<'_>) -> Option<String> {
 }
 
 /// The conditions that are not known to hold.
-fn needs(ends: &Ends<'_>) -> Vec<&'static str> {
+fn needs(ends: &DriverEnds<'_>) -> Vec<&'static str> {
     let initiator = ends.initiator();
     let conditions = [
         (ends.has_open_nvidia() == Some(true), "NVIDIA's open kernel modules"),
-        (Generation::of(ends.provider()).is_some(), "a GPU of Turing or later"),
+        (Generation::from_function(ends.provider()).is_some(), "a GPU of Turing or later"),
         (ends.is_kernel_at_least(5, 12) == Some(true), "Linux 5.12 or later"),
         (rdma::importer(initiator).is_some(), "an importer that takes peer memory"),
         (ends.translates() == Some(false), "an IOMMU that does not translate"),
@@ -85,7 +87,7 @@ fn needs(ends: &Ends<'_>) -> Vec<&'static str> {
 }
 
 /// The part that the place of both ends has, and whether it settles that the driver allows them.
-pub(super) fn place(ends: &Ends<'_>) -> (&'static str, bool) {
+pub(super) fn place(ends: &DriverEnds<'_>) -> (&'static str, bool) {
     if gpu::has_c2c(ends.provider()) {
         ("on a superchip the driver checks no topology", false)
     } else if ends.fabric.environment.hypervisor.is_some() {
@@ -100,7 +102,7 @@ pub(super) fn place(ends: &Ends<'_>) -> (&'static str, bool) {
 }
 
 /// The route of the requests, and whether they are known to arrive: the driver does not ask.
-fn route(ends: &Ends<'_>) -> (String, bool) {
+fn route(ends: &DriverEnds<'_>) -> (String, bool) {
     let decision = ends.decision();
     let ports: Vec<&str> =
         decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();

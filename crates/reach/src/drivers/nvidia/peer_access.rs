@@ -1,12 +1,12 @@
 //! Peer access between two GPUs, in the order in which the driver looks (`p2pGetCapsStatus`).
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation};
-use peerlane_fabric::{Function, FunctionId, Kind, Parent, gpu, names};
+use peerlane_fabric::{Function, FunctionId, FunctionKind, Parent, gpu, names};
 
 use super::DRIVER;
 use super::storage::dword;
-use crate::drivers::ends::Ends;
-use crate::drivers::{Answer, DriverRule, NvLinkState, nvlink};
+use crate::drivers::ends::DriverEnds;
+use crate::drivers::{DriverAnswer, DriverRule, NvLinkState, nvlink};
 
 const RULES: &str =
     "open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/platform/p2p/p2p_caps.c";
@@ -34,7 +34,7 @@ const IO_HUBS: [(u16, u16); 6] = [
 ];
 
 /// The rule for two NVIDIA GPUs.
-pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn rule(ends: &DriverEnds<'_>) -> DriverRule {
     let (answer, reason, source) = divided(ends)
         .or_else(|| by_nvlink(ends))
         .or_else(|| chips(ends))
@@ -47,7 +47,7 @@ pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
         .or_else(|| translated(ends))
         .unwrap_or_else(|| by_firmware(ends));
     let reason = match nvlink(ends.fabric, ends.provider, ends.initiator) {
-        Some(NvLinkState::NotSeen) if answer != Answer::Possible => {
+        Some(NvLinkState::NotSeen) if answer != DriverAnswer::Possible => {
             format!("{reason}; {}", NvLinkState::NotSeen)
         }
         _ => reason,
@@ -55,39 +55,39 @@ pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
     DriverRule::new(DRIVER, "peer access", Some(false), (answer, reason), source)
 }
 
-type Verdict = Option<(Answer, String, &'static str)>;
+type Verdict = Option<(DriverAnswer, String, &'static str)>;
 
-fn divided(ends: &Ends<'_>) -> Verdict {
+fn divided(ends: &DriverEnds<'_>) -> Verdict {
     let is_divided = |end: &&Function| end.mig_instances.is_some_and(|count| count > 0);
     let end = ends.both().into_iter().find(is_divided)?;
     let reason = format!("{} is divided by MIG, which stops peer access", ends.word(end));
-    Some((Answer::Refused, reason, RULES))
+    Some((DriverAnswer::Refused, reason, RULES))
 }
 
-fn by_nvlink(ends: &Ends<'_>) -> Verdict {
+fn by_nvlink(ends: &DriverEnds<'_>) -> Verdict {
     let state = nvlink(ends.fabric, ends.provider, ends.initiator)?;
     let is_linked = matches!(state, NvLinkState::Links(_));
     is_linked.then(|| {
         let reason = format!("they are {state}, which the driver takes before PCIe");
-        (Answer::Possible, reason, RULES)
+        (DriverAnswer::Possible, reason, RULES)
     })
 }
 
 /// Over PCIe only GPUs of one chip are peers (`areGpusP2PCompatible`).
-fn chips(ends: &Ends<'_>) -> Verdict {
+fn chips(ends: &DriverEnds<'_>) -> Verdict {
     let (provider, initiator) = (chip(ends.provider())?, chip(ends.initiator())?);
     (provider != initiator).then(|| {
         let reason = format!(
             "over PCIe only GPUs of one chip are peers, and these are {provider} and {initiator}"
         );
-        (Answer::Refused, reason, RULES)
+        (DriverAnswer::Refused, reason, RULES)
     })
 }
 
 /// The chip without the letters of its variant, by the PCI ID repository: `GA102` of `GA102GL [RTX A6000]`.
 fn chip(function: &Function) -> Option<&'static str> {
     let name = names::device(function.vendor?, function.device?)?;
-    Generation::of(function)?;
+    Generation::from_function(function)?;
     let word = name.split(' ').next()?;
     let digits = word.find(|letter: char| letter.is_ascii_digit())?;
     let end = word[digits..].find(|letter: char| !letter.is_ascii_digit());
@@ -95,13 +95,13 @@ fn chip(function: &Function) -> Option<&'static str> {
 }
 
 /// The settings of reads and writes in [`FORCE`]; `None` where it is not set.
-fn forced(ends: &Ends<'_>) -> Option<(u32, u32)> {
+fn forced(ends: &DriverEnds<'_>) -> Option<(u32, u32)> {
     let value = dword(ends.fabric.nvidia.as_ref()?, FORCE)?;
     Some((value & 3, value >> 4 & 3))
 }
 
 /// Peer access over PCIe that a registry key switches off (`_kp2pCapsCheckStatusOverridesForPcie`).
-fn switched_off(ends: &Ends<'_>) -> Verdict {
+fn switched_off(ends: &DriverEnds<'_>) -> Verdict {
     (forced(ends)? == (0, 0)).then(|| {
         let reason = format!(
             "the driver's registry key {FORCE} switches peer access over PCIe off; without the key the \
@@ -109,26 +109,26 @@ fn switched_off(ends: &Ends<'_>) -> Verdict {
         );
         // NVLink does not depend on it.
         let is_seen = ends.fabric.nvlinks.is_some();
-        (if is_seen { Answer::Refused } else { Answer::Conditional }, reason, RULES)
+        (if is_seen { DriverAnswer::Refused } else { DriverAnswer::Conditional }, reason, RULES)
     })
 }
 
 /// Peer access that the key switches on whatever the chipset is, so that the driver's word says little.
-fn switched_on(ends: &Ends<'_>) -> Verdict {
+fn switched_on(ends: &DriverEnds<'_>) -> Verdict {
     (forced(ends)? == (1, 1)).then(|| {
         let reason = format!(
             "the driver's registry key {FORCE} makes it allow peer access on every chipset, also where \
              requests do not arrive: compare data after a copy"
         );
-        (Answer::Conditional, reason, RULES)
+        (DriverAnswer::Conditional, reason, RULES)
     })
 }
 
 /// GeForce from Ampere on has no peer access over PCIe.
-fn consumer(ends: &Ends<'_>) -> Verdict {
+fn consumer(ends: &DriverEnds<'_>) -> Verdict {
     let is_kept = |end: &&Function| {
         ConsumerLine::from_function(end) == Some(ConsumerLine::GeForce)
-            && Generation::of(end).is_some_and(|found| found >= Generation::Ampere)
+            && Generation::from_function(end).is_some_and(|found| found >= Generation::Ampere)
     };
     let end = ends.both().into_iter().find(is_kept)?;
     let has_connectors =
@@ -137,37 +137,37 @@ fn consumer(ends: &Ends<'_>) -> Verdict {
     if !is_seen && ends.both().iter().all(has_connectors) {
         let reason = "the driver keeps peer access over PCIe from GeForce, and these have it by an \
                       NVLink bridge only: `nvidia-smi topo -m` shows one";
-        return Some((Answer::Conditional, reason.to_owned(), GEFORCE));
+        return Some((DriverAnswer::Conditional, reason.to_owned(), GEFORCE));
     }
     let reason = format!(
         "{} is a GeForce, from which NVIDIA's driver keeps peer access over PCIe; patched drivers exist",
         ends.word(end)
     );
-    Some((Answer::Refused, reason, GEFORCE))
+    Some((DriverAnswer::Refused, reason, GEFORCE))
 }
 
-fn virtual_gpu(ends: &Ends<'_>) -> Verdict {
+fn virtual_gpu(ends: &DriverEnds<'_>) -> Verdict {
     let end = ends.both().into_iter().find(|end| end.physical_function.is_some())?;
     let reason = format!(
         "{} is a vGPU, which has peer access only where its host allots it",
         ends.word(end)
     );
-    Some((Answer::Conditional, reason, VIRTUAL))
+    Some((DriverAnswer::Conditional, reason, VIRTUAL))
 }
 
-fn in_guest(ends: &Ends<'_>) -> Verdict {
+fn in_guest(ends: &DriverEnds<'_>) -> Verdict {
     ends.fabric.environment.hypervisor.as_ref()?;
     let reason = "in a virtual machine GPUs are peers over PCIe where the hypervisor gave both one \
                   clique (x-nv-gpudirect-clique): `nvidia-smi topo -p2p r` shows it";
-    Some((Answer::Conditional, reason.to_owned(), CLIQUES))
+    Some((DriverAnswer::Conditional, reason.to_owned(), CLIQUES))
 }
 
 /// GPUs below different I/O hubs (`NV0000_P2P_CAPS_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED`).
-fn io_hubs(ends: &Ends<'_>) -> Verdict {
+fn io_hubs(ends: &DriverEnds<'_>) -> Verdict {
     let hub = |id: FunctionId| {
         let top = ends.fabric.upward(id).last()?;
         let port = ends.fabric.function(top);
-        let is_hub = port.kind == Kind::RootPort
+        let is_hub = port.kind == FunctionKind::RootPort
             && port.vendor == Some(gpu::VENDOR_INTEL)
             && IO_HUBS.iter().any(|&(first, last)| {
                 port.device.is_some_and(|device| (first..=last).contains(&device))
@@ -179,20 +179,20 @@ fn io_hubs(ends: &Ends<'_>) -> Verdict {
         matches!((provider, initiator), (Parent::Bridge(one), Parent::Bridge(two)) if one != two);
     is_other.then(|| {
         let reason = "they are below two I/O hubs of Intel, which forward nothing to each other";
-        (Answer::Refused, reason.to_owned(), RULES)
+        (DriverAnswer::Refused, reason.to_owned(), RULES)
     })
 }
 
-fn translated(ends: &Ends<'_>) -> Verdict {
+fn translated(ends: &DriverEnds<'_>) -> Verdict {
     ends.is_translated().then(|| {
         let reason = "the IOMMU translates, and NVIDIA supports no peer access over PCIe so outside \
                       virtual machines: data may be corrupt; boot with iommu=pt";
-        (Answer::Conditional, reason.to_owned(), IOMMU)
+        (DriverAnswer::Conditional, reason.to_owned(), IOMMU)
     })
 }
 
 /// The firmware of the GPU knows chipsets; without it the driver says nothing.
-fn by_firmware(ends: &Ends<'_>) -> (Answer, String, &'static str) {
+fn by_firmware(ends: &DriverEnds<'_>) -> (DriverAnswer, String, &'static str) {
     let place = if ends.both().iter().all(|end| gpu::has_c2c(end)) {
         "both are on superchips, whose GPUs are usually connected by NVLink"
     } else if ends.is_below_one_switch() {
@@ -202,5 +202,5 @@ fn by_firmware(ends: &Ends<'_>) -> (Answer, String, &'static str) {
     };
     let reason =
         format!("{place}; the firmware decides, and `nvidia-smi topo -p2p r` shows its answer");
-    (Answer::Conditional, reason, RULES)
+    (DriverAnswer::Conditional, reason, RULES)
 }

@@ -8,8 +8,8 @@ use peerlane_fabric::gpu::{self, Generation};
 use peerlane_fabric::{Fabric, FunctionId, NvidiaDriver, Origin};
 
 use super::{DRIVER, kept_from_gpudirect};
-use crate::drivers::ends::Ends;
-use crate::drivers::{Answer, DriverRule};
+use crate::drivers::ends::DriverEnds;
+use crate::drivers::{DriverAnswer, DriverRule};
 
 const P2PDMA: &str =
     "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
@@ -24,21 +24,23 @@ const AUTOMATIC_BAR1: u32 = 580;
 const KEYS: [(&str, &str); 2] = [("RMForceStaticBar1", "1"), ("RmForceDisableIomapWC", "1")];
 
 /// The rule of the driver that registers its memory with the kernel.
-pub(super) fn by_p2pdma(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn by_p2pdma(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = match refusal(ends) {
-        Some(reason) => (Answer::Refused, reason),
+        Some(reason) => (DriverAnswer::Refused, reason),
         None => registration(ends),
     };
     DriverRule::new(DRIVER, "P2PDMA for GPUDirect Storage", Some(true), verdict, P2PDMA)
 }
 
 /// The reason for a refusal that no setting of the driver changes.
-fn refusal(ends: &Ends<'_>) -> Option<String> {
+fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
     let provider = ends.provider();
     if let Some(reason) = kept_from_gpudirect(ends) {
         return Some(reason);
     }
-    if let Some(old) = Generation::of(provider).filter(|&found| found < Generation::Ampere) {
+    if let Some(old) =
+        Generation::from_function(provider).filter(|&found| found < Generation::Ampere)
+    {
         return Some(format!("{} is {old}; P2PDMA begins with Ampere", ends.word(provider)));
     }
     if ends.has_open_nvidia() == Some(false) {
@@ -67,7 +69,7 @@ pub fn missing_registry_keys(
     gpu: FunctionId,
     drive: FunctionId,
 ) -> Option<String> {
-    let ends = Ends::new(fabric, gpu, drive);
+    let ends = DriverEnds::new(fabric, gpu, drive);
     let is_missing = ends.provider().vendor == Some(gpu::VENDOR_NVIDIA)
         && ends.provider().p2pmem.is_none()
         && !gpu::has_c2c(ends.provider())
@@ -92,28 +94,28 @@ fn options(driver: Option<&NvidiaDriver>) -> String {
 }
 
 /// The verdict over the registration of BAR1 with the kernel.
-fn registration(ends: &Ends<'_>) -> (Answer, String) {
+fn registration(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     let words = ends.in_words();
     if ends.provider().p2pmem.is_some() {
         let reason =
             format!("the driver has registered its memory with the kernel (p2pmem), and {words}");
-        return (Answer::Possible, reason);
+        return (DriverAnswer::Possible, reason);
     }
     if gpu::has_c2c(ends.provider()) {
         let reason = "on a superchip the driver registers no window: drives reach the memory over C2C, \
                       which the same keys of cuFile switch on";
-        return (Answer::Conditional, reason.to_owned());
+        return (DriverAnswer::Conditional, reason.to_owned());
     }
     if matches!(ends.fabric.origin, Origin::Description | Origin::Text) {
         let reason = format!(
             "the driver registers BAR1 only where it is static and not write-combined \
              (RmForceDisableIomapWC=1); then {words}"
         );
-        return (Answer::Conditional, reason);
+        return (DriverAnswer::Conditional, reason);
     }
     let nothing = "the driver has not registered its memory with the kernel (no folder p2pmem)";
     match obstacle(ends) {
-        Some(why) => (Answer::Refused, format!("{nothing}: {why}")),
+        Some(why) => (DriverAnswer::Refused, format!("{nothing}: {why}")),
         None => {
             let reason = format!(
                 "{nothing}: it does so when the first CUDA program opens the GPU, where its window \
@@ -121,13 +123,13 @@ fn registration(ends: &Ends<'_>) -> (Answer, String) {
                  {}`; then {words}",
                 options(None)
             );
-            (Answer::Conditional, reason)
+            (DriverAnswer::Conditional, reason)
         }
     }
 }
 
 /// The setting by which the driver will not register BAR1 even when a program opens the GPU.
-fn obstacle(ends: &Ends<'_>) -> Option<String> {
+fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
     let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);
     if ends.fabric.cpu.is_arm() {
@@ -168,16 +170,16 @@ pub(super) fn dword(driver: &NvidiaDriver, key: &str) -> Option<u32> {
 }
 
 /// The rule of NVIDIA's own module between file systems and its driver.
-pub(super) fn by_nvidia_fs(ends: &Ends<'_>) -> DriverRule {
+pub(super) fn by_nvidia_fs(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
-        (Answer::Refused, reason)
+        (DriverAnswer::Refused, reason)
     } else if ends.is_loaded("nvidia_fs") == Some(false) {
         let reason = "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`";
-        (Answer::Refused, reason.to_owned())
+        (DriverAnswer::Refused, reason.to_owned())
     } else {
         let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS \
                       redirection off";
-        (Answer::Conditional, reason.to_owned())
+        (DriverAnswer::Conditional, reason.to_owned())
     };
     DriverRule::new("nvidia-fs", "GPUDirect Storage", Some(false), verdict, NVIDIA_FS)
 }

@@ -3,7 +3,7 @@
 use peerlane_fabric::Fabric;
 
 use super::super::{NvLinkState, nvlink};
-use super::{Answer, answers, device, id, machine, only, rules_of};
+use super::{DriverAnswer, answers, device, id, machine, only, rules_of};
 
 const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
 const A100: &str = "vendor = '0x10de';device = '0x20b0';driver = 'nvidia'";
@@ -24,11 +24,11 @@ fn with_nic(system: &str, gpu: &str, nic: &str) -> Fabric {
 
 #[test]
 fn peer_access_is_left_to_firmware() {
-    let rule = only(&gpus("", H100, H100), Answer::Conditional, "below one switch");
+    let rule = only(&gpus("", H100, H100), DriverAnswer::Conditional, "below one switch");
     assert_eq!((rule.driver.as_str(), rule.asks_kernel), ("nvidia", Some(false)));
     assert!(rule.reason.contains("NVLink is not seen from here"), "{}", rule.reason);
     let apart = device("a", "p0", "gpu", H100) + &device("b", "apart", "gpu", H100);
-    only(&machine("", &apart), Answer::Conditional, "share no switch");
+    only(&machine("", &apart), DriverAnswer::Conditional, "share no switch");
 }
 
 #[test]
@@ -36,12 +36,12 @@ fn nvlink_comes_before_pcie() {
     let link = |links: &str| format!("{}[[nvlink]]\ngpus = ['a', 'b']\n{links}", "");
     let both = device("a", "p0", "gpu", H100) + &device("b", "p1", "gpu", H100);
     let fabric = machine("iommu = 'translating'", &(both.clone() + &link("links = 18")));
-    only(&fabric, Answer::Possible, "connected by 18 NVLinks");
+    only(&fabric, DriverAnswer::Possible, "connected by 18 NVLinks");
     let state = |fabric: &Fabric| nvlink(fabric, id(fabric, "b"), id(fabric, "a"));
     assert_eq!(state(&fabric), Some(NvLinkState::Links(Some(18))));
     let none = machine("nvlink = []", &both);
     assert_eq!(state(&none), Some(NvLinkState::NoLinks));
-    only(&none, Answer::Conditional, "firmware");
+    only(&none, DriverAnswer::Conditional, "firmware");
     let unseen = machine("", &both);
     assert_eq!(
         state(&unseen).map(|found| found.to_string()),
@@ -52,33 +52,33 @@ fn nvlink_comes_before_pcie() {
 
 #[test]
 fn peers_are_of_one_chip() {
-    only(&gpus("", H100, A100), Answer::Refused, "GH100 and GA100");
+    only(&gpus("", H100, A100), DriverAnswer::Refused, "GH100 and GA100");
     let a6000 = "vendor = '0x10de';device = '0x2230';driver = 'nvidia'";
     let a40 = "vendor = '0x10de';device = '0x2235';driver = 'nvidia'";
-    only(&gpus("", a6000, a40), Answer::Conditional, "firmware");
+    only(&gpus("", a6000, a40), DriverAnswer::Conditional, "firmware");
 }
 
 #[test]
 fn geforce_has_no_peers_over_pcie() {
-    only(&gpus("", RTX_4090, RTX_4090), Answer::Refused, "patched drivers");
-    only(&gpus("", RTX_3090, RTX_3090), Answer::Conditional, "NVLink bridge");
-    only(&gpus("nvlink = []", RTX_3090, RTX_3090), Answer::Refused, "GeForce");
+    only(&gpus("", RTX_4090, RTX_4090), DriverAnswer::Refused, "patched drivers");
+    only(&gpus("", RTX_3090, RTX_3090), DriverAnswer::Conditional, "NVLink bridge");
+    only(&gpus("nvlink = []", RTX_3090, RTX_3090), DriverAnswer::Refused, "GeForce");
 }
 
 #[test]
 fn mig_and_vgpu_have_own_rules() {
     let mig = format!("{A100};mig_instances = 3");
-    only(&gpus("", &mig, A100), Answer::Refused, "MIG");
+    only(&gpus("", &mig, A100), DriverAnswer::Refused, "MIG");
     let whole = format!("{A100};mig_instances = 0");
-    only(&gpus("", &whole, A100), Answer::Conditional, "firmware");
+    only(&gpus("", &whole, A100), DriverAnswer::Conditional, "firmware");
     let virt = format!("{A100};physical_function = '0000:41:00.0'");
-    only(&gpus("", A100, &virt), Answer::Conditional, "vGPU");
+    only(&gpus("", A100, &virt), DriverAnswer::Conditional, "vGPU");
 }
 
 #[test]
 fn guests_need_a_clique() {
     let system = "[environment]\nhypervisor = 'KVM'";
-    let rule = only(&gpus(system, H100, H100), Answer::Conditional, "x-nv-gpudirect-clique");
+    let rule = only(&gpus(system, H100, H100), DriverAnswer::Conditional, "x-nv-gpudirect-clique");
     assert!(rule.source.contains("hypervisor.c"));
 }
 
@@ -93,14 +93,14 @@ fn io_hubs_do_not_forward() {
         format!("name = 'm'\n{bridges}{}{}", hub("huba", "pci0000:00"), hub("hubb", other))
     };
     let fabric = |other: &str| Fabric::from_toml(&text(other)).expect("a machine");
-    only(&fabric("pci0000:80"), Answer::Refused, "two I/O hubs");
-    only(&fabric("pci0000:00"), Answer::Conditional, "share no switch");
+    only(&fabric("pci0000:80"), DriverAnswer::Refused, "two I/O hubs");
+    only(&fabric("pci0000:00"), DriverAnswer::Conditional, "share no switch");
 }
 
 #[test]
 fn translation_spoils_peer_access() {
-    only(&gpus("iommu = 'translating'", H100, H100), Answer::Conditional, "iommu=pt");
-    only(&gpus("iommu = 'passthrough'", H100, H100), Answer::Conditional, "firmware");
+    only(&gpus("iommu = 'translating'", H100, H100), DriverAnswer::Conditional, "iommu=pt");
+    only(&gpus("iommu = 'passthrough'", H100, H100), DriverAnswer::Conditional, "firmware");
 }
 
 #[test]
@@ -108,17 +108,17 @@ fn gpudirect_rdma_has_two_mechanisms() {
     let fabric = with_nic("", H100, MLX5);
     let found = answers(&fabric);
     let expected = [
-        ("nvidia-peermem".to_owned(), Answer::Conditional),
-        ("nvidia".to_owned(), Answer::Conditional),
+        ("nvidia-peermem".to_owned(), DriverAnswer::Conditional),
+        ("nvidia".to_owned(), DriverAnswer::Conditional),
     ];
     assert_eq!(found, expected);
     assert!(rules_of(&fabric).iter().all(|rule| rule.asks_kernel == Some(false)));
     let without = with_nic("[kernel]\nmodules = []", H100, MLX5);
     assert!(rules_of(&without)[0].reason.contains("modprobe nvidia-peermem"));
     let consumer = answers(&with_nic("", RTX_4090, MLX5));
-    assert!(consumer.iter().all(|(_, answer)| *answer == Answer::Refused), "{consumer:?}");
+    assert!(consumer.iter().all(|(_, answer)| *answer == DriverAnswer::Refused), "{consumer:?}");
     let old = answers(&with_nic("", P100, MLX5));
-    assert_eq!(old[1].1, Answer::Refused, "open modules begin with Turing");
+    assert_eq!(old[1].1, DriverAnswer::Refused, "open modules begin with Turing");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn translated_requests_need_their_acs_bit() {
         rules_of(&machine("", &(ports + &ends))).into_iter().nth(2)
     };
     let answer = |control: &str| ats(control).map(|rule| rule.answer);
-    assert_eq!(answer("0x005d"), Some(Answer::Conditional));
-    assert_eq!(answer("0x001d"), Some(Answer::Refused));
+    assert_eq!(answer("0x005d"), Some(DriverAnswer::Conditional));
+    assert_eq!(answer("0x001d"), Some(DriverAnswer::Refused));
     assert_eq!(answer("0x0000"), None, "nothing redirects");
 }
 
@@ -156,7 +156,7 @@ fn storage_reaches_data_centre_gpus() {
         answers(&machine(system, &(device("a", "p0", "gpu", gpu) + &drive)))
     };
     let pair = |one, two| [("nvidia".to_owned(), one), ("nvidia-fs".to_owned(), two)];
-    let (yes, no) = (Answer::Conditional, Answer::Refused);
+    let (yes, no) = (DriverAnswer::Conditional, DriverAnswer::Refused);
     assert_eq!(with_drive("", H100), pair(yes, yes));
     assert_eq!(with_drive("", P100), pair(no, yes));
     assert_eq!(with_drive("", RTX_4090), pair(no, no));
@@ -167,10 +167,10 @@ fn storage_reaches_data_centre_gpus() {
 #[test]
 fn nouveau_lends_nothing() {
     let nouveau = "vendor = '0x10de';device = '0x2204';driver = 'nouveau'";
-    only(&gpus("", nouveau, RTX_3090), Answer::Refused, "host memory");
+    only(&gpus("", nouveau, RTX_3090), DriverAnswer::Refused, "host memory");
     only(
         &gpus("", &nouveau.replace("nouveau", "nova_core"), RTX_3090),
-        Answer::NotKnown,
+        DriverAnswer::NotKnown,
         "nova_core",
     );
 }
@@ -179,45 +179,45 @@ fn nouveau_lends_nothing() {
 fn amdgpu_asks_the_kernel() {
     let found = rules_of(&gpus("", NAVI, NAVI));
     let expected = [
-        ("peer access", Some(true), Answer::Conditional),
-        ("dma-buf", Some(true), Answer::Possible),
-        ("XGMI", Some(false), Answer::NotKnown),
+        ("peer access", Some(true), DriverAnswer::Conditional),
+        ("dma-buf", Some(true), DriverAnswer::Possible),
+        ("XGMI", Some(false), DriverAnswer::NotKnown),
     ];
     let seen: Vec<_> =
         found.iter().map(|rule| (rule.mechanism.as_str(), rule.asks_kernel, rule.answer)).collect();
     assert_eq!(seen, expected);
     assert!(found[1].reason.contains("the kernel permits this pair"), "{}", found[1].reason);
-    only(&gpus("", NAVI, H100), Answer::Refused, "imports no memory");
+    only(&gpus("", NAVI, H100), DriverAnswer::Refused, "imports no memory");
     let bar =
         "[[function.bars]]\nindex = 0\nsize = '256M'\nprefetchable = true\nlargest = '32768M'";
     let small = gpus("", &format!("{NAVI}\n{bar}"), NAVI);
-    assert_eq!(rules_of(&small)[0].answer, Answer::Refused, "not all of its memory is seen");
+    assert_eq!(rules_of(&small)[0].answer, DriverAnswer::Refused, "not all of its memory is seen");
 }
 
 #[test]
 fn amdgpu_moves_what_importers_pin() {
-    only(&with_nic("", NAVI, MLX5), Answer::Possible, "moves the buffer to host memory");
+    only(&with_nic("", NAVI, MLX5), DriverAnswer::Possible, "moves the buffer to host memory");
     let bnxt = "vendor = '0x14e4';driver = 'bnxt_en'";
-    only(&with_nic("", NAVI, bnxt), Answer::Conditional, "pins memory");
+    only(&with_nic("", NAVI, bnxt), DriverAnswer::Conditional, "pins memory");
     let drive = device("a", "p0", "gpu", NAVI) + &device("b", "p1", "nvme", "driver = 'nvme'");
-    only(&machine("", &drive), Answer::Conditional, "hipFile");
+    only(&machine("", &drive), DriverAnswer::Conditional, "hipFile");
 }
 
 #[test]
 fn xe_asks_kernel_and_i915_moves() {
-    let rule = only(&gpus("", B580, B580), Answer::Possible, "the kernel permits this pair");
+    let rule = only(&gpus("", B580, B580), DriverAnswer::Possible, "the kernel permits this pair");
     assert_eq!(rule.asks_kernel, Some(true));
     let i915 = B580.replace("'xe'", "'i915'");
-    only(&gpus("", &i915, B580), Answer::Refused, "host memory");
-    only(&gpus("", B580, H100), Answer::Refused, "imports no memory");
-    only(&with_nic("", B580, MLX5), Answer::Possible, "the kernel permits this pair");
-    only(&with_nic("", B580, "driver = 'ionic'"), Answer::Conditional, "pins memory");
+    only(&gpus("", &i915, B580), DriverAnswer::Refused, "host memory");
+    only(&gpus("", B580, H100), DriverAnswer::Refused, "imports no memory");
+    only(&with_nic("", B580, MLX5), DriverAnswer::Possible, "the kernel permits this pair");
+    only(&with_nic("", B580, "driver = 'ionic'"), DriverAnswer::Conditional, "pins memory");
     let drive = device("a", "p0", "gpu", B580) + &device("b", "p1", "nvme", "driver = 'nvme'");
-    only(&machine("", &drive), Answer::Refused, "drives import no dma-bufs");
+    only(&machine("", &drive), DriverAnswer::Refused, "drives import no dma-bufs");
 }
 
 #[test]
 fn other_controllers_register_no_memory() {
-    only(&with_nic("", H100, "driver = 'igb'"), Answer::Refused, "igb registers none");
-    only(&with_nic("", B580, "driver = 'igb'"), Answer::Refused, "igb registers none");
+    only(&with_nic("", H100, "driver = 'igb'"), DriverAnswer::Refused, "igb registers none");
+    only(&with_nic("", B580, "driver = 'igb'"), DriverAnswer::Refused, "igb registers none");
 }

@@ -3,7 +3,7 @@
 use peerlane_fabric::Fabric;
 
 use super::super::{GuestVerdict, guest};
-use super::{Answer, device, id, machine};
+use super::{DriverAnswer, device, id, machine};
 
 const HELD: &str = "vendor = '0x10de';device = '0x2330';driver = 'vfio-pci'";
 const DRIVE: &str = "driver = 'vfio-pci'";
@@ -32,7 +32,7 @@ fn says(found: &GuestVerdict, words: &str) {
 #[test]
 fn new_kernels_allow_passed_devices() {
     let found = pair(NEW, HELD, ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!((found.verdict, found.needs.len()), (Answer::Possible, 0), "{found:?}");
+    assert_eq!((found.verdict, found.needs.len()), (DriverAnswer::Possible, 0), "{found:?}");
     says(&found, "groups of their own, 3 and 4");
     says(&found, "cloud-hypervisor #8895");
     says(&found, "openvmm");
@@ -41,7 +41,7 @@ fn new_kernels_allow_passed_devices() {
 #[test]
 fn nvidia_pairs_need_a_clique() {
     let found = pair(NEW, HELD, ("gpu", HELD), ["3", "4"]);
-    assert_eq!(found.verdict, Answer::Conditional);
+    assert_eq!(found.verdict, DriverAnswer::Conditional);
     says(&found, "x-nv-gpudirect-clique=0");
 }
 
@@ -49,37 +49,37 @@ fn nvidia_pairs_need_a_clique() {
 fn old_kernels_need_the_older_container() {
     let old = "iommu = 'translating'\n[kernel]\nrelease = '6.12.0'";
     let found = pair(old, HELD, ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!(found.verdict, Answer::Conditional);
+    assert_eq!(found.verdict, DriverAnswer::Conditional);
     says(&found, "VFIO_IOMMU_MAP_DMA");
 }
 
 #[test]
 fn missing_facts_leave_it_open() {
     let unknown = pair("iommu = 'translating'", HELD, ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!(unknown.verdict, Answer::NotKnown);
+    assert_eq!(unknown.verdict, DriverAnswer::NotKnown);
     says(&unknown, "uname -r");
     let groups = pair(NEW, HELD, ("nvme", DRIVE), ["", ""]);
-    assert_eq!(groups.verdict, Answer::NotKnown);
+    assert_eq!(groups.verdict, DriverAnswer::NotKnown);
     says(&groups, "readlink");
 }
 
 #[test]
 fn shared_groups_go_together() {
     let found = pair(NEW, HELD, ("nvme", DRIVE), ["3", "3"]);
-    assert_eq!(found.verdict, Answer::Possible);
+    assert_eq!(found.verdict, DriverAnswer::Possible);
     says(&found, "both are in IOMMU group 3");
     let third = device("c", "p2", "nic", "driver = 'igb';iommu_group = 3");
     let a = device("a", "p0", "gpu", &format!("{HELD};iommu_group = 3"));
     let b = device("b", "p1", "nvme", &format!("{DRIVE};iommu_group = 3"));
     let found = verdict(&machine(NEW, &(a + &b + &third)));
-    assert_eq!(found.verdict, Answer::Conditional);
+    assert_eq!(found.verdict, DriverAnswer::Conditional);
     says(&found, "take c from their drivers");
 }
 
 #[test]
 fn bound_devices_must_change_hands() {
     let found = pair(NEW, &HELD.replace("vfio-pci", "nvidia"), ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!(found.verdict, Answer::Conditional);
+    assert_eq!(found.verdict, DriverAnswer::Conditional);
     says(&found, "driverctl set-override a vfio-pci");
 }
 
@@ -97,11 +97,11 @@ fn redirection_goes_through_the_iommu() {
 #[test]
 fn without_iommu_nothing_is_passed() {
     let found = pair("iommu = 'off'", HELD, ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!(found.verdict, Answer::Refused);
+    assert_eq!(found.verdict, DriverAnswer::Refused);
     let inside = format!("{NEW}\n[environment]\nhypervisor = 'KVM'");
     let found = pair(&inside, HELD, ("nvme", DRIVE), ["3", "4"]);
-    assert_eq!(found.verdict, Answer::NotKnown);
+    assert_eq!(found.verdict, DriverAnswer::NotKnown);
     says(&found, "KVM");
     let fabric = machine(NEW, &device("a", "p0", "nvme", DRIVE));
-    assert_eq!(guest(&fabric, id(&fabric, "a"), id(&fabric, "up")).verdict, Answer::Refused);
+    assert_eq!(guest(&fabric, id(&fabric, "a"), id(&fabric, "up")).verdict, DriverAnswer::Refused);
 }

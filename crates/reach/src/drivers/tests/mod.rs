@@ -7,7 +7,7 @@ mod others;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
-use super::{Answer, DriverRule, rules};
+use super::{DriverAnswer, DriverRule, rules};
 
 /// A switch below a root port with ports `p0` to `p2`, and a second root port `apart`; device lines follow.
 pub(super) fn machine(system: &str, devices: &str) -> Fabric {
@@ -47,13 +47,13 @@ pub(super) fn rules_of(fabric: &Fabric) -> Vec<DriverRule> {
 }
 
 /// Driver and answer of each rule.
-pub(super) fn answers(fabric: &Fabric) -> Vec<(String, Answer)> {
+pub(super) fn answers(fabric: &Fabric) -> Vec<(String, DriverAnswer)> {
     rules_of(fabric).into_iter().map(|rule| (rule.driver, rule.answer)).collect()
 }
 
 /// The only rule, and what its reason must say.
 #[track_caller]
-pub(super) fn only(fabric: &Fabric, answer: Answer, words: &str) -> DriverRule {
+pub(super) fn only(fabric: &Fabric, answer: DriverAnswer, words: &str) -> DriverRule {
     let mut found = rules_of(fabric);
     assert_eq!(found.len(), 1, "{found:?}");
     let rule = found.remove(0);

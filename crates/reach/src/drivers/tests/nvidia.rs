@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, Origin};
 
-use super::{Answer, DriverRule, device, machine, rules_of};
+use super::{DriverAnswer, DriverRule, device, machine, rules_of};
 
 const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
 const GH200: &str = "vendor = '0x10de';device = '0x2342';driver = 'nvidia'";
@@ -40,7 +40,7 @@ fn p2pdma(system: &str, gpu: &str) -> DriverRule {
 }
 
 #[track_caller]
-fn says(rule: &DriverRule, answer: Answer, words: &str) {
+fn says(rule: &DriverRule, answer: DriverAnswer, words: &str) {
     assert_eq!(rule.answer, answer, "{}", rule.reason);
     assert!(rule.reason.contains(words), "{}", rule.reason);
 }
@@ -48,28 +48,28 @@ fn says(rule: &DriverRule, answer: Answer, words: &str) {
 #[test]
 fn known_facts_make_dma_buf_possible() {
     let rule = dma_buf(&known(OPEN));
-    says(&rule, Answer::Possible, "mlx5_core imports it");
-    says(&rule, Answer::Possible, "no port on the way redirects");
+    says(&rule, DriverAnswer::Possible, "mlx5_core imports it");
+    says(&rule, DriverAnswer::Possible, "no port on the way redirects");
     for (from, to, words) in [
         ("open = true\n", "", "it needs NVIDIA's open kernel modules;"),
         ("release = '6.8.0'", "", "it needs Linux 5.12 or later;"),
         ("iommu = 'off'", "iommu = 'unknown'", "it needs an IOMMU that does not translate;"),
         ("iommu = 'off'", "iommu = 'translating'", "raw BAR1 addresses"),
     ] {
-        says(&dma_buf(&known(OPEN).replace(from, to)), Answer::Conditional, words);
+        says(&dma_buf(&known(OPEN).replace(from, to)), DriverAnswer::Conditional, words);
     }
     let unknown = network(&known(OPEN), &H100.replace("0x2330", "0xfffe"), MLX5);
-    says(&unknown[1], Answer::Conditional, "it needs a GPU of Turing or later;");
+    says(&unknown[1], DriverAnswer::Conditional, "it needs a GPU of Turing or later;");
     let guest = known(OPEN) + "\n[environment]\nhypervisor = 'KVM'";
-    says(&dma_buf(&guest), Answer::Conditional, "in a virtual machine");
+    says(&dma_buf(&guest), DriverAnswer::Conditional, "in a virtual machine");
 }
 
 #[test]
 fn proprietary_modules_export_no_memory() {
-    says(&dma_buf(&known(CLOSED)), Answer::Refused, "proprietary kernel modules");
-    says(&p2pdma(&known(CLOSED), H100), Answer::Refused, "proprietary kernel modules");
+    says(&dma_buf(&known(CLOSED)), DriverAnswer::Refused, "proprietary kernel modules");
+    says(&p2pdma(&known(CLOSED), H100), DriverAnswer::Refused, "proprietary kernel modules");
     let peermem = network(&known(CLOSED), H100, MLX5).swap_remove(0);
-    says(&peermem, Answer::Conditional, "ib_core");
+    says(&peermem, DriverAnswer::Conditional, "ib_core");
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn redirected_requests_reach_root_complex() {
         rules_of(&machine(&format!("{}\n{cpu}", known(OPEN)), &(ports + &ends))).swap_remove(1)
     };
     let zen = with_acs("[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25");
-    says(&zen, Answer::Possible, "q0 and q1 redirect requests");
-    says(&zen, Answer::Possible, "root complex, which forwards them");
+    says(&zen, DriverAnswer::Possible, "q0 and q1 redirect requests");
+    says(&zen, DriverAnswer::Possible, "root complex, which forwards them");
     let other = with_acs("[cpu]\nvendor = 'GenuineIntel'\nfamily = 6");
-    says(&other, Answer::Conditional, "prove the route");
+    says(&other, DriverAnswer::Conditional, "prove the route");
 }
 
 #[test]
@@ -95,11 +95,11 @@ fn topology_override_decides_over_places() {
         let parameters = format!("[nvidia.parameters]\nGrdmaPciTopoCheckOverride = '{value}'");
         network(&known(&format!("{OPEN}\n{parameters}")), H100, MLX5)
     };
-    says(&with("1")[1], Answer::Possible, "allow every place");
+    says(&with("1")[1], DriverAnswer::Possible, "allow every place");
     for rule in with("2") {
-        says(&rule, Answer::Refused, "refuse every peer");
+        says(&rule, DriverAnswer::Refused, "refuse every peer");
     }
-    says(&with("0")[1], Answer::Possible, "below one switch");
+    says(&with("0")[1], DriverAnswer::Possible, "below one switch");
 }
 
 #[test]
@@ -111,40 +111,44 @@ fn missing_registration_names_its_cause() {
         ("RmForceDisableIomapWC=0x1;RMForceStaticBar1=0", "forbids a static window"),
     ] {
         let rule = p2pdma(&with_keys("570.133.20", keys), H100);
-        says(&rule, Answer::Refused, words);
-        says(&rule, Answer::Refused, "options nvidia NVreg_RegistryDwords=");
+        says(&rule, DriverAnswer::Refused, words);
+        says(&rule, DriverAnswer::Refused, "options nvidia NVreg_RegistryDwords=");
     }
     says(
         &p2pdma(&with_keys("580.65.06", "RmForceDisableIomapWC=1"), H100),
-        Answer::Conditional,
+        DriverAnswer::Conditional,
         "first CUDA program",
     );
     says(
         &p2pdma(&with_keys("570.133.20", BOTH_KEYS), H100),
-        Answer::Conditional,
+        DriverAnswer::Conditional,
         "first CUDA program",
     );
-    says(&p2pdma(&known(OPEN), H100), Answer::Conditional, "first CUDA program");
+    says(&p2pdma(&known(OPEN), H100), DriverAnswer::Conditional, "first CUDA program");
     let arm =
         format!("{}\n[cpu]\nvendor = 'CPU implementer 0x41'", with_keys("580.65.06", BOTH_KEYS));
-    says(&p2pdma(&arm, H100), Answer::Refused, "on Arm it registers none");
-    says(&p2pdma(&with_keys("550.54.14", BOTH_KEYS), H100), Answer::Refused, "begins with 565");
+    says(&p2pdma(&arm, H100), DriverAnswer::Refused, "on Arm it registers none");
+    says(
+        &p2pdma(&with_keys("550.54.14", BOTH_KEYS), H100),
+        DriverAnswer::Refused,
+        "begins with 565",
+    );
 }
 
 #[test]
 fn registered_memory_asks_the_kernel() {
     let memory = format!("{H100};[function.p2pmem];size = '128G'");
     let rule = p2pdma(&with_keys("570.133.20", BOTH_KEYS), &memory);
-    says(&rule, Answer::Possible, "has registered its memory");
+    says(&rule, DriverAnswer::Possible, "has registered its memory");
     assert_eq!(rule.asks_kernel, Some(true));
-    says(&p2pdma(&known(OPEN), GH200), Answer::Conditional, "C2C");
+    says(&p2pdma(&known(OPEN), GH200), DriverAnswer::Conditional, "C2C");
 }
 
 #[test]
 fn descriptions_do_not_show_registration() {
     let ends = device("a", "p0", "gpu", H100) + &device("b", "p1", "nvme", NVME);
     let rule = rules_of(&machine(&with_keys("570.133.20", ""), &ends)).swap_remove(0);
-    says(&rule, Answer::Conditional, "only where it is static");
+    says(&rule, DriverAnswer::Conditional, "only where it is static");
 }
 
 #[test]
@@ -154,8 +158,12 @@ fn forced_peer_access_is_said() {
         let system = with_keys("570.133.20", keys);
         rules_of(&machine(&format!("{nvlinks}\n{system}"), &ends)).swap_remove(0)
     };
-    says(&rule("nvlink = []", "ForceP2P=0"), Answer::Refused, "switches peer access over PCIe off");
-    says(&rule("", "ForceP2P=0"), Answer::Conditional, "NVLink is not seen");
-    says(&rule("", "ForceP2P=0x11"), Answer::Conditional, "on every chipset");
-    says(&rule("", "ForceP2P=0x22"), Answer::Conditional, "the firmware decides");
+    says(
+        &rule("nvlink = []", "ForceP2P=0"),
+        DriverAnswer::Refused,
+        "switches peer access over PCIe off",
+    );
+    says(&rule("", "ForceP2P=0"), DriverAnswer::Conditional, "NVLink is not seen");
+    says(&rule("", "ForceP2P=0x11"), DriverAnswer::Conditional, "on every chipset");
+    says(&rule("", "ForceP2P=0x22"), DriverAnswer::Conditional, "the firmware decides");
 }

@@ -1,7 +1,7 @@
 //! Rules for memory of drives and cards, for vfio, and for ends without a driver.
 
 use super::super::{environment_notes, nature, rules};
-use super::{Answer, answers, device, id, machine, only};
+use super::{DriverAnswer, answers, device, id, machine, only};
 
 const LENDER: &str = "driver = 'nvme'\n[function.p2pmem]\nsize = '64M'";
 const DRIVE: &str = "driver = 'nvme'";
@@ -27,13 +27,15 @@ fn owners_without_memory_have_no_rules() {
 
 #[test]
 fn drives_lend_what_is_published() {
-    let rule = only(&pair("", ("nvme", LENDER), ("nvme", DRIVE)), Answer::Possible, "lends");
+    let rule = only(&pair("", ("nvme", LENDER), ("nvme", DRIVE)), DriverAnswer::Possible, "lends");
     assert_eq!((rule.driver.as_str(), rule.asks_kernel), ("nvme", Some(true)));
     let found = answers(&pair("", ("nvme", LENDER), ("nic", "driver = 'mlx5_core'")));
-    let expected =
-        [("nvmet_rdma".to_owned(), Answer::Conditional), ("ib_core".to_owned(), Answer::NotKnown)];
+    let expected = [
+        ("nvmet_rdma".to_owned(), DriverAnswer::Conditional),
+        ("ib_core".to_owned(), DriverAnswer::NotKnown),
+    ];
     assert_eq!(found, expected);
-    only(&pair("", ("nvme", LENDER), ("gpu", GPU)), Answer::NotKnown, "nobody has published");
+    only(&pair("", ("nvme", LENDER), ("gpu", GPU)), DriverAnswer::NotKnown, "nobody has published");
 }
 
 #[test]
@@ -41,7 +43,7 @@ fn network_without_rdma_reaches_no_cmb() {
     for (driver, lends) in [("virtio-pci", LENDER), ("e1000e", LENDER), ("efa", LENDER)] {
         let nic = format!("driver = '{driver}'");
         let fabric = pair("", ("nvme", lends), ("nic", &nic));
-        only(&fabric, Answer::Refused, "uses no memory of devices");
+        only(&fabric, DriverAnswer::Refused, "uses no memory of devices");
     }
 }
 
@@ -56,32 +58,32 @@ fn target_rule_names_its_export() {
 fn pasted_drives_may_lend() {
     let mut fabric = pair("", ("nvme", DRIVE), ("nvme", DRIVE));
     fabric.origin = peerlane_fabric::Origin::Text;
-    only(&fabric, Answer::Conditional, "not shown");
+    only(&fabric, DriverAnswer::Conditional, "not shown");
 }
 
 #[test]
 fn cards_lend_where_switched_on() {
     let card = |p2p: &str| format!("{CARD};{p2p}");
     let on = card("fpga_p2p = true");
-    only(&pair("", ("fpga", &on), ("nvme", DRIVE)), Answer::Possible, "p2p_enable is 1");
+    only(&pair("", ("fpga", &on), ("nvme", DRIVE)), DriverAnswer::Possible, "p2p_enable is 1");
     let off = card("fpga_p2p = false");
-    only(&pair("", ("fpga", &off), ("nvme", DRIVE)), Answer::Refused, "p2p_enable of a is 0");
-    only(&pair("", ("fpga", CARD), ("nvme", DRIVE)), Answer::Conditional, "not shown");
-    only(&pair("", ("fpga", &on), ("fpga", &on)), Answer::Conditional, "imports the buffer");
-    only(&pair("", ("fpga", &on), ("gpu", GPU)), Answer::NotKnown, "nothing public");
+    only(&pair("", ("fpga", &off), ("nvme", DRIVE)), DriverAnswer::Refused, "p2p_enable of a is 0");
+    only(&pair("", ("fpga", CARD), ("nvme", DRIVE)), DriverAnswer::Conditional, "not shown");
+    only(&pair("", ("fpga", &on), ("fpga", &on)), DriverAnswer::Conditional, "imports the buffer");
+    only(&pair("", ("fpga", &on), ("gpu", GPU)), DriverAnswer::NotKnown, "nothing public");
 }
 
 #[test]
 fn unbound_ends_are_refused() {
     let unbound = "vendor = '0x10de';device = '0x2330';driver = 'none'";
-    only(&pair("", ("gpu", unbound), ("nvme", DRIVE)), Answer::Refused, "bound to gpu:0");
-    only(&pair("", ("gpu", GPU), ("nvme", "driver = 'none'")), Answer::Refused, "bound to b");
+    only(&pair("", ("gpu", unbound), ("nvme", DRIVE)), DriverAnswer::Refused, "bound to gpu:0");
+    only(&pair("", ("gpu", GPU), ("nvme", "driver = 'none'")), DriverAnswer::Refused, "bound to b");
 }
 
 #[test]
 fn hidden_drivers_make_no_promise() {
     let xe = "vendor = '0x8086';device = '0xe20b'";
-    only(&pair("", ("gpu", xe), ("gpu", xe)), Answer::Conditional, "bound to a is not shown");
+    only(&pair("", ("gpu", xe), ("gpu", xe)), DriverAnswer::Conditional, "bound to a is not shown");
 }
 
 #[test]
@@ -91,20 +93,20 @@ fn vfio_needs_a_new_kernel() {
         let system = format!("[kernel]\n{release}");
         pair(&system, ("gpu", held), ("nvme", "driver = 'vfio-pci'"))
     };
-    only(&both("release = '6.19.2'"), Answer::Possible, "iommufd maps the window");
-    only(&both("release = '6.12.0'"), Answer::Conditional, "older container");
-    only(&both(""), Answer::Conditional, "uname -r");
+    only(&both("release = '6.19.2'"), DriverAnswer::Possible, "iommufd maps the window");
+    only(&both("release = '6.12.0'"), DriverAnswer::Conditional, "older container");
+    only(&both(""), DriverAnswer::Conditional, "uname -r");
     let nic = |driver: &str, release: &str| {
         let system = format!("[kernel]\nrelease = '{release}'");
         pair(&system, ("gpu", held), ("nic", &format!("driver = '{driver}'")))
     };
-    let rule = only(&nic("mlx5_core", "7.2.0"), Answer::Possible, "revoke");
+    let rule = only(&nic("mlx5_core", "7.2.0"), DriverAnswer::Possible, "revoke");
     assert_eq!(rule.asks_kernel, Some(true));
-    only(&nic("mlx5_core", "6.12.0"), Answer::Refused, "since Linux 6.19");
-    only(&nic("bnxt_en", "7.2.0"), Answer::Refused, "for good");
+    only(&nic("mlx5_core", "6.12.0"), DriverAnswer::Refused, "since Linux 6.19");
+    only(&nic("bnxt_en", "7.2.0"), DriverAnswer::Refused, "for good");
     only(
         &pair("", ("gpu", GPU), ("nvme", "driver = 'vfio-pci'")),
-        Answer::Refused,
+        DriverAnswer::Refused,
         "held by nvidia",
     );
 }
@@ -113,7 +115,11 @@ fn vfio_needs_a_new_kernel() {
 fn unknown_devices_are_not_known() {
     let accelerator = "vendor = '0x1da3';driver = 'habanalabs'\n[[function.bars]]\nindex = 4\n\
                        size = '32768M'\nprefetchable = true";
-    only(&pair("", ("other", accelerator), ("nvme", DRIVE)), Answer::NotKnown, "nothing public");
+    only(
+        &pair("", ("other", accelerator), ("nvme", DRIVE)),
+        DriverAnswer::NotKnown,
+        "nothing public",
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Fabric, Kind, lspci, nccl};
+use peerlane_fabric::{Fabric, FunctionKind, lspci, nccl};
 use peerlane_reach::{MachineDifference, MapType};
 
 use super::pairs;
@@ -72,7 +72,7 @@ fn large_machines_are_compared_by_groups() {
     let before = Fabric::from_toml(&text).unwrap();
     let mut after = before.clone();
     for function in &mut after.functions {
-        if function.kind == Kind::DownstreamPort {
+        if function.kind == FunctionKind::DownstreamPort {
             function.acs = peerlane_fabric::Acs::Present { control: 0x1d };
         }
     }

@@ -109,7 +109,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
 
 /// The loads of a run in words, in MB/s.
 fn loads(fabric: &Fabric, run: &CaseRecord) -> String {
-    let ways = Ways::of(fabric, run, Basis::Measured);
+    let ways = FlowLoads::new(fabric, run, Basis::Measured);
     let one = |load: &LinkLoad| {
         let sign = if load.direction == Direction::Up { '+' } else { '-' };
         format!("{}{sign}{}", load.below, load.payload.0 / 1_000_000)
@@ -148,7 +148,7 @@ fn a_shared_link_carries_the_sum_and_memory_is_no_end() {
         (flow("c", "cmb:b", Path::P2p), "cmb:nvme7", None),
     ]);
     assert_eq!(loads(&fabric, &both), "switch-1000 a+1000 b-2000 c+1000");
-    let ways = Ways::of(&fabric, &both, Basis::Measured);
+    let ways = FlowLoads::new(&fabric, &both, Basis::Measured);
     let b = fabric.find("b").expect("b");
     assert!(ways.roles.contains(&(b, "memory of 2".to_owned())), "{:?}", ways.roles);
 }
@@ -165,7 +165,7 @@ fn what_the_record_names_is_taken_before_what_was_typed_and_nothing_is_guessed()
         (flow("/srv/file", "c", Path::HostPipelined), "host", None),
         (flow("a", "c", Path::HostPipelined), "host", Some(Places::default())),
     ];
-    let ways = Ways::of(&fabric, &run(&unknown), Basis::Measured);
+    let ways = FlowLoads::new(&fabric, &run(&unknown), Basis::Measured);
     assert_eq!((ways.loads.len(), ways.roles.len(), ways.unknown), (0, 0, 3));
 }
 
@@ -174,7 +174,7 @@ fn a_link_has_a_ceiling_where_its_speed_is_known_and_real() {
     let fabric = machine("");
     let host = run(&[(flow("a", "c", Path::HostPipelined), "host", None)]);
     let of = |basis| -> Vec<u64> {
-        Ways::of(&fabric, &host, basis).loads.iter().map(|load| load.ceiling.0).collect()
+        FlowLoads::new(&fabric, &host, basis).loads.iter().map(|load| load.ceiling.0).collect()
     };
     assert_eq!(of(Basis::Measured), [0, 3_938_461_538, 0]);
     assert_eq!(of(Basis::Emulated), [0, 0, 0]);

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Link, LinkSpeed, names};
 
 use super::layout::{
-    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, ROLE_WIDTH, SWITCH_WIDTH, What, is_switch,
+    BRIDGE_WIDTH, DrawingLayout, DrawnNode, LABEL_WIDTH, MARGIN, NodeContent, ROLE_WIDTH,
+    SWITCH_WIDTH, is_switch,
 };
-use super::load::{Load, Loads, Scale};
+use super::load::{CarriedLoad, LoadScale, Loads};
 use super::width::{cut, wide, wrapped};
 use crate::ink::{Paper, Rules};
 use crate::machine::text::{heading, label, port_kind, redirects, speed};
@@ -58,7 +59,7 @@ pub(super) const RULES: Rules = &[
 
 /// A drawing in the making.
 #[derive(Debug, Default)]
-pub(super) struct Sheet {
+pub(super) struct DrawingSheet {
     /// What links carry.
     loads: Loads,
     body: String,
@@ -74,7 +75,7 @@ pub(super) struct Sheet {
     sample: Option<LinkSpeed>,
 }
 
-impl Sheet {
+impl DrawingSheet {
     pub(super) fn new(loads: Loads) -> Self {
         Self { loads, ..Self::default() }
     }
@@ -213,7 +214,7 @@ impl Sheet {
             "Payload in {} beside each link: \u{2191} towards the root complex, \u{2193} away from it.",
             self.loads.unit()
         );
-        if self.loads.scale == Scale::Ceilings {
+        if self.loads.scale == LoadScale::Ceilings {
             text += &format!(
                 " The busiest link carries {:.0} % of what it can.",
                 self.loads.most() * 100.0
@@ -236,7 +237,7 @@ impl Sheet {
 
     /// Whether the speeds of links mean anything.
     fn has_speeds(&self) -> bool {
-        self.loads.is_empty() || self.loads.scale != Scale::Speedless
+        self.loads.is_empty() || self.loads.scale != LoadScale::Speedless
     }
 
     fn stroke(&self, speed: Option<LinkSpeed>) -> f64 {
@@ -249,7 +250,7 @@ fn gigabytes(speed: LinkSpeed) -> f64 {
 }
 
 /// Draws the tree, lines below boxes.
-pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
+pub(super) fn tree(fabric: &Fabric, layout: &DrawingLayout, sheet: &mut DrawingSheet) {
     let rates = fabric.functions.iter().filter_map(|function| function.link?.speed());
     sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0).filter(|_| sheet.has_speeds());
     // Loads are told by width inside the link, which takes room.
@@ -266,24 +267,24 @@ pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
     }
 }
 
-fn right_edge(fabric: &Fabric, node: &Node) -> f64 {
+fn right_edge(fabric: &Fabric, node: &DrawnNode) -> f64 {
     match node.what {
-        What::Bridge(_) => node.x + BRIDGE_WIDTH,
-        What::Port(id) if is_switch(fabric, id) => node.x + SWITCH_WIDTH,
+        NodeContent::Bridge(_) => node.x + BRIDGE_WIDTH,
+        NodeContent::Port(id) if is_switch(fabric, id) => node.x + SWITCH_WIDTH,
         _ => node.x + 8.0,
     }
 }
 
-fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
+fn lines(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut DrawingSheet) {
     let from = right_edge(fabric, node);
     for child in &node.children {
         let id = match &child.what {
-            What::Port(id) => Some(*id),
-            What::Leaves(members, row) => {
+            NodeContent::Port(id) => Some(*id),
+            NodeContent::Leaves(members, row) => {
                 let members = layout.rows.get(*row).unwrap_or(members);
                 members.iter().copied().find(|&id| is_slow(fabric, id)).or(members.first().copied())
             }
-            What::Bridge(_) => None,
+            NodeContent::Bridge(_) => None,
         };
         // A port has no link above it inside a switch or processor.
         let link = id.and_then(|id| fabric.function(id).link);
@@ -315,9 +316,14 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
 }
 
 /// What a link carries, over the link, and words above it.
-fn carried(load: Load, (path, stroke): (&str, f64), (x, y): (f64, f64), sheet: &mut Sheet) {
+fn carried(
+    load: CarriedLoad,
+    (path, stroke): (&str, f64),
+    (x, y): (f64, f64),
+    sheet: &mut DrawingSheet,
+) {
     let wide = match sheet.loads.scale {
-        Scale::Ceilings => (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5)),
+        LoadScale::Ceilings => (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5)),
         _ => load.width(),
     };
     sheet.add(format_args!(
@@ -337,11 +343,11 @@ fn is_slow(fabric: &Fabric, id: FunctionId) -> bool {
 /// Words above a link; where lines are close together, only where it could be faster.
 fn rate(
     fabric: &Fabric,
-    layout: &Layout,
+    layout: &DrawingLayout,
     id: FunctionId,
     link: &Link,
     (x, y, half): (f64, f64, f64),
-    sheet: &mut Sheet,
+    sheet: &mut DrawingSheet,
 ) {
     let short = |speed: LinkSpeed| {
         let whole = f64::from(speed.megatransfers) / 1000.0;
@@ -357,10 +363,10 @@ fn rate(
     }
 }
 
-fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
+fn boxes(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut DrawingSheet) {
     let (x, y) = (node.x, node.y);
     match &node.what {
-        What::Bridge(bridge) => {
+        NodeContent::Bridge(bridge) => {
             let bridge = &fabric.bridges[bridge.0];
             sheet.add(format_args!(
                 r#"<rect class="b" x="{x:.1}" y="{:.1}" width="{BRIDGE_WIDTH}" height="34" rx="4"/>"#,
@@ -370,7 +376,7 @@ fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
             let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
             sheet.words(x + 8.0, y + 10.0, "q s", &format!("host bridge{node}"));
         }
-        What::Port(id) if is_switch(fabric, *id) => {
+        NodeContent::Port(id) if is_switch(fabric, *id) => {
             let title = title(fabric, *id);
             sheet.add(format_args!(
                 r#"<g><title>{title}</title><rect class="b" x="{x:.1}" y="{:.1}" width="{SWITCH_WIDTH}" height="24" rx="4"/></g>"#,
@@ -378,7 +384,7 @@ fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
             ));
             sheet.words(x + 9.0, y + 4.0, "t", "switch");
         }
-        What::Port(id) => {
+        NodeContent::Port(id) => {
             let title = title(fabric, *id);
             let class = if redirects(fabric.function(*id)) {
                 sheet.has_redirect = true;
@@ -391,7 +397,7 @@ fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
                 y - 4.0
             ));
         }
-        What::Leaves(members, row) => {
+        NodeContent::Leaves(members, row) => {
             leaves(fabric, layout, layout.rows.get(*row).unwrap_or(members), x, y, sheet);
         }
     }
@@ -403,19 +409,19 @@ fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
 /// Functions of one line: a mark of their kind, name, model, memory.
 fn leaves(
     fabric: &Fabric,
-    layout: &Layout,
+    layout: &DrawingLayout,
     members: &[FunctionId],
     x: f64,
     y: f64,
-    sheet: &mut Sheet,
+    sheet: &mut DrawingSheet,
 ) {
     let Some(&id) = members.first() else { return };
     let function = fabric.function(id);
     let class = match function.kind {
-        Kind::Nvme => "nvme",
-        Kind::Gpu => "gpu",
-        Kind::Fpga => "fpga",
-        Kind::Nic => "nic",
+        FunctionKind::Nvme => "nvme",
+        FunctionKind::Gpu => "gpu",
+        FunctionKind::Fpga => "fpga",
+        FunctionKind::Nic => "nic",
         _ => "other",
     };
     let half = if layout.is_roomy() { 14.0 } else { 8.0 };
@@ -433,8 +439,11 @@ fn leaves(
         [] => String::new(),
     };
     let what = format!("{} {name}", port_kind(function.kind));
-    let model =
-        function.nvme.as_ref().and_then(|nvme| nvme.model.clone()).or_else(|| names::of(function));
+    let model = function
+        .nvme
+        .as_ref()
+        .and_then(|nvme| nvme.model.clone())
+        .or_else(|| names::look_up(function));
     let model = model.unwrap_or_default();
     let memory = fabric.memory(id);
     let badge =
@@ -462,7 +471,11 @@ fn leaves(
 }
 
 /// What functions did, beside their names.
-pub(super) fn roles(layout: &Layout, roles: &[(FunctionId, String)], sheet: &mut Sheet) {
+pub(super) fn roles(
+    layout: &DrawingLayout,
+    roles: &[(FunctionId, String)],
+    sheet: &mut DrawingSheet,
+) {
     let said: HashMap<FunctionId, &str> =
         roles.iter().map(|(id, words)| (*id, words.as_str())).collect();
     for (row, members) in layout.rows.iter().enumerate() {
@@ -480,7 +493,7 @@ fn title(fabric: &Fabric, id: FunctionId) -> String {
     let address = function.address.map(|address| format!(" {address}")).unwrap_or_default();
     let name =
         if address.trim() == function.name { String::new() } else { format!(" {}", function.name) };
-    let model = names::of(function).map(|name| format!(", {name}")).unwrap_or_default();
+    let model = names::look_up(function).map(|name| format!(", {name}")).unwrap_or_default();
     let link =
         function.link_below.map(|most| format!(", up to {}", speed(most))).unwrap_or_default();
     escape(&format!("{}{name}{address}{link}{model}", port_kind(function.kind)))

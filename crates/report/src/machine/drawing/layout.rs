@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{BridgeId, Fabric, FunctionId, Kind, Parent};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, FunctionKind, Parent};
 use peerlane_reach::Detail;
 
-use crate::machine::text::Tree;
+use crate::machine::text::FunctionTree;
 
 /// Left and right margin.
 pub(super) const MARGIN: f64 = 24.0;
@@ -36,13 +36,13 @@ pub(super) enum Purpose {
 impl Purpose {
     /// Room before what hangs from something: a function needs it for the words above its link, and a
     /// switch for those of its load; inside a processor or a switch there are none.
-    fn step(self, fabric: &Fabric, above: &What, child: &What) -> f64 {
+    fn step(self, fabric: &Fabric, above: &NodeContent, child: &NodeContent) -> f64 {
         match (self, above, child) {
-            (Self::Reach, _, What::Leaves(..)) => 110.0,
+            (Self::Reach, _, NodeContent::Leaves(..)) => 110.0,
             (Self::Reach, ..) => 76.0,
-            (Self::Loads, _, What::Leaves(..)) => 112.0,
-            (Self::Loads, _, What::Port(id)) if is_switch(fabric, *id) => 100.0,
-            (Self::Loads, What::Bridge(_), _) => 44.0,
+            (Self::Loads, _, NodeContent::Leaves(..)) => 112.0,
+            (Self::Loads, _, NodeContent::Port(id)) if is_switch(fabric, *id) => 100.0,
+            (Self::Loads, NodeContent::Bridge(_), _) => 44.0,
             (Self::Loads, ..) => 76.0,
         }
     }
@@ -50,15 +50,15 @@ impl Purpose {
 
 /// A port, a host bridge, or functions in one line.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) what: What,
+pub(super) struct DrawnNode {
+    pub(super) what: NodeContent,
     pub(super) x: f64,
     pub(super) y: f64,
-    pub(super) children: Vec<Node>,
+    pub(super) children: Vec<DrawnNode>,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum NodeContent {
     Bridge(BridgeId),
     Port(FunctionId),
     /// Functions in one line, one of them unless they are put together, and the line's number.
@@ -67,8 +67,8 @@ pub(super) enum What {
 
 /// Where everything lies.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub(super) roots: Vec<Node>,
+pub(super) struct DrawingLayout {
+    pub(super) roots: Vec<DrawnNode>,
     /// Functions by line.
     pub(super) rows: Vec<Vec<FunctionId>>,
     /// Height of a line.
@@ -80,9 +80,9 @@ pub(super) struct Layout {
     pub(super) width: f64,
 }
 
-impl Layout {
+impl DrawingLayout {
     pub(super) fn new(fabric: &Fabric, detail: Detail, purpose: Purpose) -> Self {
-        let tree = Tree::new(fabric);
+        let tree = FunctionTree::new(fabric);
         let mut rows = Vec::new();
         let mut roots = Vec::new();
         for index in 0..fabric.bridges.len() {
@@ -91,13 +91,18 @@ impl Layout {
                 continue;
             }
             let children = nodes(&tree, &below, detail, &mut rows);
-            roots.push(Node { what: What::Bridge(BridgeId(index)), x: 0.0, y: 0.0, children });
+            roots.push(DrawnNode {
+                what: NodeContent::Bridge(BridgeId(index)),
+                x: 0.0,
+                y: 0.0,
+                children,
+            });
         }
         let row_height = if rows.len() <= ROOMY { 40.0 } else { 22.0 };
         let has_columns = purpose == Purpose::Reach && !fabric.memories().is_empty();
         let top = TOP + if has_columns { HEAD } else { 0.0 };
         let mut leaf_x: f64 = MARGIN + BRIDGE_WIDTH + 120.0;
-        let grid = Grid { fabric, purpose, top, row_height };
+        let grid = NodeGrid { fabric, purpose, top, row_height };
         for root in &mut roots {
             place(&grid, root, MARGIN, &mut leaf_x);
         }
@@ -122,11 +127,11 @@ impl Layout {
 
 /// The nodes of functions that hang from one place.
 fn nodes(
-    tree: &Tree<'_>,
+    tree: &FunctionTree<'_>,
     below: &[FunctionId],
     detail: Detail,
     rows: &mut Vec<Vec<FunctionId>>,
-) -> Vec<Node> {
+) -> Vec<DrawnNode> {
     let mut found = Vec::new();
     let mut alike: BTreeMap<String, usize> = BTreeMap::new();
     for &id in below {
@@ -139,7 +144,7 @@ fn nodes(
         };
         let Some(leaf) = leaf else {
             let children = nodes(tree, &deeper, detail, rows);
-            found.push(Node { what: What::Port(id), x: 0.0, y: 0.0, children });
+            found.push(DrawnNode { what: NodeContent::Port(id), x: 0.0, y: 0.0, children });
             continue;
         };
         if detail == Detail::Grouped {
@@ -150,8 +155,8 @@ fn nodes(
             }
             alike.insert(key, rows.len());
         }
-        let what = What::Leaves(vec![leaf], rows.len());
-        found.push(Node { what, x: 0.0, y: 0.0, children: Vec::new() });
+        let what = NodeContent::Leaves(vec![leaf], rows.len());
+        found.push(DrawnNode { what, x: 0.0, y: 0.0, children: Vec::new() });
         rows.push(vec![leaf]);
     }
     found
@@ -176,7 +181,7 @@ fn likeness(fabric: &Fabric, id: FunctionId) -> String {
 }
 
 /// By what nodes are given their places.
-struct Grid<'a> {
+struct NodeGrid<'a> {
     fabric: &'a Fabric,
     purpose: Purpose,
     top: f64,
@@ -184,15 +189,15 @@ struct Grid<'a> {
 }
 
 /// Gives a node and what is below it their places, but for the left edge of leaves.
-fn place(grid: &Grid<'_>, node: &mut Node, x: f64, leaf_x: &mut f64) {
+fn place(grid: &NodeGrid<'_>, node: &mut DrawnNode, x: f64, leaf_x: &mut f64) {
     node.x = x;
-    if let What::Leaves(_, row) = node.what {
+    if let NodeContent::Leaves(_, row) = node.what {
         node.y = grid.top + grid.row_height * (row as f64 + 0.5);
         *leaf_x = leaf_x.max(x);
         return;
     }
     let right = match node.what {
-        What::Bridge(_) => x + BRIDGE_WIDTH,
+        NodeContent::Bridge(_) => x + BRIDGE_WIDTH,
         _ => x + 8.0,
     };
     for child in &mut node.children {
@@ -204,8 +209,8 @@ fn place(grid: &Grid<'_>, node: &mut Node, x: f64, leaf_x: &mut f64) {
     node.y = f64::midpoint(first, last);
 }
 
-fn align(node: &mut Node, leaf_x: f64) {
-    if matches!(node.what, What::Leaves(..)) {
+fn align(node: &mut DrawnNode, leaf_x: f64) {
+    if matches!(node.what, NodeContent::Leaves(..)) {
         node.x = leaf_x;
     }
     for child in &mut node.children {
@@ -215,5 +220,5 @@ fn align(node: &mut Node, leaf_x: f64) {
 
 /// Whether a function is the upper end of a switch.
 pub(super) fn is_switch(fabric: &Fabric, id: FunctionId) -> bool {
-    fabric.function(id).kind == Kind::UpstreamPort
+    fabric.function(id).kind == FunctionKind::UpstreamPort
 }

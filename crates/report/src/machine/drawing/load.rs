@@ -11,20 +11,20 @@ use crate::chart::{rate_unit, three};
 /// What links carry.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    of: BTreeMap<FunctionId, Load>,
+    of: BTreeMap<FunctionId, CarriedLoad>,
     /// How many loads name no function of this machine.
     pub(super) strange: usize,
     /// In words what links between sockets carry, which have no line.
     pub(super) between_sockets: Vec<String>,
     /// What colours and widths are measured by.
-    pub(super) scale: Scale,
+    pub(super) scale: LoadScale,
     /// The most that any direction of a link carries.
     most: ByteRate,
 }
 
 /// What a load is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(super) enum LoadScale {
     /// What its link can carry.
     #[default]
     Ceilings,
@@ -36,7 +36,7 @@ pub(super) enum Scale {
 
 /// What one link carries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Load {
+pub(super) struct CarriedLoad {
     up: ByteRate,
     down: ByteRate,
     /// Largest share of what it is compared with, of both directions.
@@ -67,11 +67,11 @@ impl Loads {
         }
         let known = loads.iter().filter(|load| load.ceiling.0 > 0).count();
         all.scale = match known {
-            known if known == loads.len() => Scale::Ceilings,
-            0 => Scale::Speedless,
-            _ => Scale::Busiest,
+            known if known == loads.len() => LoadScale::Ceilings,
+            0 => LoadScale::Speedless,
+            _ => LoadScale::Busiest,
         };
-        if all.scale != Scale::Ceilings {
+        if all.scale != LoadScale::Ceilings {
             let most = all.most.0.max(1) as f64;
             for load in all.of.values_mut() {
                 load.share = load.up.max(load.down).0 as f64 / most;
@@ -84,7 +84,7 @@ impl Loads {
         self.of.is_empty()
     }
 
-    pub(super) fn get(&self, id: FunctionId) -> Option<Load> {
+    pub(super) fn get(&self, id: FunctionId) -> Option<CarriedLoad> {
         self.of.get(&id).copied()
     }
 
@@ -99,7 +99,7 @@ impl Loads {
     }
 
     /// Short words for beside the line: up and down, in the unit of all.
-    pub(super) fn words(&self, load: Load) -> String {
+    pub(super) fn words(&self, load: CarriedLoad) -> String {
         let unit = rate_unit(self.most.0 as f64).0;
         let one = |sign: char, rate: ByteRate| {
             (rate.0 > 0).then(|| format!("{sign}{}", three(rate.0 as f64 / unit)))
@@ -112,15 +112,15 @@ impl Loads {
     }
 
     /// All of it, for a pointer that rests on the line.
-    pub(super) fn title(&self, load: Load) -> String {
-        let of = if self.scale == Scale::Ceilings { "the link" } else { "the busiest link" };
+    pub(super) fn title(&self, load: CarriedLoad) -> String {
+        let of = if self.scale == LoadScale::Ceilings { "the link" } else { "the busiest link" };
         format!("up {}, down {}, {:.0} % of {of}", load.up, load.down, load.share * 100.0)
     }
 
     /// What colours say, by their style.
     pub(super) fn classes(&self) -> [(&'static str, &'static str); 4] {
         let first = match self.scale {
-            Scale::Ceilings => "below a quarter of the link",
+            LoadScale::Ceilings => "below a quarter of the link",
             _ => "below a quarter of the busiest link",
         };
         [
@@ -142,7 +142,7 @@ fn between_sockets(load: &LinkLoad) -> Option<String> {
     Some(format!("{} from {from} to {to}", load.payload))
 }
 
-impl Load {
+impl CarriedLoad {
     /// Style of the line: below a quarter, a half, and nine tenths of what it is compared with, and above.
     pub(super) fn class(self) -> &'static str {
         match self.share {
@@ -189,7 +189,7 @@ mod tests {
             load("pci0000:80", Some("pci0000:00"), Direction::Up),
         ];
         let loads = Loads::new(&fabric, &all);
-        assert_eq!((loads.strange, loads.scale, loads.of.len()), (0, Scale::Ceilings, 1));
+        assert_eq!((loads.strange, loads.scale, loads.of.len()), (0, LoadScale::Ceilings, 1));
         let words =
             ["12.0 GB/s from pci0000:00 to pci0000:80", "12.0 GB/s from pci0000:80 to pci0000:00"];
         assert_eq!(loads.between_sockets, words);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use peerlane_fabric::{Fabric, FunctionId, MemoryKind};
 use peerlane_reach::{MapType, Matrix};
 
-use super::draw::Sheet;
-use super::layout::{LABEL_WIDTH, Layout, MARGIN};
+use super::draw::DrawingSheet;
+use super::layout::{DrawingLayout, LABEL_WIDTH, MARGIN};
 use super::width::cut;
 use crate::machine::text::{label, memory_label, reasons};
 use crate::plain::escape;
@@ -23,15 +23,15 @@ const SLANT: f64 = 70.0;
 
 /// Where the columns are.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct MatrixColumns {
     left: f64,
     column: f64,
     pub(super) right: f64,
     names: Vec<String>,
 }
 
-impl Table {
-    pub(super) fn new(fabric: &Fabric, matrix: &Matrix, layout: &Layout) -> Self {
+impl MatrixColumns {
+    pub(super) fn new(fabric: &Fabric, matrix: &Matrix, layout: &DrawingLayout) -> Self {
         let kinds: HashMap<FunctionId, MemoryKind> =
             fabric.memories().into_iter().map(|memory| (memory.function, memory.kind)).collect();
         let names: Vec<String> = matrix
@@ -75,9 +75,9 @@ impl Table {
 pub(super) fn draw(
     fabric: &Fabric,
     matrix: &Matrix,
-    layout: &Layout,
-    table: &Table,
-    sheet: &mut Sheet,
+    layout: &DrawingLayout,
+    table: &MatrixColumns,
+    sheet: &mut DrawingSheet,
 ) {
     if table.names.is_empty() {
         if !matrix.memories.is_empty() {

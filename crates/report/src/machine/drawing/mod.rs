@@ -16,8 +16,8 @@ use peerlane_reach::{Detail, Matrix};
 use peerlane_results::LinkLoad;
 
 use crate::ink::{self, Paper};
-use draw::Sheet;
-use layout::{Layout, Purpose};
+use draw::DrawingSheet;
+use layout::{DrawingLayout, Purpose};
 use load::Loads;
 
 /// More functions than this are put together by their way up; a page has no more lines.
@@ -61,8 +61,8 @@ impl<'a> Drawing<'a> {
             .count();
         let detail = if shown > MOST_ROWS { Detail::Grouped } else { Detail::Each };
         let purpose = if self.loads.is_empty() { Purpose::Reach } else { Purpose::Loads };
-        let layout = Layout::new(fabric, detail, purpose);
-        let mut sheet = Sheet::new(Loads::new(fabric, self.loads));
+        let layout = DrawingLayout::new(fabric, detail, purpose);
+        let mut sheet = DrawingSheet::new(Loads::new(fabric, self.loads));
         draw::tree(fabric, &layout, &mut sheet);
         let mut width = layout.width;
         match purpose {
@@ -76,12 +76,17 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws who reaches which memory, and returns where that ends.
-    fn reach(fabric: &Fabric, detail: Detail, layout: &Layout, sheet: &mut Sheet) -> f64 {
+    fn reach(
+        fabric: &Fabric,
+        detail: Detail,
+        layout: &DrawingLayout,
+        sheet: &mut DrawingSheet,
+    ) -> f64 {
         // Memories with the same way up share a column before there are none.
         let columns =
             if fabric.memories().len() > matrix::MOST_COLUMNS { Detail::Grouped } else { detail };
         let reach = Matrix::new(fabric, columns);
-        let table = matrix::Table::new(fabric, &reach, layout);
+        let table = matrix::MatrixColumns::new(fabric, &reach, layout);
         matrix::draw(fabric, &reach, layout, &table, sheet);
         table.right
     }

@@ -1,6 +1,6 @@
 //! The labels by which samples name a function.
 
-use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 
 /// The labels of one function: address, word in commands, kind.
 pub(super) struct DeviceLabels {
@@ -25,16 +25,16 @@ impl DeviceLabels {
 }
 
 /// The name of a kind, as in machine files.
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: FunctionKind) -> &'static str {
     match kind {
-        Kind::RootPort => "root-port",
-        Kind::UpstreamPort => "upstream-port",
-        Kind::DownstreamPort => "downstream-port",
-        Kind::OtherBridge => "bridge",
-        Kind::Nvme => "nvme",
-        Kind::Gpu => "gpu",
-        Kind::Fpga => "fpga",
-        Kind::Nic => "nic",
-        Kind::Other => "other",
+        FunctionKind::RootPort => "root-port",
+        FunctionKind::UpstreamPort => "upstream-port",
+        FunctionKind::DownstreamPort => "downstream-port",
+        FunctionKind::OtherBridge => "bridge",
+        FunctionKind::Nvme => "nvme",
+        FunctionKind::Gpu => "gpu",
+        FunctionKind::Fpga => "fpga",
+        FunctionKind::Nic => "nic",
+        FunctionKind::Other => "other",
     }
 }

@@ -1,6 +1,6 @@
 //! The facts that could not be read, so that missing samples do not look healthy.
 
-use peerlane_fabric::{Acs, Fabric, FunctionId, Kind, Origin, Parent, RootBus};
+use peerlane_fabric::{Acs, Fabric, FunctionId, FunctionKind, Origin, Parent, RootBus};
 
 use super::gauge::Gauge;
 
@@ -15,7 +15,9 @@ pub(super) fn families(fabric: &Fabric, functions: &[FunctionId]) -> Vec<Gauge> 
     };
     let has_unclear_class = |id| {
         let function = fabric.function(id);
-        function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text
+        function.kind == FunctionKind::Other
+            && function.class.is_none()
+            && fabric.origin == Origin::Text
     };
     let partial_buses =
         fabric.bridges.iter().filter(|bridge| bridge.root_bus != RootBus::Whole).map(|_| 1).sum();
@@ -53,6 +55,6 @@ fn has_unknown_link(fabric: &Fabric, id: FunctionId) -> bool {
 }
 
 /// Returns whether a port has a link below it.
-fn is_port(kind: Kind) -> bool {
-    matches!(kind, Kind::RootPort | Kind::DownstreamPort)
+fn is_port(kind: FunctionKind) -> bool {
+    matches!(kind, FunctionKind::RootPort | FunctionKind::DownstreamPort)
 }

@@ -1,6 +1,6 @@
 //! Short names of functions and memories, as a person would type or say them.
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, MemoryKind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, MemoryKind};
 
 use crate::plain::plain;
 
@@ -16,7 +16,7 @@ fn name(fabric: &Fabric, id: FunctionId) -> String {
     if function.name != address.to_string() {
         return function.name.clone();
     }
-    if function.kind == Kind::Nic {
+    if function.kind == FunctionKind::Nic {
         if let Some(name) = function.kernel_names.first() {
             return name.clone();
         }
@@ -28,7 +28,7 @@ fn name(fabric: &Fabric, id: FunctionId) -> String {
 /// A memory as the command line takes it, `cmb:nvme2` or `gpu:0`, but for a short address of a card.
 pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) -> String {
     let prefix = match (kind, fabric.function(id).kind) {
-        (MemoryKind::P2pMem, Kind::Nvme) => "cmb",
+        (MemoryKind::P2pMem, FunctionKind::Nvme) => "cmb",
         (MemoryKind::P2pMem, _) => "p2pmem",
         (MemoryKind::Gpu, _) => "gpu",
         (MemoryKind::Fpga, _) => "fpga",
@@ -40,16 +40,16 @@ pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) ->
 }
 
 /// What a function is, in words.
-pub(crate) fn port_kind(kind: Kind) -> &'static str {
+pub(crate) fn port_kind(kind: FunctionKind) -> &'static str {
     match kind {
-        Kind::RootPort => "root port",
-        Kind::UpstreamPort => "upstream port",
-        Kind::DownstreamPort => "downstream port",
-        Kind::OtherBridge => "bridge",
-        Kind::Nvme => "NVMe",
-        Kind::Gpu => "GPU",
-        Kind::Fpga => "FPGA",
-        Kind::Nic => "NIC",
-        Kind::Other => "other",
+        FunctionKind::RootPort => "root port",
+        FunctionKind::UpstreamPort => "upstream port",
+        FunctionKind::DownstreamPort => "downstream port",
+        FunctionKind::OtherBridge => "bridge",
+        FunctionKind::Nvme => "NVMe",
+        FunctionKind::Gpu => "GPU",
+        FunctionKind::Fpga => "FPGA",
+        FunctionKind::Nic => "NIC",
+        FunctionKind::Other => "other",
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::port_kind;
 use crate::plain::plain;
 use peerlane_fabric::{
-    DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind,
-    Namespace, NvmeController, Origin, names,
+    DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, Link, LinkSpeed,
+    MemoryKind, Namespace, NvmeController, Origin, names,
 };
 
 /// The machine in one line.
@@ -38,7 +38,9 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
 
 /// Returns whether a text shows no class of a function, so that it may be anything.
 pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
-    function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text
+    function.kind == FunctionKind::Other
+        && function.class.is_none()
+        && fabric.origin == Origin::Text
 }
 
 /// What a function is, where it hangs, and how fast.
@@ -53,7 +55,7 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     let kind =
         if is_unclear(fabric, function) { "class not shown" } else { port_kind(function.kind) };
     let _ = write!(text, " ({kind})");
-    if function.kind == Kind::Gpu && fabric.moves_payload(id) {
+    if function.kind == FunctionKind::Gpu && fabric.moves_payload(id) {
         let word = fabric.device_word(id);
         if word != function.name {
             let _ = write!(text, " {word}");
@@ -114,8 +116,8 @@ pub(super) fn details(fabric: &Fabric, id: FunctionId) -> Vec<String> {
     let function = fabric.function(id);
     let mut details = Vec::new();
     // Of the ports of a switch one says what it is.
-    if !matches!(function.kind, Kind::RootPort | Kind::DownstreamPort) {
-        details.extend(names::of(function));
+    if !matches!(function.kind, FunctionKind::RootPort | FunctionKind::DownstreamPort) {
+        details.extend(names::look_up(function));
     }
     if let Some(nvme) = &function.nvme {
         let drive: Vec<&str> = [&nvme.model, &nvme.serial, &nvme.firmware]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, MemoryKind};
-use peerlane_reach::{Cell, Detail, MapType, Matrix, Peers};
+use peerlane_reach::{Detail, MapType, Matrix, MatrixCell, Peers};
 
 use super::lines::is_unclear;
 use super::{label, memory_label};
@@ -45,7 +45,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
     let mut grouped = members(&matrix.memories) > MOST_ROWS;
     if !grouped {
         let each = Matrix::new(fabric, Detail::Each);
-        match Table::new(fabric, &each).filter(|table| table.width() <= WIDEST) {
+        match TextMatrix::new(fabric, &each).filter(|table| table.width() <= WIDEST) {
             Some(table) => text += &table.text(),
             None => grouped = true,
         }
@@ -96,7 +96,7 @@ pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     text
 }
 
-fn code(cell: Cell) -> String {
+fn code(cell: MatrixCell) -> String {
     let letter = match cell.map {
         MapType::BusAddress => 'B',
         MapType::ThroughHostBridge => 'H',
@@ -110,12 +110,12 @@ fn code(cell: Cell) -> String {
     }
 }
 
-struct Table {
+struct TextMatrix {
     columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
-impl Table {
+impl TextMatrix {
     fn new(fabric: &Fabric, matrix: &Matrix) -> Option<Self> {
         let memories = fabric.memories();
         let columns: Vec<String> =
@@ -178,7 +178,7 @@ fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
         }
         return text;
     }
-    let table = Table {
+    let table = TextMatrix {
         columns: (0..initiators.len()).map(letter).collect(),
         rows: (1..)
             .zip(&matrix.cells)
@@ -200,7 +200,7 @@ fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
 }
 
 /// How many initiators reach a memory in which way.
-fn counts(matrix: &Matrix, row: &[Cell]) -> String {
+fn counts(matrix: &Matrix, row: &[MatrixCell]) -> String {
     let of = |map: MapType| {
         let columns = row.iter().zip(&matrix.initiators).filter(|(cell, _)| cell.map == map);
         columns.map(|(_, peers)| peers.members.len()).sum::<usize>()

@@ -11,11 +11,11 @@ use peerlane_fabric::Fabric;
 pub(crate) use label::{label, memory_label, port_kind};
 pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::reasons;
-pub(crate) use tree::Tree;
+pub(crate) use tree::FunctionTree;
 
 /// The machine as a tree, drives of other machines, then the matrix of memories and initiators.
 pub fn topo(fabric: &Fabric) -> String {
-    let (tree, remote) = (Tree::new(fabric).text(), remote::text(fabric));
+    let (tree, remote) = (FunctionTree::new(fabric).text(), remote::text(fabric));
     format!("{}\n{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
 }
 

@@ -8,7 +8,7 @@ use super::lines::{details, is_unclear, line};
 use crate::plain::plain;
 
 /// What hangs from what, and which of it is shown; found in one pass over the functions.
-pub(crate) struct Tree<'a> {
+pub(crate) struct FunctionTree<'a> {
     pub(crate) fabric: &'a Fabric,
     below_bridges: Vec<Vec<FunctionId>>,
     below: Vec<Vec<FunctionId>>,
@@ -17,7 +17,7 @@ pub(crate) struct Tree<'a> {
     matters: Vec<bool>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> FunctionTree<'a> {
     pub(crate) fn new(fabric: &'a Fabric) -> Self {
         let mut tree = Self {
             fabric,
@@ -129,10 +129,13 @@ impl<'a> Tree<'a> {
 }
 
 fn is_port(function: &peerlane_fabric::Function) -> bool {
-    use peerlane_fabric::Kind;
+    use peerlane_fabric::FunctionKind;
     matches!(
         function.kind,
-        Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge
+        FunctionKind::RootPort
+            | FunctionKind::UpstreamPort
+            | FunctionKind::DownstreamPort
+            | FunctionKind::OtherBridge
     )
 }
 

@@ -18,12 +18,12 @@ const END: u32 = 64;
 /// Bits that the small table is looked up by.
 const NEAR: u32 = 12;
 
-pub(super) struct Table {
+pub(super) struct HuffmanTable {
     near: Vec<Entry>,
     whole: Vec<Entry>,
 }
 
-impl Table {
+impl HuffmanTable {
     /// A table of codes: how many have each length, and their symbols. `None` for one that cannot be.
     pub(super) fn new(counts: &[u8; 16], symbols: &[u8], is_ac: bool) -> Option<Self> {
         let mut single = vec![0; 1 << 16];

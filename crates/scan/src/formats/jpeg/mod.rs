@@ -16,7 +16,7 @@ mod multi;
 mod tests;
 
 use bits::Bits;
-use huffman::Table;
+use huffman::HuffmanTable;
 pub(crate) use multi::further_images;
 
 use super::MOST_PIXELS;
@@ -41,7 +41,7 @@ impl Means {
 
 /// The means of the blocks of brightness; `None` for what is no such file.
 pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
-    let mut file = File::default();
+    let mut file = JpegFile::default();
     let mut at = 2;
     if !bytes.starts_with(&[0xff, 0xd8]) {
         return None;
@@ -49,7 +49,7 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
     loop {
         let (marker, body, next) = segment(bytes, at)?;
         match marker {
-            0xc0..=0xc2 => file.frame = Some(Frame::read(body, marker == 0xc2)?),
+            0xc0..=0xc2 => file.frame = Some(JpegFrame::read(body, marker == 0xc2)?),
             0xc4 => file.read_tables(body)?,
             // Other forms of coding, and the end.
             0xc3 | 0xc5..=0xc7 | 0xc9..=0xcf | 0xd9 => return None,
@@ -101,12 +101,12 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[derive(Default)]
-struct File {
-    frame: Option<Frame>,
+struct JpegFile {
+    frame: Option<JpegFrame>,
     /// Step of the first coefficient, by number of the table.
     first_steps: [u16; 4],
-    dc: [Option<Table>; 4],
-    ac: [Option<Table>; 4],
+    dc: [Option<HuffmanTable>; 4],
+    ac: [Option<HuffmanTable>; 4],
     /// Groups of blocks between restarts; zero for none.
     restart: u32,
     /// Components are stored as they are, without a change to brightness and colours.
@@ -114,22 +114,22 @@ struct File {
 }
 
 /// T.81 B.2.2.
-struct Frame {
+struct JpegFrame {
     width: usize,
     height: usize,
     is_progressive: bool,
-    parts: Vec<Part>,
+    parts: Vec<Component>,
 }
 
 /// A component.
-struct Part {
+struct Component {
     name: u8,
     across: usize,
     down: usize,
     quantiser: usize,
 }
 
-impl Frame {
+impl JpegFrame {
     fn read(body: &[u8], is_progressive: bool) -> Option<Self> {
         let (height, width) = (half(body, 1)?, half(body, 3)?);
         let count = usize::from(*body.get(5)?);
@@ -141,9 +141,9 @@ impl Frame {
             let part = body.get(6 + 3 * index..9 + 3 * index)?;
             let (across, down) = (usize::from(part[1] >> 4), usize::from(part[1] & 15));
             let is_sound = (1..=4).contains(&across) && (1..=4).contains(&down) && part[2] < 4;
-            is_sound.then(|| Part { name: part[0], across, down, quantiser: part[2].into() })
+            is_sound.then(|| Component { name: part[0], across, down, quantiser: part[2].into() })
         };
-        let parts: Vec<Part> = (0..count).map(part).collect::<Option<_>>()?;
+        let parts: Vec<Component> = (0..count).map(part).collect::<Option<_>>()?;
         let first = &parts[0];
         if parts.iter().any(|part| part.across > first.across || part.down > first.down) {
             return None;
@@ -156,12 +156,12 @@ impl Frame {
 struct Coded<'a> {
     blocks: usize,
     is_brightness: bool,
-    dc: &'a Table,
+    dc: &'a HuffmanTable,
     /// `None` where a scan has first coefficients alone.
-    ac: Option<&'a Table>,
+    ac: Option<&'a HuffmanTable>,
 }
 
-impl File {
+impl JpegFile {
     /// T.81 B.2.4.2.
     fn read_tables(&mut self, mut body: &[u8]) -> Option<()> {
         while let Some((kind, rest)) = body.split_first() {
@@ -170,7 +170,7 @@ impl File {
             let (symbols, rest) = rest.split_at_checked(total)?;
             let tables = if kind >> 4 == 0 { &mut self.dc } else { &mut self.ac };
             *tables.get_mut(usize::from(kind & 15))? =
-                Some(Table::new(counts.try_into().ok()?, symbols, kind >> 4 != 0)?);
+                Some(HuffmanTable::new(counts.try_into().ok()?, symbols, kind >> 4 != 0)?);
             body = rest;
         }
         Some(())
@@ -223,7 +223,13 @@ impl File {
         self.blocks(frame, &coded, shift.into(), data)
     }
 
-    fn blocks(&self, frame: &Frame, coded: &[Coded<'_>], shift: u32, data: &[u8]) -> Option<Means> {
+    fn blocks(
+        &self,
+        frame: &JpegFrame,
+        coded: &[Coded<'_>],
+        shift: u32,
+        data: &[u8],
+    ) -> Option<Means> {
         let brightness = &frame.parts[0];
         let group =
             |across: usize, down: usize| if coded.len() == 1 { (1, 1) } else { (across, down) };

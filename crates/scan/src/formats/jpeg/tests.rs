@@ -1,7 +1,7 @@
 use super::means;
 use crate::formats::{Encoding, decode, encode};
 use crate::haystack::{Chance, Recipe};
-use crate::reduce::{Area, reduce};
+use crate::reduce::{PixelArea, reduce};
 
 fn jpeg(seed: u64) -> Vec<u8> {
     let recipe = Recipe { seed, side: 300, ..Recipe::default() };
@@ -16,7 +16,7 @@ fn means_of_blocks_are_those_of_the_decoded_image() {
         let means = means(&bytes).unwrap();
         let image = decode(bytes).unwrap();
         assert_eq!((means.width, means.height), (image.width(), image.height()));
-        let expected = reduce(&image, Area::all(&image), 3);
+        let expected = reduce(&image, PixelArea::all(&image), 3);
         assert_eq!((means.plane.width, means.plane.height), (expected.width, expected.height));
         let worst = means.plane.values.iter().zip(&expected.values).map(|(a, b)| (a - b).abs());
         // What is clamped to black or white after the transform moves a mean.

@@ -2,14 +2,14 @@
 
 use super::per_nano;
 use crate::model::{LinkIndex, NodeIndex, Op, Topology};
-use crate::way::{PacketKind, Step, Way, picos, rate_of};
+use crate::way::{PacketKind, PacketRoute, RouteLink, picos, rate_of};
 
 /// Payload a nanosecond that credits allow: the room of the receiver in each round trip of credits (PCIe base
 /// specification, "Flow control"). Initiators accept every completion.
 pub(super) fn credit_rate(
     topology: &Topology,
-    step: &Step,
-    way: &Way,
+    step: &RouteLink,
+    way: &PacketRoute,
     next: Option<LinkIndex>,
 ) -> f64 {
     if way.kind == PacketKind::Completion && next.is_none() {
@@ -19,7 +19,7 @@ pub(super) fn credit_rate(
 }
 
 /// Time that an undelayed packet holds credits of the receiver of a step, in nanoseconds.
-pub(super) fn hold_time(topology: &Topology, step: &Step, next: Option<LinkIndex>) -> f64 {
+pub(super) fn hold_time(topology: &Topology, step: &RouteLink, next: Option<LinkIndex>) -> f64 {
     let wire = &topology.link(step.link).wire;
     let node = topology.node(topology.receiver(step.link, step.direction));
     let around = 2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
@@ -30,7 +30,7 @@ pub(super) fn hold_time(topology: &Topology, step: &Step, next: Option<LinkIndex
 }
 
 /// Room of the receiver of a step, in bytes of payload.
-pub(super) fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
+pub(super) fn room(topology: &Topology, step: &RouteLink, way: &PacketRoute) -> f64 {
     let credits = &topology.link(step.link).wire.credits;
     // Requests carry no payload.
     let units = if way.kind == PacketKind::NonPosted { u32::MAX } else { credits.data };
@@ -40,7 +40,7 @@ pub(super) fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
 /// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the
 /// latency and the read of the memory, the first completion, and the others at the pace of the slowest link or of
 /// the memory.
-pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
+pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) -> f64 {
     let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
     let Some(memory) = topology.node(memory).kind.memory() else { return time };
     time += picos(memory.read_latency.0);

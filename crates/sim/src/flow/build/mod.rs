@@ -11,15 +11,15 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
-use crate::media::{Mixed, Side};
+use crate::media::{MediumSide, Mixed};
 use crate::model::{
-    Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Store,
-    Topology,
+    FlowSpec, Leg, LinkDirection, LinkIndex, NodeIndex, NodeKind, Op, PathError, PayloadStore,
+    TargetMemory, Topology,
 };
-use crate::way::{PacketKind, Way, as_f64, picos, ways};
-use crate::work::{Shared, memory_time};
+use crate::way::{PacketKind, PacketRoute, as_f64, picos, ways};
+use crate::work::{SharedProcessors, memory_time};
 
-use super::network::{Class, Hop, NONE, Network, Resource};
+use super::network::{Class, FlowNetwork, NONE, Resource, ResourceVisit};
 
 pub use credits::round_trip;
 
@@ -30,12 +30,12 @@ const UNBOUNDED: f64 = 1e12;
 
 /// The part of the machine that a resource stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum ResourceOrigin {
     /// A direction of a link.
-    Link(LinkIndex, Direction),
+    Link(LinkIndex, LinkDirection),
     /// The buffer for packets of a kind behind a direction of a link; of one output where outputs have queues of their
     /// own.
-    Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
+    Buffer(LinkIndex, LinkDirection, PacketKind, Option<LinkIndex>),
     /// A memory, by operation, or in shares of time where reads and writes share one bus.
     Memory(NodeIndex, Option<Op>),
     /// The wire of a network controller, written to send and read to receive.
@@ -64,9 +64,9 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Built {
     /// The network; classes are flows, in their order.
-    pub network: Network,
+    pub network: FlowNetwork,
     /// The part of the machine behind each resource.
-    pub what: Vec<What>,
+    pub what: Vec<ResourceOrigin>,
 }
 
 impl Built {
@@ -74,13 +74,14 @@ impl Built {
     ///
     /// # Errors
     /// The flow without a path, and the reason.
-    pub fn of(
+    pub fn new(
         topology: &Topology,
         flows: &[FlowSpec],
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
-        let mut build = Build::new(topology, Mixed::from_flows(topology, flows));
-        build.shared = Shared::with_demands(topology, flows.iter(), |index, _| demands[index]);
+        let mut build = NetworkBuild::new(topology, Mixed::from_flows(topology, flows));
+        build.shared =
+            SharedProcessors::with_demands(topology, flows.iter(), |index, _| demands[index]);
         // Paths are found twice: all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
@@ -93,28 +94,28 @@ impl Built {
     }
 
     /// The resource of a part of the machine.
-    pub fn find(&self, what: What) -> Option<usize> {
+    pub fn find(&self, what: ResourceOrigin) -> Option<usize> {
         self.what.iter().position(|&known| known == what)
     }
 }
 
-struct Build<'a> {
+struct NetworkBuild<'a> {
     topology: &'a Topology,
     /// Drives that are read and written at once.
     mixed: Mixed,
     /// Processors that the flows could saturate.
-    shared: Shared,
+    shared: SharedProcessors,
     built: Built,
-    number: HashMap<What, u32>,
+    number: HashMap<ResourceOrigin, u32>,
     /// Kinds of packets on each direction of each link, as bits.
-    kinds: HashMap<(LinkIndex, Direction), u8>,
+    kinds: HashMap<(LinkIndex, LinkDirection), u8>,
     /// Most payload in outstanding reads of each initiator.
     reads: HashMap<NodeIndex, f64>,
     /// Links above each node up to its root complex.
     depth: Vec<u32>,
 }
 
-impl<'a> Build<'a> {
+impl<'a> NetworkBuild<'a> {
     fn new(topology: &'a Topology, mixed: Mixed) -> Self {
         let mut depth = vec![0; topology.nodes().len()];
         // Lower nodes come after upper ones.
@@ -127,7 +128,7 @@ impl<'a> Build<'a> {
         Self {
             topology,
             mixed,
-            shared: Shared::default(),
+            shared: SharedProcessors::default(),
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
@@ -153,7 +154,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    fn resource(&mut self, what: What, capacity: f64) -> u32 {
+    fn resource(&mut self, what: ResourceOrigin, capacity: f64) -> u32 {
         if let Some(&number) = self.number.get(&what) {
             return number;
         }
@@ -163,8 +164,8 @@ impl<'a> Build<'a> {
         self.built.network.resources.push(Resource {
             capacity,
             rank,
-            is_pool: matches!(what, What::Tags(_)),
-            is_sender: matches!(what, What::Link(..)),
+            is_pool: matches!(what, ResourceOrigin::Tags(_)),
+            is_sender: matches!(what, ResourceOrigin::Link(..)),
             holds: f64::INFINITY,
             passing: 0.0,
         });
@@ -174,7 +175,7 @@ impl<'a> Build<'a> {
 
     /// Up-links deepest first, root complexes, links between sockets, down-links, memories. A buffer
     /// stands before its link.
-    fn rank(&self, what: What) -> u32 {
+    fn rank(&self, what: ResourceOrigin) -> u32 {
         let link_rank = |link: LinkIndex, direction| {
             let lower = self.topology.link(link).lower;
             let depth = self.depth[lower.0 as usize].min(DEEPEST);
@@ -182,20 +183,23 @@ impl<'a> Build<'a> {
                 _ if self.topology.link_above(lower) != Some(link) => {
                     4 * DEEPEST + 4 + 2 * link.0.min(DEEPEST)
                 }
-                Direction::Up => 2 + 2 * (DEEPEST - depth),
-                Direction::Down => 8 * DEEPEST + 2 * depth,
+                LinkDirection::Up => 2 + 2 * (DEEPEST - depth),
+                LinkDirection::Down => 8 * DEEPEST + 2 * depth,
             }
         };
         match what {
-            What::Medium(..) | What::Tags(_) | What::Processors(_) | What::Stage(_) => 0,
-            What::Link(link, direction) => link_rank(link, direction),
-            What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
-            What::Answers(..) => 0,
-            What::PeersBuffer(..) => 3 * DEEPEST,
-            What::Peers(..) => 3 * DEEPEST + 1,
-            What::Walkers(_) => 3 * DEEPEST + 2,
-            What::Copies(_) => 16 * DEEPEST - 1,
-            What::Memory(..) | What::Wire(..) => 16 * DEEPEST,
+            ResourceOrigin::Medium(..)
+            | ResourceOrigin::Tags(_)
+            | ResourceOrigin::Processors(_)
+            | ResourceOrigin::Stage(_) => 0,
+            ResourceOrigin::Link(link, direction) => link_rank(link, direction),
+            ResourceOrigin::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
+            ResourceOrigin::Answers(..) => 0,
+            ResourceOrigin::PeersBuffer(..) => 3 * DEEPEST,
+            ResourceOrigin::Peers(..) => 3 * DEEPEST + 1,
+            ResourceOrigin::Walkers(_) => 3 * DEEPEST + 2,
+            ResourceOrigin::Copies(_) => 16 * DEEPEST - 1,
+            ResourceOrigin::Memory(..) | ResourceOrigin::Wire(..) => 16 * DEEPEST,
         }
     }
 
@@ -219,7 +223,7 @@ impl<'a> Build<'a> {
             let ways = ways(self.topology, flow, leg)?;
             class.stages.push(class.legs.len());
             for (resource, cost) in self.media(leg, self.mixed.side(self.topology, leg)) {
-                class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
+                class.add(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }], 1.0);
             }
             if !flow.is_own(leg) {
                 self.own_memory(leg, class);
@@ -230,9 +234,9 @@ impl<'a> Build<'a> {
             }
         }
         if let Some(stage) = flow.stage {
-            let resource = self.resource(What::Stage(stage.at), 1.0);
+            let resource = self.resource(ResourceOrigin::Stage(stage.at), 1.0);
             let cost = picos(stage.busy.0) / as_f64(flow.request);
-            class.add(vec![Hop { resource, port: NONE, quantum: cost, cost }], 1.0);
+            class.add(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }], 1.0);
         }
         self.processors(flow, class);
         self.copies(flow, class);
@@ -243,9 +247,9 @@ impl<'a> Build<'a> {
     fn processors(&mut self, flow: &FlowSpec, class: &mut Class) {
         let Some(work) = &flow.work else { return };
         if let Some(cores) = self.shared.cores(work) {
-            let resource = self.resource(What::Processors(work.at), cores.into());
+            let resource = self.resource(ResourceOrigin::Processors(work.at), cores.into());
             let cost = work.per_byte(flow.request);
-            class.add(vec![Hop { resource, port: NONE, quantum: 1.0, cost }], 1.0);
+            class.add(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }], 1.0);
         }
     }
 
@@ -254,10 +258,10 @@ impl<'a> Build<'a> {
         let Some(work) = &flow.work else { return };
         let time = memory_time(self.topology, work).filter(|_| work.traffic > Bytes::ZERO);
         if let Some(turn) = time {
-            let copies = self.resource(What::Copies(work.at), UNBOUNDED);
-            let memory = self.resource(What::Memory(work.at, None), 1.0);
+            let copies = self.resource(ResourceOrigin::Copies(work.at), UNBOUNDED);
+            let memory = self.resource(ResourceOrigin::Memory(work.at, None), 1.0);
             let cost = turn * as_f64(work.traffic) / as_f64(flow.request);
-            let hop = |resource, port, cost| Hop { resource, port, quantum: turn, cost };
+            let hop = |resource, port, cost| ResourceVisit { resource, port, quantum: turn, cost };
             class.add(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)], 1.0);
         }
     }
@@ -265,32 +269,35 @@ impl<'a> Build<'a> {
     /// Load of a leg on the memory of its initiator, where that is its source or target: one input for all such legs. Both
     /// directions of a wire have nothing in common.
     fn own_memory(&mut self, leg: &Leg, class: &mut Class) {
-        if leg.store != Store::Memory {
+        if leg.store != PayloadStore::Memory {
             return;
         }
         if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
             if self.topology.node(leg.initiator).kind.is_network() {
-                class.add(vec![Hop { resource: memory, port: NONE, quantum: cost, cost }], 1.0);
+                class.add(
+                    vec![ResourceVisit { resource: memory, port: NONE, quantum: cost, cost }],
+                    1.0,
+                );
                 return;
             }
-            let own = self.resource(What::Copies(leg.initiator), UNBOUNDED);
-            let hop = |resource, port, cost| Hop { resource, port, quantum: cost, cost };
+            let own = self.resource(ResourceOrigin::Copies(leg.initiator), UNBOUNDED);
+            let hop = |resource, port, cost| ResourceVisit { resource, port, quantum: cost, cost };
             class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
         }
     }
 
     /// Tags of the initiator, where outstanding reads could use them up (Little's law).
-    fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
+    fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[PacketRoute], class: &mut Class) {
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
                 && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
             {
-                let tags = self.resource(What::Tags(leg.initiator), in_flight);
+                let tags = self.resource(ResourceOrigin::Tags(leg.initiator), in_flight);
                 let time = round_trip(self.topology, flow.memory, ways);
                 let batch = f64::from(endpoint.tags);
                 class.add(
-                    vec![Hop { resource: tags, port: NONE, quantum: time, cost: time }],
+                    vec![ResourceVisit { resource: tags, port: NONE, quantum: time, cost: time }],
                     batch,
                 );
             }
@@ -298,16 +305,16 @@ impl<'a> Build<'a> {
     }
 
     /// Load on a medium for each byte: shares of time where it is read and written at once, and of each direction.
-    fn media(&mut self, leg: &Leg, side: Option<Side>) -> Vec<(u32, f64)> {
+    fn media(&mut self, leg: &Leg, side: Option<MediumSide>) -> Vec<(u32, f64)> {
         let mut media = Vec::new();
         let shares = self.mixed.of_drive(leg.initiator).zip(leg.medium_rate(self.topology));
         if let Some((capacity, rate)) = shares {
-            let resource = self.resource(What::Medium(leg.initiator, None), capacity);
+            let resource = self.resource(ResourceOrigin::Medium(leg.initiator, None), capacity);
             media.push((resource, 1.0 / per_nano(rate.0)));
         }
-        if let Some(Side { rate, own, .. }) = side {
-            let resource =
-                self.resource(What::Medium(leg.initiator, Some(leg.op)), per_nano(rate.0));
+        if let Some(MediumSide { rate, own, .. }) = side {
+            let resource = self
+                .resource(ResourceOrigin::Medium(leg.initiator, Some(leg.op)), per_nano(rate.0));
             media.push((resource, per_nano(rate.0) / per_nano(own.0)));
         }
         media
@@ -315,15 +322,15 @@ impl<'a> Build<'a> {
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
         let kind = &self.topology.node(at).kind;
-        let memory: Memory = *kind.memory()?;
+        let memory: TargetMemory = *kind.memory()?;
         let rate = per_nano(memory.rate(op)?.0);
         if kind.is_network() {
-            Some((self.resource(What::Wire(at, op), rate), 1.0))
+            Some((self.resource(ResourceOrigin::Wire(at, op), rate), 1.0))
         } else if memory.is_shared {
             // Shares of time: reads and writes together take no more than all of it.
-            Some((self.resource(What::Memory(at, None), 1.0), 1.0 / rate))
+            Some((self.resource(ResourceOrigin::Memory(at, None), 1.0), 1.0 / rate))
         } else {
-            Some((self.resource(What::Memory(at, Some(op)), rate), 1.0))
+            Some((self.resource(ResourceOrigin::Memory(at, Some(op)), rate), 1.0))
         }
     }
 }

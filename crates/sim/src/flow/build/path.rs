@@ -1,22 +1,23 @@
 //! The path of packets through links, buffers and root complexes.
 
 use super::credits::{credit_rate, hold_time, room};
-use super::{Build, Built, UNBOUNDED, What, per_nano};
-use crate::flow::network::{Class, Hop, NONE};
+use super::{Built, NetworkBuild, ResourceOrigin, UNBOUNDED, per_nano};
+use crate::flow::network::{Class, NONE, ResourceVisit};
 use crate::model::{Coupling, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op};
-use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of};
+use crate::way::{PacketKind, PacketRoute, RouteLink, as_f64, picos, rate_of};
 
 /// Relative excess of the turns of a relay's second stage at a memory: slots are empty at first, so that of two equally
 /// fast stages the second waits for the first, and rounding must not decide it.
 const SECOND_STAGE: f64 = 2e-2;
 
-impl Build<'_> {
+impl NetworkBuild<'_> {
     /// Adds the hops of one kind of packets of a leg.
-    pub(super) fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &Way, class: &mut Class) {
+    pub(super) fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &PacketRoute, class: &mut Class) {
         let mut chain =
             Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, batch: 1.0 };
         if way.kind == PacketKind::Completion {
-            let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
+            let answers =
+                self.resource(ResourceOrigin::Answers(flow.memory, leg.initiator), UNBOUNDED);
             if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
                 let asked = as_f64(endpoint.mrrs.min(flow.request));
                 chain.batch = (asked / way.payload).max(1.0);
@@ -29,7 +30,7 @@ impl Build<'_> {
                 self.peers(root, way, step, class, &mut chain);
             }
             let rate = rate_of(self.topology, step.link);
-            let link = self.resource(What::Link(step.link, step.direction), rate);
+            let link = self.resource(ResourceOrigin::Link(step.link, step.direction), rate);
             let buffer = self.buffer(way, position);
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));
@@ -45,7 +46,9 @@ impl Build<'_> {
             self.walkers(way, position, class);
             let other = (step.link, step.direction.reverse());
             if step.back > 0.0 && self.kinds.contains_key(&other) {
-                class.priority.push((self.resource(What::Link(other.0, other.1), rate), step.back));
+                class
+                    .priority
+                    .push((self.resource(ResourceOrigin::Link(other.0, other.1), rate), step.back));
             }
         }
         let op = match way.kind {
@@ -64,11 +67,11 @@ impl Build<'_> {
     }
 
     /// Notes the room of the buffer behind a step. Initiators accept every completion.
-    fn queue(&mut self, step: &Step, way: &Way, next: Option<LinkIndex>, at: u32) {
+    fn queue(&mut self, step: &RouteLink, way: &PacketRoute, next: Option<LinkIndex>, at: u32) {
         if way.kind == PacketKind::Completion && next.is_none() || at == NONE {
             return;
         }
-        let is_link = matches!(self.built.what[at as usize], What::Link(..));
+        let is_link = matches!(self.built.what[at as usize], ResourceOrigin::Link(..));
         let cost = if is_link { step.cost } else { 1.0 };
         let holds = room(self.topology, step, way) * cost;
         let resource = &mut self.built.network.resources[at as usize];
@@ -78,7 +81,7 @@ impl Build<'_> {
     }
 
     /// Weight of the port of the step before at the sender of a step (weighted round robin).
-    fn weight(&self, way: &Way, position: usize) -> f64 {
+    fn weight(&self, way: &PacketRoute, position: usize) -> f64 {
         let Some(before) = position.checked_sub(1).map(|before| way.steps[before].link) else {
             return 1.0;
         };
@@ -95,7 +98,7 @@ impl Build<'_> {
 
     /// The buffer behind a link as a resource of its own: where kinds of packets share the link, outputs have queues of
     /// their own, or credits are few. Elsewhere the link itself is held up.
-    fn buffer(&mut self, way: &Way, position: usize) -> Option<u32> {
+    fn buffer(&mut self, way: &PacketRoute, position: usize) -> Option<u32> {
         let step = &way.steps[position];
         let next = way.steps.get(position + 1).map(|step| step.link);
         let kinds = self.kinds.get(&(step.link, step.direction)).copied().unwrap_or_default();
@@ -106,13 +109,13 @@ impl Build<'_> {
             return None;
         }
         let next = next.filter(|_| !is_shared);
-        let what = What::Buffer(step.link, step.direction, way.kind, next);
+        let what = ResourceOrigin::Buffer(step.link, step.direction, way.kind, next);
         Some(self.resource(what, credits.min(UNBOUNDED)))
     }
 
     /// True if packets for several outputs share one queue behind a step. Completions of host memory wait in the memory
     /// controller, each output for itself.
-    fn is_shared(&self, way: &Way, position: usize) -> bool {
+    fn is_shared(&self, way: &PacketRoute, position: usize) -> bool {
         let step = &way.steps[position];
         let lower = self.topology.link(step.link).lower;
         let is_answer = way.kind == PacketKind::Completion && position == 0;
@@ -127,8 +130,8 @@ impl Build<'_> {
     fn peers(
         &mut self,
         at: NodeIndex,
-        way: &Way,
-        next: &Step,
+        way: &PacketRoute,
+        next: &RouteLink,
         class: &mut Class,
         chain: &mut Chain,
     ) {
@@ -140,10 +143,10 @@ impl Build<'_> {
         };
         let Some(rate) = cap else { return };
         let is_shared = fills_shared(root.hol);
-        let peers = self.resource(What::Peers(at, way.kind), per_nano(rate.0));
+        let peers = self.resource(ResourceOrigin::Peers(at, way.kind), per_nano(rate.0));
         let mut port = peers;
         if !is_shared {
-            port = self.resource(What::PeersBuffer(at, way.kind, next.link), UNBOUNDED);
+            port = self.resource(ResourceOrigin::PeersBuffer(at, way.kind, next.link), UNBOUNDED);
             chain.push(class, &self.built, (port, way.payload, 1.0));
         }
         chain.push(class, &self.built, (peers, way.payload, 1.0));
@@ -151,7 +154,7 @@ impl Build<'_> {
     }
 
     /// Page walks of the IOMMU behind a step; packets wait for walkers, not for each other.
-    fn walkers(&mut self, way: &Way, position: usize, class: &mut Class) {
+    fn walkers(&mut self, way: &PacketRoute, position: usize, class: &mut Class) {
         let step = &way.steps[position];
         let at = self.topology.receiver(step.link, step.direction);
         let NodeKind::RootComplex(root) = &self.topology.node(at).kind else { return };
@@ -162,8 +165,8 @@ impl Build<'_> {
         let walks = f64::from(iommu.walkers.max(1)) / picos(iommu.walk.0).max(1e-3);
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
-        let resource = self.resource(What::Walkers(at), walks);
-        class.add(vec![Hop { resource, port: NONE, quantum: 1.0, cost }], 1.0);
+        let resource = self.resource(ResourceOrigin::Walkers(at), walks);
+        class.add(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }], 1.0);
     }
 }
 
@@ -174,7 +177,7 @@ fn fills_shared(coupling: Coupling) -> bool {
 
 /// A leg under construction.
 struct Chain {
-    hops: Vec<Hop>,
+    hops: Vec<ResourceVisit>,
     /// The buffer in front of the next hop.
     port: u32,
     /// Back-to-back packets.
@@ -192,6 +195,6 @@ impl Chain {
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
-        self.hops.push(Hop { resource, port, quantum, cost });
+        self.hops.push(ResourceVisit { resource, port, quantum, cost });
     }
 }

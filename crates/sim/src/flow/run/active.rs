@@ -3,15 +3,15 @@
 //! Leaves out transfers; classes have counts here. The one thing to know: a part of few classes keeps its first solver, so
 //! that its rates do not depend on when others are dropped.
 
-use super::super::network::{Class, Hop, NONE, Network};
-use super::super::parts::{Part, Parts, View};
-use super::super::solve::{Settings, Solver};
+use super::super::network::{Class, FlowNetwork, NONE, ResourceVisit};
+use super::super::parts::{NetworkPart, PartView, Parts};
+use super::super::solve::{Solver, SolverSettings};
 
 /// Number of classes up to which all are solved together, idle ones, too.
 const FEW: usize = 256;
 
 /// Connected classes with their solver.
-struct Group {
+struct ActiveGroup {
     solver: Solver,
     /// Numbers of its classes and resources in the part.
     classes: Vec<usize>,
@@ -21,8 +21,8 @@ struct Group {
 
 /// The rates of a part.
 pub(super) struct Active<'a> {
-    view: View<'a>,
-    groups: Vec<Group>,
+    view: PartView<'a>,
+    groups: Vec<ActiveGroup>,
     /// The group of each class of the part; `None` where it was dropped.
     group_of: Vec<Option<usize>>,
     counts: Vec<u32>,
@@ -35,11 +35,11 @@ pub(super) struct Active<'a> {
 
 impl<'a> Active<'a> {
     /// A part without active flows.
-    pub(super) fn new(view: View<'a>) -> Self {
+    pub(super) fn new(view: PartView<'a>) -> Self {
         let (classes, resources) = (view.part.first.len(), view.part.resources.len());
         let mut solver = Solver::of_part(view);
         (0..classes).for_each(|class| solver.set_count(class, 0));
-        let whole = Group {
+        let whole = ActiveGroup {
             solver,
             classes: (0..classes).collect(),
             resources: (0..resources).collect(),
@@ -77,19 +77,19 @@ impl<'a> Active<'a> {
         left.sort_unstable();
         self.group_of.fill(None);
         let network = only(self.view, &left);
-        let parts = Parts::of(&network);
-        let group = |(number, part): (usize, &Part)| {
+        let parts = Parts::new(&network);
+        let group = |(number, part): (usize, &NetworkPart)| {
             let classes: Vec<usize> = part.first.iter().map(|&class| left[class]).collect();
             classes.iter().for_each(|&class| self.group_of[class] = Some(number));
             let solver = Solver::of_part(parts.view(part));
-            Group { solver, classes, resources: part.resources.clone(), is_changed: true }
+            ActiveGroup { solver, classes, resources: part.resources.clone(), is_changed: true }
         };
         self.groups = parts.parts.iter().enumerate().map(group).collect();
         self.residuals = vec![0.0; self.groups.len()];
     }
 
     /// Solves groups whose counts have changed. Returns the number of solutions.
-    pub(super) fn solve(&mut self, settings: Settings) -> u64 {
+    pub(super) fn solve(&mut self, settings: SolverSettings) -> u64 {
         let mut solutions = 0;
         for (group, residual) in self.groups.iter_mut().zip(&mut self.residuals) {
             if !std::mem::take(&mut group.is_changed) {
@@ -117,9 +117,13 @@ impl<'a> Active<'a> {
 }
 
 /// A network of some classes of a part with all its resources.
-fn only(view: View<'_>, classes: &[usize]) -> Network {
+fn only(view: PartView<'_>, classes: &[usize]) -> FlowNetwork {
     let local = |resource| if resource == NONE { NONE } else { view.local(resource) };
-    let hop = |hop: &Hop| Hop { resource: local(hop.resource), port: local(hop.port), ..*hop };
+    let hop = |hop: &ResourceVisit| ResourceVisit {
+        resource: local(hop.resource),
+        port: local(hop.port),
+        ..*hop
+    };
     let class = |&class: &usize| {
         let class = view.class(class);
         Class {
@@ -132,5 +136,8 @@ fn only(view: View<'_>, classes: &[usize]) -> Network {
             ..class.clone()
         }
     };
-    Network { resources: view.resources().collect(), classes: classes.iter().map(class).collect() }
+    FlowNetwork {
+        resources: view.resources().collect(),
+        classes: classes.iter().map(class).collect(),
+    }
 }

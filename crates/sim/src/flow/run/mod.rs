@@ -14,14 +14,14 @@ use std::sync::atomic::AtomicUsize;
 use rayon::prelude::*;
 
 use self::timeline::Timeline;
-use super::network::{Network, NetworkError};
+use super::network::{FlowNetwork, NetworkError};
 use super::parts::Parts;
-use super::solve::Settings;
+use super::solve::SolverSettings;
 use crate::threads;
 
 /// One transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Transfer {
+pub struct FlowTransfer {
     /// Its class in the network; the `count` of the class is ignored.
     pub class: usize,
     /// Start, in nanoseconds.
@@ -36,7 +36,7 @@ pub struct Transfer {
 #[derive(Debug, Clone, Copy)]
 pub struct RunSettings<'a> {
     /// For each solution.
-    pub solve: Settings,
+    pub solve: SolverSettings,
     /// Ends this close, in nanoseconds, lead to one solution.
     pub quantum: f64,
     /// So do ends within this share of the time since the last start; a larger share with many transfers.
@@ -47,7 +47,7 @@ pub struct RunSettings<'a> {
 
 /// Outcome of one transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outcome {
+pub struct TransferOutcome {
     /// Payload moved.
     pub bytes: f64,
     /// End, in nanoseconds.
@@ -58,7 +58,7 @@ pub struct Outcome {
 
 /// A set of active transfers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Phase {
+pub struct TransferSet {
     /// The transfers, and the rate of each in bytes of payload a nanosecond.
     pub members: Vec<(usize, f64)>,
     /// Total time that the set was active, in nanoseconds.
@@ -67,7 +67,7 @@ pub struct Phase {
 
 /// Payload of a transfer at about one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Pace {
+pub struct TransferPace {
     /// Payload.
     pub bytes: f64,
     /// Time that it took, in nanoseconds.
@@ -75,9 +75,9 @@ pub struct Pace {
 }
 
 /// Paces by the number of their rate.
-type Paces = BTreeMap<i32, Pace>;
+type Paces = BTreeMap<i32, TransferPace>;
 
-impl Pace {
+impl TransferPace {
     /// Number of the interval of a rate, 5 % wide.
     #[expect(clippy::cast_possible_truncation, reason = "some hundreds")]
     fn number(rate: f64) -> i32 {
@@ -92,13 +92,13 @@ impl Pace {
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Run {
+pub struct FlowRun {
     /// Outcome of each transfer.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<TransferOutcome>,
     /// The longest phases of each part, longest first.
-    pub phases: Vec<Vec<Phase>>,
+    pub phases: Vec<Vec<TransferSet>>,
     /// Paces of each transfer, slowest first.
-    pub paces: Vec<Vec<Pace>>,
+    pub paces: Vec<Vec<TransferPace>>,
     /// Number of distinct sets of active transfers, kept or not.
     pub sets: usize,
     /// Number of solutions.
@@ -110,25 +110,25 @@ pub struct Run {
 /// Runs transfers on a network.
 ///
 /// # Errors
-/// What [`Network::check`] finds.
+/// What [`FlowNetwork::check`] finds.
 pub fn run(
-    network: &Network,
-    transfers: &[Transfer],
+    network: &FlowNetwork,
+    transfers: &[FlowTransfer],
     settings: RunSettings<'_>,
-) -> Result<Run, NetworkError> {
+) -> Result<FlowRun, NetworkError> {
     network.check()?;
     threads::prepare();
-    let parts = Parts::of(network);
+    let parts = Parts::new(network);
     let mut part_of = vec![(0, 0); network.classes.len()];
     for (number, part) in parts.parts.iter().enumerate() {
         for &(whole, class) in &part.members {
             part_of[whole] = (number, class);
         }
     }
-    let mut of_part: Vec<Vec<(usize, Transfer)>> = vec![Vec::new(); parts.parts.len()];
+    let mut of_part: Vec<Vec<(usize, FlowTransfer)>> = vec![Vec::new(); parts.parts.len()];
     for (index, transfer) in transfers.iter().enumerate() {
         let (part, class) = part_of[transfer.class];
-        of_part[part].push((index, Transfer { class, ..*transfer }));
+        of_part[part].push((index, FlowTransfer { class, ..*transfer }));
     }
     let runs: Vec<Timeline> = parts
         .parts
@@ -136,10 +136,10 @@ pub fn run(
         .zip(&of_part)
         .map(|(part, transfers)| Timeline::run(parts.view(part), settings, transfers))
         .collect();
-    let mut whole = Run {
-        outcomes: vec![Outcome::default(); transfers.len()],
+    let mut whole = FlowRun {
+        outcomes: vec![TransferOutcome::default(); transfers.len()],
         paces: vec![Vec::new(); transfers.len()],
-        ..Run::default()
+        ..FlowRun::default()
     };
     for (part, run) in parts.parts.iter().zip(runs) {
         run.put_into(&mut whole, part);

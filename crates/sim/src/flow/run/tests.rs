@@ -1,11 +1,11 @@
 use super::active::Active;
 use super::*;
-use crate::flow::network::{Class, Hop, NONE, Resource};
+use crate::flow::network::{Class, NONE, Resource, ResourceVisit};
 
 /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
-fn link(classes: usize) -> Network {
-    let hop = Hop { resource: 0, port: NONE, quantum: 1.0, cost: 1.0 };
-    Network {
+fn link(classes: usize) -> FlowNetwork {
+    let hop = ResourceVisit { resource: 0, port: NONE, quantum: 1.0, cost: 1.0 };
+    FlowNetwork {
         resources: vec![Resource { capacity: 4.0, rank: 0, is_pool: false, ..Resource::default() }],
         classes: vec![
             Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
@@ -15,11 +15,11 @@ fn link(classes: usize) -> Network {
 }
 
 fn settings() -> RunSettings<'static> {
-    RunSettings { solve: Settings::default(), quantum: 0.0, together: 0.0, ended: None }
+    RunSettings { solve: SolverSettings::default(), quantum: 0.0, together: 0.0, ended: None }
 }
 
-fn transfer(class: usize, start: f64, bytes: f64) -> Transfer {
-    Transfer { class, start, bytes, time: f64::INFINITY }
+fn transfer(class: usize, start: f64, bytes: f64) -> FlowTransfer {
+    FlowTransfer { class, start, bytes, time: f64::INFINITY }
 }
 
 fn near(found: f64, expected: f64) -> bool {
@@ -41,7 +41,7 @@ fn several_legs_speed_up_too() {
     let mut network = link(2);
     for (class, rank) in network.classes.iter_mut().zip(1..) {
         // Each has a medium of its own, which is slower than the link alone.
-        class.add(vec![Hop { resource: rank, port: NONE, quantum: 1.0, cost: 1.0 }], 1.0);
+        class.add(vec![ResourceVisit { resource: rank, port: NONE, quantum: 1.0, cost: 1.0 }], 1.0);
         network.resources.push(Resource { capacity: 3.0, rank: 0, ..Resource::default() });
     }
     let transfers = [transfer(0, 0.0, 100.0), transfer(1, 0.0, 500.0)];
@@ -77,7 +77,7 @@ fn paces_belong_to_one_transfer() {
 
 #[test]
 fn endless_transfers_stop_in_time() {
-    let endless = |start| Transfer { time: 30.0, ..transfer(0, start, f64::INFINITY) };
+    let endless = |start| FlowTransfer { time: 30.0, ..transfer(0, start, f64::INFINITY) };
     let exact = run(&link(1), &[endless(0.0), endless(0.0)], settings()).expect("in order");
     assert!(exact.outcomes.iter().all(|one| near(one.bytes, 60.0)), "{exact:?}");
     assert!(exact.outcomes.iter().all(|one| near(one.end, 30.0)), "{exact:?}");
@@ -89,7 +89,7 @@ fn endless_transfers_stop_in_time() {
 
 #[test]
 fn time_counts_from_each_start() {
-    let timed = |start, bytes| Transfer { time: 30.0, ..transfer(0, start, bytes) };
+    let timed = |start, bytes| FlowTransfer { time: 30.0, ..transfer(0, start, bytes) };
     let transfers = [timed(0.0, f64::INFINITY), timed(10.0, f64::INFINITY), timed(100.0, 30.0)];
     let run = run(&link(1), &transfers, settings()).expect("in order");
     // 10 ns alone at 3, 20 together at 2, 10 alone; the last begins when all is over, and ends by its bytes.
@@ -110,7 +110,7 @@ fn ends_below_clock_resolution_end() {
 
 #[test]
 fn close_ends_share_a_solution() {
-    let transfers: Vec<Transfer> =
+    let transfers: Vec<FlowTransfer> =
         (0..10).map(|index| transfer(0, 0.0, 1000.0 + f64::from(index))).collect();
     let exact = run(&link(1), &transfers, settings()).expect("in order");
     let together = RunSettings { together: 0.02, ..settings() };
@@ -127,18 +127,18 @@ fn close_ends_share_a_solution() {
 #[test]
 fn unsettled_rates_are_reported() {
     // A queue in front of two outputs of which one is slow takes rounds.
-    let hop = |resource, port| Hop { resource, port, quantum: 1.0, cost: 1.0 };
+    let hop = |resource, port| ResourceVisit { resource, port, quantum: 1.0, cost: 1.0 };
     let resource = |capacity, rank| Resource { capacity, rank, ..Resource::default() };
     let leg = |output| vec![vec![hop(0, NONE), hop(output, 0)]];
     let class = |output| Class { count: 1, demand: 3.0, legs: leg(output), ..Class::default() };
-    let network = Network {
+    let network = FlowNetwork {
         resources: vec![resource(4.0, 0), resource(1.0, 1), resource(4.0, 1)],
         classes: vec![class(1), class(2)],
     };
     let transfers =
-        [0, 1].map(|class| Transfer { time: 100.0, ..transfer(class, 0.0, f64::INFINITY) });
+        [0, 1].map(|class| FlowTransfer { time: 100.0, ..transfer(class, 0.0, f64::INFINITY) });
     let of = |rounds| {
-        let solve = Settings { tolerance: 1e-6, rounds };
+        let solve = SolverSettings { tolerance: 1e-6, rounds };
         let settings = RunSettings { solve, quantum: 0.0, together: 0.0, ended: None };
         run(&network, &transfers, settings).expect("in order").unsettled
     };
@@ -152,7 +152,8 @@ fn threads_change_nothing() {
     network.resources =
         vec![Resource { capacity: 4.0, rank: 0, is_pool: false, ..Resource::default() }; 40];
     for resource in 0..40 {
-        let hop = Hop { resource, port: NONE, quantum: 1.0, cost: 1.0 + f64::from(resource) };
+        let hop =
+            ResourceVisit { resource, port: NONE, quantum: 1.0, cost: 1.0 + f64::from(resource) };
         network.classes.push(Class {
             count: 1,
             demand: 3.0,
@@ -160,7 +161,7 @@ fn threads_change_nothing() {
             ..Class::default()
         });
     }
-    let transfers: Vec<Transfer> =
+    let transfers: Vec<FlowTransfer> =
         (0..400_u32).map(|i| transfer((i % 40) as usize, f64::from(i % 7), 100.0)).collect();
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -170,8 +171,8 @@ fn threads_change_nothing() {
 }
 
 /// A link of 400 bytes a nanosecond for as many transfers, each with a medium of 3 of its own.
-fn crowd() -> Network {
-    let hop = |resource, port| Hop { resource, port, quantum: 1.0, cost: 1.0 };
+fn crowd() -> FlowNetwork {
+    let hop = |resource, port| ResourceVisit { resource, port, quantum: 1.0, cost: 1.0 };
     let mut network = link(0);
     network.resources[0].capacity = 400.0;
     for medium in 1..=400 {
@@ -187,7 +188,7 @@ fn crowd() -> Network {
 #[test]
 fn many_close_ends_share_solutions() {
     let bytes = |index: usize| 1000.0 + 2.0 * index as f64;
-    let transfers: Vec<Transfer> = (0..400).map(|at| transfer(at, 0.0, bytes(at))).collect();
+    let transfers: Vec<FlowTransfer> = (0..400).map(|at| transfer(at, 0.0, bytes(at))).collect();
     let run = run(&crowd(), &transfers, settings()).expect("in order");
     // The last 256 each by themselves.
     assert!(run.solutions < 335, "{}", run.solutions);
@@ -217,10 +218,10 @@ fn finished_parts_fall_apart() {
     let both = network.classes[0].legs[0].iter().chain(&network.classes[400].legs[0]).copied();
     let legs = both.map(|hop| vec![hop]).collect();
     network.classes.push(Class { count: 1, demand: 1.0, legs, ..Class::default() });
-    let parts = Parts::of(&network);
+    let parts = Parts::new(&network);
     assert_eq!(parts.parts.len(), 1);
     let mut active = Active::new(parts.view(&parts.parts[0]));
-    let settings = Settings::default();
+    let settings = SolverSettings::default();
     (0..801).for_each(|class| active.set_count(class, 1));
     assert_eq!(active.solve(settings), 1);
     let rates = active.rates.clone();

@@ -6,9 +6,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::Ordering;
 
-use super::super::parts::{Part, View};
+use super::super::parts::{NetworkPart, PartView};
 use super::active::Active;
-use super::{Outcome, Pace, Paces, Phase, Run, RunSettings, Transfer};
+use super::{
+    FlowRun, FlowTransfer, Paces, RunSettings, TransferOutcome, TransferPace, TransferSet,
+};
 
 /// Phases kept of each part.
 const PHASES: usize = 8;
@@ -38,7 +40,7 @@ impl Ord for Ordered {
 /// Active transfers of a class. They have one rate, so that each ends when the class has served its bytes since it
 /// began.
 #[derive(Debug, Clone, Default)]
-struct Queue {
+struct ClassQueue {
     /// Payload of a transfer that was always active, and its paces.
     served: f64,
     paces: Paces,
@@ -51,7 +53,7 @@ struct Queue {
     to_come: u32,
 }
 
-impl Queue {
+impl ClassQueue {
     fn count(&self) -> u32 {
         u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
     }
@@ -60,7 +62,7 @@ impl Queue {
         self.served += self.rate * time;
         *self.limited.entry(limit.unwrap_or(u32::MAX)).or_default() += time;
         if self.rate > 0.0 && time > 0.0 {
-            let pace = self.paces.entry(Pace::number(self.rate)).or_default();
+            let pace = self.paces.entry(TransferPace::number(self.rate)).or_default();
             pace.bytes += self.rate * time;
             pace.time += time;
         }
@@ -84,19 +86,19 @@ impl Queue {
 
 /// One transfer under way or ended.
 #[derive(Debug, Clone, Default)]
-struct Progress {
+struct TransferProgress {
     /// `served` and paces of its class at its start.
     begun: f64,
     before: Paces,
-    outcome: Outcome,
-    paces: Vec<Pace>,
+    outcome: TransferOutcome,
+    paces: Vec<TransferPace>,
 }
 
 /// Transfers in order of a moment of each.
-struct Moments(Vec<(f64, usize)>);
+struct TransferMoments(Vec<(f64, usize)>);
 
-impl Moments {
-    fn new(transfers: &[(usize, Transfer)], moment: impl Fn(&Transfer) -> f64) -> Self {
+impl TransferMoments {
+    fn new(transfers: &[(usize, FlowTransfer)], moment: impl Fn(&FlowTransfer) -> f64) -> Self {
         let moments = transfers.iter().enumerate().map(|(at, (_, one))| (moment(one), at));
         let mut moments: Vec<_> = moments.filter(|(moment, _)| moment.is_finite()).collect();
         moments.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
@@ -118,14 +120,14 @@ impl Moments {
 pub(super) struct Timeline<'a> {
     settings: RunSettings<'a>,
     active: Active<'a>,
-    queues: Vec<Queue>,
-    transfers: &'a [(usize, Transfer)],
-    progress: Vec<Progress>,
+    queues: Vec<ClassQueue>,
+    transfers: &'a [(usize, FlowTransfer)],
+    progress: Vec<TransferProgress>,
     now: f64,
     /// The last start, and the number of active transfers.
     last_begin: f64,
     under_way: usize,
-    phases: BTreeMap<Vec<(usize, u32)>, Phase>,
+    phases: BTreeMap<Vec<(usize, u32)>, TransferSet>,
     sets: usize,
     solutions: u64,
     /// Residual of the present rates where they have not settled, and its integral over time.
@@ -136,16 +138,16 @@ pub(super) struct Timeline<'a> {
 impl<'a> Timeline<'a> {
     /// Runs the transfers of a part.
     pub(super) fn run(
-        view: View<'a>,
+        view: PartView<'a>,
         settings: RunSettings<'a>,
-        transfers: &'a [(usize, Transfer)],
+        transfers: &'a [(usize, FlowTransfer)],
     ) -> Self {
         let mut timeline = Self {
             settings,
             active: Active::new(view),
-            queues: vec![Queue::default(); view.part.first.len()],
+            queues: vec![ClassQueue::default(); view.part.first.len()],
             transfers,
-            progress: vec![Progress::default(); transfers.len()],
+            progress: vec![TransferProgress::default(); transfers.len()],
             now: 0.0,
             last_begin: 0.0,
             under_way: 0,
@@ -163,8 +165,9 @@ impl<'a> Timeline<'a> {
     }
 
     fn go(&mut self) {
-        let mut begins = Moments::new(self.transfers, |transfer| transfer.start);
-        let mut stops = Moments::new(self.transfers, |transfer| transfer.start + transfer.time);
+        let mut begins = TransferMoments::new(self.transfers, |transfer| transfer.start);
+        let mut stops =
+            TransferMoments::new(self.transfers, |transfer| transfer.start + transfer.time);
         loop {
             let next = self.next_end().min(begins.next()).min(stops.next());
             if !next.is_finite() {
@@ -201,7 +204,7 @@ impl<'a> Timeline<'a> {
 
     /// The next end of an active transfer.
     fn next_end(&self) -> f64 {
-        let end = |queue: &Queue| match queue.ends.peek() {
+        let end = |queue: &ClassQueue| match queue.ends.peek() {
             Some(Reverse((end, _))) if queue.rate > 0.0 => {
                 self.now + ((end.0 - queue.served) / queue.rate).max(0.0)
             }
@@ -224,7 +227,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn note_phase(&mut self, time: f64) {
-        let counts = self.queues.iter().map(Queue::count).enumerate();
+        let counts = self.queues.iter().map(ClassQueue::count).enumerate();
         let active: Vec<(usize, u32)> = counts.filter(|(_, count)| *count > 0).collect();
         if active.is_empty() {
             return;
@@ -240,13 +243,13 @@ impl<'a> Timeline<'a> {
             let Some(key) = shorter.map(|(key, _)| key.clone()) else { return };
             self.phases.remove(&key);
         }
-        let of_queue = |queue: &Queue| {
+        let of_queue = |queue: &ClassQueue| {
             let members = queue.ends.iter().map(|Reverse((_, index))| (*index, queue.rate));
             members.collect::<Vec<_>>()
         };
         let mut members: Vec<(usize, f64)> = self.queues.iter().flat_map(of_queue).collect();
         members.sort_unstable_by_key(|&(index, _)| index);
-        self.phases.insert(active, Phase { members, time });
+        self.phases.insert(active, TransferSet { members, time });
     }
 
     /// Begins a transfer, with the rate of its class since its start within the quantum before now.
@@ -300,7 +303,7 @@ impl<'a> Timeline<'a> {
         let queue = &self.queues[transfer.class];
         let progress = &mut self.progress[index];
         let bytes = (served - progress.begun).min(transfer.bytes);
-        progress.outcome = Outcome { bytes, end, limit: queue.limit() };
+        progress.outcome = TransferOutcome { bytes, end, limit: queue.limit() };
         progress.paces = since(&queue.paces, &progress.before, (queue.rate, late));
         self.under_way -= 1;
         if let Some(ended) = self.settings.ended {
@@ -326,13 +329,13 @@ impl<'a> Timeline<'a> {
     }
 
     /// Adds the outcomes of the part to those of the whole.
-    pub(super) fn put_into(self, whole: &mut Run, part: &Part) {
+    pub(super) fn put_into(self, whole: &mut FlowRun, part: &NetworkPart) {
         for ((index, _), progress) in self.transfers.iter().zip(self.progress) {
             let limit = progress.outcome.limit.map(|at| part.resources[at]);
-            whole.outcomes[*index] = Outcome { limit, ..progress.outcome };
+            whole.outcomes[*index] = TransferOutcome { limit, ..progress.outcome };
             whole.paces[*index] = progress.paces;
         }
-        let mut phases: Vec<Phase> = self.phases.into_values().collect();
+        let mut phases: Vec<TransferSet> = self.phases.into_values().collect();
         phases.sort_by(|a, b| b.time.total_cmp(&a.time));
         phases.truncate(PHASES);
         for (member, _) in phases.iter_mut().flat_map(|phase| &mut phase.members) {
@@ -346,12 +349,12 @@ impl<'a> Timeline<'a> {
 }
 
 /// Paces since a moment, in order of rates, less those at `rate` for the time `over`.
-fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<Pace> {
-    let last = Pace::number(rate);
-    let pace = |(number, pace): (&i32, &Pace)| {
+fn since(now: &Paces, before: &Paces, (rate, over): (f64, f64)) -> Vec<TransferPace> {
+    let last = TransferPace::number(rate);
+    let pace = |(number, pace): (&i32, &TransferPace)| {
         let before = before.get(number).copied().unwrap_or_default();
         let over = if *number == last { over } else { 0.0 };
-        Pace {
+        TransferPace {
             bytes: pace.bytes - before.bytes - rate * over,
             time: pace.time - before.time - over,
         }

@@ -13,7 +13,7 @@ const NEARLY_FULL: f64 = 0.1;
 
 /// An input of an arbiter: the buffer behind another resource, or the flows of one class with a buffer each.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Input {
+pub(super) struct ArbiterInput {
     /// The resource in front of the buffer, or [`NONE`](crate::flow::network::NONE).
     pub port: u32,
     /// First visit of a leg by it, and one after the last.
@@ -29,7 +29,7 @@ pub(super) struct Input {
     pub quantum: f64,
 }
 
-impl Input {
+impl ArbiterInput {
     /// The input of the legs at these visits, with a turn of so many units.
     pub(super) fn new(port: u32, visits: Range<usize>, quantum: f64) -> Self {
         let (visits, inverse) = (compact(visits), quantum.recip());
@@ -56,7 +56,7 @@ impl Input {
 
 /// The load that the inputs of one resource offer together.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arbiter {
+pub(super) struct OfferedLoad {
     pub capacity: f64,
     /// Sum over the inputs, in units of the resource.
     pub demand: f64,
@@ -77,12 +77,12 @@ pub(super) struct Level {
     below: f64,
 }
 
-impl Arbiter {
+impl OfferedLoad {
     pub(super) fn new(capacity: f64) -> Self {
         Self { capacity, demand: 0.0, weight: 0.0, fewest_turns: f64::INFINITY, most_turns: 0.0 }
     }
 
-    pub(super) fn add(&mut self, input: &Input) {
+    pub(super) fn add(&mut self, input: &ArbiterInput) {
         self.demand += input.demand;
         self.weight += input.weight;
         self.fewest_turns = self.fewest_turns.min(input.turns);
@@ -90,7 +90,7 @@ impl Arbiter {
     }
 
     /// The level of a full resource; below that, the turns of the largest input.
-    pub(super) fn level(&self, inputs: &[Input]) -> Level {
+    pub(super) fn level(&self, inputs: &[ArbiterInput]) -> Level {
         if self.demand <= self.capacity {
             let left = self.capacity - self.demand;
             Level { turns: self.most_turns, left, weight: 0.0, below: self.most_turns }
@@ -100,7 +100,7 @@ impl Arbiter {
     }
 
     /// The capacity that an input would get if it asked for everything and the others for what they ask for now.
-    pub(super) fn greedy_share(&self, inputs: &[Input], index: usize, level: Level) -> f64 {
+    pub(super) fn greedy_share(&self, inputs: &[ArbiterInput], index: usize, level: Level) -> f64 {
         let own = &inputs[index];
         if self.demand <= self.capacity * (1.0 - NEARLY_FULL) {
             return self.capacity - self.demand + own.demand;
@@ -118,7 +118,7 @@ impl Arbiter {
     }
 
     /// Water filling from a level that is not too high, with one input that takes all it can get.
-    fn rise(&self, inputs: &[Input], greedy: usize, mut turns: f64) -> Level {
+    fn rise(&self, inputs: &[ArbiterInput], greedy: usize, mut turns: f64) -> Level {
         let mut count = 0;
         loop {
             let (mut left, mut weight, mut below) = (self.capacity, self.weight, 0.0_f64);
@@ -148,10 +148,10 @@ mod tests {
     use super::*;
     use crate::flow::network::NONE;
 
-    fn arbiter(capacity: f64, offered: &[(f64, f64)]) -> (Vec<Input>, Arbiter) {
-        let mut arbiter = Arbiter::new(capacity);
+    fn arbiter(capacity: f64, offered: &[(f64, f64)]) -> (Vec<ArbiterInput>, OfferedLoad) {
+        let mut arbiter = OfferedLoad::new(capacity);
         let inputs = offered.iter().map(|&(quantum, demand)| {
-            let mut input = Input::new(NONE, 0..0, quantum);
+            let mut input = ArbiterInput::new(NONE, 0..0, quantum);
             input.offer(demand);
             arbiter.add(&input);
             input
@@ -159,7 +159,7 @@ mod tests {
         (inputs.collect(), arbiter)
     }
 
-    fn even(demands: &[f64], capacity: f64) -> (Vec<Input>, Arbiter) {
+    fn even(demands: &[f64], capacity: f64) -> (Vec<ArbiterInput>, OfferedLoad) {
         let offered: Vec<(f64, f64)> = demands.iter().map(|&demand| (1.0, demand)).collect();
         arbiter(capacity, &offered)
     }

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::arbitration::Input;
-use crate::flow::network::{Hop, NONE, Resource};
-use crate::flow::parts::View;
+use super::arbitration::ArbiterInput;
+use crate::flow::network::{NONE, Resource, ResourceVisit};
+use crate::flow::parts::PartView;
 
 /// A visited resource, and its place in the layout.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Station {
 
 /// The order of a sweep.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Layout {
+pub(super) struct SweepOrder {
     /// Visited resources, lowest rank first.
     pub stations: Vec<Station>,
     /// Resources with a buffer behind them, and pools, lowest rank first.
@@ -86,7 +86,7 @@ pub(super) struct Layout {
 /// A visit of a leg to a resource.
 #[derive(Clone, Copy)]
 struct Visit<'a> {
-    hop: &'a Hop,
+    hop: &'a ResourceVisit,
     leg: u32,
 }
 
@@ -97,9 +97,9 @@ impl Visit<'_> {
     }
 }
 
-impl Layout {
+impl SweepOrder {
     /// The layout of a part, and the inputs of its resources.
-    pub(super) fn new(view: View, resources: &[Resource]) -> (Self, Vec<Input>) {
+    pub(super) fn new(view: PartView, resources: &[Resource]) -> (Self, Vec<ArbiterInput>) {
         let mut layout = Self::default();
         for (class, index) in view.classes().zip(0..) {
             let first = layout.class_of.len();
@@ -128,7 +128,7 @@ impl Layout {
     }
 
     /// Turns of an input in a round: one, or one of each flow of the class where they have a buffer each.
-    pub(super) fn flows_at_once(&self, input: &Input, counts: &[f64]) -> f64 {
+    pub(super) fn flows_at_once(&self, input: &ArbiterInput, counts: &[f64]) -> f64 {
         let leg = self.legs[input.visits().start] as usize;
         if input.port == NONE { counts[self.class_of[leg] as usize].max(1.0) } else { 1.0 }
     }
@@ -140,7 +140,7 @@ impl Layout {
     }
 
     /// Takes all visits in the order of a sweep: resources by rank, their ports, the legs of each port.
-    fn take(&mut self, view: View, resources: &[Resource]) -> Vec<Input> {
+    fn take(&mut self, view: PartView, resources: &[Resource]) -> Vec<ArbiterInput> {
         let legs = view.classes().flat_map(|class| &class.legs).zip(0..);
         let visits = legs.flat_map(|(hops, leg)| hops.iter().map(move |hop| Visit { hop, leg }));
         let mut visits: Vec<Visit> = visits.collect();
@@ -156,10 +156,10 @@ impl Layout {
             let (first_input, first_visit) = (inputs.len(), begin);
             let mut is_even = true;
             for beside in visits.chunk_by(Visit::shares_input) {
-                let Hop { port, quantum, .. } = *beside[0].hop;
+                let ResourceVisit { port, quantum, .. } = *beside[0].hop;
                 is_even &= beside.iter().all(|visit| visit.hop.quantum == quantum);
                 let end = begin + beside.len();
-                inputs.push(Input::new(view.local(port), begin..end, quantum));
+                inputs.push(ArbiterInput::new(view.local(port), begin..end, quantum));
                 begin = end;
             }
             let resource = view.local(visits[0].hop.resource) as usize;
@@ -178,7 +178,7 @@ impl Layout {
         inputs
     }
 
-    fn find_buffers(&mut self, inputs: &[Input], resources: usize) {
+    fn find_buffers(&mut self, inputs: &[ArbiterInput], resources: usize) {
         let mut has_buffer = vec![false; resources];
         for input in inputs.iter().filter(|input| input.port != NONE) {
             has_buffer[input.port as usize] = true;
@@ -190,7 +190,7 @@ impl Layout {
     }
 
     /// Finds which leg holds a pool while others of its stage are under way.
-    fn find_holders(&mut self, view: View, inputs: &[Input], resources: &[Resource]) {
+    fn find_holders(&mut self, view: PartView, inputs: &[ArbiterInput], resources: &[Resource]) {
         self.holder = vec![NONE; self.class_of.len()];
         for (class, legs) in self.legs_of.iter().enumerate() {
             for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
@@ -228,7 +228,7 @@ impl Layout {
     }
 
     /// Numbers pools, and the holders of each pool whose idle round trips are equal to a nanosecond.
-    fn group_holders(&mut self, view: View) {
+    fn group_holders(&mut self, view: PartView) {
         self.groups = vec![[0; 2]; if self.holders.is_empty() { 0 } else { self.class_of.len() }];
         let mut holders: Vec<(Option<u32>, u64, usize)> = Vec::with_capacity(self.holders.len());
         for leg in self.holders.iter().map(|&leg| leg as usize) {

@@ -20,7 +20,7 @@ impl Cuts {
     }
 
     /// The resource that cut a leg.
-    fn of(&self, leg: usize) -> Option<u32> {
+    fn get(&self, leg: usize) -> Option<u32> {
         let &(factor, resource) = self.0.get(leg)?;
         (factor <= 1.0 - EDGE).then_some(resource)
     }
@@ -40,14 +40,14 @@ impl Solver {
     /// the one in front.
     fn limit_of(&self, class: usize) -> Option<u32> {
         let slowest = self.slowest_cut(class, |_| true)?;
-        let mut at = self.cuts.of(slowest)?;
+        let mut at = self.cuts.get(slowest)?;
         if self.layout.pool[slowest] == Some(at) {
             let stage = &self.layout.stage;
             let waits = |leg: usize| {
                 let is_same = stage[leg] == stage[slowest];
                 leg != slowest && is_same && self.layout.holder[leg] == NONE
             };
-            let later = || self.cuts.of(self.slowest_cut(class, waits)?);
+            let later = || self.cuts.get(self.slowest_cut(class, waits)?);
             at = self.longest_delay(slowest).or_else(later).unwrap_or(at);
         }
         for _ in 0..self.resources.len() {
@@ -65,7 +65,7 @@ impl Solver {
     /// The slowest leg of a class that some resource cut.
     fn slowest_cut(&self, class: usize, counts: impl Fn(usize) -> bool) -> Option<usize> {
         let legs = self.layout.legs_of[class].clone();
-        let cut = legs.filter(|&leg| self.cuts.of(leg).is_some() && counts(leg));
+        let cut = legs.filter(|&leg| self.cuts.get(leg).is_some() && counts(leg));
         cut.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))
     }
 

@@ -18,15 +18,15 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use arbitration::Input;
+use arbitration::ArbiterInput;
 use coupling::Turning;
 use damping::Damping;
-use layout::Layout;
+use layout::SweepOrder;
 use limits::Cuts;
 use queueing::Load;
 
-use super::network::{NONE, Network, NetworkError, Resource};
-use super::parts::{Parts, View};
+use super::network::{FlowNetwork, NONE, NetworkError, Resource};
+use super::parts::{PartView, Parts};
 
 /// Relative difference below which two rates count as equal.
 const EDGE: f64 = 1e-6;
@@ -43,14 +43,14 @@ const PATIENCE: f64 = 50.0;
 
 /// Conditions for the solver to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct SolverSettings {
     /// Largest relative change that a further round would make.
     pub tolerance: f64,
     /// Most rounds.
     pub rounds: u32,
 }
 
-impl Default for Settings {
+impl Default for SolverSettings {
     fn default() -> Self {
         Self { tolerance: 1e-4, rounds: 400 }
     }
@@ -73,7 +73,7 @@ pub struct Solution {
 
 impl Solution {
     /// True if the last round was within the tolerance.
-    pub fn has_converged(&self, settings: Settings) -> bool {
+    pub fn has_converged(&self, settings: SolverSettings) -> bool {
         self.residual <= settings.tolerance
     }
 }
@@ -104,8 +104,8 @@ impl Acceptance {
 /// Solves a network again and again while flows come and go, each time from where it stood.
 #[derive(Debug)]
 pub struct Solver {
-    layout: Layout,
-    inputs: Vec<Input>,
+    layout: SweepOrder,
+    inputs: Vec<ArbiterInput>,
     resources: Vec<Resource>,
     /// By class: demand of each flow, number of flows, demand of all.
     each: Vec<f64>,
@@ -141,17 +141,17 @@ impl Solver {
     /// A solver of a network, with nothing known of where it settles.
     ///
     /// # Errors
-    /// What [`Network::check`] finds.
-    pub fn new(network: &Network) -> Result<Self, NetworkError> {
+    /// What [`FlowNetwork::check`] finds.
+    pub fn new(network: &FlowNetwork) -> Result<Self, NetworkError> {
         network.check()?;
         let whole = Parts::whole(network);
         Ok(Self::of_part(whole.view(&whole.parts[0])))
     }
 
     /// A solver of a part of a checked network.
-    pub fn of_part(view: View) -> Self {
+    pub fn of_part(view: PartView) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
-        let (layout, inputs) = Layout::new(view, &resources);
+        let (layout, inputs) = SweepOrder::new(view, &resources);
         let (count, legs) = (resources.len(), layout.class_of.len());
         let capacity: Vec<f64> = resources.iter().map(|resource| resource.capacity).collect();
         let each: Vec<f64> = view.classes().map(|class| class.demand).collect();
@@ -192,7 +192,7 @@ impl Solver {
     }
 
     /// Finds where the flows settle, from where they stood.
-    pub fn solve(&mut self, settings: Settings) -> Solution {
+    pub fn solve(&mut self, settings: SolverSettings) -> Solution {
         self.begin();
         let (mut rounds, mut residual, mut priority) = (0, f64::INFINITY, f64::INFINITY);
         while rounds < settings.rounds && residual > settings.tolerance {

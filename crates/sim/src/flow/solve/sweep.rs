@@ -2,7 +2,7 @@
 //!
 //! Leaves out the state that a sweep changes for the next one: see `backpressure`, `coupling` and `queueing`.
 
-use super::arbitration::Arbiter;
+use super::arbitration::OfferedLoad;
 use super::layout::Station;
 use super::{Acceptance, EDGE, SLACK, Solver};
 
@@ -31,9 +31,9 @@ impl Solver {
     }
 
     /// Sums the load that each input of a resource offers.
-    fn gather(&mut self, station: Station) -> Arbiter {
+    fn gather(&mut self, station: Station) -> OfferedLoad {
         let Self { layout, inputs, rate, delayed, effective, counts, .. } = self;
-        let mut arbiter = Arbiter::new(effective[station.resource]);
+        let mut arbiter = OfferedLoad::new(effective[station.resource]);
         for input in &mut inputs[station.inputs()] {
             let visits = layout.legs[input.visits()].iter().zip(&layout.costs[input.visits()]);
             let mut demand = 0.0;
@@ -65,7 +65,7 @@ impl Solver {
 
     /// Cuts the inputs of a full resource to their turns, all legs of an input by the same factor, since they stand in
     /// one buffer; and notes the share of each buffer's arrivals that the resource accepts.
-    fn arbitrate(&mut self, station: Station, arbiter: &Arbiter) {
+    fn arbitrate(&mut self, station: Station, arbiter: &OfferedLoad) {
         let is_full = arbiter.demand > arbiter.capacity * (1.0 - EDGE);
         if !is_full && !station.has_buffers {
             return;

@@ -1,16 +1,16 @@
 use super::*;
-use crate::flow::network::{Class, Hop, Resource};
+use crate::flow::network::{Class, Resource, ResourceVisit};
 
 /// A tree of links: every node but the first has a parent and a link to it, as fast in both
 /// directions.
-struct Tree {
+struct LinkTree {
     parent: Vec<usize>,
-    network: Network,
+    network: FlowNetwork,
 }
 
-impl Tree {
+impl LinkTree {
     fn new(nodes: &[(usize, f64)]) -> Self {
-        let mut tree = Self { parent: vec![0], network: Network::default() };
+        let mut tree = Self { parent: vec![0], network: FlowNetwork::default() };
         let depths = u32::try_from(nodes.len()).expect("small") + 1;
         // Up-links deepest first, then down-links: node n has links 2(n-1) up and 2(n-1)+1 down.
         for &(parent, capacity) in nodes {
@@ -37,7 +37,7 @@ impl Tree {
             .collect()
     }
 
-    fn leg(&self, source: usize, target: usize, cost: f64) -> Vec<Hop> {
+    fn leg(&self, source: usize, target: usize, cost: f64) -> Vec<ResourceVisit> {
         let (up, down) = (self.way_up(source), self.way_up(target));
         let shared = up.iter().rev().zip(down.iter().rev()).take_while(|(a, b)| a == b).count();
         let number =
@@ -47,7 +47,7 @@ impl Tree {
         let mut port = NONE;
         up.chain(down)
             .map(|resource| (resource, std::mem::replace(&mut port, resource)))
-            .map(|(resource, port)| Hop { resource, port, quantum: 1.0, cost })
+            .map(|(resource, port)| ResourceVisit { resource, port, quantum: 1.0, cost })
             .collect()
     }
 
@@ -58,7 +58,7 @@ impl Tree {
     }
 
     fn solve(&self) -> Solution {
-        let settings = Settings { tolerance: 1e-9, ..Settings::default() };
+        let settings = SolverSettings { tolerance: 1e-9, ..SolverSettings::default() };
         let mut solver = Solver::new(&self.network).expect("a tree is in order");
         let solution = solver.solve(settings);
         assert!(
@@ -82,10 +82,10 @@ fn expect_rates(found: &[f64], expected: &[f64]) {
 
 /// Drives behind a switch and one at the root, all to one sink: node 1 is the switch, 2 the sink, 3
 /// the direct drive, 4.. those behind the switch.
-fn incast(behind: usize) -> Tree {
+fn incast(behind: usize) -> LinkTree {
     let mut nodes = vec![(0, 14.4), (0, 3.6), (0, 3.6)];
     nodes.extend((0..behind).map(|_| (1, 3.6)));
-    let mut tree = Tree::new(&nodes);
+    let mut tree = LinkTree::new(&nodes);
     for source in 4..4 + behind {
         tree.flow(source, 2, 3.2);
     }
@@ -105,7 +105,7 @@ fn full_buffers_slow_their_victims() {
     // Node 1 a switch with five drives, 2 the hot sink, 3 the idle one.
     let mut nodes = vec![(0, 14.4), (0, 3.6), (0, 3.6)];
     nodes.extend((0..5).map(|_| (1, 3.6)));
-    let mut tree = Tree::new(&nodes);
+    let mut tree = LinkTree::new(&nodes);
     for source in 4..8 {
         tree.flow(source, 2, 3.2);
     }
@@ -117,7 +117,7 @@ fn full_buffers_slow_their_victims() {
 
 #[test]
 fn flows_that_fit_are_uncut() {
-    let mut tree = Tree::new(&[(0, 10.0), (0, 10.0)]);
+    let mut tree = LinkTree::new(&[(0, 10.0), (0, 10.0)]);
     let solution = tree.flow(1, 2, 3.0).flow(1, 2, 4.0).solve();
     expect_rates(&solution.rates, &[3.0, 4.0]);
     assert_eq!(solution.limits, [None, None]);
@@ -125,9 +125,9 @@ fn flows_that_fit_are_uncut() {
 
 #[test]
 fn merged_flows_equal_single_ones() {
-    let mut single = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
+    let mut single = LinkTree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
     single.flow(1, 2, 3.0).flow(1, 2, 3.0).flow(1, 2, 3.0).flow(3, 2, 1.5);
-    let mut merged = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
+    let mut merged = LinkTree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
     merged.flow(1, 2, 3.0).flow(3, 2, 1.5);
     merged.network.classes[0].count = 3;
     let (single, merged) = (single.solve(), merged.solve());
@@ -137,7 +137,7 @@ fn merged_flows_equal_single_ones() {
 #[test]
 fn slow_legs_leave_their_rest() {
     // Flow 0 is a relay: 1 to 2, then 2 to 3 over a slow link. Flow 1 shares the first stage only.
-    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
+    let mut tree = LinkTree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
     let legs = vec![tree.leg(1, 2, 1.0), tree.leg(2, 3, 1.0)];
     tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
     tree.flow(1, 2, 10.0);
@@ -150,7 +150,7 @@ fn slow_legs_leave_their_rest() {
 fn reads_load_both_directions() {
     // Completions of 1.1 bytes a byte from 1 to 2, requests of 0.05 the other way; a write the other
     // way leaves room for the requests only as its link does.
-    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
+    let mut tree = LinkTree::new(&[(0, 4.0), (0, 4.0)]);
     let legs = vec![tree.leg(2, 1, 0.05), tree.leg(1, 2, 1.1)];
     tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
     let alone = tree.solve();
@@ -163,7 +163,7 @@ fn reads_load_both_directions() {
 #[test]
 fn leaving_flows_free_their_share() {
     let mut solver = Solver::new(&incast(3).network).expect("a tree is in order");
-    let settings = Settings { tolerance: 1e-9, ..Settings::default() };
+    let settings = SolverSettings { tolerance: 1e-9, ..SolverSettings::default() };
     solver.solve(settings);
     solver.set_count(3, 0);
     expect_rates(&solver.solve(settings).rates[..3], &[1.2; 3]);
@@ -173,7 +173,7 @@ fn leaving_flows_free_their_share() {
 
 #[test]
 fn invalid_networks_are_refused() {
-    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
+    let mut tree = LinkTree::new(&[(0, 4.0), (0, 4.0)]);
     tree.flow(1, 2, f64::NAN);
     assert!(matches!(tree.network.check(), Err(NetworkError::NotPositive { what: "class", .. })));
     tree.network.classes[0].demand = 1.0;
@@ -186,7 +186,7 @@ fn invalid_networks_are_refused() {
 #[test]
 fn turns_count_packets() {
     // Packets of 1 and of 0.25 units.
-    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 4.0)]);
+    let mut tree = LinkTree::new(&[(0, 4.0), (0, 4.0), (0, 4.0)]);
     tree.flow(1, 3, 10.0).flow(2, 3, 10.0);
     for hop in &mut tree.network.classes[1].legs[0] {
         hop.quantum = 0.25;
@@ -205,15 +205,15 @@ fn reads_of_two_tags(idle: [f64; 2]) -> Solution {
         Resource { is_sender: true, ..resource(2, 4.0) },
     ];
     let class = |(idle, up): (f64, u32)| {
-        let tags = Hop { resource: 0, port: NONE, quantum: idle, cost: idle };
-        let answer = |resource, port| Hop { resource, port, quantum: 256.0, cost: 1.0 };
+        let tags = ResourceVisit { resource: 0, port: NONE, quantum: idle, cost: idle };
+        let answer = |resource, port| ResourceVisit { resource, port, quantum: 256.0, cost: 1.0 };
         let legs = vec![vec![tags], vec![answer(up, NONE), answer(3, up)]];
         Class { count: 1, demand: 10.0, legs, batch: vec![2.0; 2], ..Class::default() }
     };
     let classes = idle.into_iter().zip(1..).map(class).collect();
-    let network = Network { resources, classes };
+    let network = FlowNetwork { resources, classes };
     let mut solver = Solver::new(&network).expect("in order");
-    solver.solve(Settings { tolerance: 1e-9, ..Settings::default() })
+    solver.solve(SolverSettings { tolerance: 1e-9, ..SolverSettings::default() })
 }
 
 #[test]

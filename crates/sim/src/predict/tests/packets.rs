@@ -23,7 +23,7 @@ fn many() -> (Fabric, Workload) {
 }
 
 /// A case as the flow engine finds it.
-fn found(machine: &Fabric, case: &CaseSpec) -> (Model, Found) {
+fn found(machine: &Fabric, case: &CaseSpec) -> (Model, CaseRates) {
     let parameters = with(&[]);
     let predictor = Predictor { fabric: machine, parameters: &parameters, seed: 7 };
     let model = predictor.model(case, &parameters.values()).expect("a model");
@@ -66,8 +66,8 @@ fn packets_stand_in_for_unsettled_flows() {
     found.unsettled = 0.0149;
     assert_eq!(Engine::Auto.choose(case, &found).0, Engine::Tlp);
     assert_eq!(Engine::Flow.choose(case, &found).0, Engine::Flow);
-    let warnings = |found: &Found, fallback| {
-        let report = Report { found: found.clone(), engine: String::new(), windows: None };
+    let warnings = |found: &CaseRates, fallback| {
+        let report = CaseReport { found: found.clone(), engine: String::new(), windows: None };
         record::record(case, &model, report, fallback).warnings
     };
     let (name, per_mille) = (case.name.clone(), 15);

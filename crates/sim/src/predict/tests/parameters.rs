@@ -1,6 +1,6 @@
 //! Files of parameters: names of devices, values that make no sense, and values without effect.
 
-use peerlane_fabric::Kind;
+use peerlane_fabric::FunctionKind;
 
 use super::*;
 
@@ -149,7 +149,11 @@ fn drive_is_any_drive() {
 #[test]
 fn ends_without_data_are_refused() {
     let pair = machine("pair");
-    let port = pair.functions.iter().find(|function| function.kind == Kind::RootPort).expect("one");
+    let port = pair
+        .functions
+        .iter()
+        .find(|function| function.kind == FunctionKind::RootPort)
+        .expect("one");
     for name in [port.name.as_str(), "switch", "nothing"] {
         let flow = Flow::new(name, "host", Path::HostPipelined);
         let error = run(&pair, &with(&[]), &one(flow), Engine::Flow).expect_err(name);

@@ -14,11 +14,11 @@ use peerlane_units::Bytes;
 use rayon::prelude::*;
 
 use self::percentiles::{WindowShare, over_time};
-use super::alike::Part;
-use super::case::{Found, Model};
-use crate::flow::run::Phase;
+use super::alike::MachinePart;
+use super::case::{CaseRates, Model};
+use crate::flow::run::TransferSet;
 use crate::model::{Arrival, FlowSpec, Picos};
-use crate::tlp::{self, Extent, TlpError, TlpOutcome};
+use crate::tlp::{self, RunLength, TlpError, TlpOutcome};
 use crate::way::as_f64;
 
 /// Windows of a case, at most.
@@ -38,9 +38,9 @@ const DEPTH_KEPT: u32 = 4;
 
 /// The windows of a case, before they are run.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedWindows {
     /// Sets of flows, their parts of the machine, and the keys that are equal for parts that are alike.
-    parts: Vec<(Phase, Part, String)>,
+    parts: Vec<(TransferSet, MachinePart, String)>,
     /// Events of each window, at most.
     events: u64,
     /// Sets of flows in all.
@@ -74,8 +74,9 @@ pub(super) struct Windows {
 }
 
 /// Plans the windows of a case, of the longest sets first: for each flow one, then those in which its rate changes.
-pub(super) fn plan(model: &Model, found: &Found) -> Planned {
-    let mut plan = Plan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
+pub(super) fn plan(model: &Model, found: &CaseRates) -> PlannedWindows {
+    let mut plan =
+        WindowPlan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
     let sets = || found.phases.iter().filter(|set| set.members.len() <= FLOWS_MAX);
     let mut others = Vec::new();
     for set in sets() {
@@ -95,21 +96,21 @@ pub(super) fn plan(model: &Model, found: &Found) -> Planned {
     let mut parts = plan.parts;
     // Windows of several cases are one only if they have as many events.
     parts.iter_mut().for_each(|(_, _, key)| key.push_str(&format!("events {events}\n")));
-    Planned { parts, events, sets: found.sets, like }
+    PlannedWindows { parts, events, sets: found.sets, like }
 }
 
 /// A plan in progress.
-struct Plan<'a> {
+struct WindowPlan<'a> {
     model: &'a Model,
-    parts: Vec<(Phase, Part, String)>,
+    parts: Vec<(TransferSet, MachinePart, String)>,
     keys: HashSet<String>,
     /// Rates of each flow in the windows so far.
     rates: BTreeMap<usize, Vec<f64>>,
 }
 
-impl Plan<'_> {
+impl WindowPlan<'_> {
     /// Returns true if a flow of a set has another rate than in all windows so far, for long enough.
-    fn has_other_rates(&self, set: &Phase, found: &Found) -> bool {
+    fn has_other_rates(&self, set: &TransferSet, found: &CaseRates) -> bool {
         set.members.iter().any(|&(flow, rate)| {
             let is_far = |other: &f64| (rate / other).ln().abs() > RATE_CHANGE;
             let rates = self.rates.get(&flow).map_or(&[][..], Vec::as_slice);
@@ -118,9 +119,9 @@ impl Plan<'_> {
     }
 
     /// Adds a set, unless there are too many windows.
-    fn take(&mut self, set: &Phase) {
+    fn take(&mut self, set: &TransferSet) {
         let spec = |&(flow, _): &(usize, f64)| &self.model.flows[flow].spec;
-        let part = Part::of_flows(&self.model.topology, set.members.iter().map(spec));
+        let part = MachinePart::of_flows(&self.model.topology, set.members.iter().map(spec));
         let key = part.key();
         if !self.keys.contains(&key) && self.keys.len() >= WINDOWS_MAX {
             return;
@@ -149,9 +150,9 @@ impl Plan<'_> {
 
 /// Runs the windows of cases. An error comes with its case.
 pub(super) fn run<'a>(
-    cases: impl Iterator<Item = (&'a CaseSpec, &'a Planned)>,
+    cases: impl Iterator<Item = (&'a CaseSpec, &'a PlannedWindows)>,
 ) -> Result<Shown<'a>, (&'a CaseSpec, TlpError)> {
-    let mut jobs: Vec<(&CaseSpec, &str, &Part, u64)> = Vec::new();
+    let mut jobs: Vec<(&CaseSpec, &str, &MachinePart, u64)> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     for (case, planned) in cases {
         let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
@@ -166,9 +167,10 @@ pub(super) fn run<'a>(
 
 /// Runs one window, without the depth that only queues behind its own flow: so many commands `n` of a flow of rate `x`
 /// wait `n / x` longer (Little's law), and leave the rate as it is.
-fn window(Part { topology, flows }: &Part, events: u64) -> Result<Window, TlpError> {
+fn window(MachinePart { topology, flows }: &MachinePart, events: u64) -> Result<Window, TlpError> {
     let kept: Vec<FlowSpec> = flows.iter().map(shallow).collect();
-    let settings = tlp::Settings { extent: Extent::Window { events }, ..tlp::Settings::default() };
+    let settings =
+        tlp::Settings { extent: RunLength::Window { events }, ..tlp::Settings::default() };
     let outcome = tlp::simulate(topology, &kept, &settings)?;
     let left_out = flows.iter().zip(&kept).zip(&outcome.flows).map(|((flow, kept), one)| {
         let bytes = f64::from(flow.depth - kept.depth) * as_f64(flow.request);
@@ -189,7 +191,7 @@ fn shallow(flow: &FlowSpec) -> FlowSpec {
 }
 
 /// Sums up the windows of one case.
-pub(super) fn summary(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows {
+pub(super) fn summary(planned: &PlannedWindows, shown: &Shown<'_>, found: &CaseRates) -> Windows {
     let count = (planned.parts.len(), planned.sets);
     let mut windows = Windows { is_settled: true, count, ..Windows::default() };
     let mut shares: BTreeMap<usize, Vec<WindowShare<'_>>> = BTreeMap::new();

@@ -4,7 +4,7 @@ use peerlane_results::Percentiles;
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::setting::whole;
-use crate::flow::run::Pace;
+use crate::flow::run::TransferPace;
 use crate::tlp::LatencyHistogram;
 use crate::way::{as_f64, picos};
 
@@ -25,14 +25,14 @@ pub(super) struct WindowShare<'a> {
 }
 
 impl WindowShare<'_> {
-    fn distance(&self, pace: &Pace) -> f64 {
+    fn distance(&self, pace: &TransferPace) -> f64 {
         (self.rate / pace.rate()).ln().abs()
     }
 }
 
 /// Returns the percentiles of a flow over its paces. Each pace has the latencies of the windows of nearest rate, by payload,
 /// times the ratio of the rates: as many commands are under way (Little's law).
-pub(super) fn over_time(windows: &[WindowShare<'_>], paces: &[Pace]) -> Percentiles {
+pub(super) fn over_time(windows: &[WindowShare<'_>], paces: &[TransferPace]) -> Percentiles {
     let mut steps: Vec<(f64, f64)> = Vec::new();
     for pace in paces {
         let least = windows.iter().map(|one| one.distance(pace)).fold(f64::INFINITY, f64::min);
@@ -91,7 +91,8 @@ mod tests {
             let (rate, time) = (*rate, *time);
             WindowShare { latency, left_out: 0.0, rate, packet_rate: rate, time }
         });
-        let paces: Vec<Pace> = paces.iter().map(|&(bytes, time)| Pace { bytes, time }).collect();
+        let paces: Vec<TransferPace> =
+            paces.iter().map(|&(bytes, time)| TransferPace { bytes, time }).collect();
         let found = over_time(&windows.collect::<Vec<_>>(), &paces);
         ((found.p50_ns.0 + 500) / 1_000, (found.p99_ns.0 + 500) / 1_000)
     }

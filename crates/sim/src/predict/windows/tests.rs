@@ -4,21 +4,21 @@ use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::{ByteRate, Nanos};
 
 use super::*;
-use crate::generate::{Draws, Lenders, fabric};
-use crate::model::{Endpoint, NodeIndex, NodeKind, Parameters, Topology};
-use crate::tlp::{Train, simulate};
+use crate::generate::{Draws, LenderNames, fabric};
+use crate::model::{ModelEndpoint, ModelParameters, NodeIndex, NodeKind, Topology};
+use crate::tlp::{TrainSizes, simulate};
 
 /// Ten drives whose media several flows of one drive share.
 fn drives() -> (Topology, Vec<NodeIndex>) {
     let fabric = fabric("tree:10").unwrap().unwrap();
-    let mut topology = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
+    let mut topology = Topology::from_fabric(&fabric, &ModelParameters::default()).unwrap();
     let find = |number| topology.find(&format!("d{number}")).unwrap();
     let drives: Vec<NodeIndex> = (0..10).map(find).collect();
     for &drive in &drives {
         let posts = Some(ByteRate(5_000_000_000));
         let fetches = Some(ByteRate(3_000_000_000));
         topology.node_mut(drive).kind =
-            NodeKind::Endpoint(Endpoint { posts, fetches, ..Endpoint::default() });
+            NodeKind::Endpoint(ModelEndpoint { posts, fetches, ..ModelEndpoint::default() });
     }
     (topology, drives)
 }
@@ -33,12 +33,12 @@ fn blocks(mut flows: Vec<FlowSpec>, kib: u64, depth: u32) -> Vec<FlowSpec> {
 }
 
 /// The part of a machine file that copies among so many drives use, a mebibyte at a time by host memory.
-fn serial_among(drives: usize) -> Part {
+fn serial_among(drives: usize) -> MachinePart {
     let file = format!("{}/../../machines/r7515-10-smartssd.toml", env!("CARGO_MANIFEST_DIR"));
     let fabric = peerlane_fabric::Fabric::from_toml(&std::fs::read_to_string(file).unwrap());
     let (fabric, parameters) = (fabric.unwrap(), super::super::parameters(None).unwrap());
     let numbers = parameters.values();
-    let setting = super::super::setting::Setting::new(&parameters, &numbers);
+    let setting = super::super::setting::ParameterSetting::new(&parameters, &numbers);
     let topology = setting.topology(&fabric).unwrap();
     let flow = |(source, target)| {
         let (source, target) = (format!("drive{source}"), format!("drive{target}"));
@@ -48,7 +48,7 @@ fn serial_among(drives: usize) -> Part {
     let flows = each_to_each(drives).into_iter().map(flow).collect();
     let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
     let model = Model::new(&fabric, topology, &setting, &case).unwrap();
-    Part::of_flows(&model.topology, model.flows.iter().map(|flow| &flow.spec))
+    MachinePart::of_flows(&model.topology, model.flows.iter().map(|flow| &flow.spec))
 }
 
 fn each_to_each(drives: usize) -> Vec<(usize, usize)> {
@@ -57,10 +57,10 @@ fn each_to_each(drives: usize) -> Vec<(usize, usize)> {
 }
 
 /// Returns the largest errors of a window's rates, medians and 99th percentiles, beside a long run at full depth.
-fn errors(part: &Part) -> [f64; 3] {
+fn errors(part: &MachinePart) -> [f64; 3] {
     let found = window(part, EVENTS).unwrap();
     assert!(found.outcome.is_settled, "the window");
-    let extent = Extent::Steady { window: Picos::millis(60), most: Picos::millis(200) };
+    let extent = RunLength::Steady { window: Picos::millis(60), most: Picos::millis(200) };
     let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let long = simulate(&part.topology, &part.flows, &settings).unwrap();
     assert!(long.is_settled, "the long run");
@@ -90,7 +90,7 @@ fn windows_agree_with_long_runs() {
         let flow = |(one, other)| FlowSpec::relay("all", d[one], d[9], d[other]);
         each_to_each(4).into_iter().map(flow).collect()
     };
-    let part = |flows: Vec<FlowSpec>| Part::of_flows(&topology, flows.iter());
+    let part = |flows: Vec<FlowSpec>| MachinePart::of_flows(&topology, flows.iter());
     // Where depth leaves gaps, flows find turns in which they meet less, for longer than a window.
     let cases = [
         ("deep incast", part(blocks(incast(), 128, 32)), [0.01, 0.02, 0.02]),
@@ -119,15 +119,16 @@ fn windows_keep_to_their_events() {
 #[test]
 fn parts_match_the_whole() {
     let fabric = fabric("pods:3:5").unwrap().unwrap();
-    let topology = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
-    let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(2));
-    let extent = Extent::Steady { window: Picos::micros(500), most: Picos::millis(1) };
-    let settings = tlp::Settings { extent, train: Train::Fixed(8), ..tlp::Settings::default() };
+    let topology = Topology::from_fabric(&fabric, &ModelParameters::default()).unwrap();
+    let (lenders, mut draws) = (LenderNames::from_fabric(&fabric), Draws::new(2));
+    let extent = RunLength::Steady { window: Picos::micros(500), most: Picos::millis(1) };
+    let settings =
+        tlp::Settings { extent, train: TrainSizes::Fixed(8), ..tlp::Settings::default() };
     for _ in 0..8 {
         let mut pair = || lenders.pair(&mut draws).map(|name| topology.find(name).unwrap());
         let ([source, target], [other, memory]) = (pair(), pair());
         let flows = [FlowSpec::read("r", source, target), FlowSpec::write("w", other, memory)];
-        let part = Part::of_flows(&topology, flows.iter());
+        let part = MachinePart::of_flows(&topology, flows.iter());
         assert!(part.topology.nodes().len() < topology.nodes().len());
         let whole = simulate(&topology, &flows, &settings).unwrap();
         let alone = simulate(&part.topology, &part.flows, &settings).unwrap();
@@ -143,7 +144,7 @@ fn alike_pairs_share_a_key() {
     let (topology, d) = drives();
     let key = |from: usize, to: usize, kib: u64| {
         let flows = blocks(vec![FlowSpec::write("w", d[from], d[to])], kib, 4);
-        Part::of_flows(&topology, flows.iter()).key()
+        MachinePart::of_flows(&topology, flows.iter()).key()
     };
     // Eight switches: drives 0 and 8 hang from one, the others do not share theirs.
     assert_eq!(key(1, 2, 64), key(5, 3, 64));

@@ -127,7 +127,7 @@ fn egress_buffers_keep_outputs_busy() {
         let below = t.add_below(top, "switch", switch(), wire("8GT/s x8"));
         let lanes = format!("8GT/s x{width}");
         let flow = |number: u32| {
-            let kind = Endpoint { mrrs: Bytes(request), ..Endpoint::default() };
+            let kind = ModelEndpoint { mrrs: Bytes(request), ..ModelEndpoint::default() };
             let kind = NodeKind::Endpoint(kind);
             let device = t.add_below(below, number.to_string(), kind, wire(&lanes));
             FlowSpec::read(number.to_string(), device, host)

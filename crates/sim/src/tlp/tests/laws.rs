@@ -10,8 +10,8 @@ fn pair(link: &str, mps: u64, completion: u64) -> (Topology, Vec<NodeIndex>) {
     let mut t = Topology::new();
     let top = t.add("root", root());
     let wire = Wire::pcie(speed(link), Bytes(mps));
-    let memory = Memory { completion: Bytes(completion), ..Memory::default() };
-    let device = Endpoint { mps: Bytes(mps), tags: 768, memory, ..Endpoint::default() };
+    let memory = TargetMemory { completion: Bytes(completion), ..TargetMemory::default() };
+    let device = ModelEndpoint { mps: Bytes(mps), tags: 768, memory, ..ModelEndpoint::default() };
     let kind = NodeKind::Endpoint(device);
     let nodes = ["a", "b"].map(|name| t.add_below(top, name, kind.clone(), wire));
     (t, nodes.to_vec())
@@ -72,10 +72,10 @@ fn dllps_cost_the_opposite_direction() {
 fn reader(tags: u32, mrrs: u64, latency: Picos) -> (Topology, FlowSpec) {
     let mut t = Topology::new();
     let top = t.add("root", root());
-    let device = Endpoint { tags, mrrs: Bytes(mrrs), ..Endpoint::default() };
+    let device = ModelEndpoint { tags, mrrs: Bytes(mrrs), ..ModelEndpoint::default() };
     let reader = t.add_below(top, "reader", NodeKind::Endpoint(device), wire("16GT/s x16"));
-    let memory = Memory { read_latency: latency, ..Memory::default() };
-    let kind = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let memory = TargetMemory { read_latency: latency, ..TargetMemory::default() };
+    let kind = NodeKind::Endpoint(ModelEndpoint { memory, ..ModelEndpoint::default() });
     let lender = t.add_below(top, "lender", kind, wire("16GT/s x16"));
     (t, FlowSpec::read("r", reader, lender))
 }
@@ -193,11 +193,11 @@ fn iommu_misses_follow_walker_count() {
 #[test]
 fn memories_and_media_limit_rates() {
     let (mut t, nodes, host) = devices(2, "16GT/s x4");
-    let slow = Memory { write: Some(ByteRate(2_000_000_000)), ..Memory::default() };
-    let drive = Endpoint { posts: Some(ByteRate(3_000_000_000)), ..Endpoint::default() };
+    let slow = TargetMemory { write: Some(ByteRate(2_000_000_000)), ..TargetMemory::default() };
+    let drive = ModelEndpoint { posts: Some(ByteRate(3_000_000_000)), ..ModelEndpoint::default() };
     t.node_mut(nodes[0]).kind = NodeKind::Endpoint(drive);
     t.node_mut(nodes[1]).kind =
-        NodeKind::Endpoint(Endpoint { memory: slow, ..Endpoint::default() });
+        NodeKind::Endpoint(ModelEndpoint { memory: slow, ..ModelEndpoint::default() });
     let into_slow = simulated(&t, &[FlowSpec::write("w", nodes[0], nodes[1])], &window(500, 16));
     assert_near(rates(&into_slow)[0], 2.0, 1.0, "memory");
     let two = [FlowSpec::write("a", nodes[0], host), FlowSpec::write("b", nodes[0], host)];
@@ -212,7 +212,8 @@ fn memories_and_media_limit_rates() {
 #[test]
 fn legs_share_tags_equally() {
     let (mut t, nodes, host) = devices(1, "8GT/s x4");
-    t.node_mut(nodes[0]).kind = NodeKind::Endpoint(Endpoint { tags: 4, ..Endpoint::default() });
+    t.node_mut(nodes[0]).kind =
+        NodeKind::Endpoint(ModelEndpoint { tags: 4, ..ModelEndpoint::default() });
     let flows = ["a", "b", "c"].map(|name| FlowSpec::read(name, nodes[0], host));
     let found = rates(&simulated(&t, &flows, &window(2_000, 1)));
     for rate in &found {

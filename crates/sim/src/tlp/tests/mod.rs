@@ -21,7 +21,7 @@ pub(super) fn wire(text: &str) -> Wire {
 }
 
 pub(super) fn endpoint() -> NodeKind {
-    NodeKind::Endpoint(Endpoint::default())
+    NodeKind::Endpoint(ModelEndpoint::default())
 }
 
 pub(super) fn root() -> NodeKind {
@@ -46,8 +46,8 @@ pub(super) fn devices(count: usize, link: &str) -> (Topology, Vec<NodeIndex>, No
 /// A window of so many microseconds, with trains of so many packets.
 pub(super) fn window(micros: u64, packets: u32) -> Settings {
     Settings {
-        train: Train::Fixed(packets),
-        extent: Extent::Steady { window: Picos::micros(micros), most: Picos::millis(100) },
+        train: TrainSizes::Fixed(packets),
+        extent: RunLength::Steady { window: Picos::micros(micros), most: Picos::millis(100) },
         ..Settings::default()
     }
 }

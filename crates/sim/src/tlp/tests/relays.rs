@@ -28,8 +28,9 @@ fn many_slots_overlap_legs() {
 fn sharing(rates_of: [u64; 2], bound: Option<u64>) -> Vec<f64> {
     let (mut t, nodes, _) = devices(3, "8GT/s x4");
     let [write, read] = rates_of.map(|rate| Some(ByteRate(rate)));
-    let memory = Memory { write, read, ..Memory::default() };
-    t.node_mut(nodes[2]).kind = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let memory = TargetMemory { write, read, ..TargetMemory::default() };
+    t.node_mut(nodes[2]).kind =
+        NodeKind::Endpoint(ModelEndpoint { memory, ..ModelEndpoint::default() });
     let mut writes = FlowSpec::write("w", nodes[0], nodes[2]);
     writes.first.bound = bound.map(ByteRate);
     let flows = [writes, FlowSpec::read("r", nodes[1], nodes[2])];

@@ -1,7 +1,7 @@
 //! Seeds, extents, trains, and sound accounts of random flows.
 
 use super::*;
-use crate::generate::{Draws, Lenders, fabric};
+use crate::generate::{Draws, LenderNames, fabric};
 
 /// Writes, reads and a relay over one switch.
 fn mixture() -> (Topology, Vec<FlowSpec>) {
@@ -44,7 +44,7 @@ fn seeds_decide_figures() {
 fn windows_end_with_enough_commands() {
     let (t, flows) = mixture();
     let window = |events| {
-        let settings = Settings { extent: Extent::Window { events }, ..Settings::default() };
+        let settings = Settings { extent: RunLength::Window { events }, ..Settings::default() };
         simulate(&t, &flows, &settings).unwrap()
     };
     let outcome = window(u64::MAX);
@@ -57,8 +57,8 @@ fn windows_end_with_enough_commands() {
 /// Eight flows of all kinds on two sockets, with this coupling and these tags.
 fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
     let fabric = fabric(&format!("pods:1:{seed}")).unwrap().unwrap();
-    let (lenders, mut draws) = (Lenders::from_fabric(&fabric), Draws::new(seed));
-    let mut t = Topology::from_fabric(&fabric, &Parameters::default()).unwrap();
+    let (lenders, mut draws) = (LenderNames::from_fabric(&fabric), Draws::new(seed));
+    let mut t = Topology::from_fabric(&fabric, &ModelParameters::default()).unwrap();
     for at in (0..t.nodes().len()).map(|at| NodeIndex(u32::try_from(at).unwrap())) {
         match &mut t.node_mut(at).kind {
             NodeKind::Switch(switch) => switch.hol = Coupling::new(hol),
@@ -88,11 +88,11 @@ fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
 /// A simulation of broken accounts is an error.
 #[test]
 fn random_flows_are_sound() {
-    let extent = Extent::Steady { window: Picos::millis(1), most: Picos::millis(2) };
+    let extent = RunLength::Steady { window: Picos::millis(1), most: Picos::millis(2) };
     for seed in 0..12 {
         let hol = [0.0, 0.5, 1.0][usize::try_from(seed % 3).unwrap()];
         let (t, flows) = random_flows(seed, hol, if seed % 2 == 0 { 4 } else { 256 });
-        let train = if seed % 4 < 2 { Train::Auto } else { Train::Fixed(1) };
+        let train = if seed % 4 < 2 { TrainSizes::Auto } else { TrainSizes::Fixed(1) };
         let outcome = simulate(&t, &flows, &Settings { seed, train, extent }).unwrap();
         assert!(outcome.flows.iter().all(|flow| flow.bytes.0 > 0), "{seed}");
     }

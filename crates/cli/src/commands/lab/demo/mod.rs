@@ -9,7 +9,7 @@ mod verdict;
 use std::fs;
 use std::path::Path;
 
-use peerlane_lab::Options;
+use peerlane_lab::BootOptions;
 use peerlane_results::{CopyRecord, RecordSchema, Route};
 use peerlane_units::Bytes;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use crate::args::{DemoArgs, DriveArg, MachineArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use verdict::Findings;
+use verdict::DemoFindings;
 
 const MACHINE: &str = "pair";
 /// Capacity of drives a and b of that machine.
@@ -32,15 +32,15 @@ const DEADLINE_SECONDS: u64 = 180;
 const SCHEMA: &str = "peerlane.demo/1";
 
 #[derive(Serialize, JsonSchema)]
-struct Shown {
+struct ShownDemo {
     schema: &'static str,
-    copies: Vec<Findings>,
+    copies: Vec<DemoFindings>,
     problems: Vec<String>,
 }
 
 /// The schema of the object that `--json` prints.
 pub(super) fn schema() -> RecordSchema {
-    RecordSchema::of::<Shown>(SCHEMA)
+    RecordSchema::for_type::<ShownDemo>(SCHEMA)
 }
 
 /// Copies by both routes and shows what was found.
@@ -62,7 +62,7 @@ pub(super) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
         printer.note(&format!("boot machine {MACHINE}, copy by route {route} ..."));
         copies.push(copy(args, route, folder, printer)?);
     }
-    let problems: Vec<String> = copies.iter().flat_map(Findings::problems).collect();
+    let problems: Vec<String> = copies.iter().flat_map(DemoFindings::problems).collect();
     show(printer, copies, problems)
 }
 
@@ -72,7 +72,7 @@ fn copy(
     route: Route,
     folder: &Path,
     printer: Printer,
-) -> Result<Findings, Failure> {
+) -> Result<DemoFindings, Failure> {
     let folder = folder.join(route.to_string());
     fs::create_dir_all(&folder).map_err(Tried::to(format!("make {}", folder.display())))?;
     let (source, target) = (folder.join("source.img"), folder.join("target.img"));
@@ -92,7 +92,7 @@ fn copy(
         "peerlane copy /dev/lab/a /dev/lab/b --force --route {route} --json --quiet > $OUT/record.json"
     );
     let command = ["sh", "-c", &script].map(Into::into).to_vec();
-    let options = Options {
+    let options = BootOptions {
         dma: Some(folder.join("dma.json")),
         out: Some(folder.clone()),
         timeout: boot::deadline(DEADLINE_SECONDS),
@@ -105,7 +105,7 @@ fn copy(
     }
     let record = read_record(&folder.join("record.json"))?;
     let dma = outcome.dma.ok_or_else(|| Failure::new("the recorder left no report"))?;
-    Ok(Findings {
+    Ok(DemoFindings {
         asked: route,
         image_bytes: SIZE.0,
         route: record.route,
@@ -128,16 +128,20 @@ fn read_record(path: &Path) -> Result<CopyRecord, Failure> {
     serde_json::from_str(&text).map_err(Tried::to(tried()))
 }
 
-fn show(printer: Printer, copies: Vec<Findings>, problems: Vec<String>) -> Result<Exit, Failure> {
+fn show(
+    printer: Printer,
+    copies: Vec<DemoFindings>,
+    problems: Vec<String>,
+) -> Result<Exit, Failure> {
     let exit = if problems.is_empty() { Exit::Done } else { Exit::Negative };
     for problem in &problems {
         printer.failure(&Failure::new(problem.clone()));
     }
     if printer.is_json() {
-        printer.object(&Shown { schema: SCHEMA, copies, problems })?;
+        printer.object(&ShownDemo { schema: SCHEMA, copies, problems })?;
         return Ok(exit);
     }
-    let lines: Vec<String> = copies.iter().map(Findings::line).collect();
+    let lines: Vec<String> = copies.iter().map(DemoFindings::line).collect();
     printer.data(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
     printer.lines(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
     Ok(exit)

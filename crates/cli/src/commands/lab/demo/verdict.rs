@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// What record, recorder and images say about one copy; bytes throughout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Findings {
+pub(super) struct DemoFindings {
     /// Route that was asked for.
     pub(super) asked: Route,
     /// Size of the source's image.
@@ -37,7 +37,7 @@ pub(super) struct Findings {
     pub(super) recorder_complete: bool,
 }
 
-impl Findings {
+impl DemoFindings {
     /// What is not as it should be; empty when everything is.
     pub(super) fn problems(&self) -> Vec<String> {
         // Each byte is moved twice: the source writes it to memory, the target reads it from there.
@@ -97,8 +97,8 @@ impl Findings {
 }
 
 /// The findings side by side.
-pub(super) fn table(columns: &[Findings]) -> String {
-    type Cell = fn(&Findings) -> String;
+pub(super) fn table(columns: &[DemoFindings]) -> String {
+    type Cell = fn(&DemoFindings) -> String;
     let rows: [(&str, Cell); 8] = [
         ("route", |f| f.route.to_string()),
         ("bytes copied", |f| f.bytes.to_string()),
@@ -136,8 +136,8 @@ fn percent(part: u64, whole: u64) -> String {
 mod tests {
     use super::*;
 
-    fn right() -> Findings {
-        Findings {
+    fn right() -> DemoFindings {
+        DemoFindings {
             asked: Route::P2p,
             image_bytes: 100,
             route: Route::P2p,
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn nothing_is_wrong_when_all_is_right() {
         assert_eq!(right().problems(), Vec::<String>::new());
-        let host = Findings {
+        let host = DemoFindings {
             asked: Route::Host,
             route: Route::Host,
             payload_guest_memory: 200,
@@ -170,16 +170,16 @@ mod tests {
     #[test]
     fn every_wrong_finding_is_a_problem() {
         let wrong = [
-            Findings { route: Route::Host, ..right() },
-            Findings { bytes: 99, ..right() },
-            Findings { verify: VerifyMode::None, ..right() },
-            Findings { mismatches: 1, ..right() },
-            Findings { images_equal: false, ..right() },
-            Findings { payload_guest_memory: 1, ..right() },
-            Findings { payload_p2p: 199, ..right() },
-            Findings { payload_unclassified: 1, ..right() },
-            Findings { check: 7, ..right() },
-            Findings { recorder_complete: false, ..right() },
+            DemoFindings { route: Route::Host, ..right() },
+            DemoFindings { bytes: 99, ..right() },
+            DemoFindings { verify: VerifyMode::None, ..right() },
+            DemoFindings { mismatches: 1, ..right() },
+            DemoFindings { images_equal: false, ..right() },
+            DemoFindings { payload_guest_memory: 1, ..right() },
+            DemoFindings { payload_p2p: 199, ..right() },
+            DemoFindings { payload_unclassified: 1, ..right() },
+            DemoFindings { check: 7, ..right() },
+            DemoFindings { recorder_complete: false, ..right() },
         ];
         for findings in wrong {
             assert_eq!(findings.problems().len(), 1, "{findings:?}");
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn moving_everything_once_more_under_a_check_mark_is_a_problem() {
-        let honest = Findings {
+        let honest = DemoFindings {
             image_bytes: 64 << 20,
             bytes: 64 << 20,
             payload_p2p: 128 << 20,
@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!(honest.problems(), Vec::<String>::new());
         for check in [64 << 20, 128 << 20] {
-            let problems = Findings { check, ..honest.clone() }.problems();
+            let problems = DemoFindings { check, ..honest.clone() }.problems();
             assert!(
                 problems.len() == 1 && problems[0].contains("more check bytes"),
                 "{problems:?}"
@@ -209,7 +209,7 @@ mod tests {
     fn the_line_says_what_was_found() {
         let line = "route p2p, 100 bytes, verified, payload bytes in guest memory 0";
         assert_eq!(right().line(), line);
-        let unequal = Findings { images_equal: false, payload_guest_memory: 3, ..right() };
+        let unequal = DemoFindings { images_equal: false, payload_guest_memory: 3, ..right() };
         let line = "route p2p, 100 bytes, NOT verified, payload bytes in guest memory 3";
         assert_eq!(unequal.line(), line);
     }
