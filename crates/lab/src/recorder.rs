@@ -154,7 +154,7 @@ impl<'a> TraceRecorder<'a> {
                 self.count_control(SUBMISSION_ENTRY + COMPLETION_ENTRY);
             }
             RecordedEvent::IoCommand { nsid, queue, opcode } => {
-                self.io_command(nsid, queue, opcode)
+                self.io_command(nsid, queue, opcode);
             }
             RecordedEvent::Asked { nsid, bytes } => {
                 self.command.nsid = Some(nsid);

@@ -26,7 +26,7 @@ fn searcher(mark: &Gray) -> Searcher {
     Searcher::new(vec![Picture::new(mark, None, Pose::default()).unwrap()], 0.9)
 }
 
-fn places(bytes: Vec<u8>) -> Vec<(Option<u32>, usize, usize)> {
+fn places(bytes: Vec<u8>) -> Vec<Place> {
     let (_, hits) = look(bytes, &searcher(&scene().0)).unwrap();
     hits.iter().map(|hit: &Hit| (hit.page, hit.x, hit.y)).collect()
 }
@@ -323,8 +323,11 @@ fn truncated_jpeg_is_searched_and_named() {
     assert!(look(jpeg[..60].to_vec(), &searcher(&mark)).is_err());
 }
 
-/// The hits of an image and the reasons for which pages of it were left out.
-fn answers(bytes: &[u8], mark: &Gray) -> (Vec<(Option<u32>, usize, usize)>, Vec<String>) {
+/// Page, x and y of a hit.
+type Place = (Option<u32>, usize, usize);
+
+/// Returns the hits of an image and the reasons for which pages of it were left out.
+fn answers(bytes: &[u8], mark: &Gray) -> (Vec<Place>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     std::fs::write(&path, bytes).unwrap();

@@ -281,7 +281,7 @@ impl<'a> ImageSlot<'a> {
                 self.work.correlate += WorkPart { time: correlate, amount: round.operations() };
             }
             RoundGoal::Scores => {
-                other.0 = other.0.saturating_add(means.0).saturating_add(correlate.0)
+                other.0 = other.0.saturating_add(means.0).saturating_add(correlate.0);
             }
         }
         self.work.other += WorkPart { time: other, amount: 1 };
