@@ -192,14 +192,14 @@ fn expect_order(calls: &[String]) -> BTreeMap<u64, u64> {
         };
         match words.as_slice() {
             ["read", "begins", ..] => {
-                step(number(2), SlotPhase::Free, SlotPhase::Reading, number(3))
+                step(number(2), SlotPhase::Free, SlotPhase::Reading, number(3));
             }
             ["read", "ends", ..] => step(number(2), SlotPhase::Reading, SlotPhase::Read, number(3)),
             ["write", "begins", ..] => {
                 step(number(2), SlotPhase::Working(2), SlotPhase::Writing, number(3));
             }
             ["write", "ends", ..] => {
-                step(number(2), SlotPhase::Writing, SlotPhase::Free, number(3))
+                step(number(2), SlotPhase::Writing, SlotPhase::Free, number(3));
             }
             ["set", ..] => {
                 let run = runs.entry(number(1)).or_default();

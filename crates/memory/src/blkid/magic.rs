@@ -231,7 +231,7 @@ mod tests {
             match magic.place {
                 MagicOffset::Start(offset) => assert!(offset + reach <= END_BYTES as u64),
                 MagicOffset::End(distance) => {
-                    assert!(reach <= distance && distance <= END_BYTES as u64)
+                    assert!(reach <= distance && distance <= END_BYTES as u64);
                 }
             }
         }
