@@ -92,6 +92,8 @@ def scan(
 
 def simulate(executor: Executor, variants: Sequence[Mapping[str, Any]], options: Options) -> Record:
     """Predictions, divided among the nodes; an error of one is its answer."""
+    if isinstance(variants, (str, Mapping)) or not all(isinstance(one, Mapping) for one in variants):
+        raise errors.BadInput(["variants: a list of dicts is needed, the arguments of simulate"])
     works = [{"what": "simulate", "variant": _variant(one)} for one in variants]
     gather = _gather(executor, options)
     start = time.monotonic_ns()
@@ -131,7 +133,10 @@ def _on_each(executor: Executor, work: Work, options: Options) -> Record:
 
 def _gather(executor: Executor, options: Options) -> Gather:
     retries, patience = options["retries"], options["patience"]
-    if retries < 0 or patience < 0:
+    if isinstance(options["nodes"], str):
+        raise errors.BadInput([f"nodes: a list of names is needed, not the text {options['nodes']!r}"])
+    # Not the other way round: nothing is true of nan.
+    if not (retries >= 0 and patience >= 0):
         raise errors.BadInput([f"retries and patience: not negative, not {retries} and {patience}"])
     gather = Gather(
         executor, options["nodes"], Rules(retries, patience), options["progress"] or line()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +118,10 @@ def _shards(path: Path) -> tuple[list[Path], dict[str, str] | None]:
     if path.suffix != ".json":
         return [path], None
     try:
-        if path.stat().st_size > INDEX_MAX:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise BadInput([f"cannot read {path}: it is not a regular file"])
+        if facts.st_size > INDEX_MAX:
             raise BadInput([f"cannot read {path}: an index has {INDEX_MAX} bytes at most"])
         names = json.loads(path.read_bytes())["weight_map"]
         if not all(isinstance(name, str) for name in names.values()):

@@ -46,7 +46,9 @@ fn lend_host(target: &Bound<'_, PyAny>) -> PyResult<Lent> {
         return of_buffer(buffer);
     }
     if target.hasattr("__dlpack__")? {
-        let capsule = target.call_method0("__dlpack__")?;
+        let capsule = target
+            .call_method0("__dlpack__")
+            .map_err(|error| bad(error.value(target.py()).to_string()))?;
         let capsule = capsule.cast_into::<PyCapsule>().map_err(PyErr::from)?;
         return Ok(ffi::lend_tensor(&capsule)?);
     }
@@ -58,10 +60,18 @@ fn of_buffer(buffer: PyUntypedBuffer) -> PyResult<Lent> {
     if buffer.readonly() {
         return Err(bad("it is read only".to_owned()).into());
     }
+    if has_references(buffer.format().to_bytes()) {
+        return Err(bad("its items are Python objects".to_owned()).into());
+    }
     if !buffer.is_c_contiguous() {
         return Err(bad("it has gaps or another order than C's".to_owned()).into());
     }
     Ok(ffi::lend_buffer(buffer))
+}
+
+/// Tests a format of the buffer protocol for pointers to objects (PEP 3118: `O`, outside of `:names:`).
+fn has_references(format: &[u8]) -> bool {
+    format.split(|byte| *byte == b':').step_by(2).any(|codes| codes.contains(&b'O'))
 }
 
 /// Something that cannot be read into.

@@ -1,6 +1,6 @@
 //! Headers of safetensors files, judged by the format's own crate.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -28,11 +28,12 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         |error: std::io::Error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error);
     let refused =
         |words: &str| ErrorDetails::new(ExceptionKind::BadInput, format!("cannot {what}: {words}"));
-    let mut file = File::open(path).map_err(failed)?;
-    let facts = file.metadata().map_err(failed)?;
+    // Opening a pipe waits for somebody who writes.
+    let facts = fs::metadata(path).map_err(failed)?;
     if !facts.is_file() {
-        return Err(refused("it is no regular file"));
+        return Err(refused("it is not a regular file"));
     }
+    let mut file = File::open(path).map_err(failed)?;
     let mut length = [0; LENGTH as usize];
     file.read_exact(&mut length).map_err(failed)?;
     let length = u64::from_le_bytes(length);

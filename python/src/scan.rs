@@ -9,7 +9,8 @@ use peerlane_scan::formats::{Encoding, decode_with_opacity};
 use peerlane_scan::haystack::{HaystackError, Recipe, store};
 use peerlane_scan::inputs::{FoundInput, InputOrigin};
 use peerlane_scan::{
-    Busy, Crops, ImageAnswer, Pose, ScanEvent, Searcher, inputs, pictures, scan as search,
+    Busy, Crops, ImageAnswer, Pose, ScanError, ScanEvent, Searcher, inputs, pictures,
+    scan as search,
 };
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -142,10 +143,15 @@ struct ScanResults {
     busy: Busy,
 }
 
+/// The error of an image with its causes, on one line.
+fn reason(error: &ScanError) -> String {
+    ErrorDetails::from_error(ExceptionKind::Failed, error).line()
+}
+
 impl ScanResults {
     fn add(&mut self, answer: ImageAnswer) {
         for (page, error) in &answer.left_out {
-            let error = error.to_string();
+            let error = reason(error);
             self.failed.push(json!({ "image": answer.image, "page": page, "error": error }));
         }
         match answer.found {
@@ -155,7 +161,7 @@ impl ScanResults {
                 self.hits.extend(hits.iter().map(|hit| json!(hit.record(&answer.image))));
             }
             Err(error) => {
-                self.failed.push(json!({ "image": answer.image, "error": error.to_string() }));
+                self.failed.push(json!({ "image": answer.image, "error": reason(&error) }));
             }
         }
     }

@@ -6,11 +6,15 @@ use clap::Args;
 
 /// Arguments of `peerlane reference`.
 #[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct ReferenceArgs {
     /// Write the pages into this directory
-    #[arg(long, value_name = "DIR", conflicts_with = "check", required_unless_present = "check")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) write: Option<PathBuf>,
     /// Fail when a page in this directory is not what would be written
     #[arg(long, value_name = "DIR")]
     pub(crate) check: Option<PathBuf>,
+    /// Write man pages and completions of shells into this new directory, as they lie below /usr/share
+    #[arg(long, value_name = "DIR")]
+    pub(crate) share: Option<PathBuf>,
 }

@@ -21,7 +21,6 @@ const UNREAD: &[(&[u8], usize, &str)] = &[
     (b"SIMPLE  =", 0, "FITS"),
     (b"icns", 0, "ICNS"),
     (b"\0\0\x01\0", 0, "ICO"),
-    (b"\0\0\x02\0", 0, "cursor"),
     (b"\x01\xda", 0, "SGI"),
     (b"\x59\xa6\x6a\x95", 0, "Sun raster"),
     (b"/* XPM */", 0, "XPM"),
@@ -55,10 +54,16 @@ pub(super) fn error(bytes: &[u8]) -> FormatError {
     };
     match UNREAD.iter().find(has) {
         Some((_, _, format)) => FormatError::Unread { format },
+        None if is_cursor(bytes) => FormatError::Unread { format: "cursor" },
         None if is_targa(bytes) => FormatError::Unread { format: "TGA" },
         None if is_x_bitmap(bytes) => FormatError::Unread { format: "XBM" },
         None => FormatError::Unknown,
     }
+}
+
+/// A TGA begins alike, with zeroes where a cursor has the count of its images.
+fn is_cursor(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\0\0\x02\0") && bytes.get(4..6).is_some_and(|count| count != [0, 0])
 }
 
 /// Version 2 has a footer; the first one has nothing to be known by.

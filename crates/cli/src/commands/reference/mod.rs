@@ -1,6 +1,7 @@
 //! `peerlane reference`: the reference pages, written from the argument parser and the types of records.
 
 mod records;
+mod share;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -45,10 +46,11 @@ fn pages() -> Vec<(String, String)> {
 /// # Errors
 /// When a page cannot be read or written.
 pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failure> {
-    match (&args.write, &args.check) {
-        (Some(folder), _) => write(folder, printer),
-        (None, Some(folder)) => check(folder),
-        (None, None) => Err(Failure::new("neither --write nor --check was given")),
+    match (&args.write, &args.check, &args.share) {
+        (Some(folder), _, _) => write(folder, printer),
+        (_, Some(folder), _) => check(folder),
+        (_, _, Some(folder)) => share::write(folder, printer),
+        (None, None, None) => Err(Failure::new("none of --write, --check and --share was given")),
     }
 }
 

@@ -1,0 +1,68 @@
+//! Man pages and completions of shells, written from the argument parser.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+
+use crate::args::Cli;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Completions by shell, where each looks below `/usr/share`.
+const COMPLETIONS: [(Shell, &str); 3] = [
+    (Shell::Bash, "bash-completion/completions/peerlane"),
+    (Shell::Fish, "fish/vendor_completions.d/peerlane.fish"),
+    (Shell::Zsh, "zsh/vendor-completions/_peerlane"),
+];
+
+/// Writes all files into a folder that is not there yet.
+pub(super) fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
+    // Nothing of anybody else can be written over in a new folder.
+    fs::create_dir(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
+    let mut files = man_pages().map_err(Tried::to("write man pages"))?;
+    files.extend(COMPLETIONS.map(|(shell, path)| (path.to_owned(), completion(shell))));
+    for (name, content) in &files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, content))
+            .map_err(Tried::to(format!("write {}", path.display())))?;
+        printer.note(&format!("wrote {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn completion(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    generate(shell, &mut Cli::command(), "peerlane", &mut text);
+    text
+}
+
+/// Returns file name and text of a page for the program and for each command.
+fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut command = Cli::command().disable_help_flag(true);
+    command.build();
+    let mut pages = Vec::new();
+    add_pages(&command, "", &mut pages)?;
+    Ok(pages)
+}
+
+fn add_pages(command: &Command, above: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    let name = match above {
+        "" => command.get_name().to_owned(),
+        above => format!("{above}-{}", command.get_name()),
+    };
+    let mut text = Vec::new();
+    let page = command.clone().name(name.clone()).version(env!("CARGO_PKG_VERSION"));
+    Man::new(page).manual("Peerlane").source("").render(&mut text)?;
+    pages.push((format!("man/man1/{name}.1"), text));
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        add_pages(below, &name, pages)?;
+    }
+    Ok(())
+}
