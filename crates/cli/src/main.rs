@@ -14,6 +14,7 @@ mod output_file;
 mod printer;
 mod render;
 mod signals;
+mod version;
 mod words;
 
 use std::ffi::OsString;

@@ -52,7 +52,7 @@ pub(crate) use verify::VerifyArgs;
 
 /// Moves data between PCIe devices without host memory, and proves that it did so.
 #[derive(Debug, Parser)]
-#[command(name = "peerlane", version, after_help = AFTER_HELP, subcommand_required = true)]
+#[command(name = "peerlane", version, long_version = crate::version::long(), after_help = AFTER_HELP, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
