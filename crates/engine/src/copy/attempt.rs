@@ -37,7 +37,7 @@ const CHECK_ROOM: Bytes = Bytes::mib(1);
 const ZEROES: Bytes = Bytes::mib(1);
 const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
-/// What is to be tried: the first of the targets; the others join its ring.
+/// A search for memory: the plan's terms for the first target. The others join its ring.
 pub(super) struct Attempt<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
@@ -49,7 +49,7 @@ pub(super) struct Attempt<'a> {
     pub(super) memory: &'a MemoryFacts,
     /// Targets that the ring is to have room for.
     pub(super) targets: u32,
-    /// Whether any end is a passthrough node.
+    /// Set when any end is a passthrough node.
     pub(super) has_nodes: bool,
     pub(super) stages: &'a StageRow,
 }
@@ -58,7 +58,7 @@ pub(super) struct Attempt<'a> {
 #[derive(Debug)]
 pub(super) struct AttachedMemory {
     pub(super) ring: Traced<Staged<AnyRing>>,
-    /// Where the memory is that of a GPU: what its ring does not do.
+    /// The GPU side of the copy, beside the ring. Present where the memory is a GPU's.
     pub(super) gpu: Option<GpuSide>,
     pub(super) transfer: Transfer,
     /// Source and target as they are compared: another way than that of payload where there is one.
@@ -69,18 +69,18 @@ pub(super) struct AttachedMemory {
     pub(super) zeroes: Option<RegionId>,
     pub(super) shape: Shape,
     pub(super) memory: MemoryFacts,
-    /// What taking the memory showed.
+    /// Evidence that was found when the memory was taken.
     pub(super) evidence: Vec<RouteEvidence>,
 }
 
-/// Why a memory does not serve; the next one may.
+/// Reason against one memory; the next one may serve.
 #[derive(Debug)]
 pub(super) struct Rejection {
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
 
-/// Why a memory cannot be used.
+/// Failure to make a memory ready.
 #[derive(Debug)]
 pub(super) enum NotReady {
     /// Another may serve.
@@ -166,7 +166,7 @@ impl Attempt<'_> {
             .map_err(|error| Rejection { reason: error_in_words(&error), hint: error.hint() })
     }
 
-    /// What the pool shows while the memory is held.
+    /// Free bytes of the memory's p2pmem pool, as planned and while the copy holds its slots.
     fn pool(&self) -> Option<RouteEvidence> {
         let address = self.memory.address.as_ref()?;
         let file = format!("/sys/bus/pci/devices/{address}/p2pmem/available");
@@ -355,7 +355,8 @@ impl Attempt<'_> {
         Err(Rejection { reason, hint: Some(hint) })
     }
 
-    /// Whether a chunk that is read for its data, or as the last one, has a hole that cuFile would read.
+    /// True when a chunk has a hole that cuFile would read. Only chunks with data and the last one
+    /// are read.
     fn chunk_meets_hole(&self, side: &GpuSide, range: Range<u64>, chunk: u64) -> bool {
         let file = &self.source.file;
         let last = range.start + (range.end - range.start) / chunk * chunk..range.end;
@@ -425,7 +426,7 @@ fn entries(slots: u32, targets: u32) -> u32 {
     slots.saturating_mul(2).saturating_mul(targets.saturating_add(1)).clamp(16, 4096)
 }
 
-/// How the end is written; through host memory a merge is one wherever it happens.
+/// Returns the way the end is written; through host memory a merge is one wherever it happens.
 pub(super) fn tail(planned: Tail, target: &Target<'_>) -> Tail {
     match (planned, target.is_direct()) {
         (Tail::RoundUpAndCut, false) => Tail::None,

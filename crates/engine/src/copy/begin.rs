@@ -30,7 +30,7 @@ use crate::ranges::RangeSet;
 /// Journals of other devices that are looked into to tell what happened to one.
 const JOURNALS_LOOKED_AT: usize = 256;
 
-/// What a copy begins with.
+/// Input of the start of a copy.
 #[derive(Debug, Clone)]
 pub(super) struct Beginning<'a, 'm> {
     pub(super) machine: &'m dyn Machine,
@@ -63,7 +63,7 @@ pub(super) enum BeginOutcome<'a> {
     Begun(Box<Begun<'a>>),
     /// No journal to go on by; nothing was changed.
     NoJournal {
-        /// Where it would be.
+        /// Expected path of the journal.
         journal: PathBuf,
     },
     /// No journal can be kept, so that there is none to go on by; nothing was changed.
@@ -79,7 +79,7 @@ pub(super) struct Begun<'a> {
     pub(super) source: Identity,
     pub(super) done: RangeSet,
     pub(super) holes: Holes,
-    /// Whether a journal says what is done.
+    /// True when a journal says what is done.
     pub(super) is_resumed: bool,
     /// Identity of the manifest in the journal that was found.
     pub(super) manifest: Option<String>,
@@ -225,7 +225,7 @@ impl<'m> Beginning<'_, 'm> {
         }
     }
 
-    /// Whether a journal is of a copy onto this file; one beside it is, by its name.
+    /// Tells whether a journal is of a copy onto this file; one beside it is, by its name.
     fn is_of_this_file(&self, journal: &Journal) -> bool {
         let Identity::File(then) = &journal.target else { return false };
         let folder = |path: &Path| path.parent().map(Path::to_owned);
@@ -365,7 +365,7 @@ impl<'m> Beginning<'_, 'm> {
         })))
     }
 
-    /// What a copy that is asked to go on comes to where no journal can be kept.
+    /// Answers a request to resume where no journal can be kept.
     fn not_resumable(&self, reason: JournalError) -> Result<BeginOutcome<'m>, CopyError> {
         match self.options.journal {
             Some(_) => Err(reason.into()),
@@ -428,7 +428,8 @@ impl<'m> Beginning<'_, 'm> {
     }
 }
 
-/// Why there is no journal for this device: there is none, or one of another device behind the same name.
+/// Explains a missing journal of a device: there is none, or it is of another device of the same
+/// name.
 fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<BeginOutcome<'m>, CopyError> {
     let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
@@ -454,7 +455,7 @@ fn no_journal<'m>(now: &Identity, path: PathBuf) -> Result<BeginOutcome<'m>, Cop
     Ok(BeginOutcome::NoJournal { journal: path })
 }
 
-/// Why a copy from or to this could not be resumed.
+/// Returns the reason against resuming a copy from or to this, if any.
 fn not_resumable(identity: &Identity) -> Option<JournalError> {
     match identity {
         Identity::Device(device) if device.primary_id().is_none() => {

@@ -44,7 +44,7 @@ pub(super) struct Beside<'m> {
     is_named: bool,
 }
 
-/// Whose the file is going to be.
+/// The permissions and owners that the file is going to have.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     /// A new file of these permissions.
@@ -53,7 +53,7 @@ enum Fate {
     Replaces { mode: u32, owner: (u32, u32), seen: Seen },
 }
 
-/// Which file has a name, and whether it was written since: device, inode, bytes, and when it was written.
+/// Identity of a file and its last change: device, inode, bytes, and when it was written.
 type Seen = (u64, u64, i64, i64, u64);
 
 impl<'m> Beside<'m> {
@@ -213,12 +213,12 @@ impl<'m> Beside<'m> {
         }
     }
 
-    /// Whether the open file is what is under its name, before it is finished or after.
+    /// True when the open file is what is under its name, before it is finished or after.
     pub(super) fn is_there(&self, file: &File) -> bool {
         self.check(if self.is_named { &self.name } else { &self.made }, file).is_ok()
     }
 
-    /// That `name` in the directory is the open file and nothing else.
+    /// Checks that `name` in the directory is the open file and nothing else.
     fn check(&self, name: &OsStr, file: &File) -> io::Result<()> {
         let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let ours = file.metadata()?;
@@ -264,8 +264,8 @@ pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
     name_beside(target.file_name().unwrap_or(OsStr::new("")), seed)
 }
 
-/// Whether the unfinished file `made` has the name of `target`, too: the copy was ended between the two steps that give
-/// a name where a file system has no single one.
+/// True when the unfinished file `made` has the name of `target`, too. The copy was then ended
+/// between the two steps that give a name where a file system has no single one.
 pub(super) fn has_both_names(target: &Path, made: &OsStr) -> bool {
     let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| (facts.dev(), facts.ino()));
     matches!((inode(target), inode(&target.with_file_name(made))), (Ok(one), Ok(other)) if one == other)

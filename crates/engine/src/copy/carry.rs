@@ -74,7 +74,7 @@ impl CopyJob<'_> {
         }
     }
 
-    /// Whether a witness shows the route.
+    /// True when a witness shows the route.
     fn is_shown(&self) -> bool {
         self.evidence.iter().any(|one| one.says == RouteVerdict::Shown)
     }
@@ -208,7 +208,8 @@ impl CopyJob<'_> {
         CopyError::Stuck { drive: drive_of(end), route, source: stuck }
     }
 
-    /// Whether the content of a source file was changed since the copy began; a device does not tell.
+    /// True when the content of a source file was changed since the copy began; a device does not
+    /// tell.
     pub(super) fn source_has_changed(&self) -> bool {
         let now = self.machine.identify(self.source_live, &self.source.file);
         match (&self.source_identity, now) {
@@ -263,18 +264,18 @@ impl CopyJob<'_> {
     }
 }
 
-/// What one target got of a relay.
+/// Outcome of a relay for one target.
 pub(super) struct SoFar {
     pub(super) moved: Moved,
     pub(super) failed: Option<RequestError>,
     pub(super) is_interrupted: bool,
-    /// Whether a flush failed on the way.
+    /// Set when a flush failed on the way.
     pub(super) flush_failed: bool,
-    /// Why it goes no further although nothing of it failed.
+    /// Reason to go no further although no request failed.
     pub(super) refused: Option<CopyError>,
 }
 
-/// What moved to one target.
+/// Payload of one target.
 pub(super) struct Payload {
     pub(super) moved: Moved,
     /// Payload that went through host memory although the route did not.
@@ -283,10 +284,10 @@ pub(super) struct Payload {
     pub(super) before: Bytes,
 }
 
-/// What became of a relay for several jobs.
+/// Outcome of a relay for several jobs.
 pub(super) struct Carried {
     pub(super) relayed: Relayed,
-    /// Whether a flush of each target failed on the way.
+    /// Per target: true when a flush failed on the way.
     pub(super) flush_failed: Vec<bool>,
 }
 

@@ -24,7 +24,7 @@ use crate::ring::{Action, FileId, Operation, RegionId, Ring};
 use crate::stages::StageRow;
 use crate::verify::{self, ComparisonRequest, Coverage, Mismatch, Verified, VerifyError};
 
-/// Why a route is not proved.
+/// Reason why a route is not proved.
 #[derive(Debug)]
 pub(crate) enum NotProved {
     /// This memory does not serve; another may.
@@ -49,7 +49,7 @@ pub(super) fn prove(
     judge(proved)
 }
 
-/// What the proof works on; `None` where there is nothing to prove.
+/// Prepares a proof; `None` where there is nothing to prove.
 pub(crate) fn setup(
     transfer: &Transfer,
     host: RegionId,
@@ -114,7 +114,7 @@ fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<RouteEvidence>, NotP
     }
 }
 
-/// Whether a drive itself failed, whatever the memory.
+/// True when a drive itself failed, whatever the memory.
 fn is_of_an_end(failure: &ProofFailure) -> bool {
     match &failure.cause {
         ProofCause::Request(RequestError::Failed(failure)) => match failure.cause {

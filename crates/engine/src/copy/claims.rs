@@ -1,4 +1,4 @@
-//! Whether what a journal says is done is still at the target, before a copy goes on by it.
+//! Checks that the target still holds what the journal says is done, before a copy goes on by it.
 //!
 //! Nothing tells when a device was written to in between, so samples of what is done are compared with
 //! the source, by host memory: the beginning, where file systems have their marks, both ends of its
@@ -122,8 +122,8 @@ pub(super) fn part_of(whole: &ComparisonRequest, piece: &Range<u64>) -> Comparis
     }
 }
 
-/// What to compare of what is done, in order, nothing twice: whole units, the last one of a copy as it
-/// is.
+/// Picks samples of what is done, in order and without repeats. They are whole units, but for a
+/// last one that the copy cuts short.
 fn picks(done: &RangeSet, length: u64, unit: u64, seed: u64) -> Vec<Range<u64>> {
     let whole = whole_units(done, length, unit);
     let most = (PICKED_MAX / unit).clamp(4, PICKS);

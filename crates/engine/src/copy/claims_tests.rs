@@ -16,7 +16,7 @@ use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
 const LENGTH: u64 = 8 << 20;
-/// Where ext4 has its mark: 56 bytes into the superblock at 1024 (`struct ext4_super_block`).
+/// Offset of ext4's mark: 56 bytes into the superblock at 1024 (`struct ext4_super_block`).
 const EXT4_MARK: u64 = 1024 + 56;
 
 /// A loop device with a serial, which only a tree of sysfs made for it shows.

@@ -33,7 +33,8 @@ pub(super) struct OpenPair<'a> {
 }
 
 impl OpenPair<'_> {
-    /// Whether these parts of the copy are at the target, up to the first that is not. Parts begin at blocks.
+    /// True when these parts of the copy are at the target. Stops at the first that is not. Parts
+    /// begin at blocks.
     pub(super) fn is_equal(
         &self,
         parts: &[Range<u64>],
@@ -68,7 +69,7 @@ impl OpenPair<'_> {
         Ok(true)
     }
 
-    /// Whether all of the copy is at the target already.
+    /// True when all of the copy is at the target already.
     pub(super) fn is_complete(&self, tools: &mut Tools<'_>) -> Result<bool, CopyError> {
         let (length, step) = (self.layout.length, PART.next_multiple_of(self.layout.block.max(1)));
         let parts = (0..length.div_ceil(step)).map(|n| n * step..((n + 1) * step).min(length));

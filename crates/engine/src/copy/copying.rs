@@ -27,7 +27,7 @@ use crate::stages::{StageError, StageRow};
 pub(super) struct TargetLane<'a> {
     pub(super) job: CopyJob<'a>,
     pub(super) failed: Option<CopyError>,
-    /// What is known of it when it is complete but for its name.
+    /// The settled terms and the result, once it is complete but for its name.
     finished: Option<(Settled, Done)>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a copy did not come to its end.
+//! Errors of a copy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::scrub::{ScrubCause, ScrubFailure};
 use crate::stages::StageError;
 use crate::verify::VerifyError;
 
-/// Why a copy did not come to its end.
+/// Failure of a copy.
 ///
 /// A target file is under its name only after a copy that succeeded; a target device holds part of
 /// the copy after anything but [`CopyError::NotPossible`], [`CopyError::Refused`] and
@@ -29,9 +29,9 @@ pub enum CopyError {
     /// The route that was required is not possible here; nothing was changed.
     #[error("cannot copy by the route that was asked for: {reason}")]
     NotPossible {
-        /// Why.
+        /// Reason.
         reason: String,
-        /// What to do about it.
+        /// Advice.
         hint: Option<String>,
     },
     /// Something stands against the copy; nothing was changed.
@@ -64,8 +64,8 @@ pub enum CopyError {
     /// A wish to stop came from outside.
     #[error("interrupted after {done} of {total}")]
     Interrupted {
-        /// What is at the target: all that the journal says, else what lies below this offset. Without
-        /// a journal a target file is removed.
+        /// Bytes at the target: all that the journal says, else those below this offset. Without a
+        /// journal a target file is removed.
         done: Bytes,
         /// Bytes that were to be copied.
         total: Bytes,
@@ -75,7 +75,7 @@ pub enum CopyError {
     /// The copy stopped, and its journal says what is at the target: it can go on.
     #[error("copy stopped after {done} of {total}; {} keeps what is done", journal.display())]
     Kept {
-        /// Why it stopped.
+        /// Cause.
         source: Box<CopyError>,
         /// Bytes that are at the target, flushed.
         done: Bytes,
@@ -89,7 +89,7 @@ pub enum CopyError {
     Changed {
         /// The journal.
         journal: PathBuf,
-        /// What is not as it says.
+        /// Differences from the journal.
         differences: Vec<JournalDifference>,
     },
     /// The source was changed while it was copied: what is at the target is no state that it ever had.
@@ -108,7 +108,7 @@ pub enum CopyError {
         drive: String,
         /// The route.
         route: Route,
-        /// Which request, where, and for how long.
+        /// The request, its offset, and how long it was waited for.
         source: Stuck,
     },
     /// A device went away under the copy.
@@ -122,17 +122,17 @@ pub enum CopyError {
     /// Nothing is wrong with this target, but all of them stopped.
     #[error("the copy to all targets stopped: {reason}")]
     WithOthers {
-        /// Why, with its causes.
+        /// Reason, with its causes.
         reason: String,
     },
     /// A file or device could not be opened, made or finished.
     #[error("cannot {action} {path}")]
     File {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// On what.
+        /// Path of the file or device.
         path: PathBuf,
-        /// What the system said.
+        /// Answer of the system.
         source: io::Error,
     },
     /// No ring could be set up.
@@ -148,7 +148,7 @@ pub enum CopyError {
         from: PathBuf,
         /// The target.
         path: PathBuf,
-        /// Why.
+        /// Failure of the relay.
         source: RelayError,
     },
     /// Stages cannot work, or their digests cannot be kept; nothing of this run was copied.
@@ -169,7 +169,7 @@ pub enum CopyError {
     Twin {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// A drive failed while a route was proved.
@@ -177,7 +177,7 @@ pub enum CopyError {
     Proof {
         /// The target.
         path: PathBuf,
-        /// Why, and what became of the target's first block.
+        /// Failure of the proof, and the state of the target's first block.
         source: Box<ProofFailure>,
     },
     /// cuFile took another way than the one that was required.
@@ -187,7 +187,7 @@ pub enum CopyError {
         memory: String,
         /// Path of the source, where it has holes that this library reads through host memory.
         sparse: Option<String>,
-        /// What it did.
+        /// The way that cuFile took.
         source: FellBack,
     },
     /// A witness saw another route than the one that the copy took the payload by.
@@ -197,7 +197,7 @@ pub enum CopyError {
         route: Route,
         /// The source of the evidence.
         looked_at: String,
-        /// What it showed.
+        /// Content of the evidence.
         showed: String,
     },
     /// Nothing shows that cuFile took the way that was required.
@@ -205,7 +205,7 @@ pub enum CopyError {
     CuFileNotCounted {
         /// The memory.
         memory: String,
-        /// Why.
+        /// Reason why the counters do not tell.
         source: NoCounter,
     },
     /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
@@ -213,7 +213,7 @@ pub enum CopyError {
     Scrub {
         /// The target.
         path: PathBuf,
-        /// Why.
+        /// Failure of the scrub.
         source: ScrubFailure,
     },
     /// Verification came to no answer.
@@ -221,7 +221,7 @@ pub enum CopyError {
     Check {
         /// The target.
         path: PathBuf,
-        /// Why.
+        /// Failure of the comparison.
         source: VerifyError,
     },
 }
@@ -236,7 +236,7 @@ impl CopyError {
         }
     }
 
-    /// Why the copy stopped, whether or not it can go on.
+    /// Returns the error that stopped the copy, whether or not it can go on.
     pub fn cause(&self) -> &Self {
         match self {
             Self::Kept { source, .. } => source,
@@ -244,8 +244,8 @@ impl CopyError {
         }
     }
 
-    /// What to do about it. That the copy can go on is for the caller to say, where
-    /// [`CopyError::journal`] is there.
+    /// Returns advice. The caller says that the copy can go on, where [`CopyError::journal`] is
+    /// there.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotPossible { hint, .. } => hint.clone(),

@@ -26,11 +26,12 @@ use crate::machine::{Machine, host};
 use crate::open::{Opened, drop_page_cache};
 use crate::small_files::SmallFiles;
 
-/// How often a claim of somebody else is tried, and the time between: five seconds; nothing tells when it ends.
+/// Tries for a device that somebody else claims, and the time between: five seconds in all. Nothing
+/// tells when a claim ends.
 const CLAIM_NAPS: u32 = 250;
 const CLAIM_NAP: Nanos = Nanos(20_000_000);
 
-/// Whether an open of a device is the one that keeps others away, or one of several below such a one.
+/// Kind of open of a device: the one that keeps others away, or one of several below such a one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     Exclusive,
@@ -81,7 +82,8 @@ pub(crate) fn grow(file: &File, end: u64) -> io::Result<()> {
     reserved
 }
 
-/// What is done for the block device of a passthrough node, which the kernel does not tie to it.
+/// Describes the care taken of the block device of a passthrough node. The kernel does not tie the
+/// two.
 pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<RouteEvidence> {
     let passthrough = live.passthrough.as_ref()?;
     let (block, node) = (passthrough.block.display(), live.path.display());
@@ -116,7 +118,7 @@ enum TargetLocation<'m> {
 }
 
 impl Drop for Target<'_> {
-    /// What the page cache holds of a block device is not what commands wrote beside it.
+    /// Drops the block device's page cache, which does not hold what commands wrote beside it.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
             drop_page_cache(&self.opened.file);
@@ -195,12 +197,12 @@ impl<'m> Target<'m> {
         }
     }
 
-    /// Whether the target is complete and has its name.
+    /// True when the target is complete and has its name.
     pub(super) fn is_finished(&self) -> bool {
         matches!(self.place, TargetLocation::Finished)
     }
 
-    /// Whether what was written can still be found by its name.
+    /// True when the written file can still be found by its name.
     pub(super) fn is_there(&self) -> bool {
         match &self.place {
             TargetLocation::Beside(beside) => beside.is_there(&self.opened.file),

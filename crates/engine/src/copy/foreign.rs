@@ -60,12 +60,12 @@ impl CopyJob<'_> {
 
 struct Explainer<'a> {
     source: EndReader<'a>,
-    /// Where the copy begins in the source.
+    /// Offset of the copy in the source.
     source_offset: u64,
     overwritten: Option<EndDigests>,
     /// Size of the target.
     size: u64,
-    /// What of the target the copy writes.
+    /// The part of the target that the copy writes.
     range: Range<u64>,
 }
 
@@ -130,30 +130,30 @@ impl Explainer<'_> {
         within(self.range.start)..within(self.range.end)
     }
 
-    /// Whether a block is what was there when overwriting was permitted.
+    /// True when a block is unchanged since overwriting was permitted.
     fn is_old(&self, offset: u64, block: &[u8]) -> bool {
         let known = |digests: &EndDigests| digests.is_unchanged(self.size, offset, block);
         self.overwritten.as_ref().is_some_and(|digests| known(digests).unwrap_or(true))
     }
 
-    /// Whether a proof of a route writes there.
+    /// True when a proof of a route writes there.
     fn is_in_proof(&self, at: u64) -> bool {
         at.checked_sub(self.range.start).is_some_and(|at| at < prove::LENGTH_MAX.max(1 << 16))
     }
 }
 
-/// What a sector of the target holds.
+/// Content of a sector of the target.
 #[derive(Debug, Clone, Copy)]
 enum SectorContent {
     Blank,
-    /// What the copy writes, or makes zero.
+    /// Bytes that the copy writes, or makes zero.
     Copied,
     /// The same, up to where the copy begins or ends, and something else.
     Mixed,
     Other,
 }
 
-/// What the source has for a range of the target.
+/// Bytes of the source for a range of the target.
 struct SourceRange<'a> {
     start: u64,
     bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Which device is gone, when that is why a copy stopped.
+//! Names the device that is gone, when that is why a copy stopped.
 //!
 //! The kernel does not say it in one way: a source that was unplugged answers reads with nothing, a
 //! target says that it has no room, memory is a bad address. So it is looked up: a drive that went has
@@ -34,7 +34,7 @@ fn failure(error: &CopyError) -> Option<&RequestFailure> {
     }
 }
 
-/// Whether the copy stopped because its device memory went away, while both drives may be there.
+/// True when the copy stopped because its device memory went away; both drives may be there.
 pub(super) fn is_memory_gone(error: &CopyError) -> bool {
     failure(error).is_some_and(|failure| failure.cause == Cause::ProviderGone)
 }

@@ -45,7 +45,7 @@ impl From<CuFileError> for Rejection {
     }
 }
 
-/// What a copy holds of a GPU beside its ring.
+/// The GPU resources of a copy, beside its ring.
 pub(super) struct GpuSide {
     session: Option<Arc<CuFileSession>>,
     gpu: Arc<Gpu>,
@@ -57,7 +57,7 @@ pub(super) struct GpuSide {
     before: Option<CounterMark>,
 }
 
-/// Why payload is not shown to have gone directly.
+/// Reason why payload is not shown to have gone directly.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub(super) enum RouteFault {
     #[error(transparent)]
@@ -192,7 +192,7 @@ impl GpuSide {
         SlotGpu { gpu: &self.gpu, memory: &self.memory, driver: self.driver }
     }
 
-    /// What cuFile has counted since the mark; `None` where it takes no part.
+    /// Counts of cuFile since the mark; `None` where it takes no part.
     fn counted(&self) -> Option<Counted> {
         Some(self.session.as_ref()?.since(self.before.as_ref()?))
     }
@@ -210,18 +210,20 @@ impl GpuSide {
         self.before = self.session.as_ref().map(|session| session.mark());
     }
 
-    /// Whether cuFile reads holes through host memory.
+    /// True when cuFile reads holes through host memory.
     pub(super) fn reads_holes_by_host(&self) -> bool {
         self.session.as_deref().is_some_and(cufile::reads_holes_by_host)
     }
 
-    /// Whether cuFile reads a range of a file through host memory for its holes; false where the file does not tell.
+    /// True when cuFile reads a range of a file through host memory for its holes. False where the
+    /// file does not tell.
     pub(super) fn meets_hole(&self, file: &File, within: Range<u64>) -> bool {
         let session = self.session.as_deref();
         session.is_some_and(|session| cufile::meets_hole(session, file, within).unwrap_or(false))
     }
 
-    /// What cuFile says of its ways, and of those that its requests took; nothing where it takes no part.
+    /// Evidence from cuFile: its P2P flags, and counters of the ways that its requests took. Empty
+    /// where it takes no part.
     pub(super) fn evidence(&self, route: Route) -> Vec<RouteEvidence> {
         let flags = self.session.as_deref().and_then(cufile::flags);
         let counters = self.counted().map(|counted| cufile::counters(&counted, route));

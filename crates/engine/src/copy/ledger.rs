@@ -102,7 +102,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// When the next part may begin: by the copy's own rate, and by what it shares with others.
+/// The limit on the start of the next part: the copy's own rate, and its share of a batch.
 #[derive(Debug)]
 pub(super) struct NextStart {
     pace: Option<Pace>,

@@ -62,13 +62,13 @@ use pieces::{CopyLayout, Holes};
 use preserve::Preserved;
 use witness::Witnesses;
 
-/// What a copy is given from outside.
+/// Clock, watch and settings that the caller gives a copy.
 pub struct Tools<'a> {
     /// Tells the time.
     pub clock: &'a dyn Clock,
     /// Is told what happens, and may ask for an end.
     pub watch: &'a mut dyn Watch,
-    /// Where randomness comes from: names of unfinished files, patterns, samples.
+    /// Random seed for names of unfinished files, patterns and samples.
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -76,7 +76,7 @@ pub struct Tools<'a> {
     pub options: CopyOptions,
 }
 
-/// What became of a copy with several targets.
+/// Outcome of a copy with several targets.
 #[derive(Debug)]
 pub struct FanOut {
     /// Payload read from the source to be written, each byte once besides tails.
@@ -166,9 +166,9 @@ struct CopyJob<'a> {
     ends: &'a Prepared,
     source: Opened,
     source_live: &'a Live,
-    /// What the source was when the copy began.
+    /// Identity of the source when the copy began.
     source_identity: Identity,
-    /// What earlier runs moved.
+    /// Ranges that earlier runs moved.
     before: RangeSet,
     layout: CopyLayout,
     target: Target<'a>,
@@ -182,11 +182,11 @@ struct CopyJob<'a> {
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
     memory: Option<String>,
-    /// Whether anything may have been written to the target.
+    /// Set when anything may have been written to the target.
     is_touched: bool,
 }
 
-/// What moving and checking showed.
+/// Results of moving and checking.
 struct Done {
     payload: Payload,
     elapsed: Nanos,
@@ -198,7 +198,7 @@ struct Done {
 }
 
 impl CopyJob<'_> {
-    /// Whether an end is a passthrough node.
+    /// True when an end is a passthrough node.
     fn has_nodes(&self) -> bool {
         self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()
     }

@@ -1,4 +1,4 @@
-//! What a copy is told about resuming, holes and the memory it used.
+//! Options of a copy for resuming, holes and the memory it used.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::shares::Share;
 use crate::stages::Stages;
 use crate::trace::Tracer;
 
-/// How a copy goes about its journal, about holes, and about the memory it used.
+/// Options of a copy for its journal, for holes, and for the memory it used.
 #[derive(Debug, Clone)]
 pub struct CopyOptions {
-    /// Whether to begin or to go on.
+    /// Begin or go on.
     pub start: Start,
-    /// Where the journal is kept; `None` for the place that belongs to the target.
+    /// Path of the journal; `None` for the place that belongs to the target.
     pub journal: Option<PathBuf>,
     /// Decides where journals of devices are kept.
     pub environment: StateEnvironment,
     /// How often the target is flushed and the journal saved.
     pub cadence: Cadence,
-    /// Whether holes of the source are left out.
+    /// Treatment of holes of the source.
     pub sparse: Sparse,
-    /// Whether device memory is overwritten when the copy is done with it.
+    /// Treatment of device memory after the copy.
     pub scrub: Scrub,
     /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
     /// do not count.
     pub limit: Option<ByteRate>,
     /// The copy's place among others that run at the same time; `None` for a copy by itself.
     pub share: Option<Arc<Share>>,
-    /// Whether the DMA of the drives is watched, which needs root.
+    /// Watches the DMA of the drives, which needs root.
     pub watch_dma: bool,
-    /// Where the requests of the copy are written down; `None` for nowhere.
+    /// Tracer of the copy's requests; `None` for no trace.
     pub trace: Option<Tracer>,
-    /// What a target file is to have of its source file besides content.
+    /// Metadata of the source file that a target file gets besides content.
     pub preserve: Vec<Metadatum>,
     /// The manifest of the stages, and the program that computes their work for verification.
     pub stages: Stages,
@@ -69,7 +69,7 @@ fn time_of_day() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-/// Whether a copy begins or goes on.
+/// Start of a copy: from its beginning, or by its journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Start {
     /// From the start.
@@ -79,7 +79,7 @@ pub enum Start {
     Resume,
 }
 
-/// What becomes of holes of the source.
+/// Treatment of holes of the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sparse {
     /// They are left out where the file system tells them; at a target that is there already they are
@@ -90,7 +90,7 @@ pub enum Sparse {
     Never,
 }
 
-/// What becomes of device memory when a copy is done with it.
+/// Treatment of device memory when a copy is done with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scrub {
     /// It is overwritten by DMA before it goes back, as [`crate::scrub`] does it.

@@ -1,4 +1,5 @@
-//! What a target holds when overwriting it is permitted, so that a copy that goes on need not ask again.
+//! Records a target's content when overwriting it is permitted, so that a resumed copy need not ask
+//! again.
 
 use std::io;
 
@@ -30,7 +31,7 @@ impl Beginning<'_, '_> {
         Ok(Some(Overwritten::File(identity_of_file(self.root(), path, &opened.file)?)))
     }
 
-    /// Whether the file that stands in the way is the one that a copy was permitted to replace.
+    /// True when the file in the way is the one that a copy was permitted to replace.
     pub(super) fn may_replace(&self, journal: &Journal) -> Result<bool, CopyError> {
         Ok(match (&journal.overwrites, self.replaced()?) {
             (Some(Overwritten::File(then)), Some(Overwritten::File(now))) => {

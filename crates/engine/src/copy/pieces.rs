@@ -13,7 +13,7 @@ use crate::relay::{Targets, WorkPiece};
 /// Shortest hole that is left out, unless something makes holes dear: a request for each takes longer.
 pub(super) const HOLE_MIN: u64 = 64 << 10;
 
-/// What holes of the source ask of the target.
+/// Work that holes of the source need at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holes {
     /// To be written like data.
@@ -25,7 +25,7 @@ pub(super) enum Holes {
 }
 
 impl Holes {
-    /// What they ask of a target that was made for this run, or was there before.
+    /// Chooses by whether the target was made for this run.
     pub(super) fn at(sparse: Sparse, is_new: bool) -> Self {
         match sparse {
             Sparse::Never => Self::Moved,
@@ -35,7 +35,7 @@ impl Holes {
     }
 }
 
-/// Where a copy lies in the source, and the blocks that it is cut in. All in bytes.
+/// Ranges of a copy in the source, and the blocks that it is cut in. All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CopyLayout {
     pub(super) source_offset: u64,

@@ -38,7 +38,7 @@ pub enum Metadatum {
     Xattr,
 }
 
-/// What a copy is to have of its source, and where that is found.
+/// Metadata that a copy takes over from its source, and their origin.
 #[derive(Debug)]
 pub(super) struct Preserved {
     wanted: Vec<Metadatum>,

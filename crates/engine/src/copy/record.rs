@@ -13,7 +13,7 @@ use crate::far_side::far_sides;
 use crate::machine_record::{machine_of, warnings_of_machine};
 use crate::relay::percentiles;
 
-/// What was settled before the first byte moved.
+/// Terms that were settled before the first byte moved.
 pub(super) struct Settled {
     pub(super) route: Route,
     pub(super) reason: String,

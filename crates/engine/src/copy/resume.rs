@@ -1,4 +1,4 @@
-//! What `--resume` does: goes on by a journal, finds the copy complete, or begins.
+//! Implements `--resume`: goes on by a journal, finds the copy complete, or begins.
 //!
 //! So the same command, given again and again, ends with the copy done. Without a journal it does no more
 //! than a copy that begins: what stands against that stands here, too.

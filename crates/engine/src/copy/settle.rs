@@ -26,7 +26,7 @@ pub(super) struct Agreed {
     /// Ring and memory; its transfer is that of the target which is being worked on.
     pub(super) ready: AttachedMemory,
     pub(super) seats: Vec<Seat>,
-    /// Where the memory had less room than was planned for.
+    /// Warning where the memory had less room than was planned for.
     reduced: Option<Warning>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Seat {
     /// Its number in the copy.
     pub(super) lane: usize,
     pub(super) transfer: Transfer,
-    /// What source and target are compared by.
+    /// Source and target as they are compared.
     compared: [FileId; 2],
     tail: Tail,
 }

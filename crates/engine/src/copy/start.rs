@@ -173,7 +173,8 @@ pub(super) fn begin_job<'a>(
     Ok(job)
 }
 
-/// Whether a plan still holds, and what stands against a copy that does not find its journal.
+/// Checks that a plan still holds. Returns the refusals that a copy without a matching journal ends
+/// with.
 fn ready_to_start(
     system: &System,
     surveyor: &Surveyor<'_>,

@@ -16,7 +16,7 @@ use crate::system::System;
 /// The witnesses of one copy.
 pub(super) struct Witnesses {
     root: Root,
-    /// Where that was asked for.
+    /// Present where it was asked for.
     dma: Option<Result<DmaWitness, Unwatched>>,
     /// Of source and target.
     counters: [Option<BlockCounters>; 2],
