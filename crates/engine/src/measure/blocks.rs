@@ -30,7 +30,7 @@ pub(super) struct Blocks<'a> {
     state: BlockState,
 }
 
-/// Who keeps account of how long blocks take.
+/// Keeper of the latencies of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockAccount {
     /// Nobody here: a block is one request, whose latency is kept by who makes it.
@@ -42,7 +42,7 @@ pub(super) enum BlockAccount {
 struct BlockState {
     /// Bytes of blocks that were begun.
     begun: u64,
-    /// What is left of the block that was begun last.
+    /// Remainder of the block that was begun last.
     rest: Range<u64>,
     /// Blocks of the parts that were handed out and have not begun.
     waiting: VecDeque<u64>,
@@ -54,7 +54,7 @@ struct BlockState {
     looks: Looks,
 }
 
-/// What blocks leave behind.
+/// Results of a flow's blocks.
 pub(super) struct EndedBlocks {
     /// Latencies of whole blocks.
     pub(super) latency: Histogram<u64>,
@@ -68,7 +68,7 @@ struct OpenBlock {
     left: u64,
 }
 
-/// What a flow needs to make blocks of its range.
+/// Parameters for cutting a flow's range into blocks.
 pub(super) struct BlockLayout {
     pub(super) length: u64,
     pub(super) block: u64,
@@ -151,7 +151,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// What is known now that all were done.
+    /// Returns the results, now that all blocks are done.
     pub(super) fn end(self) -> EndedBlocks {
         let BlockState { latency, first_done, looks, .. } = self.state;
         EndedBlocks { latency, first_done, pace: looks.all() }

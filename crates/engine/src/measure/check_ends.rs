@@ -1,4 +1,4 @@
-//! What the ends of a flow have to hold to: what may be written, what is read, and where.
+//! Checks of a flow's ends: permission to write, content to read, and their ranges.
 
 use peerlane_units::Bytes;
 
@@ -18,8 +18,8 @@ impl FlowLook<'_> {
         Err(MeasureError::NotScratch { path: target.facts.path.clone() })
     }
 
-    /// Whether the source may be written, and so is filled; nothing must stand against that. Otherwise it
-    /// must have content in its whole range.
+    /// Checks the source and returns whether it may be written. Such a source is filled, and
+    /// nothing must stand against that. Any other must have content in its whole range.
     pub(super) fn check_source(&self, source: &Endpoint) -> Result<bool> {
         if !self.is_scratch(source, &self.flow.source)? {
             return self.check_holes(source).map(|()| false);

@@ -1,4 +1,4 @@
-//! Whether what was written is what is there, and what device memory holds when a flow is done.
+//! Checks that what was written is there, and states what device memory holds when a flow is done.
 //!
 //! A copy is compared with its source. A drive that is written out of one memory gets a pattern of its
 //! own from each slot; which slot wrote a range last is kept, so that a range that went to the wrong
@@ -28,9 +28,10 @@ const UNKNOWN: u16 = u16::MAX;
 /// Requests side by side while content is read back.
 const SIDE_BY_SIDE: usize = 16;
 
-/// Which slot wrote which part of the range last. A part is what one request writes: the last of a block may be shorter.
+/// The slot that wrote each part of the range last. One request writes one part; the last of a
+/// block may be shorter.
 pub(super) struct Slots {
-    /// Of the patterns.
+    /// Seed of the patterns.
     seed: u64,
     block: u64,
     request: u64,
@@ -74,7 +75,7 @@ impl Slots {
         usize::try_from(index).unwrap_or(usize::MAX)
     }
 
-    /// Where a part lies in a range of so many bytes.
+    /// Returns the range of a part, within so many bytes.
     fn part(&self, index: u64, bytes: u64) -> Range<u64> {
         let (block, within) = (index / self.of_a_block(), index % self.of_a_block());
         let start = block * self.block + within * self.request;
@@ -121,7 +122,7 @@ pub(super) fn fill_from(offset: u64, seed: u64, number: u64, bytes: &mut [u8]) {
     Stamp::Benchmark.fill_from(offset / SECTOR as u64, seed_of(seed, number), bytes);
 }
 
-/// Whether bytes are what [`fill`] makes.
+/// True when bytes are what [`fill`] makes.
 fn is_filled(seed: u64, number: u64, bytes: &[u8]) -> bool {
     Stamp::Benchmark.is_filled(seed_of(seed, number), bytes)
 }
@@ -253,7 +254,7 @@ impl ReadyFlow {
     }
 }
 
-/// Where what slots wrote is read back from, and into what.
+/// File and host memory for reading back what slots wrote.
 pub(super) struct Back {
     pub(super) file: FileId,
     pub(super) host: RegionId,

@@ -1,4 +1,4 @@
-//! Why a flow was not measured.
+//! Errors of a measurement.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,10 +22,10 @@ use crate::scrub::ScrubFailure;
 use crate::stages::StageError;
 use crate::verify::VerifyError;
 
-/// What is tried with a map, as [`MeasureError::File`] has it.
+/// A verb for [`MeasureError::File`]: the failed use of a map.
 pub(super) const MAP: &str = "fault in the map of";
 
-/// Why a flow was not measured.
+/// Failure to measure a flow.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
@@ -42,7 +42,7 @@ pub enum MeasureError {
         from: String,
         /// Target as typed.
         to: String,
-        /// Why.
+        /// Reason.
         reason: Cow<'static, str>,
     },
     /// The target is not among what may be written; nothing was changed.
@@ -54,9 +54,9 @@ pub enum MeasureError {
     /// Range or block do not fit an end; nothing was changed.
     #[error("cannot measure {path}: {reason}")]
     Range {
-        /// Which end.
+        /// Path of the end.
         path: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// A source of which a part is on no drive; nothing was changed.
@@ -67,7 +67,7 @@ pub enum MeasureError {
     Hole {
         /// The source.
         path: String,
-        /// Where the first one begins.
+        /// Offset of the first hole.
         at: u64,
     },
     /// Something stands against it; nothing was changed.
@@ -76,7 +76,7 @@ pub enum MeasureError {
     /// The route is not possible here.
     #[error("cannot measure by peer-to-peer: {reason}")]
     NotPossible {
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The machine is only described.
@@ -88,9 +88,9 @@ pub enum MeasureError {
     /// A file could not be opened, made or attached.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -110,17 +110,17 @@ pub enum MeasureError {
     /// No GPU, or not by CUDA.
     #[error("cannot use {gpu}")]
     Gpu {
-        /// Which GPU.
+        /// Name of the GPU.
         gpu: String,
-        /// Why.
+        /// Cause.
         source: CudaError,
     },
     /// cuFile does not serve.
     #[error("cannot reach {gpu} by cuFile")]
     CuFile {
-        /// Which GPU.
+        /// Name of the GPU.
         gpu: String,
-        /// Why.
+        /// Cause.
         source: CuFileError,
     },
     /// cuFile took another way than the one that was required.
@@ -128,7 +128,7 @@ pub enum MeasureError {
     CuFileFellBack {
         /// The memory.
         memory: String,
-        /// What it did.
+        /// The way that cuFile took.
         source: FellBack,
     },
     /// Nothing shows that cuFile took the way that was required.
@@ -136,21 +136,21 @@ pub enum MeasureError {
     CuFileNotCounted {
         /// The memory.
         memory: String,
-        /// Why.
+        /// Reason why the counters do not tell.
         source: NoCounter,
     },
     /// A copy by the GPU did not end in time.
     #[error("a copy by {gpu} did not end within {} s", deadline.0 / 1_000_000_000)]
     CopyEngine {
-        /// Which GPU.
+        /// Name of the GPU.
         gpu: String,
-        /// How long it was waited for.
+        /// Time that was waited.
         deadline: Nanos,
     },
     /// A request failed, and GPU or cuFile said why.
     #[error("{said}")]
     Said {
-        /// What was said.
+        /// Words of the GPU or of cuFile.
         said: String,
         /// The request.
         source: RequestError,
@@ -215,7 +215,7 @@ pub enum MeasureError {
 }
 
 impl MeasureError {
-    /// What the system refused to do with a file.
+    /// Returns a constructor of the error for a file, where the system refused an action on it.
     pub(super) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,
@@ -224,7 +224,7 @@ impl MeasureError {
         move |source| Self::File { action, path, source }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::End(error) => error.hint(),

@@ -13,7 +13,7 @@ use crate::ring::{Action, Ring};
 use crate::session::Session;
 
 impl PlannedFlow {
-    /// Whether the source may be written, so that [`PlannedFlow::fill_source`] gives it content.
+    /// True when the source may be written, so that [`PlannedFlow::fill_source`] gives it content.
     pub fn has_scratch_source(&self) -> bool {
         self.is_source_scratch
     }

@@ -37,7 +37,7 @@ impl Hold {
         Ok(Self(held))
     }
 
-    /// How a flow opens its target beside it.
+    /// Returns the kind of open for a flow's target beside these holds.
     pub(super) fn claim(&self, live: &Live) -> Claim {
         let is_held = self.0.iter().any(|(path, _)| path == live.guarded_path());
         if is_held { Claim::Shared } else { Claim::Exclusive }

@@ -1,4 +1,4 @@
-//! What a flow is before anything moves: ends, memory, sizes, and what stands against it.
+//! Looks at a flow before anything moves: ends, memory, sizes, and what stands against it.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub(super) struct FlowLook<'a> {
 }
 
 impl FlowLook<'_> {
-    /// What the flow uses of an end, from an offset on.
+    /// Returns the range that the flow uses of an end, from an offset on.
     pub(super) fn range(&self, offset: Bytes) -> std::ops::Range<u64> {
         offset.0..offset.0.saturating_add(self.flow.bytes.0)
     }

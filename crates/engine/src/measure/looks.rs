@@ -1,4 +1,4 @@
-//! How far a flow was at which time, in a bounded number of looks.
+//! Payload completed over time, in a bounded number of samples.
 
 use peerlane_units::{Bytes, Nanos};
 

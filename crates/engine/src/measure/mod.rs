@@ -52,16 +52,16 @@ use crate::{Clock, Watch};
 /// The result of a step of a measurement.
 type Result<T, E = MeasureError> = std::result::Result<T, E>;
 
-/// What may be written, and over what.
+/// Permission to write, by drive and file.
 #[derive(Debug, Clone, Default)]
 pub struct Consent {
     /// Drives and files that may be written, as typed.
     pub scratch: Vec<String>,
-    /// Whether content that somebody may miss is no obstacle.
+    /// Permits overwriting content that somebody may miss.
     pub force: bool,
 }
 
-/// Where the flows of a case wait for each other.
+/// Barriers at which the flows of a case wait for each other.
 pub trait Gate {
     /// Called when a flow is ready to move; returns when all are, false where one of them failed.
     fn begin(&self) -> bool;
@@ -70,7 +70,7 @@ pub trait Gate {
     fn end(&self, moved: FlowMoved);
 }
 
-/// What a flow has moved, before anything is checked.
+/// Payload of a flow, before anything is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowMoved {
     /// Payload.
@@ -88,13 +88,13 @@ impl Gate for () {
     fn end(&self, _: FlowMoved) {}
 }
 
-/// What a flow is given from outside.
+/// Clock, watch and barriers that the caller gives a flow.
 pub struct FlowTools<'a> {
     /// Tells the time.
     pub clock: &'a dyn Clock,
     /// May ask for an end.
     pub watch: &'a mut dyn Watch,
-    /// Where it waits for others.
+    /// Barriers with the other flows.
     pub gate: &'a dyn Gate,
     /// Keeps others away from the targets of the case.
     pub hold: &'a Hold,
@@ -108,16 +108,16 @@ pub struct FlowTools<'a> {
     pub deadline: Nanos,
 }
 
-/// What a flow did.
+/// Outcome of a flow.
 #[derive(Debug, Clone)]
 pub struct FlowOutcome {
     /// Payload moved.
     pub bytes: Bytes,
-    /// When its first request was handed over, by the clock.
+    /// Time of the first request, by the clock.
     pub start: Nanos,
-    /// When its first block was done.
+    /// Time when the first block was done.
     pub first_done: Nanos,
-    /// When the closing flush was over.
+    /// Time when the closing flush was over.
     pub end: Nanos,
     /// Name of the memory between its ends.
     pub memory: String,
@@ -131,13 +131,13 @@ pub struct FlowOutcome {
     pub block: Histogram<u64>,
     /// Chunks, busy time and latency of its stage; `None` without one.
     pub stage: Option<StageRecord>,
-    /// When how much payload was done, from time to time.
+    /// Payload completed over time, in samples.
     pub pace: Vec<(Nanos, Bytes)>,
     /// Check of the content at the target; `None` where nothing was stored.
     pub verification: Option<Verification>,
     /// Evidence of the route.
     pub evidence: Vec<RouteEvidence>,
-    /// What a reader should know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
     /// The watch asked for the end before all was moved.
     pub interrupted: bool,

@@ -60,7 +60,7 @@ impl FlowEnd {
     }
 }
 
-/// What a look found of a flow.
+/// Findings of the look at a flow.
 pub(super) struct PlannedParts {
     pub(super) source: FlowEnd,
     pub(super) target: FlowEnd,
@@ -135,7 +135,7 @@ impl PlannedFlow {
         facts.map(|facts| facts.path.clone().into()).unwrap_or_default()
     }
 
-    /// What stands against using its GPU.
+    /// Makes the error for a GPU that cannot be used.
     pub(super) fn no_gpu(&self, source: CudaError) -> MeasureError {
         MeasureError::Gpu { gpu: self.memory.name.clone(), source }
     }
@@ -154,22 +154,23 @@ impl PlannedFlow {
         &self.limits
     }
 
-    /// What a reader should know.
+    /// Warnings for the reader.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// What is known of the source; `None` where it is memory.
+    /// Facts of the source; `None` where it is memory.
     pub fn source(&self) -> Option<&EndpointFacts> {
         self.source.storage().map(|end| &end.facts)
     }
 
-    /// What is known of the target; `None` where it is memory.
+    /// Facts of the target; `None` where it is memory.
     pub fn target(&self) -> Option<&EndpointFacts> {
         self.target.storage().map(|end| &end.facts)
     }
 
-    /// Why two flows cannot run at the same time: one writes what the other reads or writes.
+    /// Returns the reason why two flows cannot run at the same time: one writes what the other
+    /// reads or writes.
     pub fn conflict(&self, other: &Self) -> Option<Refusal> {
         let system = System::at(Path::new("/"));
         let spans = |flow: &Self| {

@@ -83,7 +83,8 @@ impl CoreCopy {
         Some((source, self.target.host_bytes_mut()?.get_mut(range)?))
     }
 
-    /// What was copied against where it came from; of random blocks nobody knows which were, so that there is no check.
+    /// Compares the copy with its origin. Random blocks are not checked, since nobody knows which
+    /// they were.
     fn verify(&mut self, planned: &PlannedFlow, moved: u64) -> Result<Option<Verification>> {
         if planned.flow.order == peerlane_results::Order::Random {
             return Ok(None);

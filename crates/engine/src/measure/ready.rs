@@ -23,7 +23,7 @@ use crate::trace::{NoteLog, Traced};
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
 
-/// Which way to the drive.
+/// Use of the page cache on the way to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheMode {
     /// Round the page cache.
@@ -37,10 +37,10 @@ pub(super) struct ReadyFlow {
     pub(super) ring: Traced<Staged<AnyRing>>,
     pub(super) source: Option<Attached>,
     pub(super) target: Option<Attached>,
-    /// Where payload rests.
+    /// The region that payload rests in.
     pub(super) region: RegionId,
     pub(super) kind: MemoryKind,
-    /// What was taken, whatever the plan says.
+    /// Kind of region that was taken, whatever the plan says.
     taken: RegionKind,
     /// Host memory for proof and check.
     pub(super) host: RegionId,
@@ -167,7 +167,8 @@ impl PlannedFlow {
 }
 
 impl ReadyFlow {
-    /// What a relay from source to target moves; `None` where there is one drive only.
+    /// Returns the transfer for a relay from source to target; `None` where there is one drive
+    /// only.
     pub(super) fn transfer(&self, planned: &PlannedFlow, deadline: Nanos) -> Option<Transfer> {
         let (source, target) = (self.source?, self.target?);
         let flow = &planned.flow;

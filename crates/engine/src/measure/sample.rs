@@ -1,4 +1,4 @@
-//! Whether a source holds anything, by a few of its blocks, read before anything is timed.
+//! Tells whether a source holds anything, by a few of its blocks, read before anything is timed.
 
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
@@ -17,8 +17,8 @@ const SAMPLES: u64 = 32;
 const SAMPLE: u64 = 4096;
 
 impl PlannedFlow {
-    /// Whether every block of the source that was looked at holds zeroes only; `None` where the source
-    /// is memory.
+    /// True when every sampled block of the source holds zeroes only; `None` where the source is
+    /// memory.
     ///
     /// # Errors
     /// When the source cannot be read.

@@ -12,7 +12,7 @@ use crate::relay::{RelayError, StageTally};
 use crate::stage::{StageFault, StageName};
 use crate::stages::{StageError, StageRow};
 
-/// Why a digest of a benchmark has no root.
+/// Reason that a digest of a benchmark has no root.
 const NO_ROOT: &str = "a benchmark keeps no digests";
 
 impl FlowLook<'_> {

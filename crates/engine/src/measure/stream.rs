@@ -13,7 +13,7 @@ use crate::request::{LONGEST_SLEEP, Request};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
 
-/// What is moved, and between what. Offsets and lengths are in bytes.
+/// Action, ends and sizes of a stream. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamSetup {
     pub(super) action: Action,
@@ -31,7 +31,7 @@ pub(super) struct StreamSetup {
     pub(super) deadline: Nanos,
 }
 
-/// Where in the region the bytes of a request lie.
+/// Place of a request's bytes in the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegionLocation {
     /// In a slot of its own; the bytes from the start of one to the start of the next.
@@ -40,7 +40,7 @@ pub(super) enum RegionLocation {
     Range(u64),
 }
 
-/// What was moved.
+/// Outcome of a stream.
 pub(super) struct Streamed {
     pub(super) bytes: u64,
     /// Requests of the drive.

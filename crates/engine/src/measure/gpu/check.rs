@@ -1,4 +1,5 @@
-//! What is in memory of a GPU, by its copy engine: filled before a run, compared after it, cleared at the end.
+//! Fills memory of a GPU before a run, compares it after, and clears it at the end, by its copy
+//! engine.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::ranges::RangeSet;
 use crate::request::{Request, carry_out};
 use crate::ring::{Action, Ring};
 
-/// Where in the memory which part of the range came to lie last.
+/// Parts of the range that came last into each place of the memory.
 pub(super) enum Landed {
     /// Each byte at its own place.
     Range(RangeSet),
@@ -61,11 +62,11 @@ impl SlotLog for Landed {
     }
 }
 
-/// How two contents differ.
+/// Difference between two contents.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differ {
     blocks: u64,
-    /// Offset of the first byte that does.
+    /// Offset of the first byte that differs.
     first: Option<u64>,
 }
 
@@ -87,7 +88,7 @@ impl Differ {
     }
 }
 
-/// What there is of a range.
+/// Returns the part of a slice that exists within the limits.
 fn part(of: &[u8], start: usize, end: usize) -> &[u8] {
     &of[start.min(of.len())..end.min(of.len())]
 }
@@ -155,7 +156,7 @@ impl ReadyGpuFlow {
         Ok(Verification { mode, bytes: Bytes(bytes), mismatches })
     }
 
-    /// What of a part of the range differs between memory and file.
+    /// Compares a part of the range in memory with the file.
     fn differ(
         &mut self,
         planned: &PlannedFlow,

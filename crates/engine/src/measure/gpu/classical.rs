@@ -29,12 +29,12 @@ use super::super::{FlowTools, MeasureError, Result};
 use super::ready::ReadyGpuFlow;
 use crate::failure::Role;
 
-/// Whether a path is this way; `role` is the drive's.
+/// True when a path is this way; `role` is the drive's.
 pub(super) fn is_classical(path: Way, role: Role) -> bool {
     matches!((path, role), (Way::HostMapped, _) | (Way::HostPageCache, Role::Target))
 }
 
-/// What moves the bytes.
+/// A thread that moves the bytes, and its queues.
 pub(super) struct Hands {
     asked: SyncSender<QueuedBlock>,
     done: Receiver<Result<(), Failed>>,
@@ -49,7 +49,7 @@ struct QueuedBlock {
     length: u64,
 }
 
-/// Why a block was not moved.
+/// Cause of a block that was not moved.
 enum Failed {
     Cuda(CudaError),
     File(MeasureError),

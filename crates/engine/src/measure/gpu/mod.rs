@@ -47,7 +47,7 @@ pub(super) struct GpuEnd {
     facts: GpuFacts,
 }
 
-/// What a flow with a GPU is of.
+/// Parts of a flow with a GPU.
 pub(super) struct GpuFlowParts {
     pub(super) gpu: GpuEnd,
     pub(super) memory: MemoryFacts,
@@ -57,7 +57,7 @@ pub(super) struct GpuFlowParts {
 }
 
 impl FlowLook<'_> {
-    /// What a drive and a GPU are to each other, before anything is opened.
+    /// Works out memory and limits of a flow between a drive and a GPU, before anything is opened.
     pub(super) fn gpu(&self, name: GpuName, drive: &Endpoint, role: Role) -> Result<GpuFlowParts> {
         let typed = Notation::Gpu(name).to_string();
         if self.flow.path == Way::HostMapped && role == Role::Target {
@@ -104,7 +104,7 @@ impl PlannedFlow {
         self.flow.path.route()
     }
 
-    /// Whether payload between a drive and a GPU goes by the way that pins nothing.
+    /// True when payload between a drive and a GPU goes by the way that pins nothing.
     pub(super) fn is_classical(&self) -> bool {
         let role = if self.source.storage().is_some() { Role::Source } else { Role::Target };
         is_classical(self.flow.path, role)
@@ -121,7 +121,7 @@ pub(super) struct GpuFlow {
     has_ring: bool,
 }
 
-/// Which payload is where.
+/// Places of the payload that can be checked.
 enum GpuContent {
     /// In the memory.
     Landed(Landed),

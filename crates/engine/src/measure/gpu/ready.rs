@@ -43,12 +43,12 @@ pub(super) struct ReadyGpuFlow {
     /// Host memory that the file is read into for the check.
     pub(super) host: RegionId,
     pub(super) desk: Desk,
-    /// What the drive is.
+    /// Role of the drive.
     pub(super) role: Role,
     /// Block size of the file.
     pub(super) block: u64,
     pub(super) place: RegionLocation,
-    /// What moves bytes in place of the ring.
+    /// Threads that move bytes in place of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
     /// True if payload goes by peer-to-peer requests.
@@ -75,7 +75,7 @@ fn staged(
     Ok((staged, planned.stage.as_ref().map(StageName::to_string)))
 }
 
-/// What every way needs.
+/// Parts that every way needs.
 struct CommonParts<'a> {
     planned: &'a PlannedFlow,
     gpu: Arc<Gpu>,
@@ -283,7 +283,7 @@ impl CommonParts<'_> {
         self.by_ring(self.planned.slots, Bytes(self.planned.request))
     }
 
-    /// What pins nothing; the ring is for the check alone.
+    /// Opens the way that pins nothing; the ring is for the check alone.
     fn classical(&self) -> Result<OpenRoute> {
         let open = self.by_ring(1, Bytes::kib(4))?;
         let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, &open.memory)?;
@@ -307,8 +307,8 @@ impl CommonParts<'_> {
         Ok(OpenRoute { ring, session: None, memory, region, file, place, hands: None })
     }
 
-    /// Where payload may lie in the memory, and how much of that it takes: every byte of what is read has a
-    /// place of its own where there is room, so that all of it can be compared.
+    /// Returns the places that payload may take in the memory, with their sizes. Where there is
+    /// room, every byte read has a place of its own, so that all of it can be compared.
     fn places(&self) -> Result<Vec<(RegionLocation, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
         let by_slot = (RegionLocation::Slot(self.stride), Bytes(slots));
