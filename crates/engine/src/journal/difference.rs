@@ -1,4 +1,4 @@
-//! What changed between a journal and now. Anything that did forbids resuming.
+//! Differences between a journal and the present. Any of them forbids resuming.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopyOption {
-    /// Where the copy begins in the source.
+    /// Offset in the source at which the copy begins.
     SourceOffset,
-    /// Where the copy begins in the target.
+    /// Offset in the target at which the copy begins.
     TargetOffset,
     /// Bytes to copy.
     Length,
@@ -33,14 +33,14 @@ impl fmt::Display for CopyOption {
     }
 }
 
-/// What is there now.
+/// The ends, options and stages of the present run.
 #[derive(Debug, Clone, Copy)]
 pub struct Now<'a> {
     /// The source that a person named.
     pub source: &'a Identity,
     /// The target that a person named; for an unfinished file beside it, that file.
     pub target: &'a Identity,
-    /// What a person asked for.
+    /// Options that a person asked for.
     pub options: JournalOptions,
     /// The stages of the copy.
     pub staged: &'a JournalStages,
@@ -52,63 +52,63 @@ pub struct Now<'a> {
 pub enum JournalDifference {
     /// A file then and a device now, or the other way round.
     OtherKind {
-        /// Which end.
+        /// Source or target.
         role: Role,
-        /// What the journal has.
+        /// Kind in the journal.
         then: String,
-        /// What is there.
+        /// Kind now.
         now: String,
     },
     /// Another device, perhaps behind the same name.
     OtherDevice {
-        /// Which end.
+        /// Source or target.
         role: Role,
         /// Name of the device now.
         name: String,
-        /// What the journal has.
+        /// Name in the journal.
         then: String,
-        /// What is there.
+        /// Name now.
         now: String,
     },
     /// The device has nothing to be known by again.
     NoStableId {
-        /// Which end.
+        /// Source or target.
         role: Role,
         /// Name of the device.
         name: String,
     },
     /// The same device with another size.
     DeviceSize {
-        /// Which end.
+        /// Source or target.
         role: Role,
-        /// What the journal has.
+        /// Size in the journal.
         then: Bytes,
-        /// What is there.
+        /// Size now.
         now: Bytes,
     },
     /// Another part of the same device.
     OtherPartition {
-        /// Which end.
+        /// Source or target.
         role: Role,
-        /// What the journal has; `None` for the whole device.
+        /// Partition in the journal; `None` for the whole device.
         then: Option<PartitionRange>,
-        /// What is there; `None` for the whole device.
+        /// Partition now; `None` for the whole device.
         now: Option<PartitionRange>,
     },
     /// Another file, perhaps behind the same path, or on another file system.
     OtherFile {
-        /// Which end.
+        /// Source or target.
         role: Role,
         /// Path of the file now.
         path: String,
-        /// Whether it also lies on another file system.
+        /// True when it also lies on another file system.
         other_file_system: bool,
     },
     /// The source has another size.
     SourceSize {
-        /// What the journal has.
+        /// Size in the journal.
         then: Bytes,
-        /// What is there.
+        /// Size now.
         now: Bytes,
     },
     /// The content of the source was changed.
@@ -135,18 +135,18 @@ pub enum JournalDifference {
     },
     /// Other bytes, or to another place.
     OptionChanged {
-        /// Which option.
+        /// The option.
         option: CopyOption,
-        /// What the journal has.
+        /// Value in the journal.
         then: Bytes,
-        /// What was asked for now.
+        /// Value asked for now.
         now: Bytes,
     },
     /// Other stages, or other chunks.
     OtherStages {
-        /// What the journal has.
+        /// Stages in the journal.
         then: String,
-        /// What was asked for now.
+        /// Stages asked for now.
         now: String,
     },
 }

@@ -27,8 +27,8 @@ impl EndDigests {
         Self { head: all(head), tail: all(tail) }
     }
 
-    /// Whether the block at `offset` of a device of `size` bytes is what it was; `None` for a block that is
-    /// in neither end.
+    /// True when the block at `offset` of a device of `size` bytes is unchanged. `None` for a block
+    /// that is in neither end.
     pub(crate) fn is_unchanged(&self, size: u64, offset: u64, block: &[u8]) -> Option<bool> {
         let at = |digests: &str, number: u64| {
             let start = usize::try_from(number).ok()?.checked_mul(DIGITS)?;
@@ -44,7 +44,7 @@ impl EndDigests {
     }
 }
 
-/// Where the last 256 KiB of a device begin, in whole blocks.
+/// Returns the offset of the last 256 KiB of a device, in whole blocks.
 pub(crate) fn tail_start(size: u64) -> u64 {
     size.saturating_sub(END) / BLOCK * BLOCK
 }

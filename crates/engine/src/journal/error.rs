@@ -1,19 +1,19 @@
-//! What can go wrong with a journal.
+//! Errors of a journal.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::failure::HINT_OF_SIZE;
 
-/// Why there is no journal to work with.
+/// Reason why there is no journal to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A file or directory of the journal cannot be used.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried: `write the journal`, `flush the directory of the journal`.
+        /// The failed operation: `write the journal`, `flush the directory of the journal`.
         action: &'static str,
-        /// On which object.
+        /// Path of the file or directory.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -33,15 +33,15 @@ pub enum JournalError {
     /// The file is one that others may have written: what it says is not trusted.
     #[error("cannot trust the journal: {}: {reason}", path.display())]
     Foreign {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What about it.
+        /// Reason for distrust.
         reason: &'static str,
     },
     /// The file is larger than any journal.
     #[error("cannot read the journal: {}: larger than {limit} bytes", path.display())]
     TooLarge {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// The largest size that is read.
         limit: u64,
@@ -52,17 +52,17 @@ pub enum JournalError {
     /// The journal is of another version.
     #[error("cannot read the journal: schema `{found}`, this program reads `{known}`")]
     Schema {
-        /// What the journal says.
+        /// Schema of the journal.
         found: String,
-        /// What this program reads.
+        /// Schema that this program reads.
         known: &'static str,
     },
     /// The content is not what was written: torn, or edited.
     #[error("cannot trust the journal: checksum is {found}, content has {computed}")]
     Checksum {
-        /// What the journal says.
+        /// Checksum in the journal.
         found: String,
-        /// What its content has.
+        /// Checksum of its content.
         computed: String,
     },
     /// The content contradicts itself.
@@ -79,7 +79,7 @@ pub enum JournalError {
     /// The journal's path names no file.
     #[error("cannot keep a journal: {}: not the name of a file", path.display())]
     NoFileName {
-        /// What was given.
+        /// Path as given.
         path: PathBuf,
     },
     /// Neither `XDG_STATE_HOME` nor `HOME` is an absolute path.
@@ -96,7 +96,7 @@ pub enum JournalError {
     /// The name is not one of a device.
     #[error("cannot identify a device: `{name}` is not the name of a block device here")]
     NoDevice {
-        /// What was given.
+        /// Name as given.
         name: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a device or a file is known by, whatever the kernel calls it today.
+//! Lasting identity of a device or a file, whatever the kernel calls it today.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl fmt::Display for IdKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StableId {
-    /// What kind.
+    /// Kind of the name.
     pub kind: IdKind,
     /// The name.
     pub value: String,
@@ -62,11 +62,11 @@ impl fmt::Display for StableId {
     }
 }
 
-/// Where a partition lies on its device.
+/// Range of a partition on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartitionRange {
-    /// Where it begins.
+    /// Offset of its start.
     pub start: Bytes,
     /// Its size.
     pub size: Bytes,
@@ -78,7 +78,7 @@ impl fmt::Display for PartitionRange {
     }
 }
 
-/// What a block device is known by.
+/// Identity of a block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceIdentity {
@@ -90,7 +90,7 @@ pub struct DeviceIdentity {
     pub ids: Vec<StableId>,
     /// Size of the whole device.
     pub size: Bytes,
-    /// Which part of it; `None` for all.
+    /// Range of its partition; `None` for the whole device.
     pub partition: Option<PartitionRange>,
 }
 
@@ -145,7 +145,7 @@ impl fmt::Display for DeviceIdentity {
     }
 }
 
-/// What a file is known by.
+/// Identity of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileIdentity {
@@ -195,7 +195,7 @@ impl FileIdentity {
     }
 }
 
-/// What an end of a copy is known by.
+/// Identity of an end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {

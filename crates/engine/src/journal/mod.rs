@@ -1,4 +1,4 @@
-//! What of a copy is done, kept across power loss.
+//! Progress of a copy, kept across power loss.
 //!
 //! A [`Journal`] says which bytes stand at the target, and of which source and target that is true.
 //! A resumed copy writes what [`Journal::done`] lacks. It is right byte for byte because:
@@ -57,14 +57,14 @@ pub use system::{device_name, identity_of_device, identity_of_file};
 /// Schema of [`Journal`].
 pub const JOURNAL_SCHEMA: &str = "peerlane.journal/1";
 
-/// What decides which byte goes where; nothing else does, so that block size, depth and route may
+/// Options that decide which byte goes where. Nothing else does: block size, depth and route may
 /// differ between the runs of one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalOptions {
-    /// Where the copy begins in the source.
+    /// Offset in the source at which the copy begins.
     pub source_offset: Bytes,
-    /// Where the copy begins in the target.
+    /// Offset in the target at which the copy begins.
     pub target_offset: Bytes,
     /// Bytes to copy.
     pub length: Bytes,
@@ -76,11 +76,11 @@ pub struct JournalOptions {
 pub struct Journal {
     /// Version of the program that wrote this.
     pub program: String,
-    /// What is copied.
+    /// The source.
     pub source: Identity,
-    /// Where it goes.
+    /// The target.
     pub target: Identity,
-    /// Which byte goes where.
+    /// Offsets and length of the copy.
     pub options: JournalOptions,
     /// The route that the last run took.
     pub route: Route,
@@ -92,12 +92,12 @@ pub struct Journal {
     /// Stages that work on each chunk between read and write, and how long a chunk is; empty without any.
     #[serde(default, skip_serializing_if = "JournalStages::is_empty")]
     pub staged: JournalStages,
-    /// What the target held when overwriting it was permitted; `None` for a new or blank one.
+    /// Content of the target when overwriting it was permitted; `None` for a new or blank one.
     #[serde(default)]
     pub overwrites: Option<Overwritten>,
-    /// When the copy began: seconds since 1970, UTC.
+    /// Time when the copy began: seconds since 1970, UTC.
     pub created: u64,
-    /// When this was written: seconds since 1970, UTC.
+    /// Time when this was written: seconds since 1970, UTC.
     pub updated: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a journal stands.
+//! Paths of journals.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use super::{DeviceIdentity, JournalError};
 /// Longest file name, in bytes (`NAME_MAX`, include/uapi/linux/limits.h).
 const NAME_MAX: usize = 255;
 
-/// What the store adds to a name while it works.
+/// Bytes that the store adds to a name while it works.
 const ROOM_FOR_ENDINGS: usize = ".lock".len();
 
 /// The environment that decides where state is kept; passed in, since the engine reads none.

@@ -1,4 +1,4 @@
-//! When to flush and save, and which bytes a flush vouches for.
+//! Decides when to flush and save, and which bytes a flush vouches for.
 //!
 //! A write that completed may still rest in a cache of the drive or the system. A flush vouches only
 //! for writes that had completed when it was submitted, so that a range goes through three sets:
@@ -11,8 +11,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::ranges::RangeSet;
 
-/// How much may have to be copied again after a crash: what was written since the last save, besides
-/// what was in flight and what completed while the last flush ran.
+/// Limits what may have to be copied again after a crash: writes since the last save. Requests in
+/// flight, and those that completed while the last flush ran, come on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
     /// Time to the first save; it doubles with each, up to `every`. A copy that is killed early again and

@@ -23,11 +23,11 @@ const LOCK_ATTEMPTS: u32 = 16;
 /// Most bytes of a lock: a line that names a process, and a file name of 255 bytes.
 const LOCK_BYTES_MAX: usize = 512;
 
-/// What the names of its lock and of an unfinished journal add to that of a journal.
+/// Endings that the names of its lock and of an unfinished journal add to that of a journal.
 const LOCK_ENDING: &str = ".lock";
 const NEW_ENDING: &str = ".new";
 
-/// What a lock begins with, and a journal.
+/// First bytes of a lock, and of a journal.
 const LOCK_HEAD: &[u8] = b"peerlane ";
 const JOURNAL_HEAD: &[u8] = b"{\"schema\":\"peerlane.journal/";
 

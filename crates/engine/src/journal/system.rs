@@ -19,7 +19,7 @@ const ATTRIBUTE_BYTES_MAX: u64 = 512;
 /// (`SECTOR_SIZE`, include/linux/blk_types.h).
 const SECTOR: u64 = 512;
 
-/// Where names that stay with a device stand, below the directory of the whole device:
+/// Attributes with names that stay with a device, below the directory of the whole device:
 /// drivers/nvme/host/sysfs.c, drivers/scsi/scsi_sysfs.c, drivers/block/virtio_blk.c,
 /// drivers/md/{dm-sysfs,md}.c, drivers/mmc/core/mmc.c.
 const ATTRIBUTES: [(IdKind, &str); 10] = [
@@ -164,8 +164,8 @@ impl ConfinedRoot {
         (!text.is_empty()).then(|| text.replace(char::is_control, " "))
     }
 
-    /// What the file behind a loop device is known by; `None` for any other device, and for a file that has no
-    /// name any more (`loop_attr_backing_file_show`, drivers/block/loop.c).
+    /// Returns the identity of the file behind a loop device. `None` for any other device, and for
+    /// a file that has no name any more (`loop_attr_backing_file_show`, drivers/block/loop.c).
     fn backing(&self, directory: &Path) -> Option<String> {
         let path = self.attribute(directory, "loop/backing_file")?;
         let path = self.resolve(&self.root.join(path.trim_start_matches('/')))?;

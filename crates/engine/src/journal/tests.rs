@@ -56,7 +56,7 @@ fn from_file() -> Journal {
     }
 }
 
-/// What `change` makes different between the journal and now.
+/// Returns the differences that `change` makes between the journal and now.
 fn differences(journal: &Journal, change: impl FnOnce(&mut Journal)) -> Vec<JournalDifference> {
     let mut now = journal.clone();
     change(&mut now);

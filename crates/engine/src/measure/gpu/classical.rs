@@ -49,7 +49,7 @@ struct QueuedBlock {
     length: u64,
 }
 
-/// Cause of a block that was not moved.
+/// Reason why a block was not moved.
 enum Failed {
     Cuda(CudaError),
     File(MeasureError),

@@ -48,7 +48,7 @@ pub(super) struct ReadyGpuFlow {
     /// Block size of the file.
     pub(super) block: u64,
     pub(super) place: RegionLocation,
-    /// Threads that move bytes in place of the ring.
+    /// The thread that moves bytes in place of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
     /// True if payload goes by peer-to-peer requests.
