@@ -55,7 +55,7 @@ pub(crate) enum AnyRing {
 }
 
 impl AnyRing {
-    /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
+    /// Words of the GPU or cuFile for the first operation that failed, beyond its errno.
     pub(crate) fn said(&self) -> Option<&str> {
         match self {
             Self::Gpu(ring) => ring.failure(),

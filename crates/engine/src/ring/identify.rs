@@ -1,4 +1,4 @@
-//! What the drive itself says of the namespace behind an open passthrough node.
+//! Asks the drive for the namespace behind an open passthrough node.
 //!
 //! Names and numbers in sysfs may be of yesterday's drive; an open node is asked which namespace it is
 //! of, and the drive what its blocks are, before a command is made from either.
@@ -170,7 +170,7 @@ unsafe impl Ioctl for AdminCommand {
     }
 }
 
-/// Which structure Identify is to give (NVMe Base Specification 2.0, figure 274).
+/// Data structure that Identify is to return (NVMe Base Specification 2.0, figure 274).
 #[derive(Clone, Copy)]
 pub(super) enum Structure {
     Namespace = 0,
@@ -179,7 +179,8 @@ pub(super) enum Structure {
     AttachedControllers = 0x12,
 }
 
-/// What the controller behind an open node says of itself (NVMe Base Specification 2.0, figure 276).
+/// Returns the Identify data of the controller behind an open node (NVMe Base Specification 2.0,
+/// figure 276).
 ///
 /// # Errors
 /// The system's answer, or the drive's; before Linux 6.2 it takes `CAP_SYS_ADMIN`. `TimedOut` after `deadline`.

@@ -57,7 +57,7 @@ pub struct FileId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegionId(pub u32);
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// From file to region.
@@ -75,7 +75,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether bytes go to or come from a region.
+    /// True when bytes go to or come from a region.
     pub(crate) fn has_memory(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Stage)
     }
@@ -86,11 +86,11 @@ impl Action {
 pub struct Operation {
     /// Read, write or flush.
     pub action: Action,
-    /// Which file.
+    /// The file.
     pub file: FileId,
     /// Offset in the file, in bytes.
     pub file_offset: u64,
-    /// Which region.
+    /// The region.
     pub region: RegionId,
     /// Offset in the region, in bytes.
     pub region_offset: u64,
@@ -109,13 +109,13 @@ pub struct Completion {
     pub result: Result<u32, Errno>,
 }
 
-/// Why an operation was not queued.
+/// Reason why an operation was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
     /// The queue has no room now.
     #[error("cannot queue a request: {space} entries free")]
     Full {
-        /// What [`Ring::space`] says.
+        /// Free entries, as [`Ring::space`] has them.
         space: u32,
     },
     /// The ring owns no such file.
@@ -174,7 +174,7 @@ pub enum PushError {
 
 /// A queue of reads and writes; bounded, used by one thread.
 pub trait Ring {
-    /// What can be read and written.
+    /// An object that can be read and written.
     type File;
     /// Memory that payload rests in.
     type Region;

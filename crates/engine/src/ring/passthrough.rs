@@ -30,7 +30,7 @@ pub struct PassthroughNamespace {
 pub struct PassthroughFile {
     /// The open node.
     pub file: File,
-    /// What is behind it.
+    /// The namespace behind it.
     pub namespace: PassthroughNamespace,
 }
 

@@ -1,4 +1,4 @@
-//! What a ring knows of its operations: whose they are, and which of them wait for the kernel.
+//! Bookkeeping of a ring's operations: their owners, and those that wait for the kernel.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,10 +24,10 @@ pub(super) struct QueueEntry {
     pub(super) command: Option<PassthroughCommand>,
 }
 
-/// What is known of a command through a passthrough node.
+/// State of a command through a passthrough node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PassthroughCommand {
-    /// What one command could not cover.
+    /// Remainder that one command could not cover.
     pub(super) rest: Option<Operation>,
 }
 
@@ -74,11 +74,11 @@ impl InFlight {
     }
 }
 
-/// What is queued for the kernel.
+/// An entry that is queued for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queued {
     Operation,
-    /// A question whether a worker has answered.
+    /// A question to the kernel: has a worker answered?
     Poll,
 }
 
@@ -97,7 +97,7 @@ impl Waiting {
         self.queued.len()
     }
 
-    /// Those of them that are operations.
+    /// Counts the entries that are operations.
     pub(super) fn operations(&self) -> usize {
         self.queued.iter().filter(|one| **one == Queued::Operation).count()
     }

@@ -28,7 +28,7 @@ pub(super) enum Queues {
     Wide(IoUring<squeue::Entry128, cqueue::Entry32>),
 }
 
-/// How long the entries of a ring are.
+/// Length of the entries of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Narrow,

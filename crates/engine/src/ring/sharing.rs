@@ -1,4 +1,4 @@
-//! Who else can write to a namespace: other controllers, and hosts with a reservation.
+//! Other writers to a namespace: other controllers, and hosts with a reservation.
 //!
 //! The kernel tells neither. The drive does, by Identify and Reservation Report, which only read.
 
@@ -21,7 +21,7 @@ const REPORT: usize = 4096;
 /// The same in dwords, less one, as the command counts it.
 const REPORT_DWORDS: u32 = 1023;
 
-/// Who else can write to a namespace.
+/// Other possible writers to a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// The namespace may be attached to several controllers (NMIC, bit 0).
@@ -132,7 +132,7 @@ fn reservation(report: &[u8; REPORT], is_extended: bool) -> Option<Reservation> 
     Some(Reservation { kind, holders })
 }
 
-/// Whether an answer means that there is nobody to ask.
+/// True when an answer means that there is nobody to ask.
 pub(crate) fn is_no_answer(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(

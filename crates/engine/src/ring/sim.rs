@@ -55,7 +55,7 @@ pub struct SimRegion {
     pub is_device: bool,
 }
 
-/// How often the kernel is difficult, each of 1024.
+/// Frequencies of difficult answers of the kernel, each of 1024.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mood {
     /// Requests that move a part only, not always whole blocks.

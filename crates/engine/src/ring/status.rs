@@ -1,4 +1,4 @@
-//! How an NVMe command ended, as the drive says it.
+//! End of an NVMe command, in the drive's own status.
 //!
 //! A command through a passthrough node ends with the drive's own status, which the kernel hands over
 //! as a positive number: the place where a read has its byte count. It must never be taken for one.
@@ -18,7 +18,7 @@ pub struct NvmeStatus(u16);
 /// The bits of type and code in what the kernel hands over; above them are retry delay, more, and do
 /// not retry.
 const CODE: u16 = 0x7ff;
-/// Where statuses begin among errnos.
+/// First errno that stands for a status.
 const FIRST_ERRNO: i32 = 0x800;
 
 /// `EINTR`.
@@ -66,8 +66,8 @@ const NAMES: &[(u16, &str)] = &[
 ];
 
 impl NvmeStatus {
-    /// What a command through a passthrough node ended with: the errno of one that was not carried
-    /// out, the status of one that was and failed.
+    /// Checks the result of a command through a passthrough node. A command that was not carried
+    /// out ends with an errno, one that failed with its status.
     ///
     /// # Errors
     /// The errno, or a status as [`NvmeStatus::errno`] gives it; `EAGAIN` for what the drive wants to
@@ -106,25 +106,25 @@ impl NvmeStatus {
         self.0
     }
 
-    /// Whether the kernel itself would ask again at once: interrupted, not ready (`nvme_error_status`
-    /// in drivers/nvme/host/core.c makes both a lack of resources).
+    /// True when the kernel itself would ask again at once: interrupted, not ready
+    /// (`nvme_error_status` in drivers/nvme/host/core.c makes both a lack of resources).
     fn is_transient(self) -> bool {
         matches!(self.0, 0x021 | 0x082)
     }
 
-    /// Whether the place on the medium is bad (type 2, media and data integrity, without those that
-    /// say so of protection information or of permission).
+    /// True when the place on the medium is bad (type 2, media and data integrity). Codes for
+    /// protection information or permission do not count.
     pub fn is_medium(self) -> bool {
         matches!(self.0, 0x280 | 0x281 | 0x287)
     }
 
-    /// Whether the memory of the command may be at fault: its data could not be transferred, or it is
-    /// controller memory that is not to be used so.
+    /// True when the memory of the command may be at fault. Its data could not be transferred, or
+    /// it is controller memory that is not to be used so.
     pub(crate) fn is_of_memory(self) -> bool {
         matches!(self.0, 0x004 | 0x012 | 0x013)
     }
 
-    /// Whether the drive or the way to it is gone, or was for a while.
+    /// True when the drive or the way to it is gone, or was for a while.
     pub fn is_of_the_way(self) -> bool {
         matches!(self.0, 0x008 | 0x00b | 0x022 | 0x300..=0x303 | 0x370 | 0x371)
     }

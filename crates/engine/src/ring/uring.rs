@@ -39,7 +39,7 @@ use workers::{POLLED, RingFile, WATCHED};
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
-/// How long a dropped ring waits for the kernel before it leaks what the kernel still holds.
+/// Time that a dropped ring waits for the kernel before it leaks what the kernel still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
@@ -181,7 +181,7 @@ impl Uring {
         }
     }
 
-    /// Where in memory an operation's bytes lie.
+    /// Returns the address of an operation's bytes.
     fn address(&self, operation: &Operation) -> *mut u8 {
         let region = usize::try_from(operation.region.0).ok().and_then(|i| self.regions.get(i));
         let offset = usize::try_from(operation.region_offset).unwrap_or(usize::MAX);

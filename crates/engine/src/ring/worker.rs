@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::apart::{Child, close_all_but, decode, encode};
 
-/// What a [`Worker`] is asked for.
+/// Task of a [`Worker`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// The data of the file and what is needed to read it again are made durable.
@@ -69,7 +69,7 @@ impl Worker {
         Ok(Self { child, open: Vec::new() })
     }
 
-    /// What becomes readable when a task is answered.
+    /// Returns the socket that becomes readable when a task is answered.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.child.socket.as_fd()
     }

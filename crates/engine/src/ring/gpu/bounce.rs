@@ -27,7 +27,7 @@ pub(super) struct Bounce {
     broken: bool,
 }
 
-/// What is in a slot.
+/// An operation in a slot, and its state.
 struct SlotContent {
     operation: Operation,
     memory: Arc<DeviceMemory>,

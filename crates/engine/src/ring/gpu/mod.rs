@@ -33,7 +33,7 @@ use workers::Workers;
 /// Pause between two looks at copies: about what 1 MiB takes over 16 lanes of PCIe 4.0.
 const NAP: Nanos = Nanos(50_000);
 
-/// How often, and how long after each other, a mode of cuFile is tried that another user is in the way of.
+/// Tries of a mode of cuFile that another user is in the way of, and the time between.
 const MODE_TRIES: u32 = 200;
 const MODE_NAP: Duration = Duration::from_millis(10);
 
@@ -59,13 +59,13 @@ pub struct GpuRing {
     failure: Option<String>,
 }
 
-/// What a region is.
+/// Memory of a region.
 enum RegionMemory {
     /// A region of the ring below.
     Ring(RegionId),
     /// Memory of a GPU.
     Gpu(Arc<DeviceMemory>),
-    /// What was given back.
+    /// A region that was given back.
     Gone,
 }
 
@@ -74,7 +74,7 @@ enum TransferWay {
     CuFile(Workers),
 }
 
-/// What the ring below is asked for: an operation of somebody else, or a piece of ours.
+/// Tags of the ring below: operations of others, and pieces of ours.
 #[derive(Default)]
 struct RingTags {
     others: Vec<Option<u64>>,
@@ -184,7 +184,7 @@ impl GpuRing {
         }
     }
 
-    /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
+    /// Words of the GPU or cuFile for the first operation that failed, beyond its errno.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -251,7 +251,7 @@ impl GpuRing {
     }
 }
 
-/// Why a file was not taken.
+/// Reason why a file was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The system's answer.

@@ -19,8 +19,8 @@ use super::super::{Action, Completion, FileId, Operation, PushError};
 
 /// Most threads: each is a request in flight.
 const THREADS_MAX: u32 = 128;
-/// How long a dropped ring waits for requests before it leaves them to their threads, which hold what they
-/// work on.
+/// Time that a dropped ring waits for requests. Then it leaves them to their threads, which hold
+/// what they work on.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// A request with all that it needs.

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// What is on the medium, and what was written since.
+/// Content of the medium, and writes since.
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
     stable: Vec<u8>,
@@ -28,7 +28,7 @@ impl Cache {
         Self { stable: stable.to_vec(), written: Vec::new(), next: 0 }
     }
 
-    /// What the medium holds.
+    /// Content of the medium.
     pub(crate) fn stable(&self) -> &[u8] {
         &self.stable
     }
@@ -51,7 +51,7 @@ impl Cache {
         self.next += 1;
     }
 
-    /// What was written before the barrier is on the medium.
+    /// Puts writes before the barrier on the medium.
     pub(super) fn keep(&mut self, barrier: u64) {
         let kept = self.written.partition_point(|written| written.number < barrier);
         for written in self.written.drain(..kept) {
@@ -59,7 +59,7 @@ impl Cache {
         }
     }
 
-    /// What was written before the barrier is on the medium or not, and nobody tries again.
+    /// Puts each write before the barrier on the medium or drops it, by chance; nobody tries again.
     pub(super) fn forget(&mut self, barrier: u64, random: &mut Random) {
         let forgotten = self.written.partition_point(|written| written.number < barrier);
         for written in self.written.drain(..forgotten) {

@@ -7,7 +7,7 @@ use super::{Cache, index_of};
 use crate::random::Random;
 use crate::ring::Action;
 
-/// What a medium writes as a whole, in bytes.
+/// Bytes that a medium writes as a whole.
 pub(super) const SECTOR: u64 = 512;
 
 /// A simulated file or block device.
@@ -33,7 +33,7 @@ pub struct SimFile {
     pub faults: Vec<SimFault>,
     /// It was unplugged: every request fails, one way or another.
     pub is_gone: bool,
-    /// What a loss of power would take away.
+    /// Writes that a loss of power would take away.
     pub cache: Option<Cache>,
 }
 
@@ -70,9 +70,9 @@ pub enum Lost {
     /// None.
     #[default]
     None,
-    /// What the drive writes to memory when it is read: memory stays as it was.
+    /// Bytes from the drive to memory, when it is read: memory stays as it was.
     Reads,
-    /// What the drive reads from memory when it is written: it gets ones.
+    /// Bytes from memory to the drive, when it is written: it gets ones.
     Writes,
     /// Whole writes: the file stays as it was.
     WholeWrites,
@@ -81,7 +81,7 @@ pub enum Lost {
 /// A place where requests fail or hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimFault {
-    /// Which requests.
+    /// Kind of the requests.
     pub action: Action,
     /// Offset in the file; requests that touch it are affected, and every flush.
     pub offset: u64,
@@ -102,7 +102,7 @@ pub(super) fn flush(file: &mut SimFile, barrier: u64, random: &mut Random) -> Re
     errno.map_or(Ok(0), Err)
 }
 
-/// What a device that is not there answers.
+/// Draws an answer of a device that is not there.
 pub(super) fn gone(action: Action, random: &mut Random) -> Result<u32, Errno> {
     match (action, random.below(3)) {
         (Action::Read, 0) => Ok(0),

@@ -1,8 +1,8 @@
-//! Why the kernel gives no io_uring.
+//! Errors of setting up io_uring.
 
 use rustix::io::Errno;
 
-/// Why there is no io_uring.
+/// Reason why there is no io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UringError {
@@ -31,7 +31,7 @@ pub enum UringError {
 }
 
 impl UringError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotPermitted { .. } => Some(

@@ -28,7 +28,7 @@ pub(super) struct RingFile {
     pub(super) namespace: Option<PassthroughNamespace>,
     /// Flushes and zeroes, which the kernel does in a thread that cannot be left behind; started when needed.
     pub(super) worker: Option<Worker>,
-    /// Whether the kernel tells when the worker has answered.
+    /// True when the kernel tells that the worker has answered.
     is_polled: bool,
 }
 
@@ -60,7 +60,7 @@ fn poll(descriptor: BorrowedFd<'_>) -> RingRequest {
 }
 
 impl Uring {
-    /// What a worker is asked for; `None` for what the kernel does without blocking.
+    /// Returns the task of a worker; `None` for what the kernel does without blocking.
     pub(super) fn task(&self, operation: &Operation) -> Option<Task> {
         if self.namespace(operation.file).is_some() {
             return None;
