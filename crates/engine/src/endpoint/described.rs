@@ -11,8 +11,8 @@ use peerlane_units::Bytes;
 
 use super::{Endpoint, EndpointError, Unserved, drive_name, request_host, request_p2p};
 
-/// What the DMA layer keeps requests to where an IOMMU translates (`dma_opt_mapping_size()` of Linux 7.2,
-/// which drivers/nvme/host/pci.c heeds).
+/// Limit of the DMA layer on requests where an IOMMU translates (`dma_opt_mapping_size()` of Linux
+/// 7.2, which drivers/nvme/host/pci.c heeds).
 const TRANSLATED_REQUEST_MAX: Bytes = Bytes::kib(128);
 
 /// Finds a drive by `a`, `nvme0n1`, `/dev/nvme0n1`, `/dev/lab/a` or a PCI address.

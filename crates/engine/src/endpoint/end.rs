@@ -9,7 +9,7 @@ use super::{Endpoint, EndpointError, NotationError, inspect};
 use crate::failure::{Role, hint_of_denial};
 use crate::system::System;
 
-/// Why an end that was typed cannot be used.
+/// Failure of an end that was typed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndError {
@@ -18,15 +18,15 @@ pub enum EndError {
     Notation {
         /// Which end.
         role: Role,
-        /// What is wrong with it.
+        /// Fault of the text.
         source: NotationError,
     },
     /// An endpoint that is none.
     #[error("cannot use the {role}")]
     Endpoint {
-        /// Which end.
+        /// Source or target.
         role: Role,
-        /// What is wrong with it.
+        /// Fault of the endpoint.
         source: EndpointError,
     },
     /// The machine is only described.
@@ -38,15 +38,15 @@ pub enum EndError {
     /// It cannot be opened for reading.
     #[error("cannot open {}", path.display())]
     Open {
-        /// What was to be opened.
+        /// Path of the file or device.
         path: PathBuf,
-        /// What the system said.
+        /// Answer of the system.
         source: io::Error,
     },
 }
 
 impl EndError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Endpoint { source, .. } => source.hint(),

@@ -1,4 +1,4 @@
-//! Why something cannot be an end of a copy.
+//! Errors of something that was named as an end of a copy.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use peerlane_units::Bytes;
 use super::{Notation, RemoteName, RemoteNameError, Unserved};
 use crate::failure::{hint_of_absence, hint_of_denial};
 
-/// Why something cannot be an end of a copy.
+/// Reason why something cannot be an end of a copy.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// A memory or a device without blocks, where a file or a block device is needed.
     #[error("`{notation}` cannot be an end of a copy: it is no file or block device")]
     NotPayload {
-        /// What was typed.
+        /// The name as typed.
         notation: Notation,
     },
     /// Nothing is at the path.
@@ -26,7 +26,7 @@ pub enum EndpointError {
     /// A target among the nodes of devices, where a new file would lie in memory and be lost.
     #[error("there is no such device: {path}")]
     NoDevice {
-        /// What was typed.
+        /// The path as typed.
         path: PathBuf,
     },
     /// A regular file among the nodes of devices, made there by mistake.
@@ -38,7 +38,7 @@ pub enum EndpointError {
     /// A file system of the kernel's own.
     #[error("cannot make {path}: a {kind} file system keeps no files")]
     NoFilesThere {
-        /// What was typed.
+        /// The path as typed.
         path: PathBuf,
         /// The file system.
         kind: String,
@@ -74,13 +74,13 @@ pub enum EndpointError {
     WrongKind {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the object.
         what: &'static str,
     },
     /// No device of the machine is called that.
     #[error("machine {machine} has no drive `{name}`")]
     UnknownDrive {
-        /// What was typed.
+        /// The name as typed.
         name: String,
         /// The machine.
         machine: String,
@@ -90,7 +90,7 @@ pub enum EndpointError {
     /// A device that has no namespace, or several of which one must be named.
     #[error("`{name}` names {} namespaces, not one", namespaces.len())]
     NotOneNamespace {
-        /// What was typed.
+        /// The name as typed.
         name: String,
         /// Its namespaces.
         namespaces: Vec<String>,
@@ -100,9 +100,9 @@ pub enum EndpointError {
     Unserved {
         /// Its name on the machine.
         name: String,
-        /// Why it is not served.
+        /// Reason why it is not served.
         reason: Unserved,
-        /// What gets it back, in order.
+        /// Commands that get it back, in order.
         commands: Vec<String>,
     },
     /// A text that begins as the name of a drive of another machine.
@@ -119,7 +119,7 @@ pub enum EndpointError {
         "{path} does not exist: a passthrough node is of a whole namespace, never of a partition"
     )]
     NoPartition {
-        /// What was typed.
+        /// The path as typed.
         path: PathBuf,
         /// The disk that has the partition.
         disk: String,
@@ -131,7 +131,7 @@ pub enum EndpointError {
         path: PathBuf,
         /// Its block device.
         block: String,
-        /// Why.
+        /// Reason.
         what: String,
     },
     /// The system refused to say what is there.
@@ -139,7 +139,7 @@ pub enum EndpointError {
     Inspect {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// Answer of the system.
         source: io::Error,
     },
     /// sysfs does not show the device.
@@ -147,13 +147,13 @@ pub enum EndpointError {
     Device {
         /// The path.
         path: PathBuf,
-        /// What discovery said.
+        /// Answer of discovery.
         source: peerlane_fabric::DiscoverError,
     },
 }
 
 impl EndpointError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotPayload { notation: memory @ Notation::Device(_) } => Some(format!(

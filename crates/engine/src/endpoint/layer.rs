@@ -1,5 +1,5 @@
-//! What kind of block device it is: what decides whether its queue takes peer-to-peer pages, and what
-//! a message calls it.
+//! Kinds of block devices. The kind decides whether a queue takes peer-to-peer pages, and the name
+//! of a device in messages.
 //!
 //! The kernel shows in no file whether a queue takes such pages (`BLK_FEAT_PCI_P2PDMA`), so the kinds
 //! that never set it are known by name here. What is not known is not refused: the probe before a copy
@@ -12,7 +12,7 @@ use peerlane_results::NetworkFacts;
 
 use crate::system::System;
 
-/// What a block device is.
+/// Kind of a block device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Layer {
     /// An NVMe namespace, with its location if the controller is remote.
@@ -89,8 +89,8 @@ impl Layer {
     }
 }
 
-/// What made a device-mapper device, by the prefix that each maker puts before its identifier. Target
-/// types themselves are told only by an ioctl to root, which is not asked here.
+/// Names the maker of a device-mapper device by the prefix that each puts before its identifier. An
+/// ioctl tells target types only to root, and is not used here.
 fn maker(uuid: Option<String>) -> Option<String> {
     let uuid = uuid?;
     let (prefix, rest) = uuid.split_once('-')?;

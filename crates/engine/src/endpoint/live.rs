@@ -45,7 +45,7 @@ const OF_THE_KERNEL: &[&str] = &[
     "nsfs",
     "rpc_pipefs",
 ];
-/// Where the nodes of devices are.
+/// Directory of device nodes.
 const DEVICES: &str = "/dev";
 /// `FS_NOCOW_FL` of `include/uapi/linux/fs.h`: on btrfs, data without checksums.
 const NOCOW: IFlags = IFlags::NOCOW;
@@ -259,7 +259,7 @@ fn missing(
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
 }
 
-/// What is known of a file.
+/// Facts of a file.
 struct LiveFile {
     size: Bytes,
     /// Alignment of direct I/O as the file system says it.
@@ -325,7 +325,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What a file is going to be that is made in `directory`.
+    /// Returns the traits of a new file in `directory`.
     fn traits_of_new(&self, directory: &Path) -> FileTraits {
         let statx =
             rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::BASIC_STATS).ok();
@@ -418,8 +418,8 @@ fn mount_of<'a>(mounts: &'a [MountinfoLine], path: &Path) -> Option<&'a Mountinf
         .max_by_key(|mount| mount.point.components().count())
 }
 
-/// Whether `path` is among the nodes of devices; containers and small systems have a tmpfs there, or
-/// none of its own. What is mounted below, such as `/dev/shm`, is something else.
+/// True when `path` is among the nodes of devices. Containers and small systems have a tmpfs there,
+/// or none of its own. Other mounts below, such as `/dev/shm`, do not count.
 fn is_among_devices(mount: &MountinfoLine, path: &Path) -> bool {
     let is_below = mount.point != Path::new(DEVICES) && mount.point.starts_with(DEVICES);
     mount.kind == "devtmpfs" || (path.starts_with(DEVICES) && !is_below)
@@ -449,7 +449,7 @@ fn direct_alignment(statx: &Statx) -> Option<u32> {
     (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align)
 }
 
-/// Whether a file or directory has a flag of `chattr`; unknown counts as not.
+/// True when a file or directory has a flag of `chattr`; unknown counts as not.
 pub(crate) fn has_flag(path: &Path, flag: IFlags) -> bool {
     fs::File::open(path)
         .ok()

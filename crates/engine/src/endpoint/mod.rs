@@ -55,13 +55,13 @@ const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
 /// One end of a copy, looked at.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// What is known of it, for a plan.
+    /// Facts of it, for a plan.
     pub facts: EndpointFacts,
     /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
     pub initiator: Option<FunctionId>,
     /// Further controllers that serve its payload, where it is spread over several drives.
     pub(crate) further: Vec<FunctionId>,
-    /// What it is on this machine; `None` on a described one.
+    /// Its state on this machine; `None` on a described one.
     pub(crate) live: Option<Live>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Live {
     pub(crate) device: Option<BlockDevice>,
     /// The kind of that device.
     pub(crate) layer: Option<Layer>,
-    /// Whether it can be opened with `O_DIRECT`, as far as can be told without opening it.
+    /// True when it can be opened with `O_DIRECT`, as far as can be told without opening it.
     pub(crate) is_direct: bool,
     /// Set for a passthrough node: it is a device like its block device, which everything but moving
     /// payload goes by.
@@ -90,7 +90,7 @@ impl Live {
     }
 }
 
-/// What lies at a path.
+/// Kind of the object at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathNode {
     /// A block device.
@@ -121,7 +121,7 @@ pub(crate) fn inspect(
     }
 }
 
-/// Whether an end is a multipath head, on a kernel whose heads take no peer-to-peer pages.
+/// True when an end is a multipath head, on a kernel whose heads take no peer-to-peer pages.
 pub(crate) fn is_old_head(fabric: &Fabric, end: &Endpoint) -> bool {
     let device = end.live.as_ref().and_then(|live| live.device.as_ref());
     device.is_some_and(|device| peer::is_old_head(device, &fabric.kernel))

@@ -1,4 +1,4 @@
-//! What a person types for an end of a copy or for a memory.
+//! Notation for an end of a copy or a memory, as a person types it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub enum Notation {
     Gpu(GpuName),
 }
 
-/// Which GPU.
+/// Name of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuName {
     /// By its place in the order of PCI addresses, as `nvidia-smi` counts.
@@ -48,7 +48,7 @@ pub enum NotationError {
     /// There is no text.
     #[error("an empty name is no endpoint")]
     Empty,
-    /// What stands for a pipe elsewhere.
+    /// The usual sign for a pipe.
     #[error("`-` is no endpoint: data move between files and devices, never through a pipe")]
     Pipe,
     /// A prefix without a name behind it.
@@ -60,7 +60,7 @@ pub enum NotationError {
 }
 
 impl NotationError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         let is_pipe = matches!(self, Self::Pipe);
         is_pipe.then(|| "`./-` is a file of that name".to_owned())

@@ -19,12 +19,12 @@ use super::{Endpoint, EndpointError, Live, PathNode, drive_name, request_p2p};
 use crate::ring::PassthroughNamespace;
 use crate::system::System;
 
-/// What a passthrough node adds to a device.
+/// Additions of a passthrough node to a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Passthrough {
     /// The block device of the same namespace.
     pub(crate) block: PathBuf,
-    /// What commands are made from.
+    /// Facts from which commands are made.
     pub(crate) namespace: PassthroughNamespace,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn inspect(
     Ok(Some(Endpoint { facts, initiator, further: Vec::new(), live: Some(live) }))
 }
 
-/// What commands are made from, of a namespace that they are understood by.
+/// Returns the facts for commands, of a namespace that understands them.
 fn namespace(node: &PassthroughNode, path: &Path) -> Result<PassthroughNamespace, EndpointError> {
     let refuse = |what: String| EndpointError::Namespace {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Why peer-to-peer requests cannot work on an endpoint, whatever the memory, and what to do about it.
+//! Reasons why peer-to-peer requests cannot work on an endpoint, whatever the memory, with advice.
 //!
 //! Names what is known to fail in Linux 7.2 (docs/files.md has the list, and what of it was tried in the
 //! lab); what is not named stays possible, and the probe before a copy decides. Order: the kernel, then
@@ -16,7 +16,7 @@ pub(crate) const MD_SINCE: (u32, u32) = (7, 2);
 /// Levels of md that pass them on where all members take them.
 pub(crate) const MD_LEVELS: &[&str] = &["raid0", "raid1", "raid10"];
 
-/// What of a file matters here.
+/// Traits of a file that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileTraits {
     pub(super) is_direct: bool,
@@ -31,12 +31,12 @@ pub(super) struct FileTraits {
     pub(super) is_journaled: bool,
 }
 
-/// What stands against peer-to-peer requests.
+/// An obstacle to peer-to-peer requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Obstacle {
-    /// Why, the file system or device by name.
+    /// Reason, with the name of the file system or device.
     pub(super) reason: String,
-    /// What would make it possible.
+    /// Change that would make it possible.
     pub(super) way_out: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Obstacle {
     }
 }
 
-/// Why the file system does not take peer-to-peer pages for direct I/O.
+/// Returns the reason why the file system does not take peer-to-peer pages for direct I/O.
 pub(super) fn file_refusal(kind: &str, file: FileTraits) -> Option<Obstacle> {
     let (reason, way_out) = match kind {
         _ if file.is_encrypted => (
@@ -108,7 +108,7 @@ pub(super) fn file_refusal(kind: &str, file: FileTraits) -> Option<Obstacle> {
     Some(Obstacle::new(format!("{kind}: {reason}")).way_out(way_out))
 }
 
-/// Why the queue of a device does not take peer-to-peer pages.
+/// Returns the reason why the queue of a device does not take peer-to-peer pages.
 pub(super) fn device_refusal(
     device: &BlockDevice,
     layer: &Layer,
@@ -147,7 +147,7 @@ pub(crate) fn no_function(name: &str) -> String {
     format!("{name} is served by no PCI function of this machine")
 }
 
-/// What never takes them, whatever lies below.
+/// Returns the obstacle of a layer that never takes them, whatever lies below.
 fn layer_refusal(name: &str, layer: &Layer, kernel: &Kernel, role: Role) -> Option<Obstacle> {
     let what = layer.describe();
     let queue =
@@ -205,7 +205,7 @@ fn array(
     })
 }
 
-/// Whether a device is a multipath head on a kernel whose heads take no peer-to-peer pages.
+/// True when a device is a multipath head on a kernel whose heads take no peer-to-peer pages.
 pub(super) fn is_old_head(device: &BlockDevice, kernel: &Kernel) -> bool {
     device.is_multipath_head && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
 }
@@ -218,7 +218,7 @@ fn way_by_node(device: &BlockDevice, file_system: Option<&str>) -> String {
     }
 }
 
-/// Why commands of a passthrough node do not take peer-to-peer pages.
+/// Returns the reason why commands of a passthrough node do not take peer-to-peer pages.
 ///
 /// Multipath heads do on every kernel: a command goes by the queue of a path, not by that of the head
 /// (`nvme_ns_head_chr_uring_cmd` in drivers/nvme/host/ioctl.c).
@@ -230,7 +230,8 @@ pub(super) fn passthrough_refusal(device: &BlockDevice) -> Option<String> {
         .then(|| format!("{name} is served by no PCI function of this machine, or by several"))
 }
 
-/// Where the CPU makes or checks protection information it reads the payload.
+/// Returns the obstacle of protection information: where the CPU makes or checks it, the CPU reads
+/// the payload.
 fn protection(device: &BlockDevice, role: Role) -> Option<Obstacle> {
     let integrity = device.integrity?;
     // A target is read, too, into the memory: by the proof.

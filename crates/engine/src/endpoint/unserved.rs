@@ -14,7 +14,7 @@ pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in t
      virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
      among the kernel's parameters lets Linux assign anew";
 
-/// Why the driver `nvme` does not serve a drive.
+/// Reason why the driver `nvme` does not serve a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
     /// The window with its registers has no address space.
@@ -50,7 +50,7 @@ impl Unserved {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub(crate) fn way_out(&self) -> &'static str {
         match self {
             Self::NoAddressSpace => ADDRESS_SPACE_FIX,
@@ -116,7 +116,7 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// Whether a driver hands a device whole to a program (`igb_uio` is of DPDK).
+/// True when a driver hands a device whole to a program (`igb_uio` is of DPDK).
 fn is_for_programs(driver: &str) -> bool {
     driver.starts_with("vfio") || driver.contains("uio")
 }

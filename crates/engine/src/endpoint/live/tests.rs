@@ -1,4 +1,4 @@
-//! Where a file may be an end, by the mounts of a made-up procfs.
+//! Tests for files as ends of a copy, by the mounts of a made-up procfs.
 
 use super::*;
 use crate::copy::tests::bare_machine;
