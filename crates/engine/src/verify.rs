@@ -33,12 +33,12 @@ const SAMPLE_MIN: u64 = 32;
 const SAMPLE_STRETCH: u64 = 64 << 20;
 const SAMPLE_MAX: u64 = 4096;
 
-/// What to compare. Offsets, lengths and blocks are in bytes.
+/// Input of a comparison. Offsets, lengths and blocks are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComparisonRequest {
-    /// What it should be.
+    /// The expected content.
     pub source: FileId,
-    /// What is looked at.
+    /// The content to check.
     pub target: FileId,
     /// Offset in the source, a multiple of its block.
     pub source_offset: u64,
@@ -50,11 +50,11 @@ pub struct ComparisonRequest {
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
-    /// How much of it.
+    /// Part that is compared.
     pub coverage: Coverage,
     /// Two regions of host memory: two pages or blocks each at least; 16 MiB each read at full speed.
     pub hosts: [RegionId; 2],
-    /// Whether digests are made.
+    /// Set when digests are made.
     pub digests: Digests,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -84,7 +84,7 @@ impl ComparisonRequest {
     }
 }
 
-/// How much is compared.
+/// Part of the content that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// First and last page and a sample between, by a seed.
@@ -96,7 +96,7 @@ pub enum Coverage {
     Full,
 }
 
-/// Whether digests of both sides are made.
+/// Choice of digests of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digests {
     /// Only compared.
@@ -105,7 +105,7 @@ pub enum Digests {
     Made,
 }
 
-/// What a comparison showed.
+/// Result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Bytes compared, each counted once.
@@ -118,7 +118,8 @@ pub struct Verified {
     pub interrupted: bool,
     /// Time in which a CPU compared and hashed; reads were under way meanwhile.
     pub comparing: Nanos,
-    /// What was compared of source and target, by xxh3 of 64 bits; `None` where none was asked for.
+    /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` where none
+    /// was asked for.
     pub digests: Option<[u64; 2]>,
 }
 
@@ -135,7 +136,7 @@ pub struct Mismatch {
     pub target_bytes: Vec<u8>,
 }
 
-/// Why a comparison came to no result.
+/// Reason why a comparison came to no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
@@ -207,7 +208,7 @@ pub(crate) fn sample_size(length: u64) -> u64 {
     (SAMPLE_MIN + length / SAMPLE_STRETCH).min(SAMPLE_MAX)
 }
 
-/// How each host region is used: lanes of two parts each, for source and target.
+/// Use of each host region: lanes of two parts each, for source and target.
 #[derive(Debug, Clone, Copy)]
 struct RegionLayout {
     page: u64,

@@ -25,7 +25,7 @@ use crate::relay::RelayError;
 use crate::scrub::ScrubCause;
 use crate::verify::{Coverage, VerifyError};
 
-/// What became of one target in a run of the program.
+/// Outcome of a run of the program for one target.
 #[derive(Debug)]
 pub(super) struct TargetVerdict {
     /// Its number.
@@ -40,7 +40,7 @@ impl TargetVerdict {
     }
 }
 
-/// How a run of the program ended for a target.
+/// Ending of a run of the program for a target.
 #[derive(Debug)]
 pub(super) enum RunEnding {
     Complete { route: Route },
@@ -50,14 +50,14 @@ pub(super) enum RunEnding {
     Failed(Blame),
 }
 
-/// What a failed run says.
+/// Cause that a failed run names.
 #[derive(Debug)]
 pub(super) enum Blame {
     Request(RequestError),
     /// A proof that left a pattern, or found the target at fault.
     Proof(#[allow(dead_code, reason = "shown by Debug")] String),
     Shape(#[allow(dead_code, reason = "shown by Debug")] String),
-    /// Another target, or what all targets use.
+    /// Another target, or something that all targets use.
     Others(#[allow(dead_code, reason = "shown by Debug")] String),
     JournalNotSaved,
     /// A file could not be made, given space or finished.
@@ -74,7 +74,7 @@ pub(super) enum Blame {
     Nobody,
 }
 
-/// What a run showed besides its verdicts.
+/// Observations of a run besides its verdicts.
 #[derive(Debug, Default)]
 pub(super) struct RunObservations {
     /// Every target was ready for the copy; else one error is that of all.
@@ -99,7 +99,7 @@ pub(super) struct RunObservations {
     pub(super) had_its_name: bool,
 }
 
-/// What may happen in a run, and when.
+/// Events of a run, with their times.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunPlan {
     pub(super) event: Option<(u64, QueueEvent)>,
@@ -118,7 +118,7 @@ pub(super) struct RunPlan {
     pub(super) names_all: bool,
 }
 
-/// What a person types.
+/// A command line of a person.
 pub(super) struct Invocation {
     /// The targets, by number and name.
     pub(super) targets: Vec<(usize, DriveName)>,

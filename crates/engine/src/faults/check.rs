@@ -1,4 +1,4 @@
-//! What must hold after every step of a run, one function each.
+//! Invariants after every step of a run, one function each.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ pub(super) fn after(
     if seen.is_begun { each_has_its_own_verdict(world, plan, verdicts) } else { Ok(()) }
 }
 
-/// What holds for a target, whatever becomes of the others.
+/// Checks one target, whatever becomes of the others.
 fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &RunObservations) -> Check {
     let target = &world.targets[verdict.target];
     let after_loss = target.after_loss(&mut world.random);
@@ -305,7 +305,7 @@ fn names(kind: FaultKind, failure: &RequestFailure) -> bool {
     }
 }
 
-/// Whether a range of the copy reads at the target as it does at the source.
+/// True when a range of the copy reads at the target as it does at the source.
 fn holds(world: &World, target: &SimTarget, now: &[u8], range: Range<u64>) -> bool {
     let start = index(target.shape.offset);
     let at = start + index(range.start)..start + index(range.end);

@@ -1,4 +1,5 @@
-//! What a loss of power leaves of small files: texts that were flushed, and names whose directory was.
+//! Small files under a loss of power: it leaves flushed texts, and names whose directory was
+//! flushed.
 //!
 //! Names change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however many. A text that
 //! was not flushed is there whole, in part, as zeroes, or not at all; where it replaced one that was, this or the new
@@ -20,7 +21,7 @@ pub(super) struct Disk {
 #[derive(Debug, Default)]
 struct DiskText {
     bytes: Vec<u8>,
-    /// What was flushed last.
+    /// Text that was flushed last.
     stable: Option<Vec<u8>>,
 }
 
@@ -95,7 +96,7 @@ impl Disk {
         names.into_iter().find(|(_, of)| *of == inode).map(|(name, _)| name)
     }
 
-    /// What is in a file is not known here from now on.
+    /// Forgets the text of a file, which is not known here from now on.
     pub(super) fn forget_text(&mut self, inode: u64) {
         self.texts.remove(&inode);
     }

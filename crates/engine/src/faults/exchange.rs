@@ -1,4 +1,4 @@
-//! What is exchanged between two runs of a copy: the drive behind a name, a file, the content of an end.
+//! Exchanges between two runs of a copy: the drive behind a name, a file, the content of an end.
 //!
 //! A copy that goes on by a journal must refuse that and change nothing; one without a journal begins, and is of the
 //! source that is there then.
@@ -10,7 +10,7 @@ use super::world::{World, index};
 use super::{FaultKind, check};
 use crate::ring::sim::{Cache, SimFile};
 
-/// What is known of the old content of a target: blocks of its first bytes.
+/// Known old content of a target: blocks of its first bytes.
 const END: usize = 256 << 10;
 const BLOCK: usize = 4096;
 

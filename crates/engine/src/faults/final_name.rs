@@ -1,4 +1,4 @@
-//! What must hold of a target that is a file: its name shows all of the copy, or what it showed before.
+//! Invariant of a target that is a file: its name shows all of the copy, or what it showed before.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::folder::{Folder, TARGET};
 use super::world::{SimTarget, World};
 use crate::journal;
 
-/// What the name of the target shows.
+/// Content under the name of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShownTarget {
     Nothing,

@@ -88,7 +88,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether the target has its name.
+    /// True when the target has its name.
     pub(super) fn is_named(&self) -> bool {
         self.target.is_some() && self.inode(TARGET) == self.target
     }
@@ -145,7 +145,7 @@ impl Folder {
         self.root.join("removed").join(inode.to_string())
     }
 
-    /// Whether somebody holds the lock of a journal.
+    /// True when somebody holds the lock of a journal.
     pub(super) fn is_locked(&self, journal: &OsStr) -> bool {
         let mut name = journal.to_owned();
         name.push(".lock");
@@ -154,7 +154,7 @@ impl Folder {
         lock.is_ok_and(|lock| rustix::fs::flock(&lock, taken) == Err(Errno::WOULDBLOCK))
     }
 
-    /// Whether the file that a journal says it is about is there, under either name.
+    /// True when the file that a journal is about is there, under either name.
     pub(super) fn has_file_of(&self, journal: &journal::Journal) -> bool {
         let names = [journal.partial.as_deref(), Some(TARGET)];
         names.into_iter().flatten().any(|name| self.inode(name) == self.target)

@@ -1,4 +1,4 @@
-//! What goes wrong in a run.
+//! Kinds of faults.
 
 /// A fault, as the reader of the table knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,9 +17,10 @@ pub enum FaultKind {
     WriteErrorStays,
     /// The target does not flush.
     FlushError,
-    /// What the source writes into device memory does not arrive, and every request succeeds.
+    /// Bytes that the source writes into device memory do not arrive, and every request succeeds.
     ReadsLost,
-    /// What the target reads out of device memory is not what is there, and every request succeeds.
+    /// Bytes that the target reads out of device memory are not those in it, and every request
+    /// succeeds.
     WritesLost,
     /// Writes out of device memory change nothing, and every request succeeds.
     WholeWritesLost,

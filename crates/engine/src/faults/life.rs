@@ -12,7 +12,7 @@ use crate::verify::Coverage;
 /// Runs after which a copy whose faults were repaired must be complete.
 const RUNS_MAX: u32 = 12;
 
-/// How the first run of a copy ended.
+/// Ending of the first run of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
     /// Complete by device memory.
@@ -31,10 +31,10 @@ pub enum Ending {
     PowerLost,
 }
 
-/// What became of a copy; every one is complete and equal in the end.
+/// Outcome of a copy; every one is complete and equal in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultedOutcome {
-    /// How the first run ended, for the target whose fault it is.
+    /// Ending of the first run, for the target whose fault it is.
     pub first: Ending,
     /// Targets that were complete after it.
     pub complete: u32,
@@ -52,11 +52,11 @@ pub struct FaultedOutcome {
 pub struct Untrue {
     /// Replays it, together with the kind.
     pub seed: u64,
-    /// What went wrong with the drives.
+    /// Fault of the drives.
     pub kind: FaultKind,
-    /// In which run of the program, from 1.
+    /// Number of the run of the program, from 1.
     pub run: u32,
-    /// What was untrue.
+    /// The invariant that was broken.
     pub what: String,
 }
 

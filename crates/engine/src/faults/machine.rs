@@ -61,7 +61,7 @@ pub(super) enum Life {
     Dark,
 }
 
-/// What a drive is called and known by, and the name of its journal.
+/// Path, identity and journal name of a drive.
 #[derive(Debug, Clone)]
 pub(super) struct DriveName {
     pub(super) path: PathBuf,
@@ -169,7 +169,7 @@ pub(super) struct SimMachine {
     pub(super) state: Rc<RefCell<FaultState>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
     pub(super) folder: Rc<RefCell<Folder>>,
-    /// That of a target that is a file: it is the only one.
+    /// File system of a target that is a file: it is the only target.
     pub(super) file_system: Option<FileSystem>,
     pub(super) random: RefCell<Random>,
     entries: u32,
@@ -329,7 +329,7 @@ struct Attachable {
 struct MachineRing {
     ring: SimRing,
     drives: Vec<Attachable>,
-    /// Those of attached files, by number.
+    /// Journal names of attached files, by number.
     journals: Vec<OsString>,
     folder: Rc<RefCell<Folder>>,
     state: Rc<RefCell<FaultState>>,
@@ -388,7 +388,7 @@ impl MachineRing {
 }
 
 impl Drop for MachineRing {
-    /// What is in flight goes on without its ring: any part of it may happen.
+    /// Lets requests in flight go on without their ring: any part of them may happen.
     fn drop(&mut self) {
         let in_flight = self.ring.in_flight();
         self.ring.abandon();

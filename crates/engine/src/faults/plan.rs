@@ -33,7 +33,7 @@ pub(super) fn copy_plans(
     invocation.targets.iter().map(plan).collect()
 }
 
-/// What stands against a copy that does not find its journal, for each target.
+/// Returns the refusals of a copy that does not find its journal, for each target.
 pub(super) fn refusals(world: &World, invocation: &Invocation) -> Vec<Vec<Refusal>> {
     let held = |(number, name): &(usize, DriveName)| {
         let target = &world.targets[*number];

@@ -37,7 +37,7 @@ impl FaultTally {
         self.rows.values().map(|row| row.cases).sum()
     }
 
-    /// How many copies with this fault had this ending in their first run.
+    /// Counts the copies with this fault that had this ending in their first run.
     pub fn count(&self, kind: FaultKind, ending: Ending) -> u64 {
         self.rows.get(&kind).and_then(|row| row.endings.get(&ending)).copied().unwrap_or(0)
     }

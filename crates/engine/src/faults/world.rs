@@ -1,4 +1,4 @@
-//! What outlives a run of the program: drives, files, content, journals, and what is wrong with them.
+//! State that outlives a run of the program: drives, files, content, journals, and their faults.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub(super) struct SimTarget {
     pub(super) before: Vec<u8>,
     /// Another one is another drive behind its name.
     pub(super) version: i64,
-    /// Where it is, if it is a file.
+    /// Its file system, if it is a file.
     pub(super) file_system: Option<FileSystem>,
     /// The file that has its name.
     pub(super) old: Option<Vec<u8>>,
@@ -126,7 +126,7 @@ impl SimTarget {
         journal.map_or(0, |journal| journal.done.total())
     }
 
-    /// Whether the journal is of a source of another size.
+    /// True when the journal is of a source of another size.
     fn is_of_other_source(&self, size: Bytes) -> bool {
         let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
         journal.is_some_and(|journal| match journal.source {
@@ -135,7 +135,7 @@ impl SimTarget {
         })
     }
 
-    /// Whether something stands against a copy that does not find its journal.
+    /// True when something stands against a copy that does not find its journal.
     pub(super) fn is_held(&self) -> bool {
         match self.file_system {
             Some(_) => self.old.is_some(),
@@ -171,7 +171,7 @@ pub(super) struct CopySizes {
     pub(super) length: u64,
 }
 
-/// Where a copy begins at a target, and how it ends.
+/// Offset and end of a copy at a target.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TargetShape {
     pub(super) block: u64,
@@ -268,7 +268,7 @@ impl World {
         Ok(Rc::clone(self.tokens.entry(key).or_insert(token)))
     }
 
-    /// What a target is called, and its journal.
+    /// Returns the name of a target, and of its journal.
     pub(super) fn name(&self, number: usize, folder: &Folder) -> io::Result<DriveName> {
         let target = &self.targets[number];
         let mut name = DriveName::new(number + 1, target.version);
@@ -285,7 +285,7 @@ impl World {
         Ok(name)
     }
 
-    /// Whether a target that is not complete can be written to only if a person permits it.
+    /// True when an incomplete target can be written to only if a person permits it.
     pub(super) fn needs_force(&self) -> bool {
         let needs = |one: &SimTarget| !one.is_complete && one.journal.is_none() && one.is_held();
         // The slot of a write that was given up takes another part for the other targets, which may still be written.
@@ -373,7 +373,7 @@ impl World {
     }
 }
 
-/// What a copy goes to.
+/// Targets of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Onto {
     Drives(usize),
@@ -447,7 +447,7 @@ fn draw_holes(random: &mut Random, shape: &CopySizes) -> RangeSet {
     holes
 }
 
-/// What happens when an operation is queued.
+/// Event while an operation is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueueEvent {
     PowerCut,
@@ -462,7 +462,7 @@ pub(super) enum QueueEvent {
 }
 
 impl QueueEvent {
-    /// What it does to the source.
+    /// Applies the event to the source.
     pub(super) fn strike_source(self, source: &mut SimFile) {
         match self {
             Self::SourceGone => source.is_gone = true,
@@ -476,7 +476,7 @@ impl QueueEvent {
         }
     }
 
-    /// What it does to the target.
+    /// Applies the event to the target.
     pub(super) fn strike_target(self, target: &mut SimFile) {
         match self {
             Self::TargetGone => target.is_gone = true,

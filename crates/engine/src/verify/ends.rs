@@ -28,26 +28,26 @@ const REGION: Bytes = Bytes::mib(16);
 const ENTRIES: u32 = 64;
 const ALGORITHM: &str = "xxh3-64";
 
-/// What is to be compared, as a person asks for it.
+/// A comparison, as a person asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyAsked {
-    /// What it should be.
+    /// The expected content.
     pub source: String,
-    /// What is looked at.
+    /// The content to check.
     pub target: String,
-    /// Where to begin in the source.
+    /// Offset in the source.
     pub offset: Bytes,
-    /// Where to begin in the target.
+    /// Offset in the target.
     pub target_offset: Bytes,
-    /// How much; `None` for all that follows the offset in the source.
+    /// Length; `None` for all that follows the offset in the source.
     pub length: Option<Bytes>,
-    /// How much of it is read.
+    /// Part that is read.
     pub coverage: Coverage,
     /// The longest wait for a single request.
     pub deadline: Nanos,
 }
 
-/// Why two endpoints were not compared to their end.
+/// Reason why two endpoints were not compared to their end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyEndsError {
@@ -58,7 +58,7 @@ pub enum VerifyEndsError {
         source_path: String,
         /// The target as it was typed.
         target_path: String,
-        /// Why.
+        /// Cause.
         source: Box<EndError>,
     },
     /// Both ends are the same bytes, which are equal whatever they are.
@@ -74,11 +74,11 @@ pub enum VerifyEndsError {
     /// An end cannot be attached.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// Answer of the system.
         source: io::Error,
     },
     /// Direct I/O begins on whole blocks only.
@@ -98,11 +98,11 @@ pub enum VerifyEndsError {
     BeyondSource {
         /// The source.
         path: String,
-        /// Where to begin.
+        /// Offset that was asked for.
         offset: Bytes,
-        /// How much.
+        /// Length that was asked for.
         length: Bytes,
-        /// What it has.
+        /// Size of the end.
         size: Bytes,
     },
     /// No host memory.
@@ -118,7 +118,7 @@ pub enum VerifyEndsError {
         source_path: String,
         /// The target.
         target_path: String,
-        /// Why.
+        /// Failure of the comparison.
         source: VerifyError,
     },
     /// A wish to stop came from outside.
@@ -134,7 +134,7 @@ pub enum VerifyEndsError {
 }
 
 impl VerifyEndsError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Ends { source, .. } => source.hint(),
@@ -239,7 +239,7 @@ impl ReadableEnd {
     }
 }
 
-/// How much is compared, and what cannot be.
+/// Length of the comparison, and the bytes that cannot be compared.
 struct Range {
     /// Bytes that were asked for.
     length: Bytes,

@@ -11,7 +11,7 @@ use peerlane_units::Nanos;
 /// Bytes of a mismatch that are kept.
 const SHOWN: usize = 16;
 
-/// What was compared so far.
+/// State of a comparison so far.
 pub(super) struct CompareTally {
     pub(super) verified: Verified,
     source_offset: u64,
