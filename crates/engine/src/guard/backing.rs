@@ -1,4 +1,4 @@
-//! What a loop device shows, or the disk of a local NVMe export: a file or device with names of its own.
+//! Finds the file or device behind a loop device, or behind the disk of a local NVMe export.
 //!
 //! Files are told apart by device and inode, since a path is only one name of several. The kernel
 //! names the backing file by path (`loop_attr_backing_file_show` in drivers/block/loop.c); a path
@@ -18,7 +18,7 @@ use super::exported::Exported;
 use crate::endpoint::{Endpoint, PathNode};
 use crate::system::System;
 
-/// Whose bytes an end's bytes are.
+/// Owner of an end's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ByteOwner {
     /// A file, by device number of its file system and inode.
@@ -34,9 +34,9 @@ pub(super) enum ByteOwner {
 pub(super) struct ResolvedEnd {
     /// `None` for a file that is not there yet.
     pub(super) owner: Option<ByteOwner>,
-    /// Where in its owner the end begins, in bytes.
+    /// Offset of the end in its owner, in bytes.
     pub(super) start: u64,
-    /// What lies behind the loop devices that the end is stacked on, itself left out.
+    /// Owners behind the loop devices that the end is stacked on, itself left out.
     pub(super) below: Vec<ByteOwner>,
 }
 
@@ -128,12 +128,12 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<ByteOwner>
     owners
 }
 
-/// What `name` shows and from where on; `None` when it shows bytes of its own.
+/// Returns the owner and offset of what `name` shows; `None` when it shows bytes of its own.
 fn shown(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     loop_device(system, name).or_else(|| local_export(system, name))
 }
 
-/// What the disk of a local export shows: this machine is a host of its own NVMe target.
+/// Resolves the disk of a local export: this machine is a host of its own NVMe target.
 fn local_export(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     let export = system.shown_export(name)?;
     Some(match system.exported(export) {
@@ -161,7 +161,7 @@ fn namespace_of(system: &System, controller: &str, nsid: Option<&str>) -> ByteOw
     disks.next().map_or(ByteOwner::Unknown, ByteOwner::Disk)
 }
 
-/// What `name` shows and from where on; `None` when it is no loop device in use.
+/// Resolves a loop device to owner and offset; `None` when `name` is no loop device in use.
 fn loop_device(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     let folder = system.root().join("sys/class/block").join(name).join("loop");
     if !folder.is_dir() {

@@ -1,4 +1,4 @@
-//! What a copy would overwrite, and whether the target may be opened for it.
+//! Content that a copy would overwrite, and permission to open the target for it.
 
 use std::io;
 use std::ops::Range;
@@ -14,18 +14,18 @@ use super::{naming, refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Live, PathNode, has_flag};
 use crate::failure::{error_in_words, hint_of_denial};
 
-/// What a target is looked at for.
+/// A look at a target's content.
 #[derive(Debug, Clone)]
 pub(super) struct ContentLook<'a> {
     pub(super) surveyor: &'a Surveyor<'a>,
-    /// What is to be written, in bytes of the target.
+    /// Range to be written, in bytes of the target.
     pub(super) range: Range<u64>,
     pub(super) usage: Usage,
     /// Content is no obstacle, and is not looked for.
     pub(super) is_forced: bool,
 }
 
-/// Who is going to write.
+/// Purpose of the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
     /// A copy: whatever is not blank stands against it.
@@ -160,7 +160,7 @@ fn unreadable(path: &str, error: &SurveyError) -> Refusal {
     refuse_unless_forced(reason, "`--force` does not look".to_owned())
 }
 
-/// What to type to overwrite a device all the same, to see what it carries, and to blank it first.
+/// Says how to overwrite a device all the same, to see what it carries, and to blank it first.
 fn how_to_blank(node: &Path) -> String {
     let node = node.display();
     format!(

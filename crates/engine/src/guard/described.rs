@@ -1,4 +1,4 @@
-//! Who uses a device of a machine that is not this one, as far as its capture or description says.
+//! Users of a device of a machine that is not this one, as far as its capture or description says.
 //!
 //! Mounts and stacked devices are in a capture; swap and what a device carries are not.
 
@@ -13,7 +13,7 @@ use super::{Findings, GuardSubject, refuse};
 use crate::endpoint::{Endpoint, strip_device_directory};
 use crate::journal::is_distinct;
 
-/// What a capture or description says of the use of two ends.
+/// Checks the use of two ends by a capture or description.
 pub(crate) fn check(fabric: &Fabric, wanted: GuardSubject<'_>) -> Findings {
     let mut findings = use_of(fabric, wanted.source, wanted.target);
     findings.refusals.extend(same_namespace(fabric, wanted));
@@ -45,7 +45,7 @@ struct Space<'a> {
     serial: &'a str,
     model: Option<&'a str>,
     nsid: u32,
-    /// Where it begins in the namespace, in bytes.
+    /// Offset in the namespace, in bytes.
     start: u64,
 }
 

@@ -13,7 +13,7 @@ use super::{refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, PathNode};
 use crate::system::System;
 
-/// What an export leads to.
+/// Storage behind an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Exported {
     /// A block device, by name.
@@ -32,7 +32,8 @@ impl System {
         serving.map(|export| (export, self.exported(export))).collect()
     }
 
-    /// What an export leads to. Below a root that is not `/` the name of its path decides.
+    /// Returns the storage behind an export. Below a root that is not `/` the name of its path
+    /// decides.
     pub(super) fn exported(&self, export: &Export) -> Option<Exported> {
         match export.identify() {
             Ok(StorageIdentity::BlockDevice { major, minor }) => {

@@ -1,4 +1,4 @@
-//! Who uses a regular file as if it were a disk: loop devices and swap.
+//! Users of a regular file as if it were a disk: loop devices and swap.
 //!
 //! A copy gives the file's name to another file, and who uses the old one goes on with bytes that no
 //! name leads to, lost when the last user lets go.

@@ -1,4 +1,4 @@
-//! Who uses a device: mounts, swap, and whatever is stacked on it.
+//! Users of a device: mounts, swap, and whatever is stacked on it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn behind(system: &System, target: &Endpoint) -> Option<String> {
     (!system.is_same_disk(own, &disk)).then_some(disk)
 }
 
-/// Who uses a disk or a part of it, in words, and how each use ends; `None` where nobody does.
+/// Describes the uses of a disk or a part of it, and how each ends; `None` where there is none.
 pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, String)> {
     let relatives = Relatives::of_disk(system, disk);
     let mounts = relatives.mounts(system);
@@ -113,7 +113,7 @@ pub(super) struct Relatives {
     /// Other disks that are the same namespace.
     siblings: BTreeSet<String>,
     names: BTreeSet<String>,
-    /// Those of `names` that are stacked on the others.
+    /// Names from `names` that are stacked on the others.
     pub(super) stacked: BTreeSet<String>,
 }
 
@@ -129,7 +129,7 @@ impl Relatives {
         Self::of_all(system, &own, siblings)
     }
 
-    /// Those of a disk that has no siblings, by its name.
+    /// Returns the relatives of a disk that has no siblings, by its name.
     pub(super) fn of_disk(system: &System, disk: &str) -> Self {
         let own = system.parts_of(disk).into_iter().chain([disk.to_owned()]).collect();
         Self::of_all(system, &own, BTreeSet::new())
@@ -141,7 +141,8 @@ impl Relatives {
         Self { siblings, names, stacked }
     }
 
-    /// What to add to a device's name, so that a finding about its sibling is understood.
+    /// Names the siblings, as an addition to a device's name, so that a finding about one is
+    /// understood.
     fn also(&self) -> String {
         if self.siblings.is_empty() {
             return String::new();

@@ -1,4 +1,4 @@
-//! What stands against a copy, asked before the first byte moves.
+//! Obstacles to a copy, asked for before the first byte moves.
 //!
 //! Each check says what it found, what to do about it, and whether `--force` may override it: only
 //! the loss of content may be forced, never a device in use, an overlap or a lack of room. A guard
@@ -35,7 +35,7 @@ pub(crate) use survey::{BLOCK, DeviceSize, SurveyError, is_blank, spans};
 use crate::endpoint::Endpoint;
 use crate::system::System;
 
-/// What the guards look at.
+/// Input of the guards.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuardSubject<'a> {
     pub(crate) asked: &'a Asked,
@@ -45,7 +45,7 @@ pub(crate) struct GuardSubject<'a> {
     pub(crate) length: Bytes,
 }
 
-/// What the guards found.
+/// Results of the guards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub(crate) refusals: Vec<Refusal>,
@@ -138,7 +138,7 @@ pub(crate) fn overlap(system: &System, wanted: GuardSubject<'_>) -> Option<Refus
     overlap::check(system, wanted)
 }
 
-/// What a reader of an end should know of its use.
+/// Warns a reader of an end about its use.
 pub(crate) fn warnings_of_use(system: &System, end: &Endpoint) -> Vec<Warning> {
     let mut warnings = in_use::check_source(system, end);
     warnings.extend(exported::check_source(system, end));

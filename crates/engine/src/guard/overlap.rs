@@ -50,7 +50,7 @@ pub(crate) fn between(
     same_bytes(system, wanted, words)
 }
 
-/// Whether two ends, read from these offsets on, are the same bytes under two names or one.
+/// True when two ends, read from these offsets on, are the same bytes under two names or one.
 pub(crate) fn is_one_place(system: &System, ends: [&Endpoint; 2], offsets: [Bytes; 2]) -> bool {
     let nodes = ends.map(|end| end.live.as_ref().map(|live| live.node));
     if let [Some(one @ PathNode::File { .. }), Some(other)] = nodes {
@@ -120,7 +120,7 @@ fn described(wanted: GuardSubject<'_>, words: &str) -> Option<Refusal> {
     (is_one && overlap).then(|| refuse(reason, None))
 }
 
-/// Whether both ends are the same disk or parts of it, whose ranges say it all.
+/// True when both ends are the same disk or parts of it, whose ranges say it all.
 fn is_one_disk(system: &System, wanted: GuardSubject<'_>) -> bool {
     let is_block =
         |end: &Endpoint| end.live.as_ref().is_some_and(|live| live.node == PathNode::Block);

@@ -1,4 +1,4 @@
-//! What an overwrite would destroy, for the confirmation prompt.
+//! Summary of an overwrite's loss, for the confirmation prompt.
 //!
 //! Only looks. Whether the target may be written at all is for the other guards to say. The caller
 //! compares with a second summary after the answer, since a person may take any time to give it.
@@ -20,7 +20,7 @@ use crate::journal::{
     identity_of_device, state_directory,
 };
 
-/// What a target holds.
+/// Content of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverwriteSummary {
     /// The target.
@@ -77,7 +77,7 @@ pub struct PartitionSummary {
     pub content: Option<Vec<String>>,
 }
 
-/// Where a copy keeps its journal.
+/// Choice of a journal's place.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalPlace<'a> {
     /// As a person names it; `None` for the place that belongs to the target.

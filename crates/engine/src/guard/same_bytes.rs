@@ -1,4 +1,5 @@
-//! Who uses the bytes of a target device under the name of a loop device: on top of it, below it, or beside it.
+//! Users of a target device's bytes under the name of a loop device: on top of it, below it, or
+//! beside it.
 //!
 //! A loop device opens what it shows without a claim, and two over one file know nothing of each other
 //! (`loop_configure`, `drivers/block/loop.c`), so the kernel's own refusal of a claimed device is not enough.

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::ring::{Sharing, is_no_answer, sharing};
 use crate::system::System;
 
-/// What stands against a target that others can write to, and what a person should know.
+/// Returns refusals and warnings for a target that others can write to.
 pub(super) fn check_target(
     system: &System,
     surveyor: &Surveyor<'_>,

@@ -1,4 +1,4 @@
-//! Whether a device is blank: what of it is read for that, and what was found.
+//! Tells whether a device is blank: the ranges that are read for it, and the finding.
 //!
 //! A block of 4 KiB is blank when all of its bytes are 0x00 or all are 0xFF, as drives read that were
 //! discarded, formatted or erased. Anything else is content of somebody. What is read:
@@ -34,14 +34,14 @@ use crate::stamp::Stamp;
 
 /// Devices and ranges of up to this size are read whole.
 const WHOLE_MAX: u64 = 1 << 30;
-/// What is always read of either end of a device, in bytes.
+/// Bytes that are always read at either end of a device.
 const END: u64 = 1 << 20;
 /// Blocks that are read of a larger range.
 const SAMPLES: u64 = 1 << 14;
 /// The unit that is blank or not, in bytes.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// What of a device is not blank.
+/// Findings of a survey of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// Bytes read.
@@ -68,7 +68,7 @@ pub(crate) struct DeviceSize {
     pub(crate) block: u64,
 }
 
-/// Why a device could not be read.
+/// Reason why a device could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SurveyError {
     /// It could not be opened.
@@ -92,7 +92,7 @@ pub(crate) enum SurveyError {
 }
 
 impl SurveyError {
-    /// Whether the device did not answer in time.
+    /// True when the device did not answer in time.
     pub(crate) fn is_timeout(&self) -> bool {
         match self {
             Self::Open(error) => error.kind() == io::ErrorKind::TimedOut,
@@ -134,7 +134,7 @@ impl<'a> Surveyor<'a> {
         self.deadline
     }
 
-    /// Whether a device has not answered in time.
+    /// True when a device has not answered in time.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.get()
     }
@@ -215,7 +215,7 @@ impl Survey {
     }
 }
 
-/// Whether all bytes are 0x00, or all are 0xFF.
+/// True when all bytes are 0x00, or all are 0xFF.
 pub(crate) fn is_blank(block: &[u8]) -> bool {
     const ZEROES: [u8; 4096] = [0; 4096];
     const ONES: [u8; 4096] = [0xff; 4096];
@@ -229,7 +229,8 @@ fn number(opened: &Opened) -> io::Result<u64> {
     Ok(facts.rdev() ^ facts.ino().rotate_left(32))
 }
 
-/// What is read of a device, in whole blocks, and the longest piece of content that can be missed.
+/// Returns the ranges to read of a device, in whole blocks, and the longest piece of content that
+/// can be missed.
 pub(crate) fn spans(device: DeviceSize, range: &Range<u64>) -> (RangeSet, u64) {
     let (size, unit) = (device.size, device.block.max(BLOCK));
     let mut spans = RangeSet::with_limit(usize::MAX);
