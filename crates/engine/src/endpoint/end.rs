@@ -16,7 +16,7 @@ pub enum EndError {
     /// A text that names no endpoint.
     #[error("cannot understand the {role}")]
     Notation {
-        /// Which end.
+        /// Source or target.
         role: Role,
         /// Fault of the text.
         source: NotationError,

@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 use super::shape::PlanEnds;
 use crate::endpoint::Endpoint;
 
-/// What the program takes where nothing is said (`--block`, `--depth`).
+/// Defaults of the program for `--block` and `--depth`.
 const BLOCK: Bytes = Bytes::mib(1);
 const DEPTH: u32 = 16;
 

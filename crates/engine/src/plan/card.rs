@@ -8,7 +8,7 @@ use super::candidates::Via;
 /// Environment variable by which a card is taken on a kernel that may not survive it.
 const ANYWAY: &str = "PEERLANE_XOCL_ANYWAY";
 
-/// Whether the memory that was asked for is that of a card, and goes by XRT's own way.
+/// True when the memory that was asked for is that of a card, and goes by XRT's own way.
 pub(super) fn is_by_own_way(fabric: &Fabric, via: &Via) -> bool {
     let Via::Function(id) = *via else { return false };
     goes_by_own_way(fabric, id)
@@ -19,7 +19,7 @@ pub(crate) fn goes_by_own_way(fabric: &Fabric, id: FunctionId) -> bool {
     is_card && CardPages::new(&fabric.kernel) == CardPages::Plain
 }
 
-/// What is to be known of a card that goes by XRT's own way.
+/// Describes the risk of a card that goes by XRT's own way.
 pub(super) fn own_way(fabric: &Fabric) -> String {
     let release = fabric.kernel.release.as_deref().unwrap_or("unknown");
     format!(

@@ -16,7 +16,7 @@ use super::candidates::memory_function;
 use super::shape::PlanEnds;
 use crate::endpoint::Endpoint;
 
-/// What bounds a copy.
+/// Bounds of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ceilings {
     /// Lowest first.
@@ -25,7 +25,7 @@ pub(super) struct Ceilings {
     pub(super) unmeasured: Vec<String>,
 }
 
-/// What payload does at an end of a copy.
+/// Work of an end on payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     /// A drive reads what it stores and writes it to the memory.

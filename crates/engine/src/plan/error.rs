@@ -1,11 +1,11 @@
-//! Why there is no plan.
+//! Errors of planning.
 
 use peerlane_memory::provider::PROVIDERS;
 
 use crate::endpoint::{EndError, EndpointError, NotationError};
 use crate::stage::StageNameError;
 
-/// Why there is no plan: what was asked for makes no sense here.
+/// Reason why there is no plan: the request makes no sense here.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// There is no such stage.
@@ -17,7 +17,7 @@ pub enum PlanError {
     /// A text that names no memory.
     #[error("cannot understand `--via`")]
     Via {
-        /// What is wrong with it.
+        /// Fault of the text.
         source: NotationError,
     },
     /// Memory of a kind that payload cannot rest in.
@@ -26,7 +26,7 @@ pub enum PlanError {
         PROVIDERS.usage(|_| true, "and")
     )]
     NotMemory {
-        /// What was typed.
+        /// The text as typed.
         typed: String,
     },
     /// Memory of a GPU between a source and several targets.
@@ -35,21 +35,21 @@ pub enum PlanError {
          kernel's queue, and requests with memory of a GPU go by another"
     )]
     GpuForMany {
-        /// What was typed.
+        /// The memory as typed.
         via: String,
-        /// How many.
+        /// Number of targets.
         count: usize,
     },
     /// Memory between two ends of which one is memory itself.
     #[error("`--via {via}` makes no sense where an end is memory of a GPU")]
     ViaWithGpu {
-        /// What was typed.
+        /// The memory as typed.
         via: String,
     },
     /// No GPU by that name.
     #[error("machine {machine} has no `{typed}`")]
     UnknownGpu {
-        /// What was typed.
+        /// The GPU as typed.
         typed: String,
         /// The machine.
         machine: String,
@@ -59,7 +59,7 @@ pub enum PlanError {
     /// No file and no function of the machine is called that.
     #[error("machine {machine} has no device or file `{typed}`")]
     UnknownDevice {
-        /// What was typed.
+        /// The name as typed.
         typed: String,
         /// The machine.
         machine: String,
@@ -67,7 +67,7 @@ pub enum PlanError {
     /// No function of the machine is called that, or it lends no memory.
     #[error("machine {machine} has no peer-to-peer memory `{typed}`")]
     UnknownMemory {
-        /// What was typed.
+        /// The memory as typed.
         typed: String,
         /// The machine.
         machine: String,
@@ -85,7 +85,7 @@ pub enum PlanError {
     /// No target, or too many.
     #[error("cannot copy to {count} targets at once: there may be 1 to {most}")]
     Targets {
-        /// How many.
+        /// Number of targets.
         count: usize,
         /// The most there may be.
         most: usize,
@@ -93,13 +93,13 @@ pub enum PlanError {
     /// A count or size of zero.
     #[error("`{option} 0` moves nothing")]
     Zero {
-        /// Which option.
+        /// The option.
         option: &'static str,
     },
 }
 
 impl PlanError {
-    /// Whether the question makes sense, and the machine as it is has no answer to it.
+    /// True when the question makes sense, but the machine as it is has no answer to it.
     pub fn is_of_the_machine(&self) -> bool {
         matches!(self, Self::End(EndError::Endpoint { source: EndpointError::Unserved { .. }, .. }))
     }
@@ -109,7 +109,7 @@ impl PlanError {
         matches!(self, Self::End(_) | Self::UnknownGpu { .. })
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::End(error) => error.hint(),

@@ -39,7 +39,7 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     source.or_else(|| name(&asked.target).map(|name| (name, Role::Target)))
 }
 
-/// How bytes get between a drive and memory of a GPU.
+/// Way of bytes between a drive and memory of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GpuWay {
     /// By cuFile.
@@ -66,7 +66,7 @@ pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     ways.find(|way| is_gpu && way.to_string() == words)
 }
 
-/// How a measurement goes the way that a plan between a drive and a GPU has chosen.
+/// Returns the path of a measurement for the way that a plan between a drive and a GPU has chosen.
 pub fn gpu_path(plan: &Plan) -> Path {
     match plan.memory.as_ref().and_then(way_of) {
         _ if plan.route == Some(Route::P2p) => Path::P2p,
@@ -196,7 +196,7 @@ fn choose(
     }
 }
 
-/// What is against the direct ways, first reasons only.
+/// Lists the reasons against the direct ways, the first of each only.
 pub(super) fn why_not_direct(candidates: &[Candidate]) -> String {
     let direct = candidates.iter().filter(|one| one.memory.kind != MemoryKind::Host);
     let reasons =

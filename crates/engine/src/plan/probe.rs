@@ -120,7 +120,8 @@ fn in_words(error: impl std::error::Error) -> String {
     error_in_words(&error)
 }
 
-/// What cuFile says of its direct ways. It answers for a file and memory only when a copy registers them.
+/// Asks cuFile about its direct ways. It answers for a file and memory only when a copy registers
+/// them.
 fn ask_library(way: GpuWay) -> String {
     let later = "a copy asks cuFile, which opens the GPU, before anything is written";
     let GpuWay::CuFile(mode) = way else { return later.to_owned() };

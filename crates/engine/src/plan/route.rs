@@ -13,7 +13,7 @@ use super::shape::PlanEnds;
 use super::{by_node, card, gpu};
 use crate::endpoint::{Endpoint, is_old_head};
 
-/// What the choice depends on, besides the candidates.
+/// Input of the choice, besides the candidates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) fabric: &'a Fabric,
@@ -24,7 +24,7 @@ pub(super) struct Question<'a> {
     pub(super) length: Bytes,
 }
 
-/// What was chosen.
+/// Result of the choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) route: Option<Route>,

@@ -20,7 +20,7 @@ pub(super) struct PlanEnds<'a> {
     pub(super) target: &'a Endpoint,
 }
 
-/// How the end of a copy that is no whole number of target blocks is written.
+/// Returns the way to write the end of a copy that is not a whole number of target blocks.
 pub(super) fn tail(ends: PlanEnds<'_>, length: Bytes) -> Tail {
     let (source, target) = (&ends.source.facts, &ends.target.facts);
     let rest = Bytes(length.0 % target.block.0);

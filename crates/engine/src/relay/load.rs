@@ -113,7 +113,7 @@ impl RelayState<'_> {
         Some(part)
     }
 
-    /// Whether anything is left to be begun; what is zero at both ends is done by it.
+    /// True when anything is left to be begun. Accounts for ranges that are zero at both ends.
     pub(super) fn has_more(&mut self) -> bool {
         while self.pieces.is_empty() && self.stopped.is_none() && !self.are_all_lost() {
             match self.work.next_piece() {

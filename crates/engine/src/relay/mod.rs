@@ -51,16 +51,17 @@ pub use work::{FlushOutcome, RelayWork, TARGETS_MAX, Targets, WorkPiece};
 /// The longest wait for a single request that a caller without a better figure takes.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
 
-/// What to move, and how. All offsets, lengths and blocks are in bytes; blocks are powers of two.
+/// Ends, memory and shape of a relay. All offsets, lengths and blocks are in bytes; blocks are
+/// powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Where payload comes from.
+    /// Origin of the payload.
     pub source: FileId,
-    /// Where payload goes to.
+    /// Destination of the payload.
     pub target: FileId,
-    /// Where payload rests between.
+    /// Region that payload rests in between.
     pub region: RegionId,
-    /// Whose memory that is; decides what an errno means.
+    /// Owner of that memory; decides the meaning of an errno.
     pub memory: MemoryKind,
     /// Offset in the source, a multiple of its block.
     pub source_offset: u64,
@@ -78,8 +79,8 @@ pub struct Transfer {
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
-    /// How an end that is no whole target block is written. With [`Tail::MergeInHost`] only the whole
-    /// blocks are moved here; [`merge_in_host`] does the rest.
+    /// Treatment of an end that is not a whole target block. With [`Tail::MergeInHost`] only the
+    /// whole blocks are moved here; [`merge_in_host`] does the rest.
     pub tail: Tail,
     /// Stages that work on each chunk between its read and its writes, numbered from 0 in the ring. With
     /// any, a chunk is a request, counted from the start of the copy, and is never cut.
@@ -88,7 +89,7 @@ pub struct Transfer {
     pub deadline: Nanos,
 }
 
-/// Why a relay stopped before its end.
+/// Reason why a relay stopped before its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
@@ -98,16 +99,16 @@ pub enum RelayError {
     /// The ring still has requests of an earlier use; nothing was moved.
     #[error("cannot move payload: {in_flight} earlier requests are in flight")]
     Busy {
-        /// How many.
+        /// Number of requests.
         in_flight: u32,
     },
     /// A request failed. What was in flight has ended, unless the ring says otherwise.
     #[error("copy stopped after {} bytes", moved.written.total())]
     Stopped {
-        /// Why.
+        /// Failure of the request.
         #[source]
         source: RequestError,
-        /// What is at the target.
+        /// Progress at the target.
         moved: Box<Moved>,
     },
 }
@@ -122,14 +123,14 @@ impl RelayError {
     }
 }
 
-/// What became of a relay to several targets.
+/// Outcome of a relay to several targets.
 #[derive(Debug)]
 pub struct Relayed {
-    /// What is at each target, and why it was dropped if it was. Reads are those of all.
+    /// Progress at each target, and the error of one that was dropped. Reads are those of all.
     pub targets: Vec<(Moved, Option<RequestError>)>,
     /// Payload read from the source, each byte once besides tails.
     pub read: Bytes,
-    /// Why all of it stopped: the source, a stage, or the ring.
+    /// Error that stopped all of it: the source, a stage, or the ring.
     pub stopped: Option<RequestError>,
     /// The account of each stage.
     pub stages: Vec<StageTally>,

@@ -1,4 +1,4 @@
-//! What a relay moved.
+//! Progress and counts of a relay.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub(crate) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
     }
 }
 
-/// What was moved.
+/// Progress of one target.
 #[derive(Clone)]
 pub struct Moved {
     /// Payload written, wherever it lies.

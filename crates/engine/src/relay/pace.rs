@@ -2,7 +2,7 @@
 
 use peerlane_units::{ByteRate, Nanos};
 
-/// What may be moved at once after a pause: as much as the rate allows in this time.
+/// Largest burst after a pause: as much as the rate allows in this time.
 const BURST: Nanos = Nanos(100_000_000);
 
 /// Bounds the rate at which parts begin; told the time, so that a simulated clock drives it too.

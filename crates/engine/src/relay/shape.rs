@@ -1,4 +1,4 @@
-//! How a transfer is cut into parts, and whether it adds up at all.
+//! Cuts a transfer into parts, and checks that it adds up.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::Transfer;
 /// The longest request: the kernel moves at most 2 GiB less a page at once (`MAX_RW_COUNT`).
 const REQUEST_MAX: u64 = 1 << 30;
 
-/// Why a transfer does not add up.
+/// Reason why a transfer does not add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeFault {
@@ -60,7 +60,7 @@ pub enum ShapeFault {
     /// The transfers are none, too many, or differ in more than their targets.
     #[error("{count} transfers do not go together: 1 to 16 that differ in their targets only")]
     Targets {
-        /// How many.
+        /// Number of transfers.
         count: usize,
     },
     /// The copy reaches beyond the largest offset of a file.
@@ -83,7 +83,7 @@ pub(super) struct CopyPart {
     pub(super) kind: PartKind,
 }
 
-/// What becomes of a part.
+/// Treatment of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// It is read and written.

@@ -30,7 +30,7 @@ impl PartRequest {
         }
     }
 
-    /// Whether it writes the slot.
+    /// True when it writes the slot.
     pub(super) fn fills(self) -> bool {
         !matches!(self, Self::Write(_))
     }
@@ -49,7 +49,7 @@ impl PartRequest {
 #[derive(Debug, Default)]
 pub(super) struct PartSlot {
     pub(super) part: Option<CopyPart>,
-    /// What is not over of it, in the order in which it begins.
+    /// Remaining requests, in the order in which they begin.
     legs: Vec<(PartRequest, Request)>,
     /// Never used again: a device that did not answer may still write it, or read bytes beside the
     /// copy from it.
@@ -61,7 +61,7 @@ impl PartSlot {
         self.part.is_none() && !self.is_lost
     }
 
-    /// Whether payload is still on its way from the source.
+    /// True when payload is still on its way from the source.
     pub(super) fn is_reading(&self) -> bool {
         self.legs.first().is_some_and(|(leg, _)| leg.is_reading())
     }
@@ -86,7 +86,7 @@ impl PartSlot {
         self.legs.clear();
     }
 
-    /// Whether nothing is left to do of the part.
+    /// True when nothing is left to do of the part.
     pub(super) fn is_over(&self) -> bool {
         self.part.is_some() && self.legs.is_empty()
     }

@@ -25,7 +25,7 @@ pub(super) struct RelayState<'a> {
     pub(super) watch: &'a mut dyn Watch,
     /// Host memory full of zeroes, and its length.
     pub(super) zeroes: Option<(RegionId, u64)>,
-    /// What was begun of the work, the next first.
+    /// Pieces of the work that were begun, the next first.
     pub(super) pieces: VecDeque<WorkPiece>,
     pub(super) slots: Vec<PartSlot>,
     /// Requests that may begin, or go on, in their order.
@@ -46,12 +46,12 @@ pub(super) struct RelayLane {
     /// Bytes of the copy that it has, those of an earlier run included.
     pub(super) accounted: u64,
     pub(super) failed: Option<RequestError>,
-    /// Whether it is asked to make zeroes; no longer once it could not.
+    /// True while it is asked to make zeroes; false once it could not.
     pub(super) makes_zeroes: bool,
     pub(super) is_flushing: bool,
 }
 
-/// Whose request it is.
+/// Owner of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Flight {
     Leg { slot: usize, leg: PartRequest },
@@ -109,12 +109,12 @@ impl<'a> RelayState<'a> {
         self.pause
     }
 
-    /// Whether nothing is under way and nothing waits for room.
+    /// True when nothing is under way and nothing waits for room.
     pub(super) fn is_idle(&self) -> bool {
         self.flights.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether nothing is left to be begun.
+    /// True when nothing is left to be begun.
     pub(super) fn is_over(&mut self) -> bool {
         self.waiting.is_empty() && !(self.goes_on() && self.has_more())
     }
@@ -131,7 +131,7 @@ impl<'a> RelayState<'a> {
         self.lanes.iter().all(|lane| lane.failed.is_some())
     }
 
-    /// Whether nobody wants what a leg would bring any more.
+    /// True when nobody wants the result of a leg any more.
     pub(super) fn is_in_vain(&self, leg: PartRequest) -> bool {
         match leg {
             PartRequest::Read | PartRequest::Stage(_) => {

@@ -49,7 +49,7 @@ pub fn merge_in_host<R: Ring>(
     Ok(tail)
 }
 
-/// Where the payload lies in what was read of the source.
+/// Place of the payload in the bytes read of the source.
 #[derive(Debug, Clone, Copy)]
 struct TailPayload {
     skipped: u64,

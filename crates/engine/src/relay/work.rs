@@ -1,4 +1,4 @@
-//! What a relay moves, piece by piece, and who is told what is at which target.
+//! Work of a relay, piece by piece, and its accounts for each target.
 //!
 //! A copy that goes on after a crash, or one of a file with holes, is many pieces. They are asked for
 //! one at a time while others are in flight, so that neither their number nor the length of the copy
@@ -29,12 +29,12 @@ impl Targets {
         Self::from_fn(TARGETS_MAX, |one| one == target)
     }
 
-    /// Whether the target is in it.
+    /// True when the target is in it.
     pub fn contains(self, target: usize) -> bool {
         target < TARGETS_MAX && self.0 & 1 << target != 0
     }
 
-    /// Whether there is none in it.
+    /// True when no target is in it.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -79,7 +79,7 @@ impl WorkPiece {
     }
 }
 
-/// What a relay moves, and who keeps account of it for each target.
+/// Source of a relay's work. Keeps account of it for each target.
 pub trait RelayWork {
     /// The next piece, or `None` at the end. Pieces do not overlap; each begins on a block of source
     /// and targets, counted from the start of the copy, and ends on one or with the copy.
@@ -120,7 +120,7 @@ pub trait RelayWork {
         let _ = bytes;
     }
 
-    /// Whether a target is to be flushed now.
+    /// True when a target is to be flushed now.
     fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
         let _ = (target, now);
         false
@@ -138,7 +138,7 @@ pub trait RelayWork {
     }
 }
 
-/// How a flush ended.
+/// Outcome of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushOutcome {
     /// What it vouches for is on stable storage.

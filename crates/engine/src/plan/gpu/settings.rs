@@ -10,7 +10,7 @@ use crate::endpoint::{Endpoint, Layer};
 const FIRST_KEYS: &str = "1.16";
 const MIRROR_KEYS: &str = "1.19";
 
-/// Whether an end is reached by the network card of this machine: its requests come from there.
+/// True when an end is reached by the network card of this machine: its requests come from there.
 pub(super) fn is_rdma(end: &Endpoint) -> bool {
     matches!(layer(end), Some(Layer::Nvme { network: Some(far) }) if far.transport == "rdma")
 }

@@ -25,7 +25,7 @@ fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanErr
     super::super::plan(&machine(changes), &asked, &crate::Surveyor::for_tests())
 }
 
-/// What is against each of the four ways.
+/// Returns the refusals of each of the four ways.
 fn refusals(changes: &[(&str, &str)]) -> Vec<Vec<String>> {
     let plan = planned(RouteChoice::Auto, changes).expect("a plan");
     plan.candidates.into_iter().map(|one| one.refusals).collect()

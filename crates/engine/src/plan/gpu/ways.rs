@@ -30,10 +30,10 @@ const CUFILE: &str = "libcufile.so.0";
 const C2C: &str = "its memory is reached by C2C, NVLink from the processor, where cuFile has that switched on: multipath \
     and the kernel's rules for peers do not matter then; `--probe` shows the flag from cuFile 1.16 on (not tried)";
 
-/// What a machine has for one GPU.
+/// Facts of a machine about one GPU.
 pub(super) struct GpuScene<'a> {
     pub(super) fabric: &'a Fabric,
-    /// What it is to exchange bytes with: one end, or source and target.
+    /// Partners of the GPU: one end, or source and target.
     pub(super) ends: &'a [&'a Endpoint],
     pub(super) gpu: FunctionId,
     pub(super) typed: &'a str,
@@ -87,7 +87,7 @@ impl GpuScene<'_> {
         self.candidate(&way.to_string(), kind, refusals)
     }
 
-    /// What the files themselves are in the way of.
+    /// Returns the reasons of the files themselves.
     fn of_files(&self, is_direct: bool) -> Vec<String> {
         let reason = |end: &&Endpoint| {
             let (live, path) = (end.live.as_ref()?, &end.facts.path);
@@ -144,7 +144,8 @@ impl GpuScene<'_> {
         candidate
     }
 
-    /// Why an end itself takes no peer-to-peer pages; what cuFile may have another way for is none.
+    /// Returns the reason why an end itself takes no peer-to-peer pages, if cuFile has no other
+    /// way.
     fn refusal_of(&self, end: &Endpoint) -> Option<String> {
         let refusal = end.facts.refusal.clone()?;
         let device = end.live.as_ref().and_then(|live| live.device.as_ref());
@@ -251,21 +252,21 @@ impl GpuScene<'_> {
         candidate
     }
 
-    /// What speaks against a GPU of which it is known that it is older than a generation.
+    /// Returns the reason against a GPU that is known to be older than a generation.
     fn too_old(&self, first: Generation, what: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let generation = Generation::from_function(gpu).filter(|&generation| generation < first)?;
         Some(format!("{}, of {generation}, {what}", names::look_up(gpu)?))
     }
 
-    /// What speaks against a GPU for consumers; `listed` are the GPUs of a direct way.
+    /// Returns the reason against a GPU for consumers; `listed` are the GPUs of a direct way.
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::from_function(gpu)?;
         Some(format!("{} is a {line}, and this way is for {listed}", names::look_up(gpu)?))
     }
 
-    /// What speaks against a GPU whose memory has no window with address space.
+    /// Returns the reason against a GPU whose memory has no window with address space.
     fn without_window(&self) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let lost = gpu.unassigned_bars.iter().map(|bar| format!("BAR {}", bar.index));
@@ -316,7 +317,7 @@ impl GpuScene<'_> {
         worst
     }
 
-    /// What helps where the kernel refuses the route.
+    /// Gives advice where the kernel refuses the route.
     fn around(&self, reach: &Reach) -> String {
         const SWITCH: &str = "put both below one switch";
         let redirecting = reach.facts.iter().filter_map(|fact| match fact {
@@ -341,7 +342,8 @@ impl GpuScene<'_> {
         self.ends.iter().map(of).sum()
     }
 
-    /// What of the driver and this library is missing; what cannot be seen is not missing.
+    /// Lists the missing parts of the driver and this library. Parts that cannot be seen do not
+    /// count.
     fn stack(&self, library: &str) -> Vec<String> {
         let mut missing = Vec::new();
         if self.has_module("nvidia") == Some(false) {
