@@ -1,5 +1,5 @@
-//! Which FPGA card and which drive are one SmartSSD, on this machine: by their switch, and by the card's DNA, which its
-//! drive names.
+//! Pairs FPGA cards and drives of one SmartSSD on this machine. They are matched by their switch,
+//! and by the card's DNA, which its drive names.
 //!
 //! It reads a register of the card and asks the drive who it is (Identify Controller): both leave things as they
 //! are, and both take root. A machine without such a card is not touched.
@@ -18,11 +18,11 @@ use crate::ring::{apart, identify_controller};
 const USER_FUNCTION: (u16, u16) = (0x10ee, 0x6988);
 const DRIVES: [(u16, u16); 2] = [(0x144d, 0xa824), (0x144d, 0xa825)];
 
-/// What was read of cards and drives.
+/// DNA of cards, as read from cards and drives.
 #[derive(Debug, Clone, Default)]
 pub struct Dnas {
     known: BTreeMap<FunctionId, Dna>,
-    /// What could not be read, by name, and why.
+    /// Names of functions that could not be read, each with the reason.
     unknown: Vec<(String, String)>,
 }
 
@@ -31,7 +31,7 @@ pub struct Dnas {
 pub struct CardPair {
     /// The card's user function.
     pub card: FunctionId,
-    /// What is known of its drive.
+    /// The drive, as far as it is known.
     pub pairing: Pairing,
 }
 
@@ -82,7 +82,7 @@ impl Dnas {
         }
     }
 
-    /// What could not be read, and why.
+    /// Names of functions that could not be read, each with the reason.
     pub(crate) fn unknown(&self) -> &[(String, String)] {
         &self.unknown
     }
@@ -107,7 +107,7 @@ pub fn card_pairs(fabric: &Fabric, dnas: &Dnas) -> Vec<CardPair> {
     cards.map(|card| CardPair { card, pairing: fabric.pairing(card, &dnas.known) }).collect()
 }
 
-/// How the drive of a card is known, in words; `None` where nothing is.
+/// Describes the evidence for the drive of a card; `None` where there is none.
 pub fn pair_in_words(fabric: &Fabric, pair: CardPair) -> Option<String> {
     let name = |id: FunctionId| fabric.function(id).name.as_str();
     let card = name(pair.card);

@@ -33,8 +33,8 @@ pub(super) fn examine_those(on: &mut Examination<'_>, functions: &[FunctionId]) 
     }
 }
 
-/// Whether the switch and the FPGA's DNA agree on which drive is whose. Either alone is enough; both at odds mean that
-/// a module was put together otherwise, or that one of the two is not what it is taken for.
+/// Checks that the switch and the FPGA's DNA agree on the drive of each card. Either alone is
+/// enough. If they differ, a module was put together otherwise, or one of the two was misread.
 pub(super) fn pairs(on: &mut Examination<'_>, dnas: &Dnas) {
     let fabric = on.fabric;
     for (name, why) in dnas.unknown() {
@@ -93,8 +93,9 @@ fix: Some(fix("switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firm
 })
 }
 
-/// Whether XRT has no window to lend a card's memory through: it takes the first of at least 256 MiB (`xocl_p2p`
-/// of the driver xocl 2.25). Function 0 of a card is for its management and has none.
+/// True when XRT has no window to lend a card's memory through: it takes the first of at least 256
+/// MiB (`xocl_p2p` of the driver xocl 2.25). Function 0 of a card is for its management and has
+/// none.
 fn lacks_xrt_window(function: &Function) -> bool {
     let largest = function.bars.iter().map(|bar| bar.size).max();
     function.kind == FunctionKind::Fpga

@@ -21,7 +21,7 @@ pub(super) struct CufileNote {
     pub(super) value: String,
     /// The effect on the route.
     pub(super) consequence: String,
-    /// What to set, with a command where there is one.
+    /// Advice, with a command where there is one.
     pub(super) advice: String,
     /// First version of cuFile with the key.
     pub(super) since: &'static str,
@@ -132,7 +132,7 @@ impl Audit<'_> {
         (self.found.flag(key) == Some(value)).then(|| self.note(key, since, effect()))
     }
 
-    /// What is wrong with the file as a whole.
+    /// Returns the problem of the file as a whole.
     fn problem(&self) -> Option<CufileNote> {
         let problem = self.found.problem.as_ref()?;
         Some(CufileNote {

@@ -207,7 +207,7 @@ fn kind_of(stacked: &StackedDevice) -> &str {
     stacked.kind.as_deref().unwrap_or("unknown")
 }
 
-/// Whether a layer by itself takes no peer-to-peer pages.
+/// True when a layer by itself takes no peer-to-peer pages.
 fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> bool {
     // An unknown kernel is taken for a current one, as everywhere.
     let md_passes = MD_LEVELS.contains(&kind_of(stacked))

@@ -66,7 +66,7 @@ impl Gpus {
         Self { of_use, ids: ids.filter(is_it).collect() }
     }
 
-    /// Those that pass a test, and the others.
+    /// Splits the GPUs into the ones that pass a test and the others.
     fn split(self, fabric: &Fabric, is_it: impl Fn(&Function) -> bool) -> (Self, Self) {
         let (ours, others) = self.ids.into_iter().partition(|&id| is_it(fabric.function(id)));
         (Self { of_use: self.of_use, ids: ours }, Self { of_use: self.of_use, ids: others })

@@ -161,12 +161,12 @@ fn pool(function: &Function, file: &str, showed: impl ToString) -> Evidence {
     saw(format!("{}/p2pmem/{file}", at(function)), showed.to_string())
 }
 
-/// Whether a tree shows no PCI function, as trees of other tools may that are about processors alone.
+/// True when a tree shows no PCI function. Trees of other tools may cover processors alone.
 pub(super) fn leaves_pci_out(fabric: &Fabric) -> bool {
     fabric.functions.is_empty() && matches!(fabric.origin, Origin::Tree(_))
 }
 
-/// Whether the registers of a drive show a memory buffer.
+/// True when the registers of a drive show a memory buffer.
 pub(super) fn has_cmb(function: &Function) -> bool {
     function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
 }

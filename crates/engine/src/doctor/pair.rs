@@ -144,7 +144,8 @@ fn verdict(plan: &Plan) -> String {
     }
 }
 
-/// What the endpoint itself has against peer-to-peer requests; the kernel's own is said elsewhere.
+/// Returns the endpoint's own refusal of peer-to-peer requests; the kernel's is a finding of its
+/// own.
 fn refuses(fabric: &Fabric, end: &EndpointFacts) -> Option<Finding> {
     let what = end.refusal.clone()?;
     if kernel_refusal(&fabric.kernel).as_ref() == Some(&what) {

@@ -34,7 +34,7 @@ pub struct Chunk<'a> {
     pub content: Option<&'a mut [u8]>,
 }
 
-/// Why a stage failed on a chunk, in words.
+/// Reason why a stage failed on a chunk, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StageFault(pub String);

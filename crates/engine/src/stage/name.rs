@@ -30,7 +30,7 @@ pub enum StageName {
     Outside(PathBuf),
 }
 
-/// Why there is no such stage.
+/// Error of a stage's notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{typed} is no stage: digest, cuda:FILE.cu:KERNEL and xrt:FILE.xclbin:KERNEL are")]
 pub struct StageNameError {

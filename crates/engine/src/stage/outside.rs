@@ -25,7 +25,7 @@ const LINE_MAX: usize = 4096;
 /// Longest wait for a process that is to give up its chunks.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
-/// Why no process outside can work on a memory.
+/// Reason why no process outside can work on a memory.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutsideError {
     #[error("{memory} is no memory with addresses")]

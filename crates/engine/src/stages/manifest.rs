@@ -103,7 +103,7 @@ fn from_hex(text: &str) -> Option<u128> {
     u128::from_str_radix(text, 16).ok().filter(|_| is_ours)
 }
 
-/// Why a manifest cannot be read or written.
+/// Reason why a manifest cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -122,7 +122,7 @@ pub enum ManifestError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The end is missing: the copy was not complete.

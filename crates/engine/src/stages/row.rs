@@ -63,7 +63,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Why stages cannot work.
+/// Reason why stages cannot work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
@@ -78,7 +78,7 @@ pub enum StageError {
     Open {
         /// The stage.
         stage: String,
-        /// Why.
+        /// Reason.
         reason: String,
         /// Advice that helps, when there is one.
         hint: Option<String>,
@@ -92,7 +92,7 @@ pub enum StageError {
     /// An option is of no use without, or with more than, one digest.
     #[error("{reason}")]
     Options {
-        /// Why.
+        /// Reason.
         reason: &'static str,
     },
 }
@@ -128,7 +128,7 @@ pub(crate) struct SlotGpu<'a> {
     pub(crate) driver: (i32, i32),
 }
 
-/// Why a stage is not set up, and what to do about it.
+/// Reason why a stage is not set up, and advice.
 struct NotOpened {
     reason: String,
     hint: Option<String>,

@@ -38,7 +38,7 @@ const PAGE: u64 = 4096;
 pub struct ManifestAsked {
     /// The end.
     pub end: String,
-    /// Where the copy begins in it.
+    /// Offset in it at which the copy begins.
     pub offset: Bytes,
     /// File of the manifest.
     pub manifest: PathBuf,
@@ -46,7 +46,7 @@ pub struct ManifestAsked {
     pub deadline: Nanos,
 }
 
-/// Why an end was not compared with a manifest.
+/// Reason why an end was not compared with a manifest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyManifestError {
@@ -55,7 +55,7 @@ pub enum VerifyManifestError {
     Manifest {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// Fault of the manifest.
         source: ManifestError,
     },
     /// Its chunks are longer than a request.
@@ -69,7 +69,7 @@ pub enum VerifyManifestError {
     End {
         /// The end as it was typed.
         path: String,
-        /// Why.
+        /// Fault of the end.
         source: Box<EndError>,
     },
     /// Direct I/O begins on whole blocks only.
@@ -101,7 +101,7 @@ pub enum VerifyManifestError {
     Read {
         /// The end.
         path: String,
-        /// Why.
+        /// Failure of the request.
         source: RequestError,
     },
     /// A wish to stop came from outside.

@@ -1,4 +1,4 @@
-//! What stands between two ends.
+//! Findings between two ends.
 
 use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, Verdict};
 
