@@ -15,7 +15,7 @@ use peerlane_engine::faults::{FaultKind, FaultTally, FaultedOutcome, Untrue, res
 const COMMAND: &str =
     "cargo run --release -p peerlane-engine --features simulation --example faults --";
 
-/// What to do.
+/// Arguments of the program.
 struct FaultsArgs {
     runs: u64,
     seed: u64,

@@ -1,4 +1,4 @@
-//! What cuFile says of itself and of its route, as evidence for a record.
+//! Answers of cuFile about itself and its route, as evidence for a record.
 
 use std::fs::File;
 use std::io;
@@ -46,13 +46,13 @@ pub(crate) fn flags(session: &CuFileSession) -> Option<RouteEvidence> {
     Some(Evidence { looked_at, showed: all.join("; ") }.says(RouteVerdict::NotKnown))
 }
 
-/// Whether the library reads holes through host memory, whatever its mode is.
+/// True when the library reads holes through host memory, whatever its mode is.
 pub(crate) fn reads_holes_by_host(session: &CuFileSession) -> bool {
     let is_new = session.version().is_some_and(|version| version >= Version::HOLES_BY_HOST);
     session.mode() == Mode::P2pdma && is_new
 }
 
-/// Whether reads of a range by this session touch a hole and go through host memory for that.
+/// True when reads of a range by this session touch a hole and go through host memory for that.
 ///
 /// # Errors
 /// When the file does not tell about itself.

@@ -18,7 +18,7 @@ pub(crate) struct Desk {
     lane: CopyQueue,
 }
 
-/// Why a copy did not end.
+/// Reason why a copy did not end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stopped {
     /// The driver's answer.

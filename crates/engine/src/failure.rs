@@ -1,4 +1,4 @@
-//! What the system's answer to a request means here.
+//! Meaning of the system's answer to a request.
 //!
 //! One errno means different things by direction, memory and kernel; [`Cause::from_errno`] is the only place
 //! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::ring::{Action, NvmeStatus, PushError};
 
-/// Which end of a copy.
+/// An end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Where payload comes from.
+    /// Origin of the payload.
     Source,
-    /// Where payload goes to.
+    /// Destination of the payload.
     Target,
 }
 
@@ -34,11 +34,11 @@ impl fmt::Display for Role {
     }
 }
 
-/// What to do about a file that would be larger than the system lets it be.
+/// Advice about a file that would be larger than the system lets it be.
 pub const HINT_OF_SIZE: &str =
     "`ulimit -f` shows how large a file may be here; a file system has a limit, too";
 
-/// What to do where the system does not let the user at something, or lets no file be as large.
+/// Returns advice where the system denies the user access, or lets no file be as large.
 pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some(format!(
@@ -50,7 +50,8 @@ pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     }
 }
 
-/// What to do about a name that nothing has: the nearest folder above it that is there may show the right one.
+/// Returns advice about a path that does not exist: the nearest folder above it may show the right
+/// name.
 pub fn hint_of_absence(path: &Path) -> String {
     let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
     let folder = above.find(|above| above.is_dir()).unwrap_or_else(|| Path::new("."));
@@ -61,7 +62,7 @@ pub fn hint_of_absence(path: &Path) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {}", what(*action, *offset, Some(*length), *role))]
 pub struct RequestFailure {
-    /// Which end.
+    /// Source or target.
     pub role: Role,
     /// Read, write or flush.
     pub action: Action,
@@ -69,7 +70,7 @@ pub struct RequestFailure {
     pub offset: u64,
     /// Bytes that were still to move.
     pub length: u64,
-    /// What the answer means.
+    /// Meaning of the answer.
     #[source]
     pub cause: Cause,
 }
@@ -103,7 +104,7 @@ fn preposition(action: Action) -> &'static str {
     }
 }
 
-/// What the answer to a request means.
+/// Meaning of the answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -168,7 +169,7 @@ pub enum Cause {
     /// The drive's own answer to a command through a passthrough node.
     #[error("{status}")]
     Nvme {
-        /// What the drive says.
+        /// Status from the drive.
         status: NvmeStatus,
     },
     /// Any other answer.
@@ -180,7 +181,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What an errno means for a request of this kind between a drive and this memory.
+    /// Returns the meaning of an errno for a request of this kind between a drive and this memory.
     pub fn from_errno(errno: Errno, action: Action, memory: MemoryKind) -> Self {
         let is_p2p = memory != MemoryKind::Host;
         if let Some(status) = NvmeStatus::from_errno(errno) {
@@ -202,7 +203,7 @@ impl Cause {
         }
     }
 
-    /// What to do about it. Whether the copy can go on is not known here: only a journal says so.
+    /// Returns advice. It does not say if the copy can go on: only a journal tells.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::RouteRefused | Self::MemoryNotAccepted => Some(
@@ -248,17 +249,17 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no answer in {age} to the request to {}", what(*action, *offset, None, *role))]
 pub struct Stuck {
-    /// Which end.
+    /// Source or target.
     pub role: Role,
     /// Read, write or flush.
     pub action: Action,
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How long it has been waited for.
+    /// Time that it has been waited for.
     pub age: Nanos,
 }
 
-/// Why a request, or a ring full of them, came to no good end.
+/// Reason why a request, or a ring full of them, came to no good end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -317,7 +318,7 @@ impl RequestError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Failed(failure) => failure.cause.hint(),

@@ -44,9 +44,9 @@ impl Drop for Opened {
 /// An open file as a ring knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attached {
-    /// What payload goes by.
+    /// The file for payload.
     pub(crate) payload: FileId,
-    /// What it is compared by.
+    /// The file for comparison.
     pub(crate) compared: FileId,
 }
 
@@ -148,8 +148,8 @@ fn open_node(
     Ok(PassthroughFile { file, namespace })
 }
 
-/// Whether an open node and an open block device are of one namespace: names may have changed hands
-/// since the plan was made, open files not.
+/// True when an open node and an open block device are of one namespace. Names may have changed
+/// hands since the plan was made, open files not.
 fn are_one(node: &File, block: &File) -> io::Result<bool> {
     let number = |file: &File| {
         let number = file.metadata()?.rdev();

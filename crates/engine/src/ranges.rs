@@ -151,7 +151,7 @@ impl RangeSet {
     }
 }
 
-/// What a set lacks; see [`RangeSet::missing`].
+/// Ranges that a set lacks; see [`RangeSet::missing`].
 #[derive(Debug, Clone)]
 pub struct Missing<'a> {
     held: &'a [Range<u64>],
@@ -181,7 +181,7 @@ impl Iterator for Missing<'_> {
 
 impl FusedIterator for Missing<'_> {}
 
-/// What a set lacks, in whole blocks; see [`RangeSet::missing_in_blocks`].
+/// Ranges that a set lacks, in whole blocks; see [`RangeSet::missing_in_blocks`].
 #[derive(Debug, Clone)]
 pub struct MissingInBlocks<'a> {
     missing: Missing<'a>,

@@ -48,12 +48,12 @@ pub(crate) struct Request {
     pub(crate) ask: u64,
     /// Block size of the file.
     pub(crate) block: u64,
-    /// What an end of the file before `need` is.
+    /// Meaning of an end of the file before `need`.
     pub(crate) end: EndOfFile,
     pub(crate) progress: RequestProgress,
 }
 
-/// What an end of the file before all was read is.
+/// Meaning of an end of the file before all was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndOfFile {
     /// A failure.
@@ -62,7 +62,7 @@ pub(crate) enum EndOfFile {
     IsFine,
 }
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestProgress {
     done: u64,
@@ -72,7 +72,7 @@ pub(crate) struct RequestProgress {
     furthest: (u64, u32),
     /// Short completions and repeated tries, for the record.
     pub(crate) repeats: u32,
-    /// When the operation in flight began, and its tag.
+    /// Begin of the operation in flight, and its tag.
     started: Option<(Nanos, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl Request {
         self.progress.done
     }
 
-    /// Where the rest begins.
+    /// Offset of the rest.
     pub(crate) fn rest_offset(&self) -> u64 {
         self.file_offset + self.progress.done
     }
@@ -275,7 +275,7 @@ pub(crate) fn carry_until<R: Ring>(
     }
 }
 
-/// Whether a wanted request is not done; after a failure, whether anything is in flight.
+/// True when a wanted request is not done; after a failure, true when anything is in flight.
 fn is_waiting(requests: &[Request], wanted: &Range<usize>, has_failed: bool) -> bool {
     if has_failed {
         return requests.iter().any(|request| request.progress.started.is_some());

@@ -28,10 +28,10 @@ pub const HOST_PARTS: u64 = 3;
 /// Requests side by side while slots are overwritten.
 const SIDE_BY_SIDE: usize = 8;
 
-/// What to overwrite, and with what. Offsets and lengths are in bytes.
+/// Input of a scrub. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubSetup {
-    /// Whose blocks are borrowed.
+    /// File whose blocks are borrowed.
     pub target: FileId,
     /// Offset in the target of these blocks, a multiple of `block`.
     pub target_offset: u64,
@@ -41,7 +41,7 @@ pub struct ScrubSetup {
     pub block: u64,
     /// The memory to overwrite, from its start.
     pub memory: RegionId,
-    /// Whose memory that is; decides what an errno means.
+    /// Owner of that memory; decides the meaning of an errno.
     pub memory_kind: MemoryKind,
     /// Bytes to overwrite: a multiple of `block`.
     pub memory_length: u64,
@@ -78,33 +78,33 @@ impl fmt::Display for ScrubStep {
     }
 }
 
-/// Why memory was not overwritten, or a target is not as it was.
+/// Reason why memory was not overwritten, or a target is not as it was.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot clear the memory, {step}")]
 pub struct ScrubFailure {
-    /// At which step.
+    /// Step that failed.
     pub step: ScrubStep,
-    /// Why.
+    /// Cause.
     #[source]
     pub cause: ScrubCause,
-    /// Whether the borrowed blocks hold what they held.
+    /// True when the borrowed blocks hold their old content.
     pub is_restored: bool,
 }
 
-/// Why a step of a scrub failed.
+/// Reason why a step of a scrub failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScrubCause {
     /// A request came to no good end.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// What was written back is not what is read.
+    /// Bytes written back differ from those read.
     #[error("the bytes that were written back did not arrive")]
     Differs,
     /// Requests are in flight, which may write to the target or the memory at any time.
     #[error("{in_flight} requests are in flight")]
     Busy {
-        /// How many.
+        /// Number of requests.
         in_flight: u32,
     },
     /// The lengths do not add up, or `host` is no host memory of the length that is needed.

@@ -24,7 +24,7 @@ const RETRY: Nanos = Nanos(200_000);
 /// Time after which a copy that asked and did not ask again is taken to want nothing.
 const FORGOTTEN: Nanos = Nanos(50_000_000);
 
-/// What one copy uses of what may be shared.
+/// Use of shared resources by one copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     /// Drives and links, by name.
@@ -36,7 +36,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// What a copy by this plan uses: both drives and every link of known speed on the way.
+    /// Returns the demand of a copy by this plan: both drives and every link of known speed on the
+    /// way.
     pub fn from_plan(plan: &Plan) -> Self {
         let drive = |end: &EndpointFacts| end.address.clone().or_else(|| end.device.clone());
         let drives = [&plan.source, &plan.target].into_iter().filter_map(drive);
@@ -64,7 +65,7 @@ impl Demand {
     }
 }
 
-/// Who may begin a part.
+/// Order of the copies that may begin a part.
 #[derive(Debug)]
 pub struct ShareQueue {
     pace: Option<Pace>,
@@ -82,7 +83,7 @@ struct ShareFlow {
     finish: u64,
     /// Start tag of the part that it asks for.
     start: Option<u64>,
-    /// When it was refused last.
+    /// Time of the last refusal.
     refused: Option<Nanos>,
 }
 
@@ -118,7 +119,7 @@ impl ShareQueue {
         self.flows.remove(&number);
     }
 
-    /// Whether a copy may begin a part now; if not, it is taken to want one.
+    /// True when a copy may begin a part now; if not, it is taken to want one.
     pub fn may_begin(&mut self, number: u64, now: Nanos) -> bool {
         let virtual_time = self.virtual_time;
         let Some(flow) = self.flows.get_mut(&number) else { return true };
@@ -131,7 +132,7 @@ impl ShareQueue {
         may
     }
 
-    /// Whether there is room for a part on all that the copy shares.
+    /// True when there is room for a part on all that the copy shares.
     fn has_room(&self, number: u64, now: Nanos) -> bool {
         let flow = &self.flows[&number];
         flow.demand.resources.iter().all(|resource| {
@@ -154,7 +155,7 @@ impl ShareQueue {
         })
     }
 
-    /// Whether the common rate allows it, and no other copy is before this one.
+    /// True when the common rate allows it, and no other copy is before this one.
     fn is_in_time(&self, number: u64, start: u64, now: Nanos) -> bool {
         let Some(pace) = &self.pace else { return true };
         let is_before = |other: u64, one: &ShareFlow| {

@@ -10,7 +10,7 @@ use crate::random::Random;
 /// Bytes of a sector, the smallest block of any drive.
 pub(crate) const SECTOR: usize = 512;
 
-/// Who wrote a sector.
+/// Writer of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stamp {
     /// A benchmark, to a drive that `--scratch` named.
@@ -49,7 +49,7 @@ impl Stamp {
         sector.copy_from_slice(&whole[..sector.len()]);
     }
 
-    /// Whether bytes are what [`Self::fill`] makes of a seed.
+    /// True when bytes are what [`Self::fill`] makes of a seed.
     pub(crate) fn is_filled(self, seed: u64, bytes: &[u8]) -> bool {
         bytes.chunks(SECTOR).enumerate().all(|(number, sector)| {
             let mut expected = [0; SECTOR];
@@ -58,7 +58,7 @@ impl Stamp {
         })
     }
 
-    /// Whether all sectors of these bytes carry this stamp, of any content.
+    /// True when all sectors of these bytes carry this stamp, of any content.
     pub(crate) fn is_on(self, bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.chunks(SECTOR).all(|sector| self.is_on_sector(sector))
     }

@@ -1,4 +1,4 @@
-//! What sysfs and procfs below a root say about who uses a block device.
+//! Users of a block device, from sysfs and procfs below a root.
 //!
 //! Everything is read below the root that was given, so that a made-up tree serves as well as this
 //! machine. What is not there or cannot be read counts as absent: the exclusive open at the start of
@@ -30,15 +30,15 @@ pub(crate) struct System {
 pub(crate) struct MountinfoLine {
     /// Device number of the file system.
     pub(crate) device: (u32, u32),
-    /// Where it is mounted.
+    /// Mount point.
     pub(crate) point: PathBuf,
     /// File system type.
     pub(crate) kind: String,
-    /// What was mounted: a device path for most file systems on a device.
+    /// Mounted object: a device path for most file systems on a device.
     pub(crate) source: String,
     /// Options of the file system.
     pub(crate) options: String,
-    /// Whether this mount takes no writes.
+    /// True when this mount takes no writes.
     pub(crate) is_read_only: bool,
 }
 
@@ -161,7 +161,8 @@ impl System {
             .collect()
     }
 
-    /// How many devices the mounted btrfs has that `name` is one of; none where it is part of none.
+    /// Counts the devices of the mounted btrfs that `name` is one of; none where it is part of
+    /// none.
     pub(crate) fn btrfs_width(&self, name: &str) -> usize {
         let ids = self.names("sys/fs/btrfs").into_iter();
         ids.map(|id| self.names(&format!("sys/fs/btrfs/{id}/devices")))

@@ -1,10 +1,10 @@
-//! Who is told what happens while a copy runs.
+//! Receivers of news while a copy runs.
 
 use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
 
-/// What the engine is doing.
+/// Activity of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Planning, or proving the route: host memory is used on purpose.

@@ -156,7 +156,7 @@ fn the_end_of_the_file_is_a_short_or_empty_read() {
     assert_eq!(bench.act(none).result, Ok(0));
 }
 
-/// What memory of a GPU holds.
+/// Returns the content of memory of a GPU.
 fn content_of(gpu: &Arc<Gpu>, memory: &Arc<DeviceMemory>) -> Vec<u8> {
     let (mut pinned, mut queue) = (gpu.pin(memory.length()).unwrap(), gpu.queue().unwrap());
     let (length, direction) = (memory.length().0, CopyDirection::ToHost);

@@ -163,7 +163,7 @@ fn relayed(mock: &XrtMock, kernel: &str, payload: &[u8], deadline: Nanos) -> Opt
     Some(CardOutcome { target: std::fs::read(&target_path).unwrap(), moved, fault })
 }
 
-/// What a slot is at.
+/// Phase of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotPhase {
     Free,

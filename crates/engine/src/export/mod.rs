@@ -74,7 +74,7 @@ pub enum HoldError {
 }
 
 impl HoldError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::End(error) => error.hint(),

@@ -60,7 +60,7 @@ pub struct Grid {
     pub block: u64,
 }
 
-/// Why a file is taken as data from end to end.
+/// Reason why a file is taken as data from end to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Density {
     /// It is not: its file system is asked for holes. These are ext2, ext3, ext4, XFS, btrfs, F2FS and

@@ -27,10 +27,10 @@ use rustix::io::Errno;
 /// device without a fast way writes in a second or so.
 pub const ZERO_STEP: u64 = 1 << 30;
 
-/// How bytes are made zero, by the blocking call and by a ring alike.
+/// Mode of making bytes zero, by the blocking call and by a ring alike.
 pub const ZERO_MODE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
-/// How making bytes zero ended.
+/// Outcome of making bytes zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZeroOutcome {
     /// The bytes of the range up to this offset read as zeroes; the rest is for the next call. It is

@@ -1,4 +1,4 @@
-//! Why nothing was loaded.
+//! Errors of loading.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use peerlane_units::Bytes;
 use crate::failure::RequestError;
 use crate::ring::UringError;
 
-/// Why a range of a file did not get into memory of a GPU.
+/// Reason why a range of a file did not get into memory of a GPU.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -23,7 +23,7 @@ pub enum LoadError {
     /// Something on the file failed.
     #[error("cannot {action} it")]
     File {
-        /// What was tried.
+        /// The failed operation, as a verb.
         action: &'static str,
         /// The system's answer.
         source: io::Error,
@@ -31,23 +31,23 @@ pub enum LoadError {
     /// It does not go directly, and nothing else was allowed.
     #[error("not possible without host memory: {reason}")]
     NotDirect {
-        /// Why.
+        /// Reason.
         reason: Arc<str>,
     },
     /// The memory is too small.
     #[error("{needed} do not fit a memory of {size}")]
     Room {
-        /// What is needed.
+        /// Bytes that are needed.
         needed: Bytes,
-        /// What there is.
+        /// Bytes that there are.
         size: Bytes,
     },
     /// A request failed.
     #[error("{}", .said.as_deref().unwrap_or("it cannot be read"))]
     Request {
-        /// What GPU or cuFile said of it.
+        /// Words of the GPU or of cuFile.
         said: Option<String>,
-        /// Which request, and the answer.
+        /// The request, and the answer.
         source: RequestError,
     },
     /// cuFile fell back although that was switched off.
@@ -67,7 +67,7 @@ impl LoadError {
         Self::NotDirect { reason: reason.into() }
     }
 
-    /// Whether it is of one file only, so that others may still be loaded.
+    /// True when it is of one file only, so that others may still be loaded.
     pub fn is_of_one_file(&self) -> bool {
         match self {
             Self::File { .. } | Self::NotDirect { .. } | Self::Room { .. } => true,
@@ -78,7 +78,7 @@ impl LoadError {
         }
     }
 
-    /// Whether the machine lacks something.
+    /// True when the machine lacks something.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Uring(error) => !matches!(error, UringError::Other { .. }),
@@ -88,7 +88,7 @@ impl LoadError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Uring(error) => error.hint(),

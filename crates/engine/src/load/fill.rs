@@ -23,7 +23,7 @@ const LEAST_PART: u64 = 1 << 20;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const NO_ROOM: i32 = 2;
 
-/// What was filled, and how the bytes came to the GPU. All of them are copied once more within it.
+/// Filled bytes by their way to the GPU. All of them are copied once more within it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filled {
     /// Bytes from the beginning of the range on.
@@ -34,7 +34,7 @@ pub struct Filled {
     pub through_host: Bytes,
     /// Bytes of them that came out of the page cache, and through pinned host memory.
     pub page_cache: Bytes,
-    /// Whether a wish to stop came before the end.
+    /// Set when a wish to stop came before the end.
     pub is_stopped: bool,
 }
 

@@ -38,7 +38,7 @@ use crate::failure::Role;
 use crate::request::{Request, carry_out};
 use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
 
-/// What offsets and lengths of requests are multiples of: no drive or file system in use asks for more.
+/// Multiple of offsets and lengths of requests: no drive or file system in use asks for more.
 const BLOCK: u64 = 4096;
 /// Room of a ring.
 const ENTRIES: u32 = 64;
@@ -65,18 +65,18 @@ struct LoadRing {
     piece: u64,
 }
 
-/// What was loaded, and how.
+/// Result of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Where in the memory the range begins.
+    /// Offset in the memory at which the range begins.
     pub begin: u64,
     /// Bytes that moved: the range, and what makes it whole blocks.
     pub bytes: Bytes,
     /// The route that they took.
     pub route: Route,
-    /// Whether they came out of the page cache, where the file takes no direct I/O.
+    /// Set when they came out of the page cache, where the file takes no direct I/O.
     pub page_cache: bool,
-    /// Why they did not go directly, where that was not ruled out.
+    /// Reason why they did not go directly, where that was not ruled out.
     pub reason: Option<Arc<str>>,
 }
 

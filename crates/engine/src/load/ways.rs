@@ -1,4 +1,5 @@
-//! Which way files take, for all who load: what cuFile said, and by which of its modes it is open.
+//! Ways that files take, for all who load: the answers of cuFile, and the modes in which it is
+//! open.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,9 +27,9 @@ pub struct LoadRings {
 #[derive(Debug, Default)]
 struct LoaderState {
     session: Option<(Arc<CuFileSession>, CounterMark)>,
-    /// Why cuFile serves nobody here.
+    /// Reason why cuFile serves nobody here.
     missing: Option<Arc<str>>,
-    /// Why it does not serve a file system, by the number of its device.
+    /// Reasons why it does not serve a file system, by the number of its device.
     refused: HashMap<u64, Arc<str>>,
 }
 

@@ -26,9 +26,9 @@ use crate::system::System;
 pub(crate) use host::Host;
 pub(crate) use host::host;
 
-/// What a copy uses of the machine that it runs on.
+/// Services of the machine for a copy.
 pub(crate) trait Machine: SmallFiles + fmt::Debug {
-    /// Where sysfs and procfs are.
+    /// The paths of sysfs and procfs.
     fn system(&self) -> &System;
 
     /// A ring with room for so many requests; `has_nodes` where it is to take passthrough nodes.
@@ -60,13 +60,13 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// The system's answer; `TimedOut` after `deadline`.
     fn open(&self, flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Opened>;
 
-    /// What an open end is known by.
+    /// Returns the identity of an open end.
     ///
     /// # Errors
     /// When it cannot be told.
     fn identify(&self, live: &Live, file: &File) -> Result<Identity, JournalError>;
 
-    /// Whether a block device went away, or is about to.
+    /// True when a block device went away, or is about to.
     fn is_drive_gone(&self, device: &str) -> bool;
 
     /// Waits; for what nothing tells when it ends.

@@ -36,7 +36,7 @@ pub(super) struct StreamSetup {
 pub(super) enum RegionLocation {
     /// In a slot of its own; the bytes from the start of one to the start of the next.
     Slot(u64),
-    /// Where they lie in the range, which begins here.
+    /// At their offset in the range, which begins here.
     Range(u64),
 }
 

@@ -75,16 +75,16 @@ pub enum ProofLeg {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot prove the route, {step}")]
 pub struct ProofFailure {
-    /// At which step.
+    /// Step that failed.
     pub step: ProofStep,
-    /// Why.
+    /// Cause.
     #[source]
     pub cause: ProofCause,
     /// State of the target's first block.
     pub target: TargetState,
 }
 
-/// Why a step of a proof failed.
+/// Reason why a step of a proof failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofCause {
@@ -103,7 +103,7 @@ pub enum ProofCause {
         found: u64,
         /// That word as it should be.
         expected: u64,
-        /// Where it was lost; `None` where that cannot be told.
+        /// Place of the loss; `None` where that cannot be told.
         leg: Option<ProofLeg>,
     },
     /// The lengths do not add up, or `host` is no host memory of the length that is needed.

@@ -31,16 +31,16 @@ pub const LENGTH_MAX: u64 = 16 << 10;
 /// Parts of host memory that a proof needs, each as long as the proof.
 pub const HOST_PARTS: u64 = 3;
 
-/// What to prove. Offsets, lengths and blocks are in bytes.
+/// Input of a proof. Offsets, lengths and blocks are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProofSetup {
-    /// Where payload is going to come from.
+    /// Origin of the payload.
     pub source: FileId,
-    /// Where payload is going to go to.
+    /// Destination of the payload.
     pub target: FileId,
     /// The memory between them.
     pub memory: RegionId,
-    /// Whose memory that is; decides what an errno means.
+    /// Owner of that memory; decides the meaning of an errno.
     pub memory_kind: MemoryKind,
     /// Offset in that memory of a slot that holds `length`.
     pub slot_offset: u64,
@@ -58,8 +58,8 @@ pub struct ProofSetup {
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
-    /// Whether both drives are first seen to accept the memory. Not where that was seen before: cuFile reads a
-    /// target that is a hole through host memory.
+    /// Tests first that both drives accept the memory. Off where that was seen before, since cuFile
+    /// reads a target that is a hole through host memory.
     pub probes: bool,
     /// Of the patterns; another one each time, since memory keeps what an earlier user left.
     pub seed: u64,
@@ -70,7 +70,7 @@ pub struct ProofSetup {
 /// A route that was proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// What was looked at, and what it showed.
+    /// Evidence of the route.
     pub evidence: Vec<Evidence>,
     /// Bytes that passed through host memory for it.
     pub host_bytes: Bytes,
@@ -137,7 +137,7 @@ const COMPLEMENT: u8 = 0xff;
 /// Changes each byte into something else than itself and its complement.
 const OTHER: u8 = 0x55;
 
-/// Where a step's bytes lie.
+/// Place of a step's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepLocation {
     /// The slot of the memory that is proved.
@@ -318,7 +318,7 @@ fn number(word: &[u8]) -> u64 {
     word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Where a wrong word was lost, by what was put in its place beforehand.
+/// Finds the place where a wrong word was lost, by what was put in its place beforehand.
 fn leg(expected: &[u8], found: &[u8]) -> Option<ProofLeg> {
     let is_changed = |mask: u8| expected.iter().zip(found).all(|(one, other)| one ^ mask == *other);
     match () {
@@ -328,7 +328,8 @@ fn leg(expected: &[u8], found: &[u8]) -> Option<ProofLeg> {
     }
 }
 
-/// Whether a sector of a target is a proof's own: a pattern, or `wanted` by the source, as it is or changed.
+/// True when a sector of a target is a proof's own. That is a pattern, or `wanted` by the source,
+/// as it is or changed.
 pub(crate) fn is_left_by_proof(sector: &[u8], wanted: Option<&[u8]>) -> bool {
     [0, COMPLEMENT, OTHER].into_iter().any(|mask| {
         let plain: Vec<u8> = sector.iter().map(|byte| byte ^ mask).collect();

@@ -1,4 +1,4 @@
-//! Why a read did not come to its end.
+//! Errors of a read.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::failure::{RequestError, hint_of_denial};
 use crate::load::LoadError;
 use crate::ring::UringError;
 
-/// Why a read did not come to its end.
+/// Reason why a read did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -21,11 +21,11 @@ pub enum ReadError {
     /// The file could not be looked at or attached.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The failed operation, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// Answer of the system.
         source: io::Error,
     },
     /// No host memory.
@@ -39,7 +39,7 @@ pub enum ReadError {
     Request {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Failure of the request.
         source: RequestError,
     },
     /// It did not get into memory of a GPU.
@@ -47,10 +47,10 @@ pub enum ReadError {
     Load {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Failure of the load.
         source: LoadError,
     },
-    /// What was read does not fit where it belongs: a fault of this program.
+    /// Bytes read do not fit where they belong: a fault of this program.
     #[error("what was read does not fit where it belongs")]
     Misplaced,
     /// A wish to stop came from outside.
@@ -70,7 +70,7 @@ impl From<RequestError> for ReadError {
 }
 
 impl ReadError {
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::End(error) => error.hint(),

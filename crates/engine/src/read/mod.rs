@@ -43,7 +43,7 @@ const ENTRIES: u32 = 32;
 /// The most that one request reads.
 const REQUEST_MAX: u64 = 1 << 20;
 
-/// What was read, and how it came to where it is.
+/// Bytes read, by the way that they took to their place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Bytes read; fewer than there is room for only where the file ends.
@@ -67,7 +67,7 @@ pub struct Reader {
     rules: Rules,
 }
 
-/// How requests to a file may look, in bytes.
+/// Limits for requests to a file, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rules {
     /// Unit of offsets and lengths.
@@ -104,7 +104,7 @@ impl Reader {
         &self.path
     }
 
-    /// Whether reads go round the page cache.
+    /// True when reads go round the page cache.
     pub fn is_direct(&self) -> bool {
         self.rules.is_direct
     }
@@ -114,7 +114,8 @@ impl Reader {
         Bytes(self.rules.block)
     }
 
-    /// What there is to be read: of a file as it is now, of a device as it was when it was opened.
+    /// Returns the size to be read: of a file as it is now, of a device as it was when it was
+    /// opened.
     ///
     /// # Errors
     /// When the system does not say.
@@ -165,7 +166,7 @@ impl Reader {
     }
 }
 
-/// What addresses of direct I/O must be a multiple of, where the kernel says it (Linux 6.1).
+/// Returns the alignment of addresses for direct I/O, where the kernel says it (Linux 6.1).
 fn alignment(file: &File) -> Option<u64> {
     let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;

@@ -2,7 +2,7 @@
 
 use super::Rules;
 
-/// How a piece comes to where it belongs.
+/// Route of a piece to its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceRoute {
     /// The request names the place.
@@ -14,7 +14,7 @@ pub(super) enum PieceRoute {
     Copied,
 }
 
-/// What one request reads.
+/// Bytes that one request reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadPiece {
     /// Offset in the file, a multiple of the block.

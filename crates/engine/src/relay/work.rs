@@ -141,7 +141,7 @@ pub trait RelayWork {
 /// Outcome of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushOutcome {
-    /// What it vouches for is on stable storage.
+    /// All that it vouches for is on stable storage.
     Flushed,
     /// Nothing is known of what was written since the flush before.
     Failed,

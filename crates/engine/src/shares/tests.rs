@@ -27,7 +27,7 @@ impl SimulatedCopy {
     }
 }
 
-/// What happens next, ordered by time.
+/// Next event, ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ShareEvent {
     Ask(usize),

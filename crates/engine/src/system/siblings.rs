@@ -31,7 +31,7 @@ impl System {
         self.names("sys/class/block").into_iter().filter(is_sibling).collect()
     }
 
-    /// Whether two names of disks are names of the same bytes.
+    /// True when two names of disks are names of the same bytes.
     pub(crate) fn is_same_disk(&self, one: &str, other: &str) -> bool {
         one == other || self.siblings(one).contains(other)
     }
@@ -83,7 +83,7 @@ impl System {
         self.names(&folder).into_iter().filter(is_part).collect()
     }
 
-    /// Where a partition lies in its disk, in bytes.
+    /// Returns the range of a partition in its disk, in bytes.
     fn range_of(&self, disk: &str, part: &str) -> Option<Range<u64>> {
         let sectors = |name: &str| -> Option<u64> {
             let count: u64 =
@@ -94,7 +94,7 @@ impl System {
         Some(start..start.saturating_add(sectors("size")?))
     }
 
-    /// What the namespace of a disk is known by all over the machine; `None` where nothing tells.
+    /// Returns the machine-wide identity of a disk's namespace; `None` where nothing tells.
     fn identity(&self, disk: &str) -> Option<(String, Option<String>)> {
         let at = |name: &str| self.line(&format!("sys/class/block/{disk}/{name}"));
         // One path of a disk whose paths the kernel has joined: nobody can open it.

@@ -13,7 +13,7 @@ use crate::ring::{Action, Completion, FileId, Operation, RegionId};
 /// Changes of phase that a log has room for: a fan-out to 16 targets proves and verifies each.
 const PHASES: usize = 256;
 
-/// What memory without another name is.
+/// Name of memory that has no other.
 const HOST: &str = "host memory";
 
 /// Notes of one ring, in memory taken beforehand.
@@ -22,20 +22,20 @@ pub struct NoteLog {
     notes: Notes,
     /// The first note that was not handed to the kernel yet.
     fresh: usize,
-    /// When the ring was looked at last.
+    /// Time of the last look at the ring.
     seen: Nanos,
     room: usize,
     home: Option<Arc<SharedTrace>>,
 }
 
-/// What a log holds; it outlives its ring.
+/// Content of a log; it outlives its ring.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
     pub(super) name: String,
     pub(super) begin: Nanos,
     pub(super) end: Nanos,
     pub(super) all: Vec<Note>,
-    /// When each phase began, and before which note.
+    /// Begin of each phase, and the note that it precedes.
     pub(super) phases: Vec<(PhaseKind, Nanos, usize)>,
     pub(super) drives: Vec<String>,
     /// The drive of each file that has a name.
@@ -47,7 +47,7 @@ pub(super) struct Notes {
     /// The region that payload takes, from slot to slot, and how many there are.
     pub(super) slots: Option<(RegionId, u64, u32)>,
     pub(super) left_out: u64,
-    /// Whether there was no room for a note.
+    /// Set when there was no room for a note.
     pub(super) is_cut: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Note {
     Waited(Span),
 }
 
-/// What a request is about.
+/// Ends and length of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestSubject {
     pub(super) action: Action,
@@ -181,7 +181,7 @@ impl NoteLog {
         self.room
     }
 
-    /// What was noted so far.
+    /// Notes so far, as a trace.
     #[cfg(test)]
     pub(super) fn read(&self) -> Trace {
         Notes { end: self.clock.now(), ..self.notes.clone() }.read()

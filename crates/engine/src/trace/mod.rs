@@ -40,7 +40,7 @@ pub(super) struct SharedTrace {
 struct Books {
     /// Notes that are neither used nor lent.
     room: usize,
-    /// What was handed over, in the order of its end.
+    /// Notes that were handed over, in the order of their end.
     ended: Vec<log::Notes>,
 }
 
@@ -63,7 +63,8 @@ impl Tracer {
         NoteLog::new(name, Box::new(Arc::clone(&self.0.clock)), room, Some(Arc::clone(&self.0)))
     }
 
-    /// What was recorded, in the order in which it began. Logs of rings that still work are not in it.
+    /// Returns the traces, in the order in which they began. Logs of rings that still work are not
+    /// in it.
     pub fn finish(&self) -> Vec<Trace> {
         let mut books = self.0.books.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = std::mem::take(&mut books.ended);

@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 use super::log::{Note, Notes, RequestSubject};
 use crate::ring::Action;
 
-/// What the notes of a ring say of its requests.
+/// Requests of a ring, as its notes have them.
 pub(super) struct RequestNotes {
     pub(super) requests: Vec<TraceRequest>,
     pub(super) drives: Vec<String>,
@@ -132,7 +132,7 @@ impl NoteReader<'_> {
     }
 }
 
-/// Where the first that `is_it` lies; it is added if there is none.
+/// Returns the index of the first that `is_it`; it is added if there is none.
 fn index_of<T>(all: &mut Vec<T>, is_it: impl Fn(&T) -> bool, make: impl Fn() -> T) -> usize {
     all.iter().position(is_it).unwrap_or_else(|| {
         all.push(make());

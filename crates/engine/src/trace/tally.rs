@@ -12,7 +12,7 @@ struct ActionBytes {
     host: u64,
 }
 
-/// What a ring was asked for since the count began. What is asked for again, after a part of it came,
+/// Requests of a ring since the count began. A request that is repeated, after a part of it came,
 /// counts again.
 #[derive(Debug, Default)]
 pub(super) struct RequestTally {
@@ -38,8 +38,8 @@ impl RequestTally {
         *bytes = bytes.saturating_add(u64::from(operation.length));
     }
 
-    /// What of the payload can have gone by device memory, and what went by host memory at one end at
-    /// least; more than the payload together where both are so.
+    /// Splits payload by route. Device memory: what can have gone by it; host memory: what did at
+    /// one end at least. Both together may exceed the payload.
     pub(super) fn by_route(&self, payload: Bytes) -> BytesByRoute {
         let used = [self.read, self.write].into_iter().filter(|one| one.device + one.host > 0);
         let (device, host) = used.fold((u64::MAX, 0), |(device, host), one| {

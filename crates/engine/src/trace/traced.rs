@@ -67,7 +67,7 @@ impl<R> Traced<R> {
         }
     }
 
-    /// What was noted so far.
+    /// Notes so far, as a trace.
     #[cfg(test)]
     pub(super) fn trace(&self) -> Option<peerlane_results::Trace> {
         self.log.as_ref().map(NoteLog::read)
