@@ -72,7 +72,7 @@ pub(crate) struct RequestProgress {
     furthest: (u64, u32),
     /// Short completions and repeated tries, for the record.
     pub(crate) repeats: u32,
-    /// Begin of the operation in flight, and its tag.
+    /// Start of the operation in flight, and its tag.
     started: Option<(Nanos, u64)>,
 }
 

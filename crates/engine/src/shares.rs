@@ -65,7 +65,7 @@ impl Demand {
     }
 }
 
-/// Order of the copies that may begin a part.
+/// Scheduler of the parts of copies that share drives, links or a rate.
 #[derive(Debug)]
 pub struct ShareQueue {
     pace: Option<Pace>,

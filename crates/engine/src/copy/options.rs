@@ -21,7 +21,7 @@ pub struct CopyOptions {
     pub journal: Option<PathBuf>,
     /// Decides where journals of devices are kept.
     pub environment: StateEnvironment,
-    /// Intervals of flushing the target and saving the journal.
+    /// Intervals between flushes of the target and saves of the journal.
     pub cadence: Cadence,
     /// Treatment of holes of the source.
     pub sparse: Sparse,

@@ -25,7 +25,7 @@ pub(super) enum Holes {
 }
 
 impl Holes {
-    /// Chooses by whether the target was made for this run.
+    /// Returns the work for a target that was made for this run, or was there before.
     pub(super) fn at(sparse: Sparse, is_new: bool) -> Self {
         match sparse {
             Sparse::Never => Self::Moved,
@@ -35,7 +35,7 @@ impl Holes {
     }
 }
 
-/// Ranges of a copy in the source, and the blocks that it is cut in. All in bytes.
+/// Range of a copy in the source, and the blocks that it is cut in. All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CopyLayout {
     pub(super) source_offset: u64,

@@ -173,8 +173,8 @@ pub(super) fn begin_job<'a>(
     Ok(job)
 }
 
-/// Checks that a plan still holds. Returns the refusals that a copy without a matching journal ends
-/// with.
+/// Checks that a plan still holds. Returns the plan anew, and the refusals of a copy that does not
+/// find its journal.
 fn ready_to_start(
     system: &System,
     surveyor: &Surveyor<'_>,

@@ -93,7 +93,7 @@ fix: Some(fix("switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firm
 })
 }
 
-/// True when XRT has no window to lend a card's memory through: it takes the first of at least 256
+/// True when XRT has no window to lend a card's memory through. It takes the first of at least 256
 /// MiB (`xocl_p2p` of the driver xocl 2.25). Function 0 of a card is for its management and has
 /// none.
 fn lacks_xrt_window(function: &Function) -> bool {

@@ -1,5 +1,5 @@
-//! Kinds of block devices. The kind decides whether a queue takes peer-to-peer pages, and the name
-//! of a device in messages.
+//! Kinds of block devices. The kind decides whether a queue takes peer-to-peer pages, and gives the
+//! device its name in messages.
 //!
 //! The kernel shows in no file whether a queue takes such pages (`BLK_FEAT_PCI_P2PDMA`), so the kinds
 //! that never set it are known by name here. What is not known is not refused: the probe before a copy

@@ -1,4 +1,4 @@
-//! Content that a copy would overwrite, and permission to open the target for it.
+//! Checks the content that a copy would overwrite, and whether the target may be opened for it.
 
 use std::io;
 use std::ops::Range;

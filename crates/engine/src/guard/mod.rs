@@ -1,4 +1,4 @@
-//! Obstacles to a copy, asked for before the first byte moves.
+//! Checks for obstacles to a copy, before the first byte moves.
 //!
 //! Each check says what it found, what to do about it, and whether `--force` may override it: only
 //! the loss of content may be forced, never a device in use, an overlap or a lack of room. A guard

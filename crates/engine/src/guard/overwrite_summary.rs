@@ -1,4 +1,4 @@
-//! Summary of an overwrite's loss, for the confirmation prompt.
+//! What an overwrite would destroy, for the confirmation prompt.
 //!
 //! Only looks. Whether the target may be written at all is for the other guards to say. The caller
 //! compares with a second summary after the answer, since a person may take any time to give it.

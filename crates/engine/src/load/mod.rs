@@ -38,7 +38,7 @@ use crate::failure::Role;
 use crate::request::{Request, carry_out};
 use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
 
-/// Multiple of offsets and lengths of requests: no drive or file system in use asks for more.
+/// Unit of offsets and lengths of requests: no drive or file system in use asks for more.
 const BLOCK: u64 = 4096;
 /// Room of a ring.
 const ENTRIES: u32 = 64;

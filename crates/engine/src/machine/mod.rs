@@ -28,7 +28,7 @@ pub(crate) use host::host;
 
 /// Services of the machine for a copy.
 pub(crate) trait Machine: SmallFiles + fmt::Debug {
-    /// The paths of sysfs and procfs.
+    /// Returns the reader of sysfs and procfs.
     fn system(&self) -> &System;
 
     /// A ring with room for so many requests; `has_nodes` where it is to take passthrough nodes.

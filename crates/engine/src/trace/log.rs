@@ -35,7 +35,7 @@ pub(super) struct Notes {
     pub(super) begin: Nanos,
     pub(super) end: Nanos,
     pub(super) all: Vec<Note>,
-    /// Begin of each phase, and the note that it precedes.
+    /// Start of each phase, and the note that it precedes.
     pub(super) phases: Vec<(PhaseKind, Nanos, usize)>,
     pub(super) drives: Vec<String>,
     /// The drive of each file that has a name.

@@ -1,4 +1,4 @@
-//! Findings between two ends.
+//! Tests of the findings between two ends.
 
 use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, Verdict};
 
