@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_stopped_for_longer_than_the_deadline_sees_the_end() {
+    fn desk_survives_pause_beyond_deadline() {
         wait_halting(Some(1)).unwrap();
         wait_halting(Some(2)).unwrap();
         assert!(matches!(wait_halting(None), Err(Stopped::Deadline)));

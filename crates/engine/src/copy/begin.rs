@@ -472,7 +472,7 @@ mod tests {
     use crate::machine::host;
 
     #[test]
-    fn what_a_loss_of_power_left_of_a_journal_is_no_other_device() {
+    fn unfinished_journal_is_of_same_device() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = sample();
         journal.target = journal.source.clone();

@@ -34,7 +34,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_new_file_is_no_more_open_than_its_source() {
+fn new_file_no_more_open_than_source() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     set_mode(&source, 0o600);
@@ -48,7 +48,7 @@ fn a_new_file_is_no_more_open_than_its_source() {
 }
 
 #[test]
-fn a_replaced_file_keeps_its_permissions_but_no_set_user_id() {
+fn replaced_file_keeps_permissions_without_set_id() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");
@@ -78,7 +78,7 @@ fn a_replaced_file_keeps_its_owner() {
 }
 
 #[test]
-fn a_file_to_be_replaced_that_is_not_what_it_was_is_left_alone() {
+fn changed_file_is_not_replaced() {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);
     let target = folder.path().join("target");
@@ -106,7 +106,7 @@ fn a_file_to_be_replaced_that_is_not_what_it_was_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_appears_during_the_copy_is_left_alone() {
+fn file_appearing_during_copy_is_kept() {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);
     let target = folder.path().join("target");
@@ -167,7 +167,7 @@ fn swapped(put: impl Fn(&Path)) -> (tempfile::TempDir, PathBuf, Result<(), CopyE
 }
 
 #[test]
-fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
+fn link_in_place_of_partial_not_followed() {
     let victim = folder();
     let file = victim.path().join("file");
     fs::write(&file, "untouched").unwrap();
@@ -179,7 +179,7 @@ fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
 }
 
 #[test]
-fn another_file_in_the_place_of_the_unfinished_one_does_not_get_its_name() {
+fn exchanged_partial_does_not_get_target_name() {
     let (_folder, target, result) = swapped(|made| fs::write(made, "planted").unwrap());
     assert!(matches!(result, Err(CopyError::File { .. })), "{result:?}");
     assert!(!target.exists());

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_stopped_for_longer_than_the_deadline_sees_the_flush_end() {
+    fn flush_survives_pause_beyond_deadline() {
         let file = SimFile { block: 512, latency: Nanos(300_000_000), ..SimFile::default() };
         for time in [Nanos(0), Nanos::seconds(2)] {
             flush_halting(file.clone(), time).unwrap();
@@ -332,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_uses_whole_blocks_within_a_copy_to_a_device() {
+    fn device_proof_uses_whole_blocks() {
         let (proved, changed) = prove_at_the_end(4096 + 512);
         assert_eq!((proved.unwrap().len(), changed), (2, 0));
     }
 
     #[test]
-    fn a_copy_shorter_than_a_block_is_not_proved_beside_itself() {
+    fn copy_shorter_than_block_is_not_proved() {
         let (proved, changed) = prove_at_the_end(512);
         assert_eq!(changed, 0);
         let Err(NotProved::Rejected { reason, .. }) = proved else { panic!("{proved:?}") };

@@ -100,7 +100,7 @@ impl ClaimsBench {
 }
 
 #[test]
-fn a_device_that_was_written_to_since_is_not_gone_on_with() {
+fn device_written_since_is_not_resumed() {
     let Some(mut bench) = bench() else {
         return;
     };
@@ -119,7 +119,7 @@ fn a_device_that_was_written_to_since_is_not_gone_on_with() {
 }
 
 #[test]
-fn what_the_source_itself_carries_does_not_stop_a_copy_that_goes_on() {
+fn signatures_of_source_allow_resume() {
     let Some(mut bench) = bench() else { return };
     let mark = File::options().write(true).open(&bench.source).unwrap();
     mark.write_all_at(&[0x53, 0xef], EXT4_MARK).unwrap();
@@ -132,7 +132,7 @@ fn what_the_source_itself_carries_does_not_stop_a_copy_that_goes_on() {
 }
 
 #[test]
-fn a_mark_behind_what_is_done_is_overwritten_only_by_force() {
+fn mark_beyond_done_needs_force() {
     let Some(mut bench) = bench() else {
         return;
     };
@@ -146,7 +146,7 @@ fn a_mark_behind_what_is_done_is_overwritten_only_by_force() {
 }
 
 #[test]
-fn a_sample_looks_at_what_earlier_runs_moved_as_closely_as_at_the_rest() {
+fn sample_covers_earlier_runs_equally() {
     let Some(mut bench) = bench() else { return };
     bench.interrupt();
     let sampled = Asked { verify: VerifyMode::Sample, ..bench.asked() };
@@ -156,7 +156,7 @@ fn a_sample_looks_at_what_earlier_runs_moved_as_closely_as_at_the_rest() {
 }
 
 #[test]
-fn every_range_has_both_ends_compared_and_the_beginning_is_compared_as_a_whole() {
+fn picks_cover_head_and_range_ends() {
     let mut done = RangeSet::new();
     for range in [0..1 << 20, (2 << 20) + 100..3 << 20, (4 << 20) - 512..(4 << 20) + 1234] {
         done.insert(range);
@@ -174,7 +174,7 @@ fn every_range_has_both_ends_compared_and_the_beginning_is_compared_as_a_whole()
 }
 
 #[test]
-fn a_journal_with_many_ranges_or_large_blocks_costs_a_few_mebibytes() {
+fn picks_of_many_ranges_stay_small() {
     let mut done = RangeSet::new();
     for number in 0..4000 {
         done.insert(number << 20..(number << 20) + (256 << 10));

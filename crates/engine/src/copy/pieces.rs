@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_some_lack_is_cut_where_another_begins_to_lack() {
+    fn missing_ranges_are_cut_at_boundaries() {
         let of = |targets: &[usize]| Targets::from_fn(3, |one| targets.contains(&one));
         let lists = [vec![0..4, 8..12], vec![2..6, 6..10], vec![]];
         let found: Vec<_> = sweep(&lists).into();

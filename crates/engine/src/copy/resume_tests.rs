@@ -98,7 +98,7 @@ fn leave(bench: &ResumeBench, made: &str) -> PathBuf {
 }
 
 #[test]
-fn what_a_copy_that_was_killed_before_its_first_journal_left_is_removed() {
+fn leftovers_of_killed_copy_are_removed() {
     let mut bench = bench();
     leave(&bench, ".target.peerlane-0123abcd");
     bench.run(&bench.asked(), &mut ()).unwrap();
@@ -111,7 +111,7 @@ fn what_a_copy_that_was_killed_before_its_first_journal_left_is_removed() {
 }
 
 #[test]
-fn a_lock_that_names_another_file_or_a_kept_one_removes_nothing() {
+fn lock_naming_other_file_removes_nothing() {
     let bench = bench();
     fs::write(bench.folder.path().join("mine"), "mine").unwrap();
     for other in [".other.peerlane-0123abcd", ".target.peerlane-0123abcde", "target.txt"] {
@@ -143,7 +143,7 @@ fn a_lock_that_names_another_file_or_a_kept_one_removes_nothing() {
 }
 
 #[test]
-fn a_copy_goes_on_any_number_of_times_with_other_sizes() {
+fn copy_resumes_repeatedly_with_other_sizes() {
     let mut bench = bench();
     bench.interrupt();
     bench.options.start = Start::Resume;
@@ -159,7 +159,7 @@ fn a_copy_goes_on_any_number_of_times_with_other_sizes() {
 }
 
 #[test]
-fn a_copy_shorter_than_the_first_save_makes_no_journal() {
+fn short_copy_makes_no_journal() {
     let mut bench = bench();
     let hour = Nanos::seconds(3600);
     bench.options.cadence = Cadence { first: hour, every: hour, ..bench.options.cadence };
@@ -172,7 +172,7 @@ fn a_copy_shorter_than_the_first_save_makes_no_journal() {
 }
 
 #[test]
-fn a_longer_one_keeps_it_until_the_target_has_its_name() {
+fn long_copy_keeps_journal_until_named() {
     let mut bench = bench();
     bench.options.cadence = Cadence {
         first: Nanos::seconds(3600),
@@ -206,7 +206,7 @@ fn a_source_that_changed_is_named() {
 }
 
 #[test]
-fn another_file_behind_the_name_of_the_source_or_the_target_is_named() {
+fn exchanged_source_or_target_is_named() {
     let mut bench = bench();
     bench.interrupt();
     let other = bench.folder.path().join("source.new");
@@ -324,7 +324,7 @@ fn an_unfinished_copy_is_begun_anew_only_by_force() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_kept_ends_the_copy_before_it_begins() {
+fn unwritable_journal_ends_copy_before_start() {
     let mut bench = bench();
     let blocked = bench.source.join("journal");
     bench.options.journal = Some(blocked.clone());
@@ -350,7 +350,7 @@ fn a_journal_elsewhere_is_used_and_removed() {
 }
 
 #[test]
-fn the_journal_of_another_target_is_not_replaced_even_by_force() {
+fn force_keeps_journal_of_other_target() {
     let mut bench = bench();
     let place = bench.folder.path().join("journal");
     bench.options.journal = Some(place);
@@ -383,7 +383,7 @@ impl Watch for StopAtPhase {
 }
 
 #[test]
-fn a_copy_interrupted_at_verification_has_nothing_left_to_move() {
+fn interrupted_verification_resumes_without_moving() {
     let mut bench = bench();
     let mut watch = StopAtPhase { phases_before: 2, stop: false };
     let error = bench.run(&bench.asked(), &mut watch).unwrap_err();
@@ -395,7 +395,7 @@ fn a_copy_interrupted_at_verification_has_nothing_left_to_move() {
 }
 
 #[test]
-fn a_crash_between_the_name_and_the_journals_end_is_recognised() {
+fn crash_after_naming_is_recognised() {
     let mut bench = bench();
     let mut watch = StopAtPhase { phases_before: 2, stop: false };
     bench.run(&bench.asked(), &mut watch).unwrap_err();
@@ -425,7 +425,7 @@ fn content_that_differs_leaves_no_journal_to_trust() {
 }
 
 #[test]
-fn a_source_written_to_while_it_is_copied_is_no_success() {
+fn source_written_during_copy_fails() {
     let bench = bench();
     let deed = || {
         let file = File::options().write(true).open(&bench.source).unwrap();
@@ -438,7 +438,7 @@ fn a_source_written_to_while_it_is_copied_is_no_success() {
 }
 
 #[test]
-fn a_copy_that_fails_in_the_middle_keeps_what_is_done_and_names_the_stuck() {
+fn failed_copy_keeps_progress_names_stuck() {
     let mut bench = bench();
     let done = bench.interrupt();
     bench.options.start = Start::Resume;

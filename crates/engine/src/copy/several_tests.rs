@@ -152,7 +152,7 @@ impl Watch for TargetDamage {
 }
 
 #[test]
-fn a_target_that_differs_gets_no_name_and_the_others_do() {
+fn differing_target_alone_gets_no_name() {
     let bench = bench();
     let plan = bench.plan(&["a", "b", "c"]);
     let done = bench.copy(&plan, &mut TargetDamage(bench.folder.path().to_owned(), "b")).unwrap();
@@ -187,7 +187,7 @@ fn an_interrupted_copy_goes_on_to_every_target() {
 }
 
 #[test]
-fn what_one_target_has_is_not_written_to_it_again() {
+fn target_content_is_not_written_again() {
     let mut bench = bench();
     bench.options.cadence = Cadence { first: Nanos(1), every: Nanos(1), bytes: Bytes(1) };
     // Two copies that were interrupted at different places go on as one.

@@ -107,7 +107,7 @@ fn files_of_any_length_arrive_whole() {
 }
 
 #[test]
-fn a_part_of_a_file_is_copied_from_an_offset() {
+fn file_part_is_copied_from_offset() {
     let folder = folder();
     let source = source(folder.path(), 300_000);
     let target = folder.path().join("target");
@@ -135,7 +135,7 @@ fn a_small_ring_carries_a_long_copy() {
 }
 
 #[test]
-fn an_existing_file_stops_a_copy_that_is_not_forced() {
+fn existing_file_stops_unforced_copy() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");
@@ -147,7 +147,7 @@ fn an_existing_file_stops_a_copy_that_is_not_forced() {
 }
 
 #[test]
-fn a_file_that_cannot_be_replaced_is_refused_before_anything_moves() {
+fn unreplaceable_file_is_refused_before_moving() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");
@@ -168,7 +168,7 @@ fn a_file_that_cannot_be_replaced_is_refused_before_anything_moves() {
 }
 
 #[test]
-fn a_file_that_appeared_since_the_plan_stops_the_copy() {
+fn file_appearing_after_plan_stops_copy() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");
@@ -180,7 +180,7 @@ fn a_file_that_appeared_since_the_plan_stops_the_copy() {
 }
 
 #[test]
-fn a_source_that_grew_since_the_plan_stops_the_copy() {
+fn source_growing_after_plan_stops_copy() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let plan = planned(&asked(&source, &folder.path().join("target")));
@@ -204,7 +204,7 @@ impl Watch for Stopper {
 }
 
 #[test]
-fn an_interrupted_copy_leaves_the_old_file_and_what_it_goes_on_with() {
+fn interrupted_copy_keeps_old_and_partial() {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);
     let target = folder.path().join("target");
@@ -287,7 +287,7 @@ fn an_unfinished_file_is_hidden_and_its_owners_alone() {
 }
 
 #[test]
-fn direct_io_is_used_where_the_file_system_has_it() {
+fn direct_io_used_where_available() {
     let folder = folder();
     let source = source(folder.path(), 1 << 20);
     let plan = planned(&asked(&source, &folder.path().join("target")));
@@ -297,7 +297,7 @@ fn direct_io_is_used_where_the_file_system_has_it() {
 }
 
 #[test]
-fn the_page_cache_is_used_with_a_warning_where_there_is_no_direct_io() {
+fn missing_direct_io_warns_uses_cache() {
     let shared = Path::new("/dev/shm");
     if !shared.is_dir() {
         eprintln!("skipped: there is no file system in memory at /dev/shm");
@@ -316,7 +316,7 @@ fn the_page_cache_is_used_with_a_warning_where_there_is_no_direct_io() {
 }
 
 #[test]
-fn a_route_that_is_required_and_not_there_changes_nothing() {
+fn missing_required_route_changes_nothing() {
     let folder = folder();
     let source = source(folder.path(), 5000);
     let target = folder.path().join("target");

@@ -22,7 +22,7 @@ fn run(asked: &Asked, preserve: &[Metadatum]) -> Result<(), CopyError> {
 }
 
 #[test]
-fn mode_and_times_are_those_of_the_source_where_that_is_asked_for() {
+fn preserve_copies_mode_and_times() {
     let folder = folder();
     let source = source(folder.path(), 100_001);
     let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
@@ -72,7 +72,7 @@ fn extended_attributes_come_along_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_owner_is_that_of_the_source_and_what_is_not_allowed_is_named() {
+fn preserve_copies_owner_or_names_denial() {
     let folder = folder();
     let path = source(folder.path(), 5000);
     if fchown(File::open(&path).unwrap(), Some(12345), Some(54321)).is_err() {

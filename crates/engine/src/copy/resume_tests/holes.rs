@@ -39,7 +39,7 @@ fn a_file_with_holes_is_copied_with_its_holes() {
 }
 
 #[test]
-fn holes_are_moved_like_data_when_that_is_asked_for() {
+fn sparse_never_moves_holes_as_data() {
     let mut bench = bench();
     let expected = sparse_source(&bench.source);
     bench.options.sparse = Sparse::Never;
