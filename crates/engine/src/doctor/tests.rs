@@ -66,7 +66,7 @@ fn kernels_without_mappable_memory_are_found() {
 }
 
 #[test]
-fn refused_redirection_costs_the_route_and_is_fixed_by_path() {
+fn refused_redirection_is_fixed_by_path() {
     let found = only(&[REDIRECTS]);
     assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Routes));
     assert_eq!(found.object, "down-a");
@@ -91,7 +91,7 @@ fn a_redirection_that_the_root_complex_forwards_costs_speed() {
 }
 
 #[test]
-fn devices_apart_are_refused_by_an_unlisted_host_bridge_and_by_no_setting_to_be_changed() {
+fn unlisted_host_bridge_needs_other_hardware() {
     let apart = ("address = '0000:04:00.0'\nunder = 'down-b'", "address = '0000:00:02.0'");
     let found = only(&[apart]);
     assert_eq!((found.kind, found.cost), (FindingKind::HostBridgeNotListed, Cost::Routes));
@@ -100,7 +100,7 @@ fn devices_apart_are_refused_by_an_unlisted_host_bridge_and_by_no_setting_to_be_
 }
 
 #[test]
-fn acs_bits_that_cannot_be_read_are_unknown_and_no_finding() {
+fn unreadable_acs_bits_are_unknown() {
     let record = examined(&[(REDIRECTS.0, &REDIRECTS.0.replacen("'absent'", "'unknown'", 1))]);
     assert!(record.is_healthy());
     assert!(record.unknown[0].needs.contains("sudo peerlane doctor"), "{:?}", record.unknown);
@@ -165,7 +165,7 @@ fn kinds(record: &DoctorRecord) -> Vec<FindingKind> {
 }
 
 #[test]
-fn a_link_below_what_both_ends_support_is_found_and_one_below_its_slot_is_not() {
+fn downgraded_link_found_but_not_slot() {
     const SLOT: &str = "name = 'down-a'\nkind = 'downstream-port'\n";
     let link = |below: &str, current: &str| {
         let slot = format!("{SLOT}link_below = '{below}'\n");
@@ -190,7 +190,7 @@ fn a_drive_at_its_warning_temperature_is_hot() {
 }
 
 #[test]
-fn requests_below_what_the_drive_takes_are_found_with_the_command() {
+fn small_requests_found_with_command() {
     let limits = |set: &str, hardware: &str| {
         let keys = format!(
             "namespaces = [{{ name = 'nvme0n1', size = '1G', max_request = '{set}', \
@@ -207,7 +207,7 @@ fn requests_below_what_the_drive_takes_are_found_with_the_command() {
 }
 
 #[test]
-fn a_limit_of_the_drive_itself_is_found_where_it_costs_many_commands() {
+fn drive_limit_found_where_commands_multiply() {
     const SPACE: &str = "namespaces = [{ name = 'nvme0n1', size = '1G', max_request = '128K', \
                          max_hw_request = '128K' }]\n";
     let found = with_drive(SPACE, "");
@@ -220,7 +220,7 @@ fn a_limit_of_the_drive_itself_is_found_where_it_costs_many_commands() {
 }
 
 #[test]
-fn why_a_memory_is_withheld_is_said_as_far_as_registers_are_seen() {
+fn withheld_memory_reason_follows_visible_registers() {
     const MEMORY: &str = "published = true }\n";
     let what =
         |registers: &str| only(&[(MEMORY, &format!("published = false }}\n{registers}"))]).what;
@@ -231,7 +231,7 @@ fn why_a_memory_is_withheld_is_said_as_far_as_registers_are_seen() {
 }
 
 #[test]
-fn multipath_heads_are_found_before_7_2_with_both_ways_round() {
+fn old_multipath_heads_found_with_workarounds() {
     const HEAD: &str = "namespaces = [{ name = 'nvme0n1', size = '1G', multipath_head = true }]\n";
     assert!(with_drive(HEAD, "").is_healthy());
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
@@ -242,7 +242,7 @@ fn multipath_heads_are_found_before_7_2_with_both_ways_round() {
 }
 
 #[test]
-fn what_is_stacked_on_a_drive_is_found_unless_it_passes_pages_on() {
+fn stacked_devices_found_unless_passing_pages() {
     const SPACE: &str = "namespaces = [{ name = 'nvme0n1', size = '1G' }]\n";
     let stacked = |name: &str, kind: &str| {
         with_drive(
@@ -261,7 +261,7 @@ fn what_is_stacked_on_a_drive_is_found_unless_it_passes_pages_on() {
 }
 
 #[test]
-fn the_lowest_layer_that_refuses_is_found_at_any_height() {
+fn lowest_refusing_layer_is_found() {
     const LAYERS: &str = "[[stacked]]\nname = 'md127'\nkind = 'raid1'\nbelow = ['nvme0n1']\n\
         [[stacked]]\nname = 'dm-0'\nkind = 'crypt'\nbelow = ['md127']\n\
         [[stacked]]\nname = 'dm-1'\nkind = 'lvm'\nbelow = ['dm-0']\n\
@@ -292,7 +292,7 @@ fn parameters_with_a_semicolon_survive_the_shell_and_grub() {
 }
 
 #[test]
-fn a_buffer_that_the_kernel_did_not_take_is_found_with_the_reason() {
+fn unregistered_buffer_found_with_reason() {
     // Reads and writes of data, units of 1 MiB: 3 units, and 4.
     let cmb = |size: &str| {
         with_drive(&format!("cmb_registers = {{ location = '0x2', size = '{size}' }}\n"), "")
@@ -416,7 +416,7 @@ fn with_card(card: &str, modules: &str, libraries: &str) -> DoctorRecord {
 }
 
 #[test]
-fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
+fn remaining_cufile_mode_named_with_gaps() {
     const GPU: &str = "kind = 'gpu'\nvendor = '0x10de'";
     const DRIVER: &str = "{ name = 'nvidia', version = '570.133.20' }";
     let loaded = format!("{DRIVER}, {{ name = 'nvidia_fs' }}");
@@ -457,7 +457,7 @@ fn cards_of_xrt_need_its_driver_and_its_library() {
 }
 
 #[test]
-fn what_reaches_a_compute_card_of_amd_is_unknown_with_the_reason() {
+fn reach_of_amd_compute_card_is_unknown() {
     let card = |class: &str| {
         with_card(&format!("kind = 'gpu'\nvendor = '0x1002'\nclass = '{class}'"), "", "")
     };

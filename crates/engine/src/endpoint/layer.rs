@@ -182,7 +182,7 @@ mod tests {
     use crate::guard::tests::{DeviceTree, block_device};
 
     #[test]
-    fn a_disk_is_told_by_name_and_by_what_sysfs_says_of_it() {
+    fn disk_kind_follows_name_and_sysfs() {
         let mut tree = DeviceTree::new();
         for name in ["nvme0n1", "nvme1n1", "dm-0", "loop3", "home"] {
             tree.device(name);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_that_commands_do_not_serve_are_refused_by_name() {
+    fn unserved_namespaces_are_refused_by_name() {
         let refusal = |change: &dyn Fn(&mut PassthroughNode)| {
             let mut node = node();
             change(&mut node);

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_that_touch_the_data_are_refused_by_name_with_a_way_out() {
+    fn data_touching_file_systems_are_refused() {
         for kind in ["btrfs", "overlay", "nfs4", "vfat", "zfs", "tmpfs"] {
             let Obstacle { reason, way_out } = file_refusal(kind, PLAIN).expect("a reason");
             assert!(reason.starts_with(&format!("{kind}: ")), "{reason}");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn files_whose_data_the_cpu_touches_are_refused_with_a_way_out() {
+    fn cpu_touched_files_are_refused() {
         let cases = [
             (FileTraits { is_encrypted: true, ..PLAIN }, "encrypted", "encryption policy"),
             (FileTraits { is_verity: true, ..PLAIN }, "fs-verity", "without fs-verity"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_are_not_nvme_over_pcie_are_refused_by_what_they_are() {
+    fn foreign_queues_are_refused_by_kind() {
         let far = NetworkFacts { transport: "tcp".to_owned(), address: None, subsystem: None };
         let tcp = Layer::Nvme { network: Some(far) };
         let (name, maker) = (Some("home".to_owned()), Some("LVM".to_owned()));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_as_good_as_its_level_its_kernel_and_its_worst_member() {
+    fn array_follows_level_kernel_worst_member() {
         let array = |level: &str, members: Vec<BlockDevice>| {
             let level = level.to_owned();
             Layer::Md { level, members }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_is_refused_where_it_bounces_and_ext4_is_not() {
+    fn xfs_refused_where_bouncing_but_not_ext4() {
         let stable = BlockDevice { stable_writes: true, ..drive("nvme0n1") };
         let on = |kind| device_refusal(&stable, &NVME, &kernel("7.2.13"), Role::Target, Some(kind));
         assert!(on("xfs").is_some_and(|found| found.reason.contains("stable writes")));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn protection_information_is_refused_where_the_cpu_works_on_it() {
+    fn cpu_protection_information_is_refused() {
         let with = |write_generate, read_verify| {
             let integrity = Some(Integrity { write_generate, read_verify });
             BlockDevice { integrity, ..drive("nvme0n1") }

@@ -59,7 +59,7 @@ fn a_file_without_holes_is_one_run_of_data() {
 }
 
 #[test]
-fn the_end_of_a_file_need_not_be_a_multiple_of_a_block() {
+fn file_end_may_be_unaligned() {
     let size = 9 * BLOCK + 17;
     let file = sparse_file(size, &[9 * BLOCK..size]);
     assert_eq!(walk(&file, 0..size, FROM_START), [Hole(0..9 * BLOCK), Data(9 * BLOCK..size)]);
@@ -75,7 +75,7 @@ fn an_empty_range_has_no_extents() {
 }
 
 #[test]
-fn an_unwritten_extent_is_a_hole_until_something_is_written_into_it() {
+fn unwritten_extent_is_hole_until_written() {
     let file = sparse_file(32 * BLOCK, &[]);
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 32 * BLOCK).unwrap();
     assert_eq!(walk(&file, 0..32 * BLOCK, FROM_START), [Hole(0..32 * BLOCK)]);
@@ -89,7 +89,7 @@ fn an_unwritten_extent_is_a_hole_until_something_is_written_into_it() {
 }
 
 #[test]
-fn data_are_rounded_outward_on_the_grid_of_the_copy() {
+fn data_are_rounded_outward_on_grid() {
     let file = sparse_file(256 * BLOCK, &[100 * BLOCK..101 * BLOCK]);
     let grid = Grid { origin: 3 * BLOCK, block: 16 * BLOCK };
     assert_eq!(
@@ -127,7 +127,7 @@ fn a_range_beyond_the_file_is_refused() {
 }
 
 #[test]
-fn a_file_system_that_is_not_known_has_only_data() {
+fn unknown_file_system_has_only_data() {
     // Files of procfs have no size, so that a walk over one needs the inner function.
     let (probe, density) = open_probe(&File::open("/proc/self/status").unwrap()).unwrap();
     assert!(probe.is_none());
@@ -138,7 +138,7 @@ fn a_file_system_that_is_not_known_has_only_data() {
 }
 
 #[test]
-fn no_answer_where_holes_are_means_data_and_another_failure_is_reported() {
+fn unanswered_holes_count_as_data() {
     let extents = |errno| {
         let mut extents = data_ranges(&sparse_file(BLOCK, &[]), 0..BLOCK, FROM_START).unwrap();
         let found = extents.give_up(errno, 10);
@@ -149,7 +149,7 @@ fn no_answer_where_holes_are_means_data_and_another_failure_is_reported() {
 }
 
 #[test]
-fn a_punched_range_reads_as_zeroes_and_the_rest_stays() {
+fn punched_range_reads_zero_rest_stays() {
     let mut file = sparse_file(16 * BLOCK, &[0..16 * BLOCK]);
     let range = 2 * BLOCK + 100..9 * BLOCK + 7;
     assert_eq!(zero_range(&file, range.clone()).unwrap(), ZeroOutcome::UpTo(range.end));
@@ -183,7 +183,7 @@ fn one_call_makes_a_bounded_number_of_bytes_zero() {
 }
 
 #[test]
-fn a_target_that_cannot_punch_is_told_from_one_that_fails() {
+fn unpunchable_target_differs_from_failing_one() {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
     assert_eq!(zero_range(&null, 0..BLOCK).unwrap(), ZeroOutcome::WriteInstead);
     let read_only = File::open("/dev/zero").unwrap();
@@ -231,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn a_block_device_is_all_data_and_is_zeroed_behind_its_page_cache() {
+fn block_device_is_data_zeroed_uncached() {
     let backing = tempfile::NamedTempFile::new().unwrap();
     backing.as_file().set_len(1 << 20).unwrap();
     let Some(device) = Loop::over(backing.path()) else { return };

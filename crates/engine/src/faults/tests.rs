@@ -6,7 +6,7 @@ use super::*;
 const SEEDS: u64 = 60;
 
 #[test]
-fn copies_with_faults_at_any_operation_end_complete_or_say_why() {
+fn faulted_copies_complete_or_explain() {
     let mut tally = FaultTally::default();
     for seed in 0..SEEDS {
         for kind in FaultKind::ALL {

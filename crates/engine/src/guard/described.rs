@@ -173,7 +173,7 @@ file_system = 'ext4'
     }
 
     #[test]
-    fn what_a_capture_shows_of_the_use_of_a_target_refuses_it() {
+    fn captured_use_refuses_target() {
         for target in ["b", "/dev/nvme1n1", "nvme1n1p1"] {
             let reasons = refused("a", target);
             assert!(reasons.iter().any(|one| one.contains("is mounted at /data")), "{reasons:?}");

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passthrough_node_is_shown_as_the_block_device_beside_it() {
+    fn passthrough_node_shown_as_block_device() {
         let (root, content) = disk();
         let node = root.path().join("sys/devices/ng9n1");
         fs::create_dir_all(&node).unwrap();
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn a_character_device_that_is_no_passthrough_node_is_not_shown() {
+    fn other_character_device_is_not_shown() {
         let found = summarize_file(Path::new("/dev/null"));
         assert_eq!(found.unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]
-    fn a_drive_is_shown_with_its_names_its_partitions_and_what_they_carry() {
+    fn drive_shown_with_names_and_partitions() {
         let (root, content) = disk();
         let blank = look(&root);
         assert_eq!(blank.content, Some(Vec::new()));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_shown_with_size_and_time_and_another_in_its_place_is_another() {
+    fn file_summary_tells_replaced_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("target");
         fs::write(&path, [1; 300]).unwrap();

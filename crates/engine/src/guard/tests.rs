@@ -169,7 +169,7 @@ fn a_blank_unused_disk_is_no_obstacle() {
 }
 
 #[test]
-fn a_mounted_target_is_refused_and_force_does_not_help() {
+fn mounted_target_is_refused_despite_force() {
     let mut tree = DeviceTree::new();
     let number = tree.device("target");
     tree.mount(&number, "rw");
@@ -183,7 +183,7 @@ fn a_mounted_target_is_refused_and_force_does_not_help() {
 }
 
 #[test]
-fn a_mounted_partition_guards_its_disk_and_the_disk_its_partitions() {
+fn mounted_partition_guards_disk_and_reverse() {
     let mut tree = DeviceTree::new();
     let disk_number = tree.device("target");
     let number = tree.device("target/target1");
@@ -213,7 +213,7 @@ fn a_sibling_partition_in_use_is_no_obstacle() {
 }
 
 #[test]
-fn a_held_target_is_refused_with_what_is_mounted_at_the_top() {
+fn held_target_refused_with_top_mount() {
     let mut tree = DeviceTree::new();
     tree.device("target");
     tree.stack("dm-0", "target");
@@ -269,7 +269,7 @@ fn content_and_partitions_are_refused_unless_forced() {
 }
 
 #[test]
-fn a_disk_is_not_copied_onto_itself_unless_the_ranges_are_apart() {
+fn overlapping_copy_onto_same_disk_refused() {
     let tree = DeviceTree::new();
     let one = disk(&tree, block_device("one"));
     let to = |target_offset, length| Asked { target_offset, length: Some(length), ..asked() };
@@ -295,7 +295,7 @@ fn a_partition_overlaps_its_disk() {
 }
 
 #[test]
-fn a_file_and_the_device_below_it_do_not_copy_to_one_another() {
+fn file_and_its_device_copy_refused() {
     let mut tree = DeviceTree::new();
     tree.device("disk");
     tree.device("disk/disk1");

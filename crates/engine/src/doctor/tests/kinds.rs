@@ -131,7 +131,7 @@ fn at_odds() -> DoctorRecord {
 }
 
 #[test]
-fn switch_and_dna_at_odds_are_found_and_what_could_not_be_read_is_said() {
+fn switch_dna_conflict_and_unreadable_found() {
     let of = |record: &DoctorRecord| {
         let is_it = |one: &&Finding| one.kind == FindingKind::FpgaPairing;
         record.findings.iter().find(is_it).map(|one| one.what.clone())
@@ -147,7 +147,7 @@ fn switch_and_dna_at_odds_are_found_and_what_could_not_be_read_is_said() {
 }
 
 #[test]
-fn every_kind_is_found_where_it_is_and_nowhere_else() {
+fn each_kind_found_only_where_present() {
     let sound = examined(&[]);
     for (kind, record) in machines() {
         let found: Vec<&Finding> = record.findings.iter().filter(|one| one.kind == kind).collect();

@@ -50,7 +50,7 @@ pub(super) fn stale() -> DoctorRecord {
 }
 
 #[test]
-fn a_drive_that_is_slowed_down_is_found_where_it_is_an_end() {
+fn hot_drive_is_found_as_end() {
     const DRIVE: &str = "name = 'a'\nkind = 'nvme'\n";
     let hot = format!("{DRIVE}temperature = {{ current = 80000, warning = 74000 }}\n");
     let sized =
@@ -64,7 +64,7 @@ fn a_drive_that_is_slowed_down_is_found_where_it_is_an_end() {
 }
 
 #[test]
-fn an_endpoint_that_refuses_and_a_copy_that_would_are_found() {
+fn refusing_endpoint_and_copy_are_found() {
     let both = [FindingKind::QueueRefuses, FindingKind::CopyRefused];
     assert_eq!(kinds(&copy_refused()), both);
     assert_eq!(kinds(&file_refuses()), [FindingKind::FileRefuses]);
@@ -81,7 +81,7 @@ fn probe(agrees: bool) -> Probe {
 }
 
 #[test]
-fn an_answer_that_contradicts_the_plan_is_stale_and_fixed_by_a_rebind() {
+fn contradicting_answer_is_stale_needs_rebind() {
     let fabric = fabric();
     let plan = planned(&fabric, "a", "b");
     let record = examine_pair(&fabric, &plan, &[probe(false)]);

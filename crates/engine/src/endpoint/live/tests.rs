@@ -19,7 +19,7 @@ fn folder(kind: &str) -> (DeviceTree, tempfile::TempDir) {
 }
 
 #[test]
-fn a_file_is_not_made_where_a_device_was_meant() {
+fn mistyped_device_makes_no_file() {
     let (tree, folder) = folder("devtmpfs");
     let error = said(&tree, &folder.path().join("nvme9n1"), Role::Target).unwrap_err();
     assert!(error.to_string().starts_with("there is no such device: /"), "{error}");
@@ -38,7 +38,7 @@ fn a_file_that_lies_among_devices_is_no_end() {
 }
 
 #[test]
-fn the_kernels_own_file_systems_take_no_new_file_and_a_tmpfs_does() {
+fn kernel_file_systems_refuse_new_files() {
     for kind in ["proc", "sysfs", "debugfs", "hugetlbfs"] {
         let (tree, folder) = folder(kind);
         let error = said(&tree, &folder.path().join("new"), Role::Target).unwrap_err();
@@ -52,7 +52,7 @@ fn the_kernels_own_file_systems_take_no_new_file_and_a_tmpfs_does() {
 }
 
 #[test]
-fn only_what_is_mounted_below_dev_is_apart_from_devices() {
+fn mounts_below_dev_are_not_devices() {
     let is_among = |point: &str, kind: &str, path: &str| {
         let mount = MountinfoLine {
             device: (0, 6),
@@ -73,7 +73,7 @@ fn only_what_is_mounted_below_dev_is_apart_from_devices() {
 }
 
 #[test]
-fn a_device_in_a_folder_of_devices_that_is_gone_is_missed_as_a_device() {
+fn device_in_missing_folder_is_missing() {
     let tree = DeviceTree::new();
     let path = Path::new("/dev/no such folder/disk");
     let error = said(&tree, path, Role::Target).unwrap_err();

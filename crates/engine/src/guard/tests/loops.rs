@@ -38,7 +38,7 @@ fn said(tree: &DeviceTree, source: &Endpoint, target: &Endpoint, asked: &Asked) 
 }
 
 #[test]
-fn two_loop_devices_over_one_file_are_refused_where_they_overlap() {
+fn overlapping_loop_devices_are_refused() {
     let mut tree = DeviceTree::new();
     let (path, _) = tree.backing_file("image");
     fs::hard_link(&path, tree.path("other name")).unwrap();
@@ -55,7 +55,7 @@ fn two_loop_devices_over_one_file_are_refused_where_they_overlap() {
 }
 
 #[test]
-fn a_hard_link_of_the_backing_file_is_the_file_itself() {
+fn hard_link_counts_as_backing_file() {
     let mut tree = DeviceTree::new();
     let (path, _) = tree.backing_file("image");
     fs::hard_link(&path, tree.path("other name")).unwrap();
@@ -68,7 +68,7 @@ fn a_hard_link_of_the_backing_file_is_the_file_itself() {
 }
 
 #[test]
-fn a_partition_of_a_loop_device_shows_the_backing_file() {
+fn loop_partition_shows_backing_file() {
     let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let whole = tree.loop_device("loop1", &path, 0);
@@ -88,7 +88,7 @@ fn a_partition_of_a_loop_device_shows_the_backing_file() {
 }
 
 #[test]
-fn a_file_system_on_a_loop_device_lies_on_the_backing_file() {
+fn loop_file_system_lies_on_file() {
     let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     tree.loop_device("loop0", &path, 0);
@@ -102,7 +102,7 @@ fn a_file_system_on_a_loop_device_lies_on_the_backing_file() {
 }
 
 #[test]
-fn an_unknown_backing_file_is_refused_only_where_it_could_be_the_other_end() {
+fn unknown_backing_refused_where_possibly_same() {
     let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let deleted = tree.loop_device("loop0", &format!("{path} (deleted)"), 0);
@@ -120,7 +120,7 @@ fn an_unknown_backing_file_is_refused_only_where_it_could_be_the_other_end() {
 }
 
 #[test]
-fn a_file_that_a_loop_device_shows_is_not_replaced() {
+fn loop_backing_file_is_not_replaced() {
     let mut tree = DeviceTree::new();
     let (path, file) = tree.backing_file("image");
     let source = tree.backing_file("source").1;

@@ -37,7 +37,7 @@ fn said(tree: &DeviceTree, source: &str, target: BlockDevice) -> Vec<String> {
 }
 
 #[test]
-fn a_namespace_mounted_by_another_controllers_name_is_not_written() {
+fn sibling_mounted_namespace_is_not_written() {
     let mut tree = DeviceTree::new();
     let number = tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
@@ -66,7 +66,7 @@ fn swap_and_holders_of_the_other_name_are_seen() {
 }
 
 #[test]
-fn a_partition_in_use_guards_only_what_shares_bytes_with_it() {
+fn used_partition_guards_shared_bytes_only() {
     let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
@@ -80,7 +80,7 @@ fn a_partition_in_use_guards_only_what_shares_bytes_with_it() {
 }
 
 #[test]
-fn a_namespace_is_not_copied_onto_itself_by_another_name() {
+fn namespace_copy_onto_sibling_refused() {
     let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
@@ -144,7 +144,7 @@ fn a_hidden_path_is_no_further_name() {
 }
 
 #[test]
-fn all_names_of_a_namespace_stand_for_the_first_of_them() {
+fn namespace_names_resolve_to_first() {
     let mut tree = DeviceTree::new();
     tree.namespace("nvme0n1", UUID, "nqn.a");
     tree.namespace("nvme3n1", UUID, "nqn.a");
