@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_line_is_read_with_optional_fields_and_escapes() {
+    fn mount_line_has_optional_fields_and_escapes() {
         let line = "36 35 98:0 /mnt1 /mnt/my\\040disk rw,noatime master:1 - ext4 /dev/dm-0 rw";
         let mount = MountinfoLine::parse(line).expect("a mount");
         assert_eq!(mount.device, (98, 0));

@@ -83,7 +83,7 @@ impl GpuBench {
 }
 
 #[test]
-fn content_goes_into_the_gpu_and_comes_back_by_either_way() {
+fn gpu_content_round_trips_either_way() {
     for (mode, conf) in [(None, ""), (Some(Mode::P2pdma), "mode=p2pdma")] {
         let mock = Mock::new(conf);
         let Some(mut bench) = bench(&mock, mode) else { return };
@@ -108,7 +108,7 @@ fn content_goes_into_the_gpu_and_comes_back_by_either_way() {
 }
 
 #[test]
-fn more_than_the_slots_is_refused_until_one_is_free() {
+fn excess_requests_refused_until_slot_frees() {
     let mock = Mock::new("delay=4");
     let Some(mut bench) = bench(&mock, None) else { return };
     for piece in 0..2 {
@@ -144,7 +144,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn the_end_of_the_file_is_a_short_or_empty_read() {
+fn file_end_is_short_or_empty_read() {
     let mock = Mock::new("");
     let Some(mut bench) = bench(&mock, None) else { return };
     let half = Operation {
@@ -171,7 +171,7 @@ fn content_of(gpu: &Arc<Gpu>, memory: &Arc<DeviceMemory>) -> Vec<u8> {
 }
 
 #[test]
-fn ranges_of_many_files_are_loaded_one_after_the_other_into_memory_that_changes() {
+fn many_files_load_into_changing_memory() {
     if ring(64).is_none() {
         return;
     }
@@ -249,7 +249,7 @@ fn fill_others(
 }
 
 #[test]
-fn memory_of_somebody_else_is_filled_byte_by_byte_and_nothing_beside_it_is_touched() {
+fn foreign_memory_filled_without_touching_beside() {
     if ring(64).is_none() {
         return;
     }
@@ -282,7 +282,7 @@ fn memory_of_somebody_else_is_filled_byte_by_byte_and_nothing_beside_it_is_touch
 }
 
 #[test]
-fn a_fill_that_fails_or_is_stopped_leaves_nothing_of_ours_behind() {
+fn failed_or_stopped_fill_leaves_nothing() {
     if ring(64).is_none() {
         return;
     }

@@ -92,7 +92,7 @@ fn a_file_is_copied_through_slots() {
 }
 
 #[test]
-fn an_odd_end_is_rounded_up_for_its_owner_to_cut() {
+fn odd_end_is_rounded_up() {
     for length in [1, 511, 4097, 65536 + 300, (1 << 20) + 4095] {
         let payload = noise(length, 2);
         let Some(mut bench) = bench(&payload, b"") else { return };
@@ -151,7 +151,7 @@ fn digest_that_is_not_kept_ends_the_relay() {
 }
 
 #[test]
-fn an_odd_end_is_merged_and_what_is_behind_it_stays() {
+fn odd_end_merge_keeps_content_behind() {
     for (length, target_length) in [(4096 + 100, 3 * 4096), (100, 8192), (2 * 4096 - 1, 2 * 4096)] {
         let (payload, before) = (noise(8192, 3), noise(target_length, 4));
         let Some(mut bench) = bench(&payload, &before) else { return };
@@ -189,7 +189,7 @@ fn an_odd_end_is_merged_in_its_slot() {
 }
 
 #[test]
-fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
+fn host_route_is_proved_and_compared() {
     let (payload, before) = (noise(300_000, 11), noise(300_000, 12));
     let Some(mut bench) = bench(&payload, &before) else { return };
     let host = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
@@ -238,7 +238,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
 }
 
 #[test]
-fn a_source_that_ends_early_stops_the_copy_at_what_is_written() {
+fn short_source_stops_copy_at_written() {
     let payload = noise(1 << 20, 5);
     let Some(mut bench) = bench(&payload, b"") else { return };
     let transfer = bench.transfer(2 << 20, Tail::None);
@@ -400,7 +400,7 @@ fn command_that_fails_leaves_requests_of_other_files_alone() {
 
 /// A read of an empty pipe never ends, like a request to a drive that hangs.
 #[test]
-fn memory_that_the_kernel_still_uses_is_leaked_not_freed() {
+fn busy_memory_is_leaked_not_freed() {
     let Some(mut ring) = ring(8) else { return };
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     let folder = folder();

@@ -29,7 +29,7 @@ use xrt_mock::{CARD, XrtMock};
 const BLOCK: u64 = 4096;
 
 #[test]
-fn a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it() {
+fn card_map_holds_relay_slots() {
     let Some(mut uring): Option<Uring> = ring(64) else { return };
     let Some(mock) = XrtMock::build(&[]) else { return };
     let folder = folder();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_leaves_room_for_lock_and_new_file() {
+    fn long_name_leaves_room_for_endings() {
         for length in 220..=255 {
             let name = "n".repeat(length);
             let path = beside_file(&Path::new("/data").join(&name)).unwrap();

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn is_due_by_bytes_or_by_time_and_never_for_nothing() {
+    fn save_due_by_bytes_or_time() {
         let mut recorder = recorder(2, 1000);
         assert!(!recorder.is_due(Nanos::seconds(500)));
         recorder.wrote(0..999);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_beginning_does_not_widen_a_flush_under_way() {
+    fn second_begin_does_not_widen_flush() {
         let mut recorder = recorder(2, 1000);
         recorder.wrote(0..10);
         recorder.flush_begins();

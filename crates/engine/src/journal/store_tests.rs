@@ -38,7 +38,7 @@ fn what_was_saved_is_loaded_and_replaced_and_removed() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_made_for_the_owner_alone() {
+fn missing_directory_made_for_owner_alone() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("state/peerlane/x.json");
     Store::open(host(), &path).unwrap().save(&sample()).unwrap();
@@ -49,7 +49,7 @@ fn a_directory_that_is_not_there_is_made_for_the_owner_alone() {
 }
 
 #[test]
-fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
+fn second_copy_is_told_lock_holder() {
     let (_directory, path) = place();
     let first = Store::open(host(), &path).unwrap();
     match Store::open(host(), &path) {
@@ -64,7 +64,7 @@ fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
 }
 
 #[test]
-fn a_lock_that_a_crash_left_behind_is_taken_over() {
+fn lock_left_by_crash_is_taken() {
     let (directory, path) = place();
     let left = directory.path().join(".set.bin.peerlane-journal.lock");
     fs::write(&left, "peerlane 4194304999 or something longer than a process id\n").unwrap();
@@ -81,7 +81,7 @@ fn a_lock_that_a_crash_left_behind_is_taken_over() {
 }
 
 #[test]
-fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
+fn lock_notes_reach_next_holder_only() {
     let (directory, path) = place();
     let lock = directory.path().join(".set.bin.peerlane-journal.lock");
     let store = Store::open(host(), &path).unwrap();
@@ -103,7 +103,7 @@ fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
 }
 
 #[test]
-fn a_lock_whose_name_was_taken_by_another_is_not_removed() {
+fn lock_name_taken_over_is_kept() {
     let (directory, path) = place();
     let lock = directory.path().join(".set.bin.peerlane-journal.lock");
     let first = Store::open(host(), &path).unwrap();
@@ -130,7 +130,7 @@ fn leftovers_of_a_crash_are_replaced() {
 }
 
 #[test]
-fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
+fn foreign_files_with_our_names_stay() {
     for ending in [".lock", ".new"] {
         let (directory, path) = place();
         let taken = directory.path().join(format!(".set.bin.peerlane-journal{ending}"));
@@ -157,7 +157,7 @@ fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
 }
 
 #[test]
-fn what_takes_the_name_of_an_unfinished_journal_later_stays_too() {
+fn later_foreign_unfinished_journal_stays() {
     let (directory, path) = place();
     let store = Store::open(host(), &path).unwrap();
     let taken = directory.path().join(".set.bin.peerlane-journal.new");
@@ -176,7 +176,7 @@ fn what_takes_the_name_of_an_unfinished_journal_later_stays_too() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_an_error_before_the_first_byte() {
+fn unwritable_place_fails_before_first_byte() {
     // sysfs takes no new files, from root neither.
     match Store::open(host(), Path::new("/sys/kernel/.x.peerlane-journal")) {
         Err(JournalError::Io { action, path, .. }) => {
@@ -200,7 +200,7 @@ fn a_journal_that_others_can_write_is_not_trusted() {
 }
 
 #[test]
-fn what_is_no_file_of_ours_is_not_followed_nor_waited_for() {
+fn foreign_object_neither_followed_nor_awaited() {
     let (directory, path) = place();
     let store = Store::open(host(), &path).unwrap();
     let elsewhere = directory.path().join("elsewhere");
@@ -239,7 +239,7 @@ fn a_failed_save_leaves_the_old_journal() {
 }
 
 #[test]
-fn what_took_the_name_of_the_journal_is_neither_replaced_nor_removed() {
+fn foreign_journal_neither_replaced_nor_removed() {
     let (directory, path) = place();
     let store = Store::open(host(), &path).unwrap();
     store.save(&sample()).unwrap();
@@ -251,7 +251,7 @@ fn what_took_the_name_of_the_journal_is_neither_replaced_nor_removed() {
 }
 
 #[test]
-fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
+fn full_file_system_keeps_old_journal() {
     let mount = tempfile::tempdir().unwrap();
     let Some(mounted) = Tmpfs::on(mount.path(), "size=16k") else { return };
     let store = Store::open(host(), &mount.path().join("x.json")).unwrap();

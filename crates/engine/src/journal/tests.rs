@@ -123,7 +123,7 @@ fn one_name_that_contradicts_outweighs_one_that_agrees() {
 }
 
 #[test]
-fn a_device_without_a_stable_name_is_refused_even_when_it_is_the_same() {
+fn device_without_stable_name_is_refused() {
     let mut journal = sample();
     device(&mut journal.source).ids.clear();
     let found = differences(&journal, |_| {});
@@ -194,7 +194,7 @@ fn a_source_file_that_changed_is_seen() {
 }
 
 #[test]
-fn a_target_file_is_written_by_the_copy_and_may_differ_in_size_and_times() {
+fn target_file_may_differ_in_size() {
     let change = |now: &mut Journal| {
         let target = file_of(&mut now.target);
         target.size = Bytes::mib(1);
@@ -213,7 +213,7 @@ fn a_target_file_is_written_by_the_copy_and_may_differ_in_size_and_times() {
 }
 
 #[test]
-fn a_file_in_place_of_a_device_and_other_options_are_seen() {
+fn exchanged_kind_and_options_are_seen() {
     let found = differences(&sample(), |now| {
         now.source = Identity::File(file("/data/other", 3));
         now.options.length = Bytes(1);
@@ -254,7 +254,7 @@ fn forged(edit: impl FnOnce(&mut serde_json::Value)) -> Result<Journal, JournalE
 }
 
 #[test]
-fn content_that_cannot_be_true_is_refused_with_the_right_checksum_too() {
+fn contradiction_refused_despite_right_checksum() {
     use serde_json::json;
     assert_eq!(forged(|_| {}).unwrap(), sample());
     type Edit = fn(&mut serde_json::Value);
@@ -283,7 +283,7 @@ fn content_that_cannot_be_true_is_refused_with_the_right_checksum_too() {
 }
 
 #[test]
-fn an_edited_journal_and_one_of_another_version_are_told_apart() {
+fn edited_journal_differs_from_other_version() {
     let text = String::from_utf8(encode(&sample()).unwrap()).unwrap();
     let edited = text.replace("\"done\":[]", "\"done\":[[0,4096]]");
     assert_ne!(edited, text);
@@ -296,7 +296,7 @@ fn an_edited_journal_and_one_of_another_version_are_told_apart() {
 }
 
 #[test]
-fn a_journal_that_could_not_be_read_back_is_not_written() {
+fn unreadable_journal_is_not_written() {
     let mut journal = sample();
     journal.done.insert(0..(64 << 20) + 1);
     assert!(matches!(encode(&journal), Err(JournalError::Contradiction(_))));

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_blocks_hold_the_range_and_need_no_more_than_it() {
+    fn whole_blocks_just_hold_range() {
         let (file, region) = (FileId(0), RegionId(0));
         for (range, piece, expected) in [
             (15..10_015, 8192, vec![(0, 8192, 8192), (8192, 1823, 4096)]),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_is_gone_without_its_directory_or_with_a_controller_on_its_way_out() {
+    fn drive_gone_by_directory_or_state() {
         let root = tempfile::tempdir().unwrap();
         let host = Host::at(root.path());
         let folder = root.path().join("sys/class/block/nvme0n1");

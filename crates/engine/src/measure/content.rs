@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wrote_a_part_last_is_not_known_where_two_did_at_a_time() {
+    fn simultaneous_writes_leave_writer_unknown() {
         let mut slots = Slots::without_seed(4, 4, 8);
         slots.begun(&(0..4));
         slots.begun(&(4..8));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_what_a_request_writes_also_where_blocks_are_no_multiple_of_it() {
+    fn part_is_request_in_uneven_blocks() {
         // A block of 10 in requests of 4, of which the last block lacks 3; and a block shorter than a request.
         for (block, request, bytes, ranges) in
             [(10, 4, 17, vec![0..4, 4..8, 8..10, 10..14, 14..17]), (3, 4, 6, vec![0..3, 3..6])]

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_copies_every_byte_of_its_range_and_what_it_copied_is_compared() {
+    fn one_core_copies_and_compares_range() {
         let done = carried(&flow(Way::HostPipelined, 64 << 10, (3 << 20) + 100), None);
         let checked = done.verification.expect("a check");
         assert_eq!((done.bytes.0, checked.bytes.0), ((3 << 20) + 100, (3 << 20) + 100));

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_stopped_for_longer_than_the_deadline_reads_on() {
+    fn stream_survives_pause_beyond_deadline() {
         for seed in 0..100 {
             let read = read_halting(seed, Vec::new()).map(|streamed| streamed.bytes);
             assert_eq!(read.unwrap_or_else(|error| panic!("seed {seed}: {error:?}")), LENGTH);

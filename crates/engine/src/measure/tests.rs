@@ -28,7 +28,7 @@ fn all(blocks: &mut Blocks<'_>) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_pass_has_every_byte_once_in_requests_that_stay_within_their_block() {
+fn pass_has_each_byte_once() {
     let clock = TestClock::default();
     let cut = cut(40, 16, 6, Order::Sequential);
     let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfBlocks, None, None);
@@ -37,7 +37,7 @@ fn a_pass_has_every_byte_once_in_requests_that_stay_within_their_block() {
 }
 
 #[test]
-fn random_blocks_are_whole_ones_of_the_range_and_as_many_as_a_pass_has() {
+fn random_blocks_are_whole_and_complete() {
     let clock = TestClock::default();
     let cut = cut(64, 8, 8, Order::Random);
     let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, None, None);
@@ -49,7 +49,7 @@ fn random_blocks_are_whole_ones_of_the_range_and_as_many_as_a_pass_has() {
 }
 
 #[test]
-fn with_a_time_the_range_begins_again_until_it_is_over() {
+fn timed_run_repeats_range_until_over() {
     let clock = TestClock::default();
     let cut = cut(16, 8, 8, Order::Sequential);
     let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfRequests, Some(Nanos(5)), None);
@@ -62,7 +62,7 @@ fn with_a_time_the_range_begins_again_until_it_is_over() {
 }
 
 #[test]
-fn a_time_that_is_over_before_the_first_block_has_one() {
+fn expired_time_still_has_one_block() {
     let clock = TestClock::default();
     clock.0.set(9);
     let cut = cut(16, 8, 8, Order::Sequential);
@@ -71,7 +71,7 @@ fn a_time_that_is_over_before_the_first_block_has_one() {
 }
 
 #[test]
-fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
+fn block_latency_spans_its_requests() {
     let clock = TestClock::default();
     let cut = cut(32, 16, 8, Order::Sequential);
     let mut blocks = Blocks::new(&clock, &cut, BlockAccount::OfBlocks, None, None);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_give_way_to_their_nodes_and_other_ends_stay() {
+    fn heads_become_nodes_other_ends_stay() {
         let head = end("/dev/nvme0n1", EndpointKind::BlockDevice, "nvme0n1", true);
         let plain = end("/dev/nvme1n1", EndpointKind::BlockDevice, "nvme1n1", false);
         let file = end("/data/it's a set", EndpointKind::File, "nvme2n1", true);

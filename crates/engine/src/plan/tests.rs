@@ -79,7 +79,7 @@ fn drive_to_itself(via: Option<&str>) -> Asked {
 }
 
 #[test]
-fn memory_of_a_card_is_taken_where_it_is_named_and_never_by_itself() {
+fn card_memory_taken_only_when_named() {
     let fabric = smartssd();
     let named = plan(&fabric, &drive_to_itself(Some("fpga:fpga0"))).expect("a plan");
     assert_eq!(named.route, Some(Route::P2p), "{}", named.reason);
@@ -95,7 +95,7 @@ fn memory_of_a_card_is_taken_where_it_is_named_and_never_by_itself() {
 }
 
 #[test]
-fn what_a_card_lacks_is_a_reason_in_the_plan() {
+fn card_lack_is_reason_in_plan() {
     let asked = drive_to_itself(Some("fpga:fpga0"));
     let refused = |change: &dyn Fn(&mut Fabric)| {
         let mut fabric = smartssd();
@@ -121,7 +121,7 @@ fn what_a_card_lacks_is_a_reason_in_the_plan() {
 }
 
 #[test]
-fn a_kernel_that_may_not_survive_the_window_of_a_card_is_not_asked() {
+fn fragile_kernel_is_not_asked_for_window() {
     for (option, says) in [
         (Some(true), "kernel 7.2.13 has CONFIG_PCI_P2PDMA"),
         (None, "whether kernel 7.2.13 has CONFIG_PCI_P2PDMA cannot be seen"),
@@ -141,7 +141,7 @@ fn a_kernel_that_may_not_survive_the_window_of_a_card_is_not_asked() {
 }
 
 #[test]
-fn memory_of_a_function_that_is_no_drive_goes_by_its_own_notation() {
+fn non_drive_memory_has_own_notation() {
     let fabric = machine("card");
     let asked = |via: &str| Asked { via: Some(via.to_owned()), ..asked() };
     for via in ["p2pmem:card", "cmb:card", "card"] {
@@ -181,7 +181,7 @@ fn an_amd_cpu_makes_the_host_bridge_a_way() {
 }
 
 #[test]
-fn the_host_route_is_taken_without_complaint_when_asked_for() {
+fn requested_host_route_has_no_complaint() {
     for asked in [
         Asked { route: RouteChoice::Host, ..asked() },
         Asked { via: Some("host".into()), ..asked() },
@@ -202,7 +202,7 @@ fn memory_is_named_in_every_way_a_device_is() {
 }
 
 #[test]
-fn a_memory_that_is_none_is_an_error_that_lists_those_there_are() {
+fn unknown_memory_error_lists_known_ones() {
     let via = |via: &str| plan(&machine("pair"), &Asked { via: Some(via.into()), ..asked() });
     for name in ["cmb:a", "cmb:zebra"] {
         let error = via(name).expect_err("no memory");
@@ -264,14 +264,14 @@ fn memory_of_an_end_is_called_its_own() {
 }
 
 #[test]
-fn the_depth_asked_for_is_kept_where_the_copy_is_long_enough() {
+fn long_copy_keeps_requested_depth() {
     let shape = plan(&large_machine("pair"), &asked()).expect("a plan").shape.expect("a shape");
     assert_eq!((shape.slots, shape.memory), (16, Bytes::mib(16)));
     assert_eq!(shape.slots_limit, "the queue depth");
 }
 
 #[test]
-fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
+fn full_memory_refused_tight_takes_fewer() {
     let mut fabric = large_machine("pair");
     let c = function(&mut fabric, "c");
     let mut with = |available: Bytes| {
@@ -365,7 +365,7 @@ fn tails_go_by_the_blocks_of_both_ends() {
 }
 
 #[test]
-fn ranges_that_do_not_fit_are_refused_with_the_nearest_that_do() {
+fn unfit_ranges_refused_with_nearest_fit() {
     let refusals = |asked: Asked| planned("pair", &asked).refusals;
     let hint = |asked: Asked| refusals(asked)[0].hint.clone().unwrap_or_default();
     let odd = Asked { offset: Bytes(700), ..asked() };
@@ -390,7 +390,7 @@ fn nothing_at_a_time_moves_nothing() {
 }
 
 #[test]
-fn a_passthrough_node_of_a_described_machine_is_its_namespace_by_another_name() {
+fn described_passthrough_node_is_its_namespace() {
     let mut fabric = machine("pair");
     for (drive, name) in [("a", "nvme0n1"), ("b", "nvme1n1")] {
         let id = function(&mut fabric, drive);
@@ -415,7 +415,7 @@ fn a_passthrough_node_of_a_described_machine_is_its_namespace_by_another_name() 
 }
 
 #[test]
-fn ceilings_are_what_links_drives_memories_and_root_complexes_are_said_to_reach() {
+fn ceilings_follow_declared_rates() {
     let ceilings = |name: &str, source: &str, target: &str| {
         let asked = Asked { source: source.into(), target: target.into(), force: true, ..asked() };
         let plan = planned(name, &asked);
@@ -440,7 +440,7 @@ fn ceilings_are_what_links_drives_memories_and_root_complexes_are_said_to_reach(
 }
 
 #[test]
-fn a_link_carries_no_more_than_the_port_above_it() {
+fn link_bounded_by_port_above() {
     let mut fabric = machine("r7515-10-smartssd");
     let asked = Asked { source: "drive0".into(), target: "drive5".into(), ..asked() };
     let slowest = |fabric: &Fabric| plan(fabric, &asked).expect("a plan").limits[0].clone();
@@ -456,7 +456,7 @@ fn a_link_carries_no_more_than_the_port_above_it() {
 }
 
 #[test]
-fn a_root_complex_bounds_only_what_goes_through_it_and_in_that_direction() {
+fn root_complex_bounds_its_own_direction() {
     let limits = |name: &str| {
         let mut fabric = machine(name);
         fabric.bridges[0].peer.read = Some(ByteRate(650_000_000));

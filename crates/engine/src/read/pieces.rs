@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_read_once_to_its_place_by_requests_that_the_file_takes(
+        fn bytes_are_read_once_in_place(
             block in prop::sample::select(vec![1_u64, 512, 4096]),
             alignment in prop::sample::select(vec![1_u64, 4, 512, 4096]),
             blocks in 1_u64..20,

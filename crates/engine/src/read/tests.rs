@@ -93,7 +93,7 @@ fn nothing_is_read_behind_the_end() {
 }
 
 #[test]
-fn a_file_that_grows_is_read_to_its_new_end() {
+fn growing_file_read_to_new_end() {
     let folder = folder();
     let reader = reader(folder.path(), 100);
     fs::write(folder.path().join("file"), content(300)).unwrap();
@@ -116,7 +116,7 @@ impl Watch for StopAfterPieces {
 }
 
 #[test]
-fn a_wish_to_stop_ends_it_with_nothing_in_flight() {
+fn stop_leaves_nothing_in_flight() {
     let folder = folder();
     let reader = reader(folder.path(), 40 << 20);
     let (memory, lender) = lent::lend(host::allocate(Bytes::mib(40)).unwrap()).unwrap();

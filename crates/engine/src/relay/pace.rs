@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_a_tenth_of_a_second_and_the_mean_is_the_rate() {
+    fn burst_is_short_mean_is_rate() {
         let mut pace = Pace::new(ByteRate(1_000_000));
         let mut now = Nanos::seconds(9);
         let mut begun = 0;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_takes_a_century_is_paid_for_without_overflow() {
+    fn century_long_part_does_not_overflow() {
         let mut pace = Pace::new(ByteRate(0));
         pace.begin(u64::MAX, Nanos(0));
         assert!(pace.wait(Nanos(0)) > Nanos::seconds(1_000_000_000));

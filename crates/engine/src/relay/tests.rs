@@ -205,7 +205,7 @@ fn a_failed_copy_claims_only_what_is_written() {
 }
 
 #[test]
-fn a_request_that_hangs_ends_the_copy_at_its_deadline() {
+fn hanging_request_ends_copy_at_deadline() {
     for seed in 0..500 {
         let mut case = case(seed, Mood { early: 100, ..Mood::default() });
         if case.transfer.relayed() == 0 {
@@ -229,7 +229,7 @@ fn a_request_that_hangs_ends_the_copy_at_its_deadline() {
 
 /// Nothing hangs; it is the program that was not there to see how soon all of it ended.
 #[test]
-fn a_program_that_is_stopped_for_longer_than_the_deadline_copies_on() {
+fn relay_survives_pause_beyond_deadline() {
     for seed in 0..300 {
         let mut case = case(seed, DIFFICULT);
         let clock = case.ring.clock();
@@ -297,7 +297,7 @@ impl Watch for StopAfter {
 }
 
 #[test]
-fn a_copy_that_is_told_to_stop_drains_and_says_what_is_written() {
+fn stopped_copy_drains_and_reports() {
     let mut interrupted = 0;
     for seed in 0..1000 {
         let mut case = case(seed, DIFFICULT);

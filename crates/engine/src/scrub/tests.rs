@@ -46,7 +46,7 @@ fn target(ring: &mut SimRing, setup: &ScrubSetup) -> Vec<u8> {
 }
 
 #[test]
-fn all_of_the_memory_is_zero_and_the_target_as_it_was() {
+fn scrub_zeroes_memory_and_restores_target() {
     let difficult = Mood { short: 200, again: 100, early: 100 };
     for seed in 0..500 {
         let (mut ring, setup) = bench(seed, if seed < 5 { Mood::default() } else { difficult });
@@ -60,7 +60,7 @@ fn all_of_the_memory_is_zero_and_the_target_as_it_was() {
 }
 
 #[test]
-fn a_target_that_cannot_reach_the_memory_is_as_it_was() {
+fn unreachable_memory_leaves_target_unchanged() {
     let (mut ring, setup) = bench(1, Mood::default());
     ring.file(setup.target).unwrap().device_refusal = Some(Errno::REMOTEIO);
     let failure = run(&mut ring, &setup).unwrap_err();

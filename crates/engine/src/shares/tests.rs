@@ -92,7 +92,7 @@ fn simulate(jobs: &[SimulatedCopy], rate: u64, limit: Option<ByteRate>, end: u64
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn a_deep_copy_does_not_push_a_shallow_one_aside() {
+fn deep_copy_does_not_starve_shallow() {
     // 64 requests against 8 of the same size: without an arbiter the link serves eight times as many.
     let jobs =
         [SimulatedCopy::always(64 * KIB, 64, 1000), SimulatedCopy::always(64 * KIB, 40, 1000)];
@@ -107,7 +107,7 @@ fn a_copy_by_itself_is_not_held() {
 }
 
 #[test]
-fn a_slow_copy_leaves_the_rest_of_the_link_to_the_fast_one() {
+fn slow_copy_leaves_link_to_fast() {
     // The slow drive takes 20 ms for a part, and has all of its requests in flight.
     let jobs = [
         SimulatedCopy::always(64 * KIB, 32, 1000),
@@ -119,7 +119,7 @@ fn a_slow_copy_leaves_the_rest_of_the_link_to_the_fast_one() {
 }
 
 #[test]
-fn the_common_rate_holds_for_the_sum_and_is_shared_by_turns() {
+fn common_rate_is_shared_in_turns() {
     let limit = Some(ByteRate(100_000_000));
     let jobs =
         [SimulatedCopy::always(256 * KIB, 16, 1000), SimulatedCopy::always(16 * KIB, 256, 1000)];
@@ -130,7 +130,7 @@ fn the_common_rate_holds_for_the_sum_and_is_shared_by_turns() {
 }
 
 #[test]
-fn what_one_copy_does_not_want_of_the_rate_goes_to_the_other() {
+fn unused_rate_goes_to_other_copy() {
     let limit = Some(ByteRate(100_000_000));
     let slow = SimulatedCopy::always(64 * KIB, 1, 10_000_000);
     let moved =
@@ -139,7 +139,7 @@ fn what_one_copy_does_not_want_of_the_rate_goes_to_the_other() {
 }
 
 #[test]
-fn copies_that_share_nothing_do_not_know_of_each_other() {
+fn unrelated_copies_do_not_interact() {
     let mut queue = ShareQueue::new(None);
     let demand = |name: &str| Demand { resources: vec![name.to_owned()], window: 4, part: 1 };
     let (one, other) = (queue.join(demand("a")), queue.join(demand("b")));

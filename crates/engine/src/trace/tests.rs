@@ -60,7 +60,7 @@ fn with_action(trace: &Trace, action: TraceAction) -> Vec<TraceRequest> {
 }
 
 #[test]
-fn a_trace_has_each_block_read_once_and_written_once() {
+fn trace_has_each_block_once() {
     let (moved, trace) = traced(100, 10_000, 1, Mood::default());
     assert_eq!((moved.repeats, trace.left_out), (0, 0));
     assert_eq!(trace.drives, ["a", "b"]);
@@ -78,7 +78,7 @@ fn a_trace_has_each_block_read_once_and_written_once() {
 }
 
 #[test]
-fn spans_never_run_backwards_and_a_slot_is_never_beyond_the_plan() {
+fn spans_and_slots_stay_in_bounds() {
     let difficult = Mood { short: 200, again: 100, early: 100 };
     for seed in 0..300 {
         let (moved, trace) = traced(40, 10_000, seed, difficult);
@@ -112,7 +112,7 @@ fn write_begins_after_its_read() {
 }
 
 #[test]
-fn a_log_that_is_full_counts_what_it_leaves_out() {
+fn full_log_counts_what_it_omits() {
     let (_, whole) = traced(100, 10_000, 1, Mood::default());
     let (moved, cut) = traced(100, 200, 1, Mood::default());
     assert_eq!(moved.bytes, 100 * REQUEST, "the copy goes on");
@@ -157,7 +157,7 @@ impl Clock for Still {
 }
 
 #[test]
-fn logs_share_the_room_and_give_back_what_they_did_not_use() {
+fn logs_share_room_and_return_rest() {
     let tracer = Tracer::new(Still, 1000, 2);
     let (first, second) = (tracer.log("first".to_owned()), tracer.log("second".to_owned()));
     assert_eq!((first.room(), second.room()), (500, 250));

@@ -71,7 +71,7 @@ fn equal_content_is_equal_to_its_last_byte() {
 }
 
 #[test]
-fn a_program_that_is_stopped_for_longer_than_the_deadline_compares_on() {
+fn comparison_survives_pause_beyond_deadline() {
     for seed in 0..50 {
         let mut bench = bench(100_000, Coverage::Full, 8192, seed);
         bench.flip(50_000);
@@ -87,7 +87,7 @@ fn a_program_that_is_stopped_for_longer_than_the_deadline_compares_on() {
 }
 
 #[test]
-fn one_wrong_byte_anywhere_is_found_by_a_full_comparison() {
+fn full_comparison_finds_any_wrong_byte() {
     let mut random = Random::new(1);
     for seed in 0..200 {
         let length = 1 + random.below(200_000);
@@ -123,7 +123,7 @@ fn what_lies_behind_the_length_does_not_count() {
 }
 
 #[test]
-fn a_sample_has_the_first_and_the_last_page_and_not_all() {
+fn sample_has_first_and_last_page() {
     let length = 200 * 4096 + 10;
     for seed in 0..20 {
         let mut good = bench(length, Coverage::Sample { seed }, 65536, seed);

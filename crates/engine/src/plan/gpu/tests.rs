@@ -51,7 +51,7 @@ fn ways_come_in_order_of_preference_and_are_named() {
 }
 
 #[test]
-fn a_gpu_that_is_known_to_be_too_old_is_refused_with_who_says_so() {
+fn old_gpu_is_refused_with_source() {
     const VENDOR: &str = "vendor = '0x10de'\n";
     let of = |device: &str| {
         let said = format!("{VENDOR}device = '{device}'\n");
@@ -116,14 +116,14 @@ fn gpu_without_address_space_has_no_direct_way() {
 }
 
 #[test]
-fn a_gpu_of_nobody_has_no_way_and_the_plan_says_what_is_missing() {
+fn gpu_without_vendor_has_no_way() {
     let found = refusals(&[("vendor = '0x10de'\n", "")]);
     assert!(found[0][0].contains("does not say whose GPU it is"), "{found:?}");
     assert!(found[0][0].contains("`vendor = \"0x10de\"`"), "{found:?}");
 }
 
 #[test]
-fn what_a_way_lacks_is_said_of_that_way_with_what_to_do() {
+fn missing_parts_named_for_their_way() {
     for (change, way, says) in [
         (("'7.2.13'", "'6.1.0'"), 0, "older than 6.2"),
         (("p2pdma = true", "p2pdma = false"), 0, "CONFIG_PCI_P2PDMA"),
@@ -153,7 +153,7 @@ fn what_a_way_lacks_is_said_of_that_way_with_what_to_do() {
 }
 
 #[test]
-fn without_a_direct_way_auto_says_so_and_p2p_refuses() {
+fn no_direct_way_auto_explains_p2p_refuses() {
     let lacks = [("p2pdma = true", "p2pdma = false"), ("'passthrough'", "'translating'")];
     let auto = planned(RouteChoice::Auto, &lacks).expect("a plan");
     assert_eq!(auto.route, Some(Route::Host));
@@ -172,7 +172,7 @@ fn an_amd_gpu_is_a_stated_gap() {
 }
 
 #[test]
-fn gpus_that_are_not_there_are_named_with_those_that_are() {
+fn unknown_gpu_error_lists_known_ones() {
     let error = planned(RouteChoice::Auto, &[("'0x10de'", "'0x8086'")]).expect_err("no GPU");
     assert!(matches!(&error, PlanError::UnknownGpu { gpus, .. } if gpus.is_empty()), "{error}");
 }
@@ -213,7 +213,7 @@ fn through(route: RouteChoice, changes: &[(&str, &str)]) -> Plan {
 }
 
 #[test]
-fn between_two_drives_a_gpu_is_reached_by_both_or_by_none() {
+fn both_drives_or_none_reach_gpu() {
     let plan = through(RouteChoice::P2p, &[]);
     assert_eq!(plan.route, Some(Route::P2p), "{}", plan.reason);
     let best = &plan.candidates[0];
@@ -238,7 +238,7 @@ fn between_two_drives_a_gpu_is_reached_by_both_or_by_none() {
 }
 
 #[test]
-fn a_copy_without_a_direct_way_spares_itself_the_gpu_unless_that_is_asked_for() {
+fn indirect_copy_avoids_gpu_unless_asked() {
     let lacks = [("p2pdma = true", "p2pdma = false"), ("'passthrough'", "'translating'")];
     let auto = through(RouteChoice::Auto, &lacks);
     assert_eq!(auto.route, Some(Route::Host));

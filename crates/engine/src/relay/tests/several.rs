@@ -162,7 +162,7 @@ fn every_target_gets_every_byte_of_one_read() {
 }
 
 #[test]
-fn a_target_that_fails_is_named_and_the_others_go_on() {
+fn failed_target_named_others_go_on() {
     for seed in 0..25 {
         for (action, errno) in [
             (Action::Write, Some(Errno::NOSPC)),
@@ -194,7 +194,7 @@ fn a_target_that_fails_is_named_and_the_others_go_on() {
 }
 
 #[test]
-fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
+fn pause_beyond_deadline_loses_no_target() {
     for seed in 0..25 {
         let mut bench = SeveralRelayBench::new(3, seed, DIFFICULT);
         bench.work.flush_every = 50 * KIB;
@@ -260,7 +260,7 @@ fn a_target_gets_only_what_it_lacks() {
 }
 
 #[test]
-fn holes_are_made_zero_where_a_target_may_hold_something() {
+fn holes_are_zeroed_in_used_targets() {
     for refuses in [false, true] {
         let mut bench = SeveralRelayBench::new(2, 11, DIFFICULT);
         let hole = 64 * KIB..128 * KIB;
@@ -329,7 +329,7 @@ fn each_target_gets_its_own_tail() {
 }
 
 #[test]
-fn blocks_of_targets_keep_what_is_behind_a_merged_tail() {
+fn merged_tail_keeps_content_behind_it() {
     for seed in 0..100 {
         let mut bench = SeveralRelayBench::new(3, seed, DIFFICULT);
         for (transfer, block) in bench.transfers.iter_mut().zip([4096, 512, 8192]) {
