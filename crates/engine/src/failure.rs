@@ -19,9 +19,9 @@ use crate::ring::{Action, NvmeStatus, PushError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Origin of the payload.
+    /// The end that payload comes from.
     Source,
-    /// Destination of the payload.
+    /// The end that payload goes to.
     Target,
 }
 

@@ -9,7 +9,7 @@ use super::{Endpoint, EndpointError, NotationError, inspect};
 use crate::failure::{Role, hint_of_denial};
 use crate::system::System;
 
-/// Failure of an end that was typed.
+/// Reason why an end that was typed cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndError {

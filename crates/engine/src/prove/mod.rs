@@ -34,9 +34,9 @@ pub const HOST_PARTS: u64 = 3;
 /// Input of a proof. Offsets, lengths and blocks are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProofSetup {
-    /// Origin of the payload.
+    /// The end that payload comes from.
     pub source: FileId,
-    /// Destination of the payload.
+    /// The end that payload goes to.
     pub target: FileId,
     /// The memory between them.
     pub memory: RegionId,

@@ -55,9 +55,9 @@ pub const DEADLINE: Nanos = Nanos::seconds(60);
 /// powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Origin of the payload.
+    /// The end that payload comes from.
     pub source: FileId,
-    /// Destination of the payload.
+    /// The end that payload goes to.
     pub target: FileId,
     /// Region that payload rests in between.
     pub region: RegionId,
