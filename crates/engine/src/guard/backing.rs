@@ -1,4 +1,4 @@
-//! Finds the file or device behind a loop device, or behind the disk of a local NVMe export.
+//! Finds the file or device, with names of its own, behind a loop device or a local NVMe export.
 //!
 //! Files are told apart by device and inode, since a path is only one name of several. The kernel
 //! names the backing file by path (`loop_attr_backing_file_show` in drivers/block/loop.c); a path

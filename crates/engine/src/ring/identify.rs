@@ -1,4 +1,4 @@
-//! Asks the drive for the namespace behind an open passthrough node.
+//! Asks the drive itself about the namespace behind an open passthrough node.
 //!
 //! Names and numbers in sysfs may be of yesterday's drive; an open node is asked which namespace it is
 //! of, and the drive what its blocks are, before a command is made from either.
