@@ -47,7 +47,7 @@ fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<Expla
         .collect()
 }
 
-/// Explains whether the queue below an end takes peer-to-peer pages, and how many bytes of them at once.
+/// Explains whether the queue below an end takes peer-to-peer pages, and how many bytes at once.
 fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
     let question = format!("does {} take peer-to-peer pages?", end.path);
     if let Some(refusal) = &end.refusal {

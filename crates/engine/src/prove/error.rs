@@ -99,9 +99,9 @@ pub enum ProofCause {
     Differs {
         /// Offset in the block of the first word that differs.
         offset: u64,
-        /// That word as it is, little-endian.
+        /// The word as read, little-endian.
         found: u64,
-        /// That word as it should be.
+        /// The expected word.
         expected: u64,
         /// Place of the loss; `None` where that cannot be told.
         leg: Option<ProofLeg>,
