@@ -1,4 +1,4 @@
-//! What tests of several crates need of the machine that they run on, and the loud way to go without.
+//! Needs of several crates' tests on the machine that they run on, and the loud way to go without.
 //!
 //! Included by its path, since a crate for it would be a line of its own in who may depend on whom.
 #![allow(dead_code, reason = "each test program uses a part of it")]
@@ -42,7 +42,7 @@ pub(crate) fn copy_program(program: &Path, folder: &Path) -> PathBuf {
     folder.join(program.file_name().expect("a name"))
 }
 
-/// What a program of the system prints; `None`, with a skip, where it does not do what it is for.
+/// Output of a system program; `None`, with a skip, where it fails.
 fn printed(thing: &str, command: &mut Command) -> Option<String> {
     let reason = match command.output() {
         Ok(output) if output.status.success() => {
@@ -115,11 +115,11 @@ impl Drop for Loop {
     }
 }
 
-/// A file system in memory, taken down at the end. A test that has one is the only one of its process.
+/// A tmpfs, unmounted on drop. A test that has one runs alone in its process.
 pub(crate) struct Tmpfs(pub(crate) PathBuf, Turn);
 
 impl Tmpfs {
-    /// Over a folder, which is made; `None`, with a skip, where nothing can be mounted.
+    /// Mounts over a folder, which is created; `None`, with a skip, where nothing can be mounted.
     pub(crate) fn on(folder: &Path, options: &str) -> Option<Self> {
         std::fs::create_dir_all(folder).expect("a folder");
         let turn = Turn::take();
@@ -128,7 +128,7 @@ impl Tmpfs {
         printed("mount", &mut command).map(|_| Self(folder.to_owned(), turn))
     }
 
-    /// Whether it can be taken down now, with nobody at it; it is, in any case.
+    /// Unmounts it. Returns an error when it is busy; the mount is then detached on drop.
     pub(crate) fn unmount(mut self) -> Result<(), String> {
         let output = Command::new("umount").arg(&self.0).output().expect("umount");
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

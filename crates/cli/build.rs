@@ -15,8 +15,8 @@ fn main() {
     }
 }
 
-/// Whether the program has a fixed address. A static one, as those of musl are, is linked by `-static-pie`, beside
-/// which `-no-pie` does not stand.
+/// True when the program is linked at a fixed address. A static program, as for musl, is linked by
+/// `-static-pie`, which excludes `-no-pie`.
 pub(crate) fn is_fixed(profile: &str, target: (&str, &str), features: &str) -> bool {
     let is_static = features.split(',').any(|feature| feature == "crt-static");
     profile == "debug" && target == ("linux", "gnu") && !is_static

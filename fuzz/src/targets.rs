@@ -364,7 +364,8 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// What a person types for an endpoint or a quantity: it prints as something that means the same.
+/// Reads an endpoint or a quantity as typed, and checks that it prints as something of the same
+/// meaning.
 pub fn notation(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(notation) = text.parse::<Notation>() {
@@ -514,7 +515,7 @@ pub fn captured(bytes: &[u8]) {
     }
 }
 
-/// What holds of every fabric, wherever it comes from.
+/// Checks the invariants of every fabric, wherever it comes from.
 fn examine(fabric: &Fabric) {
     let text = fabric.to_toml();
     let read = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));

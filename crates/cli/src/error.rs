@@ -26,7 +26,7 @@ impl Failure {
         Self { error: error.into(), hint: None, exit: Exit::Failed }
     }
 
-    /// What to do about it, with a command to run.
+    /// Sets the hint: a remedy, with a command to run.
     pub(crate) fn hint(self, hint: impl Into<Option<String>>) -> Self {
         Self { hint: hint.into(), ..self }
     }
@@ -76,8 +76,8 @@ impl Failure {
     }
 }
 
-/// Whether the text of an error has line ends of its own: that of a parser shows the line that it is about, that of
-/// the lab a console.
+/// True when the text of an error has line ends of its own: a parser quotes the line at fault, the
+/// lab a console.
 fn is_in_lines(error: &(dyn Error + 'static)) -> bool {
     error.is::<toml::de::Error>()
         || error.is::<Box<toml::de::Error>>()
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_is_one_line_of_the_chain() {
+    fn each_cause_is_one_line() {
         let failure = Tried::to("read /x")(std::io::Error::other("device gone"));
         assert_eq!(failure.chain().collect::<Vec<_>>(), ["cannot read /x", "device gone"]);
         assert_eq!(failure.status(), Exit::Failed);
     }
 
     #[test]
-    fn line_ends_of_names_are_escaped_and_those_of_parsers_stay() {
+    fn names_are_escaped_and_parser_lines_kept() {
         let shown = |failure: &Failure| failure.shown().collect::<Vec<_>>();
         let named = Tried::to("read a\nhint: b")(io::Error::other("c\nd"));
         assert_eq!(shown(&named), ["cannot read a\\nhint: b", "c\\nd"]);

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How the program ends.
+/// Exit status of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_status_counts_and_77_only_where_nothing_was_done() {
+    fn worst_status_wins_over_77() {
         for (all, worst) in [
             (&[][..], Done),
             (&[Done, Done], Done),

@@ -31,27 +31,27 @@ use crate::error::{Failure, Tried};
 
 pub(crate) mod stream;
 
-/// What may lie at the place of an output, and be replaced.
+/// Kind of file that an output may replace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputKind {
     /// Nothing.
     New,
     /// An earlier one, known by its mark.
     Marked {
-        /// What it is called: `report`.
+        /// Name for messages: `report`.
         name: &'static str,
         /// Bytes from its beginning that are looked at.
         most: u64,
-        /// Whether these bytes bear the mark.
+        /// Returns true when these bytes bear the mark.
         is_ours: fn(&[u8]) -> bool,
     },
 }
 
-/// What the system answers where nobody reads a pipe, and where no device is behind a name: `/dev/tty` of a program
-/// that has no terminal (`ENXIO`, open(2)).
+/// System error where nobody reads a pipe, and where no device is behind a name: `/dev/tty` of a
+/// program that has no terminal (`ENXIO`, open(2)).
 const NOBODY_THERE: i32 = 6;
 
-/// Whether these bytes are one JSON object of a schema.
+/// True when these bytes are one JSON object of a schema.
 pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
     #[derive(Deserialize)]
     struct OutputHead {
@@ -75,14 +75,14 @@ pub(crate) struct OutputFile {
     ours: Option<(u64, u64)>,
 }
 
-/// Why an output was not written; what was there is there.
+/// Reason why an output was not written; the file that was there is unchanged.
 #[derive(Debug)]
 pub(crate) enum OutputError {
     /// Something is there that is not ours.
     NotOurs {
-        /// What speaks against it.
+        /// The reason.
         why: String,
-        /// What to do about it.
+        /// A remedy.
         hint: &'static str,
     },
     /// The system's answer.
@@ -103,12 +103,12 @@ impl OutputFile {
         look().map_err(|error| error.on(path))
     }
 
-    /// Where it is.
+    /// Path of the output.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file beside the place, with no name that stays; gone when dropped.
+    /// Creates a draft beside the output, with a temporary name; deleted on drop.
     fn draft(&self) -> io::Result<NamedTempFile> {
         let mode = Permissions::from_mode(0o666);
         let made = tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path));
@@ -192,7 +192,7 @@ impl OutputFile {
     }
 }
 
-/// What is the same for all spellings of the place of a file: its folder, and its name there.
+/// Identity of a file's place, the same for all spellings: its folder, and its name there.
 fn place(path: &Path) -> io::Result<((u64, u64), Option<OsString>)> {
     let folder = id_of(&folder(path).metadata()?);
     Ok((folder, path.file_name().map(OsStr::to_owned)))
@@ -303,7 +303,7 @@ impl OutputError {
     }
 }
 
-/// What is at a place, and ours; `None` where nothing is.
+/// Identity of the file at a place, if it is ours; `None` where there is none.
 fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputError> {
     let Some(found) = metadata(path)? else { return Ok(None) };
     if !found.is_file() {

@@ -43,7 +43,7 @@ pub(crate) fn outlive_file_limit() {
     }
 }
 
-/// Those of some signals that whoever started this program did not have ignored; all where `/proc` does not say.
+/// Drops signals that this program was started to ignore; keeps all where `/proc` does not say.
 fn not_ignored<const N: usize>(signals: [i32; N]) -> impl Iterator<Item = i32> {
     let ignored = fs::read_to_string("/proc/self/status").map_or(0, |status| ignored(&status));
     signals.into_iter().filter(move |signal| (ignored >> (signal - 1)) & 1 == 0)
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mask_is_that_of_ignored_signals() {
+    fn mask_holds_ignored_signals() {
         assert_eq!(ignored("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n"), 0x1001);
         assert_eq!(ignored("SigIgn:\tnothing\n"), 0);
     }

@@ -10,7 +10,7 @@ use agreement::machines::MACHINES;
 use agreement::page;
 
 #[test]
-fn the_page_is_of_these_machines_and_of_what_the_plan_says_of_them_now() {
+fn page_matches_machines_and_plans() {
     let text = fs::read_to_string(page::PATH).expect("the page");
     assert!(text.contains(&page::machines()), "its machines are others; write it anew");
     let pairs = text.split_once("## Pairs").expect("a table of pairs").1;
@@ -23,7 +23,7 @@ fn the_page_is_of_these_machines_and_of_what_the_plan_says_of_them_now() {
 }
 
 #[test]
-fn there_are_machines_enough_and_no_two_of_a_name() {
+fn machines_are_many_and_uniquely_named() {
     let names: BTreeSet<&str> = MACHINES.iter().map(|machine| machine.name).collect();
     assert_eq!(names.len(), MACHINES.len());
     assert!(names.len() >= 24, "{}", names.len());

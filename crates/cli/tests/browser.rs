@@ -23,7 +23,7 @@ fn drawing(words: &[&str]) -> String {
 }
 
 #[test]
-fn drawings_open_in_a_browser_in_light_and_dark() {
+fn drawings_render_in_light_and_dark() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["sr635", "r7515", "cloud-vm"] {

@@ -1,4 +1,4 @@
-//! What is planned for memory of an FPGA card, by the kernel at hand. No card was there to try it on.
+//! Plans for memory of an FPGA card, by the kernel at hand. No card was there to try it on.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -51,7 +51,7 @@ fn plan(kernel: &str, anyway: &str) -> Output {
 }
 
 #[test]
-fn a_card_goes_by_its_makers_way_or_only_where_somebody_insists() {
+fn card_uses_vendor_route_unless_forced() {
     for (kernel, anyway, code, says) in [
         ("release = '6.12.107'\np2pdma = false", "", 0, "by XRT's own way"),
         ("release = '7.2.13'\np2pdma = true", "", 1, "or bring the machine down"),

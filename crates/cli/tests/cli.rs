@@ -1,4 +1,4 @@
-//! What a person types and reads: help, wrong command lines, and plans of described machines.
+//! Help, wrong command lines, and plans of described machines.
 //!
 //! `TRYCMD=overwrite cargo test -p peerlane-cli --test cli` writes what the program says now.
 
@@ -11,7 +11,7 @@ mod build;
 mod schema;
 
 #[test]
-fn command_lines_say_what_the_pages_show() {
+fn command_output_matches_pages() {
     trycmd::TestCases::new().env("COLUMNS", "100").env("NO_COLOR", "1").case("tests/cmd/*.trycmd");
 }
 
@@ -27,7 +27,7 @@ fn reference_pages_are_current() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_reader_is_no_failure() {
     let (reader, writer) = std::os::unix::net::UnixStream::pair().expect("two ends");
     drop(reader);
     let status = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
@@ -39,7 +39,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_a_failure() {
+fn unwritable_output_is_a_failure() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["topo", "--machine", "pair"])
@@ -52,7 +52,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn json_is_one_object_and_quiet_keeps_it() {
+fn quiet_keeps_the_json_object() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["plan", "a", "b", "--machine", "split", "--route", "p2p", "--json", "-q"])
         .output()
@@ -65,7 +65,7 @@ fn json_is_one_object_and_quiet_keeps_it() {
     assert!(answer.pair.is_some());
 }
 
-/// What the program says of words that it refuses.
+/// Standard error for a refused command line.
 fn refused(words: &[&[u8]]) -> String {
     let words = words.iter().map(|word| std::ffi::OsStr::from_bytes(word));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"));
@@ -75,7 +75,7 @@ fn refused(words: &[&[u8]]) -> String {
 }
 
 #[test]
-fn names_with_line_ends_and_control_characters_are_escaped_in_errors() {
+fn names_are_escaped_in_errors() {
     const NAME: &[u8] = b"a\nhint: rm \x1b[2J";
     const SHOWN: &str = "a\\nhint: rm \\u{1b}[2J";
     for words in [
@@ -101,7 +101,7 @@ fn names_with_line_ends_and_control_characters_are_escaped_in_errors() {
 }
 
 #[test]
-fn what_has_to_be_text_and_is_none_is_refused_by_its_name_with_a_way_out() {
+fn invalid_utf8_is_refused_by_name() {
     for words in [&[&b"copy"[..], b"a", b"b\xff"][..], &[b"scan", b"picture\xfe", b"b\xff"]] {
         assert_eq!(
             refused(words),
@@ -114,7 +114,7 @@ fn what_has_to_be_text_and_is_none_is_refused_by_its_name_with_a_way_out() {
 }
 
 #[test]
-fn only_debug_builds_for_linux_with_the_gnu_library_have_a_fixed_address() {
+fn only_gnu_debug_builds_are_fixed() {
     let gnu = ("linux", "gnu");
     assert!(build::is_fixed("debug", gnu, "fxsr,sse,sse2"));
     for (profile, target, features) in [

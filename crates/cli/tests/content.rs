@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 /// Random images of each kind.
 const RANDOM: u64 = 12;
 
-/// What a plan said of a device as a target.
+/// A plan's refusal of a device as a target.
 struct PlannedVerdict {
     is_refused: bool,
     /// Content that has a name.
@@ -92,7 +92,7 @@ fn blank_devices_are_free() {
 }
 
 #[test]
-fn random_bytes_at_either_end_are_content() {
+fn random_bytes_at_ends_are_content() {
     let bench = ContentBench::new();
     let mut random = Random(5);
     for size in [64 * MIB, 3 << 30, (3 << 30) + 512] {
@@ -119,7 +119,7 @@ const MAGIC: [(&str, u64, &[u8]); 8] = [
 ];
 
 #[test]
-fn formats_of_the_own_table_are_named() {
+fn formats_of_own_table_are_named() {
     let bench = ContentBench::new();
     for (name, at, bytes) in MAGIC {
         let Some(verdict) = bench.ask(&bench.image(8 * MIB, &[(at, bytes)])) else { return };

@@ -92,7 +92,7 @@ fn digests_are_those_of_xxh128sum() {
 }
 
 #[test]
-fn flipped_bit_is_named_by_its_chunk() {
+fn flipped_bit_names_its_chunk() {
     let (_folder, at) = folder();
     copied(&at, &["--manifest", "digests"]);
     let file =
@@ -129,7 +129,7 @@ fn holes_have_digests_and_stay_holes() {
 }
 
 #[test]
-fn killed_copy_goes_on_with_its_manifest() {
+fn killed_copy_resumes_with_manifest() {
     let (_folder, at) = folder();
     let whole = copied(&at, &["--manifest", "whole", "--block", "256K"]).stages[0].root.clone();
     fs::remove_file(at.join("target")).expect("it is there");
@@ -217,7 +217,7 @@ fn refused_copy_leaves_no_manifest() {
 }
 
 #[test]
-fn one_copy_to_two_targets_has_one_manifest() {
+fn two_targets_share_one_manifest() {
     let (_folder, at) = folder();
     let words =
         ["copy", "source", "one", "two", "--stage", "digest", "--manifest", "digests", "--json"];

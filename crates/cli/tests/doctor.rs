@@ -48,7 +48,7 @@ fn steps_with<'a>(record: &'a Value, word: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn written_plan_assumed_leaves_nothing_to_fix() {
+fn assumed_plan_leaves_nothing_to_fix() {
     for machine in [CAPTURE, TEXT] {
         let folder = tempfile::tempdir().expect("a folder");
         let fix = folder.path().join("fix");
@@ -85,7 +85,7 @@ fn text_of_small_machines_stays_short() {
 }
 
 #[test]
-fn written_files_keep_others_and_undo_themselves() {
+fn written_files_can_be_undone() {
     let folder = tempfile::tempdir().expect("a folder");
     let fix = folder.path().join("fix");
     fs::create_dir(&fix).expect("a folder");

@@ -22,7 +22,7 @@ fn record_path(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_example_is_what_its_records_make() {
+fn example_matches_its_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("emulated.html");
     let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
@@ -52,7 +52,7 @@ fn the_example_is_what_its_records_make() {
 }
 
 #[test]
-fn every_run_of_the_example_was_seen_by_the_recorder() {
+fn recorder_saw_every_example_run() {
     for name in RECORDS {
         let text = fs::read(record_path(name)).expect("a record");
         let record: BenchRecord = serde_json::from_slice(&text).expect("a record");

@@ -13,7 +13,7 @@ fn machines() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/field"))
 }
 
-/// What comes of these words about a machine.
+/// Runs these words on a machine.
 fn about(machine: &str, words: &str) -> Output {
     typed(machines(), &format!("{words} --machine {machine}.toml"))
 }
@@ -32,7 +32,7 @@ fn findings(machine: &str) -> Vec<Value> {
 }
 
 #[test]
-fn held_drive_is_found_with_the_way_back() {
+fn held_drive_shows_the_way_back() {
     let found = findings("held-drive");
     assert_eq!((&found[0]["kind"], &found[0]["object"]), (&"drive-not-served".into(), &"b".into()));
     assert!(found[0]["what"].as_str().is_some_and(|what| what.contains("vfio-pci")), "{found:?}");
@@ -72,7 +72,7 @@ fn small_window_of_xrt_comes_first() {
 }
 
 #[test]
-fn two_ports_of_one_drive_are_one_namespace() {
+fn two_ports_share_one_namespace() {
     for ends in ["nvme1 nvme2", "0002:01:00.0 0003:01:00.0"] {
         let plan = text(&about("dual-port", &format!("plan {ends}")), 1);
         let last = plan.lines().last().unwrap_or_default();
@@ -84,7 +84,7 @@ fn two_ports_of_one_drive_are_one_namespace() {
 }
 
 #[test]
-fn refusal_of_a_gpu_has_whole_sentences() {
+fn gpu_refusal_has_whole_sentences() {
     let plan = text(&about("unlisted-bridge-gpu", "plan drive gpu:0"), 1);
     assert!(plan.contains("(8086:7d1b) is not on the kernel's list"), "{plan}");
     assert!(plan.contains("the kernel refuses the route: put both below one switch"), "{plan}");
@@ -107,7 +107,7 @@ const DRIVE: [(&str, &str); 10] = [
     ("nvme/nvme1/nvme1n1/queue/logical_block_size", "512\n"),
 ];
 
-/// What `topo` shows of that drive where each text is followed by zeros up to `length`.
+/// Output of `topo` for that drive, with each text followed by zeros up to `length`.
 fn drawn(length: usize) -> String {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     for (name, content) in DRIVE {
@@ -128,7 +128,7 @@ fn texts_end_at_the_first_zero() {
 }
 
 #[test]
-fn missing_link_of_a_driver_is_not_known() {
+fn missing_driver_link_is_not_known() {
     let drawn = drawn(0);
     assert!(drawn.contains("driver not known") && !drawn.contains("no driver"), "{drawn}");
 }

@@ -47,7 +47,7 @@ fn showed(run: &CaseRecord, what: &str) -> bool {
 }
 
 #[test]
-fn a_file_reaches_a_gpu_through_pinned_memory_and_all_of_it_is_compared() {
+fn file_reaches_gpu_through_pinned_memory() {
     let (mock, folder) = (Mock::new("delay=3"), folder());
     let words = "stream --source source --target gpu:0 --routes host,host-serial,host-page-cache";
     let found = record(&bench(&mock, folder.path(), words));
@@ -68,7 +68,7 @@ fn a_file_reaches_a_gpu_through_pinned_memory_and_all_of_it_is_compared() {
 }
 
 #[test]
-fn a_source_that_may_be_written_gets_a_pattern_before_a_gpu_reads_it() {
+fn writable_source_gets_pattern_first() {
     let (mock, folder) = (Mock::new(""), folder());
     let source = folder.path().join("empty");
     fs::File::create(&source).and_then(|file| file.set_len(LENGTH as u64)).expect("room");
@@ -81,7 +81,7 @@ fn a_source_that_may_be_written_gets_a_pattern_before_a_gpu_reads_it() {
 }
 
 #[test]
-fn what_a_gpu_holds_reaches_a_new_file_by_every_way() {
+fn gpu_memory_reaches_file_every_way() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     let words = "stream --source gpu:0 --target new --scratch new --routes p2p,host,host-cufile";
     let found = record(&bench(&mock, folder.path(), words));
@@ -96,7 +96,7 @@ fn what_a_gpu_holds_reaches_a_new_file_by_every_way() {
 }
 
 #[test]
-fn the_way_of_cufile_is_in_the_record_with_its_counters() {
+fn record_holds_cufile_mode_and_counters() {
     for (conf, route, way, counted) in [
         (
             "mode=p2pdma",
@@ -126,7 +126,7 @@ fn the_way_of_cufile_is_in_the_record_with_its_counters() {
 }
 
 #[test]
-fn no_fallback_passes_for_the_route_that_was_required() {
+fn fallback_never_passes_as_required() {
     let words = "stream --source source --target gpu:0 --routes p2p";
     for (conf, code, says) in [
         ("mode=compat", 77, "only possible in compatibility mode, which is off"),
@@ -147,7 +147,7 @@ fn no_fallback_passes_for_the_route_that_was_required() {
 }
 
 #[test]
-fn failures_name_what_failed_and_lost_data_is_found() {
+fn failures_are_named_and_losses_found() {
     for (conf, route, code, says) in [
         ("devices=0", "host", 77, "cuInit failed: no device (100)"),
         ("memory=1000", "host", 2, "out of memory"),
@@ -165,7 +165,7 @@ fn failures_name_what_failed_and_lost_data_is_found() {
 }
 
 #[test]
-fn a_gpu_that_hangs_ends_the_run_at_its_deadline() {
+fn hung_gpu_ends_run_at_deadline() {
     for ends in ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new"] {
         let (mock, folder) = (Mock::new("delay=1000000000"), folder());
         let words = format!("stream {ends} --routes host --timeout 1");
@@ -182,7 +182,7 @@ fn a_gpu_that_hangs_ends_the_run_at_its_deadline() {
 }
 
 #[test]
-fn transfers_side_by_side_share_cufile_and_each_has_memory_of_its_own() {
+fn parallel_transfers_share_cufile_only() {
     for conf in ["mode=nvfs", "mode=p2pdma"] {
         let (mock, folder) = (Mock::new(conf), folder());
         let words = "stream --source source --target gpu:0 --routes p2p --jobs 3";
@@ -194,7 +194,7 @@ fn transfers_side_by_side_share_cufile_and_each_has_memory_of_its_own() {
 }
 
 #[test]
-fn short_requests_go_on_where_they_ended() {
+fn short_requests_continue() {
     let (mock, folder) = (Mock::new("mode=p2pdma\nshort_io=2"), folder());
     let words = "stream --source source --target gpu:0 --routes p2p";
     let run = record(&bench(&mock, folder.path(), words)).cases.remove(0);
@@ -203,7 +203,7 @@ fn short_requests_go_on_where_they_ended() {
 }
 
 #[test]
-fn memory_that_holds_less_than_the_range_is_used_again_and_its_last_content_compared() {
+fn small_memory_is_reused_and_compared() {
     let (mock, folder) = (Mock::new("memory=2097152"), folder());
     let words = "stream --source source --target gpu:0 --routes host";
     let run = record(&bench(&mock, folder.path(), words)).cases.remove(0);
@@ -214,7 +214,7 @@ fn memory_that_holds_less_than_the_range_is_used_again_and_its_last_content_comp
 }
 
 #[test]
-fn a_gpu_is_named_by_its_address_as_well() {
+fn gpu_is_named_by_address() {
     let (mock, folder) = (Mock::new("devices=2"), folder());
     for (name, code) in
         [("gpu:0000:c1:00.0", 0), ("gpu:1", 0), ("gpu:2", 77), ("gpu:0000:01:00.0", 77)]
@@ -228,7 +228,7 @@ fn a_gpu_is_named_by_its_address_as_well() {
 }
 
 #[test]
-fn a_roundtrip_has_the_classical_way_beside_ours() {
+fn roundtrip_includes_classical_way() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     let words = "roundtrip source --via gpu:0 --scratch source --force --routes p2p --classical";
     let found = record(&bench(&mock, folder.path(), words));
@@ -298,7 +298,7 @@ fn donards_tables_are_one_command() {
 }
 
 #[test]
-fn a_copy_that_the_driver_refuses_ends_the_classical_way_and_leaves_nothing_behind() {
+fn driver_refusal_ends_classical_way_cleanly() {
     // Its third copy is the third block: content of a source that may not be written is not filled.
     let (mock, folder) = (Mock::new("fail_copy=3"), folder());
     let words = "stream --source source --target gpu:0 --routes host-mapped";
@@ -309,7 +309,7 @@ fn a_copy_that_the_driver_refuses_ends_the_classical_way_and_leaves_nothing_behi
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_a_reason() {
+fn missing_parts_are_refused_with_reason() {
     let (mock, folder) = (Mock::new(""), folder());
     for (words, says) in [
         ("copy source gpu:0", "its memory is gone when this program ends"),
@@ -333,7 +333,7 @@ fn what_is_not_there_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_machine_with_gpus_is_planned_and_examined_without_them() {
+fn gpu_machine_is_planned_without_gpus() {
     let (mock, folder) = (Mock::new(""), folder());
     let tree =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/eight-gpus/tree.tar.zst");
@@ -355,7 +355,7 @@ fn a_machine_with_gpus_is_planned_and_examined_without_them() {
 }
 
 #[test]
-fn job_of_fio_goes_into_the_gpu() {
+fn fio_job_goes_into_gpu() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     let words = "bench stream --source source --target gpu:0 --block 256K --depth 4 --length 4M --repeats 1 --warm-up 0";
     // The job alone: no fio is found.
@@ -385,7 +385,7 @@ fn job_of_fio_goes_into_the_gpu() {
 }
 
 #[test]
-fn figure_of_fio_by_cufile_is_not_compared() {
+fn fio_cufile_figure_is_not_compared() {
     use std::os::unix::fs::PermissionsExt as _;
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     let fio = folder.path().join("fio");
@@ -407,7 +407,7 @@ fn figure_of_fio_by_cufile_is_not_compared() {
 }
 
 #[test]
-fn digest_in_a_gpu_leaves_the_check() {
+fn gpu_digest_leaves_check() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     for ends in
         ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new --force"]

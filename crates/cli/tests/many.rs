@@ -47,7 +47,7 @@ fn one_source_becomes_several_targets() {
 }
 
 #[test]
-fn sixteen_targets_are_not_too_many_and_one_more_is() {
+fn at_most_sixteen_targets_are_accepted() {
     let folder = folder();
     let names: Vec<String> = (0..17).map(|number| format!("t{number}")).collect();
     let words = |count: usize| {
@@ -64,7 +64,7 @@ fn sixteen_targets_are_not_too_many_and_one_more_is() {
 }
 
 #[test]
-fn one_target_has_the_record_it_always_had() {
+fn one_target_keeps_plain_record() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "source", "a", "--route", "host", "--json"]);
     let record: serde_json::Value = lab::schema::read(&output.stdout);
@@ -73,7 +73,7 @@ fn one_target_has_the_record_it_always_had() {
 }
 
 #[test]
-fn what_stands_against_one_target_keeps_all_of_them_as_they_are() {
+fn one_refused_target_keeps_all() {
     let folder = folder();
     fs::write(folder.path().join("b"), "precious").expect("room");
     let output = peerlane(folder.path(), &["copy", "source", "a", "b", "--route", "host"]);
@@ -100,7 +100,7 @@ limit = '100M'
 ";
 
 #[test]
-fn a_list_of_copies_is_carried_out_and_told_in_one_object() {
+fn batch_is_reported_in_one_object() {
     let folder = folder();
     fs::write(folder.path().join("jobs.toml"), JOBS).expect("room");
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
@@ -122,7 +122,7 @@ fn a_list_of_copies_is_carried_out_and_told_in_one_object() {
 }
 
 #[test]
-fn a_limit_holds_for_the_sum_of_a_list() {
+fn limit_holds_for_whole_batch() {
     let folder = folder();
     let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='b'\n";
     fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
@@ -136,7 +136,7 @@ fn a_limit_holds_for_the_sum_of_a_list() {
 }
 
 #[test]
-fn copies_of_a_list_that_overlap_are_refused_before_any_begins() {
+fn overlapping_batch_copies_are_refused() {
     let folder = folder();
     let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='./a'\n";
     fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
@@ -151,7 +151,7 @@ fn copies_of_a_list_that_overlap_are_refused_before_any_begins() {
 }
 
 #[test]
-fn a_list_that_says_something_unknown_is_refused_with_the_line() {
+fn unknown_batch_key_names_its_line() {
     let folder = folder();
     for (jobs, words) in [
         ("[[copy]]\nsource='source'\ntarget='a'\nblok='1M'\n", &["line 4", "`blok`"][..]),
@@ -171,7 +171,7 @@ fn a_list_that_says_something_unknown_is_refused_with_the_line() {
 }
 
 #[test]
-fn copies_of_a_list_to_ranges_of_one_drive_are_carried_out_in_turn() {
+fn batch_ranges_of_drive_take_turns() {
     let folder = folder();
     let image = folder.path().join("image");
     fs::File::create_new(&image).expect("an image").set_len(32 << 20).expect("room");
@@ -194,7 +194,7 @@ fn copies_of_a_list_to_ranges_of_one_drive_are_carried_out_in_turn() {
 }
 
 #[test]
-fn a_list_that_is_no_regular_file_is_refused_at_once() {
+fn irregular_batch_file_is_refused() {
     let folder = folder();
     let pipe = folder.path().join("pipe");
     let mode = rustix::fs::Mode::from_bits_truncate(0o600);
@@ -210,7 +210,7 @@ fn a_list_that_is_no_regular_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_list_is_not_resumed_as_one() {
+fn batch_is_not_resumed_as_one() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--resume"]);
     assert_eq!(output.status.code(), Some(2));

@@ -46,7 +46,7 @@ fn uncompared_nodes_are_named() {
 }
 
 #[test]
-fn nodes_are_not_compared_with_one_machine() {
+fn nodes_are_not_compared_with_machine() {
     let (status, _, err) = compare(&example("nodes.json"), &example("bench.json"));
     assert_eq!(status, Some(2));
     assert!(err.contains("is of one machine, not of several nodes"), "{err}");
@@ -68,7 +68,7 @@ fn impossible_node_records_are_refused() {
 }
 
 #[test]
-fn report_has_a_row_for_each_node() {
+fn report_has_row_per_node() {
     let output = peerlane(&[Path::new("report"), &example("nodes.json")]);
     assert!(output.status.success());
     let page = String::from_utf8(output.stdout).expect("UTF-8");
@@ -87,7 +87,7 @@ fn report_has_a_row_for_each_node() {
 }
 
 #[test]
-fn csv_has_a_column_for_the_node() {
+fn csv_has_node_column() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("runs.csv");
     let output = peerlane(&[Path::new("report"), &example("nodes.json"), Path::new("-o"), &file]);
@@ -101,7 +101,7 @@ fn csv_has_a_column_for_the_node() {
 }
 
 #[test]
-fn machines_of_plain_records_are_told_apart() {
+fn plain_records_keep_machines_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = fs::read_to_string(example("nodes.json")).expect("an example");
     let record: Value = serde_json::from_str(&text).expect("JSON");

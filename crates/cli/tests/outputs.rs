@@ -62,7 +62,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
+fn output_options_keep_foreign_files() {
     for (name, words) in commands() {
         let folder = folder();
         let at = |name: &str| folder.path().join(name);
@@ -95,7 +95,7 @@ fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
 }
 
 #[test]
-fn a_figure_takes_the_place_of_a_figure_and_of_no_other_picture() {
+fn figure_replaces_only_a_figure() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT --png figures");
@@ -129,7 +129,7 @@ fn a_figure_takes_the_place_of_a_figure_and_of_no_other_picture() {
 }
 
 #[test]
-fn a_page_under_the_name_of_one_of_its_figures_is_refused_and_nothing_is_written() {
+fn page_named_like_figure_is_refused() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let output = peerlane(folder.path(), &format!("report {run} --png OUT"), "first");
@@ -152,7 +152,7 @@ fn a_page_under_the_name_of_one_of_its_figures_is_refused_and_nothing_is_written
 }
 
 #[test]
-fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_booted_for_it() {
+fn dma_report_replaces_only_its_like() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, "none").expect("room");
@@ -164,7 +164,7 @@ fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_
 }
 
 #[test]
-fn the_console_of_a_machine_takes_the_place_of_nothing() {
+fn console_replaces_nothing() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, "none").expect("room");
@@ -181,7 +181,7 @@ fn the_console_of_a_machine_takes_the_place_of_nothing() {
 }
 
 #[test]
-fn the_console_of_a_machine_goes_to_what_passes_it_on_and_to_no_other_device() {
+fn console_goes_to_streams_only() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, "none").expect("room");
@@ -213,7 +213,7 @@ fn the_console_of_a_machine_goes_to_what_passes_it_on_and_to_no_other_device() {
 }
 
 #[test]
-fn pages_of_the_reference_take_the_place_of_their_like_only() {
+fn reference_pages_replace_their_like_only() {
     let folder = folder();
     let write = || peerlane(folder.path(), "reference --write OUT", "pages");
     assert_eq!(write().status.code(), Some(0));
@@ -240,7 +240,7 @@ fn pages_of_the_reference_take_the_place_of_their_like_only() {
 }
 
 #[test]
-fn of_files_that_belong_together_none_is_named_before_all_are_whole() {
+fn grouped_files_are_named_when_whole() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "size=64k") else { return };
@@ -253,7 +253,7 @@ fn of_files_that_belong_together_none_is_named_before_all_are_whole() {
 }
 
 #[test]
-fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
+fn full_disk_leaves_old_output() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "size=16k") else { return };
@@ -276,7 +276,7 @@ fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
 }
 
 #[test]
-fn whatever_the_disk_has_no_room_for_is_named_and_leaves_nothing() {
+fn output_without_room_is_named() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
@@ -301,7 +301,7 @@ fn whatever_the_disk_has_no_room_for_is_named_and_leaves_nothing() {
 }
 
 #[test]
-fn a_run_that_failed_is_said_also_where_its_trace_has_no_room() {
+fn failed_run_outranks_failed_trace() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
@@ -316,7 +316,7 @@ fn a_run_that_failed_is_said_also_where_its_trace_has_no_room() {
 }
 
 #[test]
-fn a_place_that_is_read_only_is_refused_with_a_hint() {
+fn read_only_place_is_refused() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "ro") else { return };
@@ -329,7 +329,7 @@ fn a_place_that_is_read_only_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
+fn foreign_place_is_refused_first() {
     // Others than root may not come to what is built below root's home.
     let folder = with_source(tempfile::tempdir().expect("a folder"));
     let set_mode = |name: &str, mode: u32| {
@@ -362,7 +362,7 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_an_error_that_names_the_file_and_leaves_none() {
+fn file_size_limit_names_the_file() {
     for (words, file) in [
         ("copy source OUT", "copied"),
         ("copy source OUT --journal journal", "copied"),

@@ -30,7 +30,7 @@ fn forward(machine: &str, first: &str, second: &str) -> (Value, Option<i32>) {
 const SERVER: &str = "sysfs/eight-gpus/tree.tar.zst";
 
 #[test]
-fn gpus_of_a_redirecting_server_name_their_ports() {
+fn gpus_name_their_redirecting_ports() {
     let (found, status) = forward(SERVER, "gpu:0", "gpu:1");
     assert_eq!((&found["verdict"], status), (&"through-host-bridge".into(), Some(0)));
     assert_eq!(found["ports"], serde_json::json!(["0000:17:00.0", "0000:17:01.0"]));
@@ -51,7 +51,7 @@ fn nics_reach_gpus_and_lend_nothing() {
 }
 
 #[test]
-fn nic_and_drive_name_memory_between_them() {
+fn nic_and_drive_name_memory() {
     let output = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -81,7 +81,7 @@ fn nic_without_rdma_is_refused() {
 }
 
 #[test]
-fn devices_without_memory_are_a_negative_answer() {
+fn devices_without_memory_answer_no() {
     let output = peerlane(SERVER, &["plan", "mlx5_0", "mlx5_1"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -115,7 +115,7 @@ fn explanations_follow_both_directions() {
 
 /// The three states of intel/compute-runtime #935, as text of `lspci`.
 #[test]
-fn workstation_of_two_graphics_cards_is_judged_in_three_states() {
+fn two_graphics_cards_have_three_states() {
     let (found, status) = forward("lspci/separate-ports.txt", "03:00.0", "07:00.0");
     assert_eq!((&found["verdict"], status), (&"refused".into(), Some(1)));
     assert_eq!(found["ports"], serde_json::json!([]));
@@ -134,7 +134,7 @@ fn workstation_of_two_graphics_cards_is_judged_in_three_states() {
 }
 
 #[test]
-fn text_of_lspci_comes_through_standard_input() {
+fn lspci_text_is_read_from_stdin() {
     let file = std::fs::File::open(fixture("lspci/switch-direct.txt")).expect("a fixture");
     let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["plan", "gpu:0000:05:00.0", "gpu:0000:09:00.0", "--machine", "-"])
@@ -150,7 +150,7 @@ fn text_of_lspci_comes_through_standard_input() {
 }
 
 #[test]
-fn topo_lists_redirecting_ports_pair_by_pair() {
+fn topo_lists_redirecting_ports_per_pair() {
     let output = peerlane(SERVER, &["topo", "--json"]);
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
     let rows = object["reach"].as_array().expect("rows");

@@ -1,4 +1,4 @@
-//! What people who are not root are told, and the rule that gives a group what it needs.
+//! Messages for people who are not root, and the rule that gives a group what it needs.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
@@ -45,7 +45,7 @@ fn refusals(output: &Output) -> String {
 }
 
 #[test]
-fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
+fn missing_permissions_are_named_first() {
     let folder = tempfile::tempdir().expect("a folder");
     set_mode(folder.path(), 0o755);
     lab::testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
@@ -109,8 +109,8 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
     assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
 }
 
-/// What `udevadm verify` says against a file of rules; `None`, with the reason in the skip log, where there
-/// is no such command.
+/// Complaints of `udevadm verify` about a file of rules; `None`, with the reason in the skip log,
+/// where there is no such command.
 fn against(rules: &Path) -> Option<String> {
     let program = std::env::var_os("PEERLANE_UDEVADM").unwrap_or("udevadm".into());
     // Groups are those of the machine that the rules are for.
@@ -135,7 +135,7 @@ fn against(rules: &Path) -> Option<String> {
 }
 
 #[test]
-fn the_udev_rule_and_the_examples_in_it_are_what_udev_reads() {
+fn udev_accepts_rule_and_examples() {
     let Some(said) = against(Path::new(RULES)) else { return };
     assert_eq!(said, "");
     let folder = tempfile::tempdir().expect("a folder");

@@ -39,7 +39,7 @@ fn count(folder: &tempfile::TempDir) -> usize {
 }
 
 #[test]
-fn a_yes_in_full_replaces_the_file_that_was_shown() {
+fn full_yes_replaces_shown_file() {
     let folder = folder();
     let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer("yes\n");
     assert_eq!(status, Some(0), "{shown}");
@@ -56,7 +56,7 @@ Replace it? `yes` goes on, anything else stops: yes
 }
 
 #[test]
-fn anything_else_leaves_the_target_as_it_is() {
+fn other_answers_keep_the_target() {
     let folder = folder();
     // The last is an end of input in the middle of a line, and the one before at its start.
     for keys in ["no\n", "y\n", "\n", "YES\n", "yes please\n", "\u{4}", "yes\u{4}"] {
@@ -69,14 +69,14 @@ fn anything_else_leaves_the_target_as_it_is() {
 }
 
 #[test]
-fn what_was_typed_before_the_question_is_no_answer() {
+fn typing_before_question_is_no_answer() {
     let folder = folder();
     let (shown, status) = Terminal::start(folder.path(), &COPY, "yes\n").answer("no\n");
     assert_eq!((status, content(&folder).as_slice()), (Some(2), OLD), "{shown}");
 }
 
 #[test]
-fn an_interrupt_at_the_question_ends_the_program_and_changes_nothing() {
+fn interrupt_at_question_changes_nothing() {
     let folder = folder();
     let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer("\u{3}");
     assert_eq!((status, content(&folder).as_slice()), (Some(130), OLD), "{shown}");
@@ -84,7 +84,7 @@ fn an_interrupt_at_the_question_ends_the_program_and_changes_nothing() {
 }
 
 #[test]
-fn a_target_that_changes_during_the_question_is_left_alone() {
+fn target_changed_meanwhile_is_left_alone() {
     let folder = folder();
     let mut terminal = Terminal::start(folder.path(), &COPY, "");
     assert!(terminal.read_until("stops: "));
@@ -95,7 +95,7 @@ fn a_target_that_changes_during_the_question_is_left_alone() {
 }
 
 #[test]
-fn a_target_that_changes_while_another_is_asked_for_keeps_all_as_they_are() {
+fn one_changed_target_keeps_all() {
     for changed in ["target", "other", "new"] {
         let folder = folder();
         let at = |name: &str| folder.path().join(name);
@@ -122,7 +122,7 @@ fn a_target_that_changes_while_another_is_asked_for_keeps_all_as_they_are() {
 }
 
 #[test]
-fn several_targets_are_replaced_after_a_yes_for_each() {
+fn each_target_needs_its_yes() {
     let folder = folder();
     fs::write(folder.path().join("other"), OLD).expect("room");
     let words = ["copy", "source", "target", "other"];
@@ -140,7 +140,7 @@ fn several_targets_are_replaced_after_a_yes_for_each() {
 }
 
 #[test]
-fn an_interrupted_copy_goes_on_after_another_yes_and_the_question_says_what_is_there() {
+fn interrupted_copy_resumes_after_yes() {
     let folder = folder();
     let source: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
     fs::write(folder.path().join("source"), &source).expect("a source");
@@ -163,7 +163,7 @@ fn an_interrupted_copy_goes_on_after_another_yes_and_the_question_says_what_is_t
 }
 
 #[test]
-fn nothing_is_asked_where_a_yes_would_not_help_or_is_not_needed() {
+fn useless_questions_are_not_asked() {
     let folder = folder();
     let end = |words: &[&str]| Terminal::start(folder.path(), words, "").end();
     let (shown, status) = end(&["copy", "target", "target"]);
@@ -197,7 +197,7 @@ fn without_a_terminal_nothing_is_asked() {
 }
 
 #[test]
-fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
+fn device_content_is_shown_before_yes() {
     let folder = folder();
     let image = folder.path().join("image");
     let file = File::create_new(&image).expect("an image");

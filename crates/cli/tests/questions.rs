@@ -78,7 +78,7 @@ fn answers_on_page_are_printed() {
 }
 
 #[test]
-fn quoted_lines_must_be_printed_in_order() {
+fn quoted_lines_are_printed_in_order() {
     const PRINTED: &str = "first\nsecond\nthird\nfourth";
     assert_eq!(missing(&["first", "...", "third", "..."], PRINTED), None);
     assert_eq!(missing(&["fir...", "second", "..."], PRINTED), None);

@@ -1,4 +1,4 @@
-//! What the program prints with `--json` is as its schemas say, and what older versions printed is read.
+//! Output of `--json` follows the schemas, and output of older versions is still read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_copies_of_files_print_is_as_the_schemas_say() {
+fn file_copies_follow_schemas() {
     let folder = folder();
     let at = folder.path();
     for (words, id) in [
@@ -66,7 +66,7 @@ fn what_copies_of_files_print_is_as_the_schemas_say() {
 }
 
 #[test]
-fn what_is_printed_of_predictions_is_as_the_schemas_say() {
+fn predictions_follow_schemas() {
     let folder = folder();
     let at = folder.path();
     let workload =
@@ -84,7 +84,7 @@ fn what_is_printed_of_predictions_is_as_the_schemas_say() {
 }
 
 #[test]
-fn what_is_printed_of_machines_is_as_the_schemas_say() {
+fn machines_follow_schemas() {
     let folder = folder();
     let at = folder.path();
     for machine in ["pair", "split", "acs", "translating"] {
@@ -118,7 +118,7 @@ fn examples() -> Vec<(String, Value)> {
 }
 
 #[test]
-fn there_is_an_example_of_each_record_and_each_is_as_its_schema_says() {
+fn each_record_example_follows_schema() {
     let examples = examples();
     examples.iter().for_each(|(_, record)| schema::check(record));
     for wanted in results::schemas() {
@@ -134,7 +134,7 @@ fn is_read<T: DeserializeOwned>(name: &str, record: &Value) {
 }
 
 #[test]
-fn records_of_version_1_are_still_read() {
+fn version_1_records_are_read() {
     for (name, record) in examples() {
         let read: fn(&str, &Value) = match record["schema"].as_str().expect("a schema") {
             results::COPY_SCHEMA => is_read::<results::CopyRecord>,
@@ -192,7 +192,7 @@ fn needs(schema: &Value, name: &str, all: &mut BTreeMap<String, Vec<String>>) {
 /// A field that came later must not be needed: what an older version wrote lacks it. `UPDATE=1` adds
 /// types that are new, and changes nothing of those that are there.
 #[test]
-fn no_record_of_version_1_needs_more_than_it_did() {
+fn version_1_requires_no_new_fields() {
     let path = repository().join("fixtures/results/v1/required.json");
     let text = fs::read_to_string(&path).expect("what version 1 needs");
     let mut then: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).expect("JSON");

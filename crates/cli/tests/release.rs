@@ -1,5 +1,5 @@
-//! What a copy held is free the moment the program has ended, so that a device can be unplugged or
-//! unmounted by the next line of a script.
+//! A copy holds nothing once the program has ended, so that the next line of a script can unplug or
+//! unmount a device.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
@@ -19,7 +19,7 @@ const LENGTH: usize = 8 << 20;
 /// Copies of each kind; what is let go of late is not always late enough to show.
 const ROUNDS: usize = 5;
 
-/// How a copy ends.
+/// End of a copy.
 #[derive(Debug, Clone, Copy)]
 enum CopyEnding {
     Complete,
@@ -63,7 +63,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_device_can_be_opened_by_itself_when_the_program_has_ended() {
+fn device_is_free_after_exit() {
     let folder = folder();
     let image = folder.path().join("image");
     File::create(&image).expect("an image").set_len(LENGTH as u64).expect("room");
@@ -77,7 +77,7 @@ fn a_device_can_be_opened_by_itself_when_the_program_has_ended() {
 }
 
 #[test]
-fn a_file_system_can_be_unmounted_when_the_program_has_ended() {
+fn file_system_is_free_after_exit() {
     let folder = folder();
     let place = folder.path().join("mounted");
     for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {

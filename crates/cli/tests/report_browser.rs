@@ -73,7 +73,7 @@ fn report(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_report_fits_a_phone_a_laptop_and_paper_and_its_tables_sort() {
+fn report_fits_screens_and_paper() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let report = std::fs::read_to_string(report(folder.path())).expect("a report");
@@ -86,7 +86,7 @@ fn a_report_fits_a_phone_a_laptop_and_paper_and_its_tables_sort() {
 }
 
 #[test]
-fn a_report_is_seen_in_light_and_dark_and_is_printed() {
+fn report_renders_in_every_medium() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let report = report(folder.path());

@@ -118,7 +118,7 @@ fn names(folder: &Path) -> Vec<OsString> {
 }
 
 #[test]
-fn the_printed_command_goes_on_with_a_copy_that_a_signal_stopped() {
+fn printed_command_resumes_stopped_copy() {
     let (folder, source) = folder();
     for signal in [Signal::INT, Signal::TERM] {
         let said = stopped(folder.path(), signal);
@@ -139,7 +139,7 @@ fn the_printed_command_goes_on_with_a_copy_that_a_signal_stopped() {
 }
 
 #[test]
-fn a_copy_goes_on_through_a_signal_that_it_was_started_to_ignore() {
+fn ignored_signal_does_not_stop_copy() {
     let (folder, source) = folder();
     let heeding = copy(folder.path(), &["--json-progress", "--limit", LIMIT]);
     let mut command = Command::new("sh");
@@ -156,7 +156,7 @@ fn a_copy_goes_on_through_a_signal_that_it_was_started_to_ignore() {
 }
 
 #[test]
-fn a_copy_that_is_killed_leaves_nothing_under_its_name() {
+fn killed_copy_leaves_no_target() {
     let (folder, _) = folder();
     let mut begun = BegunCopy::start(folder.path()).expect("a copy under way");
     begun.child.kill().expect("a signal");
@@ -176,7 +176,7 @@ fn a_copy_that_is_killed_leaves_nothing_under_its_name() {
 }
 
 #[test]
-fn a_full_or_read_only_place_for_the_journal_is_named_before_the_first_byte() {
+fn unwritable_journal_is_named_first() {
     let (folder, _) = folder();
     let Some(full) = Tmpfs::on(&folder.path().join("full"), "size=4096") else { return };
     fs::write(full.0.join("all"), [1; 4096]).expect("one page");

@@ -1,4 +1,4 @@
-//! What a person types and reads who looks for a picture by either method.
+//! Searches for a picture by either method, from the command line.
 
 mod program;
 
@@ -28,7 +28,7 @@ fn hits(output: &Output) -> Vec<HitRecord> {
 }
 
 #[test]
-fn both_methods_find_the_same_places_and_say_which_they_are() {
+fn both_methods_find_same_places() {
     let hay = haystack();
     let find = |method: &str| {
         let words = format!("scan hay/picture.png hay/images --json --threads 2 {method}");
@@ -51,7 +51,7 @@ fn both_methods_find_the_same_places_and_say_which_they_are() {
 }
 
 #[test]
-fn a_hit_of_an_earlier_program_was_found_by_correlation() {
+fn old_hits_count_as_correlation() {
     let old = r#"{"schema":"peerlane.hit/1","image":"a","x":1,"y":2,"width":3,"height":4,"scale":1.0,
         "degrees":0.0,"score":0.97}"#;
     let hit: HitRecord = serde_json::from_str(old).expect("a hit");
@@ -59,7 +59,7 @@ fn a_hit_of_an_earlier_program_was_found_by_correlation() {
 }
 
 #[test]
-fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
+fn meaningless_method_options_are_refused() {
     let hay = haystack();
     for (words, says, hint) in [
         ("--method donard --scales 0.5,1", "in no other size or rotation", "--scales"),
@@ -81,7 +81,7 @@ fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn a_sheet_replaces_nothing_but_a_sheet_and_nothing_is_waited_for_at_a_pipe() {
+fn sheet_replaces_only_a_sheet() {
     let hay = haystack();
     let of = |name: &str| hay.path().join(name);
     let picture = std::fs::read(of("hay/picture.png")).expect("it");
@@ -111,7 +111,7 @@ fn a_sheet_replaces_nothing_but_a_sheet_and_nothing_is_waited_for_at_a_pipe() {
 }
 
 #[test]
-fn where_no_image_could_be_searched_the_answer_is_not_no() {
+fn unsearched_images_are_no_answer() {
     let hay = haystack();
     std::fs::create_dir(hay.path().join("empty")).expect("a folder");
     std::fs::write(hay.path().join("text.png"), "no image").expect("room");
@@ -122,7 +122,7 @@ fn where_no_image_could_be_searched_the_answer_is_not_no() {
 }
 
 #[test]
-fn files_of_a_folder_that_are_no_images_are_passed_over_and_what_is_named_is_not() {
+fn only_named_non_images_fail() {
     let hay = haystack();
     let at = |name: &str| hay.path().join("hay/images").join(name);
     fs::write(at("notes.txt"), "no image").expect("room");
@@ -173,7 +173,7 @@ fn a_name_forges_no_hit() {
 }
 
 #[test]
-fn sizes_that_are_given_many_times_are_searched_once() {
+fn repeated_sizes_are_searched_once() {
     let hay = haystack();
     let scales = vec!["1"; 5000].join(",");
     for method in ["ncc", "donard --threshold 60"] {
@@ -187,7 +187,7 @@ fn sizes_that_are_given_many_times_are_searched_once() {
 }
 
 #[test]
-fn a_haystack_says_where_the_picture_fits_into_no_image() {
+fn haystack_reports_picture_too_large() {
     let folder = tempfile::tempdir().expect("a folder");
     let make = |options: &str| {
         let output = typed(
@@ -216,7 +216,7 @@ fn endless(folder: &std::path::Path) {
 }
 
 #[test]
-fn signals_end_a_scan_within_its_image() {
+fn signals_end_scan_within_image() {
     let folder = tempfile::tempdir().expect("a folder");
     endless(folder.path());
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {

@@ -42,7 +42,7 @@ fn hits(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn hits_are_those_of_the_processor_by_every_route() {
+fn gpu_hits_match_processor_hits() {
     let folder = hay("pgm");
     for (conf, words, way) in [
         ("mode=p2pdma", "--on cuda --route p2p", "4 images, "),
@@ -65,7 +65,7 @@ fn hits_are_those_of_the_processor_by_every_route() {
 }
 
 #[test]
-fn what_is_no_image_is_passed_over_where_nothing_may_be_decoded() {
+fn non_images_are_skipped_without_decoding() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), hay("pgm"));
     fs::write(folder.path().join("hay/images/notes.txt"), "no image").expect("room");
     let output = scan(&mock, folder.path(), "--on cuda --route p2p");
@@ -75,7 +75,7 @@ fn what_is_no_image_is_passed_over_where_nothing_may_be_decoded() {
 }
 
 #[test]
-fn what_cufile_refuses_goes_through_host_memory_only_where_that_is_allowed() {
+fn cufile_refusal_needs_allowed_fallback() {
     let folder = hay("bmp");
     let mock = Mock::new("mode=compat");
     let auto = scan(&mock, folder.path(), "--on cuda");
@@ -93,7 +93,7 @@ fn what_cufile_refuses_goes_through_host_memory_only_where_that_is_allowed() {
 }
 
 #[test]
-fn images_that_have_to_be_decoded_are_refused_where_host_memory_is() {
+fn decoding_is_refused_without_host_memory() {
     let folder = hay("png");
     let mock = Mock::new("mode=p2pdma");
     let auto = scan(&mock, folder.path(), "--on cuda");
@@ -106,7 +106,7 @@ fn images_that_have_to_be_decoded_are_refused_where_host_memory_is() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_the_processor_does_not_step_in() {
+fn missing_parts_never_fall_back() {
     let folder = hay("pgm");
     for (conf, words, code, says) in [
         ("devices=0", "--on cuda", 77, "cuInit failed: no device (100)"),
@@ -133,7 +133,7 @@ fn what_is_missing_is_said_and_the_processor_does_not_step_in() {
 }
 
 #[test]
-fn a_sheet_has_what_is_at_the_hits_of_a_gpu_too() {
+fn sheet_shows_gpu_hits() {
     let folder = hay("tiff");
     let mock = Mock::new("");
     let output = scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html");

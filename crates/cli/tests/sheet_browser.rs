@@ -33,7 +33,7 @@ fn sheet(folder: &Path) -> (PathBuf, usize) {
 }
 
 #[test]
-fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
+fn sheet_fits_screens_and_paper() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (sheet, hits) = sheet(folder.path());
@@ -55,7 +55,7 @@ fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
 }
 
 #[test]
-fn a_sheet_is_seen_in_light_and_dark_and_is_printed() {
+fn sheet_renders_in_every_medium() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (sheet, _) = sheet(folder.path());

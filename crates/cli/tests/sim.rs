@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_crowd_is_predicted_with_its_limits_links_and_gains() {
+fn crowd_prediction_has_limits_and_gains() {
     let output = sim(CROWD, &["--engine", "flow"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
@@ -43,7 +43,7 @@ fn a_crowd_is_predicted_with_its_limits_links_and_gains() {
 }
 
 #[test]
-fn the_object_is_the_record_of_a_benchmark() {
+fn object_is_a_benchmark_record() {
     let output = sim(CROWD, &["--json"]);
     let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!(
@@ -77,7 +77,7 @@ fn parameters_that_change_nothing_are_named() {
 }
 
 #[test]
-fn keys_that_nothing_of_the_machine_uses_are_named_with_the_reason() {
+fn unused_keys_are_named_with_reason() {
     let words = |key| text(&sim(CROWD, &["--vary", key]).stderr);
     let unused = words("iommu.walk=2e-7,4e-7");
     let said = "parameter `iommu.walk` changes nothing on ten: no IOMMU of the machine translates";
@@ -91,7 +91,7 @@ fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
     command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")
 }
 
-/// What a person reads of the flow engine's prediction.
+/// Text of the flow engine's prediction.
 fn shown(machine: &str, workload: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     let output = command.args(["sim", machine, workload, "--engine", "flow"]).output();
@@ -101,7 +101,7 @@ fn shown(machine: &str, workload: &str) -> String {
 }
 
 #[test]
-fn machines_and_workloads_are_made_by_notation() {
+fn notation_makes_machines_and_workloads() {
     for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
         let output = generated(machine, &format!("random:{transfers}:1"), &["--engine", "flow"]);
         assert!(output.status.success(), "{machine}: {}", text(&output.stderr));
@@ -130,7 +130,7 @@ fn machines_and_workloads_are_made_by_notation() {
 }
 
 #[test]
-fn what_limits_most_transfers_comes_first_and_the_rest_is_counted() {
+fn commonest_limit_comes_first() {
     let shown = shown("tree:100", "random:50");
     let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("  limit ")).collect();
     let count = |line: &&str| -> usize {
@@ -149,7 +149,7 @@ fn what_limits_most_transfers_comes_first_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_case_of_many_transfers_says_that_it_has_no_range() {
+fn large_case_reports_missing_range() {
     let said = ", without range and gains: more than 256 transfers";
     let many = shown("tree:8", "random:257");
     assert!(many.contains(said), "{many}");
@@ -158,7 +158,7 @@ fn a_case_of_many_transfers_says_that_it_has_no_range() {
 }
 
 #[test]
-fn a_block_that_no_drive_carries_is_refused_by_its_name() {
+fn impossible_block_is_refused_by_name() {
     let said = "has blocks of 512 bytes, and 3 is no multiple of that";
     for output in [sim(CROWD, &["--vary", "block=3"]), sim(&CROWD.replace("128K", "3"), &[])] {
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
@@ -178,7 +178,7 @@ fn variants_are_rows() {
 }
 
 #[test]
-fn links_of_other_widths_and_generations_are_variants() {
+fn link_widths_and_generations_are_variants() {
     let output = sim(
         CROWD,
         &["--json", "--vary", "d0.lanes=1..16", "--vary", "d0.generation=3,4", "--steps", "5"],
@@ -195,7 +195,7 @@ fn links_of_other_widths_and_generations_are_variants() {
 }
 
 #[test]
-fn a_key_and_a_file_may_call_a_device_by_different_names() {
+fn device_aliases_work_in_keys() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("p.toml");
     let one = |name: &str, value, unit| {
@@ -231,7 +231,7 @@ fn a_key_and_a_file_may_call_a_device_by_different_names() {
 }
 
 #[test]
-fn rows_of_depths_are_of_whole_numbers_each_once() {
+fn depth_rows_are_unique_integers() {
     let output = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]);
     let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
     let depths: Vec<_> =
@@ -240,7 +240,7 @@ fn rows_of_depths_are_of_whole_numbers_each_once() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_with_what_to_do() {
+fn misfits_are_explained_with_hint() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
         (wrong.as_str(), &[][..], "no d77"),
@@ -300,7 +300,7 @@ fn what_does_not_fit_is_said_with_what_to_do() {
 }
 
 #[test]
-fn values_between_two_are_whole_where_halves_make_no_sense() {
+fn integer_ranges_have_whole_values() {
     let output = sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
@@ -310,14 +310,14 @@ fn values_between_two_are_whole_where_halves_make_no_sense() {
 }
 
 #[test]
-fn values_of_variants_are_shown_whatever_their_size() {
+fn variant_values_of_any_size_show() {
     let shown = text(&sim(CROWD, &["--vary", "switch.latency=80e-9,150e-9"]).stdout);
     let values = shown.lines().skip(2).filter_map(|line| line.split_whitespace().next());
     assert_eq!(values.collect::<Vec<_>>(), ["8e-8", "1.5e-7"], "{shown}");
 }
 
 #[test]
-fn what_the_machine_or_a_file_says_of_a_device_can_be_varied() {
+fn described_device_values_can_vary() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("workload.toml");
     let workload = "kind = 'sweep'\nsource = 'drive0'\ntarget = 'drive1'\nvia = 'fpga:fpga1'\n\
@@ -345,7 +345,7 @@ fn what_the_machine_or_a_file_says_of_a_device_can_be_varied() {
 }
 
 #[test]
-fn the_closed_form_says_from_how_many_blocks_in_flight_on_more_bring_nothing() {
+fn closed_form_shows_saturating_depth() {
     let shown = text(&sim(CROWD, &["--engine", "closed"]).stdout);
     assert!(shown.contains("  knee      more than "), "{shown}");
     let of = |depth: &str| {
@@ -364,7 +364,7 @@ fn the_closed_form_says_from_how_many_blocks_in_flight_on_more_bring_nothing() {
 }
 
 #[test]
-fn an_ethernet_in_bits_is_told_or_refused() {
+fn ethernet_in_bits_is_explained_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("nic.toml");
     let of = |ethernet: &str| {
@@ -392,7 +392,7 @@ fn an_ethernet_in_bits_is_told_or_refused() {
 }
 
 #[test]
-fn a_machine_without_drives_has_no_rates_of_drives_to_vary() {
+fn driveless_machine_has_no_drive_rates() {
     let folder = tempfile::tempdir().expect("a folder");
     let (machine, workload) = (folder.path().join("gpu.toml"), folder.path().join("workload.toml"));
     let words = "name = 'gpu'\n[[function]]\nname = 'r'\nkind = 'root-port'\n\
@@ -408,7 +408,7 @@ fn a_machine_without_drives_has_no_rates_of_drives_to_vary() {
 }
 
 #[test]
-fn what_takes_long_says_so_at_a_terminal() {
+fn long_work_reports_on_terminal() {
     for (words, told) in [
         (&["sim", "tree:4000", "random:9000", "--engine", "flow"][..], " of 9000 transfers, "),
         (&["sim", "tree:4000", "random:9000", "--vary", "depth=1,2"], "variant "),
@@ -421,7 +421,7 @@ fn what_takes_long_says_so_at_a_terminal() {
 }
 
 #[test]
-fn a_number_of_lanes_that_there_is_not_is_refused_with_those_that_there_are() {
+fn impossible_lanes_list_valid_ones() {
     for (key, hint) in [
         ("d0.lanes=3", "hint: `--vary d0.lanes=1,2,4,8,12,16,32` has every number that there is"),
         ("d0.generation=9", "hint: `--vary d0.generation=1,2,3,4,5,6` has every number"),
@@ -438,7 +438,7 @@ fn a_number_of_lanes_that_there_is_not_is_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn the_table_has_the_routes_that_were_predicted() {
+fn table_shows_predicted_routes() {
     let both = CROWD.replace("['p2p']", "['p2p', 'host']");
     let output = sim(&both, &["--engine", "flow"]);
     let shown = text(&output.stdout);
@@ -455,7 +455,7 @@ fn the_table_has_the_routes_that_were_predicted() {
 }
 
 #[test]
-fn a_prediction_that_is_given_twice_is_not_compared_and_one_that_is_made_twice_is() {
+fn same_prediction_is_not_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     for record in ["one.json", "other.json"] {

@@ -21,7 +21,7 @@ fn peerlane(words: &[&str]) -> Output {
     program::peerlane(&repository(), words)
 }
 
-/// What the program prints when all is well.
+/// Standard output of a run that succeeds.
 fn said(words: &[&str]) -> String {
     let output = peerlane(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -29,7 +29,7 @@ fn said(words: &[&str]) -> String {
 }
 
 #[test]
-fn every_fixture_is_shown_examined_and_planned_on_as_the_texts_beside_it_say() {
+fn fixtures_match_their_texts() {
     let mut seen = 0;
     for entry in std::fs::read_dir(repository().join("fixtures/sysfs")).expect("fixtures") {
         let folder = entry.expect("an entry").path();
@@ -50,7 +50,7 @@ fn every_fixture_is_shown_examined_and_planned_on_as_the_texts_beside_it_say() {
     assert!(seen >= 16, "{seen} fixtures");
 }
 
-/// What the program prints when it has an answer, be it a negative one.
+/// Standard output of a run that has an answer, even a negative one.
 fn answered(words: &[&str]) -> String {
     let output = peerlane(words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -141,7 +141,7 @@ fn large(domains: usize) -> String {
 }
 
 #[test]
-fn ten_thousand_functions_are_found_shown_and_drawn() {
+fn ten_thousand_functions_are_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = Fabric::from_toml(&large(23)).expect("a machine");
     assert_eq!(machine.functions.len(), 10_327);
@@ -214,7 +214,7 @@ fn monitoring_command_replaces_whole_files() {
 }
 
 #[test]
-fn the_drawing_in_the_documents_is_what_the_program_draws() {
+fn documented_drawing_is_current() {
     let archive = "fixtures/sysfs/r7515/tree.tar.zst";
     let svg = said(&["topo", "--machine", archive, "--format", "svg"]);
     well_formed(&svg);
@@ -222,7 +222,7 @@ fn the_drawing_in_the_documents_is_what_the_program_draws() {
 }
 
 #[test]
-fn the_object_has_the_keys_of_a_machine_file_and_who_reaches_what() {
+fn object_has_machine_keys_and_reach() {
     let text = said(&["topo", "--machine", "fixtures/sysfs/lab-acs/tree.tar.zst", "--json"]);
     let object: serde_json::Value = schema::read(text.as_bytes());
     assert_eq!(object["schema"], "peerlane.topo/1");
@@ -239,7 +239,7 @@ fn the_object_has_the_keys_of_a_machine_file_and_who_reaches_what() {
 }
 
 #[test]
-fn a_capture_of_this_machine_is_shown_like_it() {
+fn capture_shows_like_its_machine() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("this.tar.zst");
     let path = archive.to_str().expect("a path");
@@ -257,7 +257,7 @@ fn a_capture_of_this_machine_is_shown_like_it() {
 }
 
 #[test]
-fn machine_text_is_read_from_standard_input() {
+fn machine_text_is_read_from_stdin() {
     let text = std::fs::read(repository().join("fixtures/nccl/h100.xml")).expect("a fixture");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["topo", "--machine", "-", "--json"])
@@ -296,7 +296,7 @@ fn commands(page: &str, section: &str) -> Vec<String> {
 }
 
 #[test]
-fn commands_of_the_page_write_topologies_for_nccl() {
+fn page_commands_write_nccl_topologies() {
     let folder = folder_of_the_page();
     let commands = commands("docs/captures.md", "## Topology files for NCCL");
     assert_eq!(commands.len(), 4, "{commands:?}");
@@ -378,7 +378,7 @@ fn differences_are_told_worst_first() {
 }
 
 #[test]
-fn machines_without_addresses_make_no_topology_for_nccl() {
+fn addressless_machines_make_no_nccl_topology() {
     let output = peerlane(&["topo", "--machine", "pair", "--format", "nccl"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     let said = program::said(&output);

@@ -39,7 +39,7 @@ fn on_drive(trace: &DecodedTrace, file: &str, name: &str) -> usize {
 }
 
 #[test]
-fn a_trace_has_the_requests_that_the_record_counts() {
+fn trace_matches_record_counts() {
     let folder = folder();
     let words = ["copy", "source", "target", "--route", "host", "--block", "128K", "--depth", "5"];
     let more = ["--json", "--verify", "none", "--trace", "trace"];
@@ -62,7 +62,7 @@ fn a_trace_has_the_requests_that_the_record_counts() {
 }
 
 #[test]
-fn a_trace_of_several_targets_has_one_read_and_a_write_for_each() {
+fn fan_out_trace_has_one_read() {
     let folder = folder();
     let words = ["copy", "source", "a", "b", "--route", "host", "--block", "128K", "--json"];
     let more = ["--verify", "none", "--trace", "trace"];
@@ -77,7 +77,7 @@ fn a_trace_of_several_targets_has_one_read_and_a_write_for_each() {
 }
 
 #[test]
-fn the_copies_of_a_batch_are_in_one_trace() {
+fn batch_copies_share_one_trace() {
     let folder = folder();
     let jobs = "[[copy]]\nsource = \"source\"\ntarget = \"a\"\n\n\
                 [[copy]]\nsource = \"source\"\ntarget = \"b\"\n";
@@ -94,7 +94,7 @@ fn the_copies_of_a_batch_are_in_one_trace() {
 }
 
 #[test]
-fn a_file_that_is_there_or_that_the_copy_makes_is_no_place_for_a_trace() {
+fn trace_path_must_be_free() {
     let folder = folder();
     for name in ["source", "missing/trace", "target", "../NAME/target", "journal"] {
         let own = folder.path().file_name().expect("a name").to_string_lossy();

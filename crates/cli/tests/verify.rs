@@ -42,7 +42,7 @@ fn write(path: &Path, offset: usize, bytes: &[u8]) {
 }
 
 #[test]
-fn equal_files_are_equal_whole_and_by_a_sample() {
+fn equal_files_match_whole_and_sampled() {
     let (folder, _) = folder();
     let (record, status) = verify(folder.path(), &[]);
     assert_eq!((status, record.bytes.0, record.mismatches), (Some(0), LENGTH as u64, 0));
@@ -56,7 +56,7 @@ fn equal_files_are_equal_whole_and_by_a_sample() {
 }
 
 #[test]
-fn a_difference_is_named_by_offset_length_and_bytes() {
+fn difference_is_named_by_offset() {
     let (folder, target) = folder();
     let place = (17 << 20) + 1000;
     let before = fs::read(&target).expect("the target")[place..place + 16].to_vec();
@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_target_of_another_length_or_with_holes_differs_and_is_no_failure() {
+fn length_or_holes_differ_without_failure() {
     let (folder, target) = folder();
     let file = fs::File::options().write(true).open(&target).expect("the target");
     for (length, missing, surplus) in
@@ -103,7 +103,7 @@ fn a_target_of_another_length_or_with_holes_differs_and_is_no_failure() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_a_failure_that_says_why() {
+fn incomparable_ends_fail_with_reason() {
     let (folder, _) = folder();
     let cases: [(&[&str], &str); 5] = [
         (&["source", "nowhere"], "does not exist"),
@@ -121,7 +121,7 @@ fn what_cannot_be_compared_is_a_failure_that_says_why() {
 }
 
 #[test]
-fn one_file_by_two_names_is_compared_with_itself_only_in_other_places() {
+fn same_file_needs_other_offsets() {
     let (folder, target) = folder();
     fs::hard_link(&target, folder.path().join("hard")).expect("a link");
     std::os::unix::fs::symlink("target", folder.path().join("soft")).expect("a link");
@@ -136,7 +136,7 @@ fn one_file_by_two_names_is_compared_with_itself_only_in_other_places() {
 }
 
 #[test]
-fn progress_for_programs_is_a_line_of_json_each_and_the_last_is_the_end() {
+fn json_progress_ends_with_last_line() {
     let (folder, target) = folder();
     fs::remove_file(&target).expect("the target");
     let copy = ["copy", "source", "target", "--route", "host", "--verify", "full", "-q"];

@@ -86,7 +86,7 @@ impl From<PlannedRoute> for RouteAnswer {
 /// Returns the route between a path or device and a device, in either order.
 ///
 /// # Errors
-/// When a word names nothing on the machine, or a path is no file or block device.
+/// When a word names nothing on the machine, or a path is not a file or block device.
 pub fn route_answer(fabric: &Fabric, path: &str, device: &str) -> Result<RouteAnswer, PlanError> {
     match (TypedEnd::new(fabric, path)?, TypedEnd::new(fabric, device)?) {
         (TypedEnd::Path(source), TypedEnd::Path(target)) => {

@@ -54,7 +54,7 @@ impl<'m> Session<'m> {
         opened.attach(&mut self.ring, name)
     }
 
-    /// Attaches the file or block device by itself, not the passthrough node that it may have.
+    /// Attaches the file or block device itself, not the passthrough node that it may have.
     ///
     /// # Errors
     /// The system's answer.

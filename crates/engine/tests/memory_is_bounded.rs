@@ -95,7 +95,7 @@ fn most_address_space_kib() -> u64 {
 }
 
 #[test]
-fn a_tebibyte_takes_no_more_memory_than_a_gibibyte() {
+fn tebibyte_needs_no_more_than_gibibyte() {
     assert_eq!(copy(1 << 30), 1 << 30);
     let after_small = most_address_space_kib();
     assert_eq!(copy(1 << 40), 1 << 40);

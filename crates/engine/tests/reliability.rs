@@ -17,7 +17,7 @@ fn count(case: &Value, column: usize) -> u64 {
 }
 
 #[test]
-fn the_results_count_enough_copies_and_no_broken_promise() {
+fn results_count_enough_unbroken_copies() {
     let results = results();
     let cases = results["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 28, "one for each fault");
@@ -34,7 +34,7 @@ fn the_results_count_enough_copies_and_no_broken_promise() {
 }
 
 #[test]
-fn the_results_name_the_command_that_wrote_them() {
+fn results_name_their_command() {
     let command =
         "cargo run --release -p peerlane-engine --features simulation --example faults -- --runs ";
     let results = results();

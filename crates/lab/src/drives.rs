@@ -27,7 +27,7 @@ pub(crate) struct NamespaceImage {
     pub(crate) nsid: u32,
     /// Raw image.
     pub(crate) image: PathBuf,
-    /// Whether the image is thrown away after the run.
+    /// True when the image is deleted after the run.
     pub(crate) is_scratch: bool,
     /// Logical block size.
     pub(crate) logical_block: Bytes,
@@ -127,7 +127,7 @@ pub(crate) fn check_regular(image: &Path) -> Result<(), String> {
     Err(format!("it is {what}, and the guest may write to it; an image is a regular file"))
 }
 
-/// Whether two paths lead to one file, by whatever names.
+/// True when two paths lead to one file, by whatever names.
 fn same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     identity(one).is_some_and(|one| identity(other) == Some(one))

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_test_program_shrinks_and_keeps_its_interpreter() {
+    fn shrunk_program_keeps_its_interpreter() {
         let image = std::fs::read("/proc/self/exe").expect("own program");
         let loader = interpreter(&image);
         let small = loadable_part(image.clone());

@@ -1,4 +1,4 @@
-//! What can go wrong before, during and after a lab run.
+//! Errors before, during and after a lab run.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use peerlane_units::Nanos;
 
-/// Why a lab run did not end with an exit status of its command.
+/// Reason why a lab run did not end with an exit status of its command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -15,7 +15,7 @@ pub enum LabError {
     MissingTool {
         /// Name of the program.
         program: String,
-        /// Where it was looked for, or why what was found does not do.
+        /// Places that were searched, or the fault of the program that was found.
         searched: String,
         /// Debian and Ubuntu package that holds it.
         package: &'static str,
@@ -31,7 +31,7 @@ pub enum LabError {
     NotAKernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A module that the guest needs is neither built in nor beside the kernel.
@@ -39,7 +39,7 @@ pub enum LabError {
     MissingModule {
         /// Module name.
         module: String,
-        /// What was looked at.
+        /// Places that were searched.
         reason: String,
     },
     /// The module for cards was not built for this kernel.
@@ -47,7 +47,7 @@ pub enum LabError {
     MissingRamBar {
         /// Release of the kernel.
         release: String,
-        /// Where the module would be.
+        /// Expected path of the module.
         path: PathBuf,
     },
     /// The machine holds what this QEMU cannot emulate.
@@ -57,7 +57,7 @@ pub enum LabError {
         machine: String,
         /// Name of the function or other part.
         function: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A drive image that does not fit the machine.
@@ -67,7 +67,7 @@ pub enum LabError {
         drive: String,
         /// The image.
         image: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A program that cannot work on the memory of a card.
@@ -77,7 +77,7 @@ pub enum LabError {
         card: String,
         /// The program.
         program: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A failed run whose program of a card had ended before the guest's command.
@@ -85,37 +85,37 @@ pub enum LabError {
     WorkerEnded {
         /// Name of the card.
         card: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
         /// The failure.
         #[source]
         end: Box<LabError>,
     },
-    /// What was asked for makes no sense.
+    /// A request that makes no sense.
     #[error("{0}")]
     Usage(String),
     /// A file operation on the host failed.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// Answer of the system.
         source: io::Error,
     },
     /// A system call on the host that concerns no file failed.
     #[error("cannot {action}")]
     Os {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// Why it failed.
+        /// Answer of the system.
         source: io::Error,
     },
     /// The guest ended without an exit status of the command.
     #[error("guest ended without running the command to its end: {reason}\n{console}")]
     GuestDied {
-        /// What is known.
+        /// Known facts about the end.
         reason: String,
         /// Last lines of the guest's console, indented.
         console: String,
@@ -123,7 +123,7 @@ pub enum LabError {
     /// The guest's init could not do its part.
     #[error("guest could not run the command: {reason}\n{console}")]
     GuestFailed {
-        /// What the guest said.
+        /// Message of the guest.
         reason: String,
         /// Last lines of the guest's console, indented.
         console: String,
@@ -150,14 +150,14 @@ pub enum LabError {
     /// Nobody reads the command's output any more.
     #[error("lab run was ended: nobody reads its output")]
     ReaderGone,
-    /// Who reads the command's outputs did not take all of them before the run was over.
+    /// The reader of the command's outputs did not take all of them before the run was over.
     #[error("nobody took the end of the command's output: at least {}", unread(*stdout, *stderr))]
     Unread {
         /// Bytes of standard output.
         stdout: u64,
         /// Bytes of standard error.
         stderr: u64,
-        /// What ended the run, where that was not the command's end.
+        /// Error that ended the run, unless the command's end did.
         #[source]
         end: Option<Box<LabError>>,
     },
@@ -166,13 +166,13 @@ pub enum LabError {
     Recorder {
         /// The trace.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
 }
 
 impl LabError {
-    /// What ended the run.
+    /// Error that ended the run.
     pub fn end(&self) -> &Self {
         match self {
             Self::Unread { end: Some(end), .. } | Self::WorkerEnded { end, .. } => end.end(),

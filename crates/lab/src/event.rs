@@ -1,4 +1,4 @@
-//! What happens to a machine while its command runs, at moments that the command itself announces.
+//! Events of a machine while its command runs, at moments that the command itself announces.
 //!
 //! The command says `peerlane lab moment NAME` in the guest, which returns once the host has done what
 //! `NAME` stands for; so no clock decides what a fault meets. A power cut ends the machine at once and
@@ -13,11 +13,11 @@ use crate::LabError;
 pub struct HostEvent {
     /// The moment, as the command in the guest names it.
     pub moment: String,
-    /// What happens then.
+    /// The event at that moment.
     pub action: MachineAction,
 }
 
-/// What can happen to a machine.
+/// An event of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MachineAction {
     /// The drive of this name is pulled out.
@@ -26,12 +26,12 @@ pub enum MachineAction {
     PowerCut,
     /// The link of its network goes down, or comes up.
     Link {
-        /// Whether it comes up.
+        /// True when it comes up.
         is_up: bool,
     },
 }
 
-/// Why a text is no event.
+/// Error for a text that is not an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("write MOMENT=unplug:DRIVE, MOMENT=power-cut, MOMENT=link-down or MOMENT=link-up")]
 pub struct NotAnEvent;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_a_moment_and_an_action() {
+    fn event_has_moment_and_action() {
         let read = |text: &str| text.parse::<HostEvent>();
         let moment = "half".to_owned();
         let unplug = MachineAction::Unplug("a".to_owned());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_not_there_cannot_be_unplugged() {
+    fn absent_drive_cannot_be_unplugged() {
         let devices = [("a".to_owned(), "fn4".to_owned())];
         let event = |text: &str| [text.parse::<HostEvent>().expect("an event")];
         assert!(check(&event("m=unplug:a"), &devices, false).is_ok());

@@ -1,4 +1,4 @@
-//! What the program does as the first process of the guest.
+//! The program as the first process of the guest.
 //!
 //! It mounts what a program expects, waits for the drives, names them, runs the command between two
 //! marks of the DMA recorder, sends the results home and powers the machine off. It never returns
@@ -22,7 +22,7 @@ use crate::protocol::{DRIVES_DIR, GuestJob, GuestPort, JOB_PATH, Message, OUT_DI
 
 pub use moment::moment;
 
-/// Whether this process is the first process of a lab's guest.
+/// True when this process is the first process of a lab's guest.
 pub fn is_guest() -> bool {
     let is_init = std::env::args_os()
         .next()
@@ -131,7 +131,7 @@ mod tests {
     use crate::protocol::DONE;
 
     #[test]
-    fn a_guest_lives_until_the_host_has_all_that_it_sent() {
+    fn guest_lives_until_output_is_received() {
         let (mut guest, mut host) = UnixStream::pair().expect("sockets");
         let is_answered = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -39,7 +39,7 @@ use process::Qemu;
 use session::{GuestEnd, GuestSession};
 use workers::CardWorkers;
 
-/// What to boot and what to run in it.
+/// The machine to boot and the command to run in it.
 #[derive(Debug, Clone)]
 pub struct BootOptions {
     /// The machine.
@@ -47,7 +47,7 @@ pub struct BootOptions {
     /// Raw images by drive name, and files that become the memory of cards by the card's; the others get
     /// an empty one for this run.
     pub drives: Vec<(String, PathBuf)>,
-    /// Where to write the DMA report, which is recorded only then.
+    /// Path of the DMA report, which is recorded only when this is set.
     pub dma: Option<PathBuf>,
     /// Folder that receives what the command leaves in `$OUT`.
     pub out: Option<PathBuf>,
@@ -62,13 +62,13 @@ pub struct BootOptions {
     pub command: Vec<OsString>,
     /// An interactive shell on this terminal in place of the command.
     pub shell: bool,
-    /// What to boot, from [`crate::find_kernel`].
+    /// Kernel to boot, from [`crate::find_kernel`].
     pub kernel: KernelImage,
-    /// What boots it, from [`crate::find_qemu`].
+    /// QEMU, from [`crate::find_qemu`].
     pub qemu: PathBuf,
     /// The running program, which is also what runs in the guest.
     pub program: PathBuf,
-    /// What happens to the machine while the command runs.
+    /// Events of the machine while the command runs.
     pub events: Vec<HostEvent>,
     /// Programs of the host by card: each gets the file of the card's memory as its argument, and a port
     /// of the guest, `/dev/virtio-ports/peerlane.worker.CARD`, as its standard input and output.
@@ -77,9 +77,9 @@ pub struct BootOptions {
     pub network: Option<LabNetwork>,
     /// Deadline of the whole run.
     pub timeout: Nanos,
-    /// Where the guest's console goes, when the run is over.
+    /// Output for the guest's console, written when the run is over.
     pub console: Option<Console>,
-    /// Where `stdout` leads in the end: the run is over when its reader goes away.
+    /// Final reader of `stdout`: the run is over when it goes away.
     pub output: Option<Arc<OwnedFd>>,
     /// Set from elsewhere to end the run within a quarter of a second.
     pub interrupt: Arc<AtomicBool>,
@@ -90,26 +90,26 @@ impl BootOptions {
     pub const DEFAULT_TIMEOUT: Nanos = Nanos::seconds(600);
 }
 
-/// What receives a guest's console.
+/// Output for a guest's console.
 #[derive(Debug, Clone)]
 pub enum Console {
     /// A file that is not there yet.
     File(PathBuf),
-    /// What the caller has open: a terminal, a pipe.
+    /// A stream that the caller has open: a terminal, a pipe.
     Stream {
-        /// What a person calls it.
+        /// Its name for messages.
         name: PathBuf,
         /// The console is written to this.
         open: Arc<OwnedFd>,
     },
 }
 
-/// How the command ended.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
-    /// Its exit status; 128 plus the signal's number when a signal ended it.
+    /// Exit status of the command; 128 plus the signal's number when a signal ended it.
     pub status: i32,
-    /// Where payload went, when [`BootOptions::dma`] asked for it.
+    /// Report of the payload's routes, when [`BootOptions::dma`] asked for it.
     pub dma: Option<DmaReport>,
     /// Moments of [`BootOptions::events`] that never came.
     pub missed: Vec<String>,
@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_holds_the_last_lines_without_control_characters() {
+    fn tail_holds_clean_last_lines() {
         let console: String = (0..50).map(|n| format!("\x1b[31mline {n}\r\n\n")).collect();
         let tail = tail(console.as_bytes());
         assert_eq!(tail.lines().count(), 20);
@@ -370,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_keeps_the_reason_of_a_panic() {
+    fn tail_keeps_panic_reason() {
         let trace = "trace\n".repeat(100);
         let tail = tail(format!("boot\nKernel panic - not syncing: no init\n{trace}").as_bytes());
         assert!(tail.starts_with("  console: Kernel panic - not syncing: no init\n"), "{tail}");
     }
 
     #[test]
-    fn a_domain_is_cut_only_where_there_is_one() {
+    fn domain_is_cut_where_present() {
         assert_eq!(without_domain("0000:04:00.0"), "04:00.0");
         assert_eq!(without_domain("04:00.0"), "04:00.0");
     }

@@ -110,7 +110,7 @@ impl<W: Write> Cpio<W> {
     }
 }
 
-/// What the guest boots from.
+/// Content of the guest's initramfs.
 pub(crate) struct BootContent<'a> {
     /// The program that is also init.
     pub(crate) program: &'a Path,
@@ -120,7 +120,7 @@ pub(crate) struct BootContent<'a> {
     pub(crate) programs: &'a [PathBuf],
     /// Modules to load.
     pub(crate) modules: &'a [modules::LoadableModule],
-    /// What to do.
+    /// The guest's job.
     pub(crate) job: &'a GuestJob,
 }
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_bytes_of_the_format() {
+    fn entry_has_bytes_of_format() {
         let archive = archive();
         let header: String = ["070701", "00000002", "000041ED", "00000000", "00000000", "00000002"]
             .concat()

@@ -48,7 +48,7 @@ impl KernelImage {
         Ok(Self { image, release, modules })
     }
 
-    /// Whether the release is at least `major.minor`; unreadable releases count as old.
+    /// True when the release is at least `major.minor`; unreadable releases count as old.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());
         let mut next = || numbers.next()?.parse::<u32>().ok();
@@ -194,7 +194,8 @@ fn cache_folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache/peerlane")))
 }
 
-/// Where a distribution puts the modules of an image: beside it, or below the root of its `/boot`.
+/// Folders where a distribution puts the modules of an image: beside it, or below the root of its
+/// `/boot`.
 fn module_folders(image: &Path, release: &str) -> Vec<PathBuf> {
     let Some(folder) = image.parent() else { return Vec::new() };
     let mut folders = vec![folder.to_owned()];
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_fetched_kernel_with_p2pdma_wins() {
+    fn newest_kernel_with_p2pdma_wins() {
         let root = tempfile::tempdir().expect("folder");
         for (release, config) in [
             ("6.18.15", "CONFIG_PCI_P2PDMA=y\n"),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_kernel_is_refused_with_a_reason() {
+    fn running_kernel_is_refused_with_reason() {
         let root = tempfile::tempdir().expect("folder");
         let refusal = |text: &str| {
             let reason = running_kernel(root.path(), "6.1.0").expect_err("refused");
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_module_for_cards_is_that_of_the_kernel_or_the_one_that_is_named() {
+    fn card_module_matches_kernel_or_name() {
         let cache = tempfile::tempdir().expect("folder");
         let release = "7.2.13".to_owned();
         let kernel = KernelImage { image: PathBuf::new(), release, modules: None };
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_kernel_is_named() {
+    fn file_without_kernel_is_named() {
         let file = tempfile::NamedTempFile::new().expect("file");
         let error = find_kernel(Some(file.path())).expect_err("no kernel");
         assert!(error.to_string().contains("no x86 bzImage"), "{error}");

@@ -20,14 +20,14 @@ use crate::tools::QemuFeatures;
 use crate::{KernelImage, LabError};
 use place::PlacedFunction;
 
-/// What a machine becomes.
+/// A machine as QEMU boots it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VirtualMachine {
     /// Arguments of QEMU, without kernel, console and sockets' folder.
     pub(crate) arguments: Vec<String>,
-    /// What QEMU calls each drive, by the drive's name.
+    /// QEMU's name of each drive, by the drive's name.
     pub(crate) devices: Vec<(String, String)>,
-    /// Where each card is, by its name: the way from the root bus, as kernel parameters have it.
+    /// Path of each card from the root bus, as in kernel parameters, by the card's name.
     pub(crate) cards: Vec<(String, String)>,
     /// Parameters of the guest's kernel.
     pub(crate) kernel_parameters: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct VirtualMachine {
 /// Slot of the ports' controller on the root bus, out of the way of the machine's functions.
 pub(crate) const PORTS_SLOT: u8 = 0x1d;
 
-/// What processors have for speed and QEMU's emulation pays for: copies byte by byte (`erms`, `fsrm`),
+/// Processor features that cost time under QEMU's emulation: copies byte by byte (`erms`, `fsrm`),
 /// a fifth level of page tables, two more instructions around each access to memory of a program.
 const SLOW_FEATURES: &str = "erms=off,fsrm=off,la57=off,smap=off";
 
@@ -355,7 +355,7 @@ fn failing_file(
     errors: &[InjectedError],
     image: &str,
 ) -> Result<String, LabError> {
-    /// What `sector` counts, in a machine file and in QEMU alike.
+    /// Unit of `sector`, in a machine file and in QEMU alike.
     const SECTOR: u64 = 512;
     /// EIO: the drive then reports an unrecovered read, or a write fault.
     const ERRNO: i32 = 5;

@@ -14,7 +14,7 @@ const BRIDGE_CONFIG: &str = "/sys/bus/pci/devices/0000:00:1f.0/config";
 /// Environment variable that is set in the guest of a lab.
 pub const LAB_VARIABLE: &str = "PEERLANE_LAB";
 
-/// What the transfers after a mark are for.
+/// Purpose of the transfers after a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkPhase {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mark_is_found_by_its_own_odd_offset() {
+    fn each_mark_has_its_odd_offset() {
         for mark in Mark::ALL {
             assert_eq!(Mark::from_offset(mark.offset()), Some(mark));
             assert_eq!(mark.offset() % 2, 1, "{mark:?} would be hit by a dword read");

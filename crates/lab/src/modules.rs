@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::{self, RAM_BAR};
 use crate::{KernelImage, LabError, tools};
 
-/// What the guest cannot do without.
+/// Modules that every guest needs.
 const NEEDED: [&str; 3] = ["nvme", "virtio_pci", "virtio_console"];
 
 /// A module ready to load.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_is_asked_for_comes_last_with_what_it_needs() {
+    fn requested_module_follows_its_dependencies() {
         let (_folder, kernel) = kernel_with(
             &[("nvme", ""), ("dm-mod", ""), ("dm-crypt", "dm-mod,nvme")],
             "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_console.ko\n",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_is_nowhere_is_named() {
+    fn missing_module_is_named() {
         let (_folder, kernel) = kernel_with(&[("nvme", "")], "kernel/virtio_pci.ko\n");
         let error = needed(&kernel, &[]).err().expect("missing module");
         assert!(error.to_string().contains("`virtio_console`"), "{error}");

@@ -1,4 +1,4 @@
-//! What host and guest say to each other: the job, the ports, and the guest's messages.
+//! Protocol between host and guest: the job, the ports, and the guest's messages.
 //!
 //! The job travels in the initramfs; everything else leaves the guest through virtio-serial ports,
 //! so that the command's bytes never mix with the kernel's console.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::NetworkEnd;
 
-/// Where the job lies in the guest.
+/// Path of the job in the guest.
 pub(crate) const JOB_PATH: &str = "/etc/peerlane-lab.json";
 /// The program in the guest.
 pub(crate) const PROGRAM_PATH: &str = "/bin/peerlane";
@@ -64,7 +64,7 @@ pub(crate) fn worker_port(card: &str) -> String {
     format!("peerlane.worker.{card}")
 }
 
-/// What the guest is to do.
+/// The guest's job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GuestJob {
     /// Host name of the guest: the machine's name.
@@ -106,7 +106,7 @@ pub(crate) struct Sent {
 pub(crate) struct ExpectedDrive {
     /// Name and serial number.
     pub(crate) name: String,
-    /// Whether it has a namespace.
+    /// True when it has a namespace.
     pub(crate) namespace: bool,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct ExpectedCard {
     pub(crate) path: String,
 }
 
-/// What the guest tells the host.
+/// A message from the guest to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Message {
@@ -129,7 +129,7 @@ pub(crate) enum Message {
         name: String,
         /// PCI address, `0000:04:00.0`.
         address: String,
-        /// Whether its IOMMU group translates addresses.
+        /// True when its IOMMU group translates addresses.
         translated: bool,
     },
     /// The command is about to start.
@@ -138,12 +138,12 @@ pub(crate) enum Message {
     Exited {
         /// Exit status, or 128 plus the number of the signal that killed it.
         status: i32,
-        /// What it wrote and left.
+        /// Sizes of its outputs and results.
         sent: Sent,
     },
     /// The guest could not do its part.
     Failed {
-        /// What and why.
+        /// The failed step and the reason.
         reason: String,
     },
 }

@@ -43,12 +43,12 @@ const PRP_ENTRY: u64 = 8;
 /// Bytes of an SGL descriptor (NVMe base specification 4.3.2).
 const SGL_DESCRIPTOR: u64 = 16;
 
-/// What must be known of the machine to read its trace.
+/// Facts about the machine that are needed to read its trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TracedMachine {
     /// Guest memory.
     pub memory: Bytes,
-    /// Whether an IOMMU translates the drives' addresses.
+    /// True when an IOMMU translates the drives' addresses.
     pub is_translating: bool,
     /// Name of the drive with each namespace identifier.
     pub drives: BTreeMap<u32, String>,
@@ -304,7 +304,7 @@ impl<'a> TraceRecorder<'a> {
     }
 }
 
-/// Whether an address is RAM of QEMU's q35 machine (`pc_q35_init` in hw/i386/pc_q35.c): memory of
+/// True when an address is RAM of QEMU's q35 machine (`pc_q35_init` in hw/i386/pc_q35.c): memory of
 /// 2816 MiB and above is split at 2 GiB, the rest lies above 4 GiB.
 fn is_guest_memory(address: u64, memory: Bytes) -> bool {
     const FOUR_GIB: u64 = 4 << 30;

@@ -48,7 +48,7 @@ pub fn find_busybox() -> Result<PathBuf, LabError> {
     Ok(path)
 }
 
-/// Where a program lies: a name without a folder is looked for in `PATH`.
+/// Path of a program: a name without a folder is looked for in `PATH`.
 pub(crate) fn program(named: &Path) -> Result<PathBuf, LabError> {
     let name = named.to_str().filter(|name| !name.contains('/'));
     match name.map(in_path) {
@@ -135,7 +135,7 @@ fn missing(program: &str, package: &'static str) -> LabError {
     }
 }
 
-/// What the installed QEMU's devices understand.
+/// Features of the installed QEMU's devices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct QemuFeatures {
     /// `nvme,x-max-bounce-buffer-size` (QEMU 9.1 and later; not in 7.2).
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_read_from_what_the_loader_lists() {
+    fn libraries_come_from_loader_list() {
         let list = "\tlinux-vdso.so.1 (0x00007ffd)\n\
                     \tlibfoo.so.2 => /usr/lib/libfoo.so.2 (0x00007f01)\n\
                     \tlibgone.so.1 => not found\n\

@@ -92,7 +92,7 @@ pub(crate) struct CopyArgs {
 }
 
 impl CopyArgs {
-    /// What a target file has of its source file besides content.
+    /// Metadata that a target file takes from its source file.
     pub(crate) fn preserve(&self) -> Vec<Metadatum> {
         let metadatum = |one: &PreserveArg| match one {
             PreserveArg::Mode => Metadatum::Mode,
@@ -103,7 +103,7 @@ impl CopyArgs {
         self.preserve.iter().map(metadatum).collect()
     }
 
-    /// What becomes of holes.
+    /// Treatment of holes.
     pub(crate) fn sparse(&self) -> Sparse {
         match self.sparse {
             SparseArg::Auto => Sparse::Auto,
@@ -116,12 +116,12 @@ impl CopyArgs {
         Stages { manifest: self.manifest.clone(), twin: self.stage_twin.clone() }
     }
 
-    /// Whether the DMA of the drives is watched.
+    /// True when the DMA of the drives is watched.
     pub(crate) fn watch_dma(&self) -> bool {
         self.evidence.is_some()
     }
 
-    /// What becomes of device memory.
+    /// Treatment of device memory after the copy.
     pub(crate) fn scrub(&self) -> Scrub {
         match self.scrub {
             ScrubArg::Auto => Scrub::Auto,

@@ -39,7 +39,7 @@ pub(crate) enum LabCommand {
     Leftovers(LeftoversArgs),
 }
 
-/// Which machine to boot, and on what.
+/// The machine to boot, and its kernel and drives.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MachineArgs {
     /// Machine to boot: a machine file or a name from `peerlane lab machines`, or whatever else

@@ -1,10 +1,10 @@
-//! Which machine a command looks at.
+//! The machine that a command looks at.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Which machine a command looks at; the running one when nothing is given.
+/// The machine that a command looks at; the running one when nothing is given.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Machine")]
 pub(crate) struct FabricArgs {

@@ -1,4 +1,4 @@
-//! What can be typed: one file a command, flags and their help and nothing else.
+//! The command line: one file a command, with flags and their help and nothing else.
 //!
 //! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
 
@@ -55,7 +55,7 @@ pub(crate) use verify::VerifyArgs;
 #[command(name = "peerlane", version, long_version = crate::version::long(), after_help = AFTER_HELP, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Options of every command.
@@ -90,7 +90,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) color: ColorChoice,
 }
 
-/// When text is coloured.
+/// Use of colour in text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     #[default]

@@ -1,10 +1,10 @@
-//! How progress is shown.
+//! Form of progress reports.
 
 use clap::Args;
 
 use crate::printer::ProgressFor;
 
-/// How progress is shown.
+/// Form of progress reports.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProgressArgs {
     /// Write progress to standard error as lines of JSON, one every 500 ms at most and one at the end
@@ -13,7 +13,7 @@ pub(crate) struct ProgressArgs {
 }
 
 impl ProgressArgs {
-    /// Who progress is for.
+    /// Returns the readers that progress is written for.
     pub(crate) fn readers(&self) -> ProgressFor {
         if self.json_progress { ProgressFor::Programs } else { ProgressFor::People }
     }

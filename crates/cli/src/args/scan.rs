@@ -31,7 +31,7 @@ pub(crate) struct ScanArgs {
     /// The picture to look for; transparent parts of it match anything
     #[arg(value_name = "PICTURE")]
     pub(crate) picture: PathBuf,
-    /// Where to look
+    /// Images to search: files, folders, patterns, archives or @FILE
     #[arg(value_name = "IMAGES", required = true)]
     pub(crate) images: Vec<String>,
     /// Sizes to look for, over the picture's own
@@ -40,7 +40,7 @@ pub(crate) struct ScanArgs {
     /// Rotations to look for, in degrees counter-clockwise
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
-    /// How to look; donard is for comparison: one size, and scores that are not normalised
+    /// Method of the search; donard is for comparison: one size, and scores that are not normalised
     #[arg(long, value_name = "METHOD", value_enum, default_value = "ncc")]
     pub(crate) method: MethodArg,
     /// Least score of a hit: by ncc the correlation, 1 is the picture itself; by donard what its hits have to
@@ -54,11 +54,12 @@ pub(crate) struct ScanArgs {
     /// memory there, 16 at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// What searches: cpu, cuda (the first NVIDIA GPU), or one by its number or address, gpu:1 or gpu:0000:41:00.0
+    /// Processor of the search: cpu, cuda (the first NVIDIA GPU), or one by its number or address,
+    /// gpu:1 or gpu:0000:41:00.0
     #[arg(long, value_name = "WHERE", default_value = "cpu", value_parser = on)]
     pub(crate) on: ScanOn,
-    /// How images get to the GPU: auto takes host memory where it must and says so, p2p refuses instead; auto when
-    /// not given
+    /// Route of images to the GPU: auto takes host memory where it must and says so, p2p refuses
+    /// instead; auto when not given
     #[arg(long, value_name = "ROUTE", value_enum)]
     pub(crate) route: Option<RouteArg>,
     /// Seconds to wait for the GPU, or for a request to a drive, before it counts as stuck and the scan ends
@@ -66,7 +67,7 @@ pub(crate) struct ScanArgs {
     pub(crate) timeout: Option<u64>,
 }
 
-/// What searches.
+/// Processor of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanOn {
     Cpu,
@@ -103,12 +104,12 @@ impl From<MethodArg> for ScanMethod {
 /// Arguments of `peerlane haystack`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HaystackArgs {
-    /// What to do
+    /// The command to run
     #[command(subcommand)]
     pub(crate) command: HaystackCommand,
 }
 
-/// What can be done with haystacks.
+/// Commands for haystacks.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum HaystackCommand {
     /// Make images by seed, hide a picture in some, and write down where
@@ -161,7 +162,7 @@ pub(crate) enum HayFormat {
 }
 
 impl HayFormat {
-    /// How the names of such files end.
+    /// Extension of such files' names.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Pgm => "pgm",

@@ -1,4 +1,4 @@
-//! What `copy` and `plan` have in common: endpoints and how data gets from one to the others.
+//! Options common to `copy` and `plan`: endpoints, and the route from one to the others.
 
 use std::path::PathBuf;
 
@@ -36,13 +36,13 @@ pub(crate) struct TransferArgs {
     /// Queue depth: blocks in flight
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: u32,
-    /// Where to start in the source
+    /// First byte in the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// How much to copy; all that follows the offset when not given
+    /// Bytes to copy; all that follows the offset when not given
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Where to start in the target
+    /// First byte in the target
     #[arg(long, value_name = "SIZE", default_value = "0")]
     target_offset: Bytes,
     /// Check of the content at the target: a sample with first and last block, all, or nothing
@@ -93,7 +93,7 @@ impl TransferArgs {
     }
 }
 
-/// Which route is taken.
+/// The route to take.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RouteArg {
     Auto,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_nothing_but_ends_asks_for_what_the_library_takes_as_usual() {
+    fn ends_alone_ask_for_library_defaults() {
         let line = Line::try_parse_from(["copy", "a", "b"]).expect("two ends");
         assert_eq!(line.transfer.asked(), [Asked::between("a", "b")]);
     }

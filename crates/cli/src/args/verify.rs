@@ -34,13 +34,13 @@ pub(crate) struct VerifyArgs {
     /// Compare SOURCE with the manifest of a copy (`copy --stage digest --manifest FILE`) and no target
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "length", "target_offset", "verify"])]
     manifest: Option<PathBuf>,
-    /// Where to start in the source
+    /// First byte in the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// How much to compare; all that follows the offset in the source when not given
+    /// Bytes to compare; all that follows the offset in the source when not given
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Where to start in the target
+    /// First byte in the target
     #[arg(long, value_name = "SIZE", default_value = "0")]
     target_offset: Bytes,
     /// Everything, or a sample with first and last block

@@ -19,7 +19,7 @@ use crate::render::counted;
 /// Schema of the object that `--json` prints.
 const SCHEMA: &str = "peerlane.capture/1";
 
-/// What was written; the object of `--json`.
+/// The written capture; the object of `--json`.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WrittenCapture {
     schema: &'static str,
@@ -27,7 +27,7 @@ struct WrittenCapture {
     files: usize,
     functions: usize,
     replaced: Vec<Replaced>,
-    /// Whether the configuration space of every function could be read.
+    /// True when the configuration space of every function could be read.
     is_complete: bool,
 }
 

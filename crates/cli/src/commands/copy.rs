@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     trace_file::finish(trace, shown, printer)
 }
 
-/// What a GPU holds is gone with the program that holds it, so that no copy ends there.
+/// Refuses a GPU as an end: its memory is freed when the program that holds it ends.
 fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
     let is_gpu = |typed: &&String| matches!(typed.parse(), Ok(Notation::Gpu(_)));
     let Some(gpu) = [&asked.source, &asked.target].into_iter().find(is_gpu) else {

@@ -1,4 +1,4 @@
-//! What each command does: calls the library, hands the result to the printer.
+//! The commands: each calls the library and hands the result to the printer.
 
 mod batch;
 mod bench;

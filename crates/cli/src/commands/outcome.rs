@@ -1,4 +1,4 @@
-//! What became of each target, where there are several: for the record, the terminal and the status.
+//! Outcome of each of several targets: for the record, the terminal and the exit status.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ pub(super) struct EndedTarget {
 }
 
 impl EndedTarget {
-    /// What became of a target; `copied` names it in words where there are more jobs than one.
+    /// Outcome of a target; `copied` names it in words where there are more jobs than one.
     pub(super) fn new(target: &str, result: Result<CopyRecord, CopyError>) -> Self {
         let outcome =
             |record, failure| TargetOutcome { target: target.to_owned(), record, failure };
@@ -48,7 +48,7 @@ impl EndedTarget {
         }
     }
 
-    /// Whether the copy to it can go on.
+    /// True when the copy to it can be resumed.
     pub(super) fn has_journal(&self) -> bool {
         self.outcome.failure.as_ref().is_some_and(|failure| failure.journal.is_some())
     }

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::printer::{Printer, Reply};
 use crate::render;
 
-/// What a question needs.
+/// Context of a question.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) options: &'a CopyOptions,
@@ -90,7 +90,7 @@ fn forced(plan: &Plan) -> Asked {
     Asked { force: true, ..plan.asked.clone() }
 }
 
-/// Whether a target is still what it was before the questions.
+/// Checks that a target has not changed since the questions.
 fn compare(
     plan: &Plan,
     shown: Option<&OverwriteSummary>,
@@ -105,7 +105,7 @@ fn compare(
     Err(Failure::new(changed).hint("nothing was changed; run the command again".to_owned()))
 }
 
-/// Whether a yes would let the copy start that cannot start without.
+/// True when a yes would allow a copy that cannot start without one.
 fn is_open(plan: &Plan, start: Start) -> bool {
     // What an interrupted copy wrote to a device is no content that somebody would miss.
     let is_held = start == Start::Resume && plan.target.kind != EndpointKind::File;
@@ -146,7 +146,7 @@ mod tests {
     const MACHINE: &str = include_str!("../../../../machines/pair.toml");
 
     #[test]
-    fn what_an_interrupted_copy_left_on_a_device_is_not_asked_for_by_whatever_node() {
+    fn resumed_device_is_not_asked_for() {
         let fabric = Fabric::from_toml(MACHINE).unwrap();
         let asked = Asked { length: Some(Bytes::mib(16)), ..Asked::between("a", "b") };
         let mut plan = super::plan::make(&fabric, &asked, Nanos::seconds(60)).unwrap();

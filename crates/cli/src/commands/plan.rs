@@ -237,7 +237,7 @@ fn exit(plan: &Plan) -> Exit {
     if would_start(plan) { Exit::Done } else { Exit::Negative }
 }
 
-/// Whether a copy by this plan would start.
+/// True when a copy by this plan would start.
 pub(super) fn would_start(plan: &Plan) -> bool {
     plan.route.is_some() && plan.refusals.is_empty()
 }

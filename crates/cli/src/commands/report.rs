@@ -29,7 +29,7 @@ const REPORT: OutputKind = OutputKind::Marked {
 const PICTURE: OutputKind =
     OutputKind::Marked { name: "figure of a report", most: PICTURE_HEAD, is_ours: is_picture };
 
-/// What was written; the object of `--json`.
+/// The written report; the object of `--json`.
 #[derive(Debug, Serialize)]
 struct WrittenReport<'a> {
     schema: &'static str,

@@ -1,4 +1,4 @@
-//! What becomes of what the engine tells while it works.
+//! Handles the events of the engine while it works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

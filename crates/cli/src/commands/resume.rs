@@ -35,7 +35,7 @@ pub(crate) fn command_with(words: &[OsString], is_kept: &[bool]) -> String {
     command(&kept.map(|(_, word)| word.clone()).collect::<Vec<_>>())
 }
 
-/// Where the words of `peerlane copy` are that are neither options nor values of options.
+/// Indices of the words of `peerlane copy` that are neither options nor values of options.
 fn positionals(words: &[OsString]) -> Vec<usize> {
     let program = Cli::command();
     let copy = program.find_subcommand("copy");
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn resume_is_put_among_the_options_and_once() {
+    fn resume_is_added_once_among_options() {
         assert_eq!(command_of(&["peerlane", "copy", "a", "b"]), "peerlane copy a b --resume");
         assert_eq!(command_of(&["p", "copy", "--", "-a", "b"]), "p copy --resume -- -a b");
         assert_eq!(command_of(&["p", "copy", "a", "--resume", "b"]), "p copy a --resume b");
     }
 
     #[test]
-    fn targets_that_are_complete_are_left_out_and_no_other_word() {
+    fn only_complete_targets_are_left_out() {
         for (words, is_kept, expected) in [
             ("p copy s a b --force", &[false, true][..], "p copy s b --force --resume"),
             ("p copy s a b --force", &[true, true], "p copy s a b --force --resume"),

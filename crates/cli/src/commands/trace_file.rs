@@ -33,7 +33,7 @@ impl TraceFile {
         Ok(Self { tracer: Tracer::new(clock, ROOM, usize::from(at_once)), output })
     }
 
-    /// What the copies are given.
+    /// Tracer for the copies.
     pub(super) fn tracer(&self) -> Tracer {
         self.tracer.clone()
     }

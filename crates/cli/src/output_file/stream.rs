@@ -68,7 +68,8 @@ fn may_be_passed_on(found: &Metadata) -> bool {
     kind.is_fifo() || kind.is_char_device() && (is_terminal || SINKS.contains(&device))
 }
 
-/// Whether what was opened is one of these, whatever its name said before; from now on it is waited for.
+/// True when the opened file is a stream, whatever its name said before; from now on writes to it
+/// block.
 fn is_passed_on(file: &File) -> io::Result<bool> {
     rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? - OFlags::NONBLOCK)?;
     Ok(may_be_passed_on(&file.metadata()?))

@@ -15,7 +15,7 @@ fn refused(path: &Path, kind: OutputKind) -> String {
 }
 
 #[test]
-fn only_a_file_with_the_mark_is_replaced_and_a_new_one_replaces_nothing() {
+fn only_marked_files_are_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     for (name, content) in [("ours", "note 1"), ("theirs", "not ours"), ("empty", "")] {
@@ -38,7 +38,7 @@ fn only_a_file_with_the_mark_is_replaced_and_a_new_one_replaces_nothing() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for() {
+fn irregular_files_are_never_ours() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("folder")).expect("a folder");
@@ -72,7 +72,7 @@ fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for()
 }
 
 #[test]
-fn only_of_a_pipe_it_is_said_that_nobody_reads_it() {
+fn only_unread_pipe_is_reported_unread() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -87,7 +87,7 @@ fn only_of_a_pipe_it_is_said_that_nobody_reads_it() {
 }
 
 #[test]
-fn what_came_there_after_the_look_is_left_alone() {
+fn late_file_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (OutputKind::New, None)] {
         let path = folder.path().join("file");
@@ -107,7 +107,7 @@ fn what_came_there_after_the_look_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_saved_again_and_again_is_whole_each_time() {
+fn repeatedly_saved_file_stays_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     let mut output = OutputFile::at(&path, NOTE).expect("a place");
@@ -127,7 +127,7 @@ fn a_file_that_is_saved_again_and_again_is_whole_each_time() {
 }
 
 #[test]
-fn a_schema_is_that_of_one_whole_object() {
+fn schema_needs_one_whole_object() {
     assert!(has_schema(br#"{"cases": [], "schema": "a/1"}"#, "a/1"));
     for other in [&br#"{"schema": "a/2"}"#[..], br#"{"schema": "a/1"#, b"{}", b"", b"\xff"] {
         assert!(!has_schema(other, "a/1"));
@@ -137,7 +137,7 @@ fn a_schema_is_that_of_one_whole_object() {
 }
 
 #[test]
-fn of_files_that_belong_together_none_is_named_where_two_have_one_place() {
+fn group_with_shared_path_names_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("pages")).expect("a folder");
@@ -155,7 +155,7 @@ fn of_files_that_belong_together_none_is_named_where_two_have_one_place() {
 }
 
 #[test]
-fn of_files_that_belong_together_none_is_named_where_something_came_to_the_place_of_the_last() {
+fn group_with_taken_path_names_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("first"), "note 1").expect("room");
@@ -170,7 +170,7 @@ fn of_files_that_belong_together_none_is_named_where_something_came_to_the_place
 }
 
 #[test]
-fn where_one_of_several_cannot_be_named_it_is_said_which_are_written_and_which_are_not() {
+fn partial_group_error_lists_written_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let drafts = ["one", "two", "three", "four"].map(|name| {
@@ -194,7 +194,7 @@ fn where_one_of_several_cannot_be_named_it_is_said_which_are_written_and_which_a
 }
 
 #[test]
-fn a_full_quota_and_a_full_disk_have_one_hint() {
+fn full_quota_and_disk_share_hint() {
     // ENOSPC and EDQUOT.
     let [disk, quota] = [28, 122].map(|number| {
         let error = OutputError::System(io::Error::from_raw_os_error(number));
@@ -208,7 +208,7 @@ fn a_full_quota_and_a_full_disk_have_one_hint() {
 }
 
 #[test]
-fn a_folder_is_named_when_it_is_whole_and_takes_the_place_of_nothing() {
+fn whole_folder_is_named_and_replaces_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let fill = |draft: &Path| {

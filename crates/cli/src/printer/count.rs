@@ -1,4 +1,5 @@
-//! How far something is whose end is not known: a line that changes on a terminal, and nothing elsewhere.
+//! Progress of work whose end is not known: a line that changes on a terminal, and nothing
+//! elsewhere.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ impl CountLine {
         Self { line, shown: Instant::now() }
     }
 
-    /// Whether a line is shown at all.
+    /// True when a line is shown at all.
     pub(super) fn is_wanted(printer: Printer) -> bool {
         !printer.is_quiet() && io::stderr().is_terminal()
     }

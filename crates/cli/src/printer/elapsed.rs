@@ -1,4 +1,5 @@
-//! That work goes on which tells nothing of itself: a line with the seconds so far on a terminal, and nothing elsewhere.
+//! Elapsed time of work that reports no progress: a line with the seconds so far on a terminal,
+//! else nothing.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The longest wait for the last line to be taken.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Where lines wait to be written: there is room for one.
+/// A queue of lines to write, with room for one.
 pub(super) struct Latest(Arc<SharedLine>);
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_takes_nothing_holds_nobody_up_and_gets_the_latest() {
+    fn slow_reader_blocks_nobody_and_gets_latest() {
         let (started, wait_started) = mpsc::channel();
         let (go, wait_go) = mpsc::channel::<()>();
         let (written, lines) = mpsc::channel();

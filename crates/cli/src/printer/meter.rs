@@ -1,4 +1,4 @@
-//! How fast a phase goes and how long it will take; knows no clock and writes nothing.
+//! Rate and remaining time of a phase; knows no clock and writes nothing.
 
 use peerlane_engine::Phase;
 use peerlane_results::Route;
@@ -8,17 +8,17 @@ use serde::Serialize;
 /// Time over which the rate of the moment is taken.
 const WINDOW: Nanos = Nanos::seconds(1);
 
-/// How far a phase is, and how fast.
+/// Progress and rate of a phase.
 #[derive(Debug)]
 pub(super) struct Meter {
     phase: Phase,
     /// Time and bytes when the phase was told first: what an earlier run moved is before it.
     start: Option<(Nanos, Bytes)>,
-    /// The latest.
+    /// Time and progress of the latest report.
     now: Nanos,
     done: Bytes,
     total: Bytes,
-    /// Where the window began, and the rate of the one before.
+    /// Start of the window, and the rate of the one before.
     window: (Nanos, Bytes),
     rate: Option<ByteRate>,
 }
@@ -78,7 +78,7 @@ impl Meter {
         self.rate.unwrap_or_else(|| self.mean())
     }
 
-    /// What this run did over the time it took.
+    /// Mean rate of this run.
     pub(super) fn mean(&self) -> ByteRate {
         let (since, before) = self.start.unwrap_or_default();
         let bytes = Bytes(self.done.0.saturating_sub(before.0));
@@ -133,7 +133,7 @@ mod tests {
     const TOTAL: Bytes = Bytes(10_000_000);
 
     #[test]
-    fn what_an_earlier_run_moved_is_in_no_rate() {
+    fn earlier_run_is_in_no_rate() {
         let mut meter = Meter::new(Phase::Move);
         meter.set(Bytes(8_000_000), TOTAL, Nanos::seconds(5));
         assert_eq!((meter.mean(), meter.seconds_left()), (ByteRate(0), None));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_the_moment_is_that_of_the_last_second() {
+    fn current_rate_covers_last_second() {
         let mut meter = Meter::new(Phase::Move);
         for (second, done) in [(0, 0), (1, 1_000_000), (2, 2_000_000), (3, 2_100_000)] {
             meter.set(Bytes(done), TOTAL, Nanos::seconds(second));

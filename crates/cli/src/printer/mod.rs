@@ -60,7 +60,7 @@ impl Printer {
         Self { json: false, quiet: false, verbose: 0, color }
     }
 
-    /// Whether one JSON object is asked for in place of text.
+    /// True when one JSON object is asked for in place of text.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_no_path_needs_are_cut_and_others_are_whole() {
+    fn overlong_lines_are_cut() {
         let path = format!("/{}", "\u{e4}".repeat(LINE_MAX - 1));
         assert_eq!(entry(&path), path);
         let text = format!("cannot understand\n{}\n  ^\n", "[".repeat(LINE_MAX * 9));

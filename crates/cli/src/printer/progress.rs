@@ -1,5 +1,5 @@
-//! How far a copy or a comparison is: a bar on a terminal, a line every few seconds in a log, a line of
-//! JSON every half second where that is asked for, nothing with `-q`.
+//! Progress of a copy or a comparison: a bar on a terminal, a line every few seconds in a log, a
+//! line of JSON every half second where that is asked for, nothing with `-q`.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const JSON_INTERVAL: Duration = Duration::from_millis(500);
 /// Least time between two changes of the bar.
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Who progress is for.
+/// Readers of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressFor {
     /// A person: a bar or lines of text.
@@ -29,16 +29,16 @@ pub(crate) enum ProgressFor {
     Programs,
 }
 
-/// How far a copy or a comparison is, on standard error.
+/// Progress of a copy or a comparison, on standard error.
 pub(crate) struct ProgressPrinter {
     form: ProgressForm,
     meter: Meter,
-    /// Of the last phase that moved or compared something; the present one may end before it does.
+    /// Meter of the last phase that moved or compared something, since the present one may not.
     before: Option<Meter>,
     /// `None` where nothing is moved.
     route: Option<Route>,
     start: Instant,
-    /// When something was shown last.
+    /// Time of the last output.
     shown: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl ProgressPrinter {
         }
     }
 
-    /// What is done to the bytes.
+    /// Verb and route for the bytes so far.
     fn what(&self) -> String {
         match (self.meter.phase(), self.route) {
             (Phase::Verify, _) | (_, None) => "compared".to_owned(),
@@ -115,7 +115,7 @@ impl ProgressPrinter {
         }
     }
 
-    /// What the last line tells of: an end in the middle of a check is not one where nothing is done.
+    /// Meter of the last line: a phase that ends before it moves anything shows the one before.
     fn last(&self) -> &Meter {
         let is_told = self.meter.total() > Bytes::ZERO;
         self.before.as_ref().filter(|_| !is_told).unwrap_or(&self.meter)
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_in_a_phase_that_moved_nothing_tells_of_the_one_before() {
+    fn end_of_idle_phase_shows_previous() {
         let start = Instant::now();
         let (form, meter) = (
             ProgressForm::Lines(Printer::plain(crate::args::ColorChoice::Never)),

@@ -20,7 +20,7 @@ use crate::signals;
 /// Linux 7.2 `drivers/tty/n_tty.c`).
 const ANSWER_MAX: usize = 4096;
 
-/// What a person answered.
+/// Answer of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// `yes`, in full.
@@ -32,7 +32,7 @@ pub(crate) enum Reply {
 }
 
 impl Printer {
-    /// Whether somebody is there to read a question and to answer it.
+    /// True when input and error output are terminals, so that a person can read and answer.
     pub(crate) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_yes_in_full_and_with_its_line_end_is_a_yes() {
+    fn only_full_yes_line_is_yes() {
         for line in ["yes\n", " yes \n", "yes\r\n"] {
             assert_eq!(judge(line.as_bytes()), Reply::Yes, "{line:?}");
         }

@@ -1,4 +1,5 @@
-//! How far a benchmark is: a bar with the time left on a terminal, a line every few seconds in a log.
+//! Progress of a benchmark: a bar with the time left on a terminal, a line every few seconds in a
+//! log.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use super::progress::bar;
 /// Time between two lines in a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How many runs of a benchmark are done.
+/// Progress of a benchmark, in runs.
 pub(crate) struct Runs {
     form: Form,
     start: Instant,
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_that_of_the_runs_before() {
+    fn time_left_follows_earlier_runs() {
         assert_eq!(left(Duration::from_secs(4), 0, 9), None);
         let said = |seconds, done, most| left(Duration::from_secs(seconds), done, most).unwrap();
         assert_eq!(said(10, 2, 9), "35 s left at most");

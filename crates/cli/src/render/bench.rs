@@ -24,7 +24,7 @@ const HEAD: [&str; 10] = [
     "of limit",
 ];
 
-/// What was measured, what it rests on, and what to know of it; `overwritten` is what was written besides
+/// Results of a benchmark, their basis, and caveats; `overwritten` holds the ranges written besides
 /// the targets that the record names.
 pub(crate) fn bench(record: &BenchRecord, overwritten: &OverwrittenRanges) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
@@ -100,7 +100,7 @@ pub(super) fn in_words(rate: f64) -> String {
     ByteRate(rate.round() as u64).to_string()
 }
 
-/// What evidence says of the route; a prediction knows which it is of, and has no evidence.
+/// Verdict of the evidence on the route; a prediction knows its route and has no evidence.
 fn route(record: &BenchRecord, summary: &Summary) -> String {
     if record.basis == Basis::Predicted {
         let run = record.cases.iter().find(|run| run.asked.name == summary.case);
@@ -142,7 +142,7 @@ fn is_same_but_for_path(one: &CaseSpec, other: &CaseSpec) -> bool {
     key(one) == key(other)
 }
 
-/// What one more transfer must add to the total, at least, for it to grow: less is within what runs differ.
+/// Least growth of the total by one more transfer: less is within the spread of runs.
 const GROWTH: f64 = 1.05;
 
 /// Rates of single transfers, fairness, and from where on the total grows no more.
@@ -295,7 +295,7 @@ fn verification(sheet: &mut LabelSheet, record: &BenchRecord) {
     ));
 }
 
-/// What now holds test data: nothing is put back.
+/// Ranges that now hold test data: nothing is put back.
 fn written(sheet: &mut LabelSheet, record: &BenchRecord, besides: &OverwrittenRanges) {
     let mut all = besides.clone();
     for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_and_its_interval_are_of_one_statistic() {
+    fn rate_and_interval_share_statistic() {
         let text = include_str!("../../../../fixtures/results/samples/bench-sweep.json");
         let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
         for summary in &mut record.summaries {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_has_the_routes_that_it_is_of() {
+    fn prediction_shows_its_routes() {
         let text = include_str!("../../../../fixtures/results/samples/bench-sweep-predicted.json");
         let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
         let shown = |record: &BenchRecord| route(record, &record.summaries[0]);

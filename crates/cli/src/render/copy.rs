@@ -8,7 +8,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::LabelSheet;
 
-/// What was moved, by which route, on what evidence; the last line is the result in short.
+/// Bytes moved, route and evidence of a copy; the last line is the result in short.
 pub(crate) fn copy(record: &CopyRecord) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(format_args!(
@@ -58,7 +58,7 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.0
 }
 
-/// What the bytes are, where they are not simply all moved.
+/// Kinds of bytes of a copy, unless all of them were moved.
 fn content(record: &CopyRecord) -> Option<String> {
     let content = record.content;
     if content.data == record.bytes {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_that_is_not_of_all_bytes_has_those_that_it_is_of_beside_it() {
+    fn partial_rate_shows_its_bytes() {
         let sample = include_str!("../../../../fixtures/results/samples/copy.json");
         let mut record: CopyRecord = serde_json::from_str(sample).unwrap();
         record.content.data = record.bytes;

@@ -7,7 +7,7 @@ use peerlane_results::{
 
 use super::LabelSheet;
 
-/// What was copied to which target, and what of it is common to all.
+/// Each complete target of a copy in full, then the outcome of all targets in short.
 pub(crate) fn fan_out(record: &FanOutRecord) -> String {
     let mut sheet = LabelSheet::default();
     let complete: Vec<&CopyRecord> =
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_target_has_is_in_lines() {
+    fn each_target_has_its_lines() {
         let text = include_str!("../../../../fixtures/results/samples/fan-out.json");
         let record: FanOutRecord = serde_json::from_str(text).expect("a record");
         let shown = fan_out(&record);

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_a_line_end_forges_no_line() {
+    fn name_with_newline_forges_no_line() {
         let mut sheet = LabelSheet::default();
         sheet.line("a\nb would be replaced:");
         sheet.row("source", "c\n  route     p2p");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_merged_in_the_memory_of_the_route() {
+    fn tail_is_merged_in_route_memory() {
         for (kind, route, expected) in [
             (Tail::MergeInSlot, Route::P2p, Some("device memory")),
             (Tail::MergeInSlot, Route::Host, Some("host memory")),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_shown_with_names_partitions_and_what_was_begun() {
+    fn drive_shows_names_partitions_and_journal() {
         let id = StableId { kind: IdKind::Serial, value: "S5H9NS0N".into() };
         let identity = DeviceIdentity {
             name: "nvme1n1".into(),

@@ -1,4 +1,4 @@
-//! Which ranges of drives and files hold other bytes than before.
+//! Overwritten ranges of drives and files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_touch_are_one_and_others_stay_apart() {
+    fn touching_ranges_are_merged() {
         let mut found = OverwrittenRanges::default();
         for range in [0..4, 8..12, 20..24, 4..6, 11..16] {
             found.add("b", range);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_that_are_listed_are_not_repeated() {
+    fn listed_facts_are_not_repeated() {
         let facts = ["x is far".to_owned(), "y is old".to_owned()];
         assert_eq!(without("a: refused: x is far; y is old", &facts), "a: refused");
         assert_eq!(without("refused: y is old; x is far: move x", &facts), "refused: move x");

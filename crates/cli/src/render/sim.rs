@@ -160,7 +160,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn values_are_told_apart_whatever_their_size() {
+    fn values_of_any_size_differ() {
         let shown = [80e-9, 150e-9, 1.0 / 3e7, 0.25, 16.0, 6.5e9].map(plain);
         assert_eq!(shown, ["8e-8", "1.5e-7", "3.33333e-8", "0.25", "16", "6500000000"]);
     }

@@ -1,4 +1,4 @@
-//! What changed between two machines.
+//! Changes between two machines.
 
 use peerlane_results::{Machine, TopoDiffRecord, TopoEffect};
 

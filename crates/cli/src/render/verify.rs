@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// What was compared and what differs; the last line is the result in short.
+/// Ends and differences of a comparison; the last line is the result in short.
 pub(crate) fn verify(record: &VerifyRecord) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(format_args!("compared {} with {}", record.source.path, record.target.path));

@@ -1,4 +1,4 @@
-//! What runs in the guest: the plan and its probes first, while the kernel has decided nothing yet;
+//! Script of the guest: the plan and its probes first, while the kernel has decided nothing yet;
 //! then the questions to nvmet, with the kernel's own functions traced.
 
 use std::fmt::Write;

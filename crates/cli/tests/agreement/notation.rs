@@ -9,7 +9,7 @@ use super::machines::AgreementMachine;
 /// ACS control as the kernel sets it once it finds an IOMMU (`pci_std_enable_acs`).
 const AS_THE_KERNEL_SETS_IT: u16 = 0x1d;
 
-/// How the ports' ACS control registers come to their values.
+/// Source of the values in the ports' ACS control registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcsBy {
     /// By a parameter of the kernel, which Linux 6.8 does not know.
@@ -71,7 +71,7 @@ fn head(machine: &AgreementMachine) -> String {
     )
 }
 
-/// What functions without a place of their own get.
+/// Addresses for functions without a place of their own.
 #[derive(Debug, Clone, Copy)]
 enum Bus {
     /// Slots from this one on.

@@ -11,7 +11,7 @@ use super::machines::{AgreementMachine, MACHINES};
 use super::notation::{AcsBy, describe};
 use super::voices::{NoMemory, PairLog, PairVoices};
 
-/// Where the page lies.
+/// Path of the page.
 pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agreement.md");
 
 const HEAD: &str = "\
@@ -47,7 +47,7 @@ endpoints (QEMU's ports and drives lack them). For those rows of the decision ta
 kernel's source alone.
 ";
 
-/// What a machine answered on one kernel.
+/// Answers of a machine on one kernel.
 #[derive(Debug)]
 pub(crate) struct Boot {
     pub(crate) machine: &'static AgreementMachine,

@@ -1,4 +1,4 @@
-//! What was said of a pair of memory and drive, and where the voices differ.
+//! Answers about a pair of memory and drive, and their differences.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use peerlane_results::{Plan, Probe, ProbeAnswer, Verdict};
 use super::guest;
 use super::notation::MachineForms;
 
-/// What the kernel logs of a pair.
+/// The kernel's log about a pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PairLog {
     /// Functions that redirect, as in the parameter that it proposes.
@@ -29,21 +29,21 @@ pub(crate) struct PairVoices {
     pub(crate) described: (MapType, Option<u32>),
     /// The decision from what the guest's `/sys` shows.
     pub(crate) decided: (MapType, Option<u32>),
-    /// What the log has to say by that decision.
+    /// Log expected by that decision.
     pub(crate) due: PairLog,
-    /// What `plan` says.
+    /// Verdict of `plan`.
     pub(crate) planned: Verdict,
     pub(crate) probe: ProbeAnswer,
     pub(crate) probe_log: PairLog,
-    /// Whether nvmet took the pair.
+    /// True when nvmet took the pair.
     pub(crate) nvmet: bool,
     pub(crate) nvmet_log: PairLog,
-    /// What the kernel's functions returned: map type and distance.
+    /// Result of the kernel's functions: map type and distance.
     pub(crate) traced: (MapType, i32),
 }
 
 impl PairVoices {
-    /// Where two voices differ, in words.
+    /// Differences between answers, in words.
     pub(crate) fn disagreements(&self) -> Vec<String> {
         let (map, distance) = self.decided;
         let is_permitted = map != MapType::NotSupported;
@@ -73,7 +73,7 @@ impl PairVoices {
     }
 }
 
-/// What came back from a guest.
+/// Files that came back from a guest.
 pub(crate) struct Answers<'a> {
     /// The machine as asked for.
     pub(crate) description: &'a MachineForms,
@@ -81,7 +81,7 @@ pub(crate) struct Answers<'a> {
     pub(crate) text: &'a dyn Fn(&str) -> String,
 }
 
-/// What the drives of a machine without memory were told.
+/// Answers to the drives of a machine without memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoMemory {
     pub(crate) drive: String,
@@ -90,7 +90,7 @@ pub(crate) struct NoMemory {
     pub(crate) probes: usize,
     /// The kernel's line about it.
     pub(crate) log: Option<String>,
-    /// What nvmet, told to choose a memory, said.
+    /// True when nvmet, told to choose a memory, refused.
     pub(crate) is_refused: bool,
     /// Calls of the traced functions.
     pub(crate) calls: usize,
@@ -221,7 +221,7 @@ fn distances(plan: &Plan, live: &Fabric, pairs: &[PairVoices]) -> Vec<String> {
     problems
 }
 
-/// What the log has to say by a decision (`calc_map_type_and_dist` with `verbose`).
+/// Log expected by a decision (`calc_map_type_and_dist` with `verbose`).
 fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> PairLog {
     let mut log = PairLog { refuses: reach.map == MapType::NotSupported, ..PairLog::default() };
     for fact in &reach.facts {

@@ -8,7 +8,7 @@ use crate::program::typed;
 use crate::{bench, folder, record, said};
 
 #[test]
-fn a_calibration_reads_and_writes_a_parameter_file() {
+fn calibration_reads_and_writes_parameter_file() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");
     let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
@@ -26,7 +26,7 @@ fn a_calibration_reads_and_writes_a_parameter_file() {
 }
 
 #[test]
-fn a_scratch_file_is_calibrated_both_ways() {
+fn scratch_file_is_calibrated_both_ways() {
     let folder = folder();
     let words =
         "calibrate source --scratch source --force --time 0.02 --repeats 1 --parameters p.toml";
@@ -125,7 +125,7 @@ fn an_interrupted_calibration_resumes() {
 }
 
 #[test]
-fn host_to_host_runs_on_one_core() {
+fn host_to_host_uses_one_core() {
     let folder = folder();
     let words = "stream --source host --target host --block 64K --length 4M --repeats 1 --json";
     let output = bench(folder.path(), words);

@@ -41,7 +41,7 @@ pub(crate) fn record(output: &Output) -> BenchRecord {
 }
 
 #[test]
-fn a_plain_read_needs_no_scratch_and_counts_every_byte() {
+fn read_needs_no_scratch() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --depth 4 --repeats 2 --json";
     let output = bench(folder.path(), words);
@@ -56,7 +56,7 @@ fn a_plain_read_needs_no_scratch_and_counts_every_byte() {
 }
 
 #[test]
-fn only_what_scratch_names_is_written_and_only_its_range() {
+fn only_scratch_range_is_written() {
     let folder = folder();
     let old = vec![0x5a; 2 * LENGTH];
     fs::write(folder.path().join("target"), &old).expect("room");
@@ -96,7 +96,7 @@ fn refused(folder: &Path, words: &str, parts: &[&str]) {
 }
 
 #[test]
-fn an_end_without_room_for_a_range_is_named_with_its_size() {
+fn too_small_end_is_named_with_size() {
     let folder = folder();
     fs::write(folder.path().join("empty"), "").expect("room");
     for words in ["stream --source empty --target host", "calibrate empty"] {
@@ -109,7 +109,7 @@ fn an_end_without_room_for_a_range_is_named_with_its_size() {
 }
 
 #[test]
-fn one_file_at_both_ends_is_said_before_what_a_consent_helps_with() {
+fn same_file_is_refused_before_consent() {
     let folder = folder();
     let parts = "--routes host --target-offset 512K --length 512K --block 64K";
     for more in ["", "--scratch source", "--scratch source --force"] {
@@ -122,7 +122,7 @@ fn one_file_at_both_ends_is_said_before_what_a_consent_helps_with() {
 }
 
 #[test]
-fn a_block_that_does_not_fit_and_an_end_given_twice_are_named() {
+fn misfit_block_and_repeated_end_are_named() {
     let folder = folder();
     for (words, part) in [
         ("stream --source source --target host --block 3", "block 3 is no multiple of"),
@@ -140,7 +140,7 @@ fn a_block_that_does_not_fit_and_an_end_given_twice_are_named() {
 }
 
 #[test]
-fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
+fn scratch_source_gets_seeded_pattern() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");
     let words = "sweep source target --routes host --block 64K --repeats 1 --seed 7 --json \
@@ -153,7 +153,7 @@ fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
 }
 
 #[test]
-fn what_is_written_out_of_host_memory_is_read_back() {
+fn writes_from_host_are_read_back() {
     let folder = folder();
     for order in ["", "--random"] {
         let words = format!(
@@ -170,7 +170,7 @@ fn what_is_written_out_of_host_memory_is_read_back() {
 }
 
 #[test]
-fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
+fn record_resumes_with_same_workload_only() {
     let folder = folder();
     let words = "sweep source host --block 4K,64K --routes host --repeats 3 --seed 5";
     let output = bench(folder.path(), &format!("{words} -o run.json --json"));
@@ -251,7 +251,7 @@ pub(crate) fn is_kept<'a>(
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_leaves_a_record_that_goes_on() {
+fn interrupt_exits_130_and_is_resumable() {
     let folder = folder();
     let words = "stream --source source --target host --repeats 100000 -o run.json";
     let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "run.json"));
@@ -263,7 +263,7 @@ fn an_interrupt_ends_with_130_and_leaves_a_record_that_goes_on() {
 }
 
 #[test]
-fn transfers_that_meet_in_one_range_are_refused() {
+fn overlapping_transfers_are_refused() {
     let folder = folder();
     let full = r#"
 schema = "peerlane.workload/1"
@@ -295,7 +295,7 @@ name = "both"
 }
 
 #[test]
-fn a_record_replaces_a_record_and_nothing_else() {
+fn record_replaces_only_a_record() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     let source = fs::read(at("source")).expect("it");
@@ -337,7 +337,7 @@ fn a_record_replaces_a_record_and_nothing_else() {
 }
 
 #[test]
-fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
+fn impossible_record_is_refused_everywhere() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K,128K --repeats 3 --seed 5";
     let output = bench(folder.path(), &format!("{words} -o run.json --json"));
@@ -385,7 +385,7 @@ fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_one_error_before_anything_is_said_of_ways_to_it() {
+fn missing_gpu_is_one_error() {
     let folder = folder();
     for words in ["stream --source source --target gpu:77", "roundtrip source --via gpu:77"] {
         let output = bench(folder.path(), words);

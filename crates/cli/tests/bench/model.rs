@@ -5,7 +5,7 @@ use std::fs;
 use crate::{bench, folder, record, said};
 
 #[test]
-fn a_prediction_writes_over_nothing_but_a_record() {
+fn prediction_overwrites_only_a_record() {
     let folder = folder();
     fs::write(folder.path().join("precious"), "dear diary").expect("room");
     let words = "sweep a b --block 1M --on model --machine pair";
@@ -21,7 +21,7 @@ fn a_prediction_writes_over_nothing_but_a_record() {
 }
 
 #[test]
-fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
+fn model_refuses_options_it_ignores() {
     let folder = folder();
     let words = "stream --source a --target host --on model";
     for more in [
@@ -61,7 +61,7 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
 }
 
 #[test]
-fn two_predictions_are_compared_without_a_test_and_none_has_regressed() {
+fn predictions_are_compared_without_test() {
     let folder = folder();
     let slow = "[parameter.\"drive.read.rate\"]\nvalue = 100\nunit = \"MB/s\"\nfrom = \"guess\"\n\
                 source = \"this test\"\n";
@@ -81,7 +81,7 @@ fn two_predictions_are_compared_without_a_test_and_none_has_regressed() {
 }
 
 #[test]
-fn options_have_their_effect_on_the_model_or_are_named() {
+fn options_affect_model_or_are_named() {
     let folder = folder();
     let words = "stream --source host --target a --block 4K --depth 64 --on model --machine pair";
     let of = |more: &str| {
@@ -104,7 +104,7 @@ fn options_have_their_effect_on_the_model_or_are_named() {
 }
 
 #[test]
-fn the_model_takes_what_goes_by_host_memory_into_a_gpu_through_it() {
+fn model_routes_host_path_into_gpu() {
     let folder = folder();
     for (ends, slower) in
         [("--source drive0 --target gpu:gpu", true), ("--source gpu:gpu --target drive0", false)]
@@ -157,7 +157,7 @@ fn two_sockets() -> String {
 }
 
 #[test]
-fn a_link_between_sockets_is_called_by_host_bridges_and_is_among_the_links() {
+fn socket_link_is_named_by_bridges() {
     let folder = folder();
     fs::write(folder.path().join("two.toml"), two_sockets()).expect("room");
     let sources: String = (0..8).map(|n| format!(" --source a{n}")).collect();
@@ -177,7 +177,7 @@ fn a_link_between_sockets_is_called_by_host_bridges_and_is_among_the_links() {
 }
 
 #[test]
-fn what_a_prediction_takes_for_granted_is_said_once() {
+fn assumptions_are_stated_once() {
     let folder = folder();
     let words = "sweep a b --via cmb:c --block 64K,1M --on model --machine pair";
     let output = bench(folder.path(), words);

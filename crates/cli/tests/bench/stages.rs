@@ -54,7 +54,7 @@ fn digest_leaves_the_content_check() {
 }
 
 #[test]
-fn text_has_the_share_of_the_stage() {
+fn text_shows_share_of_stage() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --repeats 2 --stage digest";
     let output = bench(folder.path(), words);
@@ -101,7 +101,7 @@ fn stage_out_of_place_is_refused() {
 }
 
 #[test]
-fn model_wants_the_rate_of_a_stage() {
+fn model_needs_rate_of_stage() {
     let folder = folder();
     let text = "kind = 'sweep'\nsource = 'a'\ntarget = 'b'\nblocks = '1M'\nroutes = 'p2p'\n\
                 stage = { name = 'digest' }\n";
@@ -116,7 +116,7 @@ fn model_wants_the_rate_of_a_stage() {
 }
 
 #[test]
-fn case_with_a_stage_is_another_case() {
+fn stage_makes_a_different_case() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --repeats 3";
     for more in ["-o before.json", "-o after.json --stage digest"] {

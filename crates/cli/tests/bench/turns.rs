@@ -10,7 +10,7 @@ use super::{bench, folder, said};
 const TURNS: u64 = 6;
 
 #[test]
-fn a_side_that_is_much_slower_is_found_in_six_turns() {
+fn slower_side_is_found_in_six_turns() {
     let folder = folder();
     let mut words = "compare --json".to_owned();
     for turn in 0..TURNS {

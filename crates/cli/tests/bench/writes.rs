@@ -1,4 +1,4 @@
-//! What a benchmark leaves behind: what it overwrote, what it made, and what it must not touch.
+//! Files and ranges that a benchmark overwrites, creates, or must not touch.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -25,7 +25,7 @@ fn with_a_hole(folder: &Path) {
 }
 
 #[test]
-fn a_source_with_a_hole_in_the_range_is_refused_before_anything_runs() {
+fn source_with_hole_is_refused_first() {
     let folder = in_memory();
     with_a_hole(folder.path());
     for words in
@@ -43,7 +43,7 @@ fn a_source_with_a_hole_in_the_range_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_source_that_may_be_written_is_filled_and_so_has_no_holes() {
+fn writable_source_is_filled() {
     let folder = folder();
     with_a_hole(folder.path());
     let words = "stream --source holey --target host --block 64K --repeats 1 --scratch holey";
@@ -59,7 +59,7 @@ fn a_source_that_may_be_written_is_filled_and_so_has_no_holes() {
 }
 
 #[test]
-fn a_source_is_written_over_only_where_a_target_would_be() {
+fn source_is_guarded_like_a_target() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");
     let words =
@@ -71,7 +71,7 @@ fn a_source_is_written_over_only_where_a_target_would_be() {
 }
 
 #[test]
-fn an_interrupted_run_says_what_it_overwrote_and_removes_what_it_made() {
+fn interrupted_run_reports_and_cleans_up() {
     let folder = folder();
     fs::write(folder.path().join("old"), vec![1; LENGTH]).expect("room");
     let words = "stream --source host --target old --block 64K --length 512K --offset 256K --repeats 100000 \
@@ -105,7 +105,7 @@ fn an_interrupted_run_says_what_it_overwrote_and_removes_what_it_made() {
 }
 
 #[test]
-fn an_interrupt_stops_the_filling_of_a_source() {
+fn interrupt_stops_filling_of_source() {
     const WHOLE: u64 = 2 << 30;
     let folder = folder();
     File::create(folder.path().join("large")).expect("a file").set_len(WHOLE).expect("a size");
@@ -121,7 +121,7 @@ fn an_interrupt_stops_the_filling_of_a_source() {
 }
 
 #[test]
-fn a_target_that_finds_no_room_is_not_left_behind() {
+fn target_without_room_is_removed() {
     // A file system in memory says at once how much it has.
     let folder = in_memory();
     let words = "stream --source host --target new --length 1T --scratch new";
@@ -139,7 +139,7 @@ fn a_target_that_finds_no_room_is_not_left_behind() {
 }
 
 #[test]
-fn a_workload_in_its_short_form_is_as_long_as_its_ends() {
+fn short_workload_takes_length_of_ends() {
     let folder = folder();
     let text = "kind = 'stream'\nsource = 'source'\ntarget = 'host'\nblocks = '64K'\nrepeats = 1\n";
     fs::write(folder.path().join("read.toml"), text).expect("room");
@@ -150,7 +150,7 @@ fn a_workload_in_its_short_form_is_as_long_as_its_ends() {
 
 /// fio takes what follows a colon as another file, and more characters as words of its own.
 #[test]
-fn a_job_of_fio_names_the_files_that_are_measured_and_no_other() {
+fn fio_job_names_only_measured_files() {
     let folder = folder();
     let of = |name: &str| folder.path().join(name);
     fs::write(of("X"), "dear diary").expect("room");

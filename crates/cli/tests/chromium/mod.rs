@@ -64,8 +64,8 @@ pub(crate) fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) ->
 /// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
 pub(crate) const WIDTHS: [u32; 3] = [390, 1440, 688];
 
-/// What a page shows in frames of these widths, for each a line `CLIENT-WIDTH:CONTENT-WIDTH:` and what the script
-/// returns of the frame's document, `inner`.
+/// Shows a page in frames of these widths. Returns for each a line `CLIENT-WIDTH:CONTENT-WIDTH:`
+/// and the script's result on the frame's document, `inner`.
 pub(crate) fn in_frames((browser, folder): (&Path, &Path), text: &str, script: &str) -> String {
     let quoted = text.replace('&', "&amp;").replace('"', "&quot;");
     let frames = WIDTHS.map(|width| {

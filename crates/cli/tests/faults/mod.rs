@@ -1,4 +1,4 @@
-//! What the fault suites have in common: machines with faults, moments of a copy, the count of ends.
+//! Parts common to the fault suites: machines with faults, moments of a copy, the count of ends.
 //!
 //! Short form: a few seeds, in `./test`. Long form, with as many power cuts as asked and a tenth as
 //! many seeds of every other case, which also writes the results of the repository:

@@ -16,7 +16,7 @@ fn counted(found: &peerlane_results::CopyRecord) -> RouteVerdict {
 }
 
 #[test]
-fn counters_of_each_layout_give_the_verdict() {
+fn each_counter_layout_gives_verdict() {
     for version in [1150, 1180, 1190, 1200] {
         let conf = format!("mode=p2pdma\nversion={version}");
         let Some(machine) = GpuMachine::new(&conf) else { return };
@@ -32,7 +32,7 @@ fn counters_of_each_layout_give_the_verdict() {
 }
 
 #[test]
-fn without_counters_the_route_is_not_known() {
+fn route_without_counters_is_not_known() {
     for (conf, says) in [
         ("version=1210", "libcufile 1.21 is not known"),
         ("version=1140", "libcufile 1.14 is not known"),

@@ -38,7 +38,7 @@ fn showed(record: &CopyRecord, what: &str) -> bool {
 }
 
 #[test]
-fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
+fn direct_copies_are_proved_and_cleared() {
     for (conf, way, counted) in [
         ("mode=p2pdma", "direct by P2PDMA", "0 by nvidia-fs, 0 through host memory"),
         ("mode=nvfs", "direct by nvidia-fs", "0 requests by P2PDMA, "),
@@ -63,7 +63,7 @@ fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
 }
 
 #[test]
-fn files_of_any_length_and_their_holes_arrive_whole() {
+fn any_length_and_holes_arrive_whole() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     for length in [0, 1, 4095, 4096, 4097, 65_537, (1 << 20) + 512] {
         let content = machine.source(length);
@@ -90,7 +90,7 @@ fn files_of_any_length_and_their_holes_arrive_whole() {
 }
 
 #[test]
-fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
+fn only_the_range_is_copied() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let part = "--offset 1M --length 2000001";
@@ -102,7 +102,7 @@ fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
 }
 
 #[test]
-fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
+fn fallback_is_refused_and_leaves_nothing() {
     for (conf, says) in [
         ("mode=compat", "only possible in compatibility mode, which is off"),
         ("mode=compat\nsticky=1", "keeps its compatibility mode (properties.allow_compat_mode) on"),
@@ -140,7 +140,7 @@ fn resumed(machine: &GpuMachine, said: &str) -> CopyRecord {
 }
 
 #[test]
-fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
+fn library_failure_midway_is_resumable() {
     let Some(machine) = GpuMachine::new("mode=p2pdma\nfail_io=100") else { return };
     let content = machine.source(LENGTH);
     let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
@@ -160,7 +160,7 @@ fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
 }
 
 #[test]
-fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
+fn stopped_copy_resumes_and_clears_gpu() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --limit 1MB/s {COMMON}");
@@ -184,7 +184,7 @@ fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
 }
 
 #[test]
-fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
+fn fallback_midway_is_an_error() {
     for route in ["--route p2p", ""] {
         let Some(machine) = GpuMachine::new("mode=p2pdma\nlie_from=60") else { return };
         let content = machine.source(LENGTH);
@@ -202,7 +202,7 @@ fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
 }
 
 #[test]
-fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
+fn proof_and_comparison_find_losses() {
     // The third request brings the proof's pattern into the memory, the hundredth is payload.
     for (lost, code, says) in [(3, 77, "the pattern"), (100, 1, "content of target differs")] {
         let Some(machine) = GpuMachine::new(&format!("mode=p2pdma\nlose={lost}")) else {
@@ -226,7 +226,7 @@ fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
 }
 
 #[test]
-fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
+fn host_memory_passes_gpu_on_request() {
     let Some(machine) = GpuMachine::new("delay=3") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route host --verify full {COMMON}");
@@ -249,7 +249,7 @@ fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
+fn small_window_means_fewer_slots() {
     let Some(machine) = GpuMachine::new("mode=p2pdma\nno_window=200000") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --scrub never {COMMON}");
@@ -263,7 +263,7 @@ fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
 }
 
 #[test]
-fn a_plan_shows_every_way_and_opens_none() {
+fn plan_shows_ways_and_opens_none() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
@@ -286,7 +286,7 @@ fn a_plan_shows_every_way_and_opens_none() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
+fn unbuilt_ways_are_refused_before_writes() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for (words, code, says) in [
@@ -308,7 +308,7 @@ fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
 }
 
 #[test]
-fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
+fn device_keeps_bytes_behind_the_copy() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let image = machine.path("image");
     fs::File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("room");
@@ -345,7 +345,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
 }
 
 #[test]
-fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
+fn hung_gpu_ends_copy_at_deadline() {
     let Some(machine) = GpuMachine::new("delay=1000000000") else { return };
     machine.source(LENGTH);
     let words = format!("copy source target --route host --timeout 1 {COMMON}");
@@ -359,7 +359,7 @@ fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
 }
 
 #[test]
-fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
+fn parallel_copies_each_report_their_way() {
     for conf in ["mode=p2pdma", "mode=nvfs"] {
         let Some(machine) = GpuMachine::new(conf) else { return };
         let content = machine.source(LENGTH);
@@ -378,7 +378,7 @@ fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
 }
 
 #[test]
-fn a_trace_names_the_memory_of_the_gpu() {
+fn trace_names_gpu_memory() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     record(&machine.peerlane(&format!("copy source target --trace t.json {COMMON}")));

@@ -224,7 +224,7 @@ fn expect_digests(machine: &GpuMachine, found: &CopyRecord, manifest: &str, cont
 }
 
 #[test]
-fn digests_are_of_their_place_among_stages() {
+fn digests_follow_their_stage_position() {
     let Some(machine) = machine("mode=p2pdma") else { return };
     let content = machine.source(ODD);
     let other = inverted(&content);
@@ -293,7 +293,7 @@ fn stages_see_holes_as_zeroes() {
 }
 
 #[test]
-fn kernel_keeps_what_lies_behind_the_copy() {
+fn kernel_keeps_bytes_behind_copy() {
     let Some(machine) = machine("mode=p2pdma") else { return };
     let image = machine.path("image");
     fs::File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("room");
@@ -318,7 +318,7 @@ fn kernel_keeps_what_lies_behind_the_copy() {
 }
 
 #[test]
-fn kernel_without_a_good_end_leaves_nothing() {
+fn failed_kernel_leaves_nothing() {
     for (kernel, words) in
         [("fails", "cuEventQuery"), ("never", "to the request to work on the chunk at ")]
     {
@@ -368,7 +368,7 @@ fn interrupted(machine: &GpuMachine, words: &str) -> Output {
 }
 
 #[test]
-fn interrupted_copy_resumes_with_its_stages_only() {
+fn interrupted_copy_needs_same_stages() {
     let Some(machine) = machine("mode=p2pdma") else { return };
     let content = machine.source(ODD);
     let stages = format!("--stage digest --manifest digests --stage {INVERT}");
@@ -403,7 +403,7 @@ fn interrupted_copy_resumes_with_its_stages_only() {
 }
 
 #[test]
-fn launch_that_fails_midway_can_go_on() {
+fn failed_launch_is_resumable() {
     let Some(machine) = machine("mode=p2pdma\nfail_launch=60") else { return };
     let content = machine.source(ODD);
     let stages = format!("--stage {INVERT} --stage digest --manifest digests");

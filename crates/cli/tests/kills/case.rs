@@ -15,12 +15,12 @@ use crate::strike::{EndedProcess, Moment, strike};
 /// Longest source; what is copied of it is drawn.
 const LENGTH: u64 = 24 << 20;
 const TARGET: &str = "the target";
-/// What stands under the target's name before.
+/// Content of the target before the copy.
 const BEFORE: &[u8] = b"what was there before";
 /// Attempts until a signal finds the program running.
 const TRIES: u32 = 20;
 
-/// What is copied, and what is there before.
+/// Source and earlier target of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KillKind {
     New,
@@ -82,10 +82,10 @@ impl Sources {
     }
 }
 
-/// How a case came out, where no promise was broken.
+/// Outcome of a case that broke no promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KillOutcome {
-    /// Whether the copy went on by a journal.
+    /// True when the copy was resumed by a journal.
     pub(crate) resumed: bool,
     /// Signals that found the program running.
     pub(crate) strikes: u64,
@@ -255,7 +255,7 @@ impl<'a> KilledCopy<'a> {
         self.check_end(&ended, outcome)
     }
 
-    /// Whether there was nothing to do: the one before was ended when the target had its name.
+    /// True when there was nothing to do: the run before was ended when the target had its name.
     fn is_there(&self, ended: &EndedProcess) -> bool {
         ended.said.contains("the target exists") && self.is_complete()
     }
@@ -276,7 +276,7 @@ impl<'a> KilledCopy<'a> {
         self.words.iter().any(|word| word == "--force")
     }
 
-    /// What must hold whatever ended the program.
+    /// Checks the invariants that hold whatever ended the program.
     fn check_after(&self, ended: &EndedProcess) -> Result<(), String> {
         let target = self.target();
         let is_before = target.as_deref() == self.is_replaced().then_some(BEFORE);
@@ -304,7 +304,7 @@ impl<'a> KilledCopy<'a> {
         Ok(())
     }
 
-    /// What the program said at its end, and the command that it advised.
+    /// Checks the program's last message, and returns the command that it advised.
     fn check_advice(
         &self,
         ended: &EndedProcess,

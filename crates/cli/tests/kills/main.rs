@@ -34,7 +34,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn a_copy_that_is_ended_at_any_moment_goes_on_to_equal_bytes_and_loses_nothing() {
+fn copy_ended_anywhere_resumes_to_equal() {
     let first = number("PEERLANE_KILLS_SEED", 0);
     let end = first + number("PEERLANE_KILLS", SHORT);
     let sources = Sources::make();

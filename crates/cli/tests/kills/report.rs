@@ -1,4 +1,4 @@
-//! What was counted, and the file that keeps it.
+//! Counts of outcomes, and the file that keeps them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::case::{KillCase, KillKind, KillOutcome};
 
-/// What came out of cases of one kind.
+/// Outcomes of cases of one kind.
 #[derive(Debug, Default, Clone, Copy)]
 struct KillCounts {
     runs: u64,
@@ -18,7 +18,7 @@ struct KillCounts {
     strikes: u64,
 }
 
-/// What came out.
+/// Outcomes of all cases.
 #[derive(Debug, Default)]
 pub(crate) struct KillTally {
     counts: BTreeMap<KillKind, KillCounts>,

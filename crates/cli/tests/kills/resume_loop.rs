@@ -94,7 +94,7 @@ fn held(device: &Path, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn killed_copies_to_a_file_end_equal() {
+fn killed_file_copies_end_equal() {
     let mut bench = ResumeLoopBench::new();
     let target = bench.path("target");
     bench.strike_to_the_end(&target);
@@ -108,7 +108,7 @@ fn killed_copies_to_a_file_end_equal() {
 }
 
 #[test]
-fn killed_copies_to_a_device_end_equal() {
+fn killed_device_copies_end_equal() {
     let mut bench = ResumeLoopBench::new();
     let image = bench.path("image");
     File::create(&image).and_then(|file| file.set_len(LENGTH as u64 + 4096)).expect("room");
@@ -118,7 +118,7 @@ fn killed_copies_to_a_device_end_equal() {
 }
 
 #[test]
-fn content_that_came_meanwhile_is_never_overwritten() {
+fn late_content_is_never_overwritten() {
     let mut bench = ResumeLoopBench::new();
     let image = bench.path("image");
     let size = LENGTH as u64 + (1 << 20);
@@ -144,7 +144,7 @@ fn content_that_came_meanwhile_is_never_overwritten() {
 }
 
 #[test]
-fn files_that_came_meanwhile_are_never_replaced() {
+fn late_files_are_never_replaced() {
     let mut bench = ResumeLoopBench::new();
     let target = bench.path("target");
     assert_eq!(bench.strike(&target), None, "it was to be killed");

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Longest wait for the program.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// When the signal is sent.
+/// Time of the signal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment {
     /// A time after progress said that so many bytes are moved.
@@ -26,13 +26,13 @@ pub(crate) enum Moment {
     Names(u32),
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug)]
 pub(crate) struct EndedProcess {
     pub(crate) status: ExitStatus,
-    /// What it said besides progress.
+    /// Standard error without progress.
     pub(crate) said: String,
-    /// Whether the signal was sent before it ended.
+    /// True when the signal was sent before it ended.
     pub(crate) is_struck: bool,
 }
 

@@ -25,7 +25,7 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 /// A machine, the images of its drives, and what came back.
 pub(crate) struct LabRun {
     machine: PathBuf,
-    /// What is booted in place of the usual kernel.
+    /// Kernel to boot in place of the usual one.
     kernel: Option<PathBuf>,
     /// The most bytes that a file of the run may have.
     file_limit: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct LabRun {
     inverter: Option<(&'static str, Vec<(&'static str, &'static str)>)>,
 }
 
-/// Whether the usual kernel is of 7.2 or later; where it is not, the reason is in the skip log.
+/// True when the usual kernel is 7.2 or later; otherwise the reason is in the skip log.
 pub(crate) fn usual_kernel_is_newer() -> bool {
     match peerlane_lab::find_kernel(None) {
         Ok(kernel) if kernel.is_at_least(7, 2) => return true,
@@ -280,7 +280,7 @@ impl LabRun {
         command
     }
 
-    /// What the drive holds now.
+    /// Current content of the drive.
     pub(crate) fn content(&self, drive: &str) -> Vec<u8> {
         fs::read(self.image(drive)).expect("the image")
     }
@@ -290,7 +290,7 @@ impl LabRun {
         self.text(&format!("{name}.status")).trim().parse().expect("a status")
     }
 
-    /// What a command of the script wrote to standard error.
+    /// Standard error of a command of the script.
     pub(crate) fn stderr(&self, name: &str) -> String {
         self.text(&format!("{name}.err"))
     }
@@ -316,7 +316,7 @@ impl LabRun {
         object
     }
 
-    /// What the DMA recorder saw.
+    /// Report of the DMA recorder.
     pub(crate) fn report(&self) -> serde_json::Value {
         let text = fs::read_to_string(self.path("dma.json")).expect("the recorder's report");
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");

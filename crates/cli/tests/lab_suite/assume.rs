@@ -100,12 +100,12 @@ fn check_disabled(boot: impl Fn(&str) -> Option<LabRun>) {
 }
 
 #[test]
-fn disable_acs_redir_leaves_the_predicted_redirection() {
+fn disable_acs_redir_matches_prediction() {
     check_disabled(|machine| LabRun::open_described(machine).and_then(LabRun::on_newer_kernel));
 }
 
 #[test]
-fn disable_acs_redir_works_on_older_kernels() {
+fn disable_acs_redir_on_older_kernels() {
     check_disabled(LabRun::open_described_older);
 }
 

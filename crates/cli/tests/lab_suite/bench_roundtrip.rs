@@ -31,14 +31,14 @@ fn roundtrip(lab: &mut LabRun, name: &str, route: &str) -> (u64, u64) {
 }
 
 #[test]
-fn a_roundtrip_crosses_device_memory_once_each_way() {
+fn roundtrip_crosses_device_memory_twice() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let moved = roundtrip(&mut lab, "roundtrip", "p2p");
     assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
 }
 
 #[test]
-fn the_drive_alone_crosses_guest_memory_once_each_way() {
+fn drive_alone_crosses_guest_memory_twice() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let moved = roundtrip(&mut lab, "alone", "host");
     assert_eq!(moved, (0, 16 * MIB as u64), "{}", lab.report());

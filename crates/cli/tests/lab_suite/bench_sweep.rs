@@ -10,7 +10,7 @@ const MIB: usize = 1 << 20;
 const SIZE: usize = 24 * MIB;
 
 #[test]
-fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
+fn p2p_sweep_avoids_guest_memory() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
@@ -38,7 +38,7 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
 }
 
 #[test]
-fn a_sweep_by_host_memory_passes_it_twice_and_names_its_baselines() {
+fn host_sweep_crosses_memory_twice() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);

@@ -4,7 +4,7 @@ use crate::lab::LabRun;
 use peerlane_fabric::{Acs, Fabric};
 
 #[test]
-fn a_capture_says_of_a_booted_machine_what_the_machine_says_of_itself() {
+fn capture_matches_booted_machine() {
     let Some(lab) = LabRun::open("acs").and_then(LabRun::on_newer_kernel) else { return };
     lab.run(
         "printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/:/bin/sh\\n' >/etc/passwd

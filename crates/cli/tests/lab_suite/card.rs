@@ -29,7 +29,7 @@ pub(super) fn open() -> Option<LabRun> {
 }
 
 #[test]
-fn a_copy_by_the_memory_of_a_card_leaves_guest_memory_alone_and_its_bytes_in_the_card() {
+fn card_copy_avoids_guest_memory() {
     const LENGTH: usize = 16 * MIB;
     let Some(mut lab) = open() else { return };
     let source = lab.fill("a", 24 * MIB);
@@ -67,7 +67,7 @@ fn blocks(bytes: &[u8]) -> HashSet<Vec<u8>> {
     bytes.chunks_exact(64 << 10).map(<[u8]>::to_vec).collect()
 }
 
-/// Whose memory the payload went through, by the DMA recorder: owner and number of the BAR.
+/// BARs that the payload went through, by the DMA recorder: owner and number of each.
 fn bars(lab: &LabRun) -> BTreeSet<(String, u64)> {
     let report = lab.report();
     let transfers = report["transfers"].as_array().expect("transfers");
@@ -79,7 +79,7 @@ fn bars(lab: &LabRun) -> BTreeSet<(String, u64)> {
 }
 
 #[test]
-fn a_card_is_a_memory_that_topo_and_plan_know_by_its_address() {
+fn topo_and_plan_know_card_memory() {
     let Some(mut lab) = open() else { return };
     let source = lab.fill("a", 24 * MIB);
     lab.fill("b", 24 * MIB);
@@ -116,7 +116,7 @@ fn a_card_is_a_memory_that_topo_and_plan_know_by_its_address() {
 }
 
 #[test]
-fn drives_stream_into_the_memory_of_a_card_and_out_of_it_and_round() {
+fn drives_stream_through_card_memory() {
     let Some(mut lab) = open() else { return };
     lab.fill("a", 24 * MIB);
     lab.fill("b", 24 * MIB);

@@ -78,7 +78,7 @@ fn sizes() -> [CopyArea; 4] {
 }
 
 #[test]
-fn peer_to_peer_copies_leave_guest_memory_alone() {
+fn p2p_copies_avoid_guest_memory() {
     check_areas("pair", Route::P2p, &sizes());
 }
 
@@ -88,7 +88,7 @@ fn host_copies_pass_through_guest_memory() {
 }
 
 #[test]
-fn the_demonstration_finds_both_routes_as_they_should_be() {
+fn demonstration_confirms_both_routes() {
     if LabRun::open("pair").is_none() {
         return;
     }
@@ -111,7 +111,7 @@ fn the_demonstration_finds_both_routes_as_they_should_be() {
 }
 
 #[test]
-fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
+fn refused_route_writes_nothing() {
     let Some(mut lab) = LabRun::open("split") else { return };
     let source = lab.fill("a", 4 * MIB);
     let before = lab.fill("b", 4 * MIB);
@@ -152,7 +152,7 @@ fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
 }
 
 #[test]
-fn block_sizes_may_differ_in_both_directions() {
+fn block_sizes_may_differ_either_way() {
     let Some(mut lab) = LabRun::open("blocks") else { return };
     const SIZE: usize = 8 * MIB;
     let mut small = lab.fill("a", SIZE);
@@ -184,7 +184,7 @@ fn block_sizes_may_differ_in_both_directions() {
 }
 
 #[test]
-fn files_take_the_same_routes_and_an_existing_one_is_kept() {
+fn files_take_routes_and_stay_kept() {
     const SIZE: u64 = 3_000_123;
     let Some(lab) = LabRun::open("pair") else { return };
     lab.run(&format!(
@@ -220,7 +220,7 @@ fn files_take_the_same_routes_and_an_existing_one_is_kept() {
 }
 
 #[test]
-fn the_proof_catches_data_that_the_machine_loses() {
+fn proof_catches_lost_data() {
     let Some(mut lab) = LabRun::open("translating") else { return };
     let source = lab.fill("a", 4 * MIB);
     let before = lab.fill("b", 4 * MIB);

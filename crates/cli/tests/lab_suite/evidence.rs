@@ -95,7 +95,7 @@ fn silent_bounce_is_contradicted() {
 }
 
 #[test]
-fn translated_addresses_show_no_more_than_they_can() {
+fn translated_addresses_are_only_consistent() {
     let Some(lab) = lab("translating") else { return };
     lab.run(&format!("copy done {COPY} auto"));
     let record = lab.record("done");

@@ -7,8 +7,8 @@ use peerlane_results::{Route, Warning};
 const MIB: usize = 1 << 20;
 /// Longest wait of the copies to a drive that is gone.
 const TIMEOUT: u64 = 5;
-/// What the guest needs beyond it to end, on a machine that emulates every instruction. A drive that held
-/// the process would hold it for the 600 s of its `ctrl_loss_tmo`.
+/// Time beyond it for the guest to end, on a machine that emulates every instruction. A drive that
+/// held the process would hold it for the 600 s of its `ctrl_loss_tmo`.
 const SLACK: u64 = 60;
 
 /// Exports drive b over TCP, connects to it, and waits for its disk, whose node is `$HEAD` then.
@@ -50,7 +50,7 @@ fn run(lab: &LabRun, script: &str) {
 }
 
 #[test]
-fn exported_drives_are_refused_by_every_name() {
+fn exported_drives_are_refused_everywhere() {
     let Some(mut lab) = open() else { return };
     let source = lab.fill("a", 8 * MIB);
     let before = lab.fill("b", 16 * MIB);
@@ -98,7 +98,7 @@ fn exported_drives_are_refused_by_every_name() {
 }
 
 #[test]
-fn a_drive_whose_far_side_is_gone_holds_nobody() {
+fn drive_without_far_side_holds_nobody() {
     let Some(mut lab) = open() else { return };
     lab.fill("a", 8 * MIB);
     lab.format("b", 32 << 20, "true", &[]);

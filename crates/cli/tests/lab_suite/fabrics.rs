@@ -353,7 +353,7 @@ copy from $THERE /dev/lab/c --force --length 8M --verify full
 echo done | nc -w 10 $LAB_PEER 9";
 
 #[test]
-fn copy_between_machines_resumes_after_link_cut() {
+fn copy_resumes_after_link_cut() {
     let (Some(mut server), Some(mut client)) = (open(), open()) else { return };
     let network = tempfile::tempdir().expect("a folder");
     server.join(format!("{}=1", network.path().display()));

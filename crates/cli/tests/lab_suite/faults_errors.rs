@@ -11,7 +11,7 @@ const AREA: u64 = 2 * MIB;
 const BLOCK: u64 = 64 << 10;
 /// Requests in flight.
 const DEPTH: u32 = 4;
-/// Where areas begin on the target, so that there is something before and behind them.
+/// Offset of areas on the target, so that there is something before and behind them.
 const SHIFT: u64 = MIB;
 
 struct ErrorCase {
@@ -155,7 +155,7 @@ fn check_one(lab: &LabRun, case: &ErrorCase, area: [&[u8]; 2], before: &[u8]) ->
 }
 
 #[test]
-fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
+fn failing_sector_is_named() {
     let order = [READ_ONCE, READ_ALWAYS, WRITE_ONCE, WRITE_ALWAYS];
     let mut counts = order.map(|case| (case, EndCounts::default()));
     for seed in faults::seeds(1, faults::OTHERS) {
@@ -183,7 +183,7 @@ fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
 }
 
 #[test]
-fn what_the_kernel_retries_disturbs_no_copy() {
+fn kernel_retries_disturb_no_copy() {
     let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(booted) = boot(seed ^ 0xe7, "") else { return };

@@ -11,7 +11,7 @@ const SECTORS: u64 = 26_000;
 /// Four seconds, in which a journal is saved every two.
 const OPTIONS: &str = "--route p2p --block 128K --depth 8 --limit 3M --verify full";
 
-/// What a copy that was cut off came to after the second boot.
+/// True when the second boot resumed a copy that was cut off.
 fn completed(lab: &LabRun) -> bool {
     if lab.status("resumed") == 0 {
         return true;
@@ -116,11 +116,11 @@ fn run(case: &str, short: u64, one: fn(u64) -> Option<EndCounts>) {
 }
 
 #[test]
-fn a_file_is_completed_after_the_power_went() {
+fn file_completes_after_power_cut() {
     run(POWER_FILE, 2, cut_a_file);
 }
 
 #[test]
-fn a_drive_is_completed_after_the_power_went() {
+fn drive_completes_after_power_cut() {
     run(POWER_DEVICE, 1, cut_a_drive);
 }

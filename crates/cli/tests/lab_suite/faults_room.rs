@@ -32,7 +32,7 @@ let_go() {
 ";
 
 #[test]
-fn memory_that_somebody_else_holds_is_done_without_or_refused() {
+fn taken_memory_is_avoided_or_refused() {
     let mut count = EndCounts::default();
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = share_memory(seed) else { return };
@@ -91,7 +91,7 @@ fn share_memory(seed: u64) -> Option<EndCounts> {
 }
 
 #[test]
-fn a_full_target_and_a_place_without_room_for_the_journal_are_named() {
+fn full_target_and_journal_are_named() {
     let (mut full, mut journal) = (EndCounts::default(), EndCounts::default());
     for seed in faults::seeds(1, faults::OTHERS) {
         let Some([of_target, of_journal]) = fill_up(seed) else { return };

@@ -37,7 +37,7 @@ fn get_stuck(slow: &str, route: &str) -> Option<EndCounts> {
 }
 
 #[test]
-fn a_drive_that_does_not_answer_is_named_and_left() {
+fn unresponsive_drive_is_named_and_left() {
     let mut count = EndCounts::default();
     let all = [("b", "host"), ("a", "p2p"), ("b", "p2p"), ("a", "host")];
     for ((slow, route), _) in all.iter().zip(faults::seeds(1, faults::OTHERS)) {

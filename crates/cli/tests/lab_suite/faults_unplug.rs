@@ -94,7 +94,7 @@ fn run(case: &str, mut one: impl FnMut(u64) -> Option<EndCounts>) {
 }
 
 #[test]
-fn a_source_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
+fn unplugged_source_is_named_and_resumable() {
     run(UNPLUG_SOURCE, |seed| {
         let pulled = pull(seed ^ 0x50, "a", "p2p")?;
         pulled.check_error("source QEMU NVMe Ctrl a ");
@@ -104,7 +104,7 @@ fn a_source_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
 }
 
 #[test]
-fn a_target_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
+fn unplugged_target_is_named_and_resumable() {
     run(UNPLUG_TARGET, |seed| {
         let pulled = pull(seed ^ 0x7a, "b", "p2p")?;
         pulled.check_error("target QEMU NVMe Ctrl b ");
@@ -114,7 +114,7 @@ fn a_target_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
 }
 
 #[test]
-fn a_lender_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
+fn unplugged_lender_is_named_and_resumable() {
     run(UNPLUG_MEMORY, |seed| {
         let pulled = pull(seed ^ 0xc0, "c", "p2p")?;
         pulled.check_error("memory cmb:");
@@ -124,7 +124,7 @@ fn a_lender_that_is_unplugged_is_named_and_the_copy_goes_on_later() {
 }
 
 #[test]
-fn a_copy_by_any_route_outlives_the_lender_and_says_so() {
+fn auto_copy_outlives_the_lender() {
     run(UNPLUG_MEMORY_AUTO, |seed| {
         let pulled = pull(seed ^ 0xca, "c", "auto")?;
         let record = pulled.lab.record("first");

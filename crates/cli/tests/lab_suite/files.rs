@@ -11,7 +11,7 @@ use peerlane_results::{CopyRecord, Route, Warning};
 const MIB: u64 = 1 << 20;
 /// The tables in which every case here has its line.
 const TABLES: &str = include_str!("../../../../docs/files.md");
-/// What XFS and btrfs need at least.
+/// Least size of a drive for XFS and btrfs.
 const DRIVE: u64 = 320 * MIB;
 
 /// Shell functions: the number of a device, and an array of two drives made without superblocks.
@@ -33,8 +33,8 @@ array() {
 end_array() { echo clear >/sys/block/$1/md/array_state; }
 ";
 
-/// What is between copies counts as a check for the DMA recorder, which takes odd offsets of the LPC
-/// bridge for marks.
+/// Command between copies that marks the transfers after it as a check. The DMA recorder takes
+/// reads at odd offsets of the LPC bridge for marks.
 const NOT_PAYLOAD: &str = "dd if=/sys/bus/pci/devices/0000:00:1f.0/config of=/dev/null bs=1 skip=21 count=1 2>/dev/null\n";
 
 /// Checks that the tables say of a case what the suite found.
@@ -97,7 +97,7 @@ impl Copied {
 }
 
 #[test]
-fn ext4_xfs_arrays_and_unchecked_protection_move_peer_to_peer() {
+fn ext4_xfs_and_arrays_move_p2p() {
     let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     let size = usize::try_from(24 * MIB).expect("a size");
     lab.fill("a", size);
@@ -221,7 +221,7 @@ fn refused(
 }
 
 #[test]
-fn files_that_the_cpu_would_touch_are_refused_by_name() {
+fn files_touched_by_cpu_are_refused() {
     const JOURNAL: &str = "ext4: data goes through the journal";
     let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);
@@ -301,7 +301,7 @@ fn files_that_the_cpu_would_touch_are_refused_by_name() {
 }
 
 #[test]
-fn layered_devices_are_refused_by_what_they_are() {
+fn layered_devices_are_refused_by_kind() {
     const QUEUE: &str = "its queue takes no peer-to-peer pages";
     let Some(mut lab) = LabRun::open("files").and_then(LabRun::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);

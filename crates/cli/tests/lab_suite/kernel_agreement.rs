@@ -1,4 +1,4 @@
-//! What the plan says of machines that span the kernel's decision table, and what kernels answer there.
+//! Plans for machines that span the kernel's decision table, beside the answers of kernels there.
 //!
 //! Every run boots a few of them; with `PEERLANE_AGREEMENT=all` every machine is booted on both kernels
 //! and `docs/agreement.md` is written.
@@ -20,7 +20,7 @@ use peerlane_fabric::Fabric;
 /// Machines booted at a time.
 const AT_A_TIME: usize = 2;
 
-/// Which kernel.
+/// Kernel of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KernelChoice {
     Usual,
@@ -131,7 +131,7 @@ fn plan_probe_log_and_nvmet_agree() {
 }
 
 #[test]
-fn plan_probe_log_and_nvmet_agree_on_an_older_kernel() {
+fn plan_and_older_kernel_agree() {
     let asked = quick().take(2).map(|machine| (machine, KernelChoice::Older));
     let (_, problems) = ask_all(asked.collect());
     assert!(problems.is_empty(), "{}", problems.join("\n"));

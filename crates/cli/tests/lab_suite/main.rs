@@ -1,5 +1,6 @@
-//! What is shown in booted virtual machines, with the built program in them: one program for all suites, so that as
-//! many machines run at a time as this machine has processors, whichever suite they belong to.
+//! Tests in booted virtual machines, with the built program in them: one program for all suites, so
+//! that as many machines run at a time as this machine has processors, whichever suite they belong
+//! to.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../agreement/mod.rs"]

@@ -14,7 +14,7 @@ fn run(lab: &LabRun, script: &str) {
 }
 
 #[test]
-fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
+fn commands_move_payload_p2p() {
     const SIZE: usize = 24 * MIB;
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", SIZE);
@@ -53,7 +53,7 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
 }
 
 #[test]
-fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() {
+fn nodes_are_guarded_like_block_devices() {
     const LENGTH: usize = 3_000_832;
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 8 * MIB);
@@ -110,7 +110,7 @@ fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() 
 }
 
 #[test]
-fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
+fn page_cache_is_flushed_and_dropped() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let mut source = lab.fill("a", 8 * MIB);
     lab.fill("b", 8 * MIB);
@@ -137,7 +137,7 @@ fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
 }
 
 #[test]
-fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
+fn copy_resumes_under_other_name() {
     const SIZE: usize = 12 * MIB;
     let Some(mut lab) = LabRun::open("throttled").and_then(LabRun::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
@@ -165,7 +165,7 @@ fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
 }
 
 #[test]
-fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done() {
+fn drive_status_is_named() {
     const LIMIT: u64 = 160 << 20;
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 * MIB);
@@ -190,7 +190,7 @@ fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done()
 }
 
 #[test]
-fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
+fn multipath_heads_work_by_either_name() {
     const SIZE: usize = 4 * MIB;
     let Some(mut lab) = LabRun::open("heads").and_then(LabRun::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
@@ -210,7 +210,7 @@ fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
 }
 
 #[test]
-fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_command_works() {
+fn older_kernels_refuse_multipath_heads() {
     const SIZE: usize = 4 * MIB;
     let Some(mut lab) = LabRun::open_older("heads") else { return };
     let source = lab.fill("a", SIZE);
@@ -241,7 +241,7 @@ fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_com
 }
 
 #[test]
-fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
+fn commands_carry_mixed_blocks_and_holes() {
     const SIZE: usize = 8 * MIB;
     let Some(mut lab) = LabRun::open("blocks") else { return };
     let small = lab.fill("a", SIZE);
@@ -275,7 +275,7 @@ fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
 }
 
 #[test]
-fn a_group_copies_by_nodes_without_root_where_it_has_the_block_devices_too() {
+fn group_copies_by_nodes_without_root() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 * MIB);
     lab.fill("b", 4 * MIB);

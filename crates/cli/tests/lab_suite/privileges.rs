@@ -4,7 +4,7 @@ use crate::lab::{LabRun, assert_same};
 use peerlane_results::Route;
 
 #[test]
-fn a_group_with_the_memory_and_the_drives_copies_without_root() {
+fn group_with_devices_copies_without_root() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     let source = lab.fill("a", 4 << 20);
     lab.fill("b", 4 << 20);

@@ -6,7 +6,7 @@ use peerlane_results::{ResumedWithout, Route, Warning};
 const SIZE: usize = 24 << 20;
 
 #[test]
-fn a_copy_between_devices_that_a_signal_stopped_goes_on_and_no_other_does() {
+fn only_stopped_device_copy_resumes() {
     let Some(mut lab) = LabRun::open("throttled") else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);

@@ -1,4 +1,4 @@
-//! What the next user of a drive's memory reads after a copy, in booted machines.
+//! Content of a drive's memory for its next user after a copy, in booted machines.
 //!
 //! The whole pool is written to a drive as its next user would find it, and searched on the host for
 //! runs of what was copied. Without the scrub they are there, so that the search is known to find.
@@ -58,7 +58,7 @@ fn after(machine: &'static str, script: &str) -> Option<After> {
 }
 
 #[test]
-fn memory_that_is_not_cleared_holds_the_copy_for_its_next_user() {
+fn uncleared_memory_holds_the_copy() {
     let script = "copy left --force /dev/lab/a /dev/lab/b --route p2p --length 8M --scrub never";
     let Some(after) = after("pair", script) else { return };
     let record = after.lab.record("left");
@@ -69,7 +69,7 @@ fn memory_that_is_not_cleared_holds_the_copy_for_its_next_user() {
 }
 
 #[test]
-fn the_next_user_of_the_memory_reads_nothing_of_a_copy() {
+fn next_user_reads_nothing() {
     let script = "copy cleared --force /dev/lab/a /dev/lab/b --route p2p --length 8M --verify full";
     let Some(after) = after("pair", script) else { return };
     let record = after.lab.record("cleared");
@@ -83,7 +83,7 @@ fn the_next_user_of_the_memory_reads_nothing_of_a_copy() {
 }
 
 #[test]
-fn a_copy_that_a_signal_stops_clears_the_memory_and_goes_on() {
+fn stopped_copy_clears_memory_and_resumes() {
     let script = "
          stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
          written() { set -- $(cat $stat); echo $7; }
@@ -102,7 +102,7 @@ fn a_copy_that_a_signal_stops_clears_the_memory_and_goes_on() {
 }
 
 #[test]
-fn a_file_is_whole_after_its_blocks_were_borrowed() {
+fn file_is_whole_after_borrowed_blocks() {
     let script = "
          mke2fs /dev/lab/b >/dev/null && mkdir /b && mount -t ext4 /dev/lab/b /b
          copy file /dev/lab/a /b/file --route p2p --length 5000000

@@ -37,7 +37,7 @@ fn assert_chunks(record: &CopyRecord, bytes: usize) {
 }
 
 #[test]
-fn drive_to_card_to_drive_never_meets_guest_memory() {
+fn card_stage_avoids_guest_memory() {
     let Some((mut lab, source)) = open_with(&[]) else { return };
     lab.fill("b", 64 * MIB);
     lab.run(&format!(
@@ -69,7 +69,7 @@ fn drive_to_card_to_drive_never_meets_guest_memory() {
 }
 
 #[test]
-fn odd_lengths_and_dead_processes_end_well() {
+fn odd_lengths_and_dead_workers_end() {
     const LENGTH: usize = 16 * MIB + 12_345;
     let Some((mut lab, source)) = open_with(&[("INVERTER_EXIT", "40")]) else { return };
     let Some(()) = lab.format_ext4("b", 64 * MIB as u64) else { return };

@@ -10,7 +10,7 @@ use crate::lab::{LabRun, tool};
 
 const SIZE: usize = 24 << 20;
 const DRIVE: usize = 64 << 20;
-/// What mkfs.xfs takes at least.
+/// Least size of a drive for mkfs.xfs.
 const XFS_DRIVE: usize = 320 << 20;
 const BLOCK: usize = 4096;
 const MARKER: &[u8; 16] = b"stale, not yours";
@@ -87,17 +87,17 @@ fn check_cut_after(sectors: u32) {
 }
 
 #[test]
-fn a_file_that_was_just_begun_shows_no_stale_blocks() {
+fn begun_file_shows_no_stale_blocks() {
     check_cut_after(2048);
 }
 
 #[test]
-fn a_file_that_is_half_written_shows_no_stale_blocks() {
+fn partial_file_shows_no_stale_blocks() {
     check_cut_after(24576);
 }
 
 #[test]
-fn a_file_on_xfs_that_is_half_written_shows_no_stale_blocks() {
+fn xfs_partial_file_hides_stale_blocks() {
     let Some((mut lab, source)) = over_markers(XFS_DRIVE, "mkfs.xfs", &["-q", "-f", "-K"]) else {
         return;
     };

@@ -5,7 +5,7 @@ use crate::perfetto;
 use peerlane_results::Route;
 
 #[test]
-fn a_peer_to_peer_copy_shows_host_memory_empty_and_a_host_copy_does_not() {
+fn trace_shows_host_memory_by_route() {
     let Some(mut lab) = LabRun::open("pair") else { return };
     lab.fill("a", 8 << 20);
     lab.fill("b", 8 << 20);

@@ -78,7 +78,7 @@ fn killed_lab_takes_its_worker_along() {
 }
 
 #[test]
-fn pagemap_places_a_region_in_its_bar() {
+fn pagemap_places_region_in_bar() {
     let Some(mut lab) = open() else { return };
     let memory = lab.fill("card", MEMORY);
     lab.fill("b", MEMORY);

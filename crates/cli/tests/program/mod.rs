@@ -11,17 +11,17 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// What comes of these words.
+/// Runs the program with these words.
 pub(crate) fn peerlane(folder: &Path, words: &[&str]) -> Output {
     command(folder).args(words).output().expect("the program starts")
 }
 
-/// What comes of a line of words with spaces between them.
+/// Runs the program with a line of words with spaces between them.
 pub(crate) fn typed(folder: &Path, line: &str) -> Output {
     peerlane(folder, &line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// What it says beside its result.
+/// Standard error of the program.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -39,7 +39,7 @@ pub(crate) fn check(record: &Value) {
     }
 }
 
-/// Whether a value fits a schema; the path says where it lies.
+/// Checks that a value fits a schema; the path says where it lies.
 fn fits(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
     let Value::Object(rules) = schema else {
         return if schema == &Value::Bool(true) {

@@ -137,7 +137,7 @@ fn each_chunk_is_worked_on_once() {
 }
 
 #[test]
-fn written_content_is_that_of_the_stage() {
+fn written_content_is_the_stages() {
     let (bytes, done) = moved(Action::Write, 1, Adder::default());
     done.unwrap();
     // A slot of zeroes is added to each time that it is written.

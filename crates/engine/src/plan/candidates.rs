@@ -104,7 +104,7 @@ pub(super) fn judge(
     via: &Via,
     slot: Bytes,
 ) -> Vec<Candidate> {
-    // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
+    // Memory of a card is taken only where it is asked for: it is untested.
     let is_asked = |id: FunctionId, function: &Function| match via {
         Via::Any => function.p2pmem.is_some(),
         Via::Function(only) => *only == id,
@@ -146,7 +146,7 @@ fn candidate(
     let (target, to_target) = leg(ends.target);
     let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
     if card::goes_by_own_way(fabric, id) {
-        // What the kernel would decide by its rules is no matter: it does not ask them.
+        // The kernel's rules do not matter here: it does not ask them.
         let (source, target) = (Verdict::Unknown, Verdict::Unknown);
         let facts = vec![card::own_way(fabric)];
         return Some(Candidate { memory, source, target, distance, refusals: known, facts });
@@ -155,7 +155,7 @@ fn candidate(
     Some(Candidate { memory, source, target, distance, refusals, facts })
 }
 
-/// The memory of a function, and what stands against it whatever the route.
+/// The memory of a function, and the obstacles to it on any route.
 fn facts(
     fabric: &Fabric,
     provider: &dyn Provider,

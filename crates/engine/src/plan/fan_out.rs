@@ -1,7 +1,7 @@
 //! The plan of a copy with several targets: one route and one memory that serve all of them, and the
 //! plans of several copies that are not to get in each other's way.
 //!
-//! Each target is planned by itself first, with every guard; then what they have in common is chosen.
+//! Each target is planned on its own first, with every guard; then the common parts are chosen.
 
 use std::cmp::Reverse;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The plan of a copy: the route, every candidate with its reasons, sizes, and what stands against it.
+//! The plan of a copy: the route, every candidate with its reasons, sizes and obstacles.
 //!
 //! Planning only looks: nothing is opened for writing, allocated or changed, and no root is needed,
 //! though an unprivileged reader sees less and is told so. A route that is refused is a reason in the

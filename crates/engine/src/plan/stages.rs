@@ -1,4 +1,4 @@
-//! Stages in a plan: which memory they reach, and what stands against them.
+//! Stages in a plan: the memory that they reach, and obstacles to them.
 
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, Refusal, Tail};
 use peerlane_units::Bytes;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_of_a_gpu_is_refused_elsewhere() {
+    fn gpu_kernel_is_refused_elsewhere() {
         let plan = planned("cuda:a.cu:invert", RouteChoice::Auto);
         let [refusal] = plan.refusals.as_slice() else { panic!("{:?}", plan.refusals) };
         assert!(refusal.reason.contains("it works on memory of a GPU"), "{}", refusal.reason);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_turns_round_where_the_kernel_lets_it() {
+    fn payload_turns_where_kernel_allows() {
         let zen = "[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25";
         assert_eq!(way(zen, "absent"), "a down-a up down-c cmb:c down-c up down-b b");
         assert_eq!(

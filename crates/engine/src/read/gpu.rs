@@ -1,4 +1,4 @@
-//! Reads into memory of somebody else on a GPU.
+//! Reads into lent memory on a GPU.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -45,7 +45,7 @@ fn amd(number: u32) -> String {
 }
 
 #[test]
-fn drives_take_the_route_of_their_plan() {
+fn drives_take_their_plans_route() {
     let (word, reason) = answered(&machine("pair"), "a", "b");
     assert_eq!((word, reason.as_str()), (RouteWord::P2p, "a and b reach cmb:c inside the switch"));
     assert_eq!(answered(&machine("pair"), "/dev/lab/a", "b").0, RouteWord::P2p);
@@ -53,7 +53,7 @@ fn drives_take_the_route_of_their_plan() {
 }
 
 #[test]
-fn drive_and_gpu_take_the_route_of_their_plan() {
+fn drive_and_gpu_take_plans_route() {
     for (path, device) in [("nvme0", "gpu:0"), ("gpu:0", "nvme0"), ("nvme0n1", "0000:04:00.0")] {
         let (word, reason) = answered(SOUND, path, device);
         assert_eq!(word, RouteWord::P2p, "{reason}");
@@ -68,7 +68,7 @@ fn drive_and_gpu_take_the_route_of_their_plan() {
 }
 
 #[test]
-fn unread_acs_makes_drive_and_gpu_unknown() {
+fn unread_acs_makes_gpu_pair_unknown() {
     let hidden = SOUND.replacen("under = 'up'\nacs = 'absent'", "under = 'up'\nacs = 'unknown'", 1);
     let (word, reason) = answered(&hidden, "nvme0", "gpu:0");
     assert_eq!(word, RouteWord::Unknown, "{reason}");
@@ -84,7 +84,7 @@ fn unserved_drive_has_no_route() {
 }
 
 #[test]
-fn device_memory_takes_the_route_of_its_plan() {
+fn device_memory_takes_its_plans_route() {
     let (word, reason) = answered(&machine("pair"), "a", "cmb:c");
     assert_eq!((word, reason.as_str()), (RouteWord::P2p, "a reaches cmb:c inside the switch"));
     for word in ["fpga0", "fpga:fpga0"] {
@@ -152,7 +152,7 @@ fn nvlink_comes_before_pcie() {
 }
 
 #[test]
-fn devices_without_memory_go_through_host_memory() {
+fn devices_without_memory_use_host_memory() {
     let second = MLX5.replace("03:", "04:").replace("nic'", "nic-2'").replace("mlx5_0", "mlx5_1");
     let second = second.replace("kind = 'nic-2'", "kind = 'nic'");
     let (word, reason) = answered(&below_switch("absent", MLX5, &second), "mlx5_0", "mlx5_1");
@@ -161,7 +161,7 @@ fn devices_without_memory_go_through_host_memory() {
 }
 
 #[test]
-fn one_device_named_twice_reaches_its_own_memory() {
+fn device_reaches_its_own_memory() {
     let text = below_switch("redirect", &amd(4), MLX5);
     assert_eq!(answered(&text, "gpu:0", "0000:04:00.0").0, RouteWord::P2p);
     assert_eq!(answered(&text, "mlx5_0", "nic").0, RouteWord::Host);
@@ -188,7 +188,7 @@ fn words_that_name_nothing_are_errors() {
 }
 
 #[test]
-fn files_of_this_machine_are_looked_at() {
+fn local_files_are_looked_at() {
     let folder = tempfile::tempdir().expect("a folder");
     let (here, there) = (folder.path().join("here"), folder.path().join("there"));
     std::fs::write(&here, [7; 8192]).expect("a file");

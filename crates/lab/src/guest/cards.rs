@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_found_by_its_way_whatever_its_bus_number() {
+    fn function_is_found_by_path() {
         let devices = tempfile::tempdir().expect("folder");
         let card = "pci0000:00/0000:00:02.0/0000:01:00.0/0000:02:02.0/0000:05:00.0";
         for folder in [card, "pci0000:00/0000:00:02.0/0000:01:00.0/0000:02:01.0/0000:04:00.0"] {

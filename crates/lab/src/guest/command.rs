@@ -135,7 +135,7 @@ fn pass_on<R: Read + Send + 'static>(
     })
 }
 
-/// What the command left behind must not hold its pipes open.
+/// Ends processes that the command left behind, which would hold its pipes open.
 fn end_all_other_processes() {
     // Group 1 makes kill(-1): every process but this one. There may be none.
     let _ = kill_process_group(Pid::INIT, Signal::KILL);

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_gets_its_own_parameters_only() {
+    fn module_gets_only_its_parameters() {
         let line = "quiet nvme_core.multipath=N nvme.poll_queues=2 nvme-core.io_timeout=3\n";
         assert_eq!(module_parameters(line, "nvme-core.ko"), "multipath=N io_timeout=3");
         assert_eq!(module_parameters(line, "nvme.ko"), "poll_queues=2");

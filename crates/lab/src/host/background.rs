@@ -15,7 +15,7 @@ use super::session::TICK;
 /// Something that is being written.
 pub(super) struct Writing(Receiver<io::Result<()>>);
 
-/// Why nobody waits any longer for what is being written.
+/// Reason to give up waiting for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GivenUp {
     Late,
@@ -59,7 +59,7 @@ impl Writing {
         }
     }
 
-    /// What became of it, for one that has ended or is about to.
+    /// Result of a write that has ended or is about to.
     pub(super) fn result(&self) -> io::Result<()> {
         self.0.recv().unwrap_or_else(|_| Err(ended()))
     }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_without_an_event_is_answered_by_that() {
+    fn moment_without_event_is_answered() {
         let (mut moments, host, mut guest) = moments(&["half=power-cut"]);
         moments.add(b"ha", &host).expect("short");
         moments.add(b"ve\n", &host).expect("short");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_told_to_the_guest() {
+    fn failed_event_is_reported_to_guest() {
         let (mut moments, host, mut guest) = moments(&["half=unplug:a"]);
         moments.add(b"half\n", &host).expect("short");
         assert!(answer(&mut guest).contains("cannot unplug a"));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_without_an_end_is_refused() {
+    fn unterminated_moment_is_refused() {
         let (mut moments, host, _guest) = moments(&[]);
         assert!(moments.add(&vec![b'x'; Moments::LONGEST], &host).is_ok());
         assert!(moments.add(b"x", &host).is_err());

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_gone_when_qemu_says_so_and_not_when_it_takes_the_request() {
+    fn device_is_gone_after_qemu_event() {
         let (folder, thread) = answering(&[
             "{\"return\": {}}\n",
             "{\"event\": \"DEVICE_DELETED\", \"data\": {\"device\": \"other\"}}\n{\"return\": {}}\n\
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_qemu_refuses_is_said_in_its_words() {
+    fn refusal_keeps_words_of_qemu() {
         let (folder, thread) = answering(&[
             "{\"return\": {}}\n",
             "{\"error\": {\"class\": \"GenericError\", \"desc\": \"Bus does not support hotplugging\"}}\n",

@@ -1,4 +1,4 @@
-//! What a run leaves on the host: the command's files and the DMA report.
+//! Files that a run leaves on the host: the command's files and the DMA report.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_outside_the_folder_is_refused() {
+    fn path_outside_folder_is_refused() {
         let folder = tempfile::tempdir().expect("folder");
         let mut header = tar::Header::new_gnu();
         let name = b"../escaped";
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn of_results_that_do_not_come_whole_none_is_there_and_what_was_there_stays() {
+    fn incomplete_results_keep_old_output() {
         let folder = tempfile::tempdir().expect("folder");
         let at = |name: &str| folder.path().join(name);
         let names = || {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_as_the_guest_packs_it_comes_with_all_that_is_in_it() {
+    fn packed_folder_arrives_complete() {
         let (there, here) =
             (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
         fs::create_dir_all(there.path().join("in/deeper")).expect("folders");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_an_earlier_run_left_is_not_followed() {
+    fn old_link_is_not_followed() {
         let (folder, outside) =
             (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
         std::os::unix::fs::symlink(outside.path(), folder.path().join("door")).expect("a link");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_receive_the_results_is_found_before_the_boot() {
+    fn unusable_output_is_found_before_boot() {
         let folder = tempfile::tempdir().expect("folder");
         let at = |name: &str| Some(folder.path().join(name));
         fs::write(folder.path().join("file"), "x").expect("file");
@@ -331,7 +331,7 @@ mod tests {
     const MORE: usize = 1 << 20;
 
     #[test]
-    fn a_console_goes_on_to_what_is_open() {
+    fn console_goes_to_open_stream() {
         let (mut reader, target) = pipe();
         written(b"of a machine", &target, A_DAY, false).expect("room");
         written(b" and of another", &target, A_DAY, false).expect("it stays open");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_console_that_nobody_takes_is_given_up_at_the_deadline() {
+    fn unread_console_ends_at_deadline() {
         let (_reader, target) = pipe();
         let error = written(&[b'x'; MORE], &target, Duration::ZERO, false).expect_err("no room");
         let LabError::Io { action, path, source } = error else { panic!("{error}") };
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_console_that_nobody_takes_is_given_up_when_somebody_interrupts() {
+    fn unread_console_ends_at_interrupt() {
         let (mut reader, target) = pipe();
         let stop = AtomicBool::new(false);
         let deadline = Instant::now() + A_DAY;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_is_named_as_the_systems_answer() {
+    fn closed_reader_is_system_error() {
         // Unlike a pipe, whose reader a program that another test is starting may still have.
         let (reader, writer) = UnixStream::pair().expect("sockets");
         reader.shutdown(Shutdown::Both).expect("a socket");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_out_of_the_folder_is_not_written_through() {
+    fn outward_link_is_not_written_through() {
         let folder = tempfile::tempdir().expect("folder");
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();

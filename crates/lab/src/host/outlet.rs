@@ -18,7 +18,7 @@ use super::background::Writing;
 use crate::LabError;
 use crate::protocol::GuestPort;
 
-/// What takes a stream of the guest's command; it may let the writer wait.
+/// Writer for a stream of the guest's command; it may block.
 pub type Output = Box<dyn Write + Send>;
 
 /// Bytes of one write: a pipe takes so many all or none (`PIPE_BUF`, pipe(7)), so that none is taken uncounted.
@@ -28,7 +28,7 @@ const PIECE: usize = 4096;
 pub(super) struct Outlets {
     pub(super) stdout: Outlet,
     pub(super) stderr: Outlet,
-    /// Where standard output leads in the end; the run ends when nobody reads it any more.
+    /// Final reader of standard output; the run ends when it goes away.
     pub(super) reader: Option<Arc<OwnedFd>>,
 }
 
@@ -59,11 +59,11 @@ impl Outlets {
     }
 }
 
-/// One of them.
+/// One output of the command, written by a thread of its own.
 pub(super) struct Outlet {
-    /// Where the thread finds what to write; closed when all is there.
+    /// Pipe to the writing thread; closed when all is there.
     pipe: Option<File>,
-    /// What the pipe had no room for.
+    /// Bytes that the pipe had no room for.
     held: Vec<u8>,
     given: u64,
     taken: Arc<AtomicU64>,
@@ -84,12 +84,12 @@ impl Outlet {
         make().map_err(failed)
     }
 
-    /// What becomes ready when a full one has room, and when the reader is gone.
+    /// Descriptor that becomes ready when a full pipe has room, and when the reader is gone.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether nothing more is to be given to it now.
+    /// True when it can take no more now.
     pub(super) fn is_full(&self) -> bool {
         !self.held.is_empty()
     }
@@ -147,7 +147,7 @@ impl Outlet {
     }
 }
 
-/// Why an output does not go on.
+/// Error for an output that cannot go on.
 fn failure(error: io::Error) -> LabError {
     match error.kind() {
         ErrorKind::BrokenPipe => LabError::ReaderGone,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_is_not_waited_for_and_what_it_left_is_counted() {
+    fn stalled_reader_leaves_counted_bytes() {
         let (mut reader, mut outlet) = outlet();
         outlet.give(&content()).expect("it is kept");
         assert!(outlet.is_full());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_on_has_all_of_it_in_order() {
+    fn resumed_reader_gets_all_in_order() {
         let (mut reader, mut outlet) = outlet();
         outlet.give(&content()).expect("it is kept");
         let reading = thread::spawn(move || {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_is_told_apart_from_a_place_that_is_full() {
+    fn closed_reader_differs_from_full_place() {
         // Unlike a pipe, whose reader a program that another test is starting may still have.
         let (reader, writer) = UnixStream::pair().expect("sockets");
         reader.shutdown(Shutdown::Both).expect("a socket");

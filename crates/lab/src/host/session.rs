@@ -18,7 +18,7 @@ use crate::LabError;
 use crate::protocol::{DONE, GuestPort, Message, Sent};
 use crate::short_path::ShortFolder;
 
-/// How a guest ended.
+/// End of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GuestEnd {
     /// The command ran to its end.
@@ -49,13 +49,13 @@ pub(super) struct GuestSession {
     /// Bytes in it.
     archived: u64,
     outlets: Outlets,
-    /// What the guest says that it sent, once it has ended, until that is answered.
+    /// Sizes that the guest reported at its end, until they are acknowledged.
     awaited: Option<Sent>,
     /// Archive of what the command left.
     pub(super) results: PathBuf,
     /// Controllers as the guest reported them.
     pub(super) controllers: Vec<Controller>,
-    /// What happens while the command runs.
+    /// Events while the command runs.
     pub(super) moments: Moments,
     /// Programs that work on the memory of cards.
     pub(super) workers: CardWorkers,
@@ -243,7 +243,7 @@ impl GuestSession {
         Err(LabError::Unread { stdout, stderr, end: None })
     }
 
-    /// Whether the reader of the command's output has gone away.
+    /// True when the reader of the command's output has gone away.
     fn is_unread(&self) -> Result<bool, LabError> {
         let Some(output) = &self.outlets.reader else { return Ok(false) };
         let mut fds = [PollFd::new(output, PollFlags::empty())];
@@ -284,8 +284,8 @@ impl GuestSession {
         Ok((has_ended, ready.map(|(ready, _)| ready).collect()))
     }
 
-    /// What is waited for: streams with what they bring, but for those whose outlet is full, and outlets with their room
-    /// and their end.
+    /// Descriptors to poll: streams for input, except those whose outlet is full, and outlets for
+    /// room and for their end.
     fn sources(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags, ReadyStream)> {
         let Outlets { stdout, stderr, .. } = &self.outlets;
         let outlets = [(GuestPort::Stdout, stdout), (GuestPort::Stderr, stderr)];

@@ -16,7 +16,7 @@ const REDIRECT: u16 = 0x2c;
 /// Source validation, request and completion redirect, upstream forwarding (`pci_std_enable_acs`).
 const AS_THE_KERNEL_SETS_IT: u16 = 0x1d;
 
-/// Whether a kernel knows the parameter: one that does not passes it over without a word.
+/// True when a kernel knows the parameter: older ones ignore it silently.
 pub(super) fn can_be_set(kernel: &KernelImage) -> bool {
     kernel.is_at_least(6, 12)
 }

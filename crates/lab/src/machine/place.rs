@@ -1,4 +1,4 @@
-//! Where each function sits: bus, slot and function number, chosen here rather than by QEMU.
+//! Address of each function: bus, slot and function number, chosen here rather than by QEMU.
 
 use std::collections::BTreeSet;
 

@@ -96,7 +96,7 @@ fn a_switch_becomes_these_devices() {
 }
 
 #[test]
-fn newer_qemu_gets_larger_bounce_buffers_and_older_kernels_no_multipath() {
+fn versions_choose_bounce_buffers_and_multipath() {
     let features = QemuFeatures { nvme_bounce_buffer: true, root_port_disable_acs: false };
     let machine = build_on(PAIR, "6.18.15", features).expect("virtual machine");
     let nvme: Vec<_> =
@@ -106,7 +106,7 @@ fn newer_qemu_gets_larger_bounce_buffers_and_older_kernels_no_multipath() {
 }
 
 #[test]
-fn a_drive_with_several_controllers_gets_a_subsystem_and_keeps_its_head() {
+fn several_controllers_share_a_subsystem() {
     let text = PAIR.replacen("kind = \"nvme\"\n", "kind = \"nvme\"\nmultipath = true\n", 1);
     let machine = build_on(&text, "6.8.0", QemuFeatures::default()).expect("virtual machine");
     let devices = values(&machine, "-device");
@@ -116,7 +116,7 @@ fn a_drive_with_several_controllers_gets_a_subsystem_and_keeps_its_head() {
 }
 
 #[test]
-fn acs_is_asked_for_by_path_and_changes_the_port_model() {
+fn acs_is_set_by_path() {
     let text =
         PAIR.replacen("under = \"switch\"\n", "under = \"switch\"\nacs = { control = 0x1d }\n", 1);
     let machine = built(&text);
@@ -136,7 +136,7 @@ fn acs_is_asked_for_by_path_and_changes_the_port_model() {
 }
 
 #[test]
-fn acs_is_asked_for_only_where_the_kernel_would_set_something_else() {
+fn acs_is_set_only_where_needed() {
     let sets_acs = |machine: &VirtualMachine| {
         machine.kernel_parameters.iter().any(|word| word.contains("config_acs="))
     };
@@ -153,7 +153,7 @@ fn acs_is_asked_for_only_where_the_kernel_would_set_something_else() {
 }
 
 #[test]
-fn an_iommu_comes_first_and_brings_its_parameters() {
+fn iommu_comes_first_with_its_parameters() {
     for (mode, passthrough) in [("passthrough", true), ("translating", false)] {
         let machine = built(&PAIR.replace("\"off\"", &format!("\"{mode}\"")));
         assert_eq!(values(&machine, "-device")[0], "intel-iommu,intremap=off");
@@ -164,7 +164,7 @@ fn an_iommu_comes_first_and_brings_its_parameters() {
 }
 
 #[test]
-fn functions_of_one_device_share_a_slot() {
+fn functions_of_device_share_slot() {
     let text = PAIR.replace("under = \"down-c\"", "under = \"down-a\"");
     let machine = built(&text);
     let devices = values(&machine, "-device").join("\n");
@@ -173,7 +173,7 @@ fn functions_of_one_device_share_a_slot() {
 }
 
 #[test]
-fn a_described_address_on_the_root_bus_is_kept() {
+fn described_root_address_is_kept() {
     let root = "kind = \"root-port\"\n";
     let text = PAIR.replacen(root, &format!("{root}address = \"0000:00:0a.0\"\n"), 1);
     assert!(values(&built(&text), "-device")[0].contains("bus=pcie.0,addr=0a.0,"));
@@ -185,7 +185,7 @@ const CARD: &str = "[[function]]\nname = \"card\"\nkind = \"other\"\nunder = \"d
                     p2pmem = { size = \"64M\" }\nram_bar = true\n";
 
 #[test]
-fn a_card_is_memory_of_a_file_and_is_named_by_its_way() {
+fn card_is_file_memory_with_path() {
     let machine = fabric(&format!("{PAIR}{CARD}"));
     let folder = tempfile::tempdir().expect("folder");
     let cards = cards::prepare(&machine, &Vec::new(), folder.path()).expect("cards");
@@ -204,7 +204,7 @@ fn a_card_is_memory_of_a_file_and_is_named_by_its_way() {
 }
 
 #[test]
-fn memory_of_a_card_must_fit_and_is_told_from_drives() {
+fn card_memory_must_fit() {
     let machine = fabric(&format!("{PAIR}{CARD}"));
     let folder = tempfile::tempdir().expect("folder");
     let image = folder.path().join("short");
@@ -223,7 +223,7 @@ fn memory_of_a_card_must_fit_and_is_told_from_drives() {
 }
 
 #[test]
-fn what_cannot_be_emulated_is_refused_by_name() {
+fn unsupported_functions_are_refused_by_name() {
     let gpu = format!("{PAIR}[[function]]\nname = \"gpu\"\nkind = \"gpu\"\nunder = \"down-a\"\n");
     assert!(refusal(&gpu).contains("cannot emulate gpu of machine pair"));
     assert!(can_boot(&fabric(&gpu)).is_err());
@@ -270,7 +270,7 @@ fn drives_and_images_must_fit() {
 }
 
 #[test]
-fn every_machine_for_the_lab_that_is_shipped_can_be_built() {
+fn shipped_lab_machines_can_be_built() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
     let mut built = 0;
     for entry in std::fs::read_dir(folder).expect("machines") {
@@ -287,7 +287,7 @@ fn every_machine_for_the_lab_that_is_shipped_can_be_built() {
 }
 
 #[test]
-fn a_device_of_the_host_is_refused_as_an_image_by_name() {
+fn host_device_is_refused_as_image() {
     let scratch = tempfile::tempdir().expect("folder");
     let machine = Fabric::from_toml(PAIR).expect("fabric");
     // A character device is there without root; a block device only on some machines.
@@ -308,7 +308,7 @@ fn a_device_of_the_host_is_refused_as_an_image_by_name() {
 }
 
 #[test]
-fn one_file_behind_two_drives_is_refused_by_whatever_names() {
+fn file_behind_two_drives_is_refused() {
     let folder = tempfile::tempdir().expect("folder");
     let machine = Fabric::from_toml(PAIR).expect("fabric");
     let (image, link) = (folder.path().join("image"), folder.path().join("link"));
@@ -320,7 +320,7 @@ fn one_file_behind_two_drives_is_refused_by_whatever_names() {
 }
 
 #[test]
-fn pasted_text_without_acs_or_size_is_refused_by_name() {
+fn pasted_text_without_acs_is_refused() {
     let refused = |change: &dyn Fn(&mut Fabric)| {
         let mut machine = fabric(PAIR);
         machine.origin = peerlane_fabric::Origin::Text;

@@ -1,6 +1,6 @@
 //! One line of QEMU's trace as an event; the texts are those of QEMU's `trace-events` files.
 
-/// What a line turned out to be.
+/// A line of the trace, classified.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecorderLine<'a> {
     /// A recorded event.

@@ -1,4 +1,4 @@
-//! What the recorder found, as it is written for others to read.
+//! The recorder's report, as written for others to read.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::mark::MarkPhase;
 /// Version of [`DmaReport`].
 pub const DMA_SCHEMA: &str = "peerlane.dma/1";
 
-/// Where the payload of a run's drives went; bytes throughout.
+/// Destinations of the payload of a run's drives; all sizes in bytes.
 ///
 /// Counted from the addresses that the emulated drives used between the start and the end of the
 /// command.
@@ -30,16 +30,16 @@ pub struct DmaReport {
     pub check_bytes_guest_memory: u64,
     /// As `payload_bytes_unclassified`, while a program had marked its transfers as a check.
     pub check_bytes_unclassified: u64,
-    /// What commands themselves needed of guest memory.
+    /// Guest memory accessed by the commands themselves, apart from payload.
     pub control_bytes_guest_memory: u64,
     /// As `control_bytes_guest_memory`, under an IOMMU that translates.
     pub control_bytes_unclassified: u64,
-    /// What the two above count.
+    /// Definition of the two fields above.
     pub control_bytes_counted_how: &'static str,
     /// Bytes by which reads and writes asked for more or less than they mapped; not zero means that
     /// commands failed or that the figures above are incomplete.
     pub unaccounted_bytes: u64,
-    /// Lines of the trace that have not the known form; not zero means the same.
+    /// Lines of the trace that do not have the known form; not zero means the same.
     pub damaged_lines: u64,
     /// Read and write commands.
     pub commands: u64,
@@ -54,7 +54,7 @@ pub struct DmaReport {
 pub struct DriveTransfers {
     /// The drive that executed the commands.
     pub drive: String,
-    /// What it was told to do.
+    /// Operation of its commands.
     pub operation: DriveOperation,
     /// The other end.
     pub memory: TargetKind,
@@ -62,7 +62,7 @@ pub struct DriveTransfers {
     pub memory_device: Option<String>,
     /// Number of that BAR.
     pub bar: Option<u8>,
-    /// What the transfers were for.
+    /// Purpose of the transfers.
     pub phase: MarkPhase,
     /// Sum of the entries.
     pub bytes: u64,
@@ -70,7 +70,7 @@ pub struct DriveTransfers {
     pub entries: u64,
 }
 
-/// What a drive was told to do.
+/// Operation of a drive's commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriveOperation {
@@ -92,7 +92,7 @@ pub enum TargetKind {
     Unclassified,
 }
 
-/// What transfers are summed by.
+/// Key by which transfers are summed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) drive: String,
@@ -143,7 +143,7 @@ impl Default for DmaReport {
 }
 
 impl DmaReport {
-    /// Whether every byte that was asked for was seen and understood.
+    /// True when every byte that was asked for was seen and understood.
     pub fn is_complete(&self) -> bool {
         self.unaccounted_bytes == 0 && self.damaged_lines == 0
     }

@@ -42,7 +42,7 @@ fn read_command(nsid: u32, asked: u64, base: u64, mapped: u64) -> String {
 }
 
 #[test]
-fn a_real_copy_through_a_peer_is_told_from_guest_memory() {
+fn peer_copy_differs_from_guest_memory() {
     let report = report(SWITCH, &machine());
     assert_eq!(report.payload_bytes_p2p, 4 * 16384);
     assert_eq!(report.payload_bytes_guest_memory, 512 + 4096 + 4096);
@@ -67,7 +67,7 @@ fn a_real_copy_through_a_peer_is_told_from_guest_memory() {
 }
 
 #[test]
-fn control_bytes_leave_out_queues_in_the_drive_itself() {
+fn control_bytes_exclude_queues_in_drive() {
     // Eight completions; five submissions of a and b (those of c lie in c); five lists of three entries.
     let expected = 8 * 16 + 5 * 64 + 5 * 3 * 8;
     assert_eq!(report(SWITCH, &machine()).control_bytes_guest_memory, expected);
@@ -83,7 +83,7 @@ fn under_translation_nothing_is_claimed() {
 }
 
 #[test]
-fn what_lies_outside_the_window_does_not_count() {
+fn transfers_outside_window_do_not_count() {
     let mut trace = read_command(1, 4096, 0x1000, 4096);
     trace.push_str(&in_window(&read_command(1, 512, 0x1000, 512)));
     trace.push_str(&read_command(1, 4096, 0x1000, 4096));
@@ -91,7 +91,7 @@ fn what_lies_outside_the_window_does_not_count() {
 }
 
 #[test]
-fn a_trace_without_a_whole_window_is_an_error() {
+fn trace_without_window_is_error() {
     for (trace, missing) in [
         (String::new(), "no start"),
         (in_window("").replace("@0x13", "@0x14"), "no end"),
@@ -103,20 +103,20 @@ fn a_trace_without_a_whole_window_is_an_error() {
 }
 
 #[test]
-fn bytes_that_were_asked_for_and_not_mapped_are_reported() {
+fn unmapped_bytes_are_reported() {
     let report = report(&in_window(&read_command(1, 8192, 0x1000, 4096)), &machine());
     assert_eq!(report.unaccounted_bytes, 4096);
     assert!(!report.is_complete());
 }
 
 #[test]
-fn a_damaged_line_in_the_window_is_counted() {
+fn damaged_line_in_window_is_counted() {
     let report = report(&in_window("pci_nvme_map_addr addr 0xzz len 4096"), &machine());
     assert_eq!(report.damaged_lines, 1);
 }
 
 #[test]
-fn addresses_are_told_apart_at_their_edges() {
+fn addresses_differ_at_edges() {
     let cases = [
         (0x3fff_ffff, TargetKind::GuestMemory),
         (0x4000_0000, TargetKind::Unclassified),
@@ -133,7 +133,7 @@ fn addresses_are_told_apart_at_their_edges() {
 }
 
 #[test]
-fn an_entry_that_reaches_over_an_edge_is_neither() {
+fn entry_across_edge_is_unclassified() {
     for base in [0xf7ff_ff00, 0x3fff_ff00, u64::MAX - 10] {
         let report = report(&in_window(&read_command(1, 512, base, 512)), &machine());
         assert_eq!(report.payload_bytes_unclassified, 512, "{base:#x}");
@@ -141,7 +141,7 @@ fn an_entry_that_reaches_over_an_edge_is_neither() {
 }
 
 #[test]
-fn memory_above_2816_mib_is_split_at_2_gib() {
+fn large_memory_is_split_at_2_gib() {
     let memory = Bytes::mib(4096);
     assert!(is_guest_memory(0x7fff_ffff, memory));
     assert!(!is_guest_memory(0x8000_0000, memory));
@@ -151,7 +151,7 @@ fn memory_above_2816_mib_is_split_at_2_gib() {
 }
 
 #[test]
-fn a_bar_that_moved_is_looked_up_where_it_is_now() {
+fn moved_bar_is_found() {
     let trace = in_window(&format!(
         "pci_update_mappings_del nvme 05:00.0 2,0xf4000000+0x4000000\n\
          pci_update_mappings_add nvme 05:00.0 2,0xe0000000+0x4000000\n{}{}",
@@ -169,7 +169,7 @@ fn an_unknown_namespace_keeps_its_number() {
 }
 
 #[test]
-fn a_log_with_process_numbers_and_times_reads_the_same() {
+fn log_prefixes_do_not_matter() {
     let prefixed: String = SWITCH.lines().map(|line| format!("4711@1700.25:{line}\n")).collect();
     assert_eq!(report(&prefixed, &machine()), report(SWITCH, &machine()));
 }
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn every_mapped_byte_is_in_exactly_one_class(
+    fn each_mapped_byte_has_one_class(
         commands in proptest::collection::vec((1u32..4, 0u64..1 << 33, 1u64..1 << 20), 0..40),
     ) {
         let text: String = commands

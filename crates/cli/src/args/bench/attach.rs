@@ -20,7 +20,7 @@ pub(crate) struct AttachArgs {
     /// Records of all benchmarks that ran while the recorder watched
     #[arg(value_name = "RUN.json", required = true, num_args = 1..=64)]
     pub(crate) records: Vec<PathBuf>,
-    /// What `peerlane lab run --dma FILE` wrote
+    /// Report written by `peerlane lab run --dma FILE`
     #[arg(long, value_name = "FILE")]
     pub(crate) dma: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What all benchmarks have in common.
+//! Options common to all benchmarks.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use crate::args::size;
 
-/// What is moved, and how often.
+/// Size, depth and repeats of the transfers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     /// Block sizes, with commas between them
@@ -63,7 +63,7 @@ impl BenchArgs {
         offset.into_iter().chain(target).collect()
     }
 
-    /// What these say of a workload.
+    /// Returns the workload that these options describe.
     pub(crate) fn brief(&self, kind: WorkloadKind, seed: u64) -> Brief {
         Brief {
             blocks: self.blocks.clone(),
@@ -82,7 +82,7 @@ impl BenchArgs {
     }
 }
 
-/// Which ways bytes travel.
+/// Routes to measure.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RoutesArgs {
     /// Ways to be measured, with commas between them [default: p2p,host; p2p for a matrix]
@@ -97,7 +97,7 @@ impl RoutesArgs {
     }
 }
 
-/// Which ways bytes travel from drive to drive, and through what.
+/// Routes from drive to drive, and the memory between them.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WayArgs {
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(crate) struct WayArgs {
     pub(crate) via: Option<String>,
 }
 
-/// How a workload is carried out, and what becomes of its record.
+/// Execution of a workload, and the file for its record.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HowArgs {
     /// A drive or file that may be written; once for each. One that is a source is filled with a pattern
@@ -131,7 +131,7 @@ pub(crate) struct HowArgs {
     pub(crate) timeout: u64,
 }
 
-/// Where a workload runs: here, or on the model, which writes nothing but the record.
+/// Place where a workload runs: this machine, or the model, which writes nothing but the record.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
     /// Measure on this machine, or predict by the model of --machine
@@ -146,7 +146,7 @@ pub(crate) struct ModelArgs {
     pub(crate) parameters: Option<PathBuf>,
 }
 
-/// Where a workload runs.
+/// Place where a workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum On {
     /// This machine.

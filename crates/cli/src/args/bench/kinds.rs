@@ -17,10 +17,10 @@ With a memory as the target (`host`) only the source is read, by direct I/O. A r
 host moves reads and writes side by side through several buffers; host-serial reads and then writes by one
 buffer with direct I/O, host-page-cache by one buffer and the page cache: what papers call classical.")]
 pub(crate) struct SweepArgs {
-    /// Where data comes from
+    /// Source of the data
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
-    /// Where data goes to
+    /// Target of the data
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct CrowdArgs {
     /// The drives
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
-    /// Who sends to whom
+    /// Pattern of senders and receivers
     #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
     pub(crate) pattern: PatternArg,
     #[command(flatten)]
@@ -59,11 +59,11 @@ pub(crate) struct CrowdArgs {
 /// Arguments of `peerlane bench stream`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
-    /// Where data comes from: drives or files, once for each, or a memory
+    /// Source of the data: drives or files, once for each, or a memory
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) source: Vec<String>,
-    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`), or
-    /// drives or files
+    /// Target of the data: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`,
+    /// `gpu:N`), or drives or files
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
     /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
@@ -112,7 +112,7 @@ pub(crate) struct RoundtripArgs {
     /// The device memory, such as cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY", conflicts_with = "source")]
     pub(crate) via: Option<String>,
-    /// What is read, in place of DRIVE
+    /// Source to read, in place of DRIVE
     #[arg(long, value_name = "SOURCE", requires = "target")]
     pub(crate) source: Option<String>,
     /// The device memory, in place of --via
@@ -131,7 +131,7 @@ pub(crate) struct RoundtripArgs {
     pub(crate) bench: BenchArgs,
 }
 
-/// Who sends to whom.
+/// Pattern of senders and receivers.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum PatternArg {
     Pairs,

@@ -33,7 +33,7 @@ pub(crate) struct BenchCommandArgs {
     pub(crate) command: BenchCommand,
 }
 
-/// What is measured.
+/// The benchmark to run.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Block sizes by routes, from one drive or file to another

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_and_nodes_of_a_disk_are_that_disk_and_a_file_is_none() {
+    fn partitions_and_nodes_count_as_disk() {
         let root = tempfile::tempdir().unwrap();
         let part = root.path().join("devices/nvme0n1/nvme0n1p2");
         fs::create_dir_all(&part).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_to_one_disk_have_their_turns_and_never_wait_in_a_circle() {
+    fn copies_to_one_disk_never_deadlock() {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let disks = Disks::new(vec![set(&["a", "b"]), set(&["b", "a"]), set(&["b"]), set(&[])]);
         let writers = AtomicUsize::new(0);

@@ -13,7 +13,7 @@ use crate::small_file;
 
 /// The longest list: each copy is planned and remembered before the first begins.
 const JOBS_MAX: usize = 1000;
-/// What to do about a file that is no list.
+/// Hint for a file that is not a list.
 const FORM: &str = "`peerlane copy --help` says what such a file holds";
 /// The longest file that is read.
 const FILE_MAX: u64 = 4 << 20;

@@ -233,7 +233,8 @@ fn not_begun(plan: &FanOutPlan) -> CopyError {
     CopyError::Interrupted { done: Bytes::ZERO, total, journal: None }
 }
 
-/// What goes on with the targets of a job that have a journal; `limit` is that of the whole batch.
+/// Command that resumes the targets of a job that have a journal; `limit` is that of the whole
+/// batch.
 fn resume_command(
     job: &BatchJob,
     limit: Option<ByteRate>,
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_goes_on_keeps_rate_and_patience() {
+    fn resume_command_keeps_rate_and_timeout() {
         let asked = Asked {
             route: RouteChoice::Host,
             block: Bytes::kib(64),

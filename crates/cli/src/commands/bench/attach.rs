@@ -1,4 +1,4 @@
-//! What the lab's recorder saw, added to the records of what ran meanwhile.
+//! Adds the report of the lab's recorder to the records of runs made meanwhile.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::{render, small_file};
 /// The longest report that is read: one has a line for each drive and memory.
 pub(in crate::commands) const REPORT_MAX: u64 = 16 << 20;
 
-/// What is needed of the recorder's report.
+/// The needed fields of the recorder's report.
 #[derive(Deserialize)]
 struct RecorderReport {
     schema: String,

@@ -77,7 +77,7 @@ fn check(more: &[PathBuf]) -> Result<(), Failure> {
 /// The records of several files; a file that is given twice is one record, whatever its names.
 struct Records {
     all: Vec<BenchRecord>,
-    /// Which of them a file holds.
+    /// For each file, the index of its record.
     of_files: Vec<usize>,
 }
 

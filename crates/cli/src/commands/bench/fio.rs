@@ -19,7 +19,7 @@ use crate::printer::Printer;
 /// Runs of fio that end within this part of a second say little.
 const SHORT: u64 = 2;
 
-/// What all transfers have in common, and one of them; in files, since fio's words are not ours.
+/// Options common to all transfers, and one transfer; in files, since fio's words are not ours.
 const GLOBAL: &str = include_str!("fio_global.job");
 const FLOW: &str = include_str!("fio_flow.job");
 /// One transfer with memory of a GPU, by fio's engine for cuFile (engines/libcufile.c of fio 3.42).
@@ -128,7 +128,7 @@ fn job(fabric: &Fabric, case: &CaseSpec) -> String {
     text
 }
 
-/// Whether a flow has memory of a GPU at one end.
+/// True when a flow has memory of a GPU at one end.
 fn is_with_gpu(flow: &Flow) -> bool {
     is_gpu(&flow.source) || is_gpu(&flow.target)
 }
@@ -158,7 +158,7 @@ fn gpu_of(fabric: &Fabric, flow: &Flow) -> Option<usize> {
     }
 }
 
-/// How a range is divided among threads, each with whole blocks: how many, and how long the part of each is.
+/// Divides a range among threads, each with whole blocks: number of parts, and bytes of each.
 fn parts(flow: &Flow) -> (u64, u64) {
     let block = flow.block.0.max(1);
     let blocks = (flow.bytes.0 / block).max(1);
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_all_jobs() {
+    fn rate_covers_all_jobs() {
         let output = br#"note: a line before
             {"jobs": [{"read": {"bw_bytes": 7}, "write": {"bw_bytes": 0}}, {"read": {"bw_bytes": 5}}]}"#;
         assert_eq!(rate(output), Some(12));

@@ -1,4 +1,4 @@
-//! Which ways to a GPU are measured where nobody says which.
+//! Default routes to a GPU.
 
 use peerlane_bench::workload::{Brief, is_gpu};
 use peerlane_engine::endpoint::Notation;
@@ -11,12 +11,12 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Whether the way that papers compare with is measured as well.
+/// Choice to measure also the way that papers compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Classical {
-    /// It is.
+    /// Measured as well.
     Too,
-    /// It is not.
+    /// Left out.
     LeftOut,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn with_routes(
     Ok(Brief { routes, ..brief })
 }
 
-/// What goes to or comes from a GPU first.
+/// Source and target of the first transfer to or from a GPU.
 fn pair(brief: &Brief) -> Option<(&str, &str)> {
     let via = brief.via.as_deref().filter(|via| is_gpu(via));
     if let (Some(via), [drive]) = (via, brief.drives.as_slice()) {

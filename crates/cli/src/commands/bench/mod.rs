@@ -173,7 +173,7 @@ fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
     Err(Failure::new(error).hint("`--on model` predicts".to_owned()))
 }
 
-/// What all benchmarks have in common, of those that are made of options.
+/// Options common to all benchmarks, for those that are made of options.
 fn options_of(command: &BenchCommand) -> Option<&BenchArgs> {
     match command {
         BenchCommand::Sweep(args) => Some(&args.bench),
@@ -222,7 +222,7 @@ fn classical(command: &BenchCommand) -> Classical {
     }
 }
 
-/// What the words say of the workload.
+/// Returns the workload that the command line describes.
 fn brief(command: &BenchCommand, seed: u64) -> Brief {
     let of = |bench: &BenchArgs, kind| bench.brief(kind, seed);
     match command {

@@ -47,7 +47,7 @@ pub(super) fn check(
     record.map(keep::output).transpose()
 }
 
-/// Whether two names are of one file, be it there or not.
+/// True when two names are of one file, even if it does not exist yet.
 fn is_same(one: &Path, other: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     match (id(one), id(other)) {
@@ -57,7 +57,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Where a file is or would be.
+/// Canonical path of a file, which need not exist.
 fn place(file: &Path) -> Option<PathBuf> {
     Some(folder(file).canonicalize().ok()?.join(file.file_name()?))
 }

@@ -6,8 +6,8 @@ use peerlane_results::{FlowStage, WorkloadKind};
 use crate::args::RoundtripArgs;
 use crate::printer::Printer;
 
-/// What the words say: a drive for both directions, or a source and, of what may be written, the target of
-/// the way back.
+/// Workload of the command line: one drive for both directions, or a source and, as the target of
+/// the way back, something that may be written.
 pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
     let brief = Brief {
         routes: args.routes.paths(),

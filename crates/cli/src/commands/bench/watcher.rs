@@ -1,4 +1,4 @@
-//! What becomes of what a workload tells while it runs.
+//! Handles the events of a running workload.
 
 use std::error::Error;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Watcher {
         self.runs.finish();
     }
 
-    /// What was overwritten until now.
+    /// Ranges overwritten until now.
     pub(super) fn overwritten(self) -> OverwrittenRanges {
         self.overwritten
     }

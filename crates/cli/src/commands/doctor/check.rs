@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn check_is_recognised_in_wrong_command_lines_too() {
+    fn check_is_recognised_in_wrong_commands() {
         for text in ["peerlane doctor --check", "peerlane -q doctor --bad --check --expect x"] {
             assert!(is_asked_for(&words(text)), "{text}");
         }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_p2p_memory_for_rdma_only() {
+    fn auto_uses_p2p_memory_for_rdma() {
         let by_rdma = plan("auto", Listen::Rdma).unwrap();
         assert_eq!(by_rdma.kind(), MemoryKind::P2pmem);
         assert!(by_rdma.reason.contains("10.0.0.1 reaches it is not known"), "{}", by_rdma.reason);

@@ -11,10 +11,11 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, signals};
 
-/// What a shell says of a command that SIGPIPE (13) ended.
+/// Status that a shell reports for a command ended by SIGPIPE (13).
 const BROKEN_PIPE: i32 = 128 + 13;
 
-/// What to boot, with `command` to run in it; nothing is recorded and nothing comes back yet.
+/// Options that boot the machine and run `command` in it; nothing is recorded and nothing comes
+/// back yet.
 ///
 /// # Errors
 /// When the machine, a kernel or QEMU cannot be found.
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_a_run_decides_its_status_also_where_output_was_not_taken() {
+    fn end_of_run_outranks_unread_output() {
         let unread = |end: Option<LabError>| {
             failure(LabError::Unread { stdout: 7, stderr: 0, end: end.map(Box::new) })
         };

@@ -25,7 +25,8 @@ struct MachineEntry {
     summary: String,
     /// `None` for one that is built into the program.
     file: Option<String>,
-    /// Whether the lab can boot it; `topo`, `plan`, `report`, `sim` and `bench --on model` take any.
+    /// True when the lab can boot it; `topo`, `plan`, `report`, `sim` and `bench --on model` take
+    /// any.
     boots: bool,
 }
 

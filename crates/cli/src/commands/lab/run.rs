@@ -14,14 +14,14 @@ use crate::exit::Exit;
 use crate::output_file::{OutputFile, OutputKind, has_schema, stream};
 use crate::printer::Printer;
 
-/// What the recorder saw, of an earlier run.
+/// A recorder's report of an earlier run.
 const DMA_REPORT: OutputKind = OutputKind::Marked {
     name: "report of the recorder",
     most: REPORT_MAX,
     is_ours: |bytes| has_schema(bytes, DMA_SCHEMA),
 };
 
-/// Where the console goes: what passes it on, or a new file.
+/// Opens the output of the console: a stream that passes it on, or a new file.
 fn console(path: &Path) -> Result<Console, Failure> {
     if let Some(open) = stream::open(path)? {
         return Ok(Console::Stream { name: path.to_owned(), open: Arc::new(open) });

@@ -25,7 +25,8 @@ const PAGE: OutputKind = OutputKind::Marked {
     },
 };
 
-/// Whether a text begins as schemas of records do: `"title": "peerlane.copy/1"` in its third line.
+/// True when a text begins as schemas of records do: `"title": "peerlane.copy/1"` in its third
+/// line.
 fn is_schema(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     lines.next() == Some("{")
@@ -110,7 +111,7 @@ fn trimmed(help: &str) -> String {
     help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
-/// What a capture keeps, from the list that it is made by.
+/// Page about the content of a capture, from the list that captures are made by.
 fn captured() -> String {
     let mut text = String::from(
         "# What a capture holds\n\n\

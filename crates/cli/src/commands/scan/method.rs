@@ -74,7 +74,7 @@ fn donard(
     Ok(Searcher::by_donard(donard))
 }
 
-/// What is looked for, and how opaque it is where that is said.
+/// The picture to look for, and its opacity where it has one.
 pub(super) type Picture = (Gray, Option<Gray>);
 
 /// Reads the picture.

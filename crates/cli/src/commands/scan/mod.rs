@@ -149,7 +149,7 @@ fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<
     printer.data(&format!("{image}  {x},{y}  {width} x {height}{pose}  score {score:.3}\n"))
 }
 
-/// What was done so far.
+/// Totals of the work done so far.
 #[derive(Debug, Default)]
 struct ScanTally {
     method: ScanMethod,

@@ -1,4 +1,4 @@
-//! What searches: the processors, or a GPU, and what is told of it.
+//! Runs a search on the processors or on a GPU, and reports on the GPU's work.
 
 use std::thread::available_parallelism;
 
@@ -20,14 +20,14 @@ const SLOTS: usize = 16;
 /// Seconds that a GPU or a drive may take, unless it is said.
 const TIMEOUT: u64 = 60;
 
-/// What searches.
+/// Processors or GPU of a search.
 pub(super) enum SearchDevice<'a> {
     Cpu { searcher: &'a Searcher, threads: usize },
     Gpu { search: Box<GpuSearch<'a>>, name: String },
 }
 
 impl<'a> SearchDevice<'a> {
-    /// What the arguments name, ready to search.
+    /// Makes ready the processors or the GPU that the arguments name.
     ///
     /// # Errors
     /// When there is no such GPU, or what it needs is missing: nothing falls back to the processors.
@@ -99,7 +99,7 @@ impl<'a> SearchDevice<'a> {
         printer.note(&kernels(work, search.limits()));
     }
 
-    /// Whether the route that was asked for took no image at all.
+    /// True when the route that was asked for took no image at all.
     pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: usize) -> bool {
         searched == 0 && done.as_ref().is_some_and(|work| work.refused > 0)
     }
@@ -111,7 +111,7 @@ fn failed(name: &str, error: GpuScanError) -> Failure {
     Tried::to(format!("search on {name}"))(error).hint(hint).exit(exit)
 }
 
-/// How images got to the GPU, in words.
+/// Ways of images to the GPU, in words.
 fn ways(work: &GpuWork) -> String {
     let mut ways = Vec::new();
     if let ((images @ 1.., bytes), Some(mode)) = (work.direct, work.mode) {
@@ -137,7 +137,7 @@ fn ways(work: &GpuWork) -> String {
     if ways.is_empty() { "no images".to_owned() } else { ways.join("; ") }
 }
 
-/// What its kernels took, and how near that is to what it could do.
+/// Times and rates of the GPU's kernels, with the rates' shares of the GPU's limits.
 fn kernels(work: &GpuWork, limits: Limits) -> String {
     let share = |part: WorkPart, most: u64| match most {
         0 => String::new(),

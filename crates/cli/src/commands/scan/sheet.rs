@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_become_part_of_the_page() {
+    fn names_are_escaped_in_page() {
         let pose = Pose::default();
         let hit = Hit { x: 1, y: 2, width: 600, height: 3, pose, score: 0.95, page: None };
         let name = "<script>\"x'&\u{1b}";
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_stand_in_the_order_of_their_images_and_what_is_left_out_is_said() {
+    fn hits_follow_images_and_omissions_are_counted() {
         let pose = Pose { scale: 0.5, degrees: -15.0 };
         let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95, page: None };
         let mut sheet = HitSheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_becomes_means_of_its_squares() {
+    fn large_images_shrink_to_means() {
         let mut image = Gray::filled(481, 2, 0);
         image.pixels_mut()[0] = 90;
         image.pixels_mut()[480] = 255;

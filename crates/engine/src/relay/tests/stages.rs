@@ -203,7 +203,7 @@ fn two_stages_work_in_a_row() {
 }
 
 #[test]
-fn odd_ends_are_merged_after_the_stage() {
+fn odd_ends_merge_after_the_stage() {
     for (tail, length) in [
         (Tail::MergeInHost, 3 * REQUEST + 5000 + 7),
         (Tail::MergeInHost, 100),
@@ -233,7 +233,7 @@ fn failed_stage_ends_the_relay() {
 }
 
 #[test]
-fn stage_without_an_end_is_given_up() {
+fn endless_stage_is_given_up() {
     let stage = Inverter { hangs: Some(REQUEST), ..inverter() };
     let deadline = Nanos(50_000_000);
     let (_, _, relayed) = StageCase { deadline, ..StageCase::new(REQUEST * 40, vec![stage]) }.run();
@@ -243,7 +243,7 @@ fn stage_without_an_end_is_given_up() {
 }
 
 #[test]
-fn reads_and_writes_go_on_while_a_stage_works() {
+fn requests_continue_while_stage_works() {
     let stage = Inverter { patience: 40, room: 1, ..Inverter::default() };
     let (_, _, relayed) = StageCase::new(REQUEST * 64, vec![stage]).run();
     let relayed = relayed.unwrap();

@@ -50,7 +50,7 @@ impl Manifest {
     }
 }
 
-/// Reads a manifest from text that anybody may have written.
+/// Reads a manifest from untrusted text.
 ///
 /// # Errors
 /// [`ManifestError`], never [`ManifestError::File`].

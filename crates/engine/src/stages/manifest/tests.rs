@@ -39,7 +39,7 @@ fn written(path: &Path, order: &[u64]) -> u128 {
 }
 
 #[test]
-fn root_is_the_same_in_any_order() {
+fn root_is_independent_of_order() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
     assert_eq!(written(&one, &[0, 1, 2, 3]), written(&other, &[3, 1, 1, 0, 2]));
@@ -50,7 +50,7 @@ fn root_is_the_same_in_any_order() {
 }
 
 #[test]
-fn cut_manifest_goes_on_with_its_whole_lines() {
+fn cut_manifest_resumes_from_whole_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifest");
     let whole = written(&folder.path().join("whole"), &[0, 1, 2, 3]);
@@ -125,7 +125,7 @@ fn altered_manifests_are_refused() {
 }
 
 #[test]
-fn digests_of_another_copy_are_made_again() {
+fn other_copys_digests_are_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifest");
     let mut digests = ChunkDigests::begin(wanted(), &path).unwrap();
@@ -152,7 +152,7 @@ fn digests_of_another_copy_are_made_again() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn non_file_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifest");
     assert!(matches!(Manifest::read(Path::new("/dev/zero")), Err(ManifestError::NoFile { .. })));

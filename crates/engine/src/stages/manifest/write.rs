@@ -117,7 +117,7 @@ impl ChunkDigests {
         let (mut line, mut end) = (String::new(), 0);
         loop {
             line.clear();
-            // What is no text was torn.
+            // A part that is not text was torn.
             let read = match lines.read_line(&mut line) {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => 0,

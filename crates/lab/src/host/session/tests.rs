@@ -7,7 +7,7 @@ use super::super::outlet::Output;
 use super::*;
 
 #[test]
-fn messages_are_read_whole_in_whatever_pieces_they_come() {
+fn split_messages_are_read_whole() {
     let text = b"{\"is\":\"started\"}\n{\"is\":\"failed\",\"reason\":\"x\"}\n";
     for piece in 1..text.len() {
         let mut control = Control::default();
@@ -48,7 +48,7 @@ fn pipe() -> (File, File) {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_at_once() {
+fn closed_reader_ends_run_at_once() {
     let folder = tempfile::tempdir().expect("folder");
     let (reader, writer) = pipe();
     let watched = Some(Arc::new(writer.into()));
@@ -61,7 +61,7 @@ fn a_reader_that_goes_away_ends_the_run_at_once() {
 }
 
 #[test]
-fn a_reader_that_stands_still_keeps_no_run_beyond_its_deadline_and_what_it_left_is_said() {
+fn stalled_reader_ends_at_deadline() {
     let folder = tempfile::tempdir().expect("folder");
     let (mut reader, writer) = pipe();
     let mut session = session(folder.path(), Box::new(writer), None);
@@ -94,7 +94,7 @@ fn a_reader_that_stands_still_keeps_no_run_beyond_its_deadline_and_what_it_left_
 }
 
 #[test]
-fn a_guest_is_let_go_when_all_that_it_sent_has_come() {
+fn guest_is_released_after_last_byte() {
     let folder = tempfile::tempdir().expect("folder");
     let at = folder.path();
     assert!(std::process::Command::new("mkfifo").arg(at.join("end")).status().is_ok());
@@ -135,7 +135,7 @@ fn a_guest_is_let_go_when_all_that_it_sent_has_come() {
 }
 
 #[test]
-fn a_folder_with_a_long_path_takes_the_sockets() {
+fn long_folder_path_takes_sockets() {
     let folder = tempfile::tempdir().expect("folder");
     let long = folder.path().join("x".repeat(120));
     std::fs::create_dir(&long).expect("a folder");

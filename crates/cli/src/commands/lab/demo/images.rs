@@ -18,7 +18,7 @@ pub(super) fn make(path: &Path, size: Bytes, seed: u64) -> Result<(), Failure> {
     fill(path, size, seed).map_err(Tried::to(format!("make image {}", path.display())))
 }
 
-/// Whether two files hold the same bytes.
+/// Reports whether two files hold the same bytes.
 ///
 /// # Errors
 /// When one cannot be read.
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_or_size_makes_another_image() {
+    fn seed_and_size_change_image() {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         make(&one, Bytes(4096), 1).unwrap();

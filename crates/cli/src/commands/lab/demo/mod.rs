@@ -147,7 +147,7 @@ fn show(
     Ok(exit)
 }
 
-/// What to try next, with the program as it was called.
+/// Commands to try next, with the program as it was called.
 fn next(program: &str) -> String {
     format!(
         "\nnext:\n  \

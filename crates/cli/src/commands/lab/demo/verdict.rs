@@ -1,4 +1,4 @@
-//! What the demonstration claims, each claim checked against record, recorder and images.
+//! Claims of the demonstration, each checked against record, recorder and images.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use peerlane_results::{Route, VerifyMode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What record, recorder and images say about one copy; bytes throughout.
+/// Findings of record, recorder and images about one copy; all sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct DemoFindings {
     /// Route that was asked for.
@@ -33,12 +33,12 @@ pub(super) struct DemoFindings {
     pub(super) control_guest_memory: u64,
     /// The recorder's count: proof and verification, in guest memory and peer to peer.
     pub(super) check: u64,
-    /// Whether the recorder understood all that it saw.
+    /// True when the recorder understood all that it saw.
     pub(super) recorder_complete: bool,
 }
 
 impl DemoFindings {
-    /// What is not as it should be; empty when everything is.
+    /// Deviations from the expected values; empty when there are none.
     pub(super) fn problems(&self) -> Vec<String> {
         // Each byte is moved twice: the source writes it to memory, the target reads it from there.
         let twice = self.image_bytes.saturating_mul(2);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_when_all_is_right() {
+    fn correct_findings_have_no_problems() {
         assert_eq!(right().problems(), Vec::<String>::new());
         let host = DemoFindings {
             asked: Route::Host,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_everything_once_more_under_a_check_mark_is_a_problem() {
+    fn second_move_under_check_is_problem() {
         let honest = DemoFindings {
             image_bytes: 64 << 20,
             bytes: 64 << 20,
