@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let manifest = env::var_os("CARGO_MANIFEST_DIR");
+    let manifest = manifest.ok_or_else(|| io::Error::other("CARGO_MANIFEST_DIR is not set"))?;
+    let folder = Path::new(&manifest).join("../../machines");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> = Vec::new();
     if folder.is_dir() {
