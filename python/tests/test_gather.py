@@ -252,6 +252,20 @@ def test_ends_have_the_devices_behind_them():
     ]
 
 
+@pytest.mark.parametrize(
+    "changes", [{"nodes": "one"}, {"patience": float("nan")}, {"retries": -1}]
+)
+def test_bad_options_are_refused(cluster, changes):
+    with pytest.raises(peerlane.BadInput):
+        _nodes.doctor(cluster, options(**changes))
+
+
+@pytest.mark.parametrize("variants", ["pair", [None], {"machine": "pair"}])
+def test_variants_are_a_list_of_dicts(cluster, variants):
+    with pytest.raises(peerlane.BadInput, match="list of dicts"):
+        _nodes.simulate(cluster, variants, options())
+
+
 def test_cluster_needs_ray(monkeypatch):
     import peerlane.ray
 

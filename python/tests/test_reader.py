@@ -100,6 +100,9 @@ def test_facts_of_a_reader(source):
     ("target", "words"),
     [
         (b"constant", "read only"),
+        (np.empty(2, object), "Python objects"),
+        (np.empty(2, [("a", "O"), ("b", "f8")]), "Python objects"),
+        (np.empty(2, "datetime64[s]"), "cannot read into"),
         (np.zeros(10)[::2], "gaps"),
         (np.zeros((3, 4), order="F"), "order"),
         (OnlyDlpack(np.zeros(10)[::2]), "gaps"),

@@ -175,6 +175,13 @@ def test_wrong_lengths_of_headers_are_refused(tmp_path, length):
         load(write_raw(tmp_path / "file", b"{}", length=length))
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json"])
+def test_pipes_are_refused_at_once(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(peerlane.BadInput, match="not a regular file"):
+        load(tmp_path / name)
+
+
 def test_what_is_missing_is_bad_input(tmp_path):
     for path in [tmp_path / "none", tmp_path, tmp_path / "none.json"]:
         with pytest.raises(peerlane.BadInput):

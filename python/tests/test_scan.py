@@ -54,6 +54,13 @@ def test_pages_of_hits_and_truncated_files_are_named(tmp_path):
     assert [(one["image"], one["page"]) for one in found["failed"]] == [(str(cut), 2)]
 
 
+def test_failures_have_their_causes(tmp_path):
+    hay = tmp_path / "hay"
+    peerlane.make_haystack(hay, images=1, side=640, per_mille=1000, seed=3)
+    (failed,) = peerlane.scan(hay / "picture.png", tmp_path / "nowhere.pgm")["failed"]
+    assert "No such file" in failed["error"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"scales": [0]}, {"scales": []}, {"rotations": [400]}, {"threshold": 2}, {"threads": 0}],
