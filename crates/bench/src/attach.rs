@@ -9,13 +9,13 @@ use peerlane_units::Bytes;
 
 use peerlane_evidence::{DmaTally, least_certain, verdict};
 
-/// Why a total says nothing of these records.
+/// Reasons why a recorder's total cannot be attached to records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecorderAttachError {
     /// There is nothing that could have been watched.
     #[error("there is no run to attach it to")]
     NoRuns,
-    /// What was not measured in the lab has no recorder beside it.
+    /// A record that was not measured in the lab has no recorder beside it.
     #[error("the record `{0}` is not of an emulated machine")]
     NotEmulated(String),
     /// Runs that are in the total and in no record.
@@ -27,15 +27,15 @@ pub enum RecorderAttachError {
     /// The runs are no results.
     #[error("the route is contradicted by {looked_at}: {showed}")]
     Contradicted {
-        /// What was looked at.
+        /// Place that was looked at.
         looked_at: String,
-        /// What it showed.
+        /// Finding there.
         showed: String,
     },
 }
 
 impl RecorderAttachError {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoRuns | Self::Contradicted { .. } => None,

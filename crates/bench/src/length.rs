@@ -15,7 +15,7 @@ const USUAL: Bytes = Bytes::mib(1024);
 /// Ranges begin and end at multiples of this, so that every block size up to it fits.
 const UNIT: Bytes = Bytes::kib(4);
 
-/// Why no length was found.
+/// Reasons why no length was found.
 #[derive(Debug, thiserror::Error)]
 pub enum LengthError {
     /// An end could not be looked at.

@@ -1,4 +1,4 @@
-//! Whether a record that was read can be true, before anything is concluded from it.
+//! Checks that a record can be true, before anything is concluded from it.
 //!
 //! Whoever wrote it may have been anybody, or a disk that lost a page. The one thing to know: its summaries
 //! are made again from its runs, so that no figure is shown that no run has.
@@ -18,7 +18,7 @@ use crate::workload::{self, BriefError};
 /// carries an eighth of it (PCI Express Base 6.0, 1.2).
 const RATE_MAX: ByteRate = ByteRate(1_000_000_000_000);
 
-/// Why a record cannot be true.
+/// Reasons why a record cannot be true.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -36,7 +36,7 @@ pub enum RecordError {
     Twice {
         /// The case.
         case: String,
-        /// Which run.
+        /// Number of the run.
         repeat: u32,
     },
     /// A run that moved nothing, or in no time, or faster than any machine.
@@ -63,7 +63,7 @@ pub enum RecordError {
     Node {
         /// The node.
         node: String,
-        /// What of it.
+        /// Property of it.
         #[source]
         source: Box<RecordError>,
     },

@@ -1,4 +1,4 @@
-//! Whether two runs, and two cases of them, are of the same thing.
+//! Conditions under which two runs, and two cases of them, can be compared.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use peerlane_results::{
     WhichRun,
 };
 
-/// What stands against comparing any case of these turns.
+/// Returns the reasons against comparing any case of these turns.
 pub(super) fn turns(turns: &[super::Turn<'_>]) -> Vec<Incomparable> {
     let mut reasons = Vec::new();
     for turn in turns {
@@ -20,7 +20,7 @@ pub(super) fn turns(turns: &[super::Turn<'_>]) -> Vec<Incomparable> {
     reasons
 }
 
-/// What stands against comparing any case of two records.
+/// Returns the reasons against comparing any case of two records.
 fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
     let mut reasons = Vec::new();
     if before.machine.name != after.machine.name {
@@ -62,7 +62,7 @@ fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     })
 }
 
-/// What differs and may be what a person wants to know the effect of.
+/// Differences whose effect a person may want to know.
 pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
     let (old, new) = (&before.machine, &after.machine);
     let unknown = || "unknown".to_owned();
@@ -83,7 +83,7 @@ pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
     notes
 }
 
-/// What two cases ask for differently.
+/// Differences in the requests of two cases.
 pub(crate) fn specs(before: &CaseSpec, after: &CaseSpec) -> Vec<Incomparable> {
     let mut reasons = Vec::new();
     reasons.extend(differs(None, "time", &before.time_ns, &after.time_ns));

@@ -22,7 +22,7 @@ pub use nodes::compare_nodes;
 use test::{MeansTest, Sample};
 use turns::SignedRank;
 
-/// How sure all verdicts of a comparison are together.
+/// Confidence level of all verdicts of a comparison together.
 pub const CONFIDENCE: f64 = 0.95;
 
 const OF_ONE_TURN: &str = "Welch's t test of the logarithms of rates, fewer runs counted where neighbours \
@@ -34,7 +34,7 @@ const OF_TURNS: &str = "Wilcoxon's signed-rank test of the turns' ratios, with t
 const OF_PREDICTIONS: &str =
     "both are predicted: ratios are those of the model, and no test is made of them";
 
-/// How far from one the ratio of two predictions is at least that says something else than the same.
+/// Least distance from one at which the ratio of two predictions counts as a difference.
 const DIFFERENCE_MIN: f64 = 1e-9;
 
 /// A record before and one after, measured one after the other, in either order.
@@ -165,14 +165,14 @@ struct JudgedCase {
     tested: Option<Tested>,
 }
 
-/// What is compared, and how many cases there are in all.
+/// The compared records, and the number of all cases.
 struct ComparedCases<'a> {
     turns: &'a [Turn<'a>],
-    /// What stands against comparing any case.
+    /// Reasons against comparing any case.
     common: Vec<Incomparable>,
     cases: usize,
     threshold: f64,
-    /// Whether all records are predictions.
+    /// True when all records are predictions.
     is_predicted: bool,
 }
 
@@ -216,7 +216,7 @@ impl ComparedCases<'_> {
         JudgedCase { said, tested: tested.flatten() }
     }
 
-    /// What stands against comparing a case, each reason once.
+    /// Returns the reasons against comparing a case, each once.
     fn reasons(&self, name: &str) -> Vec<Incomparable> {
         let mut reasons = self.common.clone();
         let Some(first) = self.turns.first() else { return reasons };
@@ -304,7 +304,7 @@ fn of_predictions(rates: &[Vec<f64>; 2]) -> Result<f64, Incomparable> {
     }
 }
 
-/// What a ratio of predictions says.
+/// Returns the change that a ratio of predictions states.
 fn by_model(ratio: f64) -> Change {
     match ratio {
         ratio if ratio > 1.0 + DIFFERENCE_MIN => Change::Faster,

@@ -9,7 +9,7 @@ pub(super) const NEEDED: u32 = 3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     count: f64,
-    /// How many runs that know nothing of each other would tell as much of the mean.
+    /// Effective sample size: independent runs that would tell as much of the mean.
     effective: f64,
     /// Of the logarithms.
     pub(super) mean: f64,

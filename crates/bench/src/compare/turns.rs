@@ -21,7 +21,7 @@ pub(super) fn needed(cases: usize, share: f64) -> u32 {
     turns.unsigned_abs()
 }
 
-/// What the turns say of one case, before it is corrected for the others.
+/// Result of the turns for one case, before correction for the others.
 #[derive(Debug, Clone)]
 pub(super) struct SignedRank {
     /// Of every two differences, and of each with itself, in rising order (Walsh).

@@ -1,4 +1,4 @@
-//! Whether flows are faster than what they cross can carry.
+//! Checks of rates against the capacity of what flows cross.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,7 @@ pub(super) fn on_the_ways(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Ceiling> {
     ceilings
 }
 
-/// Which way payload goes on a link: out of a device and upwards, or down and into it.
+/// Direction of payload on a link: out of a device and upwards, or down and into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LinkUse {
     Reading,

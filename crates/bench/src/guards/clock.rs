@@ -1,4 +1,4 @@
-//! Whether the clock that rates are computed with runs as another does.
+//! Check of the clock that rates are computed with against another.
 
 use peerlane_engine::Clock;
 use peerlane_results::CaseRecord;
@@ -28,16 +28,16 @@ impl Clock for RawClock {
     }
 }
 
-/// What three clocks showed between the begin and the end of a run.
+/// Readings of three clocks between the start and the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
     /// The clock that rates are computed with.
     pub claimed: Nanos,
     /// A clock beside it.
     pub beside: Nanos,
-    /// How far apart the readings of the two may have been.
+    /// Largest possible time between the readings of the two.
     pub doubt: Nanos,
-    /// How long the machine was suspended.
+    /// Time for which the machine was suspended.
     pub asleep: Nanos,
 }
 
@@ -111,7 +111,7 @@ impl Asleep {
         Self { least: boot.since(clock(ClockId::Monotonic)), most: boot.since(before) }
     }
 
-    /// How long at least it was suspended in between.
+    /// Returns the least time for which the machine was suspended in between.
     fn since(self, earlier: Self) -> Nanos {
         self.least.since(earlier.most)
     }

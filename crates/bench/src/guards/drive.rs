@@ -1,4 +1,4 @@
-//! What drives tell of a case: whether they did what it claims, and whether they will go on so.
+//! Warnings from drives: wrong claims of a case, and states that will not last.
 
 use peerlane_fabric::{Fabric, Temperature};
 use peerlane_results::{CaseRecord, Warning};

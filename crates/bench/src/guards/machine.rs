@@ -1,4 +1,4 @@
-//! What a machine is or is set to that makes figures differ from what they could be.
+//! Properties and settings of a machine that change figures.
 
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use peerlane_results::{CaseRecord, Route, RouteVerdict};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-/// Why a run is no result.
+/// Reasons why a run is not a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
     /// Payload in no time.
@@ -23,7 +23,7 @@ pub enum Nonsense {
         case: String,
         /// Rate of all flows that cross the object.
         rate: ByteRate,
-        /// What is crossed.
+        /// Object that is crossed.
         object: String,
         /// The most that it carries.
         limit: ByteRate,
@@ -51,7 +51,7 @@ pub enum Nonsense {
         whole: Bytes,
         /// Sum of its parts.
         parts: Bytes,
-        /// What the parts are.
+        /// Name of the parts.
         of: &'static str,
     },
     /// The bytes took another way.
@@ -59,12 +59,12 @@ pub enum Nonsense {
     RouteContradicted {
         /// The case.
         case: String,
-        /// What was looked at.
+        /// Place that was looked at.
         looked_at: String,
-        /// What it showed.
+        /// Finding there.
         showed: String,
     },
-    /// What lies at the target is not what was at the source.
+    /// The content at the target is not that of the source.
     #[error("{case}: content at the target differs in {mismatches} blocks of {bytes} compared")]
     ContentDiffers {
         /// The case.
@@ -89,7 +89,7 @@ pub enum Nonsense {
     Suspended {
         /// The case.
         case: String,
-        /// How long.
+        /// Duration.
         asleep: Nanos,
     },
     /// The time of a run is not within the time in which it ran.
@@ -105,7 +105,7 @@ pub enum Nonsense {
 }
 
 impl Nonsense {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoTime { .. } => "move more bytes, or for longer",

@@ -1,4 +1,4 @@
-//! What all runs of a case together tell of it.
+//! Warnings from all runs of a case together.
 
 use peerlane_results::Warning;
 

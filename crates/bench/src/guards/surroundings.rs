@@ -1,4 +1,4 @@
-//! What a case runs in: the ceilings on its way, its drives, its clock, the machine.
+//! Surroundings of a case: the ceilings on its path, its drives, its clock, the machine.
 
 use peerlane_fabric::{Fabric, FunctionId, Temperature};
 use peerlane_results::{Limit, Warning};
@@ -7,33 +7,33 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use super::{ClockReading, ceilings, machine};
 use peerlane_evidence::{CaseDrive, CaseEvidence, DriveBytes, Observed, Root};
 
-/// What is around a case, read before it runs and completed by whoever ran it.
+/// Surroundings of a case, read before it runs and completed by the caller.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Surroundings {
-    /// What no rate may exceed.
+    /// Ceilings of every rate.
     pub ceilings: Vec<Ceiling>,
-    /// What the clocks showed; filled in after the run, `None` where they were not read.
+    /// Readings of the clocks; filled in after the run, `None` where they were not read.
     pub clock: Option<ClockReading>,
     /// The drives, in the order of the scene; what they did comes by [`Surroundings::saw`].
     pub drives: Vec<DriveSurroundings>,
-    /// How the rate went on during the run; filled in after it, `None` where it was not watched.
+    /// Rates through the run; filled in after it, `None` where it was not watched.
     pub pace: Option<RateDrift>,
-    /// What holds for every case here.
+    /// Warnings that hold for every case here.
     pub machine: Vec<Warning>,
 }
 
 /// The most that an object on the way carries, in one direction, and which flows share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceiling {
-    /// What is crossed, and the most payload a second.
+    /// The object that is crossed, and the most payload a second.
     pub limit: Limit,
     /// Positions of the flows that cross it.
     pub flows: Vec<usize>,
-    /// How sure the limit is.
+    /// Certainty of the limit.
     pub firmness: Firmness,
 }
 
-/// How sure a limit is.
+/// Certainty of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Firmness {
     /// It follows from the wire: the raw rate of a link, which payload with its headers never reaches.
@@ -59,19 +59,19 @@ pub struct FlowPath {
 pub struct DriveSurroundings {
     /// The drive.
     pub drive: CaseDrive,
-    /// What the case claims to have moved.
+    /// Bytes that the case claims to have moved.
     pub claimed: DriveBytes,
-    /// What the block layer counted; `None` where it does not.
+    /// Bytes that the block layer counted; `None` where it does not.
     pub counted: Option<DriveBytes>,
-    /// How warm it is; read again after the run.
+    /// Temperature; read again after the run.
     pub temperature: Option<Temperature>,
-    /// Whether it has a volatile write cache that is on.
+    /// True when it has a volatile write cache that is on.
     pub has_write_cache: Option<bool>,
-    /// How much of it is written, as its namespace says; `None` where it does not say.
+    /// Share of it that is written, as its namespace says; `None` where it does not say.
     pub in_use: Option<Bytes>,
     /// Capacity, where it is known.
     pub size: Option<Bytes>,
-    /// What was read from it held; filled in after the run.
+    /// Content that was read from it; filled in after the run.
     pub content: SourceContent,
 }
 
@@ -100,7 +100,7 @@ impl RateDrift {
     }
 }
 
-/// What the source held.
+/// Content of the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SourceContent {
     /// It was not looked at.
@@ -123,7 +123,7 @@ impl Surroundings {
         }
     }
 
-    /// Whether the machine is emulated: what it shows holds for semantics, not for speed.
+    /// True for an emulated machine, whose figures hold for semantics and not for speed.
     pub(super) fn is_emulated(&self) -> bool {
         self.machine.iter().any(|one| matches!(one, Warning::Emulated { .. }))
     }

@@ -1,4 +1,4 @@
-//! What is nonsense and what is worth a warning, one case each.
+//! Nonsense and warnings, one case each.
 
 use peerlane_fabric::{Acs, Fabric, FunctionId, LinkSpeed, Temperature};
 use peerlane_results::{BytesByRoute, CaseRecord, Limit, Path, Warning};

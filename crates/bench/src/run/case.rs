@@ -19,7 +19,8 @@ use super::{Conditions, WorkloadProgress};
 use crate::guards::{RateDrift, SourceContent, Surroundings};
 use crate::statistics::percentiles;
 
-/// How often what is only there while payload moves is looked at; each time costs a few milliseconds of a
+/// Interval between looks at things that exist only while payload moves; each look costs a few
+/// milliseconds of a
 /// processor, which count as the case's.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -28,12 +29,12 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct PlannedCase<'a> {
     pub(super) spec: &'a CaseSpec,
     pub(super) flows: Vec<PlannedFlow>,
-    /// What its sources hold, by the name of the drive that each is on.
+    /// Content of its sources, by the name of the drive that each is on.
     pub(super) content: Vec<(String, SourceContent)>,
 }
 
 impl PlannedCase<'_> {
-    /// What is read from a drive; zeroes only where that is so of all that is read from it.
+    /// Content that is read from a drive; zeroes only where that is so of all that is read from it.
     fn content_of(&self, drive: &str) -> SourceContent {
         let own = self.content.iter().filter(|one| one.0 == drive).map(|one| one.1);
         let worse = |one, other| if one == SourceContent::AllZero { other } else { one };
@@ -44,7 +45,7 @@ impl PlannedCase<'_> {
 /// A run with the latencies of its blocks.
 pub(super) struct Ran {
     pub(super) record: CaseRecord,
-    /// What was around it, by which it is judged.
+    /// Surroundings, by which the case is judged.
     pub(super) around: Surroundings,
     pub(super) block: Vec<Histogram<u64>>,
 }
@@ -231,7 +232,8 @@ fn record(
 /// A run that is shorter says little of how its rate goes on.
 const PACED: Nanos = Nanos::seconds(1);
 
-/// How the rate of all transfers together went on; `None` where some begin later, which slows the others.
+/// Returns the total rate through the run; `None` where some transfers begin later, which slows
+/// the others.
 fn pace(case: &PlannedCase<'_>, outcomes: &[FlowOutcome]) -> Option<RateDrift> {
     let is_long = |one: &FlowOutcome| one.end.since(one.start) >= PACED;
     let begin_together = case.flows.iter().all(|flow| flow.flow().start_ns == Nanos(0));
@@ -257,7 +259,7 @@ fn verification(outcomes: &[FlowOutcome]) -> Option<Verification> {
     })
 }
 
-/// What bounds the total: for several transfers, only what all of them cross.
+/// Returns the bound of the total: for several transfers, only resources that all of them cross.
 fn limits(flows: &[PlannedFlow]) -> Vec<Limit> {
     let Some((first, others)) = flows.split_first() else { return Vec::new() };
     let is_everywhere = |limit: &&Limit| others.iter().all(|flow| flow.limits().contains(limit));
@@ -280,7 +282,7 @@ fn warnings(
     warnings
 }
 
-/// Where a run of a case gets its randomness from.
+/// Returns the seed of a run of a case.
 pub(super) fn seed_of(seed: u64, case: usize, repeat: u32) -> u64 {
     let mixed = seed ^ (case as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed.rotate_left(17) ^ u64::from(repeat).wrapping_mul(0xbf58_476d_1ce4_e5b9)

@@ -1,11 +1,11 @@
-//! Why a workload did not come to its end.
+//! Reasons why a workload did not finish.
 
 use crate::guards::Nonsense;
 use crate::workload::BriefError;
 use peerlane_engine::measure::MeasureError;
 use peerlane_results::{BenchRecord, CaseRecord};
 
-/// Why a workload did not come to its end; what ran before is in the record that was saved last.
+/// Reasons why a workload did not finish; what ran before is in the record that was saved last.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -23,7 +23,7 @@ pub enum RunError {
     Flow {
         /// The case.
         case: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Box<MeasureError>,
     },
@@ -32,7 +32,7 @@ pub enum RunError {
     Conflict {
         /// The case.
         case: String,
-        /// Why.
+        /// Cause.
         reason: String,
     },
     /// A run that cannot be what it says; its figures are no result.
@@ -40,14 +40,14 @@ pub enum RunError {
     Nonsense {
         /// The run.
         case: Box<CaseRecord>,
-        /// Why.
+        /// Cause.
         #[source]
         source: Nonsense,
     },
     /// An earlier record is of another workload or machine.
     #[error("cannot go on with this record: {what}")]
     Other {
-        /// What differs.
+        /// The difference.
         what: String,
     },
     /// A wish to stop came from outside.
@@ -59,7 +59,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Flow { source, .. } => source.hint(),
@@ -68,7 +68,7 @@ impl RunError {
         }
     }
 
-    /// Whether nothing was changed and this machine cannot do it.
+    /// Returns true when nothing was changed and this machine cannot do it.
     pub fn is_not_possible(&self) -> bool {
         matches!(self, Self::Flow { source, .. }
         if match &**source {
@@ -85,7 +85,7 @@ impl RunError {
         matches!(**source, MeasureError::Refused(_) | MeasureError::NotScratch { .. })
     }
 
-    /// Whether content at a target is not what was written.
+    /// Returns true when content at a target is not what was written.
     pub fn is_difference(&self) -> bool {
         match self {
             Self::Flow { source, .. } => {

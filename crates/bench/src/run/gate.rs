@@ -1,4 +1,4 @@
-//! Where the transfers of a case wait for each other, so that they begin and end together.
+//! A barrier for the transfers of a case, so that they begin and end together.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

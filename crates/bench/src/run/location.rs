@@ -1,4 +1,4 @@
-//! Whether it matters where the drives of a matrix are, and which of them a source or a target is.
+//! Effect of the places of a matrix's drives, and of their roles as source or target.
 
 use peerlane_engine::measure::PlannedFlow;
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};

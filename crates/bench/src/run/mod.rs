@@ -35,11 +35,11 @@ pub use error::RunError;
 use summary::Summaries;
 pub(crate) use summary::summaries;
 
-/// What a workload is given from outside.
+/// Inputs of a workload from outside.
 pub struct Conditions<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// What may be written.
+    /// Permission to write.
     pub consent: &'a Consent,
     /// Tells the time.
     pub clock: MonotonicClock,
@@ -51,12 +51,12 @@ pub struct Conditions<'a> {
     pub deadline: Nanos,
     /// Seconds since 1970 at the start.
     pub started_s: u64,
-    /// What a reader must know of the machine.
+    /// Facts of the machine for a reader.
     pub warnings: &'a [Warning],
 }
 
 impl Conditions<'_> {
-    /// Whether figures are those of an emulated machine.
+    /// True when figures are those of an emulated machine.
     fn is_emulated(&self) -> bool {
         self.warnings.iter().any(|one| matches!(one, Warning::Emulated { .. }))
     }
@@ -89,7 +89,7 @@ pub trait WorkloadProgress {
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// What a reader must know of a machine, and whether its figures are measurements.
+/// Facts of a machine for a reader, and the basis of its figures.
 pub fn of_machine(fabric: &Fabric) -> (Basis, Vec<Warning>) {
     let warnings = warnings_of_machine(fabric);
     let is_emulated = warnings.iter().any(|one| matches!(one, Warning::Emulated { .. }));
@@ -174,7 +174,7 @@ pub fn goes_on(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord,
     Err(RunError::Other { what })
 }
 
-/// What of two workloads that are not equal is not the same.
+/// Returns the first difference between two workloads that are not equal.
 fn differs(earlier: &Workload, now: &Workload) -> String {
     if earlier.seed != now.seed {
         return format!("its seed is {}, not {}", earlier.seed, now.seed);
@@ -370,7 +370,7 @@ impl Runner<'_> {
         Ok(self.record)
     }
 
-    /// What all runs of a case together tell of it.
+    /// Adds the warnings from all runs of a case together.
     fn judge_runs(&mut self) {
         self.record.warnings = self.conditions.warnings.to_vec();
         for (case, rates) in self.cases.iter().zip(&self.rates) {

@@ -20,10 +20,10 @@ pub(super) struct Observer {
     clocks: TwoClocks,
 }
 
-/// What was seen of one run.
+/// Observations of one run.
 pub(super) struct Observation {
     pub(super) observed: Observed,
-    /// What it is judged by.
+    /// Surroundings that it is judged by.
     pub(super) around: Surroundings,
 }
 

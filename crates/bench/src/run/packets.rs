@@ -1,4 +1,4 @@
-//! What configuration spaces say of the packets of the drives of a workload.
+//! Packet settings of a workload's drives, from their configuration spaces.
 
 use std::collections::BTreeSet;
 use std::error::Error;

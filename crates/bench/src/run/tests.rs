@@ -1,4 +1,4 @@
-//! What the runner makes of transfers on files of this machine, honest ones and one that lies.
+//! The runner on transfers with files of this machine, honest ones and one that lies.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn reading(folder: &Path, content: &[u8]) -> CaseSpec {
     spec
 }
 
-/// What is usual.
+/// Returns the usual conditions.
 fn conditions<'a>(
     fabric: &'a Fabric,
     consent: &'a Consent,

@@ -1,8 +1,8 @@
-//! Whether it matters which drive is at one end.
+//! Effect of the drive at one end.
 
 use super::{Effect, Random, median};
 
-/// How many deals are tried; the smallest chance that can be stated is one of these.
+/// Number of permutations; the smallest probability that can be stated is one of these.
 const SHUFFLES: usize = 1_999;
 
 /// Tests whether the drives at one end of pairs differ from each other.
@@ -108,7 +108,7 @@ mod tests {
         assert!(found <= 12, "{found} of 100");
     }
 
-    /// How many of a hundred matrices are said to differ where they do not, of which five are allowed.
+    /// Number of a hundred matrices without a difference that are said to differ; five are allowed.
     fn alarms(pairs: impl Fn(u64) -> Vec<(usize, usize, f64)>) -> usize {
         let is_alarm = |&seed: &u64| effect_of_end(&pairs(seed), seed).unwrap().chance < 0.05;
         (0..100).filter(is_alarm).count()

@@ -1,4 +1,4 @@
-//! How evenly flows share what they have together.
+//! Fairness of flows that share a resource.
 
 /// Jain's index of fairness: 1 when all rates are equal, 1 over their number when one has everything.
 ///

@@ -1,8 +1,9 @@
-//! Whether it matters where two ends are.
+//! Effect of the location of two ends.
 
 use super::{Random, median};
 
-/// How many divisions of the pairs are tried; the smallest chance that can be stated is one of these.
+/// Number of permutations of the pairs; the smallest probability that can be stated is one of
+/// these.
 const SHUFFLES: usize = 1_999;
 
 /// What a test of location found.

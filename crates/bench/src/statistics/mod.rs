@@ -1,4 +1,4 @@
-//! What many runs say together: how wide they spread, when there are enough, what chance may do.
+//! Statistics of many runs: their spread, the number that is enough, and the part of chance.
 //!
 //! Pure functions of figures and seeds: no clock, no file. Nothing here throws a run away; what looks
 //! odd is said and stays in.

@@ -7,7 +7,7 @@ use super::Random;
 pub struct CaseRun {
     /// Position of the case in its workload.
     pub case: usize,
-    /// Which counted run of it, from 0.
+    /// Number of its counted run, from 0.
     pub repeat: u32,
 }
 

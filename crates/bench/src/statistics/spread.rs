@@ -42,7 +42,8 @@ pub fn median(figures: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// Whether the first of at least five runs is further from the median of the others than chance makes
+/// Returns true when the first of at least five runs is further from the median of the others than
+/// chance makes
 /// likely, and by more than 5 % of it.
 ///
 /// A first run that differs tells of a warm-up that is too short: caches, clocks, a drive that was

@@ -1,10 +1,10 @@
-//! When a case has been run often enough.
+//! The rule for the number of runs of a case.
 
 use peerlane_results::Repeats;
 
 use super::spread;
 
-/// Whether another run is needed.
+/// Need of another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enough {
     /// Another run is needed.
@@ -15,7 +15,7 @@ pub enum Enough {
     Most,
 }
 
-/// Whether a case with these rates, in the order in which they were taken, has been run often enough.
+/// Judges the number of runs of a case with these rates, in the order in which they were taken.
 ///
 /// Looking after each run makes the interval hold the truth a little less often than 95 %; at least
 /// five runs keep that small, whatever [`Repeats::least`] says.

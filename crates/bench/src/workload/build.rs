@@ -13,7 +13,7 @@ const BLOCK: Bytes = Bytes::mib(1);
 /// Bytes that a transfer moves where nothing is said.
 const LENGTH: Bytes = Bytes::mib(1024);
 
-/// Why a brief is no workload.
+/// Reasons why a brief is not a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BriefError {
     /// Something that this kind cannot do without.
@@ -21,15 +21,15 @@ pub enum BriefError {
     Missing {
         /// The kind.
         kind: WorkloadKind,
-        /// What it needs.
+        /// Things that it needs.
         what: Cow<'static, str>,
     },
     /// More than can be run or kept.
     #[error("{count} {what} are too many: {most} at most")]
     TooMany {
-        /// What.
+        /// Name of the things.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
         /// The most there may be.
         most: usize,
@@ -47,9 +47,9 @@ pub enum BriefError {
     Bounds {
         /// The case, or what else has the number.
         place: String,
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         found: u64,
         /// The least it may be.
         low: u64,
@@ -168,7 +168,7 @@ impl Brief {
         })
     }
 
-    /// Where the `index`th range that is written begins on a drive that is read as well.
+    /// Returns the offset of the `index`th range that is written on a drive that is read as well.
     pub(super) fn behind(&self, index: u64) -> Bytes {
         let first = self.offset.0.saturating_add(self.length().0);
         let first = self.target_offset.map_or(first, |offset| offset.0);

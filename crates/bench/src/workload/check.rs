@@ -1,4 +1,4 @@
-//! Whether a workload can be run, whoever wrote it: flags, a file, or a record that goes on.
+//! Checks of a workload from any source: flags, a file, or a record that is resumed.
 //!
 //! Leaves out devices. The one thing to know: sums of sizes and offsets of a workload that passes fit
 //! 63 bits, as offsets of files do.

@@ -43,7 +43,8 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     Ok((format!("{name} {}", brief.drives.join(" ")), cases))
 }
 
-/// Who sends to whom, step by step: one transfer more, or one drive more, each time.
+/// Returns the pairs of sender and receiver, step by step: one transfer more, or one drive more,
+/// each time.
 fn steps(pattern: Pattern, drives: usize) -> Vec<Vec<(usize, usize)>> {
     let rising = |all: Vec<(usize, usize)>| (1..=all.len()).map(|n| all[..n].to_vec()).collect();
     match pattern {

@@ -26,16 +26,16 @@ use one_or_many::one_or_many;
 pub use stream::{is_gpu, is_memory};
 pub use text::{TextError, WrittenWorkload, parse, print, read};
 
-/// What a person says of a workload; what is left out has a default that depends on the kind.
+/// A workload as a person states it; defaults of what is left out depend on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Brief {
-    /// What the cases show together.
+    /// Effect that the cases show together.
     pub kind: WorkloadKind,
-    /// Where payload comes from, as typed; drives of a stream, or one memory.
+    /// Sources of payload, as typed; drives of a stream, or one memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub source: Vec<String>,
-    /// Where payload goes to.
+    /// Targets of payload.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub target: Vec<String>,
     /// Drives of a matrix or a crowd, or the drive of a calibration.
@@ -44,7 +44,7 @@ pub struct Brief {
     /// Memory between source and target, or that of a roundtrip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// How bytes travel; one case each.
+    /// Routes of the bytes; one case each.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub routes: Vec<Path>,
     /// Block sizes; one case each.
@@ -56,10 +56,10 @@ pub struct Brief {
     /// Transfers of each drive of a stream, each on a part of the range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
-    /// Which blocks follow which.
+    /// Order of the blocks.
     #[serde(default)]
     pub order: Order,
-    /// Who sends to whom in a crowd.
+    /// Pairs of a crowd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
     /// Start of the range that is read.
@@ -124,7 +124,7 @@ impl Brief {
     }
 }
 
-/// Who sends to whom in a crowd.
+/// Pairs of sender and receiver in a crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {

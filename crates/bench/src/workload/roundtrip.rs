@@ -57,11 +57,11 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     Ok((format!("{read} {memory}"), cases))
 }
 
-/// Who takes part.
+/// The transfers.
 struct RoundtripEnds<'a> {
-    /// What is read into the memory.
+    /// Transfer into the memory.
     read: &'a str,
-    /// What is written out of it.
+    /// Transfer out of the memory.
     written: Option<&'a str>,
     memory: &'a str,
 }

@@ -4,7 +4,7 @@ use peerlane_results::{WORKLOAD_SCHEMA, Workload};
 
 use super::{Brief, BriefError};
 
-/// Why a text is no workload.
+/// Reasons why a text is not a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// It is no TOML, or a field is not what it should be.
@@ -13,7 +13,7 @@ pub enum TextError {
     /// A schema of another version.
     #[error("cannot read a workload of schema `{found}`: this program knows `{WORKLOAD_SCHEMA}`")]
     Schema {
-        /// What it says.
+        /// Words of the parser.
         found: String,
     },
     /// It leaves out what its kind needs, or has a number out of its bounds.
