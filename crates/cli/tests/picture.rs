@@ -32,8 +32,12 @@ fn wrapped(line: &str) -> Vec<String> {
     out
 }
 
+/// Keeps runs of spaces, which SVG would join.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace("  ", "\u{a0}\u{a0}")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 fn svg(text: &str) -> String {
@@ -47,7 +51,7 @@ fn svg(text: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <title>peerlane doctor on a server with eight GPUs</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#16181d\"/>\n\
-         <g font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"13.3\" fill=\"#d7dae0\" xml:space=\"preserve\">\n"
+         <g font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"13.3\" fill=\"#d7dae0\">\n"
     );
     for (index, line) in lines.iter().enumerate() {
         let y = 26 + index * LINE;
