@@ -1,4 +1,4 @@
-//! A place where a picture is.
+//! A hit of `peerlane scan`: where in which image the picture is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The work on one image: how far it is, and whether it is to go on.
+//! Progress of the search of one image, and its cancellation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! From a fabric to a tree in which discovery finds it: for fixtures and for tests of discovery.
+//! Writes a fabric as a tree of sysfs that discovery reads: for fixtures and for tests of discovery.
 //!
 //! It writes what discovery reads and nothing more; numbers that no fabric has, such as those of block
 //! devices, are made up. A function without an address gets one, as firmware numbers buses.
