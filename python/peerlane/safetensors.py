@@ -129,7 +129,7 @@ def _shards(path: Path) -> tuple[list[Path], dict[str, str] | None]:
     except OSError as error:
         raise BadInput([f"cannot read {path}", str(error)]) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput([f"cannot read {path}: it is no index of safetensors", repr(error)]) from error
+        raise BadInput([f"cannot read {path}: it is not an index of safetensors", repr(error)]) from error
     for name in set(names.values()):
         # An index from somewhere else must not lead out of its folder.
         if not name or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:

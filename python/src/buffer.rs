@@ -39,7 +39,7 @@ fn lend_host(target: &Bound<'_, PyAny>) -> PyResult<Lent> {
         match kind {
             CPU | CUDA_HOST => {}
             CUDA | CUDA_MANAGED => return Err(cuda::by_dlpack_alone(index).into()),
-            kind => return Err(bad(format!("DLPack device type {kind} is no host memory")).into()),
+            kind => return Err(bad(format!("DLPack device type {kind} is not host memory")).into()),
         }
     }
     if let Ok(buffer) = PyUntypedBuffer::get(target) {

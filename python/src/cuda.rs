@@ -36,7 +36,7 @@ pub(crate) struct GpuMemory {
 pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
     let interface = target.getattr("__cuda_array_interface__")?;
     let interface = interface.cast_into::<PyDict>();
-    let interface = interface.map_err(|_| odd("it is no dict"))?;
+    let interface = interface.map_err(|_| odd("it is not a dict"))?;
     let version = number(&interface, "version")?;
     if version < VERSION {
         return Err(odd(format!("version {version} is older than {VERSION}")).into());
@@ -46,7 +46,7 @@ pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
     }
     let shape = numbers(&get(&interface, "shape")?, "shape")?;
     let typestr = get(&interface, "typestr")?;
-    let typestr = typestr.cast_into::<PyString>().map_err(|_| odd("typestr is no text"))?;
+    let typestr = typestr.cast_into::<PyString>().map_err(|_| odd("typestr is not text"))?;
     let item = item_size(&typestr.to_cow()?)?;
     // A dimension of none makes the others mean nothing, however large they are.
     let first = if shape.contains(&0) { 0 } else { item };
@@ -66,9 +66,9 @@ pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
 /// The address, of memory that may be written.
 fn address(interface: &Bound<'_, PyDict>) -> PyResult<u64> {
     let data = get(interface, "data")?.cast_into::<PyTuple>();
-    let data = data.map_err(|_| odd("data is no tuple"))?;
+    let data = data.map_err(|_| odd("data is not a tuple"))?;
     if data.len() != 2 {
-        return Err(odd("data is no pair").into());
+        return Err(odd("data is not a pair").into());
     }
     let is_read_only = data.get_item(1)?.cast_into::<PyBool>();
     if is_read_only.map_err(|_| odd("data does not say whether it is read only"))?.is_true() {
@@ -88,17 +88,17 @@ fn get<'py>(interface: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, Py
 
 fn number(interface: &Bound<'_, PyDict>, key: &str) -> PyResult<u64> {
     let number = get(interface, key)?.extract::<u64>();
-    Ok(number.map_err(|_| odd(format!("{key} is no number")))?)
+    Ok(number.map_err(|_| odd(format!("{key} is not a number")))?)
 }
 
 fn numbers(tuple: &Bound<'_, PyAny>, key: &str) -> PyResult<Vec<u64>> {
-    let tuple = tuple.cast::<PyTuple>().map_err(|_| odd(format!("{key} is no tuple")))?;
+    let tuple = tuple.cast::<PyTuple>().map_err(|_| odd(format!("{key} is not a tuple")))?;
     if tuple.len() > DIMENSIONS {
         return Err(odd(format!("{key} has more than {DIMENSIONS} dimensions")).into());
     }
     let numbers = tuple.iter().map(|number| number.extract::<u64>());
     let numbers = numbers.collect::<PyResult<Vec<u64>>>();
-    Ok(numbers.map_err(|_| odd(format!("{key} has what is no size")))?)
+    Ok(numbers.map_err(|_| odd(format!("{key} has what is not a size")))?)
 }
 
 /// Bytes of an element: `<f4` has 4.

@@ -146,13 +146,13 @@ GOOD = {"shape": (4,), "typestr": "|u1", "data": (4096, False), "version": 3}
     ("change", "words"),
     [
         ({"version": 1}, "version 1 is older"),
-        ({"version": None}, "version is no number"),
+        ({"version": None}, "version is not a number"),
         ({"mask": object()}, "mask"),
-        ({"shape": 4}, "shape is no tuple"),
-        ({"shape": (-1,)}, "shape has what is no size"),
+        ({"shape": 4}, "shape is not a tuple"),
+        ({"shape": (-1,)}, "shape has what is not a size"),
         ({"shape": (2**63, 2)}, "larger than any memory"),
         ({"shape": (2**62, 2)}, "larger than any memory"),
-        ({"shape": (2**64,)}, "shape has what is no size"),
+        ({"shape": (2**64,)}, "shape has what is not a size"),
         ({"shape": (1,) * 65}, "dimensions"),
         ({"typestr": "<f"}, "typestr"),
         ({"typestr": "<f0"}, "typestr"),
@@ -161,16 +161,16 @@ GOOD = {"shape": (4,), "typestr": "|u1", "data": (4096, False), "version": 3}
         ({"typestr": "\N{SNOWMAN}f4"}, "typestr"),
         ({"typestr": "<U9223372036854775807"}, "typestr"),
         ({"typestr": "<f99999999999999999999"}, "typestr"),
-        ({"typestr": 4}, "typestr is no text"),
+        ({"typestr": 4}, "typestr is not text"),
         ({"strides": (2,)}, "gaps"),
         ({"strides": (1, 1)}, "gaps"),
-        ({"strides": (-1,)}, "strides has what is no size"),
+        ({"strides": (-1,)}, "strides has what is not a size"),
         ({"shape": (2, 2), "strides": (1, 2)}, "order"),
         ({"data": (4096, True)}, "read only"),
         ({"data": (4096, 0)}, "does not say"),
-        ({"data": (4096,)}, "no pair"),
+        ({"data": (4096,)}, "not a pair"),
         ({"data": (-1, False)}, "no address"),
-        ({"data": b"bytes"}, "no tuple"),
+        ({"data": b"bytes"}, "not a tuple"),
     ],
 )
 def test_an_interface_that_makes_no_sense_is_refused_with_the_reason(source, change, words):
@@ -194,5 +194,5 @@ def test_an_interface_that_is_no_dict_is_refused(source):
     class Text:
         __cuda_array_interface__ = "text"
 
-    with pytest.raises(peerlane.BadInput, match="no dict"):
+    with pytest.raises(peerlane.BadInput, match="not a dict"):
         peerlane.Reader(source).read_into(Text())

@@ -307,7 +307,7 @@ impl OutputError {
 fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputError> {
     let Some(found) = metadata(path)? else { return Ok(None) };
     if !found.is_file() {
-        let why = format!("it is {}, no regular file", word_for(&found));
+        let why = format!("it is {}, not a regular file", word_for(&found));
         return Err(OutputError::NotOurs { why, hint: "name a file" });
     }
     let (name, most, is_ours) = match kind {

@@ -95,7 +95,7 @@ fn sheet_replaces_only_a_sheet() {
     pipe.expect("a pipe");
     for (words, reason) in [
         ("scan hay/picture.png hay/images --sheet hay/picture.png", "is no sheet of hits"),
-        ("scan hay/picture.png hay/images --sheet pipe", "no regular file"),
+        ("scan hay/picture.png hay/images --sheet pipe", "not a regular file"),
         ("scan pipe hay/images", "not a regular file"),
     ] {
         let output = typed(hay.path(), words);
@@ -147,7 +147,7 @@ fn only_named_non_images_fail() {
         assert!(said(&output).contains(&format!("error: cannot search {unread}")), "{unread}");
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "{unread}");
     }
-    // An image of another kind is no file to pass over.
+    // An image of another kind is not a file to pass over.
     fs::write(at("moving.gif"), "GIF89a, which is not read here").expect("room");
     let output = scan("hay/images");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));

@@ -159,7 +159,7 @@ fn large_case_reports_missing_range() {
 
 #[test]
 fn impossible_block_is_refused_by_name() {
-    let said = "has blocks of 512 bytes, and 3 is no multiple of that";
+    let said = "has blocks of 512 bytes, and 3 is not a multiple of that";
     for output in [sim(CROWD, &["--vary", "block=3"]), sim(&CROWD.replace("128K", "3"), &[])] {
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
         assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));

@@ -29,7 +29,7 @@ fn wanted() -> Result<FaultsArgs, String> {
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} wants a value"))?;
-        let number = || value.parse().map_err(|_| format!("{flag} {value} is no number"));
+        let number = || value.parse().map_err(|_| format!("{flag} {value} is not a number"));
         match flag.as_str() {
             "--runs" => wanted.runs = number()?,
             "--seed" => wanted.seed = number()?,

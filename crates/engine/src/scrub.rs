@@ -107,7 +107,7 @@ pub enum ScrubCause {
         /// Number of requests.
         in_flight: u32,
     },
-    /// The lengths do not add up, or `host` is no host memory of the length that is needed.
+    /// The lengths do not add up, or `host` is not host memory of the length that is needed.
     #[error("{length} borrowed bytes do not fit the block or the memory")]
     Shape {
         /// Bytes to borrow.

@@ -66,7 +66,7 @@ impl Root {
     /// As [`Root::text`], and when it holds something else.
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Result<T, Unread> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| Unread::new(path, format!("`{}` is no number", short(&text))))
+        text.parse().map_err(|_| Unread::new(path, format!("`{}` is not a number", short(&text))))
     }
 
     /// Names in a folder, sorted, at most 65,536 of them.
@@ -144,7 +144,7 @@ mod tests {
         let root = Root::at(folder.path());
         assert!(root.text("long").unwrap_err().why.contains("1 MiB"));
         let refused = root.number::<u64>("word").unwrap_err().to_string();
-        assert_eq!(refused, "cannot read /word: `high` is no number");
+        assert_eq!(refused, "cannot read /word: `high` is not a number");
         assert_eq!(root.number("number"), Ok(12));
     }
 

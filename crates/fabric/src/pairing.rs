@@ -176,7 +176,7 @@ mod tests {
         let fabric = machine("0x9134", &[&["n0", "f0"], &["f1", "n1"]]);
         assert_eq!(drive(&fabric, "f0").as_deref(), Some("n0"));
         assert_eq!(drive(&fabric, "f1").as_deref(), Some("n1"));
-        assert_eq!(drive(&fabric, "n0"), None, "a drive is no card");
+        assert_eq!(drive(&fabric, "n0"), None, "a drive is not a card");
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(crate) fn check_regular(image: &Path) -> Result<(), String> {
         _ if kind.is_file() => return Ok(()),
         _ if kind.is_block_device() => "a block device of this machine",
         _ if kind.is_dir() => "a directory",
-        _ => "no regular file",
+        _ => "not a regular file",
     };
     Err(format!("it is {what}, and the guest may write to it; an image is a regular file"))
 }
@@ -173,13 +173,13 @@ fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<NamespaceIm
         .map_err(|error| bad(format!("not readable and writable: {error}")))?;
     let opened = file.metadata().map_err(|error| bad(error.to_string()))?;
     if !opened.is_file() {
-        return Err(bad("it is no regular file any more".to_owned()));
+        return Err(bad("it is not a regular file any more".to_owned()));
     }
     let size = Bytes(opened.len());
     let block = namespace.limits.logical_block;
     if size == Bytes::ZERO || !size.is_multiple_of(block) {
         return Err(bad(format!(
-            "its size of {} bytes is no whole number of blocks of {} bytes",
+            "its size of {} bytes is not a whole number of blocks of {} bytes",
             size.0, block.0
         )));
     }
@@ -200,7 +200,7 @@ fn scratch_image(
     if namespace.size == Bytes::ZERO
         || !namespace.size.is_multiple_of(namespace.limits.logical_block)
     {
-        return Err(bad("the machine gives a size that is no whole number of blocks"));
+        return Err(bad("the machine gives a size that is not a whole number of blocks"));
     }
     let create = || -> std::io::Result<()> { File::create_new(&path)?.set_len(namespace.size.0) };
     create().map_err(LabError::io("create scratch image", &path))?;

@@ -37,11 +37,14 @@ impl KernelImage {
     pub fn open(image: &Path) -> Result<Self, LabError> {
         let not_a_kernel =
             |reason: &str| LabError::NotAKernel { path: image.into(), reason: reason.to_owned() };
-        let image =
-            image.canonicalize().map_err(LabError::io("read kernel image", image)).and_then(
-                |path| if path.is_file() { Ok(path) } else { Err(not_a_kernel("it is no file")) },
-            )?;
-        let release = read_release(&image)?.ok_or_else(|| not_a_kernel("it is no x86 bzImage"))?;
+        let image = image
+            .canonicalize()
+            .map_err(LabError::io("read kernel image", image))
+            .and_then(|path| {
+                if path.is_file() { Ok(path) } else { Err(not_a_kernel("it is not a file")) }
+            })?;
+        let release =
+            read_release(&image)?.ok_or_else(|| not_a_kernel("it is not an x86 bzImage"))?;
         let modules = module_folders(&image, &release)
             .into_iter()
             .find(|folder| folder.join("modules.builtin").is_file());

@@ -203,7 +203,8 @@ fn endless_and_long_images_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = folder.path().join("long.xclbin");
     std::fs::File::create(&long).and_then(|file| file.set_len((1 << 30) + 1)).expect("a file");
-    for (path, words) in [(Path::new("/dev/null"), "no regular file"), (&long, "file too large")] {
+    for (path, words) in [(Path::new("/dev/null"), "not a regular file"), (&long, "file too large")]
+    {
         let refusal = xrt::groups_of(path).expect_err("refused");
         let XrtRefusal::XclbinFile { source, .. } = refusal else { panic!("{refusal:?}") };
         assert!(source.to_string().contains(words), "{source}");

@@ -19,7 +19,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, most)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
 }
 
-/// The same for what is no text.
+/// The same for what is not text.
 ///
 /// # Errors
 /// When it cannot be read, is not regular, or is longer.

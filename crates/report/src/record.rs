@@ -70,7 +70,7 @@ pub enum Record {
     CompareNodes(Box<NodesComparison>),
 }
 
-/// A text that is no record that can be shown.
+/// A text that is not a record that can be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It is larger than any record should be.

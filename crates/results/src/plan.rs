@@ -265,7 +265,7 @@ pub struct Refusal {
     pub forceable: bool,
 }
 
-/// How the end of a copy that is no multiple of the target's block size is written.
+/// How the end of a copy that is not a multiple of the target's block size is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {

@@ -1,6 +1,6 @@
 //! One copy, request by request, as the engine saw it.
 //!
-//! This is no record: it is not kept as JSON, since a copy has as many requests as it has blocks.
+//! This is not a record: it is not kept as JSON, since a copy has as many requests as it has blocks.
 //! `peerlane-report` writes it as a file that a viewer opens. Times are those of one clock, whatever its
 //! zero is; all traces that are written together share it.
 

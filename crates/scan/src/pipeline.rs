@@ -41,7 +41,7 @@ pub struct ImageAnswer {
 }
 
 impl ImageAnswer {
-    /// Whether it is a file of a folder or archive that is no image at all, and was not named as one.
+    /// Whether it is a file of a folder or archive that is not an image at all, and was not named as one.
     pub fn is_passed_over(&self) -> bool {
         let is_unknown = matches!(self.found, Err(ScanError::Format(FormatError::Unknown)));
         is_unknown && self.origin == InputOrigin::Within
@@ -265,7 +265,7 @@ fn search(
 /// Searches all images in a file's bytes; their pixels, and where the picture is.
 ///
 /// # Errors
-/// [`ScanError::Format`] for what is no image that is taken.
+/// [`ScanError::Format`] for what is not an image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
     let input = Input { name: String::new(), origin: InputOrigin::Named, bytes: Ok(bytes) };
     let looked = one(input, searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;

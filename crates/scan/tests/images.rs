@@ -80,7 +80,7 @@ fn a_broken_image_costs_no_other_its_answer() {
         }
         true
     });
-    // The mark itself, and the script, which is no image.
+    // The mark itself, and the script, which is not an image.
     assert_eq!((right, wrong), (named("right-").len() + 1, named("wrong-").len() + 1));
 }
 

@@ -134,7 +134,7 @@ fn differs<T: PartialEq + Debug>(
     })
 }
 
-/// A run whose route is contradicted is no result, so nothing is compared with it.
+/// A run whose route is contradicted is not a result, so nothing is compared with it.
 pub(super) fn route<'a>(
     run: WhichRun,
     mut cases: impl Iterator<Item = &'a CaseRecord>,

@@ -1,7 +1,7 @@
 //! Guards against nonsense: figures that cannot be are errors, those that mislead carry warnings.
 //!
 //! Leaves out how the route is known, which is the crate `evidence`. The one thing to know: an error here
-//! means that the run is no result, whatever its figures are; nothing of it may be shown as one.
+//! means that the run is not a result, whatever its figures are; nothing of it may be shown as one.
 
 mod ceilings;
 mod clock;
@@ -27,7 +27,7 @@ pub use surroundings::{
 /// Judges one run of a case: what a reader should know of it.
 ///
 /// # Errors
-/// When the run cannot be what it says, [`Nonsense`] has the reason; it is no result then.
+/// When the run cannot be what it says, [`Nonsense`] has the reason; it is not a result then.
 pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, Nonsense> {
     nonsense::content(case)?;
     // Before the route: bytes that a drive was not asked for are a hole's or a cache's, by either route.

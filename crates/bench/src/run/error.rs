@@ -36,7 +36,7 @@ pub enum RunError {
         reason: String,
     },
     /// A run that cannot be what it says; its figures are no result.
-    #[error("this is no result")]
+    #[error("this is not a result")]
     Nonsense {
         /// The run.
         case: Box<CaseRecord>,

@@ -117,7 +117,7 @@ fn a_source_of_zeroes_is_seen_before_it_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let mut content = vec![0; 1 << 20];
     let (zeroes, around, judged) = once(&PlannedFlow::carry, &reading(folder.path(), &content));
-    // A file on something that is no drive has none to warn of.
+    // A file on something that is not a drive has none to warn of.
     let drives = around.drives.len();
     let is_empty = |one: &Warning| matches!(one, Warning::NeverWritten { .. });
     assert_eq!(judged.unwrap().iter().filter(|one| is_empty(one)).count(), drives);

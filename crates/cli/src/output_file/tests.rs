@@ -58,12 +58,16 @@ fn irregular_files_are_never_ours() {
     ] {
         let said = refused(&at(name), NOTE);
         // What else may be there, nobody is told to remove.
-        assert!(said.ends_with(&format!("it is {word}, no regular file; name a file")), "{said}");
+        assert!(
+            said.ends_with(&format!("it is {word}, not a regular file; name a file")),
+            "{said}"
+        );
         assert_eq!(refused(&at(name), OutputKind::New), said);
     }
     assert!(refused(Path::new("/dev/null"), NOTE).contains("it is a device"));
     assert!(
-        refused(Path::new("/dev/null"), OutputKind::New).ends_with("no regular file; name a file")
+        refused(Path::new("/dev/null"), OutputKind::New)
+            .ends_with("not a regular file; name a file")
     );
     let said = refused(&at("absent/note"), NOTE);
     assert!(said.contains("No such file") && said.contains("; make the folder "), "{said}");

@@ -125,14 +125,14 @@ fn same_file_is_refused_before_consent() {
 fn misfit_block_and_repeated_end_are_named() {
     let folder = folder();
     for (words, part) in [
-        ("stream --source source --target host --block 3", "block 3 is no multiple of"),
+        ("stream --source source --target host --block 3", "block 3 is not a multiple of"),
         (
             "stream --source source --source source --target host",
             "source is given twice as a source",
         ),
         (
             "sweep a b --via cmb:c --on model --machine pair --block 3",
-            "a has blocks of 512 bytes, and 3 is no multiple",
+            "a has blocks of 512 bytes, and 3 is not a multiple",
         ),
     ] {
         refused(folder.path(), words, &[part]);
@@ -307,11 +307,11 @@ fn record_replaces_only_a_record() {
     for (output, reason) in [
         ("source", "which is measured"),
         ("./source", "which is measured"),
-        ("notes", "is no record of a benchmark"),
-        ("other.json", "is no record of a benchmark"),
-        ("empty", "is no record of a benchmark"),
-        ("link", "no regular file"),
-        ("/dev/null", "no regular file"),
+        ("notes", "is not a record of a benchmark"),
+        ("other.json", "is not a record of a benchmark"),
+        ("empty", "is not a record of a benchmark"),
+        ("link", "not a regular file"),
+        ("/dev/null", "not a regular file"),
         ("absent/run.json", "No such file"),
     ] {
         let found = bench(folder.path(), &format!("{words} -o {output}"));

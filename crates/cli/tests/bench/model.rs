@@ -11,7 +11,7 @@ fn prediction_overwrites_only_a_record() {
     let words = "sweep a b --block 1M --on model --machine pair";
     let output = bench(folder.path(), &format!("{words} -o precious"));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is no record of a benchmark"), "{}", said(&output));
+    assert!(said(&output).contains("is not a record of a benchmark"), "{}", said(&output));
     let precious = fs::read_to_string(folder.path().join("precious")).expect("it");
     assert_eq!(precious, "dear diary");
     for _ in 0..2 {

@@ -89,7 +89,7 @@ fn stage_out_of_place_is_refused() {
         ("stream --source host --target host --stage digest".to_owned(), ["one core copies", ""]),
         (file("digest", "host-serial"), ["has no place there", "one buffer"]),
         (file("digest", "host-mapped"), ["has no place there", "in a map"]),
-        (file("invert", "host"), ["invert is no stage: digest, cuda:FILE.cu:KERNEL", "xrt:"]),
+        (file("invert", "host"), ["invert is not a stage: digest, cuda:FILE.cu:KERNEL", "xrt:"]),
     ] {
         let output = bench(folder.path(), &words);
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));

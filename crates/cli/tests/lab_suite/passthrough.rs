@@ -90,8 +90,8 @@ fn nodes_are_guarded_like_block_devices() {
     assert_eq!(lab.status("same"), 0, "{}", lab.stderr("same"));
     assert_eq!(lab.status("longer"), 1, "what was shifted differs");
     for (name, words) in [
-        ("offset", "`--offset 100` is no multiple of the block size of /dev/ng"),
-        ("target_offset", "`--target-offset 511` is no multiple"),
+        ("offset", "`--offset 100` is not a multiple of the block size of /dev/ng"),
+        ("target_offset", "`--target-offset 511` is not a multiple"),
         ("mounted", "is mounted at /b"),
         ("lies_on", "lies on /dev/ng"),
         ("carries", "carries"),

@@ -155,7 +155,7 @@ pub(super) fn refuse_devices(
     let device = are_devices.into_iter().zip(paths).find(|(is_device, _)| *is_device);
     match device {
         Some((_, path)) if !wanted.is_empty() => Err(CopyError::Refused(vec![Refusal {
-            reason: format!("{path} is no file: it has no metadata to preserve"),
+            reason: format!("{path} is not a file: it has no metadata to preserve"),
             hint: Some("leave `--preserve` out".to_owned()),
             forceable: false,
         }])),

@@ -98,7 +98,7 @@ fn not_registered(fabric: &Fabric, function: &Function) -> Option<Finding> {
     } else if window.is_some_and(|window| cmb.offset() >= window) {
         (format!("it begins beyond its window, BAR {}", cmb.bar()), FIRMWARE, Needs::Hardware)
     } else if !cmb.size().is_multiple_of(SECTION) {
-        (format!("its size, {}, is no multiple of 2 MiB", cmb.size()), FIRMWARE, Needs::Hardware)
+        (format!("its size, {}, is not a multiple of 2 MiB", cmb.size()), FIRMWARE, Needs::Hardware)
     } else {
         (
             "its window may begin at no multiple of 2 MiB, or may be out of reach of the kernel's map \

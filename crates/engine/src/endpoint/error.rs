@@ -12,7 +12,7 @@ use crate::failure::{hint_of_absence, hint_of_denial};
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// A memory or a device without blocks, where a file or a block device is needed.
-    #[error("`{notation}` cannot be an end of a copy: it is no file or block device")]
+    #[error("`{notation}` cannot be an end of a copy: it is not a file or block device")]
     NotPayload {
         /// The name as typed.
         notation: Notation,

@@ -46,10 +46,10 @@ impl fmt::Display for GpuName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotationError {
     /// There is no text.
-    #[error("an empty name is no endpoint")]
+    #[error("an empty name is not an endpoint")]
     Empty,
     /// The usual sign for a pipe.
-    #[error("`-` is no endpoint: data move between files and devices, never through a pipe")]
+    #[error("`-` is not an endpoint: data move between files and devices, never through a pipe")]
     Pipe,
     /// A prefix without a name behind it.
     #[error("`{0}` names no device")]

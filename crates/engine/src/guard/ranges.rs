@@ -45,7 +45,7 @@ fn aligned(option: &str, offset: Bytes, end: &EndpointFacts) -> Option<Refusal> 
     let above = offset.round_up(end.block)?;
     Some(refuse(
         format!(
-            "`{option} {}` is no multiple of the block size of {}, {} bytes",
+            "`{option} {}` is not a multiple of the block size of {}, {} bytes",
             offset.0, end.path, end.block.0
         ),
         Some(format!("use `{option} {}` or `{option} {}`", below.0, above.0)),

@@ -171,7 +171,7 @@ impl Journal {
             return Err("it was updated before it was created");
         }
         if self.partial.as_deref().is_some_and(|name| !is_file_name(name)) {
-            return Err("the name of the unfinished file is no file name");
+            return Err("the name of the unfinished file is not a file name");
         }
         Ok(())
     }

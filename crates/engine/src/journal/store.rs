@@ -117,7 +117,7 @@ impl<'a> Store<'a> {
     /// it at any time, so that resuming needs [`Store::load`].
     ///
     /// # Errors
-    /// [`JournalError::Foreign`] when the file is no regular file, belongs to another user, or others
+    /// [`JournalError::Foreign`] when the file is not a regular file, belongs to another user, or others
     /// may write it; [`JournalError::TooLarge`]; [`JournalError::Io`]; and what [`decode`] refuses.
     pub(crate) fn read(path: &Path) -> Result<Journal, JournalError> {
         let file = open_journal(rustix::fs::CWD, path.as_os_str())
@@ -200,7 +200,7 @@ impl<'a> Store<'a> {
         let mut head = Vec::new();
         file.take(JOURNAL_HEAD.len() as u64).read_to_end(&mut head).map_err(fail)?;
         let is_ours = JOURNAL_HEAD.starts_with(&head) || head.iter().all(|&byte| byte == 0);
-        if is_ours { Ok(()) } else { Err(foreign("it is no journal")) }
+        if is_ours { Ok(()) } else { Err(foreign("it is not a journal")) }
     }
 
     fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {
@@ -302,7 +302,7 @@ fn take_lock(
         // The one who held it may have removed the name between opening and locking.
         if is_named(directory, name, &held) {
             let (_, left) =
-                read_lock(&lock).ok_or_else(|| foreign("it is no lock of a journal"))?;
+                read_lock(&lock).ok_or_else(|| foreign("it is not a lock of a journal"))?;
             // The note stays until this holder makes one: it may be killed, too.
             if let Err(source) = write_lock(machine, &lock, left.as_deref()) {
                 if left.is_none() {
@@ -379,7 +379,7 @@ fn check_alone(facts: &Stat) -> Result<(), &'static str> {
 /// Checks that nobody but this user and root can have written a file.
 fn check_ours(facts: &Stat) -> Result<(), &'static str> {
     if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
-        return Err("it is no regular file");
+        return Err("it is not a regular file");
     }
     let user = rustix::process::geteuid();
     if facts.st_uid != user.as_raw() && facts.st_uid != 0 {

@@ -56,7 +56,7 @@ pub fn identity_of_device(root: &Path, name: &str) -> Result<DeviceIdentity, Jou
 /// (`/` for this machine).
 ///
 /// # Errors
-/// [`JournalError::Io`] when the file is no regular file or does not tell about itself.
+/// [`JournalError::Io`] when the file is not a regular file or does not tell about itself.
 pub fn identity_of_file(
     root: &Path,
     path: &Path,

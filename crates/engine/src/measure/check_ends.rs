@@ -73,7 +73,9 @@ impl FlowLook<'_> {
         for (what, value) in [("block", flow.block), ("offset", offset), ("length", flow.bytes)] {
             if !value.is_multiple_of(facts.block) {
                 let (value, block) = (value.0, facts.block.0);
-                return wrong(format!("{what} {value} is no multiple of its block, {block} bytes"));
+                return wrong(format!(
+                    "{what} {value} is not a multiple of its block, {block} bytes"
+                ));
             }
         }
         if flow.bytes == Bytes::ZERO {

@@ -86,6 +86,6 @@ mod tests {
     fn unknown_stage_is_an_error() {
         let asked = Asked { stages: vec!["invert".to_owned()], ..asked() };
         let error = crate::plan(&machine("pair"), &asked, &Surveyor::for_tests());
-        assert!(error.expect_err("no stage").to_string().contains("invert is no stage"));
+        assert!(error.expect_err("no stage").to_string().contains("invert is not a stage"));
     }
 }

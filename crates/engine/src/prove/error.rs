@@ -106,7 +106,7 @@ pub enum ProofCause {
         /// Place of the loss; `None` where that cannot be told.
         leg: Option<ProofLeg>,
     },
-    /// The lengths do not add up, or `host` is no host memory of the length that is needed.
+    /// The lengths do not add up, or `host` is not host memory of the length that is needed.
     #[error("a proof of {length} bytes does not fit its blocks or its memory")]
     Shape {
         /// Length of the proof.

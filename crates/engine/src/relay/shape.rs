@@ -13,14 +13,14 @@ const REQUEST_MAX: u64 = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeFault {
-    /// A block is no power of two.
-    #[error("a block of {block} bytes is no power of two")]
+    /// A block is not a power of two.
+    #[error("a block of {block} bytes is not a power of two")]
     Block {
         /// The block.
         block: u64,
     },
-    /// An offset is no multiple of its file's block.
-    #[error("offset {offset} is no multiple of the block, {block} bytes")]
+    /// An offset is not a multiple of its file's block.
+    #[error("offset {offset} is not a multiple of the block, {block} bytes")]
     Offset {
         /// The offset.
         offset: u64,
@@ -28,7 +28,7 @@ pub enum ShapeFault {
         block: u64,
     },
     /// The request is empty, above 1 GiB, or no multiple of both blocks.
-    #[error("a request of {request} bytes is no multiple of {block} bytes up to 1 GiB")]
+    #[error("a request of {request} bytes is not a multiple of {block} bytes up to 1 GiB")]
     Request {
         /// The request.
         request: u64,

@@ -120,7 +120,7 @@ fn merge<R: Ring>(
     let [target, source] = reads;
     let start = source.region_offset + payload.skipped;
     work_on(ring, transfer, (source.region, start), payload.length, clock)?;
-    let no_bytes = || RequestError::Ring(std::io::Error::other("the region is no host memory"));
+    let no_bytes = || RequestError::Ring(std::io::Error::other("the region is not host memory"));
     let bytes = ring.host_bytes(target.region).ok_or_else(no_bytes)?;
     let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
     // A target file that ends here has nothing behind its end.

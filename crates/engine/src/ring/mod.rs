@@ -147,7 +147,7 @@ pub enum PushError {
         region_length: u64,
     },
     /// A passthrough node takes whole blocks only.
-    #[error("cannot queue a command of {length} bytes at {offset}: those are no whole blocks")]
+    #[error("cannot queue a command of {length} bytes at {offset}: those are not whole blocks")]
     NotInBlocks {
         /// Offset in the namespace asked for, in bytes.
         offset: u64,

@@ -32,7 +32,7 @@ pub enum StageName {
 
 /// Error of a stage's notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{typed} is no stage: digest, cuda:FILE.cu:KERNEL and xrt:FILE.xclbin:KERNEL are")]
+#[error("{typed} is not a stage: digest, cuda:FILE.cu:KERNEL and xrt:FILE.xclbin:KERNEL are")]
 pub struct StageNameError {
     /// The notation that was read.
     pub typed: String,

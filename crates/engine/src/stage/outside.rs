@@ -28,7 +28,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 /// Reason why no process outside can work on a memory.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutsideError {
-    #[error("{memory} is no memory with addresses")]
+    #[error("{memory} is not memory with addresses")]
     NoAddress { memory: String },
     #[error(transparent)]
     Address(#[from] AddressError),

@@ -142,8 +142,8 @@ pub enum ManifestError {
         /// Value of the end.
         counted: u64,
     },
-    /// It is no file that can be read to its end.
-    #[error("{} is no regular file", path.display())]
+    /// It is not a file that can be read to its end.
+    #[error("{} is not a regular file", path.display())]
     NoFile {
         /// Its name.
         path: PathBuf,

@@ -362,7 +362,7 @@ fn cuda(slots: SlotGpu<'_>, file: &Path, kernel: &str) -> Result<Box<dyn Stage>,
 
 fn card(memory: SlotMemory<'_>, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {
     let buffer = memory.region.and_then(Region::card_buffer).ok_or_else(|| NotOpened {
-        reason: format!("{} is no memory of a card", memory.facts.name),
+        reason: format!("{} is not memory of a card", memory.facts.name),
         hint: None,
     })?;
     let kernel = buffer.kernel(kernel).map_err(|error| {

@@ -61,14 +61,17 @@ fn described(
         "KiB" => scale * 1024.0,
         "Bytes" | "B" => scale,
         other => {
-            return Err(Unread::new(&scale_at, format!("`{}` is no unit of bytes", short(other))));
+            return Err(Unread::new(
+                &scale_at,
+                format!("`{}` is not a unit of bytes", short(other)),
+            ));
         }
     };
     let is_plausible = bytes.is_finite() && bytes > 0.0 && bytes <= 1_048_576.0;
     if is_plausible {
         Ok(Some((code, bytes)))
     } else {
-        Err(Unread::new(&scale_at, "it is no size"))
+        Err(Unread::new(&scale_at, "it is not a size"))
     }
 }
 
@@ -78,7 +81,7 @@ fn cpus(root: &Root, folder: &str) -> Result<BTreeSet<u32>, Unread> {
     let text = root.text(&path)?;
     parse_list(&text)
         .filter(|cpus| !cpus.is_empty())
-        .ok_or_else(|| Unread::new(&path, format!("`{}` is no list of CPUs", short(&text))))
+        .ok_or_else(|| Unread::new(&path, format!("`{}` is not a list of CPUs", short(&text))))
 }
 
 fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
@@ -105,7 +108,7 @@ fn encode(root: &Root, folder: &str, code: &str) -> Result<[u64; 3], Unread> {
         let path = format!("{folder}/format/{name}");
         let is_word = name.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_');
         if !is_word || name.is_empty() {
-            return Err(Unread::new(folder, format!("`{}` is no term", short(name))));
+            return Err(Unread::new(folder, format!("`{}` is not a term", short(name))));
         }
         let number = match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),

@@ -384,7 +384,7 @@ mod tests {
         for path in ["dir/secret", "file", "../secret"] {
             assert!(tree.bytes(Path::new(path)).is_err(), "{path}");
         }
-        assert!(tree.bytes(Path::new("")).is_err(), "a directory is no file");
+        assert!(tree.bytes(Path::new("")).is_err(), "a directory is not a file");
         assert!(tree.names(Path::new("dir")).is_err());
         assert!(!tree.is_directory(Path::new("dir")));
         assert_eq!(tree.link(Path::new("dir")).unwrap(), None);

@@ -386,7 +386,7 @@ pub fn groups_of(path: &Path) -> Result<Vec<MemoryBank>, XrtRefusal> {
     // A pipe or a device has no length, and might have no end.
     let found = std::fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() {
-        return Err(unreadable(io::Error::other("it is no regular file")));
+        return Err(unreadable(io::Error::other("it is not a regular file")));
     }
     if found.len() > LARGEST_XCLBIN {
         return Err(unreadable(io::ErrorKind::FileTooLarge.into()));

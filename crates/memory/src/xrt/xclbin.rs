@@ -42,7 +42,7 @@ pub struct MemoryBank {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum XclbinError {
     /// The first bytes are others.
-    #[error("it is no xclbin: it does not begin with `xclbin2`")]
+    #[error("it is not an xclbin: it does not begin with `xclbin2`")]
     NotXclbin,
     /// A section that should be there ends behind the file.
     #[error("it is cut short or damaged")]

@@ -92,7 +92,7 @@ pub(crate) struct FilePage<'a> {
 /// Hands on every image of a file, in order.
 ///
 /// # Errors
-/// [`FormatError`] for what is no image, or does not say how many it has.
+/// [`FormatError`] for what is not an image, or does not say how many it has.
 pub(crate) fn each_page(
     bytes: Vec<u8>,
     take: &mut dyn FnMut(FilePage<'_>),
@@ -170,7 +170,7 @@ fn gray_turned(gray: Gray, orientation: u64) -> Result<Gray, FormatError> {
 /// The image in a file's bytes, the first one of several.
 ///
 /// # Errors
-/// [`FormatError`] for what is no image, or is broken, or too large.
+/// [`FormatError`] for what is not an image, or is broken, or too large.
 pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
     let mut first = None;
     each_page(bytes, &mut |page| {

@@ -59,7 +59,7 @@ pub enum FlowError {
     },
     /// A port or a switch, which holds no data.
     #[error(
-        "{name} of the machine {machine} is no end of a transfer: it passes data on and keeps none"
+        "{name} of the machine {machine} is not an end of a transfer: it passes data on and keeps none"
     )]
     NoEnd {
         /// The machine.
@@ -130,7 +130,7 @@ pub enum FlowError {
         near: String,
     },
     /// A block that a drive cannot carry.
-    #[error("{name} has blocks of {size} bytes, and {block} is no multiple of that")]
+    #[error("{name} has blocks of {size} bytes, and {block} is not a multiple of that")]
     Block {
         /// The drive.
         name: String,

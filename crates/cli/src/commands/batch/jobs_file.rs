@@ -204,7 +204,7 @@ fn within<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
 ) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("`{text}` is no number from {least} to {most}")),
+        _ => Err(format!("`{text}` is not a number from {least} to {most}")),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn read(file: &Path) -> Result<BenchRecord, Failure> {
     let mut record: BenchRecord = serde_json::from_str(&text).map_err(|error| {
         if error.is_data() && !has_schema(text.as_bytes(), BENCH_SCHEMA) {
             let hint = "`peerlane bench -o FILE` and `peerlane sim -o FILE` write such records";
-            return Tried::to(tried())("it is no record of a benchmark").hint(hint.to_owned());
+            return Tried::to(tried())("it is not a record of a benchmark").hint(hint.to_owned());
         }
         Tried::to(tried())(error)
     })?;

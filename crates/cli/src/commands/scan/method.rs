@@ -34,7 +34,7 @@ fn ncc(args: &ScanArgs, (gray, opacity): &Picture) -> Result<Searcher, Failure> 
     let threshold = args.threshold.unwrap_or(USUAL);
     if !CORRELATIONS.contains(&threshold) {
         let (low, high) = (CORRELATIONS.start(), CORRELATIONS.end());
-        let error = format!("`--threshold {threshold}` is no correlation from {low} to {high}");
+        let error = format!("`--threshold {threshold}` is not a correlation from {low} to {high}");
         return Err(Failure::new(error).hint("`--method donard` has other scores".to_owned()));
     }
     let poses = args.scales.iter().flat_map(|scale| {
@@ -80,7 +80,7 @@ pub(super) type Picture = (Gray, Option<Gray>);
 /// Reads the picture.
 ///
 /// # Errors
-/// When it cannot be read, or is no image.
+/// When it cannot be read, or is not an image.
 pub(super) fn picture(args: &ScanArgs) -> Result<Picture, Failure> {
     let what = format!("read picture {}", args.picture.display());
     let path = &args.picture;

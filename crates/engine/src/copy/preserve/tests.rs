@@ -97,7 +97,7 @@ fn a_device_has_no_metadata_to_preserve() {
     let refusal = refuse_devices(&ALL, [false, true], ["/data/a", "/dev/b"]).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "cannot copy: /dev/b is no file: it has no metadata to preserve"
+        "cannot copy: /dev/b is not a file: it has no metadata to preserve"
     );
     assert!(refuse_devices(&ALL, [false, false], ["/data/a", "/dev/b"]).is_ok());
     assert!(refuse_devices(&[], [true, true], ["/data/a", "/dev/b"]).is_ok());

@@ -17,7 +17,7 @@ use crate::ring::{Action, FileId, Operation};
 /// Marks the number of a poll for the answers of a worker; the rest of it is the number of its file.
 pub(super) const POLLED: u64 = 1 << 63;
 
-/// The number of a poll of a descriptor that is watched, which is no file's.
+/// The number of a poll of a descriptor that is watched, which is not a file's.
 pub(super) const WATCHED: u64 = u64::MAX;
 
 /// A file of a ring.

@@ -42,7 +42,7 @@ impl Manifest {
         let mut text = String::new();
         match file.take(BYTES_MAX).read_to_string(&mut text) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(ManifestError::Line { line: 1, reason: "it is no text".to_owned() })
+                Err(ManifestError::Line { line: 1, reason: "it is not text".to_owned() })
             }
             Err(error) => Err(failed(error)),
             Ok(_) => parse(&text),
@@ -108,7 +108,8 @@ fn words(error: &serde_json::Error) -> String {
 }
 
 fn chunk_of(line: &ChunkLine) -> Result<ChunkDigest, String> {
-    let digest = from_hex(&line.xxh128).ok_or_else(|| format!("{} is no digest", line.xxh128))?;
+    let digest =
+        from_hex(&line.xxh128).ok_or_else(|| format!("{} is not a digest", line.xxh128))?;
     Ok(ChunkDigest { offset: line.offset, length: line.length, digest })
 }
 

@@ -29,7 +29,7 @@ struct Told {
 fn judge(address: u64, length: Bytes, told: Told) -> Result<(), CudaError> {
     let refused = |why| CudaError::NotOfAGpu { address, length, why };
     if told.kind != DEVICE {
-        return Err(refused("it is no memory of a GPU"));
+        return Err(refused("it is not memory of a GPU"));
     }
     let end = address.checked_add(length.0).ok_or(refused("it has no end"))?;
     let allocation_end = told.start.checked_add(told.size);
