@@ -84,7 +84,7 @@ pub fn check_width(files: &[SourceFile]) -> Vec<Violation> {
 /// Tests for pages that a command writes.
 fn is_generated(file: &SourceFile) -> bool {
     let pages = ["docs/reference/", "docs/reliability", "docs/agreement.md", "docs/predictions.md"];
-    pages.iter().any(|page| file.path.starts_with(page))
+    pages.iter().any(|page| file.path.starts_with(page)) || file.path.ends_with("/ABOUT.md")
 }
 
 /// The line without the addresses of its links, and without bare ones.

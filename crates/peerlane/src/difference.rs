@@ -23,9 +23,9 @@ const MOST_PHRASES: usize = 3;
 /// use std::path::Path;
 ///
 /// use peerlane::difference;
-/// use peerlane::machines::{Look, Place, read};
+/// use peerlane::machines::{LookDepth, MachineSource, read};
 ///
-/// let machine = |name| read(Place::Described(Path::new(name)), Look::Quiet);
+/// let machine = |name| read(MachineSource::Described(Path::new(name)), LookDepth::Quiet);
 /// let (before, after) = (machine("pair")?, machine("acs")?);
 /// assert!(difference::record(&before, &before).is_unchanged());
 /// let record = difference::record(&before, &after);

@@ -12,12 +12,12 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use peerlane::machines::{Look, Place};
+//! use peerlane::machines::{LookDepth, MachineSource};
 //! use peerlane::{Asked, Bytes, DEADLINE, MonotonicClock, Route, Surveyor};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // `Place::Here` is the running machine.
-//! let fabric = peerlane::machines::read(Place::Described(Path::new("pair")), Look::Quiet)?;
+//! // `MachineSource::Here` is the running machine.
+//! let fabric = peerlane::machines::read(MachineSource::Described(Path::new("pair")), LookDepth::Quiet)?;
 //! let asked = Asked { length: Some(Bytes::mib(64)), ..Asked::between("a", "b") };
 //! let clock = MonotonicClock::start();
 //! let plan = peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?;
@@ -33,7 +33,7 @@
 //! [`Asked::force`] is set for the last.
 //!
 //! ```
-//! use peerlane::machines::{Look, Place};
+//! use peerlane::machines::{LookDepth, MachineSource};
 //! use peerlane::{Asked, Bytes, CopyOptions, DEADLINE, MonotonicClock, Surveyor, Tools, VerifyMode};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +41,7 @@
 //! # let source = folder.path().join("source");
 //! # let target = folder.path().join("target");
 //! std::fs::write(&source, [7; 10_000])?;
-//! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
+//! let here = peerlane::machines::read(MachineSource::Here, LookDepth::Quiet)?;
 //! let (from, to) = (source.display().to_string(), target.display().to_string());
 //! let asked = Asked { verify: VerifyMode::Full, ..Asked::between(&from, &to) };
 //! let clock = MonotonicClock::start();
@@ -63,7 +63,7 @@
 //! # A read into memory of your own
 //!
 //! ```
-//! use peerlane::machines::{Look, Place};
+//! use peerlane::machines::{LookDepth, MachineSource};
 //! use peerlane::read::{ReadTools, Reader};
 //! use peerlane::{Bytes, MonotonicClock, Nanos, host, lent};
 //!
@@ -72,7 +72,7 @@
 //! # let path = folder.path().join("set.bin");
 //! # std::fs::write(&path, [7; 10_000])?;
 //! # let path = path.to_str().unwrap();
-//! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
+//! let here = peerlane::machines::read(MachineSource::Here, LookDepth::Quiet)?;
 //! let reader = Reader::open(&here, path, Nanos::seconds(60))?;
 //! let (memory, lender) = lent::lend(host::allocate(Bytes(4096))?).ok_or("host memory is lent")?;
 //! let clock = MonotonicClock::start();

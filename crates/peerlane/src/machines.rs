@@ -52,9 +52,9 @@ pub enum LookDepth {
 /// ```
 /// use std::path::Path;
 ///
-/// use peerlane::machines::{Look, Place, read};
+/// use peerlane::machines::{LookDepth, MachineSource, read};
 ///
-/// let pair = read(Place::Described(Path::new("pair")), Look::Quiet)?;
+/// let pair = read(MachineSource::Described(Path::new("pair")), LookDepth::Quiet)?;
 /// assert!(!pair.is_this_machine());
 /// # Ok::<(), peerlane::machines::MachineError>(())
 /// ```
