@@ -326,7 +326,7 @@ fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputErro
     if is_ours(&bytes) {
         return Ok(Some(id_of(&found)));
     }
-    Err(not_ours(&format!("it is there and is no {name}"), kind))
+    Err(not_ours(&format!("it is there and is not a {name}"), kind))
 }
 
 /// The system's answer without the name of a draft, which nobody has asked for and `tempfile` adds.

@@ -66,7 +66,7 @@ fn meaningless_method_options_are_refused() {
         ("--method donard --rotations 90", "in no other size or rotation", "--rotations"),
         ("--method donard --threshold 1e6", "no image scores more than", "--threshold"),
         ("--method donard --on cuda", "searched by the processor only", "--on"),
-        ("--threshold 250", "no correlation from 0.3 to 1", "--method donard"),
+        ("--threshold 250", "not a correlation from 0.3 to 1", "--method donard"),
         ("--threshold 0", "above 0", ""),
         ("--method other", "donard", ""),
     ] {

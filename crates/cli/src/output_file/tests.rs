@@ -26,7 +26,7 @@ fn only_marked_files_are_replaced() {
     for name in ["theirs", "empty"] {
         let said = refused(&at(name), NOTE);
         assert!(
-            said.ends_with("it is there and is no note; choose another name, or remove it first")
+            said.ends_with("it is there and is not a note; choose another name, or remove it first")
         );
     }
     let said = refused(&at("ours"), OutputKind::New);
@@ -167,7 +167,7 @@ fn group_with_taken_path_names_none() {
     let files = vec![file("first"), file("second"), file("last")];
     fs::write(at("last"), "somebody else's").expect("room");
     let said = said(&write_together(files).expect_err("not ours"));
-    assert!(said.contains("it is there and is no note"), "{said}");
+    assert!(said.contains("it is there and is not a note"), "{said}");
     assert_eq!(fs::read(at("first")).expect("it"), b"note 1");
     assert_eq!(fs::read(at("last")).expect("it"), b"somebody else's");
     assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 2, "no draft is left");
