@@ -117,7 +117,7 @@ fn figure_replaces_only_a_figure() {
     fs::remove_file(at(&figures[0])).expect("it");
     let output = peerlane(folder.path(), &words, "other.html");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is no figure of a report"), "{}", said(&output));
+    assert!(said(&output).contains("is not a figure of a report"), "{}", said(&output));
     assert!(fs::read(&last).expect("it") == theirs, "theirs is gone");
     assert_eq!(names(&folder.path().join("figures")), figures[1..]);
     assert!(!folder.path().join("other.html").exists());
@@ -224,7 +224,7 @@ fn reference_pages_replace_their_like_only() {
         fs::write(&place, "dear diary").expect("room");
         let output = write();
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains("is no page of the reference"), "{}", said(&output));
+        assert!(said(&output).contains("is not a page of the reference"), "{}", said(&output));
         assert_eq!(fs::read(&place).expect("it"), b"dear diary");
         fs::write(&place, page).expect("room");
     }

@@ -94,7 +94,7 @@ fn sheet_replaces_only_a_sheet() {
     );
     pipe.expect("a pipe");
     for (words, reason) in [
-        ("scan hay/picture.png hay/images --sheet hay/picture.png", "is no sheet of hits"),
+        ("scan hay/picture.png hay/images --sheet hay/picture.png", "is not a sheet of hits"),
         ("scan hay/picture.png hay/images --sheet pipe", "not a regular file"),
         ("scan pipe hay/images", "not a regular file"),
     ] {

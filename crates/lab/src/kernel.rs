@@ -307,7 +307,7 @@ mod tests {
     fn file_without_kernel_is_named() {
         let file = tempfile::NamedTempFile::new().expect("file");
         let error = find_kernel(Some(file.path())).expect_err("no kernel");
-        assert!(error.to_string().contains("no x86 bzImage"), "{error}");
+        assert!(error.to_string().contains("not an x86 bzImage"), "{error}");
     }
 
     proptest! {

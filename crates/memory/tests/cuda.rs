@@ -337,7 +337,7 @@ fn memory_unknown_to_driver_is_refused() {
     let none = foreign(&mock, &owner, 0, 0).unwrap_err();
     assert_eq!(none, CudaError::Length { length: Bytes::ZERO });
     for (conf, words) in
-        [("memory_type=1", "no memory of a GPU"), ("other_context=1", "another context")]
+        [("memory_type=1", "not memory of a GPU"), ("other_context=1", "another context")]
     {
         mock.configure(conf);
         let error = foreign(&mock, &owner, 0, 8192).unwrap_err();

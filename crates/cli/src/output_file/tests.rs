@@ -26,7 +26,9 @@ fn only_marked_files_are_replaced() {
     for name in ["theirs", "empty"] {
         let said = refused(&at(name), NOTE);
         assert!(
-            said.ends_with("it is there and is not a note; choose another name, or remove it first")
+            said.ends_with(
+                "it is there and is not a note; choose another name, or remove it first"
+            )
         );
     }
     let said = refused(&at("ours"), OutputKind::New);

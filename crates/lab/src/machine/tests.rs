@@ -258,7 +258,9 @@ fn drives_and_images_must_fit() {
     assert!(refused("x", &image).contains("no such drive, it has: a, c"));
     assert!(refused("a", Path::new("/nowhere.img")).contains("No such file"));
     std::fs::write(folder.path().join("odd"), [0; 1000]).expect("image");
-    assert!(refused("a", &folder.path().join("odd")).contains("no whole number of blocks of 512"));
+    assert!(
+        refused("a", &folder.path().join("odd")).contains("not a whole number of blocks of 512")
+    );
 
     let given = [("a".to_owned(), image.clone())];
     let drives = drives::prepare(&machine, &given, folder.path()).expect("drives");
