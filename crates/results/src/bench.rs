@@ -1,4 +1,4 @@
-//! What a workload did: measured on a machine, or predicted by the model.
+//! Results of a workload: measured on a machine, or predicted by the model.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,20 +15,20 @@ use crate::{
 /// Schema of [`BenchRecord`].
 pub const BENCH_SCHEMA: &str = "peerlane.bench/1";
 
-/// What a workload did. Saved after every case; one that was interrupted lacks cases.
+/// Results of a workload. Saved after every case; an interrupted one lacks cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRecord {
     /// [`BENCH_SCHEMA`].
     pub schema: String,
-    /// What was asked for.
+    /// The workload, as it was asked for.
     pub asked: Workload,
-    /// Where it ran, or what was modelled.
+    /// The machine that it ran on, or that was modelled.
     pub machine: Machine,
     /// The machine as a machine file, enough to draw it: without mounts, partitions, serial numbers and
     /// settings of the kernel. `None` where it is too large to keep, and in records made without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outline: Option<String>,
-    /// Whether these are measurements.
+    /// Origin of the figures: measured, emulated or predicted.
     pub basis: Basis,
     /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction, which has no date.
     pub started_s: Option<u64>,
@@ -36,30 +36,32 @@ pub struct BenchRecord {
     pub cases: Vec<CaseRecord>,
     /// One for each case that ran, in the order of the workload.
     pub summaries: Vec<Summary>,
-    /// Whether it matters where drives are, and which of them is the source or the target; for a matrix only.
+    /// Effects of the location of drives, and of the choice of source and target; for a matrix
+    /// only.
     #[serde(default)]
     pub effects: Vec<LocationEffect>,
-    /// What configuration spaces say of the packets of devices; of a calibration only.
+    /// Packet settings of devices, from their configuration spaces; for a calibration only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<DevicePackets>,
-    /// What a reader should know of all of it.
+    /// Warnings that concern all of it.
     pub warnings: Vec<Warning>,
 }
 
-/// How a device is set to cut what it sends and asks for (PCIe base specification, "Device control register").
+/// Packet sizes and read tags that a device is set to (PCIe base specification, "Device control
+/// register").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DevicePackets {
     /// The device, as typed in the workload.
     pub device: String,
     /// PCI address of its function; `None` where nothing says it.
     pub address: Option<String>,
-    /// What is set; `None` where it could not be read.
+    /// The settings; `None` where they could not be read.
     pub packets: Option<Packets>,
-    /// Why it could not be read; `None` where it was.
+    /// Reason why they could not be read; `None` where they were.
     pub reason: Option<String>,
 }
 
-/// What is set in a configuration space.
+/// Packet settings in a configuration space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Largest payload of a packet that it sends (MPS).
@@ -70,14 +72,14 @@ pub struct Packets {
     pub tags: u32,
 }
 
-/// What a permutation test found in a matrix: of location, pairs below one switch against pairs across
-/// switches; of an end, its drives against each other.
+/// Result of a permutation test on a matrix: of location, pairs below one switch against pairs
+/// across switches; of an end, its drives against each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LocationEffect {
-    /// Which pairs: `128K p2p`.
+    /// Pairs that were tested: `128K p2p`.
     pub cases: String,
-    /// What was tested: what two drives of a near pair have in common, `switch`; or an end, `source` or
-    /// `target`.
+    /// Property that was tested: `switch`, which the drives of a near pair share, or an end,
+    /// `source` or `target`.
     pub place: String,
     /// Rate of near pairs over that of the others, what each drive does by itself taken out; of an end,
     /// rate of its fastest drive over that of its slowest, what the other end does taken out.
@@ -86,7 +88,7 @@ pub struct LocationEffect {
     pub chance: f64,
 }
 
-/// Where the figures come from.
+/// Origin of the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -111,9 +113,9 @@ impl fmt::Display for Basis {
 /// One run of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRecord {
-    /// What was asked for.
+    /// The case, as it was asked for.
     pub asked: CaseSpec,
-    /// Which counted run of this case, from 0.
+    /// Number of this counted run of the case, from 0.
     pub repeat: u32,
     /// Payload moved by all flows together.
     pub bytes: Bytes,
@@ -131,21 +133,21 @@ pub struct CaseRecord {
     pub flows: Vec<FlowRecord>,
     /// Check of the content at the targets; `None` where nothing was stored or it was not asked for.
     pub verification: Option<Verification>,
-    /// What was looked at to know the route, and why the rest could not be.
+    /// Evidence of the route from each source, with the reason where one could not be read.
     pub evidence: Vec<RouteEvidence>,
-    /// What the evidence says of the route.
+    /// Verdict of the evidence on the route.
     pub verdict: RouteVerdict,
     /// Ceilings, lowest first.
     pub limits: Vec<Limit>,
     /// Load of each link that payload crossed, of a prediction; nothing counts it where it is measured.
     pub links: Vec<LinkLoad>,
-    /// What a prediction adds; `None` for a measurement.
+    /// Interval, gains and other results of a prediction; `None` for a measurement.
     pub prediction: Option<Prediction>,
     /// Page faults of the process while payload moved, of a prediction those of mapped files; `None` where they were not
     /// counted, or nothing is mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_faults: Option<PageFaults>,
-    /// What a reader should know of this run.
+    /// Warnings that concern this run.
     pub warnings: Vec<Warning>,
 }
 
@@ -164,7 +166,7 @@ impl CaseRecord {
         ByteRate::mean(self.bytes, self.elapsed_ns)
     }
 
-    /// What limits its flows, with how many of them each limits, most first.
+    /// Returns the limits of its flows and the number of flows that each limits, most first.
     pub fn limited_by(&self) -> Vec<(&str, usize)> {
         let mut limits: Vec<(&str, usize)> = Vec::new();
         for limit in self.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
@@ -178,7 +180,7 @@ impl CaseRecord {
     }
 }
 
-/// What one flow of a case did.
+/// Results of one flow of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
     /// Payload moved.
@@ -193,13 +195,13 @@ pub struct FlowRecord {
     pub bytes_by_route: BytesByRoute,
     /// Latency of a block from the submission of its read to the completion of its write.
     pub block: Percentiles,
-    /// What limited it, where that is known.
+    /// The resource that limited it, where that is known.
     pub limited_by: Option<String>,
     /// Blocks in flight from which on more bring nothing; of a prediction by the closed form only, and not where a path
     /// has slots of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<u32>,
-    /// Which functions of the machine it went between; `None` where that is not known.
+    /// Functions of the machine that it went between; `None` where they are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
     /// Chunks, busy time and latency of its stage; `None` without one, and of a prediction.
@@ -207,14 +209,15 @@ pub struct FlowRecord {
     pub stage: Option<StageRecord>,
 }
 
-/// Functions that a flow went between, by their names in the machine.
+/// Names in the machine of the functions that a flow went between.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Places {
-    /// That of the drive at the source; `None` where the source is memory, or nobody knows its drive.
+    /// Function of the drive at the source; `None` where the source is memory, or its drive is not
+    /// known.
     pub source: Option<String>,
-    /// That of the drive at the target; `None` as for the source.
+    /// Function of the drive at the target; `None` as for the source.
     pub target: Option<String>,
-    /// That of the memory between them; `None` for host memory.
+    /// Function of the memory between them; `None` for host memory.
     pub memory: Option<String>,
 }
 
@@ -234,15 +237,15 @@ pub struct CpuCost {
 /// One source of evidence on the route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteEvidence {
-    /// What was looked at and what it showed, or why it could not be looked at.
+    /// The source and its observation, or the reason why it could not be read.
     #[serde(flatten)]
     pub evidence: Evidence,
-    /// What that says of the route.
+    /// Verdict of this source on the route.
     #[serde(default)]
     pub says: RouteVerdict,
 }
 
-/// What evidence says of the route that bytes took.
+/// Verdict of evidence on the route that bytes took.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -281,7 +284,7 @@ pub struct LinkLoad {
     /// `below`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_end: Option<String>,
-    /// Which way.
+    /// Direction of the load.
     pub direction: Direction,
     /// Payload a second.
     pub payload: ByteRate,
@@ -303,7 +306,7 @@ pub enum Direction {
     Down,
 }
 
-/// What a prediction says beside its figures.
+/// Results of a prediction beside its rates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// `closed`, `flow` or `tlp`, and the reason for it.
@@ -373,7 +376,7 @@ pub struct Summary {
 /// A figure that was taken several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// How often.
+    /// Number of values.
     pub count: u32,
     /// Mean.
     pub mean: f64,

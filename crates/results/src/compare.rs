@@ -12,7 +12,7 @@ pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
 /// Schema of [`NodesComparison`].
 pub const COMPARE_NODES_SCHEMA: &str = "peerlane.compare-nodes/1";
 
-/// Whether the later of two runs is faster or slower than the earlier, case by case.
+/// Comparison of two runs, case by case: the later one is faster, slower or the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// [`COMPARE_SCHEMA`].
@@ -21,20 +21,21 @@ pub struct Comparison {
     pub before: ComparedRun,
     /// The run that is judged; the first of them where there were several.
     pub after: ComparedRun,
-    /// How many records there were of each, measured in turns.
+    /// Number of records of each run, measured in turns.
     #[serde(default = "one")]
     pub turns: u32,
-    /// By how much a case may be slower, as a share of the rate before: 0.05.
+    /// Tolerated loss of rate, as a share of the rate before: 0.05.
     pub threshold: f64,
-    /// How sure all verdicts are together: 0.95. Those of two predictions are the model's, and not of any chance.
+    /// Confidence of all verdicts together: 0.95. Verdicts on two predictions come from the model
+    /// and involve no chance.
     pub confidence: f64,
-    /// By which means, in words.
+    /// Statistical method, in words.
     pub method: String,
     /// One for each case of either run, those of the run before first.
     pub cases: Vec<CaseComparison>,
-    /// What differs besides, and does not stand against comparing: kernel, program, fabric.
+    /// Other differences, which do not prevent a comparison: kernel, program, fabric.
     pub notes: Vec<String>,
-    /// Whether a case is certainly slower by more than the threshold.
+    /// True when a case is certainly slower by more than the threshold.
     pub has_regressed: bool,
 }
 
@@ -45,8 +46,8 @@ pub struct NodesComparison {
     pub schema: String,
     /// One for each node of either run, those of the run before first.
     pub nodes: Vec<NodeComparison>,
-    /// Whether a case of a node is certainly slower by more than the threshold. Each node has the confidence of
-    /// its own comparison.
+    /// True when a case of a node is certainly slower by more than the threshold. Each node has the
+    /// confidence of its own comparison.
     pub has_regressed: bool,
 }
 
@@ -71,9 +72,9 @@ fn one() -> u32 {
 pub struct ComparedRun {
     /// Name of the workload.
     pub name: String,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
-    /// Whether its figures are measurements.
+    /// Origin of its figures: measured, emulated or predicted.
     pub basis: Basis,
     /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction.
     pub started_s: Option<u64>,
@@ -103,11 +104,11 @@ pub struct CaseComparison {
     pub interval: Option<(f64, f64)>,
     /// The chance of a difference at least as large between equal cases, corrected for the number of cases.
     pub chance: Option<f64>,
-    /// What that says.
+    /// Verdict of the comparison on the case.
     pub verdict: Change,
-    /// Whether it is certainly slower by more than the threshold.
+    /// True when it is certainly slower by more than the threshold.
     pub has_regressed: bool,
-    /// Why it cannot be compared; empty where it can.
+    /// Reasons why it cannot be compared; empty where it can.
     pub reasons: Vec<Incomparable>,
 }
 
@@ -123,7 +124,7 @@ impl CaseComparison {
     }
 }
 
-/// What a comparison says of a case.
+/// Verdict of a comparison on a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -148,7 +149,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why two cases cannot be compared.
+/// Reasons why two cases cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Incomparable {
@@ -170,7 +171,7 @@ pub enum Incomparable {
     Asked {
         /// Position of the flow; `None` for the case as a whole.
         flow: Option<u32>,
-        /// Which setting: `block`, `depth`, `path`.
+        /// Name of the setting: `block`, `depth`, `path`.
         setting: String,
         /// Before.
         before: String,
@@ -179,12 +180,12 @@ pub enum Incomparable {
     },
     /// Evidence speaks against the route of a run.
     Route {
-        /// In which of the two.
+        /// The run of which this is true.
         run: WhichRun,
     },
     /// The case is in one of the runs only.
     Missing {
-        /// From which it is missing.
+        /// The run that lacks it.
         run: WhichRun,
     },
     /// There are too few figures to know how they spread.
@@ -205,12 +206,12 @@ pub enum Incomparable {
     },
     /// A turn began before the one before it was over.
     NotInTurns {
-        /// Which turn, from 1.
+        /// Number of the turn, from 1.
         turn: u32,
     },
     /// One record is given twice.
     Twice {
-        /// Of which of the two runs.
+        /// The run that it was given for.
         run: WhichRun,
     },
 }
