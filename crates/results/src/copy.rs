@@ -1,4 +1,4 @@
-//! What one copy did.
+//! Results of one copy.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use schemars::JsonSchema;
@@ -12,14 +12,14 @@ use crate::{
 /// Schema of [`CopyRecord`].
 pub const COPY_SCHEMA: &str = "peerlane.copy/1";
 
-/// What one copy did, by which route, on what evidence.
+/// Results of one copy: content, route, evidence and times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyRecord {
     /// [`COPY_SCHEMA`].
     pub schema: String,
-    /// What was asked for.
+    /// The copy, as it was asked for.
     pub asked: Asked,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
     /// Source.
     pub source: EndpointFacts,
@@ -29,13 +29,13 @@ pub struct CopyRecord {
     pub memory: MemoryFacts,
     /// The route that was chosen; with a warning `route-not-known` nothing shows that payload took it.
     pub route: Route,
-    /// Why this route.
+    /// Reason for this route.
     pub reason: String,
     /// Payload by the route it took.
     pub bytes_by_route: BytesByRoute,
     /// Payload that is at the target.
     pub bytes: Bytes,
-    /// What these bytes are.
+    /// Origin of these bytes.
     pub content: Content,
     /// From the first request to the end of the flush; proof and verification are not in it.
     pub elapsed_ns: Nanos,
@@ -53,7 +53,7 @@ pub struct CopyRecord {
     pub cpu: CpuTime,
     /// Host-memory traffic.
     pub host_memory: HostMemoryTraffic,
-    /// What became of the memory when the copy was done with it.
+    /// Clearing of the device memory after the copy.
     pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
@@ -68,7 +68,7 @@ pub struct CopyRecord {
     /// The other machines of remote ends.
     #[serde(default)]
     pub far_sides: Vec<FarSide>,
-    /// What a reader should know.
+    /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
@@ -89,7 +89,7 @@ pub struct StageRecord {
     pub latency: Percentiles,
     /// Root over the digests of all chunks, 32 hexadecimal digits, for `digest`.
     pub root: Option<String>,
-    /// Why there is no root.
+    /// Reason why there is no root.
     pub no_root: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct FarSide {
 }
 
 impl CopyRecord {
-    /// Why it is not known which route payload took; `None` where it is known.
+    /// Returns the reason why the route of payload is not known; `None` where it is known.
     pub fn unknown_route(&self) -> Option<&str> {
         self.warnings.iter().find_map(|warning| match warning {
             Warning::RouteNotKnown { reason } => Some(reason.as_str()),
@@ -130,7 +130,7 @@ impl CopyRecord {
     }
 }
 
-/// Where it ran.
+/// The machine that a command ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Host name, or the machine's name in its description.
@@ -143,7 +143,7 @@ pub struct Machine {
     pub program: String,
 }
 
-/// Payload by the route it took; what took an unknown one is in neither.
+/// Payload by the route it took; bytes whose route is not known are in neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BytesByRoute {
     /// Between devices.
@@ -164,7 +164,7 @@ impl BytesByRoute {
     }
 }
 
-/// What the bytes at the target are, and which of them this run moved.
+/// Origin of the bytes at the target: moved by this run, moved by an earlier one, or holes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Content {
     /// Moved by this run.
@@ -219,23 +219,23 @@ pub struct CpuTime {
 pub struct HostMemoryTraffic {
     /// Bytes counted; `None` without a counter.
     pub bytes: Option<Bytes>,
-    /// Which counter, or why there is none.
+    /// The counter, or the reason why there is none.
     pub reason: String,
 }
 
-/// What became of the memory when the copy was done with it.
+/// Clearing of device memory after a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scrubbed {
     /// Device memory that was overwritten with zeroes by DMA.
     pub bytes: Bytes,
-    /// How, or why it was not.
+    /// Method of clearing, or the reason why the memory was not cleared.
     pub reason: String,
 }
 
 /// Check of the content at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// How.
+    /// Extent of the check: a sample or everything.
     pub mode: VerifyMode,
     /// Bytes compared, each counted once.
     pub bytes: Bytes,
@@ -246,9 +246,9 @@ pub struct Verification {
 /// One thing that was looked at to know the route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// What was looked at.
+    /// The source of evidence.
     pub looked_at: String,
-    /// What it showed.
+    /// Its observation.
     pub showed: String,
 }
 

@@ -17,7 +17,7 @@ pub const DOCTOR_SCHEMA_1: &str = "peerlane.doctor/1";
 pub struct DoctorRecord {
     /// [`DOCTOR_SCHEMA`].
     pub schema: String,
-    /// Which machine.
+    /// The machine that was examined.
     pub machine: Machine,
     /// Source and target, as typed, where a pair was asked for.
     pub pair: Option<[String; 2]>,
@@ -45,7 +45,7 @@ pub struct DoctorRecord {
 }
 
 impl DoctorRecord {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub fn is_healthy(&self) -> bool {
         self.findings.is_empty()
     }
@@ -356,7 +356,7 @@ pub struct LibrarySetting {
     pub value: String,
     /// Its effect on the route.
     pub consequence: String,
-    /// What to set.
+    /// Recommended setting.
     pub advice: String,
     /// First version of the library that has it.
     pub since: String,

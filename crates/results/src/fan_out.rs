@@ -19,7 +19,7 @@ pub const BATCH_PLAN_SCHEMA: &str = "peerlane.batch-plan/1";
 /// Schema of [`BatchRecord`].
 pub const BATCH_SCHEMA: &str = "peerlane.batch/1";
 
-/// What is going to happen to several targets of one source.
+/// Plan of a copy from one source to several targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FanOutPlan {
     /// [`FAN_OUT_PLAN_SCHEMA`].
@@ -28,14 +28,14 @@ pub struct FanOutPlan {
     pub route: Option<Route>,
     /// The memory between the source and all of them.
     pub memory: Option<MemoryFacts>,
-    /// Why this route; names the target that stands in the way of another.
+    /// Reason for this route; names the target that rules out another.
     pub reason: String,
     /// The plan for each target, with the common route, memory, reason and requests. What stands
     /// between two targets is a refusal of the later one.
     pub targets: Vec<Plan>,
 }
 
-/// What a copy with several targets did.
+/// Results of a copy with several targets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FanOutRecord {
     /// [`FAN_OUT_SCHEMA`].
@@ -43,27 +43,27 @@ pub struct FanOutRecord {
     /// Payload that this run read of the source to write it: each byte once, whatever the number of
     /// targets, besides the tail of a target whose end is no whole block.
     pub read: Bytes,
-    /// What became of each target, in the order in which they were named.
+    /// Outcome of each target, in the order in which they were named.
     pub targets: Vec<TargetOutcome>,
 }
 
-/// What became of one target: a record where it is complete, else a failure.
+/// Outcome of one target: a record where it is complete, else a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetOutcome {
     /// The target as typed.
     pub target: String,
     /// The record of its copy: complete, verified as asked for, under its name.
     pub record: Option<CopyRecord>,
-    /// Why it is not complete.
+    /// The failure, where it is not complete.
     pub failure: Option<CopyFailure>,
 }
 
-/// Why a target is not complete.
+/// Failure of the copy to one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyFailure {
-    /// What went wrong, and its causes, outermost first.
+    /// The error and its causes, outermost first.
     pub errors: Vec<String>,
-    /// What to do about it.
+    /// Advice for a person.
     pub hint: Option<String>,
     /// The journal by which the copy can go on.
     pub journal: Option<String>,
@@ -80,7 +80,7 @@ pub struct BatchPlan {
     pub jobs: Vec<FanOutPlan>,
 }
 
-/// What several copies did.
+/// Results of several copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchRecord {
     /// [`BATCH_SCHEMA`].
@@ -89,11 +89,11 @@ pub struct BatchRecord {
     pub jobs: Vec<JobOutcome>,
 }
 
-/// What one copy of several did.
+/// Results of one copy of several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobOutcome {
     /// The source as typed.
     pub source: String,
-    /// What became of each target.
+    /// Outcome of each target.
     pub targets: Vec<TargetOutcome>,
 }

@@ -31,7 +31,7 @@ pub struct HitRecord {
     /// By `ncc`, normalised cross-correlation in full resolution: 1 is the picture itself. By `donard`, what
     /// Donard's program prints, which only means something beside the score of the picture itself.
     pub score: f32,
-    /// How it was looked for.
+    /// Method of the search.
     #[serde(default)]
     pub method: ScanMethod,
 }

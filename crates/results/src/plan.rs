@@ -1,4 +1,4 @@
-//! What was asked for and what is going to happen, complete before the first byte moves.
+//! The request and the plan of a copy, complete before the first byte moves.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl fmt::Display for RouteChoice {
     }
 }
 
-/// How the content at the target is checked after the copy.
+/// Check of the content at the target after the copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyMode {
@@ -76,7 +76,7 @@ impl fmt::Display for VerifyMode {
     }
 }
 
-/// What a person asked for, defaults filled in.
+/// The request of a person, defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Source endpoint as typed.
@@ -126,7 +126,7 @@ impl Asked {
     }
 }
 
-/// What an endpoint is.
+/// Kinds of endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndpointKind {
@@ -141,12 +141,12 @@ pub enum EndpointKind {
     Gpu,
 }
 
-/// What is known of one end of a copy.
+/// Known properties of one end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointFacts {
     /// As typed, made absolute and with links resolved.
     pub path: String,
-    /// What it is.
+    /// Kind of the endpoint.
     pub kind: EndpointKind,
     /// Capacity or file size; zero for a file to be made.
     pub size: Bytes,
@@ -164,9 +164,9 @@ pub struct EndpointFacts {
     pub drive: Option<String>,
     /// File system type for a file.
     pub file_system: Option<String>,
-    /// Why peer-to-peer requests cannot work on this endpoint, whatever the memory.
+    /// Reason why peer-to-peer requests cannot work on this endpoint, whatever the memory.
     pub refusal: Option<String>,
-    /// What would make them possible; `None` where there is no such thing.
+    /// Change that would make them possible; `None` where nothing would.
     #[serde(default)]
     pub way_out: Option<String>,
     /// Its location in the network, for a namespace of NVMe over Fabrics.
@@ -185,7 +185,7 @@ pub struct NetworkFacts {
     pub subsystem: Option<String>,
 }
 
-/// What kind of memory lies between read and write.
+/// Kinds of memory between read and write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
@@ -202,7 +202,7 @@ pub enum MemoryKind {
 pub struct MemoryFacts {
     /// As a person types it: `cmb:nvme2`, `host`.
     pub name: String,
-    /// What kind.
+    /// Kind of the memory.
     pub kind: MemoryKind,
     /// PCI address of its owner.
     pub address: Option<String>,
@@ -222,7 +222,7 @@ pub enum Verdict {
     ThroughHostBridge,
     /// Refused.
     NotSupported,
-    /// Not to be known from here; a probe decides.
+    /// Cannot be decided from here; a probe decides.
     Unknown,
 }
 
@@ -240,7 +240,7 @@ impl fmt::Display for Verdict {
 /// A memory that was considered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// Which memory.
+    /// The memory.
     pub memory: MemoryFacts,
     /// The source drive writing into it.
     pub source: Verdict,
@@ -248,24 +248,24 @@ pub struct Candidate {
     pub target: Verdict,
     /// Hops up and down for both drives together; lower is nearer.
     pub distance: Option<u32>,
-    /// Why it cannot be used, in words; empty where it can.
+    /// Reasons why it cannot be used, in words; empty where it can.
     pub refusals: Vec<String>,
     /// The facts behind the verdicts, in words.
     pub facts: Vec<String>,
 }
 
-/// What stands against a copy altogether.
+/// A reason to refuse a copy altogether.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
-    /// What, on which object.
+    /// The obstacle and the object that has it.
     pub reason: String,
-    /// What to do about it: a command where there is one.
+    /// Advice for a person: a command where there is one.
     pub hint: Option<String>,
     /// `--force` overrides it.
     pub forceable: bool,
 }
 
-/// How the end of a copy that is not a multiple of the target's block size is written.
+/// Method of writing the end of a copy that is not a multiple of the target's block size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {
@@ -292,9 +292,9 @@ pub struct Shape {
     pub slots: u32,
     /// Bytes of memory that the slots take together.
     pub memory: Bytes,
-    /// What limits the request, in words.
+    /// Limit of the request size, in words.
     pub request_limit: String,
-    /// What limits the slots, in words.
+    /// Limit of the number of slots, in words.
     pub slots_limit: String,
     /// The end of the copy.
     pub tail: Tail,
@@ -303,18 +303,18 @@ pub struct Shape {
 /// A rate that bounds the copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// What: a link, named by the function below it; a drive; a memory; a root complex.
+    /// The resource: a link, named by the function below it; a drive; a memory; a root complex.
     pub object: String,
     /// Its ceiling.
     pub bytes_per_second: ByteRate,
 }
 
-/// What is going to happen.
+/// Plan of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// [`PLAN_SCHEMA`].
     pub schema: String,
-    /// What was asked for.
+    /// The copy, as it was asked for.
     pub asked: Asked,
     /// Source.
     pub source: EndpointFacts,
@@ -324,14 +324,14 @@ pub struct Plan {
     pub route: Option<Route>,
     /// The memory chosen.
     pub memory: Option<MemoryFacts>,
-    /// Why this route, in a sentence.
+    /// Reason for this route, in a sentence.
     pub reason: String,
     /// Every peer-to-peer memory that was considered, best first.
     pub candidates: Vec<Candidate>,
     /// Sizes and counts for the chosen route.
     pub shape: Option<Shape>,
-    /// What payload crosses from source to target by way of the memory, by name; empty where that is
-    /// not known.
+    /// Names of the functions, host bridges and memory that payload crosses from source to target;
+    /// empty where they are not known.
     #[serde(default)]
     pub way: Vec<String>,
     /// Ceilings on the way, lowest first.
@@ -339,9 +339,9 @@ pub struct Plan {
     /// Drives at either end whose own rate is not known, which may be the lowest ceiling of all.
     #[serde(default)]
     pub unmeasured: Vec<String>,
-    /// What stands against the copy altogether; it does not start while one remains.
+    /// Reasons to refuse the copy altogether; it does not start while one remains.
     pub refusals: Vec<Refusal>,
-    /// What a reader should know.
+    /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
 }
 
@@ -350,14 +350,14 @@ pub struct Plan {
 pub struct Explanation {
     /// The question, in words.
     pub question: String,
-    /// What the kernel looks at, in its order; the last step is the answer.
+    /// Checks of the kernel, in its order; the last step is the answer.
     pub steps: Vec<ExplanationStep>,
 }
 
-/// One look of the kernel.
+/// One check of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplanationStep {
-    /// What is looked at and what is found.
+    /// The object of the check and the finding.
     pub finding: String,
     /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
     pub source: String,
@@ -366,13 +366,13 @@ pub struct ExplanationStep {
 /// A plan with what else was asked for, as version 1 of `plan --json` had it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedPlan {
-    /// What is going to happen.
+    /// The plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// How the decision was made, with `--explain`.
+    /// Steps of the decision, with `--explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Vec<Explanation>>,
-    /// What the kernel says of it, with `--probe`.
+    /// Answers of the kernel, with `--probe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Vec<Probe>>,
 }
@@ -380,19 +380,19 @@ pub struct ExplainedPlan {
 /// The kernel's answer to one request: a block read from an end into a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// Which memory.
+    /// Name of the memory.
     pub memory: String,
-    /// Which end, by its path.
+    /// Path of the end.
     pub endpoint: String,
-    /// What the plan says.
+    /// Verdict of the plan.
     pub predicted: Verdict,
-    /// What the kernel says.
+    /// Answer of the kernel.
     pub answer: ProbeAnswer,
-    /// Whether the two agree; `None` where one of them is no answer.
+    /// True when the two agree; `None` where one of them is not an answer.
     pub agrees: Option<bool>,
 }
 
-/// What came back.
+/// Results of asking the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum ProbeAnswer {
@@ -400,12 +400,12 @@ pub enum ProbeAnswer {
     Permitted,
     /// The kernel refused it.
     Refused {
-        /// What it answered.
+        /// The kernel's error, in words.
         reason: String,
     },
-    /// It could not be asked, or what came back is no answer to this question.
+    /// It could not be asked, or its result does not answer this question.
     NotAsked {
-        /// Why.
+        /// Reason why there is no answer.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What changed between two machines.
+//! Changes between two machines.
 
 use std::fmt;
 
@@ -186,7 +186,7 @@ pub struct TopoUncompared {
     pub pairs: usize,
 }
 
-/// Why a fact could not be compared.
+/// Reasons why a fact could not be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TopoUncomparedReason {

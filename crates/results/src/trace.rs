@@ -8,10 +8,10 @@ use peerlane_units::Nanos;
 
 use crate::MemoryKind;
 
-/// What one copy did.
+/// Requests and phases of one copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Which copy: `nvme0n1 to nvme1n1`.
+    /// Name of the copy: `nvme0n1 to nvme1n1`.
     pub name: String,
     /// Drives and stages, by the names that a reader knows.
     pub drives: Vec<String>,
@@ -19,17 +19,17 @@ pub struct Trace {
     pub memories: Vec<TraceMemory>,
     /// Slots that the plan has for payload.
     pub slots: u32,
-    /// What the engine was about, one after the other.
+    /// Phases of the engine, one after the other.
     pub phases: Vec<TracePhase>,
     /// Requests in the order of their submission.
     pub requests: Vec<TraceRequest>,
-    /// When the engine's thread slept, waiting for a completion.
+    /// Times in which the engine's thread slept, waiting for a completion.
     pub waits: Vec<Span>,
     /// Requests that are not in it, since there was no room.
     pub left_out: u64,
 }
 
-/// From when to when.
+/// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Begin.
@@ -43,20 +43,20 @@ pub struct Span {
 pub struct TraceMemory {
     /// Its name: `cmb:nvme2`, `host memory`.
     pub name: String,
-    /// Whose it is.
+    /// Kind of its owner: the host, a drive or a GPU.
     pub kind: MemoryKind,
 }
 
-/// Something that the engine was about.
+/// One phase of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TracePhase {
-    /// What.
+    /// Its activity.
     pub kind: PhaseKind,
-    /// When.
+    /// Its time.
     pub span: Span,
 }
 
-/// What an engine can be about.
+/// Activities of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhaseKind {
     /// Memory is taken and files are opened.
@@ -65,7 +65,7 @@ pub enum PhaseKind {
     Prove,
     /// Payload moves.
     Move,
-    /// What was written is flushed.
+    /// Written data is flushed.
     Flush,
     /// Device memory is overwritten: host memory is used on purpose.
     Scrub,
@@ -76,7 +76,7 @@ pub enum PhaseKind {
 /// One request to a drive or a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// What it asked for.
+    /// The operation that it asked for.
     pub action: TraceAction,
     /// Index into [`Trace::drives`].
     pub drive: usize,
@@ -90,18 +90,18 @@ pub struct TraceRequest {
     pub bytes: u64,
     /// From its submission to the moment at which the engine saw its end.
     pub span: Span,
-    /// How it ended.
+    /// Outcome as the engine saw it.
     pub outcome: TraceOutcome,
 }
 
-/// What a request asks for.
+/// Operations of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TraceAction {
     /// From drive to memory.
     Read,
     /// From memory to drive.
     Write,
-    /// That what was written stays.
+    /// To make written data durable.
     Flush,
     /// Bytes that read as zeroes.
     Zero,
@@ -109,7 +109,7 @@ pub enum TraceAction {
     Stage,
 }
 
-/// How a request ended.
+/// Outcomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceOutcome {
     /// All that it asked for.

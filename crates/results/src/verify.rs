@@ -1,4 +1,4 @@
-//! What one comparison of source and target showed.
+//! Result of one comparison of source and target.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use schemars::JsonSchema;
@@ -9,22 +9,22 @@ use crate::{EndpointFacts, Machine, VerifyMode, Warning};
 /// Schema of [`VerifyRecord`].
 pub const VERIFY_SCHEMA: &str = "peerlane.verify/1";
 
-/// What one comparison of source and target showed.
+/// Result of one comparison of source and target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRecord {
     /// [`VERIFY_SCHEMA`].
     pub schema: String,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
     /// Source.
     pub source: EndpointFacts,
     /// Target.
     pub target: EndpointFacts,
-    /// Where it began in the source.
+    /// Start of the comparison in the source.
     pub offset: Bytes,
-    /// Where it began in the target.
+    /// Start of the comparison in the target.
     pub target_offset: Bytes,
-    /// How much of the source was to be at the target.
+    /// Length of the compared range of the source.
     pub length: Bytes,
     /// A sample or everything.
     pub mode: VerifyMode,
@@ -44,12 +44,12 @@ pub struct VerifyRecord {
     pub missing: Bytes,
     /// Bytes of a target file behind its source's end, where whole files were compared.
     pub surplus: Bytes,
-    /// What a reader should know.
+    /// Warnings that concern this comparison.
     pub warnings: Vec<Warning>,
 }
 
 impl VerifyRecord {
-    /// Whether no difference was found.
+    /// Returns whether no difference was found.
     pub fn is_equal(&self) -> bool {
         self.mismatches == 0 && self.missing == Bytes::ZERO && self.surplus == Bytes::ZERO
     }
@@ -68,7 +68,7 @@ impl VerifyRecord {
 /// Digests of what was compared, in the order of offsets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Digest {
-    /// Which: `xxh3-64`, with the seed zero.
+    /// Name of the algorithm: `xxh3-64`, with the seed zero.
     pub algorithm: String,
     /// Of the source, hexadecimal.
     pub source: String,
@@ -99,11 +99,11 @@ pub const MANIFEST_RECORD_SCHEMA: &str = "peerlane.verify-manifest/1";
 pub struct ManifestRecord {
     /// [`MANIFEST_RECORD_SCHEMA`].
     pub schema: String,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
     /// The end.
     pub end: EndpointFacts,
-    /// Where it began there.
+    /// Start of the comparison in the end.
     pub offset: Bytes,
     /// Path of the manifest.
     pub manifest: String,
@@ -127,12 +127,12 @@ pub struct ManifestRecord {
     pub missing: Bytes,
     /// Bytes of a file behind the copy's end, where it is compared from its start.
     pub surplus: Bytes,
-    /// What a reader should know.
+    /// Warnings that concern this comparison.
     pub warnings: Vec<Warning>,
 }
 
 impl ManifestRecord {
-    /// Whether no difference was found.
+    /// Returns whether no difference was found.
     pub fn is_equal(&self) -> bool {
         self.mismatches == 0 && self.missing == Bytes::ZERO && self.surplus == Bytes::ZERO
     }

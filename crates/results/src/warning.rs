@@ -6,7 +6,7 @@ use peerlane_units::ByteRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a copy that was asked to go on did without a journal.
+/// Action of a copy that was to be resumed but had no journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResumedWithout {
@@ -22,17 +22,17 @@ pub enum ResumedWithout {
 pub enum Warning {
     /// The copy went through host memory although `auto` looked for a peer-to-peer route.
     FellBack {
-        /// Why.
+        /// Reason why no peer-to-peer route was taken.
         reason: String,
     },
     /// Bytes were asked to move between devices, and nothing shows whether they did: they are in no count by route.
     RouteNotKnown {
-        /// Why.
+        /// Reason why the route is not known.
         reason: String,
     },
     /// The last bytes went through host memory, since a device moves whole blocks.
     TailByHost {
-        /// How many.
+        /// Number of these bytes.
         bytes: u64,
     },
     /// Content at the target was not checked.
@@ -42,7 +42,7 @@ pub enum Warning {
         /// Stages that change content.
         stages: String,
     },
-    /// What was read into device memory was not compared with its source: nothing but a drive that may be
+    /// Content read into device memory was not compared with its source. Only a drive that may be
     /// written could bring it out again.
     MemoryNotChecked {
         /// The memory.
@@ -50,7 +50,7 @@ pub enum Warning {
     },
     /// The machine is emulated: what is shown holds for semantics, not for speed.
     Emulated {
-        /// What tells: a vendor, a device.
+        /// Sign of the emulation: a vendor, a device.
         sign: String,
     },
     /// A debug build: CPU time and rates are not those of the product.
@@ -64,53 +64,53 @@ pub enum Warning {
     },
     /// Direct I/O is not possible on this file system; the page cache was used.
     PageCache {
-        /// Which file.
+        /// Path of the file.
         path: String,
     },
     /// The copy could not have been resumed, had it been interrupted.
     NotResumable {
-        /// Why.
+        /// Reason why it could not have been resumed.
         reason: String,
     },
     /// There was no journal to go on by.
     NothingToResume {
-        /// Where it would be.
+        /// Path at which it would be.
         journal: String,
-        /// What was done instead.
+        /// Action that was taken instead.
         outcome: ResumedWithout,
     },
     /// The journal could not be saved at times: it knew less than was done.
     JournalNotSaved {
-        /// Why.
+        /// Reason why it was not saved.
         reason: String,
     },
     /// Device memory went back with payload in it: its next user can read that.
     NotScrubbed {
-        /// Why.
+        /// Reason why it was not cleared.
         reason: String,
     },
-    /// Whether the target is in use could not be seen.
+    /// The users of the target could not be determined.
     NotGuarded {
-        /// Why.
+        /// Reason why they are not known.
         why: String,
     },
     /// Other hosts may be able to write to the target; the drive does not tell whether any can.
     SharedTarget {
-        /// Which target.
+        /// Path of the target.
         path: String,
     },
     /// A source that is in use may change while it is copied.
     SourceInUse {
-        /// Where it is mounted, or who holds it.
+        /// Its mount point, or its holder.
         by: String,
     },
     /// A link on the way runs below what both its ends support.
     LinkTrainedLow {
         /// The device below it.
         device: String,
-        /// What it runs at.
+        /// Rate and width that it runs at.
         current: String,
-        /// What both ends support.
+        /// Rate and width that both ends support.
         most: String,
     },
     /// A device hangs from another memory node than the one it is used from.
@@ -121,30 +121,31 @@ pub enum Warning {
         node: u32,
         /// The node that it is used from.
         used_from: u32,
-        /// What is there: the processor that ran the program, or the device at the other end.
+        /// The user there: the processor that ran the program, or the device at the other end.
         by: String,
     },
     /// A drive is so warm that it may slow down.
     DriveHot {
         /// The drive.
         drive: String,
-        /// How warm, in thousandths of a degree Celsius.
+        /// Temperature, in thousandths of a degree Celsius.
         temperature: i32,
-        /// From where on it warns, in the same unit.
+        /// Temperature at which it starts to warn, in the same unit.
         limit: i32,
     },
-    /// What was written may lie in a cache of the drive, so that the rate does not last.
+    /// Written data may still lie in a cache of the drive, so that the rate does not last.
     InWriteCache {
         /// The drive.
         drive: String,
-        /// What tells.
+        /// Sign of the cache.
         sign: String,
     },
-    /// What was read may never have been written: a drive answers that without reading its medium.
+    /// The range that was read may never have been written. A drive answers such reads without
+    /// reading its medium.
     NeverWritten {
         /// The drive.
         drive: String,
-        /// What tells.
+        /// Sign that it was never written.
         sign: String,
     },
     /// The frequency of the processor changes with its load.
@@ -170,23 +171,23 @@ pub enum Warning {
     NotSettled {
         /// The case.
         case: String,
-        /// How much they still changed by, on average over time, in thousandths.
+        /// Their remaining change, on average over time, in thousandths.
         per_mille: u32,
     },
     /// Rates of the flow engine had not settled, so that those of packets were predicted instead.
     PacketsInstead {
         /// The case.
         case: String,
-        /// How much rates of the flow engine still changed by, on average over time, in thousandths.
+        /// Remaining change of rates of the flow engine, on average over time, in thousandths.
         per_mille: u32,
     },
     /// Packets of some transfers were not simulated: these have no percentiles, and rates of the flow engine.
     NotSimulated {
         /// The case.
         case: String,
-        /// How many.
+        /// Number of these transfers.
         transfers: u32,
-        /// Of how many.
+        /// Number of all transfers.
         of: u32,
     },
     /// Two engines disagreed on the rate of a predicted case. Read from old records; the program does not write it.
@@ -200,29 +201,29 @@ pub enum Warning {
     },
     /// A prediction has peers that the kernel would not permit, or perhaps not.
     NotPermitted {
-        /// Whose memory.
+        /// Owner of the memory.
         memory: String,
-        /// Who issues requests to it.
+        /// Function that issues requests to it.
         initiator: String,
         /// Pairs beside this one that the same is said of.
         others: u64,
-        /// What the kernel decides, and why.
+        /// Decision of the kernel, and its reason.
         reason: String,
     },
     /// Nothing says how fast links are that a prediction crosses.
     LinkNotStated {
         /// The devices and switches below them, the first few.
         below: Vec<String>,
-        /// How many more there are.
+        /// Number of further ones.
         others: u64,
         /// Generation and width that each was taken for.
         taken_as: String,
     },
-    /// What links trained to that a prediction crosses is not known.
+    /// The trained speed and width of links that a prediction crosses are not known.
     LinkNotTrained {
         /// The devices and switches below them, the first few.
         below: Vec<String>,
-        /// How many more there are.
+        /// Number of further ones.
         others: u64,
         /// The most that each supports, which it was taken for.
         taken_as: String,
@@ -231,7 +232,7 @@ pub enum Warning {
     NetworkNotStated {
         /// The network controllers, the first few.
         nics: Vec<String>,
-        /// How many more there are.
+        /// Number of further ones.
         others: u64,
         /// Bytes a second that each was taken for.
         taken_as: ByteRate,
@@ -240,7 +241,7 @@ pub enum Warning {
     PeersNotStated {
         /// Its host bridge, or several of them, the first few.
         through: Vec<String>,
-        /// How many more there are.
+        /// Number of further ones.
         others: u64,
         /// The keys of a host bridge in a machine file that would state it.
         keys: Vec<String>,
@@ -253,7 +254,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::FellBack { .. } => "`--route p2p` refuses instead; `peerlane plan` shows why",
@@ -467,7 +468,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Names, the first few of them, and how many more there are.
+/// The first few names, and the number of further ones.
 struct FirstNames<'a>(&'a [String], u64);
 
 impl fmt::Display for FirstNames<'_> {

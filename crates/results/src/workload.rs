@@ -1,4 +1,4 @@
-//! A workload: who moves how much to whom, as data.
+//! A workload as data: sources, targets and amounts of its transfers.
 //!
 //! The same value runs on this machine, in the lab and on the model. It names endpoints as a person
 //! types them; what they are is found out by what carries the workload out.
@@ -21,17 +21,17 @@ pub struct Workload {
     pub schema: String,
     /// A name for people: `sweep nvme0n1 nvme1n1`.
     pub name: String,
-    /// What the cases show together, which decides how they are summed up and drawn.
+    /// Purpose of the cases together, which decides how they are summed up and drawn.
     pub kind: WorkloadKind,
     /// The cases, in the order in which a reader expects them; they run in random order.
     pub cases: Vec<CaseSpec>,
-    /// How often and until when each is run.
+    /// Number of runs of each case, and the condition that ends them.
     pub repeats: Repeats,
     /// Seed of the order of cases, of patterns and of random offsets.
     pub seed: u64,
 }
 
-/// What the cases of a workload show together.
+/// Purposes of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
@@ -62,7 +62,7 @@ impl fmt::Display for WorkloadKind {
     }
 }
 
-/// How often a case is run.
+/// Number of runs of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeats {
     /// Runs that are not counted.
@@ -81,7 +81,7 @@ pub struct Repeats {
 pub struct CaseSpec {
     /// Unique in its workload: `64K p2p`.
     pub name: String,
-    /// What runs at once.
+    /// Transfers that run at once.
     pub flows: Vec<Flow>,
     /// Stops each flow this long after it began; `None` when each ends by its bytes.
     pub time_ns: Option<Nanos>,
@@ -96,13 +96,13 @@ pub struct Flow {
     pub target: String,
     /// Memory between them, as typed, or the transport of the model's networks (`rdma`, `tcp`); `None` where it is chosen.
     pub via: Option<String>,
-    /// How the bytes travel.
+    /// Path of the bytes.
     pub path: Path,
     /// Bytes of one block.
     pub block: Bytes,
     /// Blocks in flight.
     pub depth: u32,
-    /// Which blocks follow which.
+    /// Order of blocks.
     pub order: Order,
     /// First byte in the source.
     pub offset: Bytes,
@@ -172,7 +172,7 @@ impl Flow {
     }
 }
 
-/// How the bytes of a flow travel.
+/// Path of the bytes of a flow.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -217,7 +217,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Which blocks follow which.
+/// Order of the blocks of a flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
