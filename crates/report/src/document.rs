@@ -1,4 +1,4 @@
-//! What a report says, before it has a form: sections of facts, figures, tables and notes.
+//! Content of a report before it has a form: sections of facts, figures, tables and notes.
 //!
 //! Built once from the records, written as HTML or Markdown. Text in it is plain and bounded; each form
 //! escapes what it has a meaning for.
@@ -19,21 +19,21 @@ pub(crate) struct Document {
     pub(crate) sections: Vec<Section>,
 }
 
-/// What one record comes to, in words.
+/// Verdict on one record, in words.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordVerdict {
     pub(crate) tone: Tone,
-    /// Where its figures come from, in a word or two.
+    /// Origin of its figures, in a word or two.
     pub(crate) basis: &'static str,
     pub(crate) text: String,
-    /// What stands behind it, and what it does not say.
+    /// Its grounds, and its limits.
     pub(crate) more: Vec<String>,
 }
 
-/// How a verdict is meant.
+/// Tones of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tone {
-    /// It was measured, and what it says was shown.
+    /// It was measured, and its statement was shown.
     Firm,
     /// It holds with the restriction that it names.
     Limited,
@@ -41,7 +41,7 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// What one record holds.
+/// Content of one record.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) heading: String,
@@ -59,7 +59,7 @@ pub(crate) enum Block {
     Figure(Figure),
     /// A table.
     Table(Table),
-    /// What a reader should know, each with its advice.
+    /// Warnings, each with its advice.
     Warnings(Vec<(String, String)>),
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Cell>>,
-    /// Whether it is long and for those who look for something.
+    /// Set for a long table that serves for look-ups only.
     pub(crate) is_detail: bool,
 }
 

@@ -12,9 +12,9 @@ use peerlane_units::Bytes;
 /// One of the tables: into a GPU or out of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DonardTable {
-    /// Where payload comes from, as typed.
+    /// Source of payload, as typed.
     pub source: String,
-    /// Where it goes to.
+    /// Target of payload, as typed.
     pub target: String,
     /// Bytes of a block.
     pub block: Bytes,
@@ -27,7 +27,7 @@ pub struct DonardTable {
 pub struct DonardRow {
     /// The way.
     pub path: Path,
-    /// Whether it is what Donard called classical.
+    /// True for the path that Donard called classical.
     pub is_classical: bool,
     /// Mean rate in bytes a second.
     pub rate: f64,

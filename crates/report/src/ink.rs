@@ -45,12 +45,12 @@ pub(crate) const COLOURS: [Colour; 32] = [
     ("full", "#d55e00", "#f58a3c"),
 ];
 
-/// How many colours series have.
+/// Number of colours for series.
 pub(crate) const SERIES: usize = 6;
-/// How many steps a heat matrix has.
+/// Number of colour steps in a heat matrix.
 pub(crate) const HEATS: usize = 7;
 
-/// Where a picture is shown, which decides how its rules name colours.
+/// Surroundings of a picture, which decide how its rules name colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paper {
     /// In a page, which has the colours as variables.

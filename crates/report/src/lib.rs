@@ -95,7 +95,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Whether a file begins as reports of this program do, so that writing over it loses nothing else.
+/// Tests whether a file begins as reports of this program do, so that writing over it loses nothing
+/// else.
 pub fn is_report(beginning: &str) -> bool {
     beginning.starts_with("<!doctype html>\n<!-- written by peerlane report -->")
         || beginning.starts_with("<!-- written by peerlane report -->")

@@ -17,7 +17,7 @@ pub struct PngPicture {
     pub bytes: Vec<u8>,
 }
 
-/// Why there are no pictures.
+/// Reasons why there are no pictures.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The machine has no font.
@@ -26,15 +26,15 @@ pub enum PngError {
     /// A drawing is not understood.
     #[error("figure `{figure}` cannot be drawn: {reason}")]
     Drawing {
-        /// Which figure.
+        /// Name of the figure.
         figure: String,
-        /// Why.
+        /// Reason why it cannot be drawn.
         reason: String,
     },
 }
 
 impl PngError {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoFont => {
@@ -96,17 +96,18 @@ impl Painter {
     }
 }
 
-/// What a PNG begins with (PNG specification, section 5.2).
+/// First bytes of a PNG (PNG specification, section 5.2).
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Where the second chunk begins: behind the signature and the header, which is the first and has 13 bytes of data.
+/// Offset of the second chunk: behind the signature and the header, which is the first chunk and
+/// has 13 bytes of data.
 const SECOND_CHUNK: usize = 8 + 12 + 13;
 /// The keyword for the program that made an image (section 11.3.3.2), and this one.
 const SOFTWARE: &[u8] = b"Software\0peerlane report";
 
-/// How many bytes of a file [`is_picture`] looks at.
+/// Number of bytes of a file that [`is_picture`] looks at.
 pub const PICTURE_HEAD: u64 = 128;
 
-/// Whether a file that begins so is a figure that a report wrote: a PNG whose second chunk says so.
+/// Tests whether a file that begins so is a figure from a report: a PNG whose second chunk says so.
 pub fn is_picture(beginning: &[u8]) -> bool {
     beginning.starts_with(SIGNATURE)
         && beginning.get(SECOND_CHUNK..).is_some_and(|rest| rest.starts_with(&mark()))

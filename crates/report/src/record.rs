@@ -44,23 +44,23 @@ pub const SCHEMAS: [&str; 14] = [
 /// A record of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    /// What a workload did.
+    /// Results of a workload.
     Bench(Box<BenchRecord>),
     /// Two runs of a workload beside each other.
     Compare(Box<Comparison>),
-    /// What a copy did.
+    /// Results of a copy.
     Copy(Box<CopyRecord>),
-    /// What a copy with several targets did.
+    /// Results of a copy with several targets.
     FanOut(FanOutRecord),
-    /// What several copies did.
+    /// Results of several copies.
     Batch(BatchRecord),
-    /// What a comparison showed.
+    /// Result of a comparison of two ends.
     Verify(Box<VerifyRecord>),
     /// A machine examined.
     Doctor(Box<DoctorRecord>),
-    /// What would happen.
+    /// Plan of a copy.
     Plan(Box<Plan>),
-    /// What would happen to several targets.
+    /// Plan of a copy to several targets.
     FanOutPlan(FanOutPlan),
     /// The plans of several copies.
     BatchPlan(BatchPlan),
@@ -76,7 +76,7 @@ pub enum ReadError {
     /// It is larger than any record should be.
     #[error("it has {} and a record at most {RECORD_MAX}", Bytes(*.0))]
     TooLarge(u64),
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("it is no JSON")]
     NoJson(#[source] serde_json::Error),
     /// It is something else than an object that names its schema.
@@ -91,26 +91,26 @@ pub enum ReadError {
     /// It does not hold what its schema says.
     #[error("it is not what its schema {schema} says")]
     Malformed {
-        /// Which schema it names.
+        /// The schema that it names.
         schema: &'static str,
-        /// What is wrong.
+        /// Error of the parser.
         #[source]
         source: serde_json::Error,
     },
     /// It has more of something than any record should.
     #[error("it has {count} {what} and at most {most} are shown")]
     TooMany {
-        /// What there is too much of.
+        /// Things that there are too many of.
         what: &'static str,
-        /// How many.
+        /// Number of them.
         count: usize,
-        /// How many can be shown.
+        /// Largest number that can be shown.
         most: usize,
     },
 }
 
 impl ReadError {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
         let known = || format!("schemas that can be shown: {}", SCHEMAS.join(", "));
         match self {
@@ -216,8 +216,8 @@ fn parse<T: DeserializeOwned>(schema: &'static str, bytes: &[u8]) -> Result<T, R
     serde_json::from_slice(bytes).map_err(|source| ReadError::Malformed { schema, source })
 }
 
-/// Why a text has no head: what a parser says of one that is no JSON has a line and a column, of any other
-/// only names of types.
+/// Returns the error for a text without a head. A parser's error has a line and a column where the
+/// text is not JSON; else it has only names of types.
 fn without_head(error: serde_json::Error) -> ReadError {
     if error.is_data() { ReadError::NoSchema } else { ReadError::NoJson(error) }
 }

@@ -1,4 +1,4 @@
-//! What one run of a workload comes to.
+//! Verdict, facts and figures of one run of a workload.
 
 use peerlane_results::{Basis, BenchRecord, WorkloadKind};
 
@@ -60,7 +60,7 @@ fn figures(bench: &BenchRecord, cases: &[RanCase<'_>]) -> Vec<Figure> {
     figures
 }
 
-/// What the caption of every figure begins with.
+/// Opening words of the caption of every figure.
 pub(super) fn mark(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "",
@@ -69,7 +69,7 @@ pub(super) fn mark(basis: Basis) -> &'static str {
     }
 }
 
-/// What is measured, in a word or two.
+/// The origin of figures, in a word or two.
 pub(super) fn basis_words(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "measured",

@@ -89,7 +89,7 @@ fn common<T: PartialEq>(spec: &CaseSpec, of: impl Fn(&Flow) -> T) -> Option<T> {
     spec.flows.iter().all(|flow| of(flow) == first).then_some(first)
 }
 
-/// What lines and their shades are, for a caption.
+/// Meaning of lines and their shades, for a caption.
 pub(super) fn spread_words(cases: &[RanCase<'_>]) -> &'static str {
     if cases.iter().any(|case| case.range().is_some()) {
         "Mean of the runs of each case; the shade reaches from the lowest to the highest run."
@@ -132,7 +132,7 @@ pub(super) struct CaseGroup<'a> {
     pub(super) cases: Vec<RanCase<'a>>,
 }
 
-/// What tells lines apart besides the path: ends, memory, queue depth, order.
+/// Key of a line besides the path: ends, memory, queue depth, order.
 type Key = (Option<Path>, String, String, u32, bool);
 
 fn key(case: &RanCase<'_>) -> Key {

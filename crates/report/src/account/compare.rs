@@ -30,7 +30,7 @@ pub(super) fn section(name: &str, record: &Comparison) -> (RecordVerdict, Sectio
     (verdict(record, basis), Section { heading, blocks })
 }
 
-/// Where the figures come from; a run that was not measured decides.
+/// Returns the origin of the figures; a run that was not measured decides.
 fn basis(record: &Comparison) -> Basis {
     let both = [record.before.basis, record.after.basis];
     [Basis::Emulated, Basis::Predicted]

@@ -132,7 +132,7 @@ fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// How close the copy came to its ceilings.
+/// Figure of the copy's rate beside its ceilings.
 fn limits(record: &CopyRecord) -> Option<Figure> {
     const MOST: usize = 8;
     let reached = record.rate()?;

@@ -1,4 +1,4 @@
-//! What a run of a workload comes to, in words that claim no more than its record holds.
+//! Headline of a run of a workload, in words that claim no more than its record holds.
 
 use peerlane_results::{Basis, BenchRecord, Path, RouteVerdict, WorkloadKind};
 use peerlane_units::Bytes;
@@ -278,7 +278,7 @@ fn fastest(cases: &[RanCase<'_>], moved: &str) -> String {
     text + "."
 }
 
-/// What is known of the route, in a sentence.
+/// The known facts of the route, in a sentence.
 fn route(cases: &[RanCase<'_>]) -> String {
     let p2p: Vec<&RanCase<'_>> =
         cases.iter().filter(|case| case.path() == Some(Path::P2p)).collect();
@@ -316,7 +316,7 @@ fn is_shown(cases: &[RanCase<'_>]) -> bool {
         .all(|case| case.summary.verdict == RouteVerdict::Shown)
 }
 
-/// What showed the route, in words.
+/// Names of the evidence that showed the route.
 fn witnesses(cases: &[&RanCase<'_>]) -> String {
     const MOST: usize = 3;
     let mut names: Vec<String> = Vec::new();
@@ -338,13 +338,13 @@ fn witnesses(cases: &[&RanCase<'_>]) -> String {
     }
 }
 
-/// How many blocks of a case were found to differ.
+/// Returns the number of blocks of a case that were found to differ.
 fn differs(case: &RanCase<'_>) -> u64 {
     let found = case.runs.iter().filter_map(|run| run.verification);
     found.fold(0, |sum, check| sum.saturating_add(check.mismatches))
 }
 
-/// What is known of the content at the targets.
+/// The result of checks of the content at the targets.
 fn content(cases: &[RanCase<'_>]) -> String {
     let wrong = cases.iter().filter(|case| differs(case) > 0).count();
     if wrong > 0 {
@@ -369,7 +369,7 @@ fn content(cases: &[RanCase<'_>]) -> String {
     }
 }
 
-/// Which model, and how sure it is.
+/// The model, and its certainty.
 fn engine(cases: &[RanCase<'_>]) -> Option<String> {
     let prediction =
         cases.iter().flat_map(|case| &case.runs).find_map(|run| run.prediction.as_ref())?;

@@ -1,4 +1,4 @@
-//! How long blocks took: percentiles of some cases side by side.
+//! Latency of blocks: percentiles of some cases side by side.
 
 use peerlane_results::{Percentiles, WorkloadKind};
 

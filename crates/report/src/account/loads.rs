@@ -50,7 +50,7 @@ pub(super) fn figures(
     figures
 }
 
-/// Whether the record itself has loads of links of this machine.
+/// Tests whether the record itself has loads of links of this machine.
 fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
     run.links.iter().any(|load| fabric.find(&load.below).is_some())
 }
@@ -58,7 +58,7 @@ fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
 /// The machine to draw for a record.
 struct LoadedMachine<'a> {
     fabric: Cow<'a, Fabric>,
-    /// Whether it is not known to be the one that the record is of.
+    /// True when it is not known to be the machine of the record.
     is_other: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What records come to: verdicts in words, figures, tables. The same for every form of a report.
+//! Content of a report: verdicts in words, figures, tables. The same for every form of it.
 //!
 //! Nothing is computed that a record does not support: what is missing is said to be missing.
 
@@ -48,7 +48,7 @@ pub struct Drawn<'a> {
     pub fabric: &'a Fabric,
     /// Its digest, as records have it.
     pub digest: &'a str,
-    /// Whether a person named it; else it is shown only for records of this digest.
+    /// True when a person named it; else it is shown only for records of this digest.
     pub is_named: bool,
 }
 
@@ -126,7 +126,7 @@ fn rate(bytes_per_second: f64) -> String {
     ValueKind::Rate.long(bytes_per_second)
 }
 
-/// What is known of the machine.
+/// The known facts of the machine.
 fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     let kernel = machine.kernel.as_deref().unwrap_or("not stated");
     vec![
@@ -182,7 +182,7 @@ fn limit_words(limit: &Limit) -> String {
     format!("{}: {}", plain(&limit.object), limit.bytes_per_second)
 }
 
-/// Where figures come from, as a value.
+/// The origin of figures, as a value.
 pub(crate) fn basis_word(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "measured",

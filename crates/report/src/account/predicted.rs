@@ -1,4 +1,4 @@
-//! What was predicted beside what was measured, for cases of one name.
+//! Predicted rates beside measured ones, for cases of one name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,7 +36,7 @@ struct PredictedCase<'a> {
 }
 
 impl PredictedCase<'_> {
-    /// How far the prediction is off, in percent of what was measured.
+    /// Error of the prediction, in percent of the measured rate.
     fn error(&self) -> Option<f64> {
         let mean = self.measured.summary.rate.mean;
         (mean > 0.0).then(|| (self.predicted / mean - 1.0) * 100.0)

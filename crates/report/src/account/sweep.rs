@@ -120,8 +120,8 @@ pub(super) struct CasePair<'a> {
 }
 
 impl CasePair<'_> {
-    /// How many times as much went by p2p, and between what that lies: the ends of both 95 % intervals
-    /// against each other, which is wider than an interval of the ratio would be.
+    /// Rate by p2p over that by host memory, with its range. The range sets the ends of both 95 %
+    /// intervals against each other; an interval of the ratio would be narrower.
     pub(super) fn ratio(&self) -> Option<(f64, Option<(f64, f64)>)> {
         let (p2p, host) = (self.p2p.summary.rate, self.host.summary.rate);
         if !(p2p.mean > 0.0 && host.mean > 0.0) {
@@ -138,8 +138,8 @@ pub(super) fn pairs<'a>(cases: &[RanCase<'a>]) -> Vec<CasePair<'a>> {
     pairs_by(cases, |end| end)
 }
 
-/// Those of drives against memory: what differs besides is in which memory the bytes end or begin, as it
-/// has to.
+/// Pairs of drives against memory. These also differ in the memory where the bytes begin or end,
+/// which cannot be avoided.
 pub(super) fn pairs_with_memory<'a>(cases: &[RanCase<'a>]) -> Vec<CasePair<'a>> {
     pairs_by(cases, |end| if is_memory(end) { "memory" } else { end })
 }

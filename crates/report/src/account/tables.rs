@@ -108,7 +108,7 @@ fn row(case: &RanCase<'_>, is_predicted: bool) -> Vec<Cell> {
     cells
 }
 
-/// What limits the transfers of a prediction, most of them first.
+/// Limits of the transfers of a prediction, the most frequent first.
 fn limited_by(run: &CaseRecord) -> Cell {
     let limits = run.limited_by();
     let all: usize = limits.iter().map(|(_, count)| count).sum();
@@ -125,7 +125,7 @@ fn limited_by(run: &CaseRecord) -> Cell {
     }
 }
 
-/// Why host memory was not counted, or by what it was; the first of several reasons.
+/// Reason why host memory was not counted, or its counter; the first of several reasons.
 pub(super) fn host_memory(cases: &[RanCase<'_>]) -> Option<String> {
     let mut runs = cases.iter().flat_map(|case| &case.runs);
     let first = &runs.next()?.host_memory;
@@ -154,7 +154,7 @@ fn content(case: &RanCase<'_>) -> String {
     format!("{}, {} a run, none differ{some}", first.mode, first.bytes)
 }
 
-/// What more of each resource would gain, of predictions.
+/// Gains from more of each resource, of predictions.
 pub(super) fn gains(cases: &[RanCase<'_>]) -> Option<Table> {
     let rows: Vec<_> = cases
         .iter()

@@ -1,4 +1,4 @@
-//! Which links the flows of a run crossed, and how much payload they put on each.
+//! Links that the flows of a run crossed, with the payload on each.
 //!
 //! No link counts payload where a run is measured: what is here follows from the bytes of each flow, the
 //! time of the run and the paths between functions. A flow whose ends or memory the machine does not
@@ -15,11 +15,11 @@ use peerlane_units::{ByteRate, Bytes};
 /// Folders that devices are in.
 const FOLDERS: [&str; 2] = ["/dev/lab/", "/dev/"];
 
-/// What the flows of a run put on links.
+/// Payload of the flows of a run on links.
 #[derive(Debug, Default)]
 pub(super) struct FlowLoads {
     pub(super) loads: Vec<LinkLoad>,
-    /// What functions did, in words, by function.
+    /// Roles of functions, in words, by function.
     pub(super) roles: Vec<(FunctionId, String)>,
     /// Flows whose way is not known.
     pub(super) unknown: usize,
@@ -35,7 +35,7 @@ enum DrawnEnd {
     Unknown,
 }
 
-/// How often a function was source, target and memory.
+/// Number of times that a function was source, target and memory.
 type Tally = BTreeMap<FunctionId, [usize; 3]>;
 
 impl FlowLoads {
@@ -172,7 +172,7 @@ fn crossed(
     up.chain(down).filter(|(id, _)| has_link(fabric, *id)).collect()
 }
 
-/// Whether there is a link above a function: not inside a switch or the processor.
+/// Tests whether there is a link above a function: not inside a switch or the processor.
 fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
     let function = fabric.function(id);
     match function.parent {
@@ -187,7 +187,7 @@ fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
     }
 }
 
-/// What functions did: `source`, `source of 3`, `target, memory`.
+/// Roles of functions: `source`, `source of 3`, `target, memory`.
 fn words(tally: Tally) -> Vec<(FunctionId, String)> {
     let one = |(name, times): (&str, usize)| match times {
         0 => None,

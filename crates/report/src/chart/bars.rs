@@ -9,11 +9,11 @@ use crate::plain::escape;
 /// A chart of bars.
 #[derive(Debug)]
 pub(crate) struct Bars {
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the chart.
     pub(crate) about: String,
     /// Name of the values.
     pub(crate) name: &'static str,
-    /// What the values are.
+    /// Kind of the values.
     pub(crate) values: ValueKind,
     /// The rows, from top to bottom.
     pub(crate) rows: Vec<ChartBar>,
@@ -25,11 +25,11 @@ pub(crate) struct ChartBar {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) colour: usize,
-    /// What the value may be as well.
+    /// Other possible values, lowest and highest.
     pub(crate) band: Option<(f64, f64)>,
     /// The ceiling.
     pub(crate) limit: Option<f64>,
-    /// What was predicted, and between what.
+    /// The predicted value and its interval.
     pub(crate) predicted: Option<(f64, Option<(f64, f64)>)>,
 }
 
@@ -131,7 +131,7 @@ impl Bars {
     }
 }
 
-/// What the signs beside bars are.
+/// Legend of the signs beside bars.
 fn legend(sheet: &mut ChartSheet, limits: bool, predicted: bool) {
     let mut left = 2.0;
     if limits {

@@ -9,7 +9,7 @@ use crate::plain::escape;
 /// A chart of ratios.
 #[derive(Debug)]
 pub(crate) struct Forest {
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the chart.
     pub(crate) about: String,
     /// Name of the ratio.
     pub(crate) name: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Ratio {
     pub(crate) value: f64,
     pub(crate) interval: Option<(f64, f64)>,
     pub(crate) colour: usize,
-    /// What it comes to, in a word.
+    /// Verdict, in a word.
     pub(crate) word: String,
 }
 
@@ -91,7 +91,7 @@ fn draw(sheet: &mut ChartSheet, row: &Ratio, y: f64, area: ChartArea, x: &Scale)
     sheet.words((area.right + 6.0, y + 4.0), Anchor::Start, "t n", &words);
 }
 
-/// What the lines are.
+/// Legend of the lines.
 fn legend(sheet: &mut ChartSheet) {
     sheet.path("x", "M6.0 6v18");
     sheet.words((14.0, 19.0), Anchor::Start, "", "as before");

@@ -3,7 +3,7 @@
 use super::scale::Scale;
 use super::{Anchor, ChartSheet, wide};
 
-/// Where values are drawn.
+/// Area in which values are drawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChartArea {
     pub(super) left: f64,

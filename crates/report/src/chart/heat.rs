@@ -8,11 +8,11 @@ use crate::plain::escape;
 /// A matrix.
 #[derive(Debug)]
 pub(crate) struct Heat {
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the chart.
     pub(crate) about: String,
-    /// What the values are.
+    /// Kind of the values.
     pub(crate) values: ValueKind,
-    /// What rows and columns are.
+    /// Titles of rows and columns.
     pub(crate) sides: (&'static str, &'static str),
     /// Names of rows and columns.
     pub(crate) rows: Vec<String>,
@@ -126,7 +126,7 @@ fn figure(values: ValueKind, value: f64, most: f64) -> String {
     }
 }
 
-/// Which of the steps a value is in.
+/// Returns the step of the colours that a value is in.
 fn step(value: f64, least: f64, most: f64) -> usize {
     let share = (value - least) / (most - least).max(f64::MIN_POSITIVE);
     (1..HEATS).rev().find(|&step| share * HEATS as f64 >= step as f64).unwrap_or(0)

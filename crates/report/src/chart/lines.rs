@@ -9,7 +9,7 @@ use crate::plain::escape;
 /// A chart of lines.
 #[derive(Debug)]
 pub struct LineChart {
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the chart.
     pub about: String,
     /// Name, layout and kind of the values from left to right.
     pub x: (&'static str, ScaleKind, ValueKind),
@@ -28,15 +28,15 @@ pub struct LineChart {
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// Which colour.
+    /// Index of its colour.
     pub colour: usize,
-    /// How it looks.
+    /// Style of its line.
     pub look: LineStyle,
     /// Its points, from left to right.
     pub points: Vec<Point>,
 }
 
-/// How a line looks.
+/// Styles of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineStyle {
     /// A line through marks.
@@ -54,9 +54,9 @@ pub struct Point {
     pub x: f64,
     /// Its place from bottom to top.
     pub y: f64,
-    /// What the value may be as well.
+    /// Other possible values, lowest and highest.
     pub band: Option<(f64, f64)>,
-    /// What a pointer that rests on it shows.
+    /// Text shown when a pointer rests on it.
     pub note: String,
 }
 
@@ -175,7 +175,7 @@ impl LineChart {
         }
     }
 
-    /// Whether names stand above the chart: those of points, and long ones.
+    /// Tests whether names stand above the chart: those of points, and long ones.
     fn is_listed(&self) -> bool {
         let has_names = self.series.iter().any(|series| !series.name.is_empty());
         let is_long = |series: &Series| series.name.chars().count() > NAME_MAX;

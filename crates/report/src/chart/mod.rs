@@ -94,7 +94,7 @@ impl ChartSheet {
     }
 }
 
-/// Which end of a text is at its place.
+/// The part of a text that is at its position.
 #[derive(Debug, Clone, Copy)]
 enum Anchor {
     Start,
@@ -115,7 +115,7 @@ impl Anchor {
 /// A finished chart.
 #[derive(Debug, Clone)]
 pub struct ChartPicture {
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the picture.
     pub about: String,
     height: f64,
     body: String,

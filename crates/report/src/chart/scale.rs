@@ -2,7 +2,7 @@
 
 use peerlane_units::{Bytes, Nanos};
 
-/// How values lie along an axis.
+/// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaleKind {
     /// Evenly, from zero.
@@ -17,7 +17,7 @@ pub enum ScaleKind {
     Log10,
 }
 
-/// What values are, which decides how they are written.
+/// Kinds of values, which decide how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// Bytes a second.
@@ -28,7 +28,7 @@ pub enum ValueKind {
     Time,
     /// Percent.
     Percent,
-    /// How many times as much.
+    /// A ratio.
     Times,
     /// A number of something.
     Count,

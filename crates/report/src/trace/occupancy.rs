@@ -1,4 +1,4 @@
-//! When each slot of a memory was in use.
+//! Times at which each slot of a memory was in use.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Occupied {
     pub span: Span,
 }
 
-/// When each slot was in use, in the order of begins.
+/// Returns the times at which each slot was in use, in the order of their starts.
 pub fn occupied(trace: &Trace) -> Vec<Occupied> {
     let mut requests: Vec<_> = trace.requests.iter().collect();
     requests.sort_by_key(|one| one.span.begin);

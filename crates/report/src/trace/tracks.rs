@@ -1,4 +1,4 @@
-//! Which tracks a file has, and what is on them.
+//! Tracks of a file and the events on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl<'a> Tracks<'a> {
         self.in_lanes(root, "proof, checks, tails and zeroes", checks);
     }
 
-    /// How many slices there are at a time: one value for each time at which that changes.
+    /// Counts slices at a time: one value for each time at which the count changes.
     fn count(&mut self, root: u64, name: &str, slices: &[Slice<'_>], ends: [Option<Nanos>; 2]) {
         let track = self.track(root, name, String::new(), TrackKind::Counter);
         let mut changes: BTreeMap<Nanos, i64> =
@@ -231,7 +231,7 @@ fn name_of(kind: PhaseKind) -> &'static str {
     }
 }
 
-/// Whether payload went through a memory.
+/// States in words whether payload went through a memory.
 fn description(memory: &str, traces: &[Trace]) -> &'static str {
     let is_payload = |trace: &Trace, one: &TraceRequest| {
         let name = one.memory.and_then(|memory| trace.memories.get(memory));

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Whose packets these are; any number but zero.
+/// Identifier of the writer of these packets; any number but zero.
 const SEQUENCE: u64 = 1;
 
 /// `SEQ_INCREMENTAL_STATE_CLEARED`: nothing before the first packet is missed.
@@ -19,14 +19,14 @@ pub(super) struct Track {
     /// The track that it lies below; zero for none.
     pub(super) parent: u64,
     pub(super) name: String,
-    /// What a reader should know of it; may be empty.
+    /// Explanation for a reader; may be empty.
     pub(super) description: String,
     pub(super) kind: TrackKind,
     /// Place among those below the same track.
     pub(super) rank: u64,
 }
 
-/// What a track has.
+/// Contents of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrackKind {
     /// Slices, or tracks below it.

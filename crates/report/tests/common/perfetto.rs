@@ -43,7 +43,7 @@ fn fields<'a>(mut bytes: &'a [u8], known: &[u64]) -> Vec<(u64, Field<'a>)> {
     found
 }
 
-/// What a trace holds.
+/// Contents of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct DecodedTrace {
     /// Name and parent of each track.

@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// What a sample is to be of.
+/// Requested properties of a sample.
 pub(crate) struct Wish {
     pub(crate) basis: Basis,
     pub(crate) repeats: u32,

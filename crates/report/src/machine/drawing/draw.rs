@@ -60,16 +60,16 @@ pub(super) const RULES: Rules = &[
 /// A drawing in the making.
 #[derive(Debug, Default)]
 pub(super) struct DrawingSheet {
-    /// What links carry.
+    /// Loads of links.
     loads: Loads,
     body: String,
     notes: Vec<String>,
     legend: Vec<(&'static str, &'static str)>,
     /// Width of a line for a GB/s.
     per_gb: f64,
-    /// Whether a port sends traffic between peers up.
+    /// True when a port sends traffic between peers up.
     has_redirect: bool,
-    /// Whether a link trained to less than it could.
+    /// True when a link is downgraded.
     is_downgraded: bool,
     /// A link of the drawing, to show the scale by.
     sample: Option<LinkSpeed>,
@@ -199,7 +199,7 @@ impl DrawingSheet {
         end
     }
 
-    /// What the colours of loads say.
+    /// Draws the legend of the colours of loads.
     fn load_scale(&mut self, y: f64) {
         let mut x = MARGIN;
         for (class, text) in self.loads.classes() {
@@ -235,7 +235,7 @@ impl DrawingSheet {
         }
     }
 
-    /// Whether the speeds of links mean anything.
+    /// Tests whether the speeds of links mean anything.
     fn has_speeds(&self) -> bool {
         self.loads.is_empty() || self.loads.scale != LoadScale::Speedless
     }
@@ -315,7 +315,7 @@ fn lines(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut 
     }
 }
 
-/// What a link carries, over the link, and words above it.
+/// Draws the load of a link over the link, and words above it.
 fn carried(
     load: CarriedLoad,
     (path, stroke): (&str, f64),
@@ -335,7 +335,7 @@ fn carried(
     sheet.words(x, y - stroke.max(wide) / 2.0 - 3.0, "t s", &words);
 }
 
-/// Whether a link is slower than it could be, and not to save power.
+/// Tests whether a link is slower than it could be, and not to save power.
 fn is_slow(fabric: &Fabric, id: FunctionId) -> bool {
     fabric.is_downgraded(id) && !fabric.may_save_power(id)
 }
@@ -470,7 +470,7 @@ fn leaves(
     }
 }
 
-/// What functions did, beside their names.
+/// Draws roles of functions beside their names.
 pub(super) fn roles(
     layout: &DrawingLayout,
     roles: &[(FunctionId, String)],
@@ -487,7 +487,7 @@ pub(super) fn roles(
     }
 }
 
-/// What a pointer that rests on a function shows.
+/// Returns the text shown when a pointer rests on a function.
 fn title(fabric: &Fabric, id: FunctionId) -> String {
     let function = fabric.function(id);
     let address = function.address.map(|address| format!(" {address}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where everything lies: host bridges at the left, functions in lines at the right.
+//! Layout of the drawing: host bridges at the left, functions in lines at the right.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::machine::text::FunctionTree;
 
 /// Left and right margin.
 pub(super) const MARGIN: f64 = 24.0;
-/// Where the tree begins; above it stands what the machine is.
+/// Top of the tree; above it stand facts of the machine.
 const TOP: f64 = 96.0;
 /// Room for the names of memories, which stand on end.
 const HEAD: f64 = 96.0;
@@ -24,12 +24,12 @@ const ROOMY: usize = 24;
 /// Room for what functions did, beside their names.
 pub(super) const ROLE_WIDTH: f64 = 190.0;
 
-/// What a drawing is for.
+/// Purposes of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Who reaches which memory.
+    /// Functions and the memories that they reach.
     Reach,
-    /// What links carry.
+    /// Loads of links.
     Loads,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum NodeContent {
     Leaves(Vec<FunctionId>, usize),
 }
 
-/// Where everything lies.
+/// Positions of all nodes and lines.
 #[derive(Debug)]
 pub(super) struct DrawingLayout {
     pub(super) roots: Vec<DrawnNode>,
@@ -73,7 +73,7 @@ pub(super) struct DrawingLayout {
     pub(super) rows: Vec<Vec<FunctionId>>,
     /// Height of a line.
     pub(super) row_height: f64,
-    /// Where the names of functions begin.
+    /// Left edge of the names of functions.
     pub(super) leaf_x: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
@@ -162,7 +162,8 @@ fn nodes(
     found
 }
 
-/// What functions of one line have in common: kind, link, memory, and what redirects above them.
+/// Properties that functions of one line share: kind, link, memory, their own ACS and that of the
+/// port above.
 fn likeness(fabric: &Fabric, id: FunctionId) -> String {
     let function = fabric.function(id);
     let above = match function.parent {
@@ -218,7 +219,7 @@ fn align(node: &mut DrawnNode, leaf_x: f64) {
     }
 }
 
-/// Whether a function is the upper end of a switch.
+/// Tests whether a function is the upper end of a switch.
 pub(super) fn is_switch(fabric: &Fabric, id: FunctionId) -> bool {
     fabric.function(id).kind == FunctionKind::UpstreamPort
 }

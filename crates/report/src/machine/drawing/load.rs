@@ -1,4 +1,4 @@
-//! What links carry, by the function below each.
+//! Loads of links, by the function below each.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use peerlane_units::ByteRate;
 
 use crate::chart::{rate_unit, three};
 
-/// What links carry.
+/// Loads of all links.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     of: BTreeMap<FunctionId, CarriedLoad>,
-    /// How many loads name no function of this machine.
+    /// Number of loads that name no function of this machine.
     pub(super) strange: usize,
-    /// In words what links between sockets carry, which have no line.
+    /// Loads of links between sockets, in words; these links have no line.
     pub(super) between_sockets: Vec<String>,
-    /// What colours and widths are measured by.
+    /// Reference of colours and widths.
     pub(super) scale: LoadScale,
     /// The most that any direction of a link carries.
     most: ByteRate,
 }
 
-/// What a load is compared with.
+/// References that a load is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LoadScale {
-    /// What its link can carry.
+    /// The ceiling of its link.
     #[default]
     Ceilings,
-    /// The busiest link: what some can carry is not known.
+    /// The busiest link, since the ceiling of some is not known.
     Busiest,
     /// The same, where no link has a speed that means anything.
     Speedless,
 }
 
-/// What one link carries.
+/// Load of one link.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CarriedLoad {
     up: ByteRate,
     down: ByteRate,
-    /// Largest share of what it is compared with, of both directions.
+    /// Larger of the shares of the reference that both directions reach.
     share: f64,
 }
 
@@ -117,7 +117,7 @@ impl Loads {
         format!("up {}, down {}, {:.0} % of {of}", load.up, load.down, load.share * 100.0)
     }
 
-    /// What colours say, by their style.
+    /// Meanings of colours, by their style.
     pub(super) fn classes(&self) -> [(&'static str, &'static str); 4] {
         let first = match self.scale {
             LoadScale::Ceilings => "below a quarter of the link",
@@ -153,7 +153,7 @@ impl CarriedLoad {
         }
     }
 
-    /// How wide the line is, where links have no widths that it could be drawn into.
+    /// Width of the line, where links have no widths that it could be drawn into.
     pub(super) fn width(self) -> f64 {
         2.0 + 6.0 * self.share.clamp(0.0, 1.0)
     }

@@ -1,4 +1,4 @@
-//! Which memories each function reaches: a column for each memory, beside the lines of the tree.
+//! Memories that each function reaches: a column for each memory, beside the lines of the tree.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const MOST_NARROW_COLUMNS: usize = 240;
 /// Names on end take this much to the right.
 const SLANT: f64 = 70.0;
 
-/// Where the columns are.
+/// Position of the columns.
 #[derive(Debug)]
 pub(super) struct MatrixColumns {
     left: f64,

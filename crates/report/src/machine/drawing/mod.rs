@@ -36,13 +36,14 @@ pub fn svg(fabric: &Fabric) -> String {
 pub struct Drawing<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// What its links carry; where this is empty, who reaches which memory is shown in its place.
+    /// Loads of its links; where this is empty, the memories that each function reaches are shown
+    /// in its place.
     pub loads: &'a [LinkLoad],
-    /// What functions did, in a word or two, beside their loads.
+    /// Roles of functions, in a word or two, beside their loads.
     pub roles: &'a [(FunctionId, String)],
     /// A sentence below it; empty for none.
     pub note: &'a str,
-    /// Where it is shown.
+    /// Surroundings in which it is shown.
     pub paper: Paper,
 }
 

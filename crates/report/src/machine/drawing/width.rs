@@ -1,6 +1,6 @@
-//! How much room words take in a drawing.
+//! Width of words in a drawing.
 
-/// About how wide a text is, in the font of the drawing.
+/// Approximate width of a text in the font of the drawing.
 pub(super) fn wide(text: &str) -> f64 {
     text.chars().count() as f64 * 6.4
 }

@@ -39,7 +39,7 @@ pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) ->
     }
 }
 
-/// What a function is, in words.
+/// Kind of a function, in words.
 pub(crate) fn port_kind(kind: FunctionKind) -> &'static str {
     match kind {
         FunctionKind::RootPort => "root port",

@@ -43,7 +43,7 @@ pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
         && fabric.origin == Origin::Text
 }
 
-/// What a function is, where it hangs, and how fast.
+/// Kind of a function, its location and its speed.
 pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     let function = fabric.function(id);
     let mut text = function.name.clone();
@@ -85,7 +85,7 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     text
 }
 
-/// Whether a port sends traffic between peers up to the root complex.
+/// Tests whether a port sends traffic between peers up to the root complex.
 pub(crate) fn redirects(function: &Function) -> bool {
     function.acs.redirects() == Some(true)
 }
@@ -111,7 +111,7 @@ fn place(fabric: &Fabric, id: FunctionId, text: &mut String) {
     }
 }
 
-/// What a function holds: model, memory, namespaces and what lies on them.
+/// Contents of a function: model, memory, namespaces and their use.
 pub(super) fn details(fabric: &Fabric, id: FunctionId) -> Vec<String> {
     let function = fabric.function(id);
     let mut details = Vec::new();
@@ -139,7 +139,7 @@ pub(super) fn details(fabric: &Fabric, id: FunctionId) -> Vec<String> {
     details
 }
 
-/// What is wrong with a drive, and how warm it is.
+/// Faults of a drive, and its temperature.
 fn condition(nvme: &NvmeController) -> String {
     let mut text = String::new();
     if let Some(state) = nvme.state.as_ref().filter(|state| *state != "live") {
@@ -196,7 +196,7 @@ pub(super) fn storage(fabric: &Fabric, namespace: &Namespace, details: &mut Vec<
     }
 }
 
-/// Where a block device is mounted, and which devices lie on it.
+/// Mount points of a block device, and devices on top of it.
 fn used(fabric: &Fabric, name: &str) -> String {
     const DEEPEST: usize = 8;
     let mut text = String::new();

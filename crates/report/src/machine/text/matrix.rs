@@ -1,4 +1,4 @@
-//! Who reaches which memory, as a table of short codes.
+//! Memories that each function reaches, as a table of short codes.
 
 use std::fmt::Write as _;
 
@@ -64,8 +64,8 @@ pub(super) fn text(fabric: &Fabric) -> String {
     text + &reasons(fabric, &matrix)
 }
 
-/// What must be known beside the table: what it does not hold for, and why a pair is refused or not to be
-/// told, one sentence for each of the two.
+/// Notes that belong beside the table: cases that it does not cover, and reasons. One pair is
+/// explained for each code: refused, conditional, not known.
 pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
     for note in peerlane_reach::environment_notes(fabric) {
@@ -199,7 +199,7 @@ fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
     text
 }
 
-/// How many initiators reach a memory in which way.
+/// Numbers of initiators of a memory by the kernel's decision, in words.
 fn counts(matrix: &Matrix, row: &[MatrixCell]) -> String {
     let of = |map: MapType| {
         let columns = row.iter().zip(&matrix.initiators).filter(|(cell, _)| cell.map == map);
@@ -253,7 +253,7 @@ fn names(names: Vec<String>) -> String {
     if count > 2 { format!("{text} ({count})") } else { text }
 }
 
-/// Whether a name is the one before with a number that is one more.
+/// Tests whether a name is the one before with a number that is one more.
 fn follows(last: &str, name: &str) -> bool {
     let split = |text: &str| {
         let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();

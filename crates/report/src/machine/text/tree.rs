@@ -1,4 +1,4 @@
-//! What hangs from what, and which of it is worth a line.
+//! Tree of functions, with a line for those that matter.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 use super::lines::{details, is_unclear, line};
 use crate::plain::plain;
 
-/// What hangs from what, and which of it is shown; found in one pass over the functions.
+/// Tree of functions and the part of it that is shown; found in one pass over the functions.
 pub(crate) struct FunctionTree<'a> {
     pub(crate) fabric: &'a Fabric,
     below_bridges: Vec<Vec<FunctionId>>,
     below: Vec<Vec<FunctionId>>,
-    /// Returns whether a function moves payload, offers memory, may do so for all that a text says, or is above one
-    /// that does.
+    /// True when a function moves payload, offers memory, may do so for all that a text says, or is
+    /// above one that does.
     matters: Vec<bool>,
 }
 
@@ -46,12 +46,12 @@ impl<'a> FunctionTree<'a> {
         tree
     }
 
-    /// What is shown directly below a host bridge.
+    /// Functions shown directly below a host bridge.
     pub(crate) fn below_bridge(&self, bridge: BridgeId) -> Vec<FunctionId> {
         self.shown(&self.below_bridges[bridge.0])
     }
 
-    /// What is shown directly below a function.
+    /// Functions shown directly below a function.
     pub(crate) fn below(&self, id: FunctionId) -> Vec<FunctionId> {
         self.shown(&self.below[id.0])
     }
@@ -60,7 +60,8 @@ impl<'a> FunctionTree<'a> {
         all.iter().copied().filter(|id| self.matters[id.0]).collect()
     }
 
-    /// How many ports have nothing below that moves payload, and how many other functions do not.
+    /// Numbers of hidden ports, which have nothing below that moves payload, and of other hidden
+    /// functions.
     pub(crate) fn hidden(&self) -> (usize, usize) {
         let hidden = self.fabric.iter().filter(|(id, _)| !self.matters[id.0]);
         let (ports, others): (Vec<_>, Vec<_>) = hidden.partition(|(_, function)| is_port(function));
@@ -99,7 +100,7 @@ impl<'a> FunctionTree<'a> {
         }
     }
 
-    /// What is counted and not shown.
+    /// Returns the counts of what is not shown, in words.
     fn rest(&self, bridges_shown: usize) -> String {
         let (ports, others) = self.hidden();
         let bridges = self.fabric.bridges.len() - bridges_shown;
