@@ -7,12 +7,12 @@ use thiserror::Error;
 pub struct Gray {
     width: usize,
     height: usize,
-    /// What lies before the pixels: the header of the file that they were read with.
+    /// Bytes before the pixels: the header of the file that they were read with.
     begin: usize,
     bytes: Vec<u8>,
 }
 
-/// Why something is no grey image.
+/// Reasons why something is not a grey image.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GrayError {
     /// The count of pixels is not width times height.

@@ -1,4 +1,4 @@
-//! Where images come from: files, folders, globs, tar archives, lists.
+//! Sources of images: files, folders, globs, tar archives, lists.
 //!
 //! Leaves out what the bytes mean. The one thing to know: inputs are walked as they are needed, so that
 //! a folder of millions costs no memory, and what cannot be read is an error of that input alone.
@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = crate::formats::MOST_PIXELS * 8;
 /// Folders inside folders at most.
 const MOST_DEPTH: usize = 64;
 
-/// How a file came to be looked at.
+/// Reason for looking at a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputOrigin {
     /// Somebody named it.
@@ -29,13 +29,13 @@ pub enum InputOrigin {
 pub struct Input {
     /// Path, or `ARCHIVE:MEMBER`.
     pub name: String,
-    /// Whether it was named.
+    /// Origin of the file: named, or within something named.
     pub origin: InputOrigin,
     /// Its bytes, or why there are none.
     pub bytes: Result<Vec<u8>, InputError>,
 }
 
-/// Why an input gave no bytes.
+/// Reasons why an input gave no bytes.
 #[derive(Debug, Error)]
 pub enum InputError {
     /// The system said no.
@@ -67,7 +67,7 @@ pub enum FoundInput {
     File(PathBuf, InputOrigin),
     /// A tar archive of images.
     Archive(PathBuf),
-    /// What a person named, and why it leads nowhere.
+    /// An argument that leads nowhere, with the reason.
     Nothing(String, InputError),
 }
 

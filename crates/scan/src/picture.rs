@@ -26,7 +26,7 @@ const LEAST_FLOOR: f32 = 0.75;
 /// Pictures are at most as large, a side.
 const MOST_SIDE: usize = 16_384;
 
-/// What the picture was turned into before it was looked for.
+/// Size and rotation given to the picture before the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pose {
     /// Size over the picture's own.
@@ -41,7 +41,7 @@ impl Default for Pose {
     }
 }
 
-/// Why a picture cannot be looked for.
+/// Reasons why a picture cannot be looked for.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PictureError {
     /// It has too few pixels.
@@ -74,7 +74,7 @@ pub enum PictureError {
         "no image scores more than {most:.2} for this picture, and hits have to score more than {threshold}"
     )]
     Unreachable {
-        /// What a hit has to score more than.
+        /// Score that a hit has to exceed.
         threshold: f32,
         /// The most.
         most: f32,
@@ -91,7 +91,7 @@ pub struct Picture {
 }
 
 impl Pose {
-    /// What two poses have in common only where they are equal; zero has two signs.
+    /// Key that is the same for equal poses only; zero has two signs.
     fn key(self) -> [u32; 2] {
         [self.scale, self.degrees].map(|number| (number + 0.0).to_bits())
     }
@@ -124,7 +124,7 @@ pub(crate) struct PictureLayer {
     pub(crate) height: usize,
     /// Weight times brightness over the weighted mean: its sum is zero.
     pub(crate) centred: Vec<f32>,
-    /// How much each pixel counts, from 0 to 1; `None` where all count alike.
+    /// Weight of each pixel, from 0 to 1; `None` where all count alike.
     pub(crate) weights: Option<Vec<f32>>,
     /// Sum of the weights.
     pub(crate) weight: f64,
@@ -159,7 +159,7 @@ impl Picture {
         Ok(Self { pose, width, height, layers })
     }
 
-    /// What it was turned into.
+    /// Returns its size and rotation.
     pub fn pose(&self) -> Pose {
         self.pose
     }

@@ -25,30 +25,31 @@ use crate::{Gray, Hit, Searcher};
 /// Crops of one image at most.
 pub(crate) const MOST_CROPS: usize = 16;
 
-/// What was found in one image.
+/// Results for one image.
 #[derive(Debug)]
 pub struct ImageAnswer {
     /// Path, or `ARCHIVE:MEMBER`.
     pub image: String,
-    /// Whether it was named.
+    /// Origin of the file: named, or within something named.
     pub origin: InputOrigin,
-    /// Pixels, and where the picture is; or why that cannot be said.
+    /// Pixels and hits, or the reason why the image could not be searched.
     pub found: Result<(u64, Vec<Hit>), ScanError>,
     /// Pages that could not be searched, from 1, of a file where others were.
     pub left_out: Vec<(u32, ScanError)>,
-    /// What is at the hits, in their order, where it was asked for.
+    /// Crops of the image at the hits, in their order, where they were asked for.
     pub crops: Vec<Gray>,
 }
 
 impl ImageAnswer {
-    /// Whether it is a file of a folder or archive that is not an image at all, and was not named as one.
+    /// Tests whether it is a file of a folder or archive that is not an image at all, and was not
+    /// named as one.
     pub fn is_passed_over(&self) -> bool {
         let is_unknown = matches!(self.found, Err(ScanError::Format(FormatError::Unknown)));
         is_unknown && self.origin == InputOrigin::Within
     }
 }
 
-/// Why an image could not be searched.
+/// Reasons why an image could not be searched.
 #[derive(Debug, Error)]
 pub enum ScanError {
     /// Its bytes could not be had.
@@ -127,7 +128,7 @@ pub(crate) fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
     out
 }
 
-/// Whether answers have what is at the hits.
+/// Choice of crops in answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crops {
     /// The first few of an image.
@@ -312,7 +313,7 @@ impl Looked {
     }
 }
 
-/// What is at the first hits.
+/// Cuts out the crops at the first hits.
 pub(crate) fn crops_of(image: &Gray, hits: &[Hit]) -> Vec<Gray> {
     let hits = hits.iter().take(MOST_CROPS);
     hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect()

@@ -33,7 +33,7 @@ pub struct Hit {
     pub width: usize,
     /// Rows.
     pub height: usize,
-    /// What it was turned into.
+    /// Size and rotation of the picture there.
     pub pose: Pose,
     /// Normalised cross-correlation in full resolution: at most 1. Of [`Donard`], its own score.
     pub score: f32,
@@ -113,8 +113,8 @@ impl Searcher {
         best_of_each(hits)
     }
 
-    /// Whether an image is worth a look in full resolution, by its means over squares of 8 pixels a
-    /// side: for poses whose search begins there or at a coarser level.
+    /// Tests by means over squares of 8 pixels a side whether an image is worth a look in full
+    /// resolution. Serves poses whose search begins at that level or a coarser one.
     pub(crate) fn is_worth_a_look(&self, means: &Plane, effort: &Effort) -> bool {
         let mut planes = vec![means.clone()];
         self.pictures.iter().any(|picture| {
@@ -142,7 +142,7 @@ impl Searcher {
         if layer.level == 0 { self.threshold } else { self.threshold * layer.floor * COARSE_MARGIN }
     }
 
-    /// What is looked for, in every pose.
+    /// Returns the pictures to look for, one a pose.
     pub(crate) fn pictures(&self) -> &[Picture] {
         &self.pictures
     }

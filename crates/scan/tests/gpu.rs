@@ -21,7 +21,7 @@ use peerlane_scan::haystack::{Recipe, store};
 use peerlane_scan::{Crops, Gray, Pose, ScanEvent, Searcher, inputs, pictures, scan};
 use peerlane_units::Nanos;
 
-/// What was found in each image, or that it was not searched, by name.
+/// Hits of each image by name; `None` for one that was not searched.
 type Found = BTreeMap<String, Option<(u64, Vec<String>)>>;
 
 fn options(slots: usize) -> GpuOptions {

@@ -1,11 +1,11 @@
-//! Why nothing is searched on a GPU.
+//! Errors of searches on a GPU.
 
 use peerlane_engine::load::LoadError;
 use peerlane_memory::cuda::CudaError;
 use peerlane_memory::nvrtc::NvrtcError;
 use peerlane_units::Nanos;
 
-/// Why a search on a GPU ended, or never began.
+/// Reasons why a search on a GPU ended, or never began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuScanError {
@@ -21,22 +21,22 @@ pub enum GpuScanError {
     /// It does not get done.
     #[error("the GPU did not finish within {deadline}")]
     Stuck {
-        /// How long it was waited for.
+        /// The time that was allowed.
         deadline: Nanos,
     },
     /// A way to search that has no kernels.
     #[error("Donard's method is searched by the processor only")]
     Method,
-    /// What it said of an image cannot be.
+    /// Its answer for an image is impossible.
     #[error("the GPU answered what cannot be: {what}")]
     Answer {
-        /// What.
+        /// The impossible answer.
         what: &'static str,
     },
 }
 
 impl GpuScanError {
-    /// Whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Cuda(error) => error.is_missing(),
@@ -46,7 +46,7 @@ impl GpuScanError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Cuda(error) => error.hint(),

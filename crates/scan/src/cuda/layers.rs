@@ -20,7 +20,7 @@ pub(super) struct Layers {
     places: Vec<Vec<LayerPlace>>,
 }
 
-/// Where the numbers of a layer begin, counted in numbers.
+/// Offsets of the numbers of a layer, counted in numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayerPlace {
     pub(super) taps: u64,

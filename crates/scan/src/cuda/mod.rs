@@ -40,12 +40,12 @@ pub const KERNELS: &str = include_str!("kernels.cu");
 /// Memory that the areas of one round take at most, where one area does not take more.
 const MOST_ROUND: Bytes = Bytes::mib(256);
 
-/// What a search on a GPU is asked for.
+/// Options of a search on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuOptions {
-    /// Which GPU.
+    /// The GPU.
     pub gpu: GpuName,
-    /// By which route images reach it.
+    /// Route of images to it.
     pub route: RouteChoice,
     /// Images that are on it at a time.
     pub slots: usize,
@@ -135,18 +135,18 @@ impl<'a> GpuSearch<'a> {
         })
     }
 
-    /// What the driver says of the GPU.
+    /// Returns the driver's facts of the GPU.
     pub fn facts(&self) -> &GpuFacts {
         self.gpu.facts()
     }
 
-    /// What the GPU could do at most.
+    /// Returns the most that the GPU could do.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 }
 
-/// Whether the GPU has no room, which is of one image and not of the GPU.
+/// Tests whether the GPU has no room, which is the fault of one image and not of the GPU.
 fn is_for_want_of_room(error: &CudaError) -> bool {
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     const NO_MEMORY: i32 = 2;

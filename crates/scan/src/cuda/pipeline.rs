@@ -45,7 +45,7 @@ enum WaitingImage {
     Read(Input),
 }
 
-/// What went wrong.
+/// An error, by its scope.
 enum Trouble {
     /// With an image.
     Image(ScanError),
@@ -73,7 +73,7 @@ impl From<GpuScanError> for Trouble {
     }
 }
 
-/// What the threads have together.
+/// State that the threads share.
 struct SharedSearch<'a> {
     search: &'a GpuSearch<'a>,
     crops: Crops,
@@ -216,14 +216,14 @@ fn take(
     Ok(())
 }
 
-/// What the CPU makes of an image.
+/// Result of decoding an image on the CPU.
 enum Decoded {
     /// The means of its blocks are enough to say no; its pixels.
     Told(u64),
     Whole(Gray),
 }
 
-/// What one thread works with.
+/// State of one thread.
 struct GpuThread<'a> {
     shared: &'a SharedSearch<'a>,
     effort: &'a Effort,
@@ -231,7 +231,7 @@ struct GpuThread<'a> {
     slot: ImageSlot<'a>,
 }
 
-/// Pixels of a page, hits, and what is at them.
+/// Pixels of a page, hits and their crops.
 type PageLooked = (u64, Vec<Hit>, Vec<Gray>);
 
 impl GpuThread<'_> {
@@ -351,7 +351,7 @@ fn again(path: &Path) -> Option<Gray> {
     decode(file(path).ok()?).ok()
 }
 
-/// Where pixels lie in memory that has them from `begin` on.
+/// Returns the position of pixels in memory that has them from `begin` on.
 fn frame_of(pixels: &PlainPixels, begin: u64) -> Frame {
     let signed = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
     let PlainPixels { width, height, stride, rows, .. } = *pixels;

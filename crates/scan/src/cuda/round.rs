@@ -1,4 +1,4 @@
-//! What the GPU is asked for at once: areas of an image as planes, and layers against them.
+//! One request to the GPU: areas of an image as planes, and layers against them.
 //!
 //! Leaves out the image and what becomes of the scores. The one thing to know: descriptors, planes, sums, scores and
 //! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here; `kernels.cu` has the same
@@ -27,7 +27,7 @@ const PEAK: u64 = 8;
 /// Bytes of a count.
 pub(super) const COUNT: u64 = 4;
 
-/// What is wanted of the tasks of a round.
+/// Results wanted of the tasks of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RoundGoal {
     /// Places that are worth a closer look.
@@ -107,7 +107,7 @@ pub(super) struct Round<'a> {
 /// A round with a place for everything.
 #[derive(Debug, Default)]
 pub(super) struct RoundLayout {
-    /// What the arena begins with: planes, then tasks.
+    /// First bytes of the arena: planes, then tasks.
     pub(super) descriptors: Vec<u8>,
     pub(super) tasks_at: u64,
     pub(super) counts_at: u64,

@@ -18,7 +18,7 @@ use crate::search::MOST_CANDIDATES;
 const STAGING: u64 = 1 << 20;
 /// Least memory of the GPU that is taken at a time.
 const LEAST: u64 = 1 << 20;
-/// How long it is looked at the GPU without a pause: rounds take tens of microseconds.
+/// Time of polling the GPU without a pause: rounds take tens of microseconds.
 const SPIN: Duration = Duration::from_micros(200);
 /// Pause between two looks after that.
 const NAP: Duration = Duration::from_micros(50);
@@ -72,7 +72,7 @@ impl Staging {
         Ok(())
     }
 
-    /// What a copy brought to the beginning of the host memory.
+    /// Returns the bytes that a copy brought to the beginning of the host memory.
     fn brought(&mut self, length: u64) -> Result<&[u8], GpuScanError> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let pinned = Pinned::bytes_mut(&mut self.pinned).and_then(|all| all.get(..length));
@@ -124,7 +124,7 @@ impl Growing {
     }
 }
 
-/// Where the pixels of an image lie in its memory.
+/// Position of the pixels of an image in its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) width: usize,
@@ -135,7 +135,7 @@ pub(super) struct Frame {
     pub(super) stride: i64,
 }
 
-/// What one image needs on the GPU, for one thread.
+/// Resources of one image on the GPU, for one thread.
 pub(super) struct ImageSlot<'a> {
     search: &'a GpuSearch<'a>,
     staging: Staging,

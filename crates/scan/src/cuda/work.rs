@@ -1,4 +1,4 @@
-//! What a search on a GPU did, and how long its kernels took.
+//! Work of a search on a GPU, and the time of its kernels.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ impl AddAssign for WorkPart {
     }
 }
 
-/// What was done on a GPU, and how images came there.
+/// Work done on a GPU, and the routes of images to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GpuWork {
     /// Means of squares of whole images: bytes of pixels, each read once.
     pub means: WorkPart,
     /// Correlation with whole images: single multiplications and additions.
     pub correlate: WorkPart,
-    /// All other kernels; the amount is how often they were waited for.
+    /// All other kernels; the amount is the number of waits for them.
     pub other: WorkPart,
     /// Images that came without host memory, and their bytes.
     pub direct: (u64, Bytes),
@@ -51,7 +51,8 @@ pub struct GpuWork {
     pub by_means: u64,
     /// Images that the route which was asked for does not take.
     pub refused: u64,
-    /// Why the first of those through host memory did not go directly, where that was not ruled out.
+    /// Reason why the first image through host memory did not go directly, where that was not ruled
+    /// out.
     pub reason: Option<Arc<str>>,
     /// The mode of cuFile, where it served.
     pub mode: Option<Mode>,

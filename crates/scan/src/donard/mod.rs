@@ -23,8 +23,8 @@ use crate::picture::PictureError;
 use crate::{Gray, Hit, Pose};
 use transform::{Edges, ImagePart, Transforms};
 
-/// What a hit scores more than in `imgrep`, unless it is told another value: right for the mark of 943 x 369
-/// pixels that it was written to find.
+/// Default threshold of `imgrep`, which a hit has to exceed: right for the mark of 943 x 369 pixels
+/// that it was written to find.
 pub const DONARD_THRESHOLD: f32 = 250.0;
 
 /// A picture is at most as large, a side: half the largest transform.
@@ -68,12 +68,12 @@ impl Donard {
         Ok(Arc::new(Self { transforms, width, height, threshold, own, most }))
     }
 
-    /// What the picture itself scores, with black around it.
+    /// Returns the score of the picture itself, with black around it.
     pub fn own_score(&self) -> f32 {
         self.own
     }
 
-    /// What no image scores more than.
+    /// Returns the highest score that an image can have.
     pub fn most(&self) -> f32 {
         self.most
     }
@@ -148,8 +148,8 @@ fn edges(picture: &[f32], width: usize, height: usize) -> Edges {
     Edges { width: wide, values }
 }
 
-/// How a side of an image is cut into parts that a transform takes: the pixels of each, and the places in it
-/// that are asked. Every place is in one part. `None` where the picture does not fit.
+/// Cuts a side of an image into parts that a transform takes. Returns the pixels of each part and
+/// the places in it to score. Every place is in one part. `None` where the picture does not fit.
 fn parts(side: usize, picture: usize) -> Option<Vec<(Range<usize>, Range<usize>)>> {
     let places = (side + 1).checked_sub(picture).filter(|places| *places > 0)?;
     if side <= transform::MOST_SIDE {

@@ -64,7 +64,7 @@ pub(super) struct Transforms {
     spare: Mutex<Vec<Room>>,
 }
 
-/// What one search needs beside its image.
+/// Working memory of one search beside its image.
 #[derive(Default)]
 struct Room {
     spectrum: Vec<Complex<f32>>,

@@ -8,7 +8,7 @@ use image::{ExtendedColorType, ImageEncoder, ImageError, ImageFormat};
 
 use crate::Gray;
 
-/// What cameras and photo programs store by default, nearly.
+/// About the default quality of cameras and photo programs.
 const JPEG_QUALITY: u8 = 85;
 
 /// Forms that can be written.

@@ -28,7 +28,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
     super::gray_turned(gray, orientation)
 }
 
-/// Whether a PNG or WebP says that it has several frames.
+/// Tests whether a PNG or WebP says that it has several frames.
 pub(super) fn is_animation(bytes: &[u8]) -> bool {
     let png = || PngDecoder::new(Cursor::new(bytes)).and_then(|decoder| decoder.is_apng());
     let webp = || WebPDecoder::new(Cursor::new(bytes)).map(|decoder| decoder.has_animation());
@@ -91,7 +91,7 @@ pub(super) fn opacity(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
     super::gray_turned(Gray::new(width, height, alpha)?, orientation).map(Some)
 }
 
-/// Whether the first bytes are those of a format that is read here; others are known, too.
+/// Tests whether the first bytes are those of a format that is read here; others are known, too.
 pub(crate) fn is_read(bytes: &[u8]) -> bool {
     image::guess_format(bytes).is_ok_and(|format| format.reading_enabled())
 }

@@ -23,7 +23,7 @@ use crate::{Gray, GrayError};
 /// Pixels of one image at most: 2^28, as much as a sheet of A0 at 500 dots an inch.
 pub const MOST_PIXELS: u64 = 1 << 28;
 
-/// Why a file gives no image.
+/// Reasons why a file gives no image.
 #[derive(Debug, Error)]
 pub enum FormatError {
     /// The first bytes belong to no format that is read here.
@@ -32,7 +32,7 @@ pub enum FormatError {
     /// They belong to another kind of image.
     #[error("{format} is not read here (JPEG, PNG, TIFF, BMP, PGM and WebP are)")]
     Unread {
-        /// Which kind.
+        /// Name of the kind.
         format: &'static str,
     },
     /// An animation has more frames than the one that is searched.
@@ -41,9 +41,9 @@ pub enum FormatError {
     /// The header says something that cannot be.
     #[error("{format} header: {what}")]
     Header {
-        /// Which format.
+        /// Name of the format.
         format: &'static str,
-        /// What is wrong.
+        /// The impossible property.
         what: String,
     },
     /// More pixels than are taken.
@@ -59,7 +59,7 @@ pub enum FormatError {
     /// The file ends before its pixels do.
     #[error("{format}: the file ends after {bytes} bytes, and its pixels at {needed}")]
     Short {
-        /// Which format.
+        /// Name of the format.
         format: &'static str,
         /// Bytes there are.
         bytes: u64,
@@ -145,7 +145,7 @@ pub(crate) fn each_page(
     Ok(())
 }
 
-/// Whether a file is of a kind that is read.
+/// Tests whether a file is of a kind that is read.
 ///
 /// # Errors
 /// [`FormatError::Unread`] for other kinds of images, [`FormatError::Unknown`] for what is none.
@@ -207,7 +207,7 @@ pub(crate) struct PlainPixels {
     pub(crate) rows: RowOrder,
 }
 
-/// Which row comes first in the file.
+/// Order of rows in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowOrder {
     TopFirst,

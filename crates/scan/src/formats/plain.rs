@@ -92,7 +92,7 @@ fn array<const N: usize>(bytes: &(impl Excerpts + ?Sized), at: usize) -> Option<
     bytes.read(at, &mut array).then_some(array)
 }
 
-/// Where the pixels lie; `None` for what is no such file.
+/// Finds the pixels; `None` for a file of another kind.
 ///
 /// # Errors
 /// [`FormatError`] for such a file with a size that cannot be, or without all of its pixels.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Gray;
 
-/// What a haystack is made of.
+/// Recipe of a haystack: all that decides its images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
     /// Decides all of it.
@@ -46,12 +46,12 @@ impl Default for Recipe {
     }
 }
 
-/// What is true of one image.
+/// The correct answer for one image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HaystackAnswer {
     /// File name.
     pub image: String,
-    /// Whether the picture is in it.
+    /// True when the picture is in it.
     pub planted: bool,
     /// Left edge of the picture, in pixels.
     pub x: Option<usize>,
@@ -100,8 +100,8 @@ impl Recipe {
         (image, answer)
     }
 
-    /// Whether an image gets the picture: spread over the numbers, so that every haystack has the share that was
-    /// asked for, and at least one image unless that share is none.
+    /// Tests whether an image gets the picture. Such images are spread over the numbers. Every
+    /// haystack has the share that was asked for, and at least one image unless that share is none.
     fn is_planted(&self, index: u32) -> bool {
         let share = u64::from(self.planted_per_mille);
         let up_to = |images: u32| u64::from(images) * share / 1000;

@@ -6,7 +6,7 @@ use super::texture::level;
 use crate::pose::posed;
 use crate::{Gray, Pose};
 
-/// What was done.
+/// Position, pose, brightness and noise of a planted picture.
 pub(super) struct Planted {
     pub(super) x: usize,
     pub(super) y: usize,

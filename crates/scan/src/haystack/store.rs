@@ -9,7 +9,7 @@ use super::Recipe;
 use crate::Gray;
 use crate::formats::{Encoding, encode};
 
-/// Why a haystack was not stored.
+/// Reasons why a haystack was not stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HaystackError {
@@ -22,9 +22,9 @@ pub enum HaystackError {
     /// A file or folder could not be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// Which one.
+        /// Path of it.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
 }

@@ -5,8 +5,9 @@
 
 use super::bits::Bits;
 
-/// What the next bits begin with: the low byte is bits to step over, the high one the symbol of a first
-/// coefficient, or coefficients that are stepped over. Zero where there is no code.
+/// Result of looking up the next bits. The low byte is the number of bits to step over. The high
+/// one is the symbol of a first coefficient, or the coefficients that are stepped over. Zero where
+/// there is no code.
 type Entry = u16;
 
 /// Coefficients after the first one.
@@ -44,7 +45,7 @@ impl HuffmanTable {
         Some(Self { near: several(&[], &single), whole: single })
     }
 
-    /// What the next bits begin with, one code alone.
+    /// Looks up the code that the next bits begin with, one code alone.
     fn one(&self, bits: &Bits<'_>) -> Option<(u32, u32)> {
         parts(self.whole[bits.peek()])
     }

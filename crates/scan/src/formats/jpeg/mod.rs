@@ -79,7 +79,7 @@ pub(super) fn orientation(bytes: &[u8]) -> u64 {
     1
 }
 
-/// Whether the last scan ends in a proper end marker.
+/// Tests whether the last scan ends in a proper end marker.
 pub(super) fn has_end(bytes: &[u8]) -> bool {
     let last = |mark: [u8; 2]| bytes.windows(2).rposition(|pair| pair == mark);
     last([0xff, 0xd9]) > last([0xff, 0xda])
@@ -152,7 +152,7 @@ impl JpegFrame {
     }
 }
 
-/// What a component is coded with in one scan.
+/// Coding of a component in one scan.
 struct Coded<'a> {
     blocks: usize,
     is_brightness: bool,

@@ -7,7 +7,7 @@ use super::super::FormatError;
 /// Directories of one file at most.
 const MOST_DIRECTORIES: usize = 1 << 16;
 
-/// Which byte of a number comes first.
+/// Order of the bytes of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     LittleEndian,
@@ -34,7 +34,7 @@ pub(super) struct Directory<'a> {
     next: u64,
 }
 
-/// Where the values of a tag lie.
+/// Position of the values of a tag.
 #[derive(Debug, Clone, Copy)]
 struct TagField {
     size: usize,
@@ -42,7 +42,7 @@ struct TagField {
     at: usize,
 }
 
-/// Whether a file begins as TIFF or BigTIFF do.
+/// Tests whether a file begins as TIFF or BigTIFF do.
 pub(crate) fn is_tiff(bytes: &[u8]) -> bool {
     bytes.starts_with(b"II*\0") || bytes.starts_with(b"MM\0*") || is_big(bytes)
 }

@@ -20,7 +20,7 @@ const MOST_STRETCHED: u64 = 2 << 30;
 /// TiffPages of a file, ready to be decoded.
 pub(crate) struct TiffPages<'a> {
     all: Vec<Directory<'a>>,
-    /// Why there may be more.
+    /// Error after the last page, so that there may be more.
     broken: Option<FormatError>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> TiffPages<'a> {
         self.all.len()
     }
 
-    /// Why pages after the last one are not known, once.
+    /// Takes the reason why pages after the last one are not known, once.
     pub(crate) fn take_broken(&mut self) -> Option<FormatError> {
         self.broken.take()
     }
@@ -54,7 +54,7 @@ impl<'a> TiffPages<'a> {
     }
 }
 
-/// What a sample means (TIFF 6.0, tag 262).
+/// Meanings of a sample (TIFF 6.0, tag 262).
 enum Meaning {
     Gray { is_inverted: bool },
     Colour,
@@ -408,7 +408,7 @@ fn half(bits: u64) -> f32 {
     if bits >> 15 & 1 == 1 { -amount } else { amount }
 }
 
-/// Where the luma of a pixel lies among blocks.
+/// Returns the index of the luma of a pixel among blocks.
 fn luma_at((across, down): (usize, usize), stride: usize, x: usize, y: usize) -> usize {
     y / down * stride + x / across * (across * down + 2) + y % down * across + x % across
 }
