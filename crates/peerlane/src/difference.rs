@@ -1,4 +1,4 @@
-//! What changed between two machines: what `peerlane topo diff` prints.
+//! Changes between two machines, as `peerlane topo diff` prints them.
 
 use peerlane_fabric::{Fabric, FunctionId, names};
 use peerlane_reach::{
@@ -232,7 +232,7 @@ impl Words<'_> {
         }
     }
 
-    /// Those of a function and what hangs from it that move payload; the topmost where none does.
+    /// Functions that move payload among one and those below it; the topmost where none does.
     fn of_interest(self, functions: &[ComparedFunction]) -> Vec<ComparedFunction> {
         let moves = |function: &&ComparedFunction| match (function.before, function.after) {
             (_, Some(id)) => self.after.moves_payload(id),

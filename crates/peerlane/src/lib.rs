@@ -118,7 +118,7 @@ pub fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Where this process keeps state, which decides where journals of devices are.
+/// Returns the environment variables that decide where this process keeps journals of devices.
 pub fn environment() -> journal::StateEnvironment {
     journal::StateEnvironment {
         xdg_state_home: std::env::var_os("XDG_STATE_HOME"),

@@ -23,7 +23,7 @@ mod built_in {
 
 const FOLDER: &str = "machines";
 
-/// Where a person means a machine to come from.
+/// Source of a machine, as a person named it.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum MachineSource<'a> {
     /// The running one.
@@ -33,7 +33,7 @@ pub enum MachineSource<'a> {
     Described(&'a Path),
 }
 
-/// How much is asked of a machine.
+/// Depth of the look at a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookDepth {
     /// All that can be known without changing anything.
@@ -80,7 +80,7 @@ pub fn is_tree(path: &Path) -> bool {
     content::is_tree(path)
 }
 
-/// Why there is no machine below a folder or in an archive.
+/// Returns the error for a folder or an archive that holds no machine.
 fn not_discovered(root: &Path, source: DiscoverError) -> MachineError {
     let has_no_tree = matches!(
         &source,
@@ -97,7 +97,7 @@ fn not_discovered(root: &Path, source: DiscoverError) -> MachineError {
 /// A machine description that can be named.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// What a person types.
+    /// Name, as a person types it.
     pub name: String,
     /// The file; `None` for one that is built in.
     pub file: Option<PathBuf>,

@@ -46,7 +46,7 @@ pub fn at_most(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What to do about a file, or a folder, that cannot be read.
+/// Returns advice on a file or folder that cannot be read.
 pub fn hint(path: &Path, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

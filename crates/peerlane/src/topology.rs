@@ -27,7 +27,7 @@ impl TopologyJsonError {
 struct Object {
     /// Name and version.
     schema: &'static str,
-    /// Which initiators reach which memories.
+    /// Groups of memories and initiators, with the decision on each pair of them.
     reach: Vec<ReachRow>,
     /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,16 +14,16 @@ pub const FORMS: &str = "there: `sudo peerlane capture -o machine.tar.zst`, or `
      or `NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 2`; here: `peerlane topo --machine FILE`; \
      `peerlane lab machines` lists names, and `peerlane topo --format toml` writes a machine file";
 
-/// Why a machine was not found.
+/// Reasons why a machine was not found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
     /// Nothing is called that.
     #[error("cannot find machine {wanted}")]
     Missing {
-        /// What was asked for.
+        /// The machine, as it was asked for.
         wanted: String,
-        /// Whether a name or a file was meant.
+        /// Kind of the missing thing: a name or a file.
         source: MissingMachine,
     },
     /// Its file, or standard input, cannot be read.
@@ -31,7 +31,7 @@ pub enum MachineError {
     File {
         /// The file.
         place: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// Its machine file describes no machine.
@@ -39,7 +39,7 @@ pub enum MachineError {
     Text {
         /// The file, or the name of what is built in.
         place: String,
-        /// Why.
+        /// Error of the machine file.
         source: Box<MachineFileError>,
     },
     /// Its topology XML describes no machine.
@@ -47,7 +47,7 @@ pub enum MachineError {
     Nccl {
         /// The file, or standard input.
         place: String,
-        /// Why.
+        /// Error of the topology XML.
         source: NcclError,
     },
     /// Its text of `lspci` describes no machine.
@@ -55,7 +55,7 @@ pub enum MachineError {
     Lspci {
         /// The file, or standard input.
         place: String,
-        /// Why.
+        /// Error of the text.
         source: LspciError,
     },
     /// It has none of the forms of a machine.
@@ -71,7 +71,7 @@ pub enum MachineError {
     List {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A tree or archive cannot be read.
@@ -79,7 +79,7 @@ pub enum MachineError {
     Discover {
         /// The tree or archive.
         root: PathBuf,
-        /// Why.
+        /// Error of the tree or archive.
         source: DiscoverError,
     },
 }
@@ -95,7 +95,7 @@ pub enum MissingMachine {
     File,
 }
 
-/// Why something is in no form of a machine.
+/// Reasons why something is not in any form of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unrecognised {
     /// A folder without a tree.
@@ -119,7 +119,7 @@ pub enum Unrecognised {
 }
 
 impl MachineError {
-    /// What to do about it.
+    /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing { .. } => {
