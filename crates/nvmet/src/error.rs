@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file, folder or link could not be read.
+/// Reasons why a file, folder or link could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The system refused.
     #[error("cannot read {}", path.display())]
     Io {
-        /// What was to be read.
+        /// Path of the file, folder or link.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -33,7 +33,7 @@ pub enum ReadError {
     /// The name or content is not of the form that the kernel gives it.
     #[error("cannot read {}: not {expected}", path.display())]
     Malformed {
-        /// What was read.
+        /// Path of the file, folder or link.
         path: PathBuf,
         /// The form that was expected: `0 or 1`.
         expected: &'static str,
@@ -41,24 +41,24 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether the file, folder or link does not exist.
+    /// Returns whether the file, folder or link does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_absence(source))
     }
 }
 
-/// Whether the error says that a path leads to nothing.
+/// Returns whether the error says that a path leads to nothing.
 pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Why the exports of a machine are not known.
+/// Reasons why the exports of a machine are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownReason {
     /// There is no sysfs below the root.
     #[error("cannot list NVMe exports: {} holds no sysfs", sysfs.display())]
     NoSysfs {
-        /// Where sysfs should be.
+        /// Folder in which sysfs should be.
         sysfs: PathBuf,
     },
     /// The kernel has an NVMe target, and configfs is not mounted.

@@ -27,12 +27,12 @@ pub struct Export {
     /// Device or file as configfs names it: perhaps a link, perhaps relative, perhaps gone since.
     /// `None` when no path was set, or it could not be read.
     pub device_path: Option<PathBuf>,
-    /// Whether the export is switched on; `None` when that could not be read.
+    /// True when the export is enabled; `None` when that could not be read.
     pub is_enabled: Option<bool>,
     /// Ports by which hosts reach the subsystem. Without any, no host can connect, unless a port is
     /// among the gaps.
     pub ports: Vec<ExportPort>,
-    /// Whether the path is one of this machine.
+    /// True when the path is one of this machine.
     pub(crate) is_on_this_machine: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct ExportedNamespace {
     pub uuid: Option<String>,
     /// NGUID that hosts see, in the form of a UUID; `None` unless it is set.
     pub nguid: Option<String>,
-    /// Whether hosts may reserve the namespace (`resv_enable`); `false` before Linux 6.13.
+    /// True when hosts may reserve the namespace (`resv_enable`); `false` before Linux 6.13.
     pub has_reservations: bool,
 }
 
@@ -89,7 +89,7 @@ impl Exports {
 }
 
 impl Export {
-    /// Whether hosts may be served now: not known to be disabled.
+    /// Returns whether hosts may be served now: the export is not known to be disabled.
     pub fn can_serve(&self) -> bool {
         self.is_enabled != Some(false)
     }

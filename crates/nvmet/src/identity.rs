@@ -1,4 +1,4 @@
-//! What the path of an export leads to on this machine.
+//! The device or file that the path of an export leads to on this machine.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub enum StorageIdentity {
     },
 }
 
-/// Why the storage behind an export cannot be identified.
+/// Reasons why the storage behind an export cannot be identified.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentifyError {
     /// The export has no path yet, or it could not be read.

@@ -32,7 +32,7 @@ const MODULES: [&str; 6] =
 /// Largest `mountinfo` and `modules.builtin` that are read.
 const MAX_LIST_BYTES: u64 = 4 << 20;
 
-/// Where the configuration of the NVMe target is.
+/// Location of the configuration of the NVMe target.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// The folder, below the root.
@@ -92,7 +92,7 @@ fn module_folder(module: &str) -> PathBuf {
     Path::new("sys/module").join(module)
 }
 
-/// Whether a module is there; a folder that cannot be looked up counts.
+/// Returns whether a module is there; a folder that cannot be looked up counts.
 fn has_module(root: &NvmetRoot, module: &str) -> bool {
     root.has_folder(&module_folder(module)).unwrap_or(true)
 }

@@ -31,7 +31,7 @@ impl NvmetRoot {
         Self { path: path.to_owned() }
     }
 
-    /// Whether paths below the root are those of this machine.
+    /// Returns whether paths below the root are those of this machine.
     pub(crate) fn is_this_machine(&self) -> bool {
         self.path == Path::new("/")
     }
@@ -82,7 +82,7 @@ impl NvmetRoot {
             .map_err(|source| ReadError::Io { path: self.full(path), source })
     }
 
-    /// Whether a folder is there.
+    /// Returns whether a folder is there.
     pub(crate) fn has_folder(&self, path: &Path) -> Result<bool, ReadError> {
         match self.find(path, Metadata::is_dir, "not a folder") {
             Ok(_) => Ok(true),

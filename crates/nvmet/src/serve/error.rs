@@ -119,7 +119,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// What to do about it, with a command.
+    /// Returns advice for a person, with a command.
     pub fn hint(&self) -> Option<String> {
         let errno = |source: &io::Error| Errno::from_io_error(source);
         let hint = match self {

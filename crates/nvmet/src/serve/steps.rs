@@ -33,7 +33,7 @@ pub(crate) struct ExportItems {
     pub(crate) listen: String,
     /// NQNs of the allowed hosts.
     pub(crate) hosts: Vec<String>,
-    /// Those of them that were not there before: an administrator's own host may hold keys.
+    /// Hosts among them that were not there before: an administrator's own host may hold keys.
     pub(crate) new_hosts: Vec<String>,
 }
 
