@@ -123,7 +123,7 @@ fn names(turns: &[Turn<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// What the test of a case found.
+/// Result of the test of a case.
 enum Tested {
     Means(MeansTest),
     Turns(SignedRank),

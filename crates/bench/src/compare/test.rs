@@ -51,7 +51,7 @@ impl Sample {
     }
 }
 
-/// What the test of two means found, before it is corrected for the others.
+/// Result of the test of two means, before it is corrected for the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeansTest {
     /// Geometric mean after over that before.

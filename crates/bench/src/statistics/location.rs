@@ -6,7 +6,7 @@ use super::{Random, median};
 /// these.
 const SHUFFLES: usize = 1_999;
 
-/// What a test of location found.
+/// Result of a test of location.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// Mean rate of the pairs that are near each other over that of the others.
