@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_of_one_route_shows_the_route_of_every_run() {
+    fn single_route_total_shows_every_run() {
         let mut records = [watched(Path::P2p), watched(Path::P2p)];
         attach(&mut records, &tally(0, 8000)).unwrap();
         for run in records.iter().flat_map(|record| &record.cases) {

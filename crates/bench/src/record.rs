@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_can_be_passes_and_its_summaries_are_those_of_its_runs() {
+    fn possible_record_passes_with_own_summaries() {
         let mut found = record();
         check(&mut found).expect("it can be");
         let names: Vec<&str> = found.summaries.iter().map(|one| one.case.as_str()).collect();

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_rates_and_rates_that_are_none_are_not_tested() {
+    fn too_few_or_invalid_rates_stay_untested() {
         assert!(new(&[5.0; 2], &[5.0; 9], 0.0).is_none());
         assert!(new(&[5.0; 3], &[5.0, 5.0, 0.0], 0.0).is_none());
         assert!(new(&[5.0; 3], &[5.0, 5.0, f64::INFINITY], 0.0).is_none());

@@ -50,7 +50,7 @@ fn a_planted_slowdown_of_five_percent_is_found() {
 }
 
 #[test]
-fn a_regression_counts_only_where_it_is_past_the_threshold() {
+fn regression_requires_loss_beyond_threshold() {
     let mut random = Random::new(5);
     let before = sweep(&mut random, 1.0);
     let slow = sweep(&mut random, 0.85);
@@ -79,7 +79,7 @@ fn twenty_comparisons_of_the_same_thing_are_quiet() {
 }
 
 #[test]
-fn two_thousand_comparisons_of_the_same_thing_are_as_quiet_as_stated() {
+fn false_alarms_stay_at_stated_rate() {
     // 5 % of 2000, and three standard errors of that.
     let alarms = alarms(2000);
     assert!(alarms <= 130, "{alarms} of 2000");
@@ -129,7 +129,7 @@ fn compared(turns: &[(BenchRecord, BenchRecord)], threshold: f64) -> Comparison 
 }
 
 #[test]
-fn turns_on_a_machine_that_drifts_are_as_quiet_as_stated() {
+fn drifting_turns_keep_false_alarm_rate() {
     let verdict = |seed: u64| {
         let mut random = Random::new(3_000_000 + seed);
         compared(&turns(&mut random, 20, 1.0), 0.0).cases[0].verdict
@@ -154,7 +154,7 @@ fn turns_find_a_slowdown_that_two_records_do_not() {
 }
 
 #[test]
-fn too_few_turns_and_turns_of_other_things_are_said() {
+fn too_few_or_foreign_turns_are_reported() {
     let mut random = Random::new(1);
     let mut five = turns(&mut random, 5, 0.5);
     let few = compared(&five, 0.0);
@@ -254,7 +254,7 @@ fn records_of_different_things_are_not_compared() {
 }
 
 #[test]
-fn a_ratio_is_that_of_the_means_that_are_shown() {
+fn ratio_matches_the_means_shown() {
     let before = record(&[("1M", vec![1e9, 2e9, 4e9])]);
     let after = record(&[("1M", vec![1e9, 1e9, 1e9])]);
     let found = compare(&before, &after, 0.0).cases.remove(0);
@@ -297,7 +297,7 @@ fn runs_that_differ_a_lot_are_noted() {
 }
 
 #[test]
-fn a_prediction_is_compared_as_it_is_and_nothing_of_it_is_certain() {
+fn predictions_are_compared_without_certainty() {
     let predicted = |rate: f64| {
         let mut record = record(&[("1M", vec![rate])]);
         record.basis = Basis::Predicted;

@@ -172,7 +172,7 @@ mod tests {
     };
 
     #[test]
-    fn a_process_that_is_held_up_between_two_readings_was_not_suspended() {
+    fn delayed_readings_are_not_suspension() {
         let (time, slept) = (Cell::new(0), Cell::new(5 * SECOND));
         // Every reading comes a second after the one before.
         let held_up = |clock| {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_held_up_between_readings_has_doubts_and_no_wrong_clock() {
+    fn delayed_readings_raise_doubt_not_error() {
         let halting = HaltingClock(Cell::new(0));
         let steady = HaltingClock(Cell::new(0));
         let reading = TwoClocks::begin(&steady, &halting).end(&steady, &halting);

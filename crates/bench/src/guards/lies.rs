@@ -276,7 +276,7 @@ fn an_honest_run_passes_and_its_route_is_shown() {
 }
 
 #[test]
-fn a_route_that_falls_back_under_load_is_an_error() {
+fn fallback_under_load_is_an_error() {
     let mut stage = FakeStage::new(USUAL, Lost::None);
     stage.falls_back_at = LENGTH - REQUEST;
     let (case, judged) = stage.run();
@@ -286,7 +286,7 @@ fn a_route_that_falls_back_under_load_is_an_error() {
 }
 
 #[test]
-fn a_fall_back_that_the_program_itself_counts_is_an_error_without_a_recorder() {
+fn counted_fallback_needs_no_recorder() {
     let case = |moved: BytesByRoute| {
         let mut case = run("1M p2p", Path::P2p, Bytes(LENGTH), Nanos(4_000_000));
         case.bytes_by_route = moved;

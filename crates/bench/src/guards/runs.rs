@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_much_are_named_and_even_ones_are_not() {
+    fn only_varying_runs_are_named() {
         let found = judge_runs("a", &[50.0, 150.0, 60.0, 140.0, 100.0]);
         assert!(matches!(found[..], [Warning::Variance { .. }]), "{found:?}");
         assert_eq!(judge_runs("a", &[100.0, 101.0, 99.0, 100.0, 100.0]), []);

@@ -36,7 +36,7 @@ fn is_above(case: &CaseRecord, around: &Surroundings) -> bool {
 }
 
 #[test]
-fn a_link_tolerates_nothing_and_a_stated_limit_a_little() {
+fn only_stated_limits_have_tolerance() {
     let of = |rate, firmness| is_above(&gigabyte(), &ceiling(rate, &[0], firmness));
     assert!(!of(GIGABYTE.0, Firmness::Physical));
     assert!(of(GIGABYTE.0 - 1, Firmness::Physical));
@@ -45,7 +45,7 @@ fn a_link_tolerates_nothing_and_a_stated_limit_a_little() {
 }
 
 #[test]
-fn flows_that_share_a_link_count_together_and_others_do_not() {
+fn flows_add_up_on_shared_links() {
     let shared = ceiling(2_500_000_000, &[0, 1, 2], Firmness::Physical);
     assert!(is_above(&crowd(3), &shared));
     let of_two = ceiling(2_500_000_000, &[0, 2], Firmness::Physical);
@@ -54,7 +54,7 @@ fn flows_that_share_a_link_count_together_and_others_do_not() {
 }
 
 #[test]
-fn a_limit_of_the_record_holds_for_its_only_flow() {
+fn recorded_limit_binds_single_flow_only() {
     let limit = Limit { object: "a drive".to_owned(), bytes_per_second: ByteRate(500_000_000) };
     let mut case = gigabyte();
     case.limits = vec![limit.clone()];
@@ -65,7 +65,7 @@ fn a_limit_of_the_record_holds_for_its_only_flow() {
 }
 
 #[test]
-fn a_flow_faster_than_its_case_is_held_to_its_own_time() {
+fn fast_flow_is_judged_by_own_time() {
     let mut case = gigabyte();
     case.flows[0].elapsed_ns = Nanos(SECOND.0 / 4);
     assert!(is_above(&case, &ceiling(2_000_000_000, &[0], Firmness::Physical)));
@@ -110,7 +110,7 @@ fn with(drive: DriveSurroundings) -> Surroundings {
 }
 
 #[test]
-fn bytes_that_no_drive_was_asked_for_are_an_error() {
+fn bytes_missing_at_drive_are_error() {
     let short = DriveBytes { read: Bytes(GIGABYTE.0 - 512), written: GIGABYTE };
     let around = with(DriveSurroundings { counted: Some(short), ..drive(Requests::Direct) });
     let judged = judge(&gigabyte(), &around);
@@ -121,7 +121,7 @@ fn bytes_that_no_drive_was_asked_for_are_an_error() {
 }
 
 #[test]
-fn a_drive_that_is_hot_caches_or_was_never_written_is_named() {
+fn hot_caching_or_unwritten_drives_are_named() {
     let of = |drive| judge(&gigabyte(), &with(drive)).unwrap();
     let plain = || drive(Requests::Direct);
     let warm = |current| Some(Temperature { current, warning: Some(70_000), critical: None });
@@ -139,7 +139,7 @@ fn a_drive_that_is_hot_caches_or_was_never_written_is_named() {
 }
 
 #[test]
-fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
+fn falling_rate_and_zero_source_are_named() {
     let fell = RateDrift { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
     let around = Surroundings { pace: Some(fell), ..with(drive(Requests::Direct)) };
     let found = judge(&gigabyte(), &around).unwrap();
@@ -152,7 +152,7 @@ fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
 }
 
 #[test]
-fn the_pace_of_a_run_is_that_of_its_first_and_last_third() {
+fn drift_compares_first_and_last_third() {
     let mut bytes = 0;
     let mut looks = Vec::new();
     for second in 0..9 {
@@ -181,7 +181,7 @@ fn read(fabric: &Fabric, tree: &PlantedRoot) -> Surroundings {
 }
 
 #[test]
-fn the_ceilings_of_a_way_are_its_links_by_direction() {
+fn ceilings_are_links_by_direction() {
     let fabric = machine();
     let found = read(&fabric, &PlantedRoot::new()).ceilings;
     let objects: Vec<&str> = found.iter().map(|one| one.limit.object.as_str()).collect();
@@ -249,7 +249,7 @@ fn what_a_machine_is_set_to_is_named() {
 }
 
 #[test]
-fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
+fn remote_drive_is_named_with_host_memory() {
     let fabric = machine();
     let tree = PlantedRoot::new();
     let fields = ["0"; 35].join(" ");
@@ -266,7 +266,7 @@ fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
 }
 
 #[test]
-fn a_steady_governor_is_no_news_and_rubbish_is_none() {
+fn steady_or_invalid_governor_is_not_named() {
     let fabric = machine();
     for text in ["performance", "", "a\u{7}b", &"x".repeat(4000)] {
         let tree = PlantedRoot::new();

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_is_empty_only_where_all_that_is_read_from_it_is() {
+    fn drive_is_empty_if_all_reads_are() {
         use SourceContent::{AllZero, NotLookedAt, Something};
         let of = |all: &[SourceContent]| {
             let spec = crate::testing::spec("one", peerlane_results::Path::P2p);

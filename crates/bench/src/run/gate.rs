@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_begins_before_all_are_ready_nor_checks_before_all_have_ended() {
+    fn flows_wait_for_each_other() {
         let meeting = Meeting::new(3);
         thread::scope(|scope| {
             let flows: Vec<_> = (0..3)

@@ -93,7 +93,7 @@ impl Gate for Lying<'_> {
 }
 
 #[test]
-fn requests_that_named_another_memory_than_the_plan_make_no_result() {
+fn requests_to_unplanned_memory_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let spec = reading(folder.path(), &[7; 1 << 20]);
     let (honest, _, judged) = once(&PlannedFlow::carry, &spec);
@@ -113,7 +113,7 @@ fn requests_that_named_another_memory_than_the_plan_make_no_result() {
 }
 
 #[test]
-fn a_source_of_zeroes_is_seen_before_it_is_measured() {
+fn zero_source_is_seen_before_measuring() {
     let folder = tempfile::tempdir().unwrap();
     let mut content = vec![0; 1 << 20];
     let (zeroes, around, judged) = once(&PlannedFlow::carry, &reading(folder.path(), &content));
@@ -128,7 +128,7 @@ fn a_source_of_zeroes_is_seen_before_it_is_measured() {
 }
 
 #[test]
-fn the_pace_of_a_run_of_some_time_is_that_of_its_completions() {
+fn drift_of_long_run_follows_completions() {
     let folder = tempfile::tempdir().unwrap();
     let spec = reading(folder.path(), &[7; 1 << 20]);
     // The machine decides how long it took; the test, how long it is said to have taken.
@@ -150,7 +150,7 @@ fn the_pace_of_a_run_of_some_time_is_that_of_its_completions() {
 }
 
 #[test]
-fn a_record_with_gaps_goes_on_with_the_runs_that_it_lacks() {
+fn record_with_gaps_runs_missing_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let spec = reading(folder.path(), &[7; 1 << 20]);
     let mut asked = testing::record(&[("read", vec![1e9])]).asked;

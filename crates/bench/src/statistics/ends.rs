@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_source_is_found_and_is_no_effect_of_the_target() {
+    fn slow_source_is_not_target_effect() {
         let pairs = matrix(1, &[3], &[]);
         let found = effect_of_end(&pairs, 7).unwrap();
         assert!(found.chance < 0.01 && (1.05..1.2).contains(&found.ratio), "{found:?}");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_drives_are_called_different_as_often_as_chance_allows() {
+    fn equal_drives_rarely_count_as_different() {
         let found = alarms(|seed| matrix(seed, &[], &[]));
         assert!(found <= 12, "{found} of 100");
     }

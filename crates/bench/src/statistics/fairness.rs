@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_rates_are_fair_and_one_that_has_all_is_not() {
+    fn fairness_falls_from_equal_to_single() {
         assert_eq!(jain(&[3.0; 8]), Some(1.0));
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert!((jain(&[1.0, 3.0]).unwrap() - 0.8).abs() < 1e-12);

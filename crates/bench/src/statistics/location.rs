@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_do_not_matter_are_called_so_as_often_as_chance_allows() {
+    fn irrelevant_places_rarely_count_as_effect() {
         let alarms = (0..100)
             .filter(|&seed| {
                 effect_of_location(&matrix(seed, 1.0, &[]), &PLACE, seed).unwrap().chance < 0.05
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_drives_below_one_switch_are_no_effect_of_the_place() {
+    fn slow_drives_are_not_location_effect() {
         let found = effect_of_location(&matrix(5, 1.0, &[0, 1, 2]), &PLACE, 7).unwrap();
         assert!(found.chance > 0.05, "{found:?}");
     }

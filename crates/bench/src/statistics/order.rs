@@ -44,14 +44,14 @@ mod tests {
     }
 
     #[test]
-    fn rounds_differ_from_each_other_and_from_those_of_other_seeds() {
+    fn rounds_differ_by_number_and_seed() {
         assert_eq!(round(1, 0, 10), round(1, 0, 10));
         assert_ne!(round(1, 0, 10), round(1, 1, 10));
         assert_ne!(round(1, 0, 10), round(2, 0, 10));
     }
 
     #[test]
-    fn no_case_goes_first_more_often_than_chance_lets_it() {
+    fn every_case_goes_first_equally_often() {
         let mut first = [0; 5];
         for repeat in 0..1000 {
             first[round(9, repeat, 5)[0]] += 1;

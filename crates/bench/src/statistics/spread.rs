@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_has_no_interval_and_none_has_no_summary() {
+    fn single_run_has_no_interval() {
         assert_eq!(spread(&[5.0]).unwrap().confidence, None);
         assert_eq!(spread(&[5.0]).unwrap().deviation, 0.0);
         assert_eq!(spread(&[]), None);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_as_often_as_it_says() {
+    fn interval_covers_truth_as_stated() {
         let mut random = Random::new(3);
         let mut holds = 0;
         for _ in 0..2000 {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_first_run_is_seen_and_a_usual_one_is_not() {
+    fn only_slow_first_run_is_outlier() {
         assert!(is_first_an_outlier(&[70.0, 100.0, 101.0, 99.0, 100.5]));
         assert!(!is_first_an_outlier(&[98.0, 100.0, 101.0, 99.0, 100.5]));
         assert!(!is_first_an_outlier(&[70.0, 100.0, 101.0]), "too few to tell");

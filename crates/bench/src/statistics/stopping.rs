@@ -43,7 +43,7 @@ mod tests {
     const UNTIL: Repeats = Repeats { warm_up: 1, least: 3, most: 20, until_per_mille: Some(10) };
 
     #[test]
-    fn a_narrow_case_stops_and_a_wide_one_goes_on_to_the_end() {
+    fn narrow_case_stops_before_wide_one() {
         assert_eq!(enough(&UNTIL, &[100.0; 4]), Enough::NotYet, "too few to know");
         assert_eq!(enough(&UNTIL, &[100.0, 100.1, 99.9, 100.0, 100.1]), Enough::Narrow);
         let wide: Vec<f64> = (0..19).map(|run| f64::from(run % 2) * 50.0 + 50.0).collect();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_width_it_runs_as_often_as_it_may() {
+    fn missing_width_runs_the_maximum() {
         let repeats = Repeats { until_per_mille: None, most: 3, ..UNTIL };
         assert_eq!(enough(&repeats, &[1.0, 1.0]), Enough::NotYet);
         assert_eq!(enough(&repeats, &[1.0, 1.0, 1.0]), Enough::Most);

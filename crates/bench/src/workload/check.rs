@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_overflows_or_divides_by_zero_on_what_a_file_may_say() {
+    fn extreme_files_never_overflow_any_kind() {
         for kind in ["sweep", "matrix", "crowd", "stream", "roundtrip", "calibrate"] {
             for line in ["blocks = [0]", "jobs = 0", "jobs = 4294967295", "length = 0"] {
                 let text = format!(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_form_is_checked_as_the_short_one_is() {
+    fn full_form_is_checked_like_short() {
         let short = "kind = 'sweep'\nsource = ['a']\ntarget = ['b']\nblocks = ['1M']\n\
                      length = '8M'\nroutes = ['p2p']\nrepeats = 2\n";
         let workload = parse(short).expect("a workload");

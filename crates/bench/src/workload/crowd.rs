@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_grows_step_by_step_to_its_full_size() {
+    fn every_pattern_grows_stepwise_to_full() {
         for (pattern, sizes, last) in [
             (Pattern::Pairs, vec![1, 2], vec![(0, 1), (2, 3)]),
             (Pattern::Permutation, vec![1, 2, 3, 4], vec![(0, 1), (1, 2), (2, 3), (3, 0)]),

@@ -88,7 +88,7 @@ mod tests {
                          length = '8M'\nroutes = ['p2p', 'host-serial']\nrepeats = 2\n";
 
     #[test]
-    fn the_short_form_names_every_transfer_and_the_full_one_says_the_same() {
+    fn short_and_full_forms_agree() {
         let workload = parse(SHORT).unwrap();
         let names: Vec<&str> = workload.cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names, ["4K p2p", "4K host-serial", "1M p2p", "1M host-serial"]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_page_are_workloads_and_say_the_same() {
+    fn page_examples_agree() {
         let page = include_str!("../../../../docs/bench.md");
         let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
         let text = |block: &str| parse(block.split("```").next().unwrap()).expect(block);
