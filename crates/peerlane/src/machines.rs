@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_machine_is_a_fabric_with_a_summary() {
+    fn built_in_machines_have_summaries() {
         for description in built_in() {
             description.fabric().expect(&description.name);
             assert!(!description.summary().is_empty(), "{} says nothing", description.name);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_regular_file_is_read_and_only_up_to_the_limit() {
+    fn only_bounded_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let pipe = at("pipe");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_looked_for_in_the_nearest_folder() {
+    fn missing_file_hint_names_nearest_folder() {
         let folder = tempfile::tempdir().unwrap();
         let gone = io::Error::from(io::ErrorKind::NotFound);
         let said = |path: &Path| hint(path, &gone).unwrap();
