@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_as_a_ratio_to_the_direct_way_in_each_direction() {
+    fn faults_are_relative_to_direct_path() {
         let record = ran(&[
             ("file", "gpu:0", Path::P2p, 1),
             ("file", "gpu:0", Path::HostMapped, 99),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_direct_way_there_is_no_ratio_and_without_a_classical_one_no_table() {
+    fn missing_paths_leave_out_ratio_and_table() {
         let alone = ran(&[("file", "gpu:0", Path::HostMapped, 9)]);
         assert_eq!(tables(&alone)[0].rows[0].ratio, None);
         let others = ran(&[

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_known_by_its_mark_and_is_as_good_with_it() {
+    fn marked_picture_is_recognised_and_unchanged() {
         let mut pixels = Pixmap::new(3, 2).expect("a picture");
         pixels.data_mut().fill(255);
         let plain = pixels.encode_png().expect("a PNG");

@@ -74,7 +74,7 @@ fn samples_of_every_kind_are_read() {
 }
 
 #[test]
-fn samples_of_the_size_of_real_records_are_written_where_asked_for() {
+fn large_samples_are_written_on_request() {
     let Some(folder) = std::env::var_os("PEERLANE_SAMPLES") else { return };
     let predicted =
         Wish { basis: Basis::Predicted, repeats: 1, scale: 0.97, verdict: RouteVerdict::NotKnown };

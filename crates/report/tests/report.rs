@@ -35,7 +35,7 @@ const KINDS: [&str; 14] = [
 ];
 
 #[test]
-fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
+fn every_kind_matches_its_markdown() {
     for name in KINDS {
         let records = [sample(name)];
         insta::assert_snapshot!(
@@ -46,7 +46,7 @@ fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
 }
 
 #[test]
-fn runs_are_lines_and_what_is_no_run_is_named() {
+fn csv_has_runs_and_names_others() {
     let records = KINDS.map(sample);
     let (text, left_out) = Report::new(&records, None, &[]).csv();
     insta::assert_snapshot!("csv", text);
@@ -67,7 +67,7 @@ fn changed(name: &str, fields: &[(&str, serde_json::Value)]) -> Named {
 }
 
 #[test]
-fn what_limits_most_transfers_of_a_prediction_is_named_first_and_the_rest_is_counted() {
+fn commonest_limit_of_prediction_comes_first() {
     let path = "../../fixtures/results/samples/bench-sweep-predicted.json";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let mut record: serde_json::Value =
@@ -98,7 +98,7 @@ fn what_limits_most_transfers_of_a_prediction_is_named_first_and_the_rest_is_cou
 }
 
 #[test]
-fn a_record_without_runs_says_so_and_shows_no_figures() {
+fn record_without_runs_has_no_figures() {
     let none = serde_json::json!([]);
     for name in KINDS.into_iter().filter(|name| name.starts_with("bench-")) {
         let fields = [("cases", none.clone()), ("summaries", none.clone())];
@@ -147,7 +147,7 @@ cmb = "64M"
 "#;
 
 #[test]
-fn loads_are_drawn_on_the_machine_that_a_record_holds_and_are_said_to_be_computed() {
+fn loads_are_drawn_on_recorded_machine() {
     const COMPUTED: &str = "computed from their rates and paths, not counted by the links";
     let page = |name, fields: &[_]| {
         let records = [changed(name, fields)];
@@ -169,7 +169,7 @@ fn loads_are_drawn_on_the_machine_that_a_record_holds_and_are_said_to_be_compute
 }
 
 #[test]
-fn of_several_machines_each_record_is_drawn_on_that_of_its_name() {
+fn each_record_uses_machine_of_its_name() {
     let named =
         |name: &str| Fabric::from_toml(&MACHINE.replace("outlined", name)).expect("a machine");
     let machines = [named("another"), named("hand-made sample"), named("third")];
@@ -185,7 +185,7 @@ fn of_several_machines_each_record_is_drawn_on_that_of_its_name() {
 }
 
 #[test]
-fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
+fn prediction_stands_beside_measurement_only() {
     let records = [sample("bench-sweep"), sample("bench-sweep-predicted")];
     let text = Report::new(&records, None, &[]).markdown();
     assert!(text.contains("## Predicted against measured: "), "{text}");
@@ -246,7 +246,7 @@ fn a_page_fetches_nothing_and_describes_its_figures() {
 }
 
 #[test]
-fn what_limits_one_size_and_another_is_above_is_no_ceiling_of_a_sweep() {
+fn exceeded_limit_is_not_sweep_ceiling() {
     let name = "bench-sweep-predicted";
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("../../fixtures/results/samples/{name}.json"));

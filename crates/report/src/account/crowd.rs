@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fairness_is_one_for_equals_and_a_share_for_one() {
+    fn fairness_spans_one_to_a_share() {
         assert_eq!(jain(&[2.0, 2.0, 2.0]), Some(1.0));
         assert_eq!(jain(&[4.0, 0.0]), Some(0.5));
         assert_eq!(jain(&[0.0]), None);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_is_the_palest_and_the_most_the_darkest() {
+    fn least_is_palest_most_is_darkest() {
         assert_eq!(step(1.0, 1.0, 3.0), 0);
         assert_eq!(step(3.0, 1.0, 3.0), HEATS - 1);
         assert_eq!(step(2.0, 2.0, 2.0), 0);

@@ -85,7 +85,7 @@ fn a_copy_through_host_memory_shows_its_slots_there() {
 }
 
 #[test]
-fn requests_at_a_time_lie_in_lanes_and_those_without_length_end() {
+fn simultaneous_requests_lie_in_lanes() {
     let mut trace = sample("host memory", MemoryKind::Host);
     for one in &mut trace.requests {
         one.span.end = one.span.begin;
@@ -96,7 +96,7 @@ fn requests_at_a_time_lie_in_lanes_and_those_without_length_end() {
 }
 
 #[test]
-fn copies_share_the_track_of_a_drive_and_have_their_own_processor() {
+fn copies_share_drive_tracks_not_processors() {
     let first = sample("cmb:nvme2", MemoryKind::P2pmem);
     let second = Trace { name: "a to c".to_owned(), ..first.clone() };
     let decoded = written(&[first, second]);

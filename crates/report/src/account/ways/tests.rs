@@ -118,7 +118,7 @@ fn loads(fabric: &Fabric, run: &CaseRecord) -> String {
 }
 
 #[test]
-fn payload_turns_round_at_the_nearest_port_above_both_ends() {
+fn payload_turns_at_nearest_common_port() {
     let fabric = machine("");
     let own = run(&[(flow("/dev/lab/a", "/dev/lab/b", Path::P2p), "cmb:b", None)]);
     assert_eq!(loads(&fabric, &own), "a+1000 b-1000");
@@ -127,21 +127,21 @@ fn payload_turns_round_at_the_nearest_port_above_both_ends() {
 }
 
 #[test]
-fn payload_that_ports_redirect_goes_up_to_the_root_and_down_again() {
+fn redirected_payload_goes_by_the_root() {
     let fabric = machine("acs = \"redirect\"");
     let own = run(&[(flow("/dev/lab/a", "/dev/lab/b", Path::P2p), "cmb:b", None)]);
     assert_eq!(loads(&fabric, &own), "switch+1000 switch-1000 a+1000 b-1000");
 }
 
 #[test]
-fn payload_by_the_host_path_crosses_every_link_to_the_root() {
+fn host_path_crosses_links_to_root() {
     let fabric = machine("");
     let host = run(&[(flow("a", "c", Path::HostPipelined), "host", None)]);
     assert_eq!(loads(&fabric, &host), "switch+1000 a+1000 c-1000");
 }
 
 #[test]
-fn a_shared_link_carries_the_sum_and_memory_is_no_end() {
+fn shared_link_carries_sum_of_flows() {
     let fabric = machine("");
     let both = run(&[
         (flow("a", "cmb:b", Path::P2p), "cmb:nvme7", None),
@@ -154,7 +154,7 @@ fn a_shared_link_carries_the_sum_and_memory_is_no_end() {
 }
 
 #[test]
-fn what_the_record_names_is_taken_before_what_was_typed_and_nothing_is_guessed() {
+fn recorded_places_precede_typed_ones() {
     let fabric = machine("");
     let name = |name: &str| Some(name.to_owned());
     let places = Places { source: name("a"), target: name("c"), memory: name("b") };
@@ -170,7 +170,7 @@ fn what_the_record_names_is_taken_before_what_was_typed_and_nothing_is_guessed()
 }
 
 #[test]
-fn a_link_has_a_ceiling_where_its_speed_is_known_and_real() {
+fn ceiling_requires_known_real_speed() {
     let fabric = machine("");
     let host = run(&[(flow("a", "c", Path::HostPipelined), "host", None)]);
     let of = |basis| -> Vec<u64> {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_between_sockets_are_told_of_and_are_not_strange() {
+    fn socket_links_are_listed_not_strange() {
         let fabric = Fabric::from_toml(
             "name = 'two'\n[[function]]\nname = 'slot'\nkind = 'root-port'\n\
              [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'slot'",
