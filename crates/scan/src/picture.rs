@@ -269,7 +269,7 @@ mod tests {
     use crate::haystack::Recipe;
 
     #[test]
-    fn a_pose_that_is_given_many_times_is_one_picture() {
+    fn repeated_pose_is_one_picture() {
         let gray = Recipe::default().picture();
         let poses = |scales: &[f32], rotations: &[f32]| {
             let all = scales.iter().flat_map(|scale| {

@@ -90,7 +90,7 @@ fn several_pictures_in_one_image_are_all_found() {
 }
 
 #[test]
-fn an_image_may_be_the_picture_or_a_little_larger_or_smaller() {
+fn image_about_picture_size_is_searched() {
     let picture = Recipe::default().picture();
     assert_eq!(places(&picture, None, &picture), [(0, 0)]);
     for more in 1..20 {
@@ -119,7 +119,7 @@ fn transparent_parts_match_anything() {
 }
 
 #[test]
-fn flat_images_hold_no_picture_and_flat_pictures_are_refused() {
+fn flat_images_and_pictures_never_match() {
     let picture = Recipe::default().picture();
     for shade in [0, 128, 255] {
         assert_eq!(places(&picture, None, &Gray::filled(700, 500, shade)), []);

@@ -95,7 +95,7 @@ fn recipe(seed: u64, images: u32, side: usize) -> Recipe {
 }
 
 #[test]
-fn plain_images_of_every_form_are_searched_hit_for_hit_and_bit_for_bit() {
+fn plain_images_match_processor_bit_exactly() {
     for (seed, encoding, extension) in
         [(11, Encoding::Pgm, "pgm"), (12, Encoding::Bmp, "bmp"), (13, Encoding::Tiff, "tiff")]
     {
@@ -115,7 +115,7 @@ fn plain_images_of_every_form_are_searched_hit_for_hit_and_bit_for_bit() {
 }
 
 #[test]
-fn what_has_to_be_decoded_is_decoded_and_copied_up() {
+fn compressed_images_are_decoded_and_uploaded() {
     for (seed, encoding, extension) in [(21, Encoding::Png, "png"), (22, Encoding::Jpeg, "jpg")] {
         let recipe = recipe(seed, 6, 700);
         let (_folder, images) = hay(&recipe, encoding, extension);
@@ -129,7 +129,7 @@ fn what_has_to_be_decoded_is_decoded_and_copied_up() {
 }
 
 #[test]
-fn sizes_and_rotations_with_their_weights_are_searched_bit_for_bit() {
+fn weighted_poses_match_processor_bit_exactly() {
     let (scales, rotations) = ([0.5, 1.0], [0.0, 30.0]);
     let recipe = Recipe {
         scales: scales.to_vec(),
@@ -150,7 +150,7 @@ fn sizes_and_rotations_with_their_weights_are_searched_bit_for_bit() {
 }
 
 #[test]
-fn a_picture_without_a_coarse_level_is_searched_in_full_resolution() {
+fn small_picture_is_searched_at_full_resolution() {
     let recipe = recipe(41, 2, 640);
     let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
     let first = fs::read(images.join("000001.pgm")).unwrap();
@@ -165,7 +165,7 @@ fn a_picture_without_a_coarse_level_is_searched_in_full_resolution() {
 }
 
 #[test]
-fn every_image_of_the_tests_sound_or_broken_has_the_same_answer() {
+fn all_test_images_match_processor() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
     let (gray, _) = decode_with_opacity(fs::read(folder.join("mark.png")).unwrap()).unwrap();
     let searcher = searcher(&gray, &[1.0], &[0.0], 0.9);
@@ -176,7 +176,7 @@ fn every_image_of_the_tests_sound_or_broken_has_the_same_answer() {
 }
 
 #[test]
-fn an_image_that_the_gpu_has_no_room_for_costs_no_other_its_answer() {
+fn oversized_image_fails_alone() {
     let (small, large) = (recipe(51, 2, 640), recipe(52, 1, 3000));
     let (folder, images) = hay(&small, Encoding::Pgm, "pgm");
     let (_other, more) = hay(&large, Encoding::Pgm, "pgm");
@@ -191,7 +191,7 @@ fn an_image_that_the_gpu_has_no_room_for_costs_no_other_its_answer() {
 }
 
 #[test]
-fn a_gpu_that_fails_or_hangs_ends_the_scan_with_its_reason() {
+fn gpu_failure_or_hang_ends_scan() {
     let recipe = recipe(61, 3, 640);
     let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
     let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
@@ -216,7 +216,7 @@ fn a_gpu_that_fails_or_hangs_ends_the_scan_with_its_reason() {
 }
 
 #[test]
-fn a_scan_that_is_enough_ends_and_leaves_nothing_on_the_gpu() {
+fn stopped_scan_frees_gpu_memory() {
     let recipe = recipe(71, 8, 640);
     let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
     let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
@@ -236,14 +236,14 @@ fn a_scan_that_is_enough_ends_and_leaves_nothing_on_the_gpu() {
 }
 
 #[test]
-fn a_search_that_the_kernels_do_not_know_is_refused_before_a_gpu_is_looked_for() {
+fn unsupported_search_is_refused_without_gpu() {
     let searcher = Searcher::new(Vec::new(), 0.9);
     let error = GpuSearch::open(&searcher, options(1)).map(|_| ()).expect_err("no kernels");
     assert!(matches!(error, GpuScanError::Method) && error.hint().is_some(), "{error}");
 }
 
 #[test]
-fn code_is_made_for_the_gpu_or_translated_by_its_driver() {
+fn code_is_cubin_or_ptx() {
     for (conf, kind) in [("", ImageKind::Cubin), ("no_arch=1", ImageKind::Ptx)] {
         let mock = Mock::new(conf);
         let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
@@ -256,7 +256,7 @@ fn code_is_made_for_the_gpu_or_translated_by_its_driver() {
 }
 
 #[test]
-fn a_compiler_that_is_not_there_is_a_value_with_a_way_out() {
+fn missing_compiler_error_has_hint() {
     let error = Nvrtc::load_from(Path::new("/nowhere/libnvrtc.so.12")).unwrap_err();
     assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("pip install")));
     let error = Nvrtc::load_from(Path::new("libc.so.6")).unwrap_err();

@@ -16,7 +16,7 @@ fn names() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_kernel_is_in_the_code_for_a_driver_to_translate_and_nothing_is_fused() {
+fn ptx_has_every_kernel_and_no_fusing() {
     let Some(nvrtc) = nvrtc() else { return };
     assert_eq!(names().len(), 6, "{:?}", names());
     for architecture in [80, 90] {
@@ -33,7 +33,7 @@ fn every_kernel_is_in_the_code_for_a_driver_to_translate_and_nothing_is_fused() 
 }
 
 #[test]
-fn machine_code_is_made_for_the_gpus_that_it_knows() {
+fn cubin_is_compiled_for_known_gpus() {
     let Some(nvrtc) = nvrtc() else { return };
     for compute in [(8, 0), (9, 0)] {
         let image = nvrtc.compile(KERNELS, "kernels.cu", compute).expect("code");
@@ -46,7 +46,7 @@ fn machine_code_is_made_for_the_gpus_that_it_knows() {
 }
 
 #[test]
-fn what_the_compiler_says_of_a_wrong_source_is_in_the_error() {
+fn compiler_messages_reach_the_error() {
     let Some(nvrtc) = nvrtc() else { return };
     let source = "extern \"C\" __global__ void wrong(int *a) { a[0] = nobody; }";
     let error = nvrtc.compile(source, "wrong.cu", (8, 0)).expect_err("a wrong source");

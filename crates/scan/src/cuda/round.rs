@@ -292,7 +292,7 @@ mod tests {
     use crate::picture::{Picture, Pose};
 
     #[test]
-    fn descriptors_are_as_long_as_the_structures_of_the_kernels() {
+    fn descriptors_match_kernel_structures() {
         let picture = Picture::new(&Recipe::default().picture(), None, Pose::default()).unwrap();
         let (layer, at) = (picture.layer(1), LayerPlace { taps: 0, weights: Some(9) });
         let mut round = Round::new(RoundGoal::Peaks);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_that_is_asked_for_by_several_layers_is_one_plane() {
+    fn shared_area_is_one_plane() {
         let picture = Picture::new(&Recipe::default().picture(), None, Pose::default()).unwrap();
         let at = LayerPlace { taps: 0, weights: None };
         let area = PixelArea { x: 0, y: 0, width: 1000, height: 900 };

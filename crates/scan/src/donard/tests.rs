@@ -47,7 +47,7 @@ fn all_places(image: &Gray, picture: &Gray) -> impl Iterator<Item = (usize, usiz
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn the_score_is_the_sum_of_products_with_the_edges(
+    fn score_is_sum_of_edge_products(
         seed: u64, width in 9_usize..140, height in 9_usize..140, wide in 1_usize..9, tall in 1_usize..9,
     ) {
         let (image, picture) = (noise(seed, width, height), noise(seed ^ 1, wide, tall));
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn every_place_is_in_one_part_and_its_pixels_are_there(side in 1_usize..40_000, picture in 1_usize..2048) {
+    fn every_place_is_in_one_part(side in 1_usize..40_000, picture in 1_usize..2048) {
         let Some(parts) = parts(side, picture) else {
             prop_assert!(side < picture);
             return Ok(());
@@ -82,7 +82,7 @@ proptest! {
 }
 
 #[test]
-fn sizes_of_transforms_waste_a_third_of_a_side_at_most() {
+fn transform_sizes_waste_at_most_third() {
     assert_eq!(
         [1, 128, 129, 161, 193, 2049, 2561, 4096].map(padded),
         [128, 128, 160, 192, 256, 2560, 3072, 4096]
@@ -111,7 +111,7 @@ fn a_picture_scores_its_own_score_where_it_is() {
 }
 
 #[test]
-fn half_the_contrast_is_half_the_score_and_a_brighter_image_is_none_the_better() {
+fn score_follows_contrast_not_brightness() {
     let (image, picture) = planted(|pixel| pixel / 2);
     let search = Donard::new(&picture, None, 1.0).unwrap();
     let hit = search.search(&image).expect("a hit");
@@ -124,7 +124,7 @@ fn half_the_contrast_is_half_the_score_and_a_brighter_image_is_none_the_better()
 }
 
 #[test]
-fn an_image_larger_than_any_transform_is_searched_in_parts() {
+fn oversized_image_is_searched_in_parts() {
     let picture = noise(3, 60, 20);
     let search = Donard::new(&picture, None, 10.0).unwrap();
     // Across the seam of the first part, and at the far edge.
@@ -163,7 +163,7 @@ fn transparent_parts_count_as_black() {
 }
 
 #[test]
-fn a_searcher_by_donards_way_looks_at_every_image_in_full() {
+fn donard_searcher_reads_images_in_full() {
     let (image, picture) = planted(|pixel| pixel);
     let searcher = Searcher::by_donard(Donard::new(&picture, None, 1.0).unwrap());
     assert_eq!(searcher.coarsest(), 0);

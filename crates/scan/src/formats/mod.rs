@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_are_found_in_a_file_where_they_are_found_in_its_bytes() {
+    fn pixels_of_file_match_its_bytes() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
         let mut plain = 0;
         for entry in fs::read_dir(folder).unwrap() {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_far_behind_the_header_is_found_in_a_file_too() {
+    fn distant_file_content_is_found() {
         let (width, height) = (700, 611);
         let gray =
             Gray::new(width, height, (0..width * height).map(|n| n.to_le_bytes()[0]).collect());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_kept_and_one_image_at_least_has_the_picture() {
+    fn planted_share_is_kept_with_minimum_one() {
         for (images, per_mille, expected) in [
             (1, 1, 1),
             (6, 100, 1),
