@@ -131,7 +131,7 @@ def test_an_index_does_not_leave_its_folder(tmp_path, file):
 def test_what_is_no_index_is_refused(tmp_path, text):
     index = tmp_path / "index.json"
     index.write_text(text)
-    with pytest.raises(peerlane.BadInput, match="no index"):
+    with pytest.raises(peerlane.BadInput, match="not an index"):
         load(index)
 
 

@@ -159,7 +159,7 @@ fn dma_report_replaces_only_its_like() {
     let words = format!("lab run --kernel {} --dma OUT -- true", kernel.display());
     let output = peerlane(folder.path(), &words, "source");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is no report of the recorder"), "{}", said(&output));
+    assert!(said(&output).contains("is not a report of the recorder"), "{}", said(&output));
     assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
 }
 
