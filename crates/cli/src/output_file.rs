@@ -1,7 +1,7 @@
 //! Files that a person names for what the program makes: written whole or not at all, and never over what
 //! is somebody else's. Every command that writes such a file does it by [`OutputFile`]. The rules:
 //!
-//! 1. What is there is replaced where it is ours by its mark, which its [`Kind`] knows, and else left alone. No
+//! 1. What is there is replaced where it is ours by its mark, which its [`OutputKind`] knows, and else left alone. No
 //!    option changes that: `--force` is of what is copied or measured.
 //! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours. What a command
 //!    only passes on, such as the console of a machine, may go to a terminal, a pipe or `/dev/null`: [`stream`].
