@@ -37,7 +37,8 @@ const CHECK_ROOM: Bytes = Bytes::mib(1);
 const ZEROES: Bytes = Bytes::mib(1);
 const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
-/// A search for memory: the plan's terms for the first target. The others join its ring.
+/// An attempt to take a memory and attach it, on the plan's terms for the first target. The others
+/// join its ring.
 pub(super) struct Attempt<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,

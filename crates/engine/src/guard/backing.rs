@@ -161,7 +161,7 @@ fn namespace_of(system: &System, controller: &str, nsid: Option<&str>) -> ByteOw
     disks.next().map_or(ByteOwner::Unknown, ByteOwner::Disk)
 }
 
-/// Resolves a loop device to owner and offset; `None` when `name` is no loop device in use.
+/// Resolves a loop device to owner and offset; `None` when `name` is not a loop device in use.
 fn loop_device(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     let folder = system.root().join("sys/class/block").join(name).join("loop");
     if !folder.is_dir() {

@@ -92,7 +92,7 @@ pub(crate) enum SurveyError {
 }
 
 impl SurveyError {
-    /// True when the device did not answer in time.
+    /// True when this device, or one that was asked before it, did not answer in time.
     pub(crate) fn is_timeout(&self) -> bool {
         match self {
             Self::Open(error) => error.kind() == io::ErrorKind::TimedOut,
