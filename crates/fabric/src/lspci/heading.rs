@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::Bdf;
+use crate::{Bdf, names};
 
 /// Class and numbers in a heading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,12 +91,8 @@ fn class_names() -> &'static HashMap<&'static str, u16> {
     static NAMES: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
     NAMES.get_or_init(|| {
         let mut names: HashMap<&str, Option<u16>> = HashMap::new();
-        for class in pci_ids::Classes::iter() {
-            for subclass in class.subclasses() {
-                let number = u16::from(class.id()) << 8 | u16::from(subclass.id());
-                let found = names.entry(subclass.name());
-                found.and_modify(|known| *known = None).or_insert(Some(number));
-            }
+        for (number, name) in names::subclasses() {
+            names.entry(name).and_modify(|known| *known = None).or_insert(Some(number));
         }
         names.into_iter().filter_map(|(name, number)| Some((name, number?))).collect()
     })
