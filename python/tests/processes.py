@@ -50,7 +50,7 @@ class Processes:
         """Ends a node by SIGKILL."""
         process, _ = self._processes[name]
         process.kill()
-        process.join()
+        connection.wait([process.sentinel])
 
     def close(self) -> None:
         """Ends all nodes."""
@@ -91,5 +91,6 @@ def _carry(process, pipe, work, answer) -> None:
             return
     except (EOFError, OSError):
         pass
+    # A process is waited for once, here: of two waits one would find no child and no exit status.
     process.join()
     answer.set_exception(NodeLost(f"its process ended with {process.exitcode}"))
