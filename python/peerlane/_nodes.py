@@ -252,7 +252,7 @@ def _variant(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def line() -> Tell:
-    """A line on standard error that is replaced as work goes on; nothing where that is no terminal."""
+    """A line on standard error that is replaced as work goes on; nothing where that is not a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None
     lost: set[str] = set()

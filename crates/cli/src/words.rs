@@ -23,7 +23,7 @@ pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     let is_no_text = error.kind() == ErrorKind::InvalidUtf8;
     if let Some(word) = no_text(words).filter(|_| is_no_text) {
         let hint = format!("name a file by a link to it: `ln -s {} NAME`", quoted(word));
-        let failure = Failure::new(format!("the argument {word:?} is no UTF-8 text"));
+        let failure = Failure::new(format!("the argument {word:?} is not UTF-8 text"));
         printer.failure(&failure.hint(hint));
         return Err(Exit::Failed);
     }

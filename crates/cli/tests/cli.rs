@@ -105,7 +105,7 @@ fn invalid_utf8_is_refused_by_name() {
     for words in [&[&b"copy"[..], b"a", b"b\xff"][..], &[b"scan", b"picture\xfe", b"b\xff"]] {
         assert_eq!(
             refused(words),
-            "error: the argument \"b\\xFF\" is no UTF-8 text\n\n\
+            "error: the argument \"b\\xFF\" is not UTF-8 text\n\n\
              hint: name a file by a link to it: `ln -s $'\\x62\\xff' NAME`\n"
         );
     }

@@ -14,9 +14,9 @@ use rustix::fs::OFlags;
 /// Reads all of the regular file at `path`, if that is no more than `most` bytes.
 ///
 /// # Errors
-/// When it cannot be read, is not regular, is longer, or is no UTF-8.
+/// When it cannot be read, is not regular, is longer, or is not UTF-8.
 pub fn read(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(bytes(path, most)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+    String::from_utf8(bytes(path, most)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
 /// The same for what is not text.

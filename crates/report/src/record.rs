@@ -77,10 +77,10 @@ pub enum ReadError {
     #[error("it has {} and a record at most {RECORD_MAX}", Bytes(*.0))]
     TooLarge(u64),
     /// It is not JSON.
-    #[error("it is no JSON")]
+    #[error("it is not JSON")]
     NoJson(#[source] serde_json::Error),
     /// It is something else than an object that names its schema.
-    #[error("it is no JSON object with a `schema`")]
+    #[error("it is not a JSON object with a `schema`")]
     NoSchema,
     /// Its schema is not known.
     #[error("its schema `{0}` is not one that can be shown")]
@@ -243,7 +243,7 @@ mod tests {
         }
         for text in ["", r#"{"schema":"#] {
             let error = Record::from_json(text.as_bytes()).unwrap_err();
-            assert_eq!(error.to_string(), "it is no JSON", "{text}");
+            assert_eq!(error.to_string(), "it is not JSON", "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Users of a device of a machine that is not this one, as far as its capture or description says.
+//! Users of a device, by the capture or description of another machine.
 //!
 //! Mounts and stacked devices are in a capture; swap and what a device carries are not.
 

@@ -8,8 +8,10 @@ use peerlane_units::Bytes;
 use super::shape::PlanEnds;
 use crate::endpoint::Endpoint;
 
-/// Defaults of the program for `--block` and `--depth`.
+/// The program's default of `--block`.
 const BLOCK: Bytes = Bytes::mib(1);
+
+/// The program's default of `--depth`.
 const DEPTH: u32 = 16;
 
 /// The command; `None` where no end is a whole multipath head.

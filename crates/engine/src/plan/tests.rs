@@ -88,7 +88,7 @@ fn card_memory_taken_only_when_named() {
     let candidate = &named.candidates[0];
     assert_eq!(candidate.refusals, Vec::<String>::new());
     assert_eq!((candidate.source, candidate.target), (Verdict::Unknown, Verdict::Unknown));
-    assert!(candidate.facts[0].contains("nobody asks whether there is a route"), "{candidate:?}");
+    assert!(candidate.facts[0].contains("nothing checks that there is a route"), "{candidate:?}");
 
     let unnamed = plan(&fabric, &drive_to_itself(None)).expect("a plan");
     assert_eq!((unnamed.route, unnamed.candidates), (Some(Route::Host), vec![]));

@@ -31,7 +31,7 @@ pub enum CudaError {
         shown: Vec<String>,
     },
     /// The GPU's address cannot be read.
-    #[error("the driver calls a GPU `{text}`, which is no PCI address")]
+    #[error("the driver calls a GPU `{text}`, which is not a PCI address")]
     Address {
         /// Its own words.
         text: String,

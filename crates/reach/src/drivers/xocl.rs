@@ -18,7 +18,7 @@ const SOURCE: &str = "XRT 2.25, xocl/subdev/p2p.c; XRT documentation, PCIe Peer-
 /// Pages of a card's window as a kernel takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardPages {
-    /// Memory like any other, which is XRT's own way: nobody asks whether there is a route.
+    /// Memory like any other, which is XRT's own way: nothing checks that there is a route.
     Plain,
     /// Peer-to-peer memory of a provider that is not there.
     Foreign,

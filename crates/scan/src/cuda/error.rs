@@ -28,7 +28,7 @@ pub enum GpuScanError {
     #[error("Donard's method is searched by the processor only")]
     Method,
     /// Its answer for an image is impossible.
-    #[error("the GPU answered what cannot be: {what}")]
+    #[error("the GPU gave an answer that cannot be right: {what}")]
     Answer {
         /// The impossible answer.
         what: &'static str,

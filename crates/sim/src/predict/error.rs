@@ -92,7 +92,7 @@ pub enum FlowError {
         to: String,
     },
     /// A transport where it has no place.
-    #[error("`{via}` is no way between these ends: {problem}")]
+    #[error("`{via}` is not a way between these ends: {problem}")]
     Transport {
         /// The transport.
         via: String,

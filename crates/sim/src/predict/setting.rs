@@ -135,7 +135,7 @@ impl<'a> ParameterSetting<'a> {
         }
         let no_table = |error| match error {
             TableError::SaidTwice => fail(prefix, "two of its times are of one size"),
-            _ => fail(prefix, "its times are no table"),
+            _ => fail(prefix, "its times are not a table"),
         };
         SizeTable::measured(points).map(Some).map_err(no_table)
     }

@@ -17,7 +17,7 @@ use crate::Gray;
 /// Bytes of numbers that are stretched, at most.
 const MOST_STRETCHED: u64 = 2 << 30;
 
-/// TiffPages of a file, ready to be decoded.
+/// Pages of a TIFF file, ready to be decoded.
 pub(crate) struct TiffPages<'a> {
     all: Vec<Directory<'a>>,
     /// Error after the last page, so that there may be more.
