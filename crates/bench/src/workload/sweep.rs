@@ -5,8 +5,7 @@ use peerlane_units::Bytes;
 
 use super::{Brief, BriefError};
 
-/// Block sizes where none are named: powers of two from 4 KiB to 128 MiB, as in the paper that
-/// `docs/bench.md` names.
+/// Block sizes where none are named: powers of two from 4 KiB to 128 MiB.
 const SMALLEST: u32 = 12;
 const LARGEST: u32 = 27;
 /// Blocks that a run moves at most, so that small ones do not take all the time.
