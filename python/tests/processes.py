@@ -15,6 +15,9 @@ from peerlane._tasks import perform
 
 CONTEXT = multiprocessing.get_context("spawn")
 
+# Of two threads that wait for a process at once, one finds no child and no exit status.
+REAPING = threading.Lock()
+
 
 def _serve(pipe: connection.Connection, act: Callable[[Mapping[str, Any]], Any]) -> None:
     while True:
@@ -50,7 +53,8 @@ class Processes:
         """Ends a node by SIGKILL."""
         process, _ = self._processes[name]
         process.kill()
-        connection.wait([process.sentinel])
+        with REAPING:
+            process.join()
 
     def close(self) -> None:
         """Ends all nodes."""
@@ -58,11 +62,12 @@ class Processes:
             self.kill(name)
 
     def nodes(self) -> list[Node]:
-        return [
-            Node(name, "127.0.0.1", str(process.pid))
-            for name, (process, _) in self._processes.items()
-            if process.is_alive()
-        ]
+        with REAPING:
+            return [
+                Node(name, "127.0.0.1", str(process.pid))
+                for name, (process, _) in self._processes.items()
+                if process.is_alive()
+            ]
 
     def submit(self, node: Node, work: Mapping[str, Any]) -> Future[dict[str, Any]]:
         answer: Future[dict[str, Any]] = Future()
@@ -91,6 +96,6 @@ def _carry(process, pipe, work, answer) -> None:
             return
     except (EOFError, OSError):
         pass
-    # A process is waited for once, here: of two waits one would find no child and no exit status.
-    process.join()
+    with REAPING:
+        process.join()
     answer.set_exception(NodeLost(f"its process ended with {process.exitcode}"))

@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(read(&at("text"), 5).unwrap(), "12345");
         for (path, words) in [
             (at("text"), "larger than 4 B"),
-            (at("bytes"), "no UTF-8"),
+            (at("bytes"), "not UTF-8"),
             (pipe, "not a regular file"),
             ("/dev/zero".into(), "not a regular file"),
             (folder.path().to_owned(), "not a regular file"),

@@ -231,10 +231,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_record_is_refused_by_name() {
+    fn other_text_is_refused_by_name() {
         for (text, words) in [
-            ("{}", "no JSON object"),
-            ("[]", "no JSON object"),
+            ("{}", "not a JSON object"),
+            ("[]", "not a JSON object"),
             (r#"{"schema":"fio/3\u001b[2J"}"#, "`fio/3\\u{1b}[2J` is not one"),
             (r#"{"schema":"peerlane.bench/1"}"#, "not what its schema peerlane.bench/1 says"),
         ] {

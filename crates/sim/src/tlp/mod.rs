@@ -4,7 +4,7 @@
 //! arbitration by input port, back-pressure, root complexes' limits, page-table walks. Packets of one command move in
 //! *trains*. Leaves out replays, virtual channels, relaxed ordering and the flits of PCIe 6.0 beyond their efficiency.
 //! Time is in whole picoseconds and every random number is a function of seed, flow and count, so that a run repeats
-//! bit by bit. `docs/model.md` derives the equations.
+//! bit by bit. `docs/model.md` states the equations.
 //!
 //! | Module | Content | Start with |
 //! | --- | --- | --- |

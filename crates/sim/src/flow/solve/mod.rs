@@ -2,7 +2,7 @@
 //!
 //! A forward sweep visits resources by rank. Each takes turns among its inputs; an input that wants more than its turn is
 //! cut to it. The buffer behind such an input fills, so that the link into it carries only what the buffer lets go:
-//! its *effective* capacity sinks until both agree. `docs/model.md` derives the equations.
+//! its *effective* capacity sinks until both agree. `docs/model.md` states the equations.
 //!
 //! Leaves out latency, bursts and the order of packets. The one thing to know: existence and uniqueness of the fixed
 //! point are not proven; [`Solution::residual`] is the distance from it.
