@@ -59,9 +59,12 @@ fn recorder_saw_every_example_run() {
         assert_eq!(record.basis, Basis::Emulated, "{name}");
         for run in &record.cases {
             assert_eq!(run.verdict, RouteVerdict::Shown, "{name}: {}", run.asked.name);
-            let shown = run.evidence.iter().find(|one| one.says == RouteVerdict::Shown);
-            let by = &shown.expect("what shows it").evidence.looked_at;
-            assert_eq!(by, "every DMA of the drives, recorded outside the guest", "{name}");
+            let is_recorded = run.evidence.iter().any(|one| {
+                one.says == RouteVerdict::Shown
+                    && one.evidence.looked_at
+                        == "every DMA of the drives, recorded outside the guest"
+            });
+            assert!(is_recorded, "{name}: {}", run.asked.name);
         }
     }
 }
