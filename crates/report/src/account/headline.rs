@@ -316,7 +316,8 @@ fn is_shown(cases: &[RanCase<'_>]) -> bool {
         .all(|case| case.summary.verdict == RouteVerdict::Shown)
 }
 
-/// Names of the evidence that showed the route.
+/// Names of the evidence that showed the route, a witness of several devices once: what it looks at is
+/// "DMA of a device, by the kernel's tracing".
 fn witnesses(cases: &[&RanCase<'_>]) -> String {
     const MOST: usize = 3;
     let mut names: Vec<String> = Vec::new();
@@ -326,15 +327,16 @@ fn witnesses(cases: &[&RanCase<'_>]) -> String {
         .flat_map(|run| &run.evidence)
         .filter(|evidence| evidence.says == RouteVerdict::Shown);
     for evidence in shown {
-        let name = plain(&evidence.evidence.looked_at);
+        let looked_at = plain(&evidence.evidence.looked_at);
+        let name = looked_at.rsplit(", by ").next().unwrap_or_default().to_owned();
         if !names.contains(&name) && names.len() <= MOST {
             names.push(name);
         }
     }
     match names.as_slice() {
         [] => "what the record does not name".to_owned(),
-        names if names.len() > MOST => format!("{} and more", names[..MOST].join(", ")),
-        names => names.join(", "),
+        names if names.len() > MOST => format!("{} and more", names[..MOST].join(" and ")),
+        names => names.join(" and "),
     }
 }
 
