@@ -1,5 +1,5 @@
-//! Writes the names of the PCI ID repository as sorted lines: the tables of the crate hold 66 000 addresses, which each
-//! start of the program would place, and names that nobody here asks for.
+//! Writes the names of the PCI ID repository as sorted lines. The crate's own tables hold 66 000 pointers, which the
+//! loader would relocate at each start, and names of subsystems, which nothing here asks for.
 
 use std::path::Path;
 use std::{env, fs, io};

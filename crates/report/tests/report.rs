@@ -67,6 +67,30 @@ fn changed(name: &str, fields: &[(&str, serde_json::Value)]) -> Named {
 }
 
 #[test]
+fn witness_of_several_drives_is_named_once() {
+    let cases = {
+        let path = "../../fixtures/results/samples/bench-sweep-emulated.json";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let record: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let mut cases = record["cases"].clone();
+        for (drive, case) in cases.as_array_mut().unwrap().iter_mut().enumerate() {
+            for one in case["evidence"].as_array_mut().unwrap() {
+                if one["says"] == "shown" {
+                    let dma = format!("DMA of 0000:{drive:02x}:00.0, by the kernel's tracing");
+                    one["looked_at"] = dma.into();
+                }
+            }
+        }
+        cases
+    };
+    let record = changed("bench-sweep-emulated", &[("cases", cases)]);
+    let text = Report::new(&[record], None, &[]).markdown();
+    let sentence = "The p2p route was shown in every run by the kernel's tracing.";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
 fn commonest_limit_of_prediction_comes_first() {
     let path = "../../fixtures/results/samples/bench-sweep-predicted.json";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

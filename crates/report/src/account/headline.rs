@@ -316,8 +316,8 @@ fn is_shown(cases: &[RanCase<'_>]) -> bool {
         .all(|case| case.summary.verdict == RouteVerdict::Shown)
 }
 
-/// Names of the evidence that showed the route, a witness of several devices once: what it looks at is
-/// "DMA of a device, by the kernel's tracing".
+/// Names of the evidence that showed the route. "DMA of a drive, by the kernel's tracing" is named by its witness
+/// alone, so that several drives are one name.
 fn witnesses(cases: &[&RanCase<'_>]) -> String {
     const MOST: usize = 3;
     let mut names: Vec<String> = Vec::new();
