@@ -8,6 +8,8 @@ use peerlane_fabric::Fabric;
 
 use crate::args::FabricArgs;
 use crate::error::Failure;
+use crate::printer::Printer;
+use crate::render;
 
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Self {
@@ -16,28 +18,41 @@ impl From<MachineError> for Failure {
     }
 }
 
-/// The machine a command looks at.
+/// The machine a command looks at, with warnings about lines of its text that were not read.
 ///
 /// # Errors
 /// When it is not found or cannot be read.
-pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
-    Ok(machines::read(place(args), LookDepth::Full)?)
+pub(crate) fn fabric(args: &FabricArgs, printer: Printer) -> Result<Fabric, Failure> {
+    read(place(args), LookDepth::Full, printer)
 }
 
 /// The same, without a command to any drive: enough for plans and metrics.
 ///
 /// # Errors
 /// As [`fabric`].
-pub(crate) fn fabric_quietly(args: &FabricArgs) -> Result<Fabric, Failure> {
-    Ok(machines::read(place(args), LookDepth::Quiet)?)
+pub(crate) fn fabric_quietly(args: &FabricArgs, printer: Printer) -> Result<Fabric, Failure> {
+    read(place(args), LookDepth::Quiet, printer)
 }
 
 /// A machine that is named by an argument of its own.
 ///
 /// # Errors
 /// As [`fabric`].
-pub(crate) fn named(what: &Path) -> Result<Fabric, Failure> {
-    Ok(machines::read(MachineSource::Described(what), LookDepth::Full)?)
+pub(crate) fn named(what: &Path, printer: Printer) -> Result<Fabric, Failure> {
+    read(MachineSource::Described(what), LookDepth::Full, printer)
+}
+
+fn read(source: MachineSource<'_>, look: LookDepth, printer: Printer) -> Result<Fabric, Failure> {
+    let fabric = machines::read(source, look)?;
+    if let Some(account) = &fabric.account {
+        if let Some(warning) = render::lost_lines(account) {
+            printer.warning(&warning);
+        }
+        if printer.is_verbose() {
+            render::set_aside(account).iter().for_each(|line| printer.note(line));
+        }
+    }
+    Ok(fabric)
 }
 
 fn place(args: &FabricArgs) -> MachineSource<'_> {

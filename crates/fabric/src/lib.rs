@@ -21,6 +21,7 @@ pub mod nccl;
 mod pairing;
 mod stack;
 mod sysfs;
+mod tunnel;
 
 pub use bdf::{Bdf, BdfError};
 pub use device_memory::{Memory, MemoryKind};
@@ -31,8 +32,8 @@ pub use model::{
     Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
     HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, LineNumbers, Link,
     LinkSpeed, Module, Mount, Namespace, NetworkLocation, NvLink, NvidiaDriver, NvmeController,
-    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RemoteDrive, RootBus, StackedDevice,
-    Temperature, UnassignedBar, host_and_port,
+    Origin, P2pMem, Parent, Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RemoteDrive,
+    RootBus, StackedDevice, Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};
 pub use stack::Stack;

@@ -26,6 +26,7 @@ pub use storage::{
 pub use window::{Bar, UnassignedBar};
 
 use crate::Bdf;
+use crate::lspci::TextAccount;
 
 /// A machine as data.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +59,8 @@ pub struct Fabric {
     pub mounts: Option<Vec<Mount>>,
     /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
     pub nvlinks: Option<Vec<NvLink>>,
+    /// The driver's own answers on peer access between GPUs, as `nvidia-smi topo -p2p` shows them.
+    pub peer_access: Vec<PeerAccess>,
     /// NVIDIA's kernel driver; `None` where none is loaded, or it is not shown.
     pub nvidia: Option<NvidiaDriver>,
     /// Settings of NVIDIA's cuFile; `None` where there is no `/etc/cufile.json`, or it is not shown.
@@ -66,6 +69,8 @@ pub struct Fabric {
     pub environment: Environment,
     /// Boot settings for the lab; only in descriptions meant for it.
     pub lab: Option<LabBoot>,
+    /// An account of the text of `lspci` that it was read from; no machine file has it.
+    pub account: Option<TextAccount>,
 }
 
 /// Source of a fabric; only [`Origin::ThisMachine`] may move data.
@@ -217,6 +222,34 @@ pub struct NvLink {
     pub links: Option<u32>,
 }
 
+/// The driver's answer on peer access from one GPU to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerAccess {
+    /// The GPU that accesses memory, and the owner of the memory.
+    pub gpus: (FunctionId, FunctionId),
+    /// The capability.
+    pub capability: PeerCapability,
+    /// The answer as `nvidia-smi` prints it: `OK`, `CNS`.
+    pub status: String,
+}
+
+/// Capabilities that `nvidia-smi topo -p2p` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerCapability {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// NVLink.
+    NvLink,
+    /// Atomic operations.
+    Atomics,
+    /// Peer access over PCIe.
+    Pcie,
+    /// The text does not show which.
+    Unstated,
+}
+
 /// Layers between a system and the hardware; `None` where no sign of one was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -340,6 +373,10 @@ pub struct Function {
     pub nvme: Option<NvmeController>,
     /// The physical function of which this is an SR-IOV virtual function.
     pub physical_function: Option<Bdf>,
+    /// Memory of a GPU as its maker's tool states it; `None` where no such text was given.
+    pub memory_size: Option<Bytes>,
+    /// True if its registers read as ones: it fell off the bus, or sleeps (D3cold).
+    pub is_silent: bool,
     /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is not known.
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
@@ -387,6 +424,8 @@ impl Function {
             ethernet: None,
             nvme: None,
             physical_function: None,
+            memory_size: None,
+            is_silent: false,
             mig_instances: None,
             lines: None,
             lab: LabDrive::default(),
@@ -535,6 +574,31 @@ impl Acs {
 }
 
 impl Fabric {
+    /// A machine of which nothing is known.
+    pub fn unknown(name: impl Into<String>, origin: Origin) -> Self {
+        Self {
+            name: name.into(),
+            origin,
+            kernel: Kernel::default(),
+            cpu: Cpu::default(),
+            iommu: IommuMode::Unknown,
+            bridges: Vec::new(),
+            functions: Vec::new(),
+            product: None,
+            libraries: None,
+            remote_drives: Vec::new(),
+            stacked: Vec::new(),
+            mounts: None,
+            nvlinks: None,
+            peer_access: Vec::new(),
+            nvidia: None,
+            cufile: None,
+            environment: Environment::default(),
+            lab: None,
+            account: None,
+        }
+    }
+
     /// The function at `id`.
     ///
     /// # Panics

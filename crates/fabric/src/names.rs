@@ -2,7 +2,9 @@
 //! time; a number that is not in it has no name.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use crate::Function;
 
@@ -44,6 +46,93 @@ fn find<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
         }
     }
     None
+}
+
+/// Names that the repository gave makers earlier, and that machines with an old copy of it print.
+const FORMER_VENDORS: [(&str, u16); 14] = [
+    ("nVidia Corporation", 0x10de),
+    ("ATI Technologies Inc", 0x1002),
+    ("Advanced Micro Devices [AMD] nee ATI", 0x1002),
+    ("Advanced Micro Devices [AMD]", 0x1022),
+    ("Broadcom Corporation", 0x14e4),
+    ("Broadcom Limited", 0x14e4),
+    ("LSI Logic / Symbios Logic", 0x1000),
+    ("PMC-Sierra Inc.", 0x11f8),
+    ("Microsemi / PMC / IDT", 0x11f8),
+    ("Matrox Graphics, Inc.", 0x102b),
+    ("Hynix Semiconductor", 0x1c5c),
+    ("Solarflare Communications", 0x1924),
+    ("Toshiba America Info Systems", 0x1179),
+    ("Red Hat, Inc", 0x1af4),
+];
+
+/// First words of makers whose rules are known, for names that the repository has in another form.
+const FIRST_WORDS: [(&str, u16); 8] = [
+    ("nvidia", 0x10de),
+    ("mellanox", 0x15b3),
+    ("intel", 0x8086),
+    ("samsung", 0x144d),
+    ("aspeed", 0x1a03),
+    ("matrox", 0x102b),
+    ("xilinx", 0x10ee),
+    ("altera", 0x1172),
+];
+
+/// Vendor and device numbers of a name as `lspci` prints it, `NVIDIA Corporation GH100 [H100 SXM5 80GB]`; `None`
+/// for a part that the repository does not have, or has for several numbers.
+pub(crate) fn numbers(name: &str) -> (Option<u16>, Option<u16>) {
+    let name = name.trim();
+    let ends = name.match_indices(' ').map(|(at, _)| at).chain([name.len()]);
+    let ends: Vec<usize> = ends.collect();
+    for &end in ends.iter().rev() {
+        let Some(vendors) = by_name().vendors.get(&name[..end]) else { continue };
+        let of_vendor = |vendor: u16| device_number(vendor, name[end..].trim());
+        let known = vendors.iter().find_map(|&vendor| Some((vendor, of_vendor(vendor)?)));
+        return match (known, vendors.as_slice()) {
+            (Some((vendor, device)), _) => (Some(vendor), Some(device)),
+            (None, [vendor]) => (Some(*vendor), None),
+            (None, _) => (None, None),
+        };
+    }
+    let first = name.split(' ').next().unwrap_or(name);
+    let is_it = |(word, _): &&(&str, u16)| first.eq_ignore_ascii_case(word);
+    (FIRST_WORDS.iter().find(is_it).map(|&(_, vendor)| vendor), None)
+}
+
+/// `Device 2330`, or a name that only one device of the vendor has.
+fn device_number(vendor: u16, name: &str) -> Option<u16> {
+    let number = name.strip_prefix("Device ").filter(|digits| digits.len() == 4);
+    let number = number.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    number.or_else(|| by_name().devices.get(&(vendor, name)).copied().flatten())
+}
+
+/// Numbers by name.
+struct NumbersByName {
+    vendors: HashMap<&'static str, Vec<u16>>,
+    /// `None` for a name that several devices of the vendor have.
+    devices: HashMap<(u16, &'static str), Option<u16>>,
+}
+
+fn by_name() -> &'static NumbersByName {
+    static NUMBERS: OnceLock<NumbersByName> = OnceLock::new();
+    NUMBERS.get_or_init(|| {
+        let number = |line: &'static str| -> Option<(u16, &'static str)> {
+            let (digits, rest) = line.split_at_checked(4)?;
+            Some((u16::from_str_radix(digits, 16).ok()?, rest))
+        };
+        let mut vendors: HashMap<&str, Vec<u16>> = HashMap::new();
+        let former = FORMER_VENDORS.iter().map(|&(name, vendor)| (vendor, name));
+        for (vendor, name) in VENDORS.lines().filter_map(number).chain(former) {
+            vendors.entry(name).or_default().push(vendor);
+        }
+        let mut devices = HashMap::new();
+        for (vendor, rest) in DEVICES.lines().filter_map(number) {
+            let Some((device, name)) = number(rest) else { continue };
+            let known = devices.entry((vendor, name));
+            known.and_modify(|known| *known = None).or_insert(Some(device));
+        }
+        NumbersByName { vendors, devices }
+    })
 }
 
 /// Vendor and device of a function as a person knows them, numbers where there are no names; `None`
@@ -129,6 +218,24 @@ mod tests {
         }
         let known = pci_ids::Classes::iter().map(|class| class.subclasses().count());
         assert_eq!(subclasses().count(), known.sum::<usize>());
+    }
+
+    #[test]
+    fn names_of_lspci_give_numbers() {
+        for (name, expected) in [
+            ("NVIDIA Corporation GH100 [H100 SXM5 80GB]", (Some(0x10de), Some(0x2330))),
+            ("nVidia Corporation Device 2330", (Some(0x10de), Some(0x2330))),
+            ("NVIDIA Corp. of another name", (Some(0x10de), None)),
+            ("Mellanox Technologies Device 1021", (Some(0x15b3), Some(0x1021))),
+            ("Advanced Micro Devices, Inc. [AMD/ATI] a card", (Some(0x1002), None)),
+            ("Matrox Electronics Systems Ltd. Integrated", (Some(0x102b), None)),
+            ("Red Hat, Inc. QXL paravirtual graphic card", (Some(0x1b36), Some(0x0100))),
+            ("Red Hat, Inc. unheard of", (None, None)),
+            ("Nobody knows this maker", (None, None)),
+            ("", (None, None)),
+        ] {
+            assert_eq!(numbers(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A machine as one object: what `peerlane topo --json` prints.
 
+use peerlane_fabric::lspci::{KeyCount, SetAside, TextAccount};
 use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
 use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
 use peerlane_results::{NetworkFacts, ReachCondition, ReachVerdict, RecordSchema};
@@ -32,12 +33,54 @@ struct Object {
     /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     assumed_kernel: Option<String>,
+    /// The account of the text of `lspci` that the machine was read from; absent for any other source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<ReadRow>,
     /// Drives that other machines serve, by NVMe over Fabrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     remote_drives: Vec<RemoteRow>,
     /// The keys of a machine file.
     #[serde(flatten)]
     machine: Map<String, Value>,
+}
+
+/// An account of a text: each key that facts are read from is attached to a function, or set aside.
+#[derive(Serialize, JsonSchema)]
+struct ReadRow {
+    /// Functions that were read.
+    functions: usize,
+    /// Counts of every key.
+    keys: Vec<KeyRow>,
+    /// Occurrences that no function has, in order of line; 10,000 at most.
+    set_aside: Vec<SetAsideRow>,
+}
+
+/// Occurrences of a key of `lspci`.
+#[derive(Serialize, JsonSchema)]
+struct KeyRow {
+    /// The key as `lspci` prints it.
+    key: &'static str,
+    /// Occurrences in the text.
+    in_text: usize,
+    /// Occurrences that a function has.
+    attached: usize,
+    /// Occurrences that no function has.
+    set_aside: usize,
+}
+
+/// An occurrence of a key that no function has.
+#[derive(Serialize, JsonSchema)]
+struct SetAsideRow {
+    /// Line of the text, counted from 1.
+    line: u32,
+    /// The key.
+    key: &'static str,
+    /// The line, shortened.
+    text: String,
+    /// The reason.
+    reason: String,
+    /// True if a fact was lost; false if it was left out on purpose.
+    lost: bool,
 }
 
 /// The kernel's decision on initiators and memories.
@@ -108,8 +151,30 @@ pub fn object(fabric: &Fabric) -> Result<Value, TopologyJsonError> {
     let assumed_kernel = fabric.kernel.version().is_none().then(|| format!("{major}.{minor}"));
     let remote_drives = fabric.remote_drives.iter().map(|drive| remote(fabric, drive)).collect();
     let reach = reach(fabric);
-    let object = Object { schema: SCHEMA, reach, assumed_kernel, remote_drives, machine };
+    let read = fabric.account.as_ref().map(read_row);
+    let object = Object { schema: SCHEMA, reach, assumed_kernel, read, remote_drives, machine };
     serde_json::to_value(object).map_err(TopologyJsonError::new)
+}
+
+fn read_row(account: &TextAccount) -> ReadRow {
+    let key = |count: &KeyCount| KeyRow {
+        key: count.key.name(),
+        in_text: count.in_text,
+        attached: count.attached,
+        set_aside: count.in_text - count.attached,
+    };
+    let line = |one: &SetAside| SetAsideRow {
+        line: one.line,
+        key: one.key.name(),
+        text: one.text.clone(),
+        reason: one.reason.to_string(),
+        lost: one.reason.is_loss(),
+    };
+    ReadRow {
+        functions: account.functions,
+        keys: account.keys.iter().map(key).collect(),
+        set_aside: account.set_aside.iter().map(line).collect(),
+    }
 }
 
 fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {

@@ -11,7 +11,7 @@ use peerlane_fabric::{
 };
 
 use crate::allow_list::{self, Listing};
-use crate::fact::{Fact, KernelList};
+use crate::fact::{Fact, KernelList, UnreadRegister};
 use crate::open_fact::{Condition, Need, UnknownFact};
 
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
@@ -272,8 +272,9 @@ impl Walk {
                     found.redirecting.push(id);
                 }
                 Acs::Unknown => {
-                    let line = function.lines.and_then(|lines| lines.acs);
-                    found.facts.push(Fact::AcsUnknown { function: function.name.clone(), line });
+                    let register = UnreadRegister::from_function(fabric, function);
+                    let function = function.name.clone();
+                    found.facts.push(Fact::AcsUnknown { function, register });
                     unknown.push(id);
                 }
                 Acs::Present { .. } | Acs::Absent | Acs::NotRedirecting => {}

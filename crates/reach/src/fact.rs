@@ -2,8 +2,55 @@
 
 use std::fmt;
 
+use peerlane_fabric::lspci::Key;
+use peerlane_fabric::{Fabric, Function};
+
 use crate::MapType;
 use crate::allow_list::NEWEST_LIST;
+
+/// Reasons why the ACS control register of a function is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnreadRegister {
+    /// The input has no such register of the function.
+    Missing,
+    /// The register of a pasted text is cut, or contradicts another one.
+    Cut {
+        /// Its line.
+        line: u32,
+    },
+    /// The text has registers that no function could be given.
+    Unattached {
+        /// Their number.
+        count: usize,
+    },
+}
+
+impl UnreadRegister {
+    /// The reason for a function whose register is not known.
+    pub(crate) fn from_function(fabric: &Fabric, function: &Function) -> Self {
+        let lost = fabric.account.as_ref().map_or(0, |account| account.lost(Key::AcsControl));
+        match (function.lines.and_then(|lines| lines.acs), lost) {
+            (Some(line), _) => Self::Cut { line },
+            (None, 0) => Self::Missing,
+            (None, count) => Self::Unattached { count },
+        }
+    }
+}
+
+impl fmt::Display for UnreadRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("its registers, which root may read, are not there"),
+            Self::Cut { line } => {
+                write!(f, "its register in line {line} is cut, or contradicts another line")
+            }
+            Self::Unattached { count } => write!(
+                f,
+                "the text has {count} ACS registers that belong to no function that can be told"
+            ),
+        }
+    }
+}
 
 /// One fact behind a [`Reach`](crate::Reach); names are those of functions and host bridges.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +98,8 @@ pub enum Fact {
     AcsUnknown {
         /// Its name.
         function: String,
-        /// The line of a pasted text whose register is cut, or contradicts another one.
-        line: Option<u32>,
+        /// The reason.
+        register: UnreadRegister,
     },
     /// The kernel lets peers talk through this CPU.
     CpuForwards {
@@ -208,15 +255,9 @@ impl fmt::Display for Fact {
                 "{function} redirects peer traffic up to the CPU (ACS control {control:#06x}: {})",
                 acs_bits(*control)
             ),
-            Self::AcsUnknown { function, line: Some(line) } => write!(
+            Self::AcsUnknown { function, register } => write!(
                 f,
-                "whether {function} redirects peer traffic (ACS) is not known: its register in line \
-                 {line} is cut, or contradicts another line"
-            ),
-            Self::AcsUnknown { function, line: None } => write!(
-                f,
-                "whether {function} redirects peer traffic (ACS) is not known: its registers, which \
-                 root may read, are not there"
+                "whether {function} redirects peer traffic (ACS) is not known: {register}"
             ),
             Self::CpuForwards { family } => write!(
                 f,

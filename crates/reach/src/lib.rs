@@ -31,7 +31,7 @@ pub use drivers::{
     guest, is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,
 };
 pub use explain::{Step, explain};
-pub use fact::{Fact, KernelList};
+pub use fact::{Fact, KernelList, UnreadRegister};
 pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
 pub use network::NetworkDriveMemory;
 pub use open_fact::{Condition, Need, UnknownFact};

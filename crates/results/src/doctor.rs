@@ -250,6 +250,8 @@ pub enum FindingKind {
     DriveNotLive,
     /// A window of a device has no address space.
     WindowUnassigned,
+    /// A device does not answer: its registers read as ones.
+    DeviceSilent,
     /// The maker of a GPU keeps it from every direct way.
     GpuExcluded,
     /// A drive is too hot, or has slowed itself down.

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
         let hint = "`peerlane copy --batch FILE --dry-run` does".to_owned();
         return Err(Failure::new("`plan` does not plan a batch").hint(hint));
     }
-    let fabric = machines::fabric_quietly(&args.fabric)?;
+    let fabric = machines::fabric_quietly(&args.fabric, printer)?;
     let deadline = args.transfer.deadline();
     match args.transfer.asked().as_slice() {
         [asked] => {

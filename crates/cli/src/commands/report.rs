@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     let format = format(args)?;
     let output = args.output.as_deref().map(|path| OutputFile::at(path, REPORT)).transpose()?;
     let records = read(args)?;
-    let machines = machines(args, &records)?;
+    let machines = machines(args, &records, printer)?;
     let drawn: Vec<Drawn<'_>> = machines.iter().map(DrawnMachine::drawn).collect();
     let report = Report::new(&records, args.title.as_deref(), &drawn);
     let text = match format {
@@ -149,14 +149,18 @@ impl DrawnMachine {
 }
 
 /// The machines that were named, or this one where a record that holds none may be of it.
-fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<DrawnMachine>, Failure> {
+fn machines(
+    args: &ReportArgs,
+    records: &[Named],
+    printer: Printer,
+) -> Result<Vec<DrawnMachine>, Failure> {
     if args.machines.len() > RECORDS_MAX {
         let error = format!("{} machines are too many for one report", args.machines.len());
         return Err(Failure::new(error).hint(format!("{RECORDS_MAX} are the most")));
     }
     let read = |machine: &PathBuf| {
         let args = FabricArgs { machine: Some(machine.clone()) };
-        Ok(DrawnMachine::new(machines::fabric_quietly(&args)?, true))
+        Ok(DrawnMachine::new(machines::fabric_quietly(&args, printer)?, true))
     };
     if !args.machines.is_empty() {
         return args.machines.iter().map(read).collect();
@@ -169,7 +173,7 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<DrawnMachine>, F
         return Ok(Vec::new());
     }
     // A report needs nothing of the machine that it is made on.
-    let own = machines::fabric_quietly(&FabricArgs::default());
+    let own = machines::fabric_quietly(&FabricArgs::default(), printer);
     Ok(own.map(|fabric| DrawnMachine::new(fabric, false)).into_iter().collect())
 }
 

@@ -21,8 +21,8 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     let fabric = match format {
         // A monitor asks often: drives are left alone.
-        TopoFormat::Openmetrics => machines::fabric_quietly(&args.fabric)?,
-        _ => machines::fabric(&args.fabric)?,
+        TopoFormat::Openmetrics => machines::fabric_quietly(&args.fabric, printer)?,
+        _ => machines::fabric(&args.fabric, printer)?,
     };
     match format {
         TopoFormat::Text => {
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
 /// # Errors
 /// When one of them cannot be read.
 fn diff(args: &TopoDiffArgs, printer: Printer) -> Result<Exit, Failure> {
-    let (before, after) = (machines::named(&args.before)?, machines::named(&args.after)?);
+    let (before, after) =
+        (machines::named(&args.before, printer)?, machines::named(&args.after, printer)?);
     let record = difference::record(&before, &after);
     if printer.is_json() {
         printer.object(&record)?;

@@ -1,5 +1,6 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
+mod account;
 mod bench;
 mod calibration;
 mod comparison;
@@ -25,6 +26,7 @@ use peerlane_results::{
     EndpointFacts, EndpointKind, Limit, MemoryFacts, NetworkFacts, Route, Shape, Tail, Warning,
 };
 
+pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
 pub(crate) use calibration::calibration;
 pub(crate) use comparison::{comparison, nodes_comparison};

@@ -81,16 +81,43 @@ fn small_window(function: &Function) -> Option<Finding> {
     let window =
         function.bars.iter().filter(|bar| bar.is_prefetchable).max_by_key(|bar| bar.size)?;
     let Bar { size, largest: Some(largest), index, .. } = *window else { return None };
-    (size <= SMALL_WINDOW && largest > size).then(|| Finding {
-evidence: vec![saw(
+    let (what, advice, needs) = if size <= SMALL_WINDOW && largest > size {
+        (
+            format!(
+                "its window (BAR {index}) shows {size} of its memory to peers, and could show {largest}"
+            ),
+            "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings",
+            Needs::Reboot,
+        )
+    } else if is_limited_by_card(function, size, largest) {
+        let memory = function.memory_size.map(|memory| format!(" of {memory}"));
+        let memory = memory.unwrap_or_default();
+        (
+            format!(
+                "its window (BAR {index}) shows {size}{memory} to peers, and the card offers no more than {largest}: its \
+                 VBIOS or its display mode decides, and no setting of the machine's firmware helps"
+            ),
+            "a data-centre board may have a compute mode with a larger window (NVIDIA's displaymodeselector), others a \
+             newer VBIOS",
+            Needs::Hardware,
+        )
+    } else {
+        return None;
+    };
+    Some(Finding {
+        evidence: vec![saw(
             format!("{}/resource{index}_resize", at(function)),
             largest.to_string(),
         )],
-fix: Some(fix("switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings", Needs::Reboot)),
-..finding(FindingKind::SmallWindow, Cost::Routes, function.name.clone(), format!(
-            "its window (BAR {index}) shows {size} of its memory to peers, and could show {largest}"
-        ))
-})
+        fix: Some(fix(advice, needs)),
+        ..finding(FindingKind::SmallWindow, Cost::Routes, function.name.clone(), what)
+    })
+}
+
+/// Returns whether the sizes that a card offers end below its memory. Where the memory is not known, a window of
+/// the size without Resizable BAR is less than any GPU that computes has.
+fn is_limited_by_card(function: &Function, size: Bytes, largest: Bytes) -> bool {
+    size == largest && largest < function.memory_size.unwrap_or(Bytes(SMALL_WINDOW.0 + 1))
 }
 
 /// True when XRT has no window to lend a card's memory through. It takes the first of at least 256

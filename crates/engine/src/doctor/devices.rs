@@ -6,7 +6,7 @@ use peerlane_results::DoctorRecord;
 
 use super::{
     Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex,
-    window, xrt_stack,
+    silence, window, xrt_stack,
 };
 
 /// Examines two functions; `typed` is how a person named them.
@@ -21,6 +21,7 @@ pub fn examine_devices(
     iommu::examine(on);
     redirection::examine(on);
     root_complex::examine(on);
+    silence::examine_those(on, &[one, other]);
     window::examine_those(on, &[one, other]);
     link::examine(on, &[one, other]);
     accelerator::examine_those(on, &[one, other]);

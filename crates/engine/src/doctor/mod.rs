@@ -20,6 +20,7 @@ mod memory;
 mod pair;
 mod redirection;
 mod root_complex;
+mod silence;
 mod steps;
 mod unserved;
 mod use_records;
@@ -159,6 +160,7 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
     redirection::examine(on);
     root_complex::examine(on);
     unserved::examine(on);
+    silence::examine(on);
     window::examine(on);
     drive::examine(on);
     link::examine(on, &link::of_the_machine(fabric));

@@ -10,7 +10,7 @@ use peerlane_results::{
 
 use super::{
     BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix, gpu_stack,
-    iommu, kernel, link, memory, redirection, root_complex, saw,
+    iommu, kernel, link, memory, redirection, root_complex, saw, silence,
 };
 use crate::plan::initiator;
 
@@ -59,6 +59,7 @@ fn examine_drives(
     drive::speed(on, &distinct);
     let lenders = super::lenders(fabric);
     let ways: Vec<FunctionId> = initiators.iter().chain(&lenders).copied().collect();
+    silence::examine_those(on, &ways);
     link::examine(on, &ways);
     for refusal in plan.refusals.iter().filter(|refusal| !refusal.forceable) {
         let object = format!("{} to {}", plan.asked.source, plan.asked.target);

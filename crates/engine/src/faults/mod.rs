@@ -21,7 +21,7 @@ mod plan;
 mod tally;
 mod world;
 
-use peerlane_fabric::{Cpu, Environment, Fabric, IommuMode, Kernel, Origin};
+use peerlane_fabric::{Fabric, Origin};
 
 pub use kind::FaultKind;
 pub use life::{Ending, FaultedOutcome, Untrue, run};
@@ -29,25 +29,7 @@ pub use tally::{FaultTally, results};
 
 /// This machine without any device: what remains is the host route.
 pub(crate) fn bare_machine() -> Fabric {
-    Fabric {
-        name: "bare".to_owned(),
-        origin: Origin::ThisMachine,
-        kernel: Kernel::default(),
-        cpu: Cpu::default(),
-        iommu: IommuMode::Unknown,
-        bridges: Vec::new(),
-        functions: Vec::new(),
-        product: None,
-        remote_drives: Vec::new(),
-        stacked: Vec::new(),
-        mounts: None,
-        libraries: None,
-        nvlinks: None,
-        nvidia: None,
-        cufile: None,
-        environment: Environment::default(),
-        lab: None,
-    }
+    Fabric::unknown("bare", Origin::ThisMachine)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Access control services in the text of `lspci`.
 
+use super::account::{Key, Ledger, SetAsideReason};
 use super::blocks::Statement;
 use crate::Acs;
 
@@ -64,16 +65,21 @@ pub(super) struct Capabilities {
 
 impl Capabilities {
     /// Takes a statement into account.
-    pub(super) fn see(&mut self, statement: &Statement) {
+    pub(super) fn see(&mut self, statement: &Statement, ledger: &mut Ledger) {
         let text = statement.text.as_str();
         if let Some(rest) = text.strip_prefix("Capabilities:") {
             self.capability(rest.trim());
         } else if let Some(rest) = text.strip_prefix("ACSCtl:") {
             let found = control(rest);
-            let first = self.control.is_none();
-            self.control =
-                Some(if first { (found, statement.line) } else { (Acs::Unknown, statement.line) });
+            let (found, fate) = match (self.control, found) {
+                (Some(_), _) => (Acs::Unknown, Err(SetAsideReason::Twice)),
+                (None, Acs::Unknown) => (found, Err(SetAsideReason::Value)),
+                (None, _) => (found, Ok(())),
+            };
+            ledger.note(statement, Key::AcsControl, fate);
+            self.control = Some((found, statement.line));
         } else if text.starts_with("ACSCap:") {
+            ledger.attach(statement, Key::AcsCapability);
             self.may_have_acs = true;
         } else if let Some(rest) = text.strip_prefix("Status:") {
             self.has_status = true;

@@ -3,14 +3,17 @@
 //! A block begins at a heading. Its statements begin with a key (`LnkSta:`); a line without one goes on
 //! with the statement before it, as in mail that was wrapped.
 
+use super::account::{Ledger, SetAsideReason};
 use super::clean::{self, CleanLine};
-use super::{acs, cuts, gdscheck, heading, nvlink, picture, surroundings};
+use super::{acs, cuts, gdscheck, heading, nvlink, picture, smi, surroundings};
 use crate::Bdf;
 
 /// A statement of a block: `LnkSta: Speed 16GT/s, Width x4`.
 #[derive(Debug, Clone)]
 pub(super) struct Statement {
     pub(super) line: u32,
+    /// The last of the lines that it was wrapped to.
+    pub(super) last_line: u32,
     pub(super) text: String,
 }
 
@@ -18,6 +21,8 @@ pub(super) struct Statement {
 #[derive(Debug, Clone)]
 pub(super) struct FunctionBlock {
     pub(super) address: Bdf,
+    /// The addresses from the root bus down to it, with `-PP`; its own alone otherwise.
+    pub(super) path: Vec<Bdf>,
     pub(super) line: u32,
     /// The heading without the address.
     pub(super) heading: String,
@@ -28,16 +33,33 @@ pub(super) struct FunctionBlock {
     pub(super) has_driver: bool,
     /// An empty line, or a sign of a cut, stands between its statements.
     pub(super) has_gap: bool,
+    /// Column of its first statement: that of all statements of the first level.
+    first_level: usize,
+    /// A capability was printed: what follows may be registers of it.
+    has_capability: bool,
+}
+
+/// A matrix of GPUs.
+#[derive(Debug, Default)]
+pub(super) struct Matrix<'a> {
+    /// The command before it, where it is shown.
+    pub(super) command: Option<String>,
+    pub(super) lines: Vec<CleanLine<'a>>,
 }
 
 /// A text, sorted.
 #[derive(Debug, Default)]
 pub(super) struct SortedText<'a> {
+    pub(super) lines: Vec<CleanLine<'a>>,
     pub(super) blocks: Vec<FunctionBlock>,
+    /// Fates of lines that belong to no block.
+    pub(super) ledger: Ledger,
     /// Lines of `lspci -t`.
     pub(super) picture: Vec<CleanLine<'a>>,
-    /// Lines of `nvidia-smi topo -m`.
-    pub(super) matrix: Vec<CleanLine<'a>>,
+    /// Matrices of `nvidia-smi topo -m` and `-p2p`.
+    pub(super) matrices: Vec<Matrix<'a>>,
+    /// Lines of `nvidia-smi -q`.
+    pub(super) smi: Vec<CleanLine<'a>>,
     /// Lines of `gdscheck -p`.
     pub(super) gdscheck: Vec<CleanLine<'a>>,
     /// Lines about kernel and processor.
@@ -56,14 +78,14 @@ pub(super) fn split(text: &str) -> SortedText<'_> {
     let lines: Vec<CleanLine<'_>> = clean::lines(text).collect();
     let is_spaced = is_double_spaced(&lines);
     let mut spare = false;
-    for line in lines {
+    for line in &lines {
         let is_empty = line.text.trim().is_empty();
         if !(is_spaced && is_empty && spare) {
             splitter.line(line);
         }
         spare = !is_empty;
     }
-    splitter.text
+    SortedText { lines, ..splitter.text }
 }
 
 /// Returns whether an empty line stands behind every other one.
@@ -86,36 +108,44 @@ struct Splitter<'a> {
     after_empty: bool,
     is_picture: bool,
     is_matrix: bool,
+    is_smi: bool,
+    /// The last command that prints a matrix.
+    matrix_command: Option<String>,
     /// The heading may go on.
     is_heading: bool,
 }
 
 impl<'a> Splitter<'a> {
-    fn line(&mut self, line: CleanLine<'a>) {
+    fn line(&mut self, line: &CleanLine<'a>) {
         let trimmed = line.text.trim();
         if trimmed.is_empty() {
             return self.empty();
         }
-        if let Some((address, rest)) = heading::split(trimmed) {
-            self.is_picture = false;
-            self.is_matrix = false;
+        let was_open = self.is_open;
+        if let Some((path, rest)) = heading::split_path(trimmed) {
+            let Some(&address) = path.last() else { return };
+            (self.is_picture, self.is_matrix, self.is_smi) = (false, false, false);
             self.text.blocks.push(FunctionBlock {
                 address,
+                path,
                 line: line.number,
                 heading: rest.to_owned(),
                 statements: Vec::new(),
                 has_end: false,
                 has_driver: false,
                 has_gap: false,
+                first_level: 0,
+                has_capability: false,
             });
+            self.text.ledger.heading(line.number);
             (self.is_open, self.is_heading) = (true, true);
         } else if cuts::is_sign(trimmed) {
             self.text.has_cuts = true;
             self.gap();
-        } else if self.apart(&line) {
+        } else if self.apart(line) {
             self.is_open = false;
         } else if self.is_open {
-            self.statement(&line);
+            self.statement(line);
         } else if acs::is_control(trimmed) {
             self.text.bare_acs.get_or_insert(line.number);
             self.text.has_cuts = true;
@@ -123,6 +153,12 @@ impl<'a> Splitter<'a> {
             self.text.has_cuts = true;
         } else if trimmed.starts_with("Slot:") {
             self.text.machine_readable.get_or_insert(line.number);
+        }
+        if !self.is_open {
+            let has_block = was_open || self.text.blocks.last().is_some_and(|last| last.has_gap);
+            let reason =
+                if has_block { SetAsideReason::AfterGap } else { SetAsideReason::NoHeading };
+            self.text.ledger.drop_line(line.number, reason);
         }
         self.after_empty = false;
     }
@@ -139,7 +175,7 @@ impl<'a> Splitter<'a> {
         if let Some(block) = self.text.blocks.last_mut().filter(|_| self.is_open) {
             block.has_end = true;
         }
-        self.is_matrix &= self.text.matrix.is_empty();
+        self.is_matrix = false;
         self.is_picture = false;
         self.is_heading = false;
         self.after_empty = true;
@@ -153,10 +189,19 @@ impl<'a> Splitter<'a> {
             self.text.picture.push(line.clone());
             return true;
         }
-        if nvlink::is_header(trimmed) || (self.is_matrix && nvlink::is_row(trimmed)) {
-            self.is_matrix = true;
-            self.text.matrix.push(line.clone());
+        if nvlink::is_header(trimmed) {
+            (self.is_matrix, self.is_smi) = (true, false);
+            let command = self.matrix_command.take();
+            self.text.matrices.push(Matrix { command, lines: vec![line.clone()] });
             return true;
+        }
+        if self.is_matrix && nvlink::is_row(trimmed) {
+            let last = self.text.matrices.last_mut();
+            last.into_iter().for_each(|matrix| matrix.lines.push(line.clone()));
+            return true;
+        }
+        if trimmed.contains("nvidia-smi topo ") {
+            self.matrix_command = Some(trimmed.to_owned());
         }
         if gdscheck::is_line(trimmed) {
             self.text.gdscheck.push(line.clone());
@@ -165,6 +210,11 @@ impl<'a> Splitter<'a> {
         if surroundings::is_line(trimmed) {
             self.text.has_cuts |= surroundings::selects(trimmed);
             self.text.surroundings.push(line.clone());
+            return true;
+        }
+        if smi::is_header(trimmed) || self.is_smi {
+            self.is_smi = true;
+            self.text.smi.push(line.clone());
             return true;
         }
         trimmed.starts_with("```") || trimmed.starts_with("~~~")
@@ -181,19 +231,20 @@ impl<'a> Splitter<'a> {
             self.is_open = false;
             return;
         }
-        if HEADER.iter().any(|key| trimmed.starts_with(key) && block.has(key)) {
+        if is_hex_dump(trimmed) {
+            block.has_end = true;
+        } else if block.begins_another(line) {
             block.has_gap = true;
             self.text.has_cuts = true;
             self.is_open = false;
         } else if begins {
             self.is_heading = false;
-            block.has_driver = is_about_drivers(trimmed);
-            block.has_end = block.has_driver;
-            block.statements.push(Statement { line: line.number, text: trimmed.to_owned() });
+            block.push(line);
         } else if self.is_heading {
             block.heading.push(' ');
             block.heading.push_str(trimmed);
         } else if let Some(last) = block.statements.last_mut() {
+            last.last_line = line.number;
             last.text.push(' ');
             last.text.push_str(trimmed);
         }
@@ -210,16 +261,46 @@ impl FunctionBlock {
         self.has_driver && self.statements.iter().rev().take(2).any(name)
     }
 
-    /// Returns whether a statement with a key is in it.
-    fn has(&self, key: &str) -> bool {
-        self.statements.iter().take(FIRST_STATEMENTS).any(|one| one.text.starts_with(key))
+    /// Adds a line that begins a statement.
+    fn push(&mut self, line: &CleanLine<'_>) {
+        let text = line.text.trim();
+        if self.statements.is_empty() {
+            self.first_level = clean::indentation(&line.text);
+        }
+        self.has_capability |= text.starts_with("Capabilities:");
+        self.has_driver = is_about_drivers(text);
+        self.has_end = self.has_driver;
+        let (line, last_line) = (line.number, line.number);
+        self.statements.push(Statement { line, last_line, text: text.to_owned() });
+    }
+
+    /// Returns whether a statement can only be of another function, whose heading is missing.
+    ///
+    /// Capabilities have registers of the same names (Power Management and slots a `Status:`, Virtual Channel
+    /// a `Control:`), so only the first level before the first capability tells. Drivers end a block.
+    fn begins_another(&self, line: &CleanLine<'_>) -> bool {
+        let text = line.text.trim();
+        let is_repeated = |key: &str| {
+            text.starts_with(key) && self.statements.iter().any(|one| one.text.starts_with(key))
+        };
+        let is_in_header =
+            !self.has_capability && clean::indentation(&line.text) == self.first_level;
+        let is_after_end = self.has_driver && is_of_a_block(text) && !is_about_drivers(text);
+        is_after_end || (is_in_header && HEADER.into_iter().any(is_repeated))
     }
 }
 
-/// Keys that stand once in a block, near its beginning.
+/// Keys that stand once in the header of a block.
 const HEADER: [&str; 3] = ["Control:", "Status:", "Flags:"];
-/// Statements among which those of [`HEADER`] are.
-const FIRST_STATEMENTS: usize = 6;
+
+/// Returns whether a line is of the configuration space that `-x` prints: `40: 10 00 42 01`.
+fn is_hex_dump(line: &str) -> bool {
+    let Some((offset, bytes)) = line.split_once(": ") else { return false };
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    matches!(offset.len(), 2 | 3)
+        && is_hex(offset)
+        && bytes.split(' ').all(|byte| byte.len() == 2 && is_hex(byte))
+}
 
 /// Returns whether a line is one of the last of a block.
 fn is_about_drivers(line: &str) -> bool {

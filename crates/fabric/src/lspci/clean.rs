@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::{heading, numbering};
+
 /// Columns of a tab.
 const TAB: usize = 8;
 
@@ -13,20 +15,101 @@ pub(super) struct CleanLine<'a> {
     pub(super) text: Cow<'a, str>,
 }
 
-/// Lines of a text, each without terminal codes, mail quotes, HTML escapes and odd spaces.
+/// Lines of a text, each without terminal codes, mail quotes, markup, line numbers, HTML escapes and odd spaces.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = CleanLine<'_>> {
-    text.lines().zip(1u32..).map(|(line, number)| CleanLine { number, text: clean(line) })
+    let is_numbered = is_numbered(text);
+    text.lines().zip(1u32..).map(move |(line, number)| {
+        let line = if is_numbered { numbering::without(line) } else { line };
+        CleanLine { number, text: clean(line) }
+    })
+}
+
+/// Returns whether the lines have numbers in front, as `cat -n` and `grep -n` print them.
+fn is_numbered(text: &str) -> bool {
+    /// Lines that tell.
+    const LINES: usize = 200;
+    let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LINES);
+    let has_heading = |line: &str| heading::is_heading(clean(line).trim());
+    let numbers: Vec<u32> = lines().filter_map(numbering::number).collect();
+    let rises = numbers.windows(2).all(|pair| pair[0] < pair[1]);
+    rises
+        && numbers.len() * 5 >= lines().count() * 4
+        && !lines().any(has_heading)
+        && lines().any(|line| has_heading(numbering::without(line)))
 }
 
 fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end();
-    let is_plain = |byte: u8| matches!(byte, b'\t' | b' '..=b'~') && byte != b'&';
-    if line.bytes().all(is_plain) {
+    let is_plain = |byte: u8| matches!(byte, b'\t' | b' '..=b'~') && !matches!(byte, b'&' | b'<');
+    if line.bytes().all(is_plain) && !has_mail_codes(line) {
         return Cow::Borrowed(unquoted(line));
     }
     let text = without_codes(line);
+    let text = if has_mail_codes(&text) { without_mail_codes(&text) } else { text };
+    let text = if text.contains('<') { without_tags(&text) } else { text };
     let text = if text.contains('&') { unescaped(&text) } else { text };
     Cow::Owned(unquoted(&text).trim_end().to_owned())
+}
+
+/// The code of an equals sign in quoted-printable mail (RFC 2045 section 6.7). `lspci` prints numbers in small letters.
+const MAIL_EQUALS: &str = "=3D";
+/// Ends of lines there: a line that goes on, and a space.
+const MAIL_ENDS: [&str; 2] = ["=20", "="];
+
+fn has_mail_codes(line: &str) -> bool {
+    line.contains(MAIL_EQUALS) || MAIL_ENDS.iter().any(|end| line.ends_with(end))
+}
+
+fn without_mail_codes(line: &str) -> String {
+    let end = MAIL_ENDS.iter().find_map(|end| line.strip_suffix(end));
+    end.unwrap_or(line).replace(MAIL_EQUALS, "=")
+}
+
+/// Removes the tags that web pages put around and into preformatted text; `<access denied>` stays.
+fn without_tags(text: &str) -> String {
+    const TAGS: [&str; 23] = [
+        "a",
+        "article",
+        "b",
+        "blockquote",
+        "body",
+        "br",
+        "code",
+        "div",
+        "em",
+        "font",
+        "html",
+        "i",
+        "kbd",
+        "li",
+        "p",
+        "pre",
+        "samp",
+        "section",
+        "span",
+        "strong",
+        "td",
+        "tr",
+        "tt",
+    ];
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('<') {
+        kept.push_str(before);
+        let tag = behind.split_once('>').filter(|(inner, _)| {
+            let name = inner.strip_prefix('/').unwrap_or(inner);
+            let name = name.split([' ', '\t', '/']).next().unwrap_or(name);
+            TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag))
+        });
+        rest = match tag {
+            Some((_, behind)) => behind,
+            None => {
+                kept.push('<');
+                behind
+            }
+        };
+    }
+    kept + rest
 }
 
 /// Removes mail quotes, each with at most one space behind it.
@@ -93,4 +176,25 @@ pub(super) fn indentation(line: &str) -> usize {
         }
     }
     column
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_is_removed_and_values_kept() {
+        for (line, expected) in [
+            ("<pre><code class=\"language-text\">00:00.0 Host", "00:00.0 Host"),
+            ("\tCapabilities: <access denied></code></pre>", "\tCapabilities: <access denied>"),
+            ("\tStatus: >TAbort- <TAbort- <MAbort-", "\tStatus: >TAbort- <TAbort- <MAbort-"),
+            ("a <b", "a <b"),
+            ("<br/>x<BR />y", "xy"),
+            ("\tBus: primary=3D20, secondary=3D21, =", "\tBus: primary=20, secondary=21,"),
+            ("\tBus: primary=20, secondary=09", "\tBus: primary=20, secondary=09"),
+            (">=20", ""),
+        ] {
+            assert_eq!(clean(line), expected);
+        }
+    }
 }

@@ -55,8 +55,10 @@ impl LspciError {
 pub(super) fn refusal(text: &SortedText<'_>) -> LspciError {
     if let Some(line) = text.bare_acs {
         LspciError::BareAcs { line }
-    } else if !text.matrix.is_empty() {
+    } else if !text.matrices.is_empty() {
         LspciError::OtherProgram { program: "nvidia-smi topo -m" }
+    } else if !text.smi.is_empty() {
+        LspciError::OtherProgram { program: "nvidia-smi -q" }
     } else if !text.gdscheck.is_empty() {
         LspciError::OtherProgram { program: "gdscheck -p" }
     } else if text.machine_readable.is_some() {

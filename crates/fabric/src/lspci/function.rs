@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::account::{Key, Ledger, SetAsideReason};
 use super::acs::{self, Capabilities};
 use super::blocks::{FunctionBlock, SortedText, Statement};
 use super::error::LspciError;
@@ -9,7 +10,9 @@ use super::heading::{self, Heading};
 use super::links;
 use super::picture::TreePicture;
 use super::windows::FunctionWindows;
+use crate::gpu::VENDOR_INTEL;
 use crate::sysfs::config_space::PortType;
+use crate::tunnel::THUNDERBOLT_VSEC;
 use crate::{Acs, Bdf, BridgeId, DriverBinding, Function, LineNumbers, LinkSpeed, Parent};
 
 /// Buses behind a bridge.
@@ -48,22 +51,25 @@ pub(super) struct Listed {
     /// The value of its link register, above or below it.
     pub(super) current: Option<LinkSpeed>,
     pub(super) maximum: Option<LinkSpeed>,
+    /// Its registers say that it is a port of Thunderbolt.
+    pub(super) is_thunderbolt: bool,
     /// The block shows drivers where there are any, and is whole.
     pub(super) shows_driver: bool,
 }
 
 /// Functions of all blocks by address, with what the picture says; whether signs of a cut were seen.
 pub(super) fn functions(
-    text: &SortedText<'_>,
+    text: &mut SortedText<'_>,
     picture: &TreePicture,
 ) -> Result<(Vec<Listed>, bool), LspciError> {
+    let SortedText { blocks, ledger, .. } = &mut *text;
     let mut by_address: BTreeMap<Bdf, Listed> = BTreeMap::new();
-    let has_port_drivers = text.blocks.iter().any(|block| block.is_held_by("pcieport"));
-    for (number, block) in text.blocks.iter().enumerate() {
-        let mut found = read(block);
+    let has_port_drivers = blocks.iter().any(|block| block.is_held_by("pcieport"));
+    for (number, block) in blocks.iter().enumerate() {
+        let mut found = read(block, ledger);
         // The kernel has a driver for every port. Where another one is listed with it and this one without,
         // or this is the last of the text, the end of the block may be missing.
-        let is_last = number + 1 == text.blocks.len();
+        let is_last = number + 1 == blocks.len();
         let is_port =
             found.is_bridge() && !matches!(found.port, PortType::OtherPcie | PortType::NotPcie);
         let is_doubtful = ((has_port_drivers && is_port) || is_last) && !block.has_driver;
@@ -80,7 +86,7 @@ pub(super) fn functions(
         let known = known.or_insert_with(|| Listed::bare(device.address, device.line));
         known.buses = known.buses.or(device.buses);
         if known.function.vendor.is_none() && known.function.device.is_none() {
-            (known.function.vendor, known.function.device) = device.ids.unzip();
+            (known.function.vendor, known.function.device) = device.ids;
         }
     }
     let mut functions: Vec<Listed> = by_address.into_values().collect();
@@ -104,6 +110,7 @@ impl Listed {
             subsystem_vendor: None,
             current: None,
             maximum: None,
+            is_thunderbolt: false,
             shows_driver: false,
         }
     }
@@ -166,13 +173,14 @@ impl Listed {
         self.subsystem_vendor = self.subsystem_vendor.or(other.subsystem_vendor);
         self.current = other.current.or(self.current);
         self.maximum = other.maximum.or(self.maximum);
+        self.is_thunderbolt |= other.is_thunderbolt;
         self.shows_driver |= other.shows_driver;
         Ok(())
     }
 }
 
 /// Reads one block.
-fn read(block: &FunctionBlock) -> Listed {
+fn read(block: &FunctionBlock, ledger: &mut Ledger) -> Listed {
     let Heading { class, interface, vendor, device } = heading::read(&block.heading);
     let mut listed = Listed::bare(block.address, block.line);
     let function = &mut listed.function;
@@ -184,40 +192,70 @@ fn read(block: &FunctionBlock) -> Listed {
     let mut windows = FunctionWindows::default();
     let mut has_buses = false;
     let mut is_in_header = true;
-    let mut is_resizable = false;
+    let mut resizable = None;
     for statement in &block.statements {
-        capabilities.see(statement);
+        capabilities.see(statement, ledger);
         let (key, value) = statement.text.split_once(':').unwrap_or((&statement.text, ""));
         let value = value.trim();
         match key {
             "Capabilities" => {
                 is_in_header = false;
-                is_resizable = value.contains("Physical Resizable BAR");
-                express(value, &mut listed);
+                listed.is_thunderbolt |= is_thunderbolt(value) && vendor == Some(VENDOR_INTEL);
+                resizable = Resizable::from_capability(value);
+                if express(value, &mut listed) {
+                    let is_known = listed.port != PortType::Unknown;
+                    ledger.attach_if(is_known, statement, Key::Express);
+                }
             }
             "Bus" => {
                 let range = buses(value);
                 has_buses = range.is_some();
+                ledger.attach_if(has_buses, statement, Key::Buses);
                 listed.buses = range.filter(BusRange::is_assigned).or(listed.buses);
             }
-            "Flags" => flags(value, &mut listed),
-            "NUMA node" => listed.function.numa_node = value.parse().ok(),
-            "IOMMU group" => listed.function.iommu_group = value.parse().ok(),
+            "Flags" => flags(statement, value, &mut listed, ledger),
+            "NUMA node" => {
+                listed.function.numa_node = value.parse().ok();
+                ledger.attach_if(listed.function.numa_node.is_some(), statement, Key::NumaNode);
+            }
+            "IOMMU group" => {
+                listed.function.iommu_group = value.parse().ok();
+                ledger.attach_if(listed.function.iommu_group.is_some(), statement, Key::IommuGroup);
+            }
             "Subsystem" => listed.subsystem_vendor = heading::read(&statement.text).vendor,
-            "LnkCap" => listed.maximum = links::speed(value),
+            "LnkCap" => {
+                listed.maximum = links::speed(value);
+                ledger.attach_if(links::is_whole(value), statement, Key::LinkCapability);
+            }
             "LnkSta" => {
                 listed.current = links::speed(value);
                 lines.link = Some(statement.line);
+                ledger.attach_if(links::is_whole(value), statement, Key::LinkState);
             }
-            "Kernel driver in use" if !value.is_empty() => {
-                let name = value.split(' ').next().unwrap_or(value);
-                listed.function.driver = DriverBinding::Bound(name.to_owned());
+            "Kernel driver in use" => {
+                if let Some(name) = value.split(' ').next().filter(|name| !name.is_empty()) {
+                    listed.function.driver = DriverBinding::Bound(name.to_owned());
+                }
+                ledger.attach_if(!value.is_empty(), statement, Key::Driver);
             }
-            _ if key.starts_with("BAR ") && is_resizable => windows.resize(&statement.text),
-            _ if is_in_header && is_window(&statement.text) => windows.see(&statement.text),
-            _ => virtual_functions(statement, &mut listed.virtual_functions),
+            _ if key.starts_with("BAR ") && resizable.is_some() => {
+                let fate = match resizable {
+                    Some(Resizable::Virtual) => Err(SetAsideReason::OfVirtualFunctions),
+                    _ => windows.resize(&statement.text),
+                };
+                ledger.note(statement, Key::ResizableBar, fate);
+            }
+            _ if is_window(&statement.text) => {
+                let fate = match is_in_header {
+                    true => windows.see(&statement.text),
+                    false => Err(SetAsideReason::OfVirtualFunctions),
+                };
+                ledger.note(statement, Key::Window, fate);
+            }
+            _ => virtual_functions(statement, &mut listed.virtual_functions, ledger),
         }
     }
+    listed.function.is_silent = is_silent(block);
     let is_complete = block.has_end && !block.has_gap;
     (listed.function.acs, lines.acs) = capabilities.acs(is_complete);
     listed.is_conventional = capabilities.is_conventional(is_complete);
@@ -233,13 +271,49 @@ fn read(block: &FunctionBlock) -> Listed {
     listed
 }
 
+/// Returns whether registers read as ones: the revision is `ff`, or the header of no known type.
+fn is_silent(block: &FunctionBlock) -> bool {
+    let is_of_ones = |one: &Statement| one.text.starts_with("!!! Unknown header type 7f");
+    let has_capabilities =
+        block.statements.iter().any(|one| one.text.starts_with("Capabilities: ["));
+    !has_capabilities
+        && (heading::has_no_revision(&block.heading) || block.statements.iter().any(is_of_ones))
+}
+
+/// Reads `[500 v1] Vendor Specific Information: ID=1234 Rev=1 Len=0d8`.
+fn is_thunderbolt(capability: &str) -> bool {
+    let id = capability.split_once("Vendor Specific Information: ID=").map(|(_, rest)| rest);
+    let id = id.and_then(|rest| u16::from_str_radix(rest.get(..4)?, 16).ok());
+    id == Some(THUNDERBOLT_VSEC)
+}
+
+/// Kinds of resizable windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resizable {
+    /// Of the function itself.
+    Physical,
+    /// Of its virtual functions.
+    Virtual,
+}
+
+impl Resizable {
+    /// Reads the name of a capability.
+    fn from_capability(name: &str) -> Option<Self> {
+        let kinds =
+            [("Physical Resizable BAR", Self::Physical), ("Virtual Resizable BAR", Self::Virtual)];
+        kinds.into_iter().find(|(known, _)| name.contains(known)).map(|(_, kind)| kind)
+    }
+}
+
 /// Reads memory node and group in `bus master, fast devsel, latency 0, NUMA node 0, IOMMU group 4`.
-fn flags(value: &str, listed: &mut Listed) {
+fn flags(statement: &Statement, value: &str, listed: &mut Listed, ledger: &mut Ledger) {
     for flag in value.split(',').map(str::trim) {
         if let Some(node) = flag.strip_prefix("NUMA node ") {
             listed.function.numa_node = node.parse().ok();
+            ledger.attach_if(listed.function.numa_node.is_some(), statement, Key::NumaNode);
         } else if let Some(group) = flag.strip_prefix("IOMMU group ") {
             listed.function.iommu_group = group.parse().ok();
+            ledger.attach_if(listed.function.iommu_group.is_some(), statement, Key::IommuGroup);
         }
     }
 }
@@ -263,12 +337,12 @@ const EXPRESS_NAMES: [&str; 8] = [
     "Root Complex Event Collector",
 ];
 
-/// Reads the port type in `[40] Express (v2) Root Port (Slot+), IntMsgNum 0`.
-fn express(value: &str, listed: &mut Listed) {
-    let Some((_, name)) = value.split_once(']') else { return };
+/// Reads the port type in `[40] Express (v2) Root Port (Slot+), IntMsgNum 0`; whether it is that capability.
+fn express(value: &str, listed: &mut Listed) -> bool {
+    let Some((_, name)) = value.split_once(']') else { return false };
     let name = name.trim();
     if !acs::is_express(name) {
-        return;
+        return false;
     }
     let kind = name["Express".len()..].trim_start();
     let kind = match kind.strip_prefix("(v").and_then(|rest| rest.split_once(')')) {
@@ -287,6 +361,7 @@ fn express(value: &str, listed: &mut Listed) {
     };
     listed.is_integrated = is("Root Complex ");
     listed.is_below_port = is("Endpoint") || is("Legacy Endpoint") || is("PCI-Express to PCI");
+    true
 }
 
 /// Reads `primary=00, secondary=01, subordinate=05, sec-latency=0`.
@@ -306,14 +381,20 @@ impl BusRange {
 }
 
 /// Reads `Initial VFs: 8, Total VFs: 8, Number of VFs: 4` and `VF offset: 1, stride: 1, Device ID: 101a`.
-fn virtual_functions(statement: &Statement, found: &mut Option<VirtualFunctions>) {
+fn virtual_functions(
+    statement: &Statement,
+    found: &mut Option<VirtualFunctions>,
+    ledger: &mut Ledger,
+) {
     let text = statement.text.as_str();
     let number = |key: &str| {
         let (_, rest) = text.split_once(key)?;
         rest.trim_start().split(',').next()?.trim().parse::<u16>().ok()
     };
     if text.starts_with("Initial VFs:") {
-        found.get_or_insert_default().count = number("Number of VFs:").unwrap_or(0);
+        let count = number("Number of VFs:");
+        found.get_or_insert_default().count = count.unwrap_or(0);
+        ledger.attach_if(count.is_some(), statement, Key::VirtualFunctions);
     } else if text.starts_with("VF offset:") {
         let known = found.get_or_insert_default();
         known.offset = number("VF offset:").unwrap_or(0);

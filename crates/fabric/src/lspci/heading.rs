@@ -25,15 +25,28 @@ pub(super) fn is_heading(line: &str) -> bool {
 
 /// The address, and the text behind it.
 pub(super) fn split(line: &str) -> Option<(Bdf, &str)> {
+    let (path, rest) = split_path(line)?;
+    Some((*path.last()?, rest))
+}
+
+/// The addresses from the root bus down to the function, which `-PP` prints, and the text behind them; the function
+/// alone without that option.
+pub(super) fn split_path(line: &str) -> Option<(Vec<Bdf>, &str)> {
     // Most lines are told by their first characters.
     if !line.as_bytes().first()?.is_ascii_hexdigit() {
         return None;
     }
     let (word, rest) = line.split_once([' ', '\t'])?;
-    let address = address(word)?;
+    let mut steps = word.split('/');
+    let first = address(steps.next()?)?;
+    let below = steps.map(|step| {
+        let step = address(step).filter(|_| step.matches(':').count() == 1)?;
+        Bdf::new(first.domain(), step.bus(), step.device(), step.function())
+    });
+    let path = std::iter::once(Some(first)).chain(below).collect::<Option<Vec<Bdf>>>()?;
     let rest = rest.trim_start();
     let is_class = rest.contains(':') && rest.starts_with(|c: char| c.is_ascii_alphanumeric());
-    is_class.then_some((address, rest))
+    is_class.then_some((path, rest))
 }
 
 /// An address with all digits that `lspci` prints; domain 0 where there is none.
@@ -47,15 +60,31 @@ fn address(word: &str) -> Option<Bdf> {
 /// Reads the text behind the address; wrapped lines are joined.
 pub(super) fn read(text: &str) -> Heading {
     let (class, names) = text.split_once(':').unwrap_or((text, ""));
-    let (vendor, device) = ids(names).unzip();
+    let (vendor, device) = ids(names).map_or_else(
+        || names::numbers(name(names)),
+        |(vendor, device)| (Some(vendor), Some(device)),
+    );
     Heading { class: class_number(class.trim()), interface: interface(names), vendor, device }
+}
+
+/// Vendor and device without revision and programming interface.
+pub(super) fn name(names: &str) -> &str {
+    let ends = [" (rev ", " (prog-if "].iter().filter_map(|front| names.find(front));
+    names[..ends.min().unwrap_or(names.len())].trim()
+}
+
+/// Returns whether all bits of the revision are set, as in a read that no device answers.
+pub(super) fn has_no_revision(text: &str) -> bool {
+    text.contains("(rev ff)")
 }
 
 /// `[0604]` behind a name, `0604` alone, `Class 0604`, or a name that the PCI ID repository has.
 fn class_number(class: &str) -> Option<u16> {
     let last = class.rsplit(' ').next().unwrap_or(class);
-    let digits = last.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(last);
-    hex16(digits).or_else(|| class_names().get(class).copied())
+    let bracketed = last.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bare = class.strip_prefix("Class ").unwrap_or(class);
+    let number = bracketed.or(Some(bare)).and_then(hex16);
+    number.or_else(|| class_names().get(class).copied())
 }
 
 fn hex16(digits: &str) -> Option<u16> {
@@ -126,11 +155,24 @@ mod tests {
     }
 
     #[test]
-    fn class_name_alone_gives_its_number() {
-        let drive = "01:00.0 Non-Volatile memory controller: Samsung Device a80a (prog-if 02 [NVM Express])";
-        let expected =
-            Heading { class: Some(0x0108), interface: Some(2), vendor: None, device: None };
+    fn names_alone_give_their_numbers() {
+        let drive = "01:00.0 Non-Volatile memory controller: Samsung Electronics Co Ltd Device a80a (rev 01) (prog-if 02 [NVM Express])";
+        let expected = Heading {
+            class: Some(0x0108),
+            interface: Some(2),
+            vendor: Some(0x144d),
+            device: Some(0xa80a),
+        };
         assert_eq!(heading(drive), expected);
+    }
+
+    #[test]
+    fn path_of_bridges_ends_in_function() {
+        let line = "0001:48:01.1/49:00.0/4a:04.0 Processing accelerators: AMD Device 74a1";
+        let (path, _) = split_path(line).expect("a heading");
+        let names: Vec<String> = path.iter().map(Bdf::to_string).collect();
+        assert_eq!(names, ["0001:48:01.1", "0001:49:00.0", "0001:4a:04.0"]);
+        assert_eq!(split("00:01.0/x Host bridge: y"), None);
     }
 
     #[test]
@@ -142,6 +184,7 @@ mod tests {
             "1:00.0 PCI bridge: x",
             "0000:01:00.0",
             "NUMA node: 0",
+            "00:1c.0/00.0 PCI bridge: x",
         ] {
             assert!(!is_heading(line), "{line}");
         }

@@ -11,6 +11,12 @@ pub(super) fn speed(text: &str) -> Option<LinkSpeed> {
     LinkSpeed::from_sysfs(value("Speed ")?, value("Width x")?)
 }
 
+/// Returns whether nothing was cut off behind the speed and the width.
+pub(super) fn is_whole(text: &str) -> bool {
+    let width = text.split_once("Speed ").and_then(|(_, rest)| rest.split_once("Width x"));
+    width.is_some_and(|(_, width)| width.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 //! The full form is that of `sudo lspci -Dvvvnn`; shorter forms say less. Text that was cut, wrapped or
 //! quoted is read as far as it goes. A register that is not in the text is unknown, never off.
 
+mod account;
 mod acs;
 mod blocks;
 mod clean;
@@ -12,14 +13,18 @@ mod function;
 mod gdscheck;
 mod heading;
 mod links;
+mod numbering;
 mod nvlink;
+mod peer_access;
 mod picture;
+mod smi;
 mod surroundings;
 mod topology;
 mod windows;
 
-use crate::{Environment, Fabric, Origin};
+use crate::{Fabric, Origin, tunnel};
 
+pub use account::{Key, KeyCount, SetAside, SetAsideReason, TextAccount};
 pub use error::LspciError;
 
 /// Returns whether a text is meant as output of `lspci`, or as lines that people paste in its place.
@@ -34,6 +39,7 @@ pub fn is_lspci(text: &str) -> bool {
             || picture::is_root(line)
             || acs::is_control(line)
             || nvlink::is_header(line)
+            || smi::is_header(line)
             || gdscheck::is_line(line)
             || line
                 .strip_prefix("Slot:")
@@ -50,9 +56,10 @@ pub fn is_lspci(text: &str) -> bool {
 /// # Errors
 /// When no PCI function is in it, or functions of two machines are.
 pub fn read(text: &str) -> Result<Fabric, LspciError> {
-    let found = blocks::split(text);
-    let picture = picture::read(&found.picture);
-    let (mut functions, has_cuts) = function::functions(&found, &picture)?;
+    let mut found = blocks::split(text);
+    let mut picture = picture::read(&found.picture);
+    found.blocks.iter().for_each(|block| picture.add_path(&block.path, block.line));
+    let (mut functions, has_cuts) = function::functions(&mut found, &picture)?;
     if functions.is_empty() {
         return Err(error::refusal(&found));
     }
@@ -61,27 +68,25 @@ pub fn read(text: &str) -> Result<Fabric, LspciError> {
     let placed = topology::place(&mut functions);
     let root_buses = cuts::root_buses(&functions, &placed, &found, &picture, has_cuts);
     let (bridges, functions) = topology::build(functions, &placed, &root_buses);
+    let thunderbolt: Vec<bool> = functions.iter().map(|one| one.is_thunderbolt).collect();
     let mut fabric = Fabric {
-        name: "lspci".to_owned(),
-        origin: Origin::Text,
         cpu: surroundings::cpu(&found)
             .unwrap_or_else(|| surroundings::cpu_of_host_bridge(&functions)),
         iommu: surroundings::iommu(kernel.parameters.as_deref(), has_groups),
         kernel,
         bridges,
         functions: functions.into_iter().map(|one| one.function).collect(),
-        product: None,
-        libraries: None,
-        remote_drives: Vec::new(),
-        stacked: Vec::new(),
-        mounts: None,
-        nvlinks: None,
-        nvidia: None,
-        cufile: None,
-        environment: Environment::default(),
-        lab: None,
+        ..Fabric::unknown("lspci", Origin::Text)
     };
+    tunnel::forget_rates(&mut fabric.functions, |at| thunderbolt[at]);
+    fabric.account = Some(account::account(&found.lines, &found.ledger, fabric.functions.len()));
     gdscheck::apply(&found.gdscheck, &mut fabric);
-    fabric.nvlinks = nvlink::read(&found.matrix, &fabric);
+    smi::apply(&found.smi, &mut fabric);
+    for matrix in &found.matrices {
+        match peer_access::read(matrix, &fabric) {
+            Some(answers) => fabric.peer_access.extend(answers),
+            None => fabric.nvlinks = fabric.nvlinks.take().or(nvlink::read(&matrix.lines, &fabric)),
+        }
+    }
     Ok(fabric)
 }

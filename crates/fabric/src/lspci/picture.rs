@@ -7,15 +7,15 @@ use std::collections::{BTreeSet, HashMap};
 use super::clean::CleanLine;
 use super::function::BusRange;
 use super::heading;
-use crate::Bdf;
+use crate::{Bdf, names};
 
 /// A device of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PicturedDevice {
     pub(super) address: Bdf,
     pub(super) buses: Option<BusRange>,
-    /// Numbers of vendor and device, which `-nn` shows; classes are not shown.
-    pub(super) ids: Option<(u16, u16)>,
+    /// Numbers of vendor and device, by `-nn` or by their names with `-v`; classes are not shown.
+    pub(super) ids: (Option<u16>, Option<u16>),
     pub(super) line: u32,
 }
 
@@ -27,6 +27,19 @@ pub(super) struct TreePicture {
     pub(super) roots: BTreeSet<(u32, u8)>,
     /// A branch hangs from nothing.
     pub(super) has_cuts: bool,
+}
+
+impl TreePicture {
+    /// Adds the bridges of a path, each with the bus of the next one.
+    pub(super) fn add_path(&mut self, path: &[Bdf], line: u32) {
+        let [first, _, ..] = path else { return };
+        self.roots.insert((first.domain(), first.bus()));
+        for step in path.windows(2) {
+            let bus = step[1].bus();
+            let buses = Some(BusRange { secondary: bus, subordinate: bus });
+            self.devices.push(PicturedDevice { address: step[0], buses, ids: (None, None), line });
+        }
+    }
 }
 
 /// Returns whether a trimmed line has the root of a tree: `-[0000:00]-+-00.0`, `+-[0000:80]`.
@@ -119,7 +132,11 @@ impl TreeReader {
                 // A name follows.
                 _ => {
                     if let Some(device) = last {
-                        self.picture.devices[device].ids = heading::ids(&line.text[at..]);
+                        let name = line.text[at..].trim();
+                        self.picture.devices[device].ids = match heading::ids(name) {
+                            Some((vendor, device)) => (Some(vendor), Some(device)),
+                            None => names::numbers(name),
+                        };
                     }
                     return;
                 }
@@ -138,7 +155,7 @@ impl TreeReader {
         let (device, function) = word.split_once('.')?;
         let number = |text| u8::from_str_radix(text, 16).ok();
         let address = Bdf::new(domain, bus, number(device)?, number(function)?)?;
-        let device = PicturedDevice { address, buses: None, ids: None, line: line.number };
+        let device = PicturedDevice { address, buses: None, ids: (None, None), line: line.number };
         self.picture.devices.push(device);
         Some(self.picture.devices.len() - 1)
     }

@@ -2,6 +2,7 @@
 
 use peerlane_units::Bytes;
 
+use super::account::SetAsideReason;
 use crate::{Bar, UnassignedBar};
 
 /// Base address registers of an endpoint (PCI 3.0 section 6.2.5.1).
@@ -19,25 +20,30 @@ pub(super) struct FunctionWindows {
 impl FunctionWindows {
     /// Reads `Region 0: Memory at 4000000000 (64-bit, prefetchable) [size=32G]`; with `-v` alone there is no
     /// `Region`, and a window takes the register behind the one before.
-    pub(super) fn see(&mut self, text: &str) {
+    ///
+    /// # Errors
+    /// The reason why it is no window of the function.
+    pub(super) fn see(&mut self, text: &str) -> Result<(), SetAsideReason> {
         let (index, rest) = match text.strip_prefix("Region ").and_then(|rest| rest.split_once(':'))
         {
             Some((index, rest)) => (index.trim().parse().ok(), rest.trim()),
             None => (Some(self.next), text),
         };
-        let Some(index) = index.filter(|&index| index < REGISTERS) else { return };
+        let Some(index) = index.filter(|&index| index < REGISTERS) else {
+            return Err(SetAsideReason::Value);
+        };
         let rest = rest.strip_prefix("[virtual]").unwrap_or(rest).trim();
         let Some(window) = rest.strip_prefix("Memory at ") else {
             if rest.starts_with("I/O ports at ") {
                 self.next = index + 1;
             }
-            return;
+            return Err(SetAsideReason::Value);
         };
         self.next = index + if window.contains("64-bit") { 2 } else { 1 };
         let is_known = self.assigned.iter().any(|bar| bar.index == index)
             || self.unassigned.iter().any(|bar| bar.index == index);
         if is_known {
-            return;
+            return Err(SetAsideReason::Twice);
         }
         let size = window.split_once("[size=").and_then(|(_, rest)| size(rest.split(']').next()?));
         if window.starts_with("<unassigned>") || window.starts_with("<ignored>") {
@@ -46,21 +52,30 @@ impl FunctionWindows {
             let is_prefetchable =
                 window.contains("prefetchable") && !window.contains("non-prefetchable");
             self.assigned.push(Bar { index, size, is_prefetchable, largest: None });
+        } else if window.contains("[size=") {
+            return Err(SetAsideReason::Value);
+        } else {
+            return Err(SetAsideReason::NoSize);
         }
+        Ok(())
     }
 
     /// Reads `BAR 1: current size: 256MB, supported: 256MB 512MB 1GB`.
-    pub(super) fn resize(&mut self, text: &str) {
+    ///
+    /// # Errors
+    /// The reason why no window has these sizes.
+    pub(super) fn resize(&mut self, text: &str) -> Result<(), SetAsideReason> {
         let read = || {
             let (index, rest) = text.strip_prefix("BAR ")?.split_once(':')?;
             let (_, supported) = rest.split_once("supported:")?;
             let sizes = supported.split_whitespace().map_while(size);
             Some((index.trim().parse::<u8>().ok()?, sizes.max()?))
         };
-        let Some((index, largest)) = read() else { return };
-        if let Some(bar) = self.assigned.iter_mut().find(|bar| bar.index == index) {
-            bar.largest = Some(largest.max(bar.size));
-        }
+        let (index, largest) = read().ok_or(SetAsideReason::Value)?;
+        let bar = self.assigned.iter_mut().find(|bar| bar.index == index);
+        let bar = bar.ok_or(SetAsideReason::NoWindow)?;
+        bar.largest = Some(largest.max(bar.size));
+        Ok(())
     }
 }
 
@@ -87,7 +102,9 @@ mod tests {
 
     fn windows(lines: &[&str]) -> FunctionWindows {
         let mut windows = FunctionWindows::default();
-        lines.iter().for_each(|line| windows.see(line));
+        for line in lines {
+            let _ = windows.see(line);
+        }
         windows
     }
 
@@ -132,7 +149,7 @@ mod tests {
     fn resizable_window_has_largest_size() {
         let mut found =
             windows(&["Region 1: Memory at 60000000 (64-bit, prefetchable) [size=256M]"]);
-        found.resize("BAR 1: current size: 256MB, supported: 64MB 256MB 1GB 32GB");
+        let _ = found.resize("BAR 1: current size: 256MB, supported: 64MB 256MB 1GB 32GB");
         assert_eq!(found.assigned[0].largest, Some(Bytes(32 << 30)));
     }
 }

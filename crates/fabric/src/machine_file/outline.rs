@@ -19,6 +19,7 @@ impl Fabric {
             nvidia: None,
             cufile: None,
             lab: None,
+            account: None,
             ..self.clone()
         };
         for nvme in outline.functions.iter_mut().filter_map(|function| function.nvme.as_mut()) {

@@ -13,7 +13,8 @@ use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
     Acs, Bar, Bdf, BridgeId, Cpu, CufileConfiguration, DriverBinding, Environment, Fabric,
     Function, FunctionId, FunctionKind, HostBridge, InjectedError, Kernel, LabBoot, LabDrive,
-    Module, NvLink, NvidiaDriver, Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
+    Module, NvLink, NvidiaDriver, Origin, P2pMem, Parent, PeerAccess, Rates, RootBus,
+    UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -47,6 +48,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         let built = reader.function(FunctionId(index), function)?;
         reader.functions.push(built);
     }
+    let peer_access = reader.peer_access(&machine.peer_access)?;
     let nvlinks = machine.nvlink.as_ref().map(|list| reader.nvlinks(list)).transpose()?;
     Ok(Fabric {
         name: machine.name,
@@ -66,6 +68,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         nvlinks,
+        peer_access,
         nvidia: machine.nvidia.map(|driver| NvidiaDriver {
             is_open: driver.open,
             version: driver.version,
@@ -81,6 +84,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
             confidential: machine.environment.confidential,
         },
         lab: machine.lab.map(lab),
+        account: None,
     })
 }
 
@@ -275,17 +279,42 @@ impl<'a> MachineFileReader<'a> {
             ethernet: function.ethernet.map(|rate| rate.0),
             nvme,
             physical_function: function.physical_function.map(|address| address.0),
+            memory_size: function.memory_size.map(|size| size.0),
+            is_silent: function.silent,
             mig_instances: function.mig_instances,
             lines: None,
             lab: lab_drive(function),
         })
     }
 
-    fn nvlinks(&self, links: &[shape::NvLinkTable]) -> Result<Vec<NvLink>, MachineFileError> {
-        let gpu = |name: &Spanned<String>| match self.names.get(name.get_ref()) {
+    fn gpu(
+        &self,
+        name: &Spanned<String>,
+        key: &'static str,
+    ) -> Result<FunctionId, MachineFileError> {
+        match self.names.get(name.get_ref()) {
             Some(&Parent::Function(id)) => Ok(id),
-            _ => Err(self.error(name, "nvlink.gpus", Problem::NoSuchFunction)),
+            _ => Err(self.error(name, key, Problem::NoSuchFunction)),
+        }
+    }
+
+    fn peer_access(
+        &self,
+        answers: &[shape::PeerAccessTable],
+    ) -> Result<Vec<PeerAccess>, MachineFileError> {
+        let gpu = |name: &Spanned<String>| self.gpu(name, "peer_access.gpus");
+        let answer = |answer: &shape::PeerAccessTable| {
+            Ok(PeerAccess {
+                gpus: (gpu(&answer.gpus[0])?, gpu(&answer.gpus[1])?),
+                capability: answer.capability,
+                status: answer.status.clone(),
+            })
         };
+        answers.iter().map(answer).collect()
+    }
+
+    fn nvlinks(&self, links: &[shape::NvLinkTable]) -> Result<Vec<NvLink>, MachineFileError> {
+        let gpu = |name: &Spanned<String>| self.gpu(name, "nvlink.gpus");
         links
             .iter()
             .map(|link| {

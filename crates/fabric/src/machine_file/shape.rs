@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::values::{AcsValue, CuFileSetting, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text};
-use crate::{Bdf, FailingRequest, FailureCount, FunctionKind, IommuMode, LinkSpeed, RootBus};
+use crate::{
+    Bdf, FailingRequest, FailureCount, FunctionKind, IommuMode, LinkSpeed, PeerCapability, RootBus,
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +46,8 @@ pub(super) struct MachineTable {
     /// An empty list says that no GPUs are connected, none that it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nvlink: Option<Vec<NvLinkTable>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) peer_access: Vec<PeerAccessTable>,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,6 +67,28 @@ pub(super) struct NvLinkTable {
     pub(super) gpus: [Spanned<String>; 2],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) links: Option<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeerAccessTable {
+    pub(super) gpus: [Spanned<String>; 2],
+    #[serde(with = "PeerCapabilityName")]
+    pub(super) capability: PeerCapability,
+    pub(super) status: String,
+}
+
+/// The names of [`PeerCapability`] in a machine file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PeerCapability", rename_all = "kebab-case")]
+enum PeerCapabilityName {
+    Read,
+    Write,
+    #[serde(rename = "nvlink")]
+    NvLink,
+    Atomics,
+    Pcie,
+    Unstated,
 }
 
 /// The names of [`RootBus`] in a machine file.
@@ -224,6 +250,11 @@ pub(super) struct FunctionTable {
     pub(super) fpga_p2p: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) physical_function: Option<Text<Bdf>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory_size: Option<Size>,
+    /// Its registers read as ones.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) silent: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mig_instances: Option<u32>,
     /// `false` for a drive without a bound NVMe driver.

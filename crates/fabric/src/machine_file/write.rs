@@ -7,7 +7,7 @@ use super::values::{AcsValue, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text}
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
     Acs, DriverBinding, Fabric, Function, FunctionKind, InjectedError, LabBoot, Module, Mount,
-    Namespace, NvLink, NvmeController, Parent, StackedDevice,
+    Namespace, NvLink, NvmeController, Parent, PeerAccess, StackedDevice,
 };
 
 /// The text of a machine file.
@@ -63,6 +63,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         function: fabric.functions.iter().map(|one| function(fabric, one)).collect(),
         stacked: fabric.stacked.iter().map(stacked).collect(),
         mount: fabric.mounts.as_ref().map(|list| list.iter().map(mount).collect()),
+        peer_access: fabric.peer_access.iter().map(|answer| peer_access(fabric, answer)).collect(),
         nvlink: fabric
             .nvlinks
             .as_ref()
@@ -81,6 +82,15 @@ fn nvlink(fabric: &Fabric, link: NvLink) -> shape::NvLinkTable {
     let (one, other) = link.gpus;
     let gpus = [one, other].map(|id| unplaced(&fabric.function(id).name));
     shape::NvLinkTable { gpus, links: link.links }
+}
+
+fn peer_access(fabric: &Fabric, answer: &PeerAccess) -> shape::PeerAccessTable {
+    let (one, other) = answer.gpus;
+    shape::PeerAccessTable {
+        gpus: [one, other].map(|id| unplaced(&fabric.function(id).name)),
+        capability: answer.capability,
+        status: answer.status.clone(),
+    }
 }
 
 fn stacked(device: &StackedDevice) -> shape::StackedDeviceTable {
@@ -141,6 +151,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
         kernel_names: function.kernel_names.clone(),
         fpga_p2p: function.fpga_p2p,
         physical_function: function.physical_function.map(Text),
+        memory_size: function.memory_size.map(Size),
+        silent: function.is_silent,
         mig_instances: function.mig_instances,
         bound,
         controller: name,

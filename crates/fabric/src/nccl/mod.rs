@@ -24,7 +24,7 @@ mod write;
 
 use roxmltree::{Document, ParsingOptions};
 
-use crate::{Environment, Fabric, IommuMode, Kernel, Origin};
+use crate::{Fabric, Origin};
 
 pub use error::{NcclError, NcclWriteError};
 pub use write::NcclXml;
@@ -51,22 +51,10 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
         .map_err(|error| NcclError::of_parser(&error, before))?;
     let found = topology::TopologyReader::read(&document, before)?;
     Ok(Fabric {
-        name: "nccl".to_owned(),
-        origin: Origin::Text,
-        kernel: Kernel::default(),
         cpu: found.cpu,
-        iommu: IommuMode::Unknown,
         nvlinks: Some(nvlink::pairs(&found.functions, &found.links)?),
         bridges: found.bridges,
         functions: found.functions,
-        product: None,
-        libraries: None,
-        remote_drives: Vec::new(),
-        stacked: Vec::new(),
-        mounts: None,
-        nvidia: None,
-        cufile: None,
-        environment: Environment::default(),
-        lab: None,
+        ..Fabric::unknown("nccl", Origin::Text)
     })
 }

@@ -4,6 +4,7 @@
 //! drivers/pci/pci-sysfs.c); bytes beyond are then unknown, not absent.
 
 use crate::Acs;
+use crate::tunnel::THUNDERBOLT_VSEC;
 
 /// Bytes that an unprivileged reader gets: the common header (PCI 3.0 6.1).
 const HEADER: usize = 0x40;
@@ -27,6 +28,7 @@ const CAPABILITY_PCIE: u8 = 0x10;
 /// Start of extended configuration space (PCIe 6.0 7.6).
 const EXTENDED: usize = 0x100;
 const EXTENDED_ACS: u16 = 0x000d;
+const EXTENDED_VENDOR_SPECIFIC: u16 = 0x000b;
 /// More capabilities than 256 bytes hold, so that a list that loops ends (`PCI_FIND_CAP_TTL`).
 const MOST_CAPABILITIES: usize = 48;
 /// More extended capabilities than 4096 bytes hold.
@@ -142,6 +144,17 @@ impl ConfigSpace<'_> {
         self.0.iter().take(HEADER).any(|&byte| byte != u8::MAX)
     }
 
+    /// Returns whether the whole header was read, and all of it as ones.
+    pub(super) fn is_silent(self) -> bool {
+        self.0.len() >= HEADER && !self.answers()
+    }
+
+    /// Returns whether a vendor-specific extended capability has this identifier (PCIe 6.0 7.9.5).
+    pub(super) fn has_vendor_specific(self, wanted: u16) -> bool {
+        self.extended_capabilities()
+            .any(|(id, at)| id == EXTENDED_VENDOR_SPECIFIC && self.word(at + 4) == Some(wanted))
+    }
+
     fn pcie_capability(self) -> Search {
         let Some(status) = self.word(STATUS).filter(|_| self.answers()) else {
             return Search::Unreadable;
@@ -193,6 +206,17 @@ impl ConfigSpace<'_> {
         Search::Absent
     }
 
+    /// Identifiers and offsets of the extended capabilities, in the order of their list.
+    fn extended_capabilities(self) -> impl Iterator<Item = (u16, usize)> {
+        let next = move |at: usize| {
+            let rest = self.word(at + 2)?;
+            Some(usize::from(rest >> 4 & 0xffc)).filter(|&next| next >= EXTENDED)
+        };
+        std::iter::successors(Some(EXTENDED), move |&at| next(at))
+            .map_while(move |at| Some((self.word(at)?, self.word(at + 2).map(|_| at)?)))
+            .take(MOST_EXTENDED)
+    }
+
     /// Offsets of the capabilities in the first 256 bytes, in the order of their list.
     fn capabilities(self) -> Vec<usize> {
         let next = |at: usize| self.byte(at).map(|pointer| usize::from(pointer & 0xfc));
@@ -223,7 +247,7 @@ impl ConfigSpace<'_> {
 
 /// Keeps the bytes of a configuration space that say what a function is and can do. These are
 /// identity, status, class, kinds of memory windows, and the capabilities: PCIe and ACS whole, of
-/// others the place. Addresses and serial numbers become zero; the length stays.
+/// others the place, and that a port is one of Thunderbolt. Addresses and serial numbers become zero; the length stays.
 pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
     const ACS_LENGTH: usize = 8;
@@ -247,14 +271,15 @@ pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
         let is_pcie = config.byte(at) == Some(CAPABILITY_PCIE);
         keep(at, if is_pcie { config.pcie_length(at, &capabilities) } else { 2 });
     }
-    let mut at = EXTENDED;
-    for _ in 0..MOST_EXTENDED {
-        let (Some(id), Some(rest)) = (config.word(at), config.word(at + 2)) else { break };
-        keep(at, if id == EXTENDED_ACS { ACS_LENGTH } else { 4 });
-        at = usize::from(rest >> 4 & 0xffc);
-        if at < EXTENDED {
-            break;
-        }
+    for (id, at) in config.extended_capabilities() {
+        keep(
+            at,
+            match id {
+                EXTENDED_ACS => ACS_LENGTH,
+                EXTENDED_VENDOR_SPECIFIC if config.word(at + 4) == Some(THUNDERBOLT_VSEC) => 6,
+                _ => 4,
+            },
+        );
     }
     for at in config.memory_registers() {
         kept[at] |= bytes[at] & BAR_BITS;

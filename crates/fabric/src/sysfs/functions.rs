@@ -15,6 +15,8 @@ use super::stacked::Numbers;
 use super::tree::Tree;
 use super::windows::{self, MemoryWindows};
 use crate::RootBus;
+use crate::gpu::VENDOR_INTEL;
+use crate::tunnel::{self, THUNDERBOLT_VSEC};
 use crate::{
     Bdf, BridgeId, DriverBinding, Function, FunctionId, FunctionKind, HostBridge, LabDrive, Link,
     LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
@@ -35,6 +37,13 @@ const VENDOR_ALTERA: u16 = 0x1172;
 const VENDOR_AMD: u16 = 0x1002;
 const VENDOR_NVIDIA: u16 = 0x10de;
 
+/// Makers of displays that are no GPUs: management controllers (Matrox, ASPEED, XGI, Silicon Motion, HiSilicon) and
+/// displays of virtual machines (Cirrus, virtio, QXL, Bochs, VMware, VirtualBox, Hyper-V, EC2).
+const PLAIN_DISPLAYS: [u16; 13] = [
+    0x102b, 0x1a03, 0x18ca, 0x126f, 0x19e5, 0x1013, 0x1af4, 0x1b36, 0x1234, 0x15ad, 0x80ee, 0x1414,
+    0x1d0f,
+];
+
 /// Host bridges and functions, parents before children.
 #[derive(Debug, Default)]
 pub(super) struct FoundFunctions {
@@ -46,6 +55,8 @@ pub(super) struct FoundFunctions {
     controllers: HashSet<String>,
     /// Set when the tree is that of the running machine.
     is_live: bool,
+    /// Functions whose registers say that they are ports of Thunderbolt, by position.
+    thunderbolt: HashSet<usize>,
     /// Functions that show neither a driver nor the lack of one.
     without_word: Vec<FunctionId>,
     /// Set when a window lies at an address other than 0, as in none of our captures.
@@ -72,6 +83,8 @@ pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> FoundFunctions {
     }
     found.settle_drivers();
     found.settle_windows();
+    let FoundFunctions { functions, thunderbolt, .. } = &mut found;
+    tunnel::forget_rates(functions, |at| thunderbolt.contains(&at));
     found
 }
 
@@ -211,6 +224,9 @@ impl FoundFunctions {
         let (vendor, class) = (id("vendor"), tree.hex(&file("class")));
         let config = tree.bytes(&file("config")).unwrap_or_default();
         let config = ConfigSpace(&config);
+        if vendor == Some(VENDOR_INTEL) && config.has_vendor_specific(THUNDERBOLT_VSEC) {
+            self.thunderbolt.insert(self.functions.len());
+        }
         let driver = self.driver(tree, at);
         let nvme = nvme::controller(tree, at, &mut self.numbers);
         let kind = match nvme {
@@ -259,6 +275,8 @@ impl FoundFunctions {
             physical_function: tree
                 .link_name(&file("physfn"))
                 .and_then(|name| self::address(&name)),
+            memory_size: None,
+            is_silent: config.is_silent(),
             mig_instances: if kind == FunctionKind::Gpu && vendor == Some(VENDOR_NVIDIA) {
                 resources::mig_instances(tree, address)
             } else {
@@ -301,6 +319,9 @@ pub(crate) fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> F
         (CLASS_STORAGE_NVM, _, _) => FunctionKind::Nvme,
         (_, _, Some(VENDOR_XILINX)) | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_ALTERA)) => {
             FunctionKind::Fpga
+        }
+        (_, BASE_CLASS_DISPLAY, Some(vendor)) if PLAIN_DISPLAYS.contains(&vendor) => {
+            FunctionKind::Other
         }
         (_, BASE_CLASS_DISPLAY, _)
         | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_AMD | VENDOR_NVIDIA)) => FunctionKind::Gpu,

@@ -165,8 +165,10 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         bridges: found.bridges,
         functions: found.functions,
         nvlinks: None,
+        peer_access: Vec::new(),
         nvidia: nvidia::driver(tree),
         cufile: cufile::configuration(tree),
         lab: None,
+        account: None,
     })
 }

@@ -179,7 +179,7 @@ fn numbers_may_be_missing() {
         .replace(" [144d:a80a]", "");
     let fabric = read(&names).unwrap();
     let drive = function(&fabric, "01:00.0");
-    assert_eq!((drive.vendor, drive.device, drive.class), (None, None, Some(0x01_08_02)));
+    assert_eq!((drive.vendor, drive.device, drive.class), (Some(0x144d), None, Some(0x01_08_02)));
     assert_eq!(drive.kind, FunctionKind::Nvme);
     assert_eq!(fabric.cpu.vendor, None);
     let plain =

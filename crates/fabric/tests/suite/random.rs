@@ -5,7 +5,8 @@ use peerlane_fabric::{
     Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
     HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, Link, LinkSpeed,
     Module, Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent,
-    Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
+    Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RootBus, StackedDevice, Temperature,
+    UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::{btree_map, vec};
@@ -66,10 +67,12 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 stacked,
                 mounts,
                 nvlinks: None,
+                peer_access: Vec::new(),
                 nvidia,
                 cufile,
                 environment,
                 lab,
+                account: None,
             }
             .with_functions(functions)
         },
@@ -106,6 +109,8 @@ impl WithFunctions for Fabric {
         }
         let last = FunctionId(self.functions.len() - 1);
         self.nvlinks = Some(vec![NvLink { gpus: (FunctionId(0), last), links: Some(4) }]);
+        let (gpus, status) = ((last, FunctionId(0)), "CNS".to_owned());
+        self.peer_access = vec![PeerAccess { gpus, capability: PeerCapability::Read, status }];
         self
     }
 }
@@ -211,13 +216,13 @@ fn function() -> impl Strategy<Value = Function> {
         of(".*"),
         vec(".*", 0..3),
         bars(),
-        (of(any::<bool>()), of(address()), of(any::<u32>())),
+        (of(any::<bool>()), of(address()), of(any::<u32>()), of(bytes()), any::<bool>()),
         links(),
     );
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
         let (iommu_type, kernel_names, (bars, unassigned_bars), split, (link_below, ethernet)) =
             names;
-        let (fpga_p2p, physical_function, mig_instances) = split;
+        let (fpga_p2p, physical_function, mig_instances, memory_size, is_silent) = split;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
@@ -247,6 +252,8 @@ fn function() -> impl Strategy<Value = Function> {
             ethernet: ethernet.filter(|_| kind.is_on_ethernet()),
             nvme: nvme.filter(|_| is_drive),
             physical_function,
+            memory_size,
+            is_silent,
             mig_instances,
             lines: None,
             lab: if is_drive { drive } else { LabDrive::default() },

@@ -10,8 +10,8 @@ use peerlane_fabric::{Fabric, capture, lspci, nccl};
 use super::error::{MachineError, Unrecognised};
 use crate::small_file;
 
-/// The longest text that is read: captures of large machines have some hundred KiB.
-pub(super) const FILE_MAX: u64 = 16 << 20;
+/// The longest text that is read. Captures of large machines have some hundred KiB, listings of `lspci` a few MiB.
+pub(super) const FILE_MAX: u64 = 64 << 20;
 /// Bytes that tell an archive from a text: the first block of tar.
 const BLOCK: usize = 512;
 /// Standard input, as a person names it.
@@ -55,7 +55,7 @@ pub(super) fn from_input() -> Result<Fabric, MachineError> {
 }
 
 fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = decoded(bytes);
     if nccl::is_nccl(&text) {
         return nccl::read(&text).map_err(|source| MachineError::Nccl { place, source });
     }
@@ -73,6 +73,20 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
         return Fabric::from_toml(&text).map_err(broken);
     };
     Err(MachineError::Unrecognised { place, source: problem })
+}
+
+/// Bytes as text: UTF-16, which PowerShell writes, by its byte order mark (Unicode 16.0 section 23.8), else UTF-8.
+fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let text = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+        Cow::Owned(text.collect())
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] if rest.len() % 2 == 0 => utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] if rest.len() % 2 == 0 => utf16(rest, u16::from_be_bytes),
+        _ => String::from_utf8_lossy(bytes),
+    }
 }
 
 /// Returns whether a text is meant as a machine file: its name says so, or its first line is one of TOML.

@@ -84,6 +84,11 @@ impl<'a> DriverEnds<'a> {
         self.provider != self.initiator && self.both().iter().all(|end| !end.kind.is_bridge())
     }
 
+    /// The name of an end that does not answer.
+    pub(super) fn silent(&self) -> Option<String> {
+        self.both().into_iter().find(|end| end.is_silent).map(|end| self.word(end))
+    }
+
     /// The name of an end to which no driver is bound.
     pub(super) fn unbound(&self) -> Option<String> {
         let is_unbound = |end: &&Function| end.driver == DriverBinding::Unbound;

@@ -80,6 +80,20 @@ impl DriverRule {
         }
     }
 
+    fn silent(name: &str) -> Self {
+        let reason = format!(
+            "{name} does not answer: its registers read as ones, so it has fallen off the bus or sleeps (D3cold)"
+        );
+        let verdict = (DriverAnswer::Conditional, reason);
+        Self::new(
+            "any",
+            "any",
+            None,
+            verdict,
+            "PCIe 6.0 section 2.3.2, completions of configuration reads",
+        )
+    }
+
     fn unbound(name: &str) -> Self {
         let reason = format!("no driver is bound to {name}, so nothing lends or uses memory there");
         let verdict = (DriverAnswer::Refused, reason);
@@ -96,6 +110,9 @@ pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Ve
     let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {
         return Vec::new();
     };
+    if let Some(name) = ends.silent() {
+        return vec![DriverRule::silent(&name)];
+    }
     if let Some(name) = ends.unbound() {
         return vec![DriverRule::unbound(&name)];
     }

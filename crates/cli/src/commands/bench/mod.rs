@@ -200,7 +200,7 @@ fn on_model(
         return Err(Failure::new("a trace is of real requests, and the model makes none")
             .hint(hint.to_owned()));
     }
-    let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() })?;
+    let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() }, printer)?;
     let workload = match command {
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
         command => brief(command, 0).build().map_err(Failure::new)?,

@@ -26,7 +26,7 @@ const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 /// # Errors
 /// When the machine or a boot configuration cannot be read, or the drop-ins cannot be written.
 pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> {
-    let mut fabric = machines::fabric(&args.fabric)?;
+    let mut fabric = machines::fabric(&args.fabric, printer)?;
     let assumed = assume(args, &mut fabric)?;
     let record = DoctorRecord { assumed, ..examine(args, &fabric)? };
     if args.check {

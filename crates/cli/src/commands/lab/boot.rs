@@ -19,9 +19,13 @@ const BROKEN_PIPE: i32 = 128 + 13;
 ///
 /// # Errors
 /// When the machine, a kernel or QEMU cannot be found.
-pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<BootOptions, Failure> {
+pub(super) fn options(
+    args: &MachineArgs,
+    command: Vec<OsString>,
+    printer: Printer,
+) -> Result<BootOptions, Failure> {
     let wanted = FabricArgs { machine: Some(args.machine.clone()) };
-    let machine = machines::fabric_quietly(&wanted)?;
+    let machine = machines::fabric_quietly(&wanted, printer)?;
     Ok(BootOptions {
         machine,
         drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),

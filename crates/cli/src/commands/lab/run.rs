@@ -47,7 +47,7 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
         workers: args.workers.iter().map(|one| (one.name.clone(), one.image.clone())).collect(),
         timeout: boot::deadline(args.timeout),
         output: Some(Arc::new(output)),
-        ..boot::options(&args.machine, args.command.clone())?
+        ..boot::options(&args.machine, args.command.clone(), printer)?
     };
     let outcome = boot::run(&options, printer)?;
     for moment in &outcome.missed {

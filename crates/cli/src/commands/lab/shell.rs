@@ -19,7 +19,7 @@ pub(super) fn run(args: &ShellArgs, printer: Printer) -> Result<Exit, Failure> {
     let options = BootOptions {
         shell: true,
         timeout: boot::deadline(A_DAY),
-        ..boot::options(&args.machine, Vec::new())?
+        ..boot::options(&args.machine, Vec::new(), printer)?
     };
     printer.note("drives are /dev/lab/NAME; `exit` powers the machine off");
     Ok(boot::exit(boot::run(&options, printer)?.status))

@@ -84,6 +84,7 @@ machines! {
     FpgaPairing => at_odds(),
     DriveNotServed => with_drive("driver = 'vfio-pci'\n", ""),
     DriveNotLive => with_drive("driver = 'nvme'\nstate = 'dead'\n", ""),
+    DeviceSilent => with_drive("silent = true\n", ""),
     WindowUnassigned => with_drive("bars = [{ index = 0, size = '16K', assigned = false }]\n", ""),
     GpuExcluded => with_card("kind = 'gpu'\nvendor = '0x10de'\ndevice = '0x2204'", "", ""),
     DriveHot => with_drive("temperature = { current = 80000, warning = 74000 }\n", ""),

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, Function,
-    FunctionId, FunctionKind, HostBridge, IommuMode, Kernel, Link, LinkSpeed, Module, Mount,
-    Namespace, NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates,
-    RootBus, StackedDevice, Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, Function, FunctionId,
+    FunctionKind, HostBridge, IommuMode, Kernel, Link, LinkSpeed, Module, Mount, Namespace,
+    NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
+    StackedDevice, Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -37,23 +37,12 @@ impl MachineBuilder {
             seen_modules: Vec::new(),
         };
         let fabric = Fabric {
-            name: name.to_owned(),
-            origin: Origin::Description,
             kernel,
-            cpu: Cpu::default(),
             iommu: IommuMode::Off,
-            bridges: Vec::new(),
-            functions: Vec::new(),
             product: Some(product.to_owned()),
             libraries: Some(Vec::new()),
-            remote_drives: Vec::new(),
-            stacked: Vec::new(),
             mounts: Some(Vec::new()),
-            nvlinks: None,
-            nvidia: None,
-            cufile: None,
-            environment: Environment::default(),
-            lab: None,
+            ..Fabric::unknown(name, Origin::Description)
         };
         let buses = HashMap::new();
         Self { fabric, buses, next_bus: 0, domain: 0, groups: 0, drives: 0 }

@@ -1,7 +1,9 @@
 //! Peer access between two GPUs, in the order in which the driver looks (`p2pGetCapsStatus`).
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation};
-use peerlane_fabric::{Function, FunctionId, FunctionKind, Parent, gpu, names};
+use peerlane_fabric::{
+    Function, FunctionId, FunctionKind, Parent, PeerAccess, PeerCapability, gpu, names,
+};
 
 use super::DRIVER;
 use super::storage::dword;
@@ -10,6 +12,7 @@ use crate::drivers::{DriverAnswer, DriverRule, NvLinkState, nvlink};
 
 const RULES: &str =
     "open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/platform/p2p/p2p_caps.c";
+const ANSWERS: &str = "NVIDIA, nvidia-smi documentation, topo -p2p; nvmlDeviceGetP2PStatus";
 const CLIQUES: &str = "open-gpu-kernel-modules 595.45.04, hypervisor.c, hypervisorPcieP2pDetection";
 const VIRTUAL: &str = "open-gpu-kernel-modules 595.45.04, kern_gpu_ga100.c, gpuCheckIsP2PAllocated";
 const IOMMU: &str = "NVIDIA, CUDA C++ Programming Guide 12, IOMMU on Linux";
@@ -35,7 +38,8 @@ const IO_HUBS: [(u16, u16); 6] = [
 
 /// The rule for two NVIDIA GPUs.
 pub(super) fn rule(ends: &DriverEnds<'_>) -> DriverRule {
-    let (answer, reason, source) = divided(ends)
+    let (answer, reason, source) = stated(ends)
+        .or_else(|| divided(ends))
         .or_else(|| by_nvlink(ends))
         .or_else(|| chips(ends))
         .or_else(|| switched_off(ends))
@@ -56,6 +60,55 @@ pub(super) fn rule(ends: &DriverEnds<'_>) -> DriverRule {
 }
 
 type Verdict = Option<(DriverAnswer, String, &'static str)>;
+
+/// The driver's own answer, where the text of `nvidia-smi topo -p2p` shows it: no rule here knows better.
+fn stated(ends: &DriverEnds<'_>) -> Verdict {
+    use peerlane_fabric::PeerCapability::{Pcie, Read, Unstated, Write};
+    let gpus = (ends.initiator, ends.provider);
+    let bears = |answer: &&PeerAccess| {
+        answer.gpus == gpus && matches!(answer.capability, Read | Write | Pcie | Unstated)
+    };
+    let answers: Vec<&PeerAccess> = ends
+        .fabric
+        .peer_access
+        .iter()
+        .filter(bears)
+        .filter(|answer| answer.status != "U")
+        .collect();
+    let first = answers.first()?;
+    let Some(refused) = answers.iter().find(|answer| answer.status != "OK") else {
+        let reason = format!(
+            "the driver allows it ({}: OK), which is its word and no proof: compare data after a copy",
+            command(first.capability)
+        );
+        return Some((DriverAnswer::Possible, reason, ANSWERS));
+    };
+    let why = match refused.status.as_str() {
+        "CNS" => "chipset not supported",
+        "GNS" => "GPU not supported",
+        "TNS" => "topology not supported",
+        "DR" => "disabled by a registry key",
+        _ => "not supported",
+    };
+    let reason = format!(
+        "the driver refuses it ({}: {}, {why})",
+        command(refused.capability),
+        refused.status
+    );
+    Some((DriverAnswer::Refused, reason, ANSWERS))
+}
+
+/// The command that shows a capability.
+fn command(capability: PeerCapability) -> &'static str {
+    match capability {
+        PeerCapability::Read => "`nvidia-smi topo -p2p r`",
+        PeerCapability::Write => "`nvidia-smi topo -p2p w`",
+        PeerCapability::NvLink => "`nvidia-smi topo -p2p n`",
+        PeerCapability::Atomics => "`nvidia-smi topo -p2p a`",
+        PeerCapability::Pcie => "`nvidia-smi topo -p2p p`",
+        PeerCapability::Unstated => "`nvidia-smi topo -p2p`",
+    }
+}
 
 fn divided(ends: &DriverEnds<'_>) -> Verdict {
     let is_divided = |end: &&Function| end.mig_instances.is_some_and(|count| count > 0);

@@ -13,10 +13,13 @@ pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::reasons;
 pub(crate) use tree::FunctionTree;
 
-/// The machine as a tree, drives of other machines, then the matrix of memories and initiators.
+/// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A pasted text
+/// has an account of what was read of it below the first line.
 pub fn topo(fabric: &Fabric) -> String {
     let (tree, remote) = (FunctionTree::new(fabric).text(), remote::text(fabric));
-    format!("{}\n{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
+    let read = fabric.account.as_ref().map(|account| format!("{}\n", account.summary()));
+    let read = read.unwrap_or_default();
+    format!("{}\n{read}{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn copy(
         dma: Some(folder.join("dma.json")),
         out: Some(folder.clone()),
         timeout: boot::deadline(DEADLINE_SECONDS),
-        ..boot::options(&machine, command)?
+        ..boot::options(&machine, command, printer)?
     };
     let outcome = boot::run(&options, printer)?;
     if outcome.status != 0 {

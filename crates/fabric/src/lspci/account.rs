@@ -1,0 +1,383 @@
+//! An account of a text: every key that facts are read from is attached to a function, or set aside with a
+//! reason.
+//!
+//! Keys are counted line by line, apart from how the text is parsed: a line that the parser drops is still
+//! counted, so that a lost register is a warning and not an absent one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use super::blocks::Statement;
+use super::clean::CleanLine;
+use super::heading;
+
+/// Keys of `lspci` from which facts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Address and class of a function.
+    Heading,
+    /// Bus numbers of a bridge.
+    Buses,
+    /// The PCI Express capability, which has the port type.
+    Express,
+    /// Supported speed and width of a link.
+    LinkCapability,
+    /// Current speed and width of a link.
+    LinkState,
+    /// ACS capability register.
+    AcsCapability,
+    /// ACS control register.
+    AcsControl,
+    /// Memory window.
+    Window,
+    /// Sizes of a resizable window.
+    ResizableBar,
+    /// Number of virtual functions.
+    VirtualFunctions,
+    /// Bound driver.
+    Driver,
+    /// IOMMU group.
+    IommuGroup,
+    /// Memory node.
+    NumaNode,
+}
+
+impl Key {
+    /// All keys, in the order of a block.
+    pub const ALL: [Self; 13] = [
+        Self::Heading,
+        Self::Buses,
+        Self::Express,
+        Self::LinkCapability,
+        Self::LinkState,
+        Self::AcsCapability,
+        Self::AcsControl,
+        Self::Window,
+        Self::ResizableBar,
+        Self::VirtualFunctions,
+        Self::Driver,
+        Self::IommuGroup,
+        Self::NumaNode,
+    ];
+
+    /// The key as `lspci` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heading => "heading",
+            Self::Buses => "Bus",
+            Self::Express => "Express",
+            Self::LinkCapability => "LnkCap",
+            Self::LinkState => "LnkSta",
+            Self::AcsCapability => "ACSCap",
+            Self::AcsControl => "ACSCtl",
+            Self::Window => "Region",
+            Self::ResizableBar => "Resizable BAR",
+            Self::VirtualFunctions => "Initial VFs",
+            Self::Driver => "Kernel driver in use",
+            Self::IommuGroup => "IOMMU group",
+            Self::NumaNode => "NUMA node",
+        }
+    }
+
+    /// Texts that begin an occurrence; a heading is told by its form.
+    fn fronts(self) -> &'static [&'static str] {
+        match self {
+            Self::Heading => &[],
+            Self::Buses => &["Bus: primary="],
+            Self::Express => &["] Express ("],
+            Self::LinkCapability => &["LnkCap:"],
+            Self::LinkState => &["LnkSta:"],
+            Self::AcsCapability => &["ACSCap:"],
+            Self::AcsControl => &["ACSCtl:"],
+            Self::Window => &["Memory at "],
+            Self::ResizableBar => &["current size:"],
+            Self::VirtualFunctions => &["Initial VFs:"],
+            Self::Driver => &["Kernel driver in use:"],
+            Self::IommuGroup => &["IOMMU group:", "IOMMU group "],
+            Self::NumaNode => &["NUMA node:", "NUMA node "],
+        }
+    }
+}
+
+/// Reasons why an occurrence of a key is attached to no function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetAsideReason {
+    /// No heading stands above it.
+    NoHeading,
+    /// It stands after an empty line or a sign of a cut.
+    AfterGap,
+    /// It stands inside a line that begins otherwise.
+    InsideLine,
+    /// Its value is cut off, or not one that `lspci` prints.
+    Value,
+    /// Its function has the register twice, with two values.
+    Twice,
+    /// It describes windows of virtual functions.
+    OfVirtualFunctions,
+    /// Its window has no address space.
+    NoWindow,
+    /// The size of the window is not shown.
+    NoSize,
+}
+
+impl SetAsideReason {
+    /// Returns whether a fact was lost, not left out on purpose.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::OfVirtualFunctions | Self::NoWindow | Self::NoSize)
+    }
+}
+
+impl fmt::Display for SetAsideReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoHeading => "no function stands above it",
+            Self::AfterGap => "an empty line or a cut separates it from its function",
+            Self::InsideLine => "it does not begin a line",
+            Self::Value => "its value is cut off or not understood",
+            Self::Twice => "its function has the register twice",
+            Self::OfVirtualFunctions => "it describes windows of virtual functions",
+            Self::NoWindow => "its window has no address space",
+            Self::NoSize => "the size of the window is not shown",
+        })
+    }
+}
+
+/// Occurrences of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyCount {
+    /// The key.
+    pub key: Key,
+    /// Occurrences in the text.
+    pub in_text: usize,
+    /// Occurrences that a function has.
+    pub attached: usize,
+}
+
+/// An occurrence that no function has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Line of the text, counted from 1.
+    pub line: u32,
+    /// The key.
+    pub key: Key,
+    /// The line, shortened.
+    pub text: String,
+    /// The reason.
+    pub reason: SetAsideReason,
+}
+
+/// An account of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextAccount {
+    /// Functions that were read; the same one listed twice counts once.
+    pub functions: usize,
+    /// Every key, in the order of a block.
+    pub keys: Vec<KeyCount>,
+    /// Occurrences that no function has, in order of line; the first [`TextAccount::MOST_LISTED`] of them.
+    pub set_aside: Vec<SetAside>,
+    /// Losses by key, listed or not.
+    pub lost: BTreeMap<Key, usize>,
+}
+
+impl TextAccount {
+    /// Occurrences that are listed at most.
+    pub const MOST_LISTED: usize = 10_000;
+
+    /// Counts of a key.
+    pub fn count(&self, key: Key) -> KeyCount {
+        let found = self.keys.iter().find(|count| count.key == key);
+        found.copied().unwrap_or(KeyCount { key, in_text: 0, attached: 0 })
+    }
+
+    /// Number of occurrences of a key whose fact was lost.
+    pub fn lost(&self, key: Key) -> usize {
+        self.lost.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Returns whether every fact in the text has its function.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty()
+    }
+
+    /// The account in one line: `517 functions; 55 of 55 ACS registers, 231 of 231 links read`.
+    pub fn summary(&self) -> String {
+        let of = |key, what: &str| {
+            let KeyCount { in_text, attached, .. } = self.count(key);
+            match in_text {
+                0 => format!("no {what} in the text"),
+                _ => format!("{attached} of {in_text} {what} read"),
+            }
+        };
+        let functions = self.functions;
+        let plural = if functions == 1 { "" } else { "s" };
+        let registers = of(Key::AcsControl, "ACS registers");
+        let links = of(Key::LinkState, "links");
+        format!("{functions} function{plural}; {registers}; {links}")
+    }
+}
+
+/// The fate of each line with a key, noted while the text is parsed.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    fates: HashMap<(u32, Key), Result<(), SetAsideReason>>,
+    dropped: HashMap<u32, SetAsideReason>,
+}
+
+impl Ledger {
+    /// Notes that a function has a key of a statement.
+    pub(super) fn attach(&mut self, statement: &Statement, key: Key) {
+        self.note(statement, key, Ok(()));
+    }
+
+    /// Notes whether a function has a key of a statement: it has if its value was understood.
+    pub(super) fn attach_if(&mut self, is_understood: bool, statement: &Statement, key: Key) {
+        self.note(statement, key, if is_understood { Ok(()) } else { Err(SetAsideReason::Value) });
+    }
+
+    /// Notes the fate of a key of a statement.
+    pub(super) fn note(
+        &mut self,
+        statement: &Statement,
+        key: Key,
+        fate: Result<(), SetAsideReason>,
+    ) {
+        for line in statement.line..=statement.last_line {
+            self.fates.insert((line, key), fate);
+        }
+    }
+
+    /// Notes that a line is a heading.
+    pub(super) fn heading(&mut self, line: u32) {
+        self.fates.insert((line, Key::Heading), Ok(()));
+    }
+
+    /// Notes that a line belongs to no function.
+    pub(super) fn drop_line(&mut self, line: u32, reason: SetAsideReason) {
+        self.dropped.insert(line, reason);
+    }
+
+    fn fate(&self, line: u32, key: Key) -> Result<(), SetAsideReason> {
+        let dropped =
+            || Err(self.dropped.get(&line).copied().unwrap_or(SetAsideReason::InsideLine));
+        self.fates.get(&(line, key)).copied().unwrap_or_else(dropped)
+    }
+}
+
+/// Makes the account of a text.
+pub(super) fn account(lines: &[CleanLine<'_>], ledger: &Ledger, functions: usize) -> TextAccount {
+    let mut account = TextAccount { functions, ..TextAccount::default() };
+    account.keys = Key::ALL.map(|key| KeyCount { key, in_text: 0, attached: 0 }).to_vec();
+    for line in lines {
+        for (at, key) in Key::ALL.into_iter().enumerate() {
+            let occurrences = occurrences(&line.text, key);
+            if occurrences == 0 {
+                continue;
+            }
+            account.keys[at].in_text += occurrences;
+            let mut rest = occurrences;
+            let reason = match ledger.fate(line.number, key) {
+                Ok(()) => {
+                    account.keys[at].attached += 1;
+                    rest -= 1;
+                    SetAsideReason::InsideLine
+                }
+                Err(reason) => reason,
+            };
+            if rest > 0 {
+                account.set_aside(line, key, reason, rest);
+            }
+        }
+    }
+    account
+}
+
+impl TextAccount {
+    fn set_aside(&mut self, line: &CleanLine<'_>, key: Key, reason: SetAsideReason, times: usize) {
+        /// Characters of a line that are shown.
+        const SHOWN: usize = 120;
+        if reason.is_loss() {
+            *self.lost.entry(key).or_default() += times;
+        }
+        if self.set_aside.len() < Self::MOST_LISTED {
+            let text: String = line.text.trim().chars().take(SHOWN).collect();
+            self.set_aside.push(SetAside { line: line.number, key, text, reason });
+        }
+    }
+}
+
+/// Counts how often a key stands in a line.
+fn occurrences(line: &str, key: Key) -> usize {
+    match key {
+        Key::Heading => usize::from(has_heading(line)),
+        Key::IommuGroup | Key::NumaNode => {
+            let is_value = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            key.fronts()
+                .iter()
+                .map(|front| fronts(line, front).filter(|rest| is_value(rest)).count())
+                .sum()
+        }
+        _ => key.fronts().iter().map(|front| fronts(line, front).count()).sum(),
+    }
+}
+
+/// The texts behind each place where a word begins with a front.
+fn fronts<'a>(line: &'a str, front: &'a str) -> impl Iterator<Item = &'a str> {
+    line.match_indices(front).filter_map(move |(at, _)| {
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let before = at.checked_sub(1).and_then(|before| line.as_bytes().get(before));
+        let begins = !before.is_some_and(is_word);
+        begins.then(|| &line[at + front.len()..])
+    })
+}
+
+/// Returns whether an address with a class stands somewhere in a line.
+fn has_heading(line: &str) -> bool {
+    /// `00:00.0`.
+    const SHORT: usize = 7;
+    let is_in_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+    line.match_indices('.').any(|(at, _)| {
+        let bytes = line.as_bytes();
+        let is_function = bytes.get(at + 1).is_some_and(|byte| (b'0'..=b'7').contains(byte))
+            && bytes.get(at + 2).is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+        if !is_function || at + 2 < SHORT || bytes[at - 3] != b':' {
+            return false;
+        }
+        let start =
+            bytes[..at].iter().rposition(|byte| !is_in_address(byte)).map_or(0, |it| it + 1);
+        let found = line.get(start..).and_then(heading::split);
+        found.is_some_and(|(_, rest)| heading::read(rest).class.is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_counted_where_words_begin() {
+        let count = |line: &str, key: Key| occurrences(line, key);
+        assert_eq!(count("\t\tLnkSta:\tSpeed 8GT/s, Width x4", Key::LinkState), 1);
+        assert_eq!(count("\t\tLnkSta2: Current De-emphasis", Key::LinkState), 0);
+        assert_eq!(count("xLnkSta: x ACSCtl: y ACSCtl:", Key::LinkState), 0);
+        assert_eq!(count("xLnkSta: x ACSCtl: y ACSCtl:", Key::AcsControl), 2);
+        assert_eq!(count("Flags: fast devsel, NUMA node 0, IOMMU group 4", Key::NumaNode), 1);
+        assert_eq!(count("NUMA node(s):       2", Key::NumaNode), 0);
+        assert_eq!(count("NUMA node0 CPU(s):  0-15", Key::NumaNode), 0);
+    }
+
+    #[test]
+    fn headings_are_found_anywhere_in_lines() {
+        for line in [
+            "00:00.0 Host bridge: Intel Corporation Device 1234",
+            "<pre>0000:00:00.0 Host bridge [0600]: Intel [8086:1234]",
+            "log 17: 10000:e0:06.0 0604: 8086:9a09",
+        ] {
+            assert!(has_heading(line), "{line}");
+        }
+        for line in
+            ["", "pci 0000:00:01.0: [8086:1901] type 01", "GPU 00000000:07:00.0", "1.0 a: b"]
+        {
+            assert!(!has_heading(line), "{line}");
+        }
+    }
+}
