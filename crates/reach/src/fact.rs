@@ -13,6 +13,8 @@ use crate::allow_list::NEWEST_LIST;
 pub enum UnreadRegister {
     /// The input has no such register of the function.
     Missing,
+    /// The function does not answer.
+    Silent,
     /// The register of a pasted text is cut, or contradicts another one.
     Cut {
         /// Its line.
@@ -29,6 +31,9 @@ impl UnreadRegister {
     /// The reason for a function whose register is not known.
     pub(crate) fn from_function(fabric: &Fabric, function: &Function) -> Self {
         let lost = fabric.account.as_ref().map_or(0, |account| account.lost(Key::AcsControl));
+        if function.is_silent {
+            return Self::Silent;
+        }
         match (function.lines.and_then(|lines| lines.acs), lost) {
             (Some(line), _) => Self::Cut { line },
             (None, 0) => Self::Missing,
@@ -41,6 +46,7 @@ impl fmt::Display for UnreadRegister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("its registers, which root may read, are not there"),
+            Self::Silent => f.write_str("it does not answer, and its registers read as ones"),
             Self::Cut { line } => {
                 write!(f, "its register in line {line} is cut, or contradicts another line")
             }

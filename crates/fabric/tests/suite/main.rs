@@ -9,6 +9,7 @@ mod foreign_archives;
 mod foreign_trees;
 mod handmade;
 mod lspci;
+mod lspci_account;
 mod lspci_cuts;
 mod lspci_tree;
 mod machine_files;
