@@ -104,6 +104,21 @@ fn real_capabilities_lose_nothing() {
 }
 
 #[test]
+fn summary_of_verbose_form_is_read() {
+    let text = "00:00.0 Host bridge: Intel Corporation Device 1234\n\n\
+                00:01.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)\n\
+                \tFlags: bus master, fast devsel, latency 0, IRQ 16, NUMA node 1,\nIOMMU group 4\n\
+                \tMemory at 80000000 (32-bit, non-prefetchable) [size=16M]\n\
+                \tCapabilities: <access denied>\n\tKernel driver in use: nvidia\n";
+    let fabric = read(text).expect("a machine");
+    let gpu = function(&fabric, "0000:00:01.0");
+    assert_eq!((gpu.numa_node, gpu.iommu_group, gpu.bars.len()), (Some(1), Some(4), 1));
+    let account = fabric.account.as_ref().expect("an account");
+    assert!(account.is_complete(), "{:?}", account.set_aside);
+    assert_eq!(counts(account, Key::IommuGroup), (1, 1));
+}
+
+#[test]
 fn dirt_keeps_the_account_complete() {
     let each = |change: &dyn Fn(usize, &str) -> String| {
         REAL.lines().enumerate().map(|(at, line)| change(at, line) + "\n").collect::<String>()
