@@ -140,6 +140,10 @@ pub fn lspci(bytes: &[u8]) {
     };
     assert!(lspci::is_lspci(&text) || text.lines().count() > 4000);
     assert_eq!(fabric.origin, Origin::Text);
+    let account = fabric.account.as_ref().expect("a text has an account");
+    for count in &account.keys {
+        assert!(count.attached + account.lost(count.key) <= count.in_text, "{count:?}");
+    }
     for (id, function) in fabric.iter() {
         if let Parent::Function(above) = function.parent {
             assert!(above < id, "{}", function.name);

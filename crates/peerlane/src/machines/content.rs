@@ -122,6 +122,20 @@ mod tests {
     }
 
     #[test]
+    fn utf16_texts_are_read_in_either_order() {
+        let text = "00:00.0 Host bridge: Intel Corporation Device 1234\r\n";
+        let units = || text.encode_utf16();
+        let little: Vec<u8> =
+            [0xff, 0xfe].into_iter().chain(units().flat_map(u16::to_le_bytes)).collect();
+        let big: Vec<u8> =
+            [0xfe, 0xff].into_iter().chain(units().flat_map(u16::to_be_bytes)).collect();
+        for bytes in [little, big] {
+            let fabric = from_bytes("x".to_owned(), &bytes).expect("a machine");
+            assert_eq!(fabric.functions[0].vendor, Some(0x8086));
+        }
+    }
+
+    #[test]
     fn broken_machine_files_keep_the_error_of_toml() {
         for text in ["name = 'a'\n[[bridge]", "# a machine\n\nname = ", "[[bridge]]\nnam = 1"] {
             let error = from_bytes("x".to_owned(), text.as_bytes()).unwrap_err();
