@@ -224,7 +224,7 @@ impl<'a> Splitter<'a> {
         let trimmed = line.text.trim();
         let Some(block) = self.text.blocks.last_mut() else { return };
         let begins = is_key(trimmed);
-        if self.after_empty {
+        if self.after_empty && !block.goes_on_after_empty_line(trimmed) {
             // The rest of this block, or of one that lost its heading.
             block.has_gap |= clean::indentation(&line.text) > 0 || is_of_a_block(trimmed);
             self.text.has_cuts |= has_lost_heading(trimmed);
@@ -272,6 +272,13 @@ impl FunctionBlock {
         self.has_end = self.has_driver;
         let (line, last_line) = (line.number, line.number);
         self.statements.push(Statement { line, last_line, text: text.to_owned() });
+    }
+
+    /// Returns whether a line belongs to the block although an empty line stands before it: `lspci` 3.5 ends
+    /// `L1SubCtl1:` of substates without times with two line ends.
+    fn goes_on_after_empty_line(&self, text: &str) -> bool {
+        let last = self.statements.last().is_some_and(|last| last.text.starts_with("L1SubCtl1:"));
+        last && text.starts_with("L1SubCtl2:")
     }
 
     /// Returns whether a statement can only be of another function, whose heading is missing.

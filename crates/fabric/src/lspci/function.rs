@@ -185,8 +185,10 @@ fn read(block: &FunctionBlock, ledger: &mut Ledger) -> Listed {
     let mut listed = Listed::bare(block.address, block.line);
     let function = &mut listed.function;
     (function.vendor, function.device) = (vendor, device);
-    function.class =
-        class.map(|class| u32::from(class) << 8 | u32::from(interface.unwrap_or_default()));
+    function.is_silent = is_silent(block);
+    // Without an answer the interface reads as ones; `lspci` has the class from the kernel.
+    let interface = interface.filter(|_| !function.is_silent).unwrap_or_default();
+    function.class = class.map(|class| u32::from(class) << 8 | u32::from(interface));
     let mut lines = LineNumbers { heading: block.line, ..LineNumbers::default() };
     let mut capabilities = Capabilities::default();
     let mut windows = FunctionWindows::default();
@@ -255,7 +257,6 @@ fn read(block: &FunctionBlock, ledger: &mut Ledger) -> Listed {
             _ => virtual_functions(statement, &mut listed.virtual_functions, ledger),
         }
     }
-    listed.function.is_silent = is_silent(block);
     let is_complete = block.has_end && !block.has_gap;
     (listed.function.acs, lines.acs) = capabilities.acs(is_complete);
     listed.is_conventional = capabilities.is_conventional(is_complete);

@@ -147,6 +147,15 @@ fn dirt_keeps_the_account_complete() {
 }
 
 #[test]
+fn empty_line_inside_substates_is_no_gap() {
+    let from = REAL.find("\tCapabilities: [148 v1]").expect("ACS");
+    let substates =
+        "\tCapabilities: [140 v1] L1 PM Substates\n\t\tL1SubCtl1: PCI-PM_L1.2-\n\n\t\tL1SubCtl2:\n";
+    let found = account(&format!("{}{substates}{}", &REAL[..from], &REAL[from..]));
+    assert_eq!((found.keys.clone(), found.lost), (account(REAL).keys, account(REAL).lost));
+}
+
+#[test]
 fn lost_heading_is_set_aside_in_full() {
     let start = REAL.find("0000:01:00.0").expect("the GPU");
     let end = start + REAL[start..].find('\n').expect("a line") + 1;
@@ -228,7 +237,8 @@ fn silent_function_is_told_apart() {
     let silent = "0000:03:00.0 3D controller: NVIDIA Corporation Device 2330 (rev ff) (prog-if ff)\n\
                   \t!!! Unknown header type 7f\n\tKernel driver in use: nvidia\n";
     let fabric = read(&format!("{REAL}\n{silent}")).expect("a machine");
-    assert!(function(&fabric, "0000:03:00.0").is_silent);
+    let found = function(&fabric, "0000:03:00.0");
+    assert_eq!((found.is_silent, found.class), (true, Some(0x03_02_00)));
     assert!(!function(&fabric, "0000:01:00.0").is_silent);
     let virtual_function =
         silent.replace("(rev ff) (prog-if ff)\n\t!!! Unknown header type 7f", "(rev a1)");
