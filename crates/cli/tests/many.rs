@@ -4,7 +4,8 @@
 mod lab;
 mod program;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use lab::testing::Loop;
@@ -44,6 +45,31 @@ fn one_source_becomes_several_targets() {
     let dry = peerlane(folder.path(), &["copy", "source", "d", "e", "--dry-run"]);
     assert!(String::from_utf8_lossy(&dry.stdout).contains("2 targets: route host"));
     assert!(!folder.path().join("d").exists(), "a dry run changes nothing");
+}
+
+#[test]
+fn targets_get_permissions_less_umask() {
+    let folder = folder();
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).expect("a file").mode() & 0o7777;
+    fs::set_permissions(folder.path().join("source"), Permissions::from_mode(0o775)).expect("mine");
+    let jobs = "[[copy]]\nsource = 'source'\ntarget = 'c'\n";
+    fs::write(folder.path().join("jobs.toml"), jobs.to_owned() + &jobs.replace("'c'", "'d'"))
+        .expect("room");
+    let program = env!("CARGO_BIN_EXE_peerlane");
+    for (umask, expected) in [("022", 0o755), ("027", 0o750), ("077", 0o700), ("000", 0o775)] {
+        let script = format!(
+            "umask {umask}; '{program}' copy source a b --route host -q; \
+             '{program}' copy --batch jobs.toml --jobs 2 --route host -q"
+        );
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-ec", &script]).current_dir(folder.path()).output();
+        let output = output.expect("a shell");
+        assert!(output.status.success(), "{}", said(&output));
+        for name in ["a", "b", "c", "d"] {
+            assert_eq!(mode(name), expected, "{name}, umask {umask}");
+            fs::remove_file(folder.path().join(name)).expect("a target");
+        }
+    }
 }
 
 #[test]

@@ -246,17 +246,18 @@ impl Drop for Beside<'_> {
     }
 }
 
-/// The permissions of a copy of this source: those of the source without execution, less the umask;
-/// for the owner only where the source is a device, as images of drives are private.
+/// The permissions of a new copy, as `cp` gives them: those of the source, file or device, less the
+/// umask and without set-user-ID and its kin.
 fn mode_of_new(source: &Metadata) -> u32 {
-    if !source.is_file() {
-        return 0o600;
-    }
+    source.permissions().mode() & 0o777 & !umask()
+}
+
+/// The umask, read without a change of it, which other threads would see; all but the owner's rights
+/// where it cannot be read.
+fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let umask = status
-        .lines()
-        .find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
-    source.permissions().mode() & 0o666 & !umask.unwrap_or(0o022)
+    let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    field.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o077)
 }
 
 /// The name that is tried first for the file beside `target`.

@@ -3,16 +3,18 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use peerlane_results::Asked;
 use peerlane_units::Bytes;
 
 use super::tests::{
-    asked, content, copy_watched, copy_with, folder, names, planned, run, source, unfinished,
+    Stopper, asked, content, copy_watched, copy_with, folder, names, planned, run, source,
+    unfinished,
 };
 use super::{CopyError, CopyOptions, Start};
 use crate::Watch;
-use crate::testing::skip;
+use crate::testing::{Loop, skip};
 
 /// Does something once, when the first payload is at the target.
 struct Meanwhile<F: FnMut()>(Option<F>);
@@ -34,17 +36,49 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn new_file_no_more_open_than_source() {
+fn new_file_has_permissions_that_cp_gives() {
     let folder = folder();
     let source = source(folder.path(), 5000);
-    set_mode(&source, 0o600);
-    let target = folder.path().join("target");
-    run(&asked(&source, &target)).unwrap();
-    assert_eq!(mode(&target), 0o600);
-    set_mode(&source, 0o755);
-    let other = folder.path().join("other");
-    run(&asked(&source, &other)).unwrap();
-    assert_eq!(mode(&other) & 0o111, 0, "payload is no program");
+    let path = |name: &str| folder.path().join(name);
+    for before in [0o600, 0o755, 0o750, 0o666, 0o444, 0o000, 0o6755, 0o1777] {
+        set_mode(&source, before);
+        let Ok(_) = fs::File::open(&source) else { continue };
+        run(&asked(&source, &path("ours"))).unwrap();
+        let cp = Command::new("cp").args([&source, &path("theirs")]).status().unwrap();
+        assert!(cp.success());
+        assert_eq!(mode(&path("ours")), mode(&path("theirs")), "{before:o}");
+        for name in ["ours", "theirs"] {
+            fs::remove_file(path(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn copy_of_device_has_permissions_of_its_node() {
+    let folder = folder();
+    let backing = source(folder.path(), 1 << 20);
+    let Some(device) = Loop::over(&backing) else { return };
+    let (target, other) = (folder.path().join("target"), folder.path().join("other"));
+    run(&asked(&device.0, &target)).unwrap();
+    let cp = Command::new("cp").args([&device.0, &other]).status().unwrap();
+    assert!(cp.success());
+    assert_eq!(mode(&target), mode(&other));
+    assert_eq!(mode(&target) & !mode(&device.0), 0, "no more open than the device");
+}
+
+#[test]
+fn stopped_copy_is_private_until_it_is_resumed() {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    set_mode(&source, 0o754);
+    let (target, other) = (folder.path().join("target"), folder.path().join("other"));
+    let asked = Asked { depth: 1, ..asked(&source, &target) };
+    copy_watched(&planned(&asked), &mut Stopper(false)).unwrap_err();
+    assert_eq!(mode(&unfinished(folder.path())), 0o600);
+    let options = CopyOptions { start: Start::Resume, ..CopyOptions::default() };
+    copy_with(&planned(&asked), options, &mut ()).unwrap();
+    assert!(Command::new("cp").args([&source, &other]).status().unwrap().success());
+    assert_eq!(mode(&target), mode(&other));
 }
 
 #[test]
