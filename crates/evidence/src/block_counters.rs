@@ -1,7 +1,8 @@
 //! Sectors that the block layer counted for each drive (`Documentation/block/stat.rst`).
 //!
 //! It counts what was asked of a drive by anybody, by either route. Fewer sectors than payload mean
-//! that bytes came from, or stayed in, the page cache, or were never asked for.
+//! that bytes came from, or stayed in, the page cache, or were never asked for. Holes of a file are
+//! not asked of a drive, so that payload is counted here without them.
 
 use peerlane_results::{RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
@@ -31,8 +32,14 @@ impl BlockCounters {
         Self { drive, before }
     }
 
-    /// Reads them again, and judges them by the payload that was asked of the drive.
-    pub fn end(self, root: &Root, claimed: DriveBytes) -> (Option<DriveBytes>, RouteEvidence) {
+    /// Reads them again, and judges them by the payload that was asked of the drive, without the bytes
+    /// of `holes`. They are `None` where their share is not known, and `claimed` holds them then.
+    pub fn end(
+        self,
+        root: &Root,
+        claimed: DriveBytes,
+        holes: Option<Bytes>,
+    ) -> (Option<DriveBytes>, RouteEvidence) {
         let looked_at = format!("block layer counters of {}", self.drive.name);
         let counted = self.before.and_then(|before| {
             let after = count(root, &self.drive)?;
@@ -44,13 +51,18 @@ impl BlockCounters {
             Ok(counted) => counted,
             Err(unread) => return (None, unseen(looked_at, unread)),
         };
+        let of_holes = match holes {
+            Some(Bytes(0)) => String::new(),
+            Some(Bytes(holes)) => format!("; {holes} bytes of holes were not read"),
+            None => "; its share of holes, which are not read, is not known".to_owned(),
+        };
         let showed = format!(
-            "{} bytes read and {} written, where payload was {} and {}",
+            "{} bytes read and {} written, where payload was {} and {}{of_holes}",
             counted.read.0, counted.written.0, claimed.read.0, claimed.written.0
         );
         let is_short = counted.read < claimed.read || counted.written < claimed.written;
         let verdict = match self.drive.requests {
-            _ if claimed == DriveBytes::default() => RouteVerdict::NotKnown,
+            _ if claimed == DriveBytes::default() || holes.is_none() => RouteVerdict::NotKnown,
             Requests::PageCache => RouteVerdict::NotKnown,
             _ if is_short => RouteVerdict::Contradicted,
             _ => RouteVerdict::Consistent,
@@ -92,13 +104,36 @@ mod tests {
     const BEFORE: &str = "  10 0 100 5 20 0 200 5 0 10 10 0 0 0 0 0 0\n";
 
     fn watched(after: &str, requests: Requests) -> (Option<DriveBytes>, RouteEvidence) {
+        watched_with(after, requests, Some(Bytes(0)))
+    }
+
+    /// What is found of 4096 bytes of payload and these holes.
+    fn watched_with(
+        after: &str,
+        requests: Requests,
+        holes: Option<Bytes>,
+    ) -> (Option<DriveBytes>, RouteEvidence) {
         let tree = PlantedRoot::new();
         let path = "sys/class/block/nvme0n1/stat";
         tree.plant(path, BEFORE);
         let drive = CaseDrive { name: "nvme0n1".to_owned(), address: None, requests };
         let watch = BlockCounters::begin(&tree.root(), drive);
         tree.plant(path, after);
-        watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) })
+        watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) }, holes)
+    }
+
+    #[test]
+    fn holes_are_told_and_excuse_nothing() {
+        let (all, fewer) = ("11 0 108 5 20 0 200 5 0 10 10", "11 0 107 5 20 0 200 5 0 10 10");
+        let found = |after, holes| watched_with(after, Requests::Direct, holes).1;
+        let known = found(all, Some(Bytes(6144)));
+        assert_eq!(known.says, RouteVerdict::Consistent);
+        let showed = known.evidence.showed;
+        assert!(showed.ends_with("4096 and 0; 6144 bytes of holes were not read"), "{showed}");
+        assert_eq!(found(fewer, Some(Bytes(6144))).says, RouteVerdict::Contradicted);
+        for after in [all, fewer] {
+            assert_eq!(found(after, None).says, RouteVerdict::NotKnown, "neither of both by luck");
+        }
     }
 
     #[test]
@@ -126,7 +161,8 @@ mod tests {
         let name = "nvme0n1".to_owned();
         let drive = CaseDrive { name, address: None, requests: Requests::Direct };
         let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
-        let (counted, found) = BlockCounters::begin(&tree.root(), drive).end(&tree.root(), claimed);
+        let watch = BlockCounters::begin(&tree.root(), drive);
+        let (counted, found) = watch.end(&tree.root(), claimed, Some(Bytes(0)));
         assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
         assert!(found.evidence.showed.contains("queue/iostats"), "{found:?}");
     }

@@ -2,6 +2,7 @@
 
 use peerlane_fabric::Bdf;
 use peerlane_results::PageFaults;
+use peerlane_units::Bytes;
 
 use super::block_counters::BlockCounters;
 use super::counters::Counters;
@@ -80,7 +81,8 @@ impl CaseWatch {
         let mut drives = Vec::new();
         for (position, watch) in self.sectors.into_iter().enumerate() {
             let claimed = seen.drives.get(position).copied().unwrap_or(DriveBytes::default());
-            let (counted, item) = watch.end(root, claimed);
+            // A case reads no file with holes.
+            let (counted, item) = watch.end(root, claimed, Some(Bytes(0)));
             drives.push(counted);
             evidence.push(item);
         }

@@ -13,7 +13,6 @@ use super::gone::drive_of;
 use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, NextStart};
 use super::pieces::{CopyLayout, Lack, Pieces};
-use super::witness::MovedBytes;
 use super::{CopyError, CopyJob, Tools, check};
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
@@ -80,8 +79,8 @@ impl CopyJob<'_> {
     }
 
     /// Reads the witnesses of the move that has just ended.
-    pub(super) fn ask_witnesses(&mut self, route: Route, memory: &MemoryFacts, moved: MovedBytes) {
-        let taken = (route, memory);
+    pub(super) fn ask_witnesses(&mut self, route: Route, memory: &MemoryFacts, payload: &Payload) {
+        let (taken, moved) = ((route, memory), self.moved_bytes(payload));
         self.evidence.extend(self.witnesses.end(self.fabric, self.plan, taken, &moved));
     }
 

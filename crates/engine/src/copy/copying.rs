@@ -13,7 +13,6 @@ use peerlane_units::{Bytes, Nanos};
 use super::carry::{Carried, Payload, SoFar, relay_jobs};
 use super::record::Settled;
 use super::settle::Agreed;
-use super::witness::MovedBytes;
 use super::{CopyError, CopyJob, Done, FanOut, Tools, gone};
 use crate::Phase;
 use crate::failure::RequestError;
@@ -175,7 +174,8 @@ impl<'a> Copying<'a> {
         let (seats, route) = (agreed.seats.clone(), agreed.route);
         self.for_live(|job| {
             job.is_touched = true;
-            job.witnesses.begin(job.plan);
+            let are_direct = [job.source.is_direct, job.target.is_direct()];
+            job.witnesses.begin(job.plan, are_direct);
         });
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), CpuMark::now());
@@ -184,8 +184,7 @@ impl<'a> Copying<'a> {
         for (seat, payload) in seats.iter().zip(&moved) {
             let Some(payload) = payload else { continue };
             let job = &mut self.lanes[seat.lane].job;
-            let moved = MovedBytes::new(&payload.moved, payload.tail);
-            job.ask_witnesses(route, &agreed.ready.memory, moved);
+            job.ask_witnesses(route, &agreed.ready.memory, payload);
         }
         tools.watch.phase(Phase::Check);
         let given_up = agreed.ready.ring.in_flight();

@@ -10,7 +10,8 @@ use crate::extents::{Extent, Extents, Grid, data_ranges};
 use crate::ranges::RangeSet;
 use crate::relay::{Targets, WorkPiece};
 
-/// Shortest hole that is left out, unless something makes holes dear: a request for each takes longer.
+/// Shortest hole between data that is left out, unless something makes holes dear: a request for each
+/// takes longer.
 pub(super) const HOLE_MIN: u64 = 64 << 10;
 
 /// Work that holes of the source need at the target.
@@ -42,7 +43,7 @@ pub(super) struct CopyLayout {
     pub(super) length: u64,
     /// The larger block of both ends.
     pub(super) block: u64,
-    /// Holes shorter than this are moved with the data around them.
+    /// Shorter holes are moved with the data on both sides of them.
     pub(super) hole_min: u64,
     /// Length of the chunks of stages: no piece begins within one.
     pub(super) chunk: Option<u64>,
@@ -51,11 +52,10 @@ pub(super) struct CopyLayout {
 impl CopyLayout {
     /// Walks data and holes of a range of the copy; offsets are those of the source.
     pub(super) fn walk(&self, source: &File, range: &Range<u64>) -> io::Result<Extents> {
-        let least = self.block.max(self.hole_min);
-        let block = self.chunk.map_or(least, |chunk| least.next_multiple_of(chunk));
+        let block = self.chunk.map_or(self.block, |chunk| self.block.next_multiple_of(chunk));
         let grid = Grid { origin: self.source_offset, block };
         let within = self.source_offset + range.start..self.source_offset + range.end;
-        data_ranges(source, within, grid)
+        Ok(data_ranges(source, within, grid)?.joining(self.hole_min))
     }
 
     /// The unit that pieces are made of.

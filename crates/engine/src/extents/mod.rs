@@ -15,6 +15,7 @@
 //! [`zero_range`] makes bytes of a target zero without moving any; a copy does the same by its ring,
 //! where it has a deadline.
 
+mod device_reads;
 mod zero;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+pub(crate) use device_reads::DeviceReads;
 pub use zero::{ZERO_MODE, ZERO_STEP, ZeroOutcome, zero_range};
 
 /// A part of a file.
@@ -50,8 +52,7 @@ impl Extent {
 /// Blocks that data are rounded outward to.
 ///
 /// Counted from the start of the copy, not of the file, every piece keeps its alignment at the target
-/// as well. A large block joins data with the small holes between them, so that a file of many small
-/// holes does not become many small requests.
+/// as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     /// Offset in the file from which blocks are counted.
@@ -119,7 +120,7 @@ pub fn data_ranges(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Ex
         }
     };
     let rest = if within.is_empty() { within.end..within.end } else { within };
-    Ok(Extents { probe, density, rest, grid, known_data: None })
+    Ok(Extents { probe, density, rest, grid, hole_min: 0, known_data: None })
 }
 
 /// Returns whether the file system reports a hole in `within`.
@@ -148,10 +149,15 @@ pub fn first_data(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Opt
     Ok(None)
 }
 
-fn open_probe(file: &File) -> io::Result<(Option<OwnedFd>, Density)> {
+/// Number of a file's file system (`statfs` f_type).
+fn magic_of(file: &File) -> io::Result<u64> {
     // The field is signed on some architectures; numbers of file systems have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::unnecessary_cast)]
-    let magic = u64::from(rustix::fs::fstatfs(file)?.f_type as u32);
+    Ok(u64::from(rustix::fs::fstatfs(file)?.f_type as u32))
+}
+
+fn open_probe(file: &File) -> io::Result<(Option<OwnedFd>, Density)> {
+    let magic = magic_of(file)?;
     if !TRUSTED.contains(&magic) {
         return Ok((None, Density::FileSystem { magic }));
     }
@@ -170,11 +176,19 @@ pub struct Extents {
     density: Density,
     rest: Range<u64>,
     grid: Grid,
+    /// Shortest hole between data that is told.
+    hole_min: u64,
     /// Data that were found behind a hole that has been handed out, rounded.
     known_data: Option<Range<u64>>,
 }
 
 impl Extents {
+    /// Joins data with shorter holes between them, so that a file of many small holes does not become
+    /// many small requests.
+    pub fn joining(self, hole_min: u64) -> Self {
+        Self { hole_min, ..self }
+    }
+
     /// Tells whether the file system is asked for holes, and if not, why.
     pub fn density(&self) -> Density {
         self.density
@@ -225,7 +239,7 @@ impl Extents {
         start.max(self.rest.start)..end.min(self.rest.end)
     }
 
-    /// The next run of data, joined with those that touch it after rounding.
+    /// The next run of data, joined with those that touch it after rounding, or nearly do.
     fn find_joined(&mut self) -> io::Result<Option<Range<u64>>> {
         let Some(mut data) = (match self.known_data.take() {
             Some(data) => Some(data),
@@ -235,7 +249,7 @@ impl Extents {
         };
         while data.end < self.rest.end {
             let Some(next) = self.find_data(data.end)? else { break };
-            if next.start > data.end {
+            if next.start.saturating_sub(data.end) >= self.hole_min.max(1) {
                 // A hole lies between; what was found behind it is found again when its turn comes.
                 break;
             }

@@ -4,6 +4,7 @@ use std::os::unix::fs::FileExt;
 use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
 
+use super::device_reads::READ_AS_THEY_ARE;
 use super::*;
 use crate::testing::Loop;
 
@@ -103,12 +104,17 @@ fn data_are_rounded_outward_on_grid() {
 }
 
 #[test]
-fn small_holes_are_joined_by_a_large_block() {
+fn data_with_short_holes_between_are_joined() {
     let data: Vec<_> = (0..32).map(|n| 4 * n * BLOCK..(4 * n + 1) * BLOCK).collect();
     let file = sparse_file(128 * BLOCK, &data);
     assert_eq!(walk(&file, 0..128 * BLOCK, FROM_START).len(), 64);
-    let grid = Grid { origin: 0, block: 4 * BLOCK };
-    assert_eq!(walk(&file, 0..128 * BLOCK, grid), [Data(0..128 * BLOCK)]);
+    let joined = |hole_min| {
+        let extents = data_ranges(&file, 0..128 * BLOCK, FROM_START).unwrap();
+        extents.joining(hole_min).map(Result::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(joined(3 * BLOCK).len(), 64);
+    let last = 125 * BLOCK;
+    assert_eq!(joined(4 * BLOCK), [Data(0..last), Hole(last..128 * BLOCK)], "none at the end");
 }
 
 #[test]
@@ -133,7 +139,7 @@ fn unknown_file_system_has_only_data() {
     assert!(probe.is_none());
     assert_eq!(density, Density::FileSystem { magic: 0x9fa0 });
     let rest = 3..40;
-    let extents = Extents { probe, density, rest, grid: FROM_START, known_data: None };
+    let extents = Extents { probe, density, rest, grid: FROM_START, hole_min: 0, known_data: None };
     assert_eq!(extents.map(Result::unwrap).collect::<Vec<_>>(), [Data(3..40)]);
 }
 
@@ -190,6 +196,22 @@ fn unpunchable_target_differs_from_failing_one() {
     assert!(zero_range(&read_only, 0..BLOCK).is_err());
 }
 
+#[test]
+fn reads_are_known_on_file_systems_that_tell() {
+    let file = sparse_file(64 * BLOCK, &[0..BLOCK, 40 * BLOCK..42 * BLOCK]);
+    let (data, holes) = (2 * BLOCK, 7 * BLOCK);
+    let expected = READ_AS_THEY_ARE.contains(&magic_of(&file).unwrap());
+    let expected = expected.then_some(DeviceReads { data, holes });
+    let ranges = [0..2 * BLOCK, 41 * BLOCK..48 * BLOCK];
+    assert_eq!(DeviceReads::count(&file, ranges.clone()).unwrap(), expected);
+    assert_eq!(DeviceReads::count(&file, []).unwrap(), Some(DeviceReads::default()));
+    // Holes of files in memory are told, and tell nothing of a device.
+    let memory = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let memory = File::from(memory);
+    memory.set_len(64 * BLOCK).unwrap();
+    assert_eq!(DeviceReads::count(&memory, ranges).unwrap(), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -239,6 +261,8 @@ fn block_device_is_data_zeroed_uncached() {
     let extents = data_ranges(&target, 0..1 << 20, FROM_START).unwrap();
     assert_eq!(extents.density(), Density::BlockDevice);
     assert_eq!(extents.map(Result::unwrap).collect::<Vec<_>>(), [Data(0..1 << 20)]);
+    let reads = DeviceReads::count(&target, [0..BLOCK]).unwrap();
+    assert_eq!(reads, Some(DeviceReads { data: BLOCK, holes: 0 }));
 
     // Dirty pages over the range must not come back over the zeroes.
     target.write_all_at(&[0xa5; 1 << 20], 0).unwrap();

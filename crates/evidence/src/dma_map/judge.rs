@@ -95,7 +95,7 @@ impl ObservedDma {
         }
         let decided = self.decided();
         let is_decided = decided.is_some_and(|decided| decided >= transfer.requests);
-        if !is_decided && decided.is_some_and(|decided| decided > 0) {
+        if !is_decided && decided.is_some_and(|decided| decided > 0) && !transfer.is_at_most {
             // Fewer than the payload takes: some of it was not mapped peer to peer.
             return RouteVerdict::Contradicted;
         }
@@ -136,6 +136,7 @@ mod tests {
             requests: 128,
             memories: vec!["0000:05:00.0".parse().unwrap()],
             expected: Some(MapType::BusAddress),
+            is_at_most: false,
         }
     }
 
@@ -165,6 +166,15 @@ mod tests {
         assert_eq!(seen(&all, PAYLOAD, 0).verdict(&p2p()), NotKnown, "another user of the drive");
         let some = [(Decision::BusAddress, 100)];
         assert_eq!(seen(&some, 4096, 0).verdict(&p2p()), Contradicted, "too few");
+    }
+
+    #[test]
+    fn fewer_decisions_fit_payload_with_unknown_holes() {
+        let file = DriveTransfer { is_at_most: true, ..p2p() };
+        let some = [(Decision::BusAddress, 100)];
+        assert_eq!(seen(&some, 0, 0).verdict(&file), Consistent);
+        assert_eq!(seen(&some, PAYLOAD, 0).verdict(&file), Contradicted, "all by host memory");
+        assert_eq!(seen(&[(Decision::BusAddress, 128)], 0, 0).verdict(&file), Shown);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct DriveTransfer {
     pub memories: Vec<Bdf>,
     /// The kernel's decision on its P2P requests; `None` where they have several, or it is not known.
     pub expected: Option<MapType>,
+    /// True where less may have been asked: a file system does not tell which bytes it reads.
+    pub is_at_most: bool,
 }
 
 impl DriveTransfer {
@@ -65,6 +67,7 @@ impl DriveTransfer {
             requests: 0,
             memories: vec![],
             expected: None,
+            is_at_most: false,
         }
     }
 

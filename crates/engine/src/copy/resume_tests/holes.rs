@@ -1,5 +1,7 @@
 //! Copies of files with holes.
 
+use peerlane_results::{RouteEvidence, RouteVerdict, VerifyMode};
+
 use super::*;
 
 const HOLE: u64 = 1 << 20;
@@ -36,6 +38,55 @@ fn a_file_with_holes_is_copied_with_its_holes() {
     assert_eq!(content.data.0 + content.holes.0, expected.len() as u64);
     assert!(content.holes.0 >= 3 * HOLE && content.zeroed_by_device == Bytes::ZERO);
     assert_eq!(record.verification.bytes.0, expected.len() as u64, "holes count as content");
+}
+
+/// Makes a file of data at some offsets, in holes.
+fn file_with_holes(path: &Path, length: u64, data: &[u64]) {
+    let file = File::create(path).unwrap();
+    file.set_len(length).unwrap();
+    data.iter().for_each(|&offset| file.write_all_at(b"hello", offset).unwrap());
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn short_holes_around_data_stay_holes() {
+    let bench = bench();
+    for (length, at) in [(10 << 10, 0), (10 << 10, 8 << 10), (1 << 30, 300 << 20)] {
+        file_with_holes(&bench.source, length, &[at]);
+        if allocated(&bench.source) > 4096 {
+            eprintln!("skipped: this file system has larger blocks");
+            return;
+        }
+        let record = bench.run(&bench.asked(), &mut ()).unwrap();
+        assert!(record.content.data <= Bytes(4096), "{:?}", record.content);
+        assert!(allocated(&bench.target) <= 4096, "{length}: {}", allocated(&bench.target));
+        assert_eq!(fs::metadata(&bench.target).unwrap().len(), length);
+        fs::remove_file(&bench.target).unwrap();
+    }
+}
+
+#[test]
+fn reads_of_holes_are_no_contradiction() {
+    let mut bench = bench();
+    // Holes between data, too short to be left out.
+    file_with_holes(&bench.source, 80 << 10, &[0, 16 << 10, 50 << 10]);
+    for sparse in [Sparse::Auto, Sparse::Never] {
+        for verify in [VerifyMode::Sample, VerifyMode::Full, VerifyMode::None] {
+            bench.options.sparse = sparse;
+            let record = bench.run(&Asked { verify, ..bench.asked() }, &mut ()).unwrap();
+            fs::remove_file(&bench.target).unwrap();
+            let counters = |one: &&RouteEvidence| one.evidence.looked_at.starts_with("block layer");
+            let Some(source) = record.evidence.iter().find(counters) else {
+                eprintln!("skipped: no device is below the files of this build");
+                return;
+            };
+            let showed = &source.evidence.showed;
+            assert_ne!(record.verdict, RouteVerdict::Contradicted, "{showed}");
+            if source.says == RouteVerdict::Consistent {
+                assert!(showed.ends_with(" bytes of holes were not read"), "{showed}");
+            }
+        }
+    }
 }
 
 #[test]
