@@ -380,6 +380,22 @@ fn differences_are_told_worst_first() {
 }
 
 #[test]
+fn facts_of_one_side_take_one_line() {
+    let text = |name: &str| repository().join("fixtures/lspci").join(name).display().to_string();
+    let (root, user) = (text("switch-redirecting.txt"), text("switch-unprivileged.txt"));
+    let output = peerlane(&["topo", "diff", &root, &user]);
+    assert_eq!(output.status.code(), Some(1), "{}", program::said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("no change in what both show; cannot tell of "), "{text}");
+    let (_, told) = text.split_once("cannot tell:\n").expect("a section");
+    let lines: Vec<&str> = told.lines().take_while(|line| !line.is_empty()).collect();
+    let [line] = lines[..] else { panic!("{text}") };
+    assert!(line.starts_with("  not known after: "), "{text}");
+    assert!(line.contains("ACS redirection of ") && line.contains(" functions"), "{text}");
+    assert_eq!(peerlane(&["topo", "diff", &user, &user]).status.code(), Some(0));
+}
+
+#[test]
 fn addressless_machines_make_no_nccl_topology() {
     let output = peerlane(&["topo", "--machine", "pair", "--format", "nccl"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));

@@ -55,8 +55,13 @@ struct Words<'a> {
 
 impl Words<'_> {
     fn verdict(self, found: &MachineDifference) -> String {
+        let (presence, facts): (Vec<_>, Vec<_>) =
+            found.uncompared.iter().partition(|fact| is_presence(fact.kind));
+        let (of_one_side, others): (Vec<_>, Vec<_>) =
+            facts.into_iter().partition(|fact| reason(fact.reason).is_of_one_side());
         let mut text = match found.changes.len() {
-            0 => "no change".to_owned(),
+            0 if presence.is_empty() && of_one_side.is_empty() => "no change".to_owned(),
+            0 => "no change in what both show".to_owned(),
             1 => "1 change: ".to_owned(),
             count => format!("{count} changes: "),
         };
@@ -68,8 +73,17 @@ impl Words<'_> {
         if found.matching.both.is_empty() {
             text += "; the two machines have no function in common";
         }
-        if !found.uncompared.is_empty() {
-            let count = counted(found.uncompared.len(), "fact");
+        for fact in presence {
+            let (count, state) = (counted(fact.functions.len(), "function"), state(fact.kind));
+            let verb = if fact.functions.len() == 1 { "is" } else { "are" };
+            text += &format!("; cannot tell whether {count} {verb} {state}");
+        }
+        if !of_one_side.is_empty() {
+            let count = counted(of_one_side.len(), "fact");
+            text += &format!("; cannot tell of {count} that one side does not show");
+        }
+        if !others.is_empty() {
+            let count = counted(others.len(), "fact");
             text += &format!("; {count} could not be compared");
         }
         text
@@ -169,27 +183,23 @@ impl Words<'_> {
 
     fn uncompared(self, found: &UncomparedFact) -> TopoUncompared {
         let fact = fact(found.kind);
-        let reason = match found.reason {
-            UncomparedReason::UnknownBefore => TopoUncomparedReason::UnknownBefore,
-            UncomparedReason::UnknownAfter => TopoUncomparedReason::UnknownAfter,
-            UncomparedReason::UnknownInBoth => TopoUncomparedReason::UnknownInBoth,
-            UncomparedReason::IdleLink => TopoUncomparedReason::IdleLink,
-        };
-        let side = match reason {
-            TopoUncomparedReason::UnknownBefore => "not known before",
-            TopoUncomparedReason::UnknownAfter => "not known after",
-            TopoUncomparedReason::UnknownInBoth => "not known in either",
-            TopoUncomparedReason::IdleLink => "GPUs slow their links while idle",
-        };
+        let reason = reason(found.reason);
         let object = match (found.pairs, found.functions.len()) {
             (0, 0) => String::new(),
             (0, _) => format!(" of {}", self.names(&found.functions)),
             (pairs, _) => format!(" of {}", counted(pairs, "pair")),
         };
+        let what = if is_presence(found.kind) {
+            let side = if found.kind == ChangeKind::Removed { "after" } else { "before" };
+            let (state, functions) = (state(found.kind), self.branch(&found.functions));
+            format!("{state} or cut off: {functions}; the list {side} is incomplete")
+        } else {
+            format!("{fact}{object}: {reason}")
+        };
         TopoUncompared {
             fact,
             reason,
-            what: format!("{fact}{object}: {side}"),
+            what,
             functions: self.functions(&found.functions),
             pairs: found.pairs,
         }
@@ -278,6 +288,25 @@ fn values(change: &MachineChange) -> String {
 
 fn counted(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns whether a function is there in both machines, or in one alone.
+fn is_presence(kind: ChangeKind) -> bool {
+    matches!(kind, ChangeKind::Removed | ChangeKind::Added)
+}
+
+/// State of a function that one machine has alone.
+fn state(kind: ChangeKind) -> &'static str {
+    if kind == ChangeKind::Removed { "gone" } else { "new" }
+}
+
+fn reason(reason: UncomparedReason) -> TopoUncomparedReason {
+    match reason {
+        UncomparedReason::UnknownBefore => TopoUncomparedReason::UnknownBefore,
+        UncomparedReason::UnknownAfter => TopoUncomparedReason::UnknownAfter,
+        UncomparedReason::UnknownInBoth => TopoUncomparedReason::UnknownInBoth,
+        UncomparedReason::IdleLink => TopoUncomparedReason::IdleLink,
+    }
 }
 
 fn short(map: MapType) -> &'static str {

@@ -30,9 +30,10 @@ pub struct TopoDiffRecord {
 }
 
 impl TopoDiffRecord {
-    /// Returns whether nothing changed, as far as it could be compared.
+    /// Returns whether nothing changed. A fact that one machine alone shows may have changed; one that
+    /// neither shows is not asked for.
     pub fn is_unchanged(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.is_empty() && !self.uncompared.iter().any(|fact| fact.reason.is_of_one_side())
     }
 }
 
@@ -187,7 +188,9 @@ pub struct TopoUncompared {
 }
 
 /// Reasons why a fact could not be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TopoUncomparedReason {
     /// The machine before does not show it.
@@ -198,4 +201,22 @@ pub enum TopoUncomparedReason {
     UnknownInBoth,
     /// GPUs slow their links while idle, and one was read so.
     IdleLink,
+}
+
+impl TopoUncomparedReason {
+    /// Returns whether one of the machines shows the fact.
+    pub fn is_of_one_side(self) -> bool {
+        matches!(self, Self::UnknownBefore | Self::UnknownAfter)
+    }
+}
+
+impl fmt::Display for TopoUncomparedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::UnknownBefore => "not known before",
+            Self::UnknownAfter => "not known after",
+            Self::UnknownInBoth => "not known in either",
+            Self::IdleLink => "GPUs slow their links while idle",
+        })
+    }
 }

@@ -1,6 +1,10 @@
 //! Changes between two machines.
 
-use peerlane_results::{Machine, TopoDiffRecord, TopoEffect};
+use std::collections::BTreeMap;
+
+use peerlane_results::{
+    Machine, TopoDiffRecord, TopoEffect, TopoFact, TopoUncompared, TopoUncomparedReason,
+};
 
 use super::LabelSheet;
 
@@ -29,14 +33,46 @@ pub(crate) fn topo_diff(record: &TopoDiffRecord) -> String {
             }
         }
     }
-    if !record.uncompared.is_empty() {
-        sheet.line("");
-        sheet.line("could not be compared:");
-        for fact in &record.uncompared {
-            sheet.line(format_args!("  {}", fact.what));
+    let (of_one_side, others): (Vec<_>, Vec<_>) =
+        record.uncompared.iter().partition(|fact| fact.reason.is_of_one_side());
+    for (title, facts) in [("cannot tell:", of_one_side), ("could not be compared:", others)] {
+        if !facts.is_empty() {
+            sheet.line("");
+            sheet.line(title);
+            uncompared(&mut sheet, &facts);
         }
     }
     sheet.0
+}
+
+/// A line for functions that may not be listed, and one for each reason with all its facts.
+fn uncompared(sheet: &mut LabelSheet, facts: &[&TopoUncompared]) {
+    let is_presence = |fact: TopoFact| matches!(fact, TopoFact::Removed | TopoFact::Added);
+    let (presence, facts): (Vec<&TopoUncompared>, Vec<_>) =
+        facts.iter().partition(|one| is_presence(one.fact));
+    for fact in presence {
+        sheet.line(format_args!("  {}", fact.what));
+    }
+    let reasons: BTreeMap<TopoUncomparedReason, Vec<String>> =
+        facts.into_iter().fold(BTreeMap::new(), |mut reasons, one| {
+            reasons.entry(one.reason).or_default().push(counted(one));
+            reasons
+        });
+    for (reason, facts) in reasons {
+        sheet.line(format_args!("  {reason}: {}", facts.join(", ")));
+    }
+}
+
+/// A fact, with the number of functions or pairs that have it.
+fn counted(one: &TopoUncompared) -> String {
+    let fact = one.fact;
+    match (&one.functions[..], one.pairs) {
+        ([], 0) => fact.to_string(),
+        ([], 1) => format!("{fact} of 1 pair"),
+        ([], pairs) => format!("{fact} of {pairs} pairs"),
+        ([function], _) => format!("{fact} of {}", function.name),
+        (functions, _) => format!("{fact} of {} functions", functions.len()),
+    }
 }
 
 fn machine(machine: &Machine) -> String {

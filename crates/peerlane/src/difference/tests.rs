@@ -104,3 +104,86 @@ fn many_names_are_counted() {
     );
     assert!(record.verdict.starts_with("1 change: driver of 4 functions"), "{}", record.verdict);
 }
+
+/// The text of a workstation, as root or not.
+fn lspci(name: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/lspci");
+    std::fs::read_to_string(folder.join(name)).expect("a text")
+}
+
+/// A text with something else for the last function, a sound card.
+fn with_last(text: &str, last: &str) -> String {
+    let (rest, _) = text.rsplit_once("0000:0a:00.0 Audio").expect("the function");
+    format!("{rest}{last}")
+}
+
+/// The record of two texts.
+fn of_texts(before: &str, after: &str) -> TopoDiffRecord {
+    let read = |text: &str| peerlane_fabric::lspci::read(text).expect("a machine");
+    record(&read(before), &read(after))
+}
+
+#[test]
+fn functions_missing_from_whole_text_are_gone() {
+    let whole = lspci("switch-redirecting.txt");
+    let plain = |text: &str| {
+        let headings = text.lines().filter(|line| line.starts_with("0000:"));
+        headings.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    for form in [str::to_owned, plain as fn(&str) -> String] {
+        let (all, fewer) = (form(&whole), form(&with_last(&whole, "")));
+        let found = of_texts(&all, &fewer);
+        assert!(found.verdict.starts_with("1 change: "), "{}", found.verdict);
+        assert!(found.changes[0].what.starts_with("gone: "), "{}", found.changes[0].what);
+        assert!(!found.is_unchanged() && !found.verdict.contains("cannot tell"));
+        let back = of_texts(&fewer, &all);
+        assert!(back.changes[0].what.starts_with("new: "), "{}", back.changes[0].what);
+        assert!(of_texts(&all, &all).is_unchanged());
+    }
+}
+
+#[test]
+fn functions_missing_from_cut_text_are_not_known() {
+    let whole = lspci("switch-redirecting.txt");
+    let cut = with_last(&whole, "[...]\n");
+    let found = of_texts(&whole, &cut);
+    assert_eq!((found.changes.len(), found.is_unchanged()), (0, false));
+    let told = "no change in what both show; cannot tell whether 1 function is gone";
+    assert!(found.verdict.starts_with(told), "{}", found.verdict);
+    let missing = found.uncompared.iter().find(|one| one.fact == TopoFact::Removed);
+    let what = &missing.expect("the function").what;
+    assert!(what.starts_with("gone or cut off: 0000:0a:00.0"), "{what}");
+    let back = of_texts(&cut, &whole);
+    assert!(back.verdict.contains("cannot tell whether 1 function is new"), "{}", back.verdict);
+}
+
+#[test]
+fn equal_cut_texts_are_unchanged() {
+    let whole = lspci("switch-redirecting.txt");
+    let cut = with_last(&whole, "[...]\n");
+    let found = of_texts(&cut, &cut);
+    assert!(found.is_unchanged() && found.verdict.starts_with("no change"), "{}", found.verdict);
+    // Each lacks another function.
+    let (first, rest) = cut.split_at(cut.find("0000:06:00.0").expect("the function"));
+    let other = format!("{first}{}", &rest[rest.find("0000:07:00.0").expect("a function")..]);
+    let other = format!("{other}{}", &whole[whole.rfind("0000:0a:00.0").expect("one")..]);
+    let found = of_texts(&cut, &other);
+    let told = "cannot tell whether 1 function is gone; cannot tell whether 1 function is new";
+    assert!(found.changes.is_empty() && found.verdict.contains(told), "{}", found.verdict);
+}
+
+#[test]
+fn facts_shown_to_root_alone_are_not_known() {
+    let (root, user) = (lspci("switch-redirecting.txt"), lspci("switch-unprivileged.txt"));
+    for (before, after, side) in
+        [(&root, &user, "not known after"), (&user, &root, "not known before")]
+    {
+        let found = of_texts(before, after);
+        assert_eq!((found.changes.len(), found.is_unchanged()), (0, false), "{found:#?}");
+        assert!(found.verdict.contains("; cannot tell of "), "{}", found.verdict);
+        let acs = found.uncompared.iter().find(|one| one.fact == TopoFact::AcsRedirection);
+        let what = &acs.expect("a fact that root sees").what;
+        assert!(what.ends_with(side), "{what}");
+    }
+    assert!(of_texts(&user, &user).is_unchanged());
+}

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{
     Acs, DriverBinding, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, Origin, Parent,
-    RootBus,
 };
 use peerlane_units::Bytes;
 
 use super::collector::{Collector, Judged};
+use super::matching::lists_all;
 use super::{
     ChangeEffect, ChangeKind, ComparedFunction, MachineChange, Matching, UncomparedReason,
 };
@@ -96,11 +96,6 @@ fn above(fabric: &Fabric, id: FunctionId) -> String {
         Parent::Function(port) => format!("below {}", fabric.function(port).name),
         Parent::Bridge(bridge) => format!("below {}", fabric.bridges[bridge.0].name),
     })
-}
-
-/// Returns whether a function that a machine does not list is not there: pasted text may leave some out.
-fn lists_all(fabric: &Fabric) -> bool {
-    fabric.bridges.iter().all(|bridge| bridge.root_bus == RootBus::Whole)
 }
 
 /// Functions with those below them, topmost first.

@@ -3,7 +3,8 @@
 //! 1. Place: the same device and function numbers on the way from the same root bus, and no contradiction
 //!    in maker, product or serial number. Bus numbers do not count, since a new card shifts them.
 //! 2. Serial number of a drive. Captures have made-up ones, which do not count.
-//! 3. The only one of its maker, product and function number that is left in either machine.
+//! 3. The only one of its maker, product and function number that is left in either machine, where
+//!    both list every function.
 //! 4. Address, for texts that leave out the ports above, and cards below an exchanged switch.
 //! 5. Name, for descriptions without addresses.
 //!
@@ -31,12 +32,14 @@ pub struct Matching {
 impl Matching {
     /// Matches the functions of two machines.
     pub fn new(before: &Fabric, after: &Fabric) -> Self {
+        // Of a list that was cut, another one of the product may be missing.
+        let are_whole = lists_all(before) && lists_all(after);
         let mut matcher = Matcher::new(before, after);
         matcher.root_buses();
         matcher.by(|side, id| serial(side.fabric.function(id)).map(str::to_owned));
         loop {
             let known = matcher.both.len();
-            matcher.by(|side, id| product(side.fabric.function(id)));
+            matcher.by(|side, id| product(side.fabric.function(id)).filter(|_| are_whole));
             matcher.by(|side, id| side.fabric.function(id).address);
             matcher.by(|side, id| {
                 let function = side.fabric.function(id);
@@ -139,6 +142,13 @@ enum RootBusKey {
 /// Returns whether a source shows a function, rather than assumes it.
 pub(super) fn is_listed(fabric: &Fabric, function: &Function) -> bool {
     fabric.origin != Origin::Text || function.address.is_some()
+}
+
+/// Returns whether a function that a machine does not list is not there: pasted text may leave some out. A
+/// text with a sign of that has no whole root bus; without registers, some buses are assumed all the same.
+pub(super) fn lists_all(fabric: &Fabric) -> bool {
+    let mut bridges = fabric.bridges.iter();
+    fabric.bridges.is_empty() || bridges.any(|bridge| bridge.root_bus == RootBus::Whole)
 }
 
 /// The real serial number of a drive.
