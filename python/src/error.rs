@@ -110,6 +110,7 @@ impl From<MachineError> for ErrorDetails {
             MachineError::Missing { .. }
             | MachineError::Text { .. }
             | MachineError::Nccl { .. }
+            | MachineError::OtherProgram { .. }
             | MachineError::Unrecognised { .. } => ExceptionKind::BadInput,
             _ => ExceptionKind::Failed,
         };

@@ -6,6 +6,7 @@
 
 mod content;
 mod error;
+mod other_program;
 
 use std::fs;
 use std::io;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::{DiscoverError, Fabric};
 
 pub use error::{FORMS, MachineError, MissingMachine, Unrecognised};
+pub use other_program::OtherProgram;
 
 use crate::small_file;
 

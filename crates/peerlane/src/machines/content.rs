@@ -8,6 +8,7 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, capture, lspci, nccl};
 
 use super::error::{MachineError, Unrecognised};
+use super::other_program::OtherProgram;
 use crate::small_file;
 
 /// The longest text that is read. Captures of large machines have some hundred KiB, listings of `lspci` a few MiB.
@@ -61,6 +62,11 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     }
     if !place.ends_with(".toml") && lspci::is_lspci(&text) {
         return lspci::read(&text).map_err(|source| MachineError::Lspci { place, source });
+    }
+    if !place.ends_with(".toml")
+        && let Some(source) = OtherProgram::new(&text)
+    {
+        return Err(MachineError::OtherProgram { place, source });
     }
     let problem = if text.trim().is_empty() {
         Unrecognised::Empty
@@ -117,7 +123,6 @@ mod tests {
     fn unknown_content_names_what_was_tried() {
         assert_eq!(refused(b" \n"), Unrecognised::Empty);
         assert_eq!(refused(b"\xff\xfe\0"), Unrecognised::Bytes);
-        assert_eq!(refused(b"{\"a\": 1}"), Unrecognised::Text);
         assert_eq!(refused(b"Dear list, see below = here"), Unrecognised::Text);
     }
 
@@ -133,6 +138,15 @@ mod tests {
             let fabric = from_bytes("x".to_owned(), &bytes).expect("a machine");
             assert_eq!(fabric.functions[0].vendor, Some(0x8086));
         }
+    }
+
+    #[test]
+    fn other_programs_are_refused_by_name() {
+        let text = b"<topology><object type=\"Machine\"/></topology>";
+        let error = from_bytes("lstopo.xml".to_owned(), text).unwrap_err();
+        let cause = std::error::Error::source(&error).expect("a cause");
+        assert_eq!(cause.to_string(), "it is XML of hwloc (lstopo), which is not read");
+        assert!(error.hint().is_some_and(|hint| hint.contains("sudo lspci -Dvvvnn > lspci.txt")));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use peerlane_fabric::lspci::LspciError;
 use peerlane_fabric::nccl::NcclError;
 use peerlane_fabric::{DiscoverError, MachineFileError};
 
+use super::other_program::OtherProgram;
 use crate::small_file;
 
 /// A command for each form of a machine.
@@ -65,6 +66,14 @@ pub enum MachineError {
         place: String,
         /// The forms that were tried.
         source: Unrecognised,
+    },
+    /// It is output of a program that says too little, or that says it in another form.
+    #[error("cannot read machine {place}")]
+    OtherProgram {
+        /// The file, or standard input.
+        place: String,
+        /// The program.
+        source: OtherProgram,
     },
     /// The folder of descriptions cannot be read.
     #[error("cannot list machines in {}", folder.display())]
@@ -130,6 +139,7 @@ impl MachineError {
             }
             Self::Lspci { source, .. } => Some(source.hint()),
             Self::Nccl { source, .. } => Some(source.hint()),
+            Self::OtherProgram { source, .. } => Some(source.hint()),
             Self::Unrecognised { source: Unrecognised::ArchiveOnInput, .. } => {
                 Some("`cat > machine.tar.zst`, then `--machine machine.tar.zst`".to_owned())
             }
