@@ -44,6 +44,7 @@ pub(crate) fn named(what: &Path, printer: Printer) -> Result<Fabric, Failure> {
 
 fn read(source: MachineSource<'_>, look: LookDepth, printer: Printer) -> Result<Fabric, Failure> {
     let fabric = machines::read(source, look)?;
+    fabric.topology_notes().iter().for_each(|note| printer.warning(note));
     if let Some(account) = &fabric.account {
         if let Some(warning) = render::lost_lines(account) {
             printer.warning(&warning);

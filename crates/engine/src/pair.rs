@@ -5,8 +5,8 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, names};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::{
-    Condition, Direction, MapType, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
-    environment_notes, guest, nature, nvlink, rules,
+    Condition, Direction, GpuLinkKind, MapType, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
+    environment_notes, gpu_link, guest, nature, rules,
 };
 use peerlane_results::{
     Answer, DriverRule, Explanation, ExplanationStep, GuestRecord, KernelDecision, PairDevice,
@@ -67,12 +67,15 @@ pub fn pair_record(
             Some(format!("{} is {}", fabric.device_word(id), nature(fabric, id)?))
         }),
     );
+    let state = gpu_link(fabric, first, second);
+    let links = |kind| state.filter(|state| state.kind() == kind).map(|state| state.to_string());
     PairRecord {
         first: device(fabric, first),
         second: device(fabric, second),
         forward: pair.forward.as_ref().map(direction),
         backward: pair.backward.as_ref().map(direction),
-        nvlink: nvlink(fabric, first, second).map(|state| state.to_string()),
+        nvlink: links(GpuLinkKind::NvLink),
+        xgmi: links(GpuLinkKind::Xgmi),
         guest: for_guest.then(|| guest_record(fabric, &pair, (first, second))),
         between: between.and_then(|memory| memory.third).map(|id| fabric.device_word(id)),
         notes,

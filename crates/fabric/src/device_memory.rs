@@ -2,7 +2,7 @@
 
 use peerlane_units::Bytes;
 
-use crate::gpu::{VENDOR_AMD, VENDOR_INTEL, VENDOR_NVIDIA};
+use crate::gpu::{self, VENDOR_INTEL};
 use crate::{Fabric, FunctionId, FunctionKind, Parent};
 
 /// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
@@ -44,11 +44,10 @@ impl Fabric {
             FunctionKind::Nic => function.vendor != Some(VENDOR_VIRTIO),
             FunctionKind::Fpga => !function.driver.is_named("xclmgmt"),
             FunctionKind::Gpu => {
-                let is_accelerator =
-                    [None, Some(VENDOR_INTEL), Some(VENDOR_AMD), Some(VENDOR_NVIDIA)];
+                let is_accelerator = function.is_accelerator
+                    || function.vendor.is_none_or(|vendor| gpu::MAKERS.contains(&vendor));
                 let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
-                is_accelerator.contains(&function.vendor)
-                    && !(is_on_root_bus && function.vendor == Some(VENDOR_INTEL))
+                is_accelerator && !(is_on_root_bus && function.vendor == Some(VENDOR_INTEL))
             }
             FunctionKind::RootPort
             | FunctionKind::UpstreamPort

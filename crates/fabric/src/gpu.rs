@@ -11,6 +11,9 @@ pub const VENDOR_AMD: u16 = 0x1002;
 /// PCI vendor of Intel's GPUs and ports.
 pub const VENDOR_INTEL: u16 = 0x8086;
 
+/// Vendors whose display controllers compute, integrated ones apart.
+pub(crate) const MAKERS: [u16; 3] = [VENDOR_INTEL, VENDOR_AMD, VENDOR_NVIDIA];
+
 /// Generations of NVIDIA's GPUs, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {

@@ -29,10 +29,10 @@ pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, OUTLINE_MAX, Problem};
 pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
-    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind, GpuLink,
     HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, LineNumbers, Link,
-    LinkSpeed, Module, Mount, Namespace, NetworkLocation, NvLink, NvidiaDriver, NvmeController,
-    Origin, P2pMem, Parent, Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RemoteDrive,
+    LinkSpeed, Module, Mount, Namespace, NetworkLocation, NvidiaDriver, NvmeController, Origin,
+    P2pMem, Parent, Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RemoteDrive,
     RootBus, StackedDevice, Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};

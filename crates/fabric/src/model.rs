@@ -58,7 +58,9 @@ pub struct Fabric {
     /// Mounts of block devices of this fabric; `None` where they cannot be seen.
     pub mounts: Option<Vec<Mount>>,
     /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
-    pub nvlinks: Option<Vec<NvLink>>,
+    pub nvlinks: Option<Vec<GpuLink>>,
+    /// XGMI between GPUs of AMD; `None` where it cannot be seen, as in `/sys`.
+    pub xgmi: Option<Vec<GpuLink>>,
     /// The driver's own answers on peer access between GPUs, as `nvidia-smi topo -p2p` shows them.
     pub peer_access: Vec<PeerAccess>,
     /// NVIDIA's kernel driver; `None` where none is loaded, or it is not shown.
@@ -213,9 +215,9 @@ pub enum RootBus {
     Assumed,
 }
 
-/// NVLink connections between two GPUs.
+/// Links between two GPUs, by NVLink or XGMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NvLink {
+pub struct GpuLink {
     /// Both GPUs, the earlier function first.
     pub gpus: (FunctionId, FunctionId),
     /// Number of links; `None` where only their presence is known (`nvidia-smi topo -m` of a bridge or switch).
@@ -377,6 +379,9 @@ pub struct Function {
     pub memory_size: Option<Bytes>,
     /// True if its registers read as ones: it fell off the bus, or sleeps (D3cold).
     pub is_silent: bool,
+    /// Set for a GPU that programs compute on by its maker's word, as a topology of NCCL or RCCL shows. Those of
+    /// NVIDIA, AMD and Intel need no such word; of other makers many only show the console.
+    pub is_accelerator: bool,
     /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is not known.
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
@@ -394,6 +399,8 @@ pub struct LineNumbers {
     pub acs: Option<u32>,
     /// The state of its link.
     pub link: Option<u32>,
+    /// The heading of an earlier function, which has the address that this one states.
+    pub repeats: Option<u32>,
 }
 
 impl Function {
@@ -426,10 +433,17 @@ impl Function {
             physical_function: None,
             memory_size: None,
             is_silent: false,
+            is_accelerator: false,
             mig_instances: None,
             lines: None,
             lab: LabDrive::default(),
         }
+    }
+
+    /// Returns whether nothing says what the function is: it may be a GPU or a drive as well. Text without
+    /// classes has such functions; [`FunctionKind::Other`] with a class is known to be neither.
+    pub fn is_unclassified(&self) -> bool {
+        self.kind == FunctionKind::Other && self.class.is_none()
     }
 
     /// The address; the name where there is none.
@@ -590,6 +604,7 @@ impl Fabric {
             stacked: Vec::new(),
             mounts: None,
             nvlinks: None,
+            xgmi: None,
             peer_access: Vec::new(),
             nvidia: None,
             cufile: None,

@@ -147,7 +147,9 @@ impl Words<'_> {
                 )
             }
             ChangeKind::AcsRedirection => format!("{fact} at {}: {values}", names()),
-            ChangeKind::NvLink => format!("{fact} between {}: {values}", names()),
+            ChangeKind::NvLink | ChangeKind::Xgmi => {
+                format!("{fact} between {}: {values}", names())
+            }
             ChangeKind::MemoryLent => format!("{fact} by {}: {values}", names()),
             _ if change.functions.is_empty() => format!("{fact}: {values}"),
             _ => format!("{fact} of {}: {values}", names()),
@@ -329,6 +331,7 @@ fn fact(kind: ChangeKind) -> TopoFact {
         ChangeKind::Translation => TopoFact::Translation,
         ChangeKind::MemoryLent => TopoFact::MemoryLent,
         ChangeKind::NvLink => TopoFact::Nvlinks,
+        ChangeKind::Xgmi => TopoFact::Xgmi,
         ChangeKind::LinkTrained => TopoFact::LinkTrained,
         ChangeKind::LinkMaximum => TopoFact::LinkMaximum,
         ChangeKind::RemoteDrive => TopoFact::RemoteDrive,

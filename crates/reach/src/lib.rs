@@ -27,8 +27,8 @@ pub use difference::{
     Matching, UncomparedFact, UncomparedReason,
 };
 pub use drivers::{
-    CardPages, DriverAnswer, DriverRule, GuestVerdict, NvLinkState, card_risk, environment_notes,
-    guest, is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,
+    CardPages, DriverAnswer, DriverRule, GpuLinkKind, GpuLinkState, GuestVerdict, card_risk,
+    environment_notes, gpu_link, guest, is_lent_by_xrt, missing_registry_keys, nature, rules,
 };
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};

@@ -3,7 +3,7 @@
 use peerlane_fabric::Fabric;
 
 use crate::{
-    Direction, DriverAnswer, DriverRule, MapType, NvLinkState, PeerMemory, Reach, nvlink, rules,
+    Direction, DriverAnswer, DriverRule, GpuLinkState, MapType, PeerMemory, Reach, gpu_link, rules,
 };
 
 /// The way that payload takes between two devices, the best first.
@@ -36,8 +36,8 @@ impl Verdict {
     /// Judges one direction; the rules of its drivers are alternatives, so the best of them counts.
     pub fn new(fabric: &Fabric, direction: &Direction) -> Self {
         let ends = (direction.provider, direction.initiator);
-        if let Some(state @ NvLinkState::Links(_)) = nvlink(fabric, ends.0, ends.1) {
-            return Self::by_nvlink(&state);
+        if let Some(state) = gpu_link(fabric, ends.0, ends.1).filter(|state| state.is_linked()) {
+            return Self::by_gpu_link(state);
         }
         let mut verdict = Self::over_pcie(fabric, direction);
         // A confidential guest shares no memory of devices with peers by itself.
@@ -74,7 +74,7 @@ impl Verdict {
         }
     }
 
-    fn by_nvlink(state: &NvLinkState) -> Self {
+    fn by_gpu_link(state: GpuLinkState) -> Self {
         Self {
             state: RouteState::Direct,
             facts: vec![format!("they are {state}")],

@@ -44,6 +44,9 @@ pub struct PairRecord {
     pub backward: Option<PairDirection>,
     /// NVLink between two NVIDIA GPUs, in words; null for other pairs.
     pub nvlink: Option<String>,
+    /// XGMI between two GPUs, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xgmi: Option<String>,
     /// Both devices passed to one virtual machine, with `--guest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestRecord>,
@@ -53,6 +56,14 @@ pub struct PairRecord {
     /// Facts that bear on both directions: memory in between, hypervisor, MIG, virtual functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl PairRecord {
+    /// The NVLinks or XGMI that connect the two, in words; `None` where no such link is known.
+    pub fn links(&self) -> Option<&str> {
+        let all = [self.nvlink.as_deref(), self.xgmi.as_deref()];
+        all.into_iter().flatten().find(|words| words.starts_with("connected"))
+    }
 }
 
 /// A PCI function.

@@ -76,6 +76,8 @@ pub enum TopoFact {
     MemoryLent,
     /// NVLinks between two GPUs.
     Nvlinks,
+    /// XGMI links between two GPUs.
+    Xgmi,
     /// Speed and width that a link trained to.
     LinkTrained,
     /// The most that both ends of a link support.
@@ -115,6 +117,7 @@ impl fmt::Display for TopoFact {
             Self::Translation => "translation",
             Self::MemoryLent => "memory lent",
             Self::Nvlinks => "NVLinks",
+            Self::Xgmi => "XGMI links",
             Self::LinkTrained => "link as trained",
             Self::LinkMaximum => "link at most",
             Self::RemoteDrive => "drive of another machine",

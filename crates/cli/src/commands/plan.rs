@@ -157,15 +157,20 @@ fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
     answer.plan.is_none() || has_gpu || pair.guest.is_some()
 }
 
-/// Returns whether the kernel permits a direction, or would on a condition, and a driver goes along.
+/// Returns whether links of their own connect two GPUs, or the kernel permits a direction, or would on a condition,
+/// and a driver goes along.
 fn is_possible(pair: &PairRecord) -> bool {
-    pair.forward.iter().chain(&pair.backward).any(|one| {
-        let verdicts =
-            [ReachVerdict::BusAddress, ReachVerdict::ThroughHostBridge, ReachVerdict::Conditional];
-        let is_refused = !one.drivers.is_empty()
-            && one.drivers.iter().all(|rule| rule.answer == Answer::Refused);
-        verdicts.contains(&one.verdict) && !is_refused
-    })
+    pair.links().is_some()
+        || pair.forward.iter().chain(&pair.backward).any(|one| {
+            let verdicts = [
+                ReachVerdict::BusAddress,
+                ReachVerdict::ThroughHostBridge,
+                ReachVerdict::Conditional,
+            ];
+            let is_refused = !one.drivers.is_empty()
+                && one.drivers.iter().all(|rule| rule.answer == Answer::Refused);
+            verdicts.contains(&one.verdict) && !is_refused
+        })
 }
 
 /// Asks the kernel about a plan.

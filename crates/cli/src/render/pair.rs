@@ -9,7 +9,7 @@ use super::LabelSheet;
 /// The pair: one line that answers, both directions, what bears on both, and how to learn what is open.
 pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(headline(record));
+    sheet.line(by_links(record).unwrap_or_else(|| headline(record)));
     sheet.line("");
     for (label, device) in [("first", &record.first), ("second", &record.second)] {
         sheet.row(label, self::device(device));
@@ -18,8 +18,10 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
         path(&mut sheet, one);
         kernel(&mut sheet, one);
     }
-    if let Some(nvlink) = &record.nvlink {
-        sheet.row("nvlink", nvlink);
+    for (word, links) in [("nvlink", &record.nvlink), ("xgmi", &record.xgmi)] {
+        if let Some(links) = links {
+            sheet.row(word, links);
+        }
     }
     for (index, note) in record.notes.iter().enumerate() {
         if index == 0 { sheet.row("note", note) } else { sheet.more(note) }
@@ -44,6 +46,13 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
     }
     hints(&mut sheet, record);
     sheet.0
+}
+
+/// The answer for GPUs with links of their own, which their drivers take before PCIe.
+fn by_links(record: &PairRecord) -> Option<String> {
+    let links = record.links().filter(|_| record.guest.is_none())?;
+    let names = format!("{} and {}", record.first.name, record.second.name);
+    Some(format!("{names}: peer-to-peer is direct: they are {links}"))
 }
 
 fn headline(record: &PairRecord) -> String {

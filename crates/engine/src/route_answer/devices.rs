@@ -1,9 +1,7 @@
 //! The route between two functions, by the kernel's decision and each driver's own rule.
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{
-    Direction, NvLinkState, Pair, PeerMemory, Verdict, decide, environment_notes, nvlink,
-};
+use peerlane_reach::{Direction, Pair, PeerMemory, Verdict, decide, environment_notes, gpu_link};
 
 use super::{RouteAnswer, RouteWord};
 
@@ -13,7 +11,7 @@ pub(super) fn answer(fabric: &Fabric, first: FunctionId, second: FunctionId) -> 
     if first == second {
         return itself(fabric, first, &one);
     }
-    if let Some(state @ NvLinkState::Links(_)) = nvlink(fabric, first, second) {
+    if let Some(state) = gpu_link(fabric, first, second).filter(|state| state.is_linked()) {
         return RouteAnswer::new(RouteWord::P2p, format!("{one} and {other} are {state}"));
     }
     let pair = Pair::new(fabric, first, second);

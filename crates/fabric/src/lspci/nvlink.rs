@@ -1,7 +1,7 @@
 //! NVLink connections in the matrix of `nvidia-smi topo -m`.
 
 use super::clean::CleanLine;
-use crate::{Fabric, NvLink, gpu};
+use crate::{Fabric, GpuLink, gpu};
 
 /// Returns whether a trimmed line is the first of the matrix: its columns begin with GPUs.
 pub(super) fn is_header(line: &str) -> bool {
@@ -26,7 +26,7 @@ fn is_column(word: &str) -> bool {
 
 /// Reads the matrix. GPUs are counted as `nvidia-smi` does; where the text has another number of them than
 /// the matrix, none can be assigned.
-pub(super) fn read(lines: &[CleanLine<'_>], fabric: &Fabric) -> Option<Vec<NvLink>> {
+pub(super) fn read(lines: &[CleanLine<'_>], fabric: &Fabric) -> Option<Vec<GpuLink>> {
     let mut lines = lines.iter().map(|line| line.text.trim());
     let columns: Vec<&str> =
         lines.next()?.split_whitespace().take_while(|word| is_column(word)).collect();
@@ -51,7 +51,7 @@ pub(super) fn read(lines: &[CleanLine<'_>], fabric: &Fabric) -> Option<Vec<NvLin
         for (other, cell) in cells.iter().enumerate().skip(own + 1) {
             let Some(number) = cell.strip_prefix("NV") else { continue };
             let (one, other) = (gpus[own].min(gpus[other]), gpus[own].max(gpus[other]));
-            links.push(NvLink { gpus: (one, other), links: number.parse().ok() });
+            links.push(GpuLink { gpus: (one, other), links: number.parse().ok() });
         }
     }
     (rows == count).then_some(links)

@@ -84,7 +84,7 @@ pub enum Problem {
     /// `under` names nothing.
     #[error("nothing is called `{0}`")]
     NoSuchParent(String),
-    /// `nvlink` names no function.
+    /// `nvlink` or `xgmi` names no function.
     #[error("no function has this name")]
     NoSuchFunction,
     /// `under` names something further down.

@@ -12,8 +12,8 @@ use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
     Acs, Bar, Bdf, BridgeId, Cpu, CufileConfiguration, DriverBinding, Environment, Fabric,
-    Function, FunctionId, FunctionKind, HostBridge, InjectedError, Kernel, LabBoot, LabDrive,
-    Module, NvLink, NvidiaDriver, Origin, P2pMem, Parent, PeerAccess, Rates, RootBus,
+    Function, FunctionId, FunctionKind, GpuLink, HostBridge, InjectedError, Kernel, LabBoot,
+    LabDrive, Module, NvidiaDriver, Origin, P2pMem, Parent, PeerAccess, Rates, RootBus,
     UnassignedBar,
 };
 
@@ -49,7 +49,11 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         reader.functions.push(built);
     }
     let peer_access = reader.peer_access(&machine.peer_access)?;
-    let nvlinks = machine.nvlink.as_ref().map(|list| reader.nvlinks(list)).transpose()?;
+    let links = |list: &Option<Vec<_>>, key| {
+        list.as_ref().map(|list| reader.gpu_links(list, key)).transpose()
+    };
+    let (nvlinks, xgmi) =
+        (links(&machine.nvlink, "nvlink.gpus")?, links(&machine.xgmi, "xgmi.gpus")?);
     Ok(Fabric {
         name: machine.name,
         origin: Origin::Description,
@@ -69,6 +73,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         nvlinks,
         peer_access,
+        xgmi,
         nvidia: machine.nvidia.map(|driver| NvidiaDriver {
             is_open: driver.open,
             version: driver.version,
@@ -281,6 +286,7 @@ impl<'a> MachineFileReader<'a> {
             physical_function: function.physical_function.map(|address| address.0),
             memory_size: function.memory_size.map(|size| size.0),
             is_silent: function.silent,
+            is_accelerator: function.accelerator,
             mig_instances: function.mig_instances,
             lines: None,
             lab: lab_drive(function),
@@ -313,13 +319,17 @@ impl<'a> MachineFileReader<'a> {
         answers.iter().map(answer).collect()
     }
 
-    fn nvlinks(&self, links: &[shape::NvLinkTable]) -> Result<Vec<NvLink>, MachineFileError> {
-        let gpu = |name: &Spanned<String>| self.gpu(name, "nvlink.gpus");
+    fn gpu_links(
+        &self,
+        links: &[shape::GpuLinkTable],
+        key: &'static str,
+    ) -> Result<Vec<GpuLink>, MachineFileError> {
+        let gpu = |name: &Spanned<String>| self.gpu(name, key);
         links
             .iter()
             .map(|link| {
                 let [one, other] = [gpu(&link.gpus[0])?, gpu(&link.gpus[1])?];
-                Ok(NvLink { gpus: (one.min(other), one.max(other)), links: link.links })
+                Ok(GpuLink { gpus: (one.min(other), one.max(other)), links: link.links })
             })
             .collect()
     }

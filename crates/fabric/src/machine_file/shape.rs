@@ -45,7 +45,10 @@ pub(super) struct MachineTable {
     pub(super) mount: Option<Vec<MountTable>>,
     /// An empty list says that no GPUs are connected, none that it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nvlink: Option<Vec<NvLinkTable>>,
+    pub(super) nvlink: Option<Vec<GpuLinkTable>>,
+    /// As `nvlink`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) xgmi: Option<Vec<GpuLinkTable>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) peer_access: Vec<PeerAccessTable>,
 }
@@ -63,7 +66,7 @@ pub(super) struct EnvironmentTable {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NvLinkTable {
+pub(super) struct GpuLinkTable {
     pub(super) gpus: [Spanned<String>; 2],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) links: Option<u32>,
@@ -250,6 +253,8 @@ pub(super) struct FunctionTable {
     pub(super) fpga_p2p: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) physical_function: Option<Text<Bdf>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) accelerator: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory_size: Option<Size>,
     /// Its registers read as ones.

@@ -6,8 +6,8 @@ use super::shape;
 use super::values::{AcsValue, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text};
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
-    Acs, DriverBinding, Fabric, Function, FunctionKind, InjectedError, LabBoot, Module, Mount,
-    Namespace, NvLink, NvmeController, Parent, PeerAccess, StackedDevice,
+    Acs, DriverBinding, Fabric, Function, FunctionKind, GpuLink, InjectedError, LabBoot, Module,
+    Mount, Namespace, NvmeController, Parent, PeerAccess, StackedDevice,
 };
 
 /// The text of a machine file.
@@ -64,10 +64,8 @@ pub(super) fn text(fabric: &Fabric) -> String {
         stacked: fabric.stacked.iter().map(stacked).collect(),
         mount: fabric.mounts.as_ref().map(|list| list.iter().map(mount).collect()),
         peer_access: fabric.peer_access.iter().map(|answer| peer_access(fabric, answer)).collect(),
-        nvlink: fabric
-            .nvlinks
-            .as_ref()
-            .map(|list| list.iter().map(|link| nvlink(fabric, *link)).collect()),
+        nvlink: fabric.nvlinks.as_ref().map(|list| gpu_links(fabric, list)),
+        xgmi: fabric.xgmi.as_ref().map(|list| gpu_links(fabric, list)),
     };
     toml::to_string(&machine).unwrap_or_else(|error| {
         unreachable!("strings, integers that fit and tables are always TOML: {error}")
@@ -78,10 +76,13 @@ fn module(module: &Module) -> shape::ModuleTable {
     shape::ModuleTable { name: module.name.clone(), version: module.version.clone() }
 }
 
-fn nvlink(fabric: &Fabric, link: NvLink) -> shape::NvLinkTable {
-    let (one, other) = link.gpus;
-    let gpus = [one, other].map(|id| unplaced(&fabric.function(id).name));
-    shape::NvLinkTable { gpus, links: link.links }
+fn gpu_links(fabric: &Fabric, links: &[GpuLink]) -> Vec<shape::GpuLinkTable> {
+    let name = |id| unplaced(&fabric.function(id).name);
+    let table = |link: &GpuLink| shape::GpuLinkTable {
+        gpus: [name(link.gpus.0), name(link.gpus.1)],
+        links: link.links,
+    };
+    links.iter().map(table).collect()
 }
 
 fn peer_access(fabric: &Fabric, answer: &PeerAccess) -> shape::PeerAccessTable {
@@ -153,6 +154,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
         physical_function: function.physical_function.map(Text),
         memory_size: function.memory_size.map(Size),
         silent: function.is_silent,
+        accelerator: function.is_accelerator,
         mig_instances: function.mig_instances,
         bound,
         controller: name,

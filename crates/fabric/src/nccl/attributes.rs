@@ -21,15 +21,17 @@ pub(super) fn id(node: Node<'_, '_>, name: &str) -> Option<u16> {
     hex(node, name).and_then(|id| u16::try_from(id).ok())
 }
 
-/// The vendor. Early dumps leave it out for GPUs, whose NVLink or GCN version tells the maker.
+/// The vendor. Early dumps leave it out for GPUs, whose version of SM or GCN tells the maker; switches that
+/// are made up have 0xffff or 0.
 pub(super) fn vendor_id(node: Node<'_, '_>) -> Option<u16> {
     let of_gpu = || {
         let gpu = node.children().find(|child| child.has_tag_name("gpu"))?;
-        let has_nvlink = gpu.children().any(|child| child.has_tag_name("nvlink"));
+        let is_of_nccl =
+            gpu.has_attribute("sm") || gpu.children().any(|child| child.has_tag_name("nvlink"));
         let amd = gpu.has_attribute("gcn").then_some(VENDOR_AMD);
-        amd.or(has_nvlink.then_some(VENDOR_NVIDIA))
+        amd.or(is_of_nccl.then_some(VENDOR_NVIDIA))
     };
-    id(node, "vendor").or_else(of_gpu)
+    id(node, "vendor").filter(|&id| id != 0 && id != u16::MAX).or_else(of_gpu)
 }
 
 /// The class, as far as it is said: NCCL writes `0x03` where it cannot read one.
@@ -60,10 +62,12 @@ pub(super) fn address(text: &str) -> Option<Bdf> {
     format!("{domain:04x}:{rest}").parse().ok()
 }
 
-/// The link above a function: what both ends support.
+/// The link above a function: what both ends support. Files of AWS write `32 GT/s PCIe/s`.
 pub(super) fn link(node: Node<'_, '_>) -> Option<Link> {
-    let text = |name| node.attribute(name).unwrap_or_default();
-    let maximum = LinkSpeed::from_sysfs(text("link_speed"), text("link_width"))?;
+    let text = |name| node.attribute(name).unwrap_or_default().trim();
+    let speed = text("link_speed");
+    let speed = speed.strip_suffix("PCIe/s").unwrap_or(speed);
+    let maximum = LinkSpeed::from_sysfs(speed, text("link_width"))?;
     Some(Link { current: None, maximum: Some(maximum) })
 }
 

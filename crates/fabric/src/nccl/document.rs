@@ -1,5 +1,8 @@
 //! The XML document in a pasted text.
 
+/// The beginning of a topology in the middle of a text.
+const OPENING: &str = "<system version=";
+
 /// The name of the root element.
 pub(super) fn root(text: &str) -> Option<&str> {
     let mut rest = start(text);
@@ -31,13 +34,21 @@ fn after_declaration(declaration: &str) -> Option<&str> {
     }
 }
 
-/// The text without byte order mark, blank lines and fences of Markdown before it.
+/// The text without byte order mark, blank lines and fences of Markdown before it. Of a letter with a topology in
+/// it, the text from the first line that opens one.
 fn start(text: &str) -> &str {
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     while rest.starts_with("```") || rest.starts_with("~~~") {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
     }
-    rest
+    if rest.starts_with('<') {
+        return rest;
+    }
+    let is_opened = |&(at, _): &(usize, &str)| {
+        let before = rest[..at].trim_end_matches([' ', '\t']);
+        before.is_empty() || before.ends_with('\n')
+    };
+    rest.match_indices(OPENING).find(is_opened).map_or(rest, |(at, _)| &rest[at..])
 }
 
 /// The document, and the number of lines before it.
@@ -71,6 +82,11 @@ mod tests {
                 assert_eq!(root(&format!("{before}{root_tag}")), Some("system"), "{before}");
             }
         }
+        for before in ["Hi,\nsee below:\n\n```xml\n  ", "data:\n  topology.xml: |\n    "] {
+            let text = format!("{before}<system version=\"1\"/>\n```\nThanks");
+            assert_eq!(root(&text), Some("system"), "{before}");
+        }
+        assert_eq!(root("see <system version=\"1\"/> there"), None);
         for other in ["", "system", "<systems>", "<system", "a <system>", "<!--<system>", "```"] {
             assert_ne!(root(other), Some("system"), "{other}");
         }
@@ -80,5 +96,7 @@ mod tests {
     fn fences_around_document_are_cut() {
         assert_eq!(cut("\n```xml\n<system></system>\n```\n"), (2, "<system></system>"));
         assert_eq!(cut("<system/>"), (0, "<system/>"));
+        let document = "<system version=\"1\">\n</system>";
+        assert_eq!(cut(&format!("Hi,\n{document}\nBye\n")), (1, document));
     }
 }

@@ -1,7 +1,5 @@
 //! Texts that cannot be read, and what to do about them.
 
-use crate::Bdf;
-
 /// The command whose output can be read; any program that uses NCCL writes it.
 const COMMAND: &str = "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g $(nvidia-smi -L | wc -l)";
 /// The same of RCCL.
@@ -31,14 +29,6 @@ pub enum NcclError {
         line: u32,
         /// The attribute `busid`, shortened.
         text: String,
-    },
-    /// The same address twice.
-    #[error("cannot read one machine from the topology: {address} is in lines {} and {}", lines.0, lines.1)]
-    Twice {
-        /// The address.
-        address: Bdf,
-        /// Lines of both.
-        lines: (u32, u32),
     },
     /// Processors of several hosts.
     #[error("cannot read one machine from the topology: it is of {hosts} hosts")]

@@ -12,13 +12,12 @@
 //! bridge here, whose root bus is [`RootBus::Partial`](crate::RootBus::Partial). Drives, windows, drivers and kernel are not in
 //! the text either. Speed and width of a link are the most that both of its ends support, or of NVIDIA's
 //! GPUs, in NCCL 2.30, what the link ran at. So no link has a trained speed.
-//!
-//! XGMI between AMD's GPUs is not NVLink and is left out.
 
 mod attributes;
 mod document;
 mod error;
-mod nvlink;
+mod gpu_links;
+mod notes;
 mod topology;
 mod write;
 
@@ -52,7 +51,8 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
     let found = topology::TopologyReader::read(&document, before)?;
     Ok(Fabric {
         cpu: found.cpu,
-        nvlinks: Some(nvlink::pairs(&found.functions, &found.links)?),
+        nvlinks: found.links.nvlinks,
+        xgmi: found.links.xgmi,
         bridges: found.bridges,
         functions: found.functions,
         ..Fabric::unknown("nccl", Origin::Text)

@@ -1,12 +1,13 @@
 //! From elements to host bridges and functions.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use roxmltree::{Document, Node, NodeId};
 
 use super::attributes::{self, address};
 use super::error::NcclError;
-use super::nvlink::NvLinkElement;
+use super::gpu_links::{ElementKind, GpuLinkElement, GpuLinks, Searched};
+use crate::gpu;
 use crate::sysfs::config_space::PortType;
 use crate::sysfs::functions::kind;
 use crate::{
@@ -26,7 +27,7 @@ pub(super) struct ParsedMachine {
     pub(super) cpu: Cpu,
     pub(super) bridges: Vec<HostBridge>,
     pub(super) functions: Vec<Function>,
-    pub(super) links: Vec<NvLinkElement>,
+    pub(super) links: GpuLinks,
 }
 
 /// An element that functions hang from.
@@ -49,10 +50,11 @@ pub(super) struct TopologyReader {
     /// Host bridges by name.
     known_bridges: HashMap<String, BridgeId>,
     functions: Vec<Function>,
-    links: Vec<NvLinkElement>,
+    links: Vec<GpuLinkElement>,
+    searched: BTreeMap<FunctionId, Searched>,
     elements: HashMap<NodeId, Above>,
-    /// Lines of the addresses.
-    addresses: HashMap<Bdf, u32>,
+    /// The first line of each address, and the places where it stands.
+    addresses: HashMap<Bdf, (u32, usize)>,
     /// Ports that the text leaves out, by parent, domain and bus below.
     ports: HashMap<(Parent, u32, u8), FunctionId>,
 }
@@ -84,7 +86,8 @@ impl TopologyReader {
         if reader.functions.is_empty() {
             return Err(NcclError::NoFunction);
         }
-        let Self { bridges, functions, links, .. } = reader;
+        let Self { bridges, functions, links, searched, .. } = reader;
+        let links = GpuLinks::new(&functions, &links, &searched)?;
         Ok(ParsedMachine { cpu: attributes::cpu(cpus()), bridges, functions, links })
     }
 
@@ -107,27 +110,37 @@ impl TopologyReader {
             let text = text.chars().take(LONGEST).collect();
             return Err(NcclError::Address { line, text });
         };
-        if is_placeholder(address) {
-            self.elements.insert(node.id(), above);
-            return Ok(());
-        }
-        if let Some(&first) = self.addresses.get(&address) {
-            return Err(NcclError::Twice { address, lines: (first, line) });
-        }
         if above.depth >= DEEPEST {
             return Err(NcclError::TooLarge { most: DEEPEST, what: "functions one below another" });
         }
-        self.addresses.insert(address, line);
-        let parent = self.parent(above, address)?;
-        let link = match parent {
-            Parent::Function(_) => attributes::link(node),
-            Parent::Bridge(_) => None,
+        let (first, places) = self.addresses.entry(address).or_insert((line, 0));
+        *places += 1;
+        // The first place keeps the address: which of them is right is not known.
+        let repeats = (*places > 1).then_some(*first);
+        let name = match *places {
+            1 => address.to_string(),
+            place => format!("{address}-{place}"),
         };
+        let is_switch = is_switch(node, address, above);
+        let has_own_port = repeats.is_some() || is_made_up(address) || is_switch;
+        let is_on_root_bus = above.function.is_none() && address.bus() == 0 && !is_switch;
+        let parent = if is_on_root_bus {
+            Parent::Bridge(self.bridge(above, address))
+        } else {
+            self.parent(above, address, has_own_port, &name)?
+        };
+        let link = attributes::link(node);
         let class = attributes::class(node);
+        let vendor = attributes::vendor_id(node);
+        let kind = function_kind(node, address, parent, vendor);
         let nics = node.children().filter(|child| child.has_tag_name("nic"));
         let function = Function {
-            kind: function_kind(node, address, parent),
-            vendor: attributes::vendor_id(node),
+            kind,
+            address: Some(address).filter(|_| repeats.is_none()),
+            is_accelerator: kind == FunctionKind::Gpu
+                && has_child(node, "gpu")
+                && vendor.is_some_and(|vendor| !gpu::MAKERS.contains(&vendor)),
+            vendor,
             device: attributes::id(node, "device"),
             class: class.whole,
             link,
@@ -136,11 +149,12 @@ impl TopologyReader {
             lines: Some(LineNumbers {
                 heading: line,
                 link: link.map(|_| line),
+                repeats,
                 ..LineNumbers::default()
             }),
-            ..Function::unknown(address.to_string(), parent)
+            ..Function::unknown(name, parent)
         };
-        let function = self.push(Function { address: Some(address), ..function })?;
+        let function = self.push(function)?;
         let below = Above { function: Some(function), depth: above.depth + 1, ..above };
         self.elements.insert(node.id(), below);
         Ok(())
@@ -154,23 +168,24 @@ impl TopologyReader {
         Ok(FunctionId(self.functions.len() - 1))
     }
 
-    /// The parent of the function at an address, a port that the text leaves out in between.
-    fn parent(&mut self, above: Above, address: Bdf) -> Result<Parent, NcclError> {
+    /// The parent of the function at an address, a port that the text leaves out in between. A function whose
+    /// address says nothing of its place has a port of its own.
+    fn parent(
+        &mut self,
+        above: Above,
+        address: Bdf,
+        has_own_port: bool,
+        name: &str,
+    ) -> Result<Parent, NcclError> {
         let (parent, missing) = match above.function {
-            None => {
-                let bridge = Parent::Bridge(self.bridge(above, address));
-                if address.bus() == 0 {
-                    return Ok(bridge);
-                }
-                (bridge, FunctionKind::RootPort)
-            }
+            None => (Parent::Bridge(self.bridge(above, address)), FunctionKind::RootPort),
             Some(id) => match self.functions[id.0].kind {
                 FunctionKind::RootPort => (Parent::Function(id), FunctionKind::OtherBridge),
                 _ => (Parent::Function(id), FunctionKind::DownstreamPort),
             },
         };
         let key = (parent, address.domain(), address.bus());
-        if let Some(&port) = self.ports.get(&key) {
+        if let Some(&port) = self.ports.get(&key).filter(|_| !has_own_port) {
             return Ok(Parent::Function(port));
         }
         let word = match missing {
@@ -181,10 +196,12 @@ impl TopologyReader {
         let port = Function {
             kind: missing,
             numa_node: above.numa_node,
-            ..Function::unknown(format!("{word}-above-{address}"), parent)
+            ..Function::unknown(format!("{word}-above-{name}"), parent)
         };
         let port = self.push(port)?;
-        self.ports.insert(key, port);
+        if !has_own_port {
+            self.ports.insert(key, port);
+        }
         Ok(Parent::Function(port))
     }
 
@@ -211,15 +228,22 @@ impl TopologyReader {
         bridge
     }
 
-    /// The NVLinks of an element `<gpu>`.
+    /// The links of an element `<gpu>`.
     fn links(&mut self, node: Node<'_, '_>) {
         let Some(gpu) = self.above(node).function else { return };
         if self.functions[gpu.0].kind != FunctionKind::Gpu {
             return;
         }
-        for link in node.children().filter(|child| child.has_tag_name("nvlink")) {
+        if node.has_attribute("gcn") {
+            self.searched.insert(gpu, Searched::Rccl);
+        } else if node.has_attribute("sm") {
+            self.searched.insert(gpu, Searched::Nccl);
+        }
+        for link in node.children() {
+            let Some(kind) = ElementKind::from_tag(link.tag_name().name()) else { continue };
             let Some(target) = link.attribute("target") else { continue };
-            self.links.push(NvLinkElement {
+            self.links.push(GpuLinkElement {
+                kind,
                 gpu,
                 target: target.to_owned(),
                 count: link.attribute("count").and_then(|count| count.trim().parse().ok()),
@@ -229,23 +253,42 @@ impl TopologyReader {
     }
 }
 
-/// Returns whether an address is that of a switch that is not there: files for virtual machines of Azure join functions
-/// below `ffff:ff:01.0`, so that NCCL takes them for close.
-fn is_placeholder(address: Bdf) -> bool {
+/// Returns whether an address is that of a switch that is not there: files for virtual machines of Azure and AWS
+/// join functions below `ffff:ff:01.0`, so that NCCL takes them for close.
+pub(super) fn is_made_up(address: Bdf) -> bool {
     address.domain() == 0xffff && address.bus() == 0xff
 }
 
+/// Returns whether a bridge on bus 00 is a switch all the same: a root port leads to one bus.
+fn is_switch(node: Node<'_, '_>, address: Bdf, above: Above) -> bool {
+    let below = node.children().filter(|child| child.has_tag_name("pci"));
+    let place = |node: Node<'_, '_>| {
+        let address = attributes::address(node.attribute("busid")?)?;
+        Some((address.domain(), address.bus()))
+    };
+    let mut buses = below.filter_map(place);
+    let first = buses.next();
+    address.bus() == 0 && above.function.is_none() && buses.any(|bus| Some(bus) != first)
+}
+
+fn has_child(node: Node<'_, '_>, tag: &str) -> bool {
+    node.children().any(|child| child.has_tag_name(tag))
+}
+
 /// The kind of a function, by what is below it and by its class.
-fn function_kind(node: Node<'_, '_>, address: Bdf, parent: Parent) -> FunctionKind {
-    let has = |tag: &str| node.children().any(|child| child.has_tag_name(tag));
-    let vendor = attributes::vendor_id(node);
+fn function_kind(
+    node: Node<'_, '_>,
+    address: Bdf,
+    parent: Parent,
+    vendor: Option<u16>,
+) -> FunctionKind {
     let attributes::ClassCode { whole, base } = attributes::class(node);
     let by_class = kind(whole.or(base.map(|base| base << 16)), vendor, PortType::Unknown);
-    if has("pci") || by_class == FunctionKind::OtherBridge {
+    if has_child(node, "pci") || by_class == FunctionKind::OtherBridge {
         let is_on_root_bus = address.bus() == 0 && matches!(parent, Parent::Bridge(_));
         return if is_on_root_bus { FunctionKind::RootPort } else { FunctionKind::UpstreamPort };
     }
-    match (has("gpu"), has("nic")) {
+    match (has_child(node, "gpu"), has_child(node, "nic")) {
         (true, _) => FunctionKind::Gpu,
         (false, true) => FunctionKind::Nic,
         (false, false) => by_class,

@@ -5,11 +5,12 @@
 //!
 //! - They take 256 elements (1024 before 2.21), and in one element 640 others (128 before 2.30, 32 before 2.21).
 //! - They take no XML declaration and decode no entities. Attributes are one space apart and have at most 254 bytes.
-//! - `version` has to be 1 (RCCL asks for 2), and `numaid`, `busid`, and `class` of a switch have to be there. A
+//! - `version` has to be 1, for RCCL 2, and `numaid`, `busid`, and `class` of a switch have to be there. A
 //!   processor of Intel with `familyid` needs `modelid`, which no fabric knows; both are left out for it.
 //! - `link_speed`, `link_width`, `affinity`, `arch`, `sm`, `dev`, `gdr` and identities that are not there come from
 //!   `/sys`, NVML and CUDA of the machine that NCCL runs on. `rank`, and `dev` of a `<net>`, are always NCCL's own.
-//! - A GPU with any `<nvlink>` is not asked for its NVLinks. So either all are written or none.
+//! - A GPU with any `<nvlink>` is not asked for its NVLinks. So either all are written or none. RCCL adds the
+//!   `<xgmi>` that it finds to those of the file.
 //! - After that, branches without a GPU of the job or a NIC that NCCL found are dropped
 //!   (`ncclTopoTrimXml`): drives, unused NICs, and the switches above them.
 //!
@@ -17,17 +18,19 @@
 //! its upstream port, as NCCL climbs `/sys` two functions at a time; [`read`](super::read) puts the other ports back.
 
 mod element;
-mod nvlinks;
+mod gpu_links;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::iter::once;
 
 use element::Element;
+use gpu_links::Elements;
 
 use super::attributes::is_kernel_name;
 use super::error::NcclWriteError;
 use super::topology::DEEPEST;
+use crate::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
 use crate::{Cpu, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, Parent};
 
 /// Most elements that NCCL 2.21 to 2.30 read (`NCCL_TOPO_XML_MAX_NODES`).
@@ -63,11 +66,19 @@ impl Fabric {
                 counted(tree.without_address)
             ));
         }
-        let nvlinks = nvlinks::elements(self, &|id| tree.is_listed(id)).unwrap_or_else(|reason| {
+        let is_listed = |id| tree.is_listed(id);
+        let mut links = gpu_links::nvlinks(self, &is_listed).unwrap_or_else(|reason| {
             notes.push(format!("NVLinks left out, so that NCCL asks the driver: {reason}"));
             BTreeMap::new()
         });
-        let system = tree.system(&nvlinks);
+        let xgmi = gpu_links::xgmi(self, &is_listed).unwrap_or_else(|reason| {
+            notes.push(format!("XGMI left out, so that RCCL asks the driver: {reason}"));
+            BTreeMap::new()
+        });
+        for (gpu, elements) in xgmi {
+            links.entry(gpu).or_default().extend(elements);
+        }
+        let system = tree.system(&links);
         let elements = system.count();
         if elements > MOST_ELEMENTS {
             notes.push(format!(
@@ -106,7 +117,7 @@ impl<'a> ElementTree<'a> {
         let has_address = |id: &FunctionId| fabric.function(*id).address.is_some();
         let mut tree =
             Self { fabric, below: BTreeMap::new(), listed: BTreeSet::new(), without_address: 0 };
-        for id in fabric.iter().map(|(id, _)| id).filter(|&id| is_of_use(fabric, id)) {
+        for id in candidates(fabric) {
             let branch: Vec<FunctionId> = once(id).chain(above(id)).collect();
             if branch.len() > DEEPEST {
                 return Err(NcclWriteError::TooDeep { most: DEEPEST });
@@ -136,18 +147,19 @@ impl<'a> ElementTree<'a> {
         self.below.get(&switch).into_iter().flatten().copied()
     }
 
-    fn system(&self, nvlinks: &BTreeMap<FunctionId, Vec<Element>>) -> Element {
+    fn system(&self, links: &Elements) -> Element {
         let mut by_node: BTreeMap<Option<u32>, Vec<Element>> = BTreeMap::new();
         for id in self.below(None) {
             let bridge = &self.fabric.bridges[self.fabric.bridge_of(id).0];
             let node = self.fabric.function(id).numa_node.or(bridge.numa_node);
-            by_node.entry(node).or_default().push(self.function(id, nvlinks));
+            by_node.entry(node).or_default().push(self.function(id, links));
         }
         let cpus = by_node.into_iter().map(|(node, below)| cpu(&self.fabric.cpu, node, below));
-        Element::new("system").with("version", Some("1")).above(cpus)
+        let version = if is_for_rccl(self.fabric) { 2 } else { 1 };
+        Element::new("system").with("version", Some(version)).above(cpus)
     }
 
-    fn function(&self, id: FunctionId, nvlinks: &BTreeMap<FunctionId, Vec<Element>>) -> Element {
+    fn function(&self, id: FunctionId, links: &Elements) -> Element {
         let function = self.fabric.function(id);
         let hex = |id: Option<u16>| id.map(|id| format!("{id:#06x}"));
         let link = self.fabric.trainable(id);
@@ -160,28 +172,58 @@ impl<'a> ElementTree<'a> {
             .with("link_width", link.map(|link| link.width));
         match function.kind {
             FunctionKind::Gpu => {
-                let links = nvlinks.get(&id).into_iter().flatten().cloned();
+                let links = links.get(&id).into_iter().flatten().cloned();
                 element.above(once(Element::new("gpu").above(links)))
             }
             FunctionKind::Nic => element.above(once(nic(function))),
-            _ => element.above(self.below(Some(id)).map(|below| self.function(below, nvlinks))),
+            _ => element.above(self.below(Some(id)).map(|below| self.function(below, links))),
         }
     }
 }
 
-/// Returns whether each function is a switch of the text: an upstream port, or a bridge of unknown type in the place
-/// of one. The kernel's `/sys` shows the type of every port of PCIe; a picture of `lspci` shows none.
+/// Returns whether each function is a switch of the text: an upstream port, a bridge of unknown type in the place of
+/// one, or a root port that a text lists. The kernel's `/sys` shows the type of every port of PCIe; a picture of
+/// `lspci` shows none.
 fn switches(fabric: &Fabric) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(fabric.functions.len());
     for function in &fabric.functions {
         // Parents precede children.
-        found.push(match (function.kind, function.parent) {
+        let is_switch = match (function.kind, function.parent) {
             (FunctionKind::UpstreamPort, _) => true,
+            // A text that lists a root port leaves out the bridge below it.
+            (FunctionKind::OtherBridge, Parent::Function(above))
+                if function.address.is_none()
+                    && fabric.function(above).kind == FunctionKind::RootPort =>
+            {
+                found[above.0] = true;
+                false
+            }
             (FunctionKind::OtherBridge, Parent::Function(above)) => !found[above.0],
             _ => false,
-        });
+        };
+        found.push(is_switch);
     }
     found
+}
+
+/// Functions to list. Where none is known to be of use, as in a file of AWS without classes, any that may be one.
+fn candidates(fabric: &Fabric) -> Vec<FunctionId> {
+    let ids = || fabric.iter().map(|(id, _)| id);
+    let known: Vec<FunctionId> = ids().filter(|&id| is_of_use(fabric, id)).collect();
+    if known.is_empty() {
+        ids().filter(|&id| fabric.function(id).is_unclassified()).collect()
+    } else {
+        known
+    }
+}
+
+/// Returns whether a file is for RCCL, AMD's library, and not for NCCL.
+fn is_for_rccl(fabric: &Fabric) -> bool {
+    let has_gpu_of = |vendor: u16| {
+        let mut gpus = fabric.functions.iter().filter(|one| one.kind == FunctionKind::Gpu);
+        gpus.any(|one| one.vendor == Some(vendor))
+    };
+    !has_gpu_of(VENDOR_NVIDIA) && (fabric.xgmi.is_some() || has_gpu_of(VENDOR_AMD))
 }
 
 /// Returns whether NCCL could use a function, or a person expects it in a topology: GPUs but for graphics of a

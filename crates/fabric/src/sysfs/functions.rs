@@ -277,6 +277,7 @@ impl FoundFunctions {
                 .and_then(|name| self::address(&name)),
             memory_size: None,
             is_silent: config.is_silent(),
+            is_accelerator: false,
             mig_instances: if kind == FunctionKind::Gpu && vendor == Some(VENDOR_NVIDIA) {
                 resources::mig_instances(tree, address)
             } else {

@@ -166,6 +166,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         functions: found.functions,
         nvlinks: None,
         peer_access: Vec::new(),
+        xgmi: None,
         nvidia: nvidia::driver(tree),
         cufile: cufile::configuration(tree),
         lab: None,

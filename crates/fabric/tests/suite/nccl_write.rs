@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use peerlane_fabric::nccl::{self, NcclWriteError};
-use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, FunctionKind, LinkSpeed, NvLink, lspci};
+use peerlane_fabric::{Bdf, Fabric, Function, FunctionId, FunctionKind, GpuLink, LinkSpeed, lspci};
 use proptest::prelude::*;
 
 use crate::{lspci_tree, random};
@@ -60,10 +60,18 @@ fn facts(fabric: &Fabric, listed: &BTreeSet<Bdf>) -> BTreeSet<String> {
 
 /// NVLinks by the addresses of their ends.
 fn nvlinks(fabric: &Fabric) -> BTreeSet<(Option<Bdf>, Option<Bdf>, Option<u32>)> {
+    ends(fabric, &fabric.nvlinks)
+}
+
+fn ends(
+    fabric: &Fabric,
+    links: &Option<Vec<GpuLink>>,
+) -> BTreeSet<(Option<Bdf>, Option<Bdf>, Option<u32>)> {
     let address = |id: FunctionId| fabric.function(id).address;
-    let links = fabric.nvlinks.iter().flatten();
     links
-        .map(|&NvLink { gpus: (one, other), links }| {
+        .iter()
+        .flatten()
+        .map(|&GpuLink { gpus: (one, other), links }| {
             let ends = (address(one), address(other));
             (ends.0.min(ends.1), ends.0.max(ends.1), links)
         })
@@ -100,6 +108,7 @@ fn fixtures_are_read_back_alike() {
         }
         assert_eq!(facts(&read, &listed), facts(&fabric, &listed), "{name}");
         assert_eq!(nvlinks(&read), nvlinks(&fabric), "{name}");
+        assert_eq!(ends(&read, &read.xgmi), ends(&fabric, &fabric.xgmi), "{name}");
         assert_eq!(nic_names(&read), nic_names(&fabric), "{name}");
         assert_eq!(read.cpu.vendor, fabric.cpu.vendor, "{name}");
         let again = read.to_nccl_xml().unwrap();
@@ -173,7 +182,9 @@ fn attributes_that_nccl_demands_are_there() {
         let has = |attributes: &[(String, String)], wanted: &str| {
             attributes.iter().any(|(key, _)| key == wanted)
         };
-        assert_eq!(elements[0], ("system".into(), vec![("version".into(), "1".into())]));
+        let vendors: Vec<_> = fabric.gpus().iter().map(|&id| fabric.function(id).vendor).collect();
+        let version = if vendors.contains(&Some(0x1002)) { "2" } else { "1" };
+        assert_eq!(elements[0], ("system".into(), vec![("version".into(), version.into())]));
         assert!(elements.len() <= 256, "{name}");
         for (tag, attributes) in &elements {
             let needed: &[&str] = match tag.as_str() {
@@ -181,7 +192,7 @@ fn attributes_that_nccl_demands_are_there() {
                 "cpu" => &["numaid"],
                 "pci" => &["busid", "class"],
                 "net" => &["name"],
-                "nvlink" => &["target", "count", "tclass"],
+                "nvlink" | "xgmi" => &["target", "count", "tclass"],
                 _ => &[],
             };
             for one in needed {
@@ -221,7 +232,7 @@ fn linked(gpus: usize, links: Option<u32>) -> Fabric {
     let mut fabric = machine(&functions.iter().map(String::as_str).collect::<Vec<_>>());
     let pairs = (0..gpus).flat_map(|one| (one + 1..gpus).map(move |other| (one, other)));
     let pairs = pairs.map(|(one, other)| (FunctionId(one), FunctionId(other)));
-    fabric.nvlinks = Some(pairs.map(|gpus| NvLink { gpus, links }).collect());
+    fabric.nvlinks = Some(pairs.map(|gpus| GpuLink { gpus, links }).collect());
     fabric
 }
 
@@ -258,6 +269,70 @@ fn nvlinks_are_written_all_or_none() {
     let first = twice.nvlinks.as_ref().unwrap()[0];
     twice.nvlinks.as_mut().unwrap().push(first);
     assert!(notes(&twice).contains("twice"));
+}
+
+#[test]
+fn xgmi_is_written_all_or_none() {
+    let mut fabric = linked(3, Some(2));
+    for gpu in &mut fabric.functions {
+        gpu.vendor = Some(0x1002);
+    }
+    fabric.xgmi = fabric.nvlinks.take();
+    let written = fabric.to_nccl_xml().unwrap();
+    assert!(written.text.contains("<system version=\"2\">"), "{}", written.text);
+    assert_eq!((written.text.matches("<xgmi ").count(), written.notes.len()), (6, 0));
+    let read = nccl::read(&written.text).unwrap();
+    assert_eq!(ends(&read, &read.xgmi), ends(&fabric, &fabric.xgmi));
+    fabric.xgmi.as_mut().unwrap()[0].links = None;
+    let written = fabric.to_nccl_xml().unwrap();
+    assert_eq!(
+        written.notes,
+        ["XGMI left out, so that RCCL asks the driver: their number is not known"]
+    );
+    assert!(!written.text.contains("<xgmi"), "{}", written.text);
+}
+
+#[test]
+fn made_up_switches_are_written_again() {
+    let text = "<system version=\"1\"><cpu numaid=\"0\">\
+                <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">\
+                <pci busid=\"0001:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\
+                <pci busid=\"0101:00:00.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>\
+                </pci></cpu></system>";
+    let written = nccl::read(text).unwrap().to_nccl_xml().unwrap();
+    let switch = "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\">";
+    assert!(written.text.contains(switch), "{}", written.text);
+    assert_eq!(
+        written.text.matches("link_speed=\"16.0 GT/s PCIe\"").count(),
+        3,
+        "{}",
+        written.text
+    );
+}
+
+#[test]
+fn root_ports_of_a_topology_are_written_again() {
+    let text = "<system version=\"1\"><cpu numaid=\"-1\"><pci busid=\"0000:00:01.0\" class=\"0x060400\">\
+                <pci busid=\"0000:02:00.0\" class=\"0x020000\"/></pci></cpu></system>";
+    let written = nccl::read(text).unwrap().to_nccl_xml().unwrap();
+    assert_eq!(written.notes, [""; 0]);
+    assert!(written.text.contains("busid=\"0000:00:01.0\""), "{}", written.text);
+    assert_eq!(nccl::read(&written.text).unwrap().to_nccl_xml().unwrap().text, written.text);
+}
+
+#[test]
+fn unclassified_functions_are_written_alone() {
+    let text = |others: &str| {
+        let unknown = "<pci busid=\"0000:00:16.0\"/><pci busid=\"0000:45:00.0\"><pci busid=\"0000:4f:00.0\"/></pci>";
+        let text =
+            format!("<system version=\"1\"><cpu numaid=\"0\">{unknown}{others}</cpu></system>");
+        nccl::read(&text).unwrap().to_nccl_xml().unwrap().text
+    };
+    let alone = text("");
+    assert!(alone.contains("<pci busid=\"0000:00:16.0\"/>"), "{alone}");
+    assert!(alone.contains("<pci busid=\"0000:45:00.0\" class=\"0x060400\">"), "{alone}");
+    let with_nic = text("<pci busid=\"0000:00:17.0\" class=\"0x020000\"/>");
+    assert!(!with_nic.contains("0000:00:16.0"), "{with_nic}");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
-    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind, GpuLink,
     HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, Link, LinkSpeed,
-    Module, Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent,
-    Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RootBus, StackedDevice, Temperature,
+    Module, Mount, Namespace, NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition,
+    PeerAccess, PeerCapability, QueueLimits, Rates, RootBus, StackedDevice, Temperature,
     UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
@@ -68,6 +68,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 mounts,
                 nvlinks: None,
                 peer_access: Vec::new(),
+                xgmi: None,
                 nvidia,
                 cufile,
                 environment,
@@ -108,7 +109,8 @@ impl WithFunctions for Fabric {
             self.functions.push(function);
         }
         let last = FunctionId(self.functions.len() - 1);
-        self.nvlinks = Some(vec![NvLink { gpus: (FunctionId(0), last), links: Some(4) }]);
+        self.nvlinks = Some(vec![GpuLink { gpus: (FunctionId(0), last), links: Some(4) }]);
+        self.xgmi = Some(vec![GpuLink { gpus: (FunctionId(0), last), links: Some(2) }]);
         let (gpus, status) = ((last, FunctionId(0)), "CNS".to_owned());
         self.peer_access = vec![PeerAccess { gpus, capability: PeerCapability::Read, status }];
         self
@@ -216,13 +218,21 @@ fn function() -> impl Strategy<Value = Function> {
         of(".*"),
         vec(".*", 0..3),
         bars(),
-        (of(any::<bool>()), of(address()), of(any::<u32>()), of(bytes()), any::<bool>()),
+        (
+            of(any::<bool>()),
+            of(address()),
+            of(any::<u32>()),
+            of(bytes()),
+            any::<bool>(),
+            any::<bool>(),
+        ),
         links(),
     );
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
         let (iommu_type, kernel_names, (bars, unassigned_bars), split, (link_below, ethernet)) =
             names;
-        let (fpga_p2p, physical_function, mig_instances, memory_size, is_silent) = split;
+        let (fpga_p2p, physical_function, mig_instances, memory_size, is_silent, is_accelerator) =
+            split;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
@@ -254,6 +264,7 @@ fn function() -> impl Strategy<Value = Function> {
             physical_function,
             memory_size,
             is_silent,
+            is_accelerator: is_accelerator && kind == FunctionKind::Gpu,
             mig_instances,
             lines: None,
             lab: if is_drive { drive } else { LabDrive::default() },

@@ -1,8 +1,8 @@
-//! NVLinks between GPUs that both machines have.
+//! NVLinks and XGMI between GPUs that both machines have.
 
 use std::collections::HashMap;
 
-use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_fabric::{Fabric, FunctionId, GpuLink};
 
 use super::collector::Collector;
 use super::{
@@ -18,22 +18,37 @@ pub(super) fn compare(
     (before, after): (&Fabric, &Fabric),
     matching: &Matching,
 ) {
-    let listed = |fabric: &Fabric| -> Option<Links> {
-        Some(fabric.nvlinks.as_ref()?.iter().map(|link| (link.gpus, link.links)).collect())
+    of_kind(found, ChangeKind::NvLink, (&before.nvlinks, &after.nvlinks), matching);
+    of_kind(found, ChangeKind::Xgmi, (&before.xgmi, &after.xgmi), matching);
+}
+
+fn of_kind(
+    found: &mut Collector,
+    kind: ChangeKind,
+    (before, after): (&Option<Vec<GpuLink>>, &Option<Vec<GpuLink>>),
+    matching: &Matching,
+) {
+    let listed = |links: &Option<Vec<GpuLink>>| -> Option<Links> {
+        Some(links.as_ref()?.iter().map(|link| (link.gpus, link.links)).collect())
     };
     match (listed(before), listed(after)) {
-        (Some(before), Some(after)) => pairs(found, &before, &after, matching),
+        (Some(before), Some(after)) => pairs(found, kind, (&before, &after), matching),
         (None, Some(links)) if !links.is_empty() => {
-            found.uncompared(ChangeKind::NvLink, UncomparedReason::UnknownBefore, None);
+            found.uncompared(kind, UncomparedReason::UnknownBefore, None);
         }
         (Some(links), None) if !links.is_empty() => {
-            found.uncompared(ChangeKind::NvLink, UncomparedReason::UnknownAfter, None);
+            found.uncompared(kind, UncomparedReason::UnknownAfter, None);
         }
         _ => {}
     }
 }
 
-fn pairs(found: &mut Collector, before: &Links, after: &Links, matching: &Matching) {
+fn pairs(
+    found: &mut Collector,
+    kind: ChangeKind,
+    (before, after): (&Links, &Links),
+    matching: &Matching,
+) {
     let now: HashMap<FunctionId, FunctionId> = matching.both.iter().copied().collect();
     let then: HashMap<FunctionId, FunctionId> =
         matching.both.iter().map(|&(before, after)| (after, before)).collect();
@@ -57,7 +72,7 @@ fn pairs(found: &mut Collector, before: &Links, after: &Links, matching: &Matchi
         let words = |links: u32| if links == 0 { "none".to_owned() } else { links.to_string() };
         let ends = [(gpus.0, gpus_now.0), (gpus.1, gpus_now.1)];
         found.single(MachineChange {
-            kind: ChangeKind::NvLink,
+            kind,
             effect: ChangeEffect::of_growth(&links, &links_now),
             before: Some(words(links)),
             after: Some(words(links_now)),

@@ -7,9 +7,9 @@
 
 mod collector;
 mod functions;
+mod gpu_links;
 mod machine;
 mod matching;
-mod nvlinks;
 mod remote;
 mod verdicts;
 
@@ -67,6 +67,8 @@ pub enum ChangeKind {
     MemoryLent,
     /// NVLinks between two GPUs.
     NvLink,
+    /// XGMI between two GPUs.
+    Xgmi,
     /// Speed and width that a link trained to.
     LinkTrained,
     /// The most that both ends of a link support.
@@ -167,7 +169,7 @@ impl MachineDifference {
         functions::presence(&mut collector, (before, after), &matching);
         functions::compare(&mut collector, (before, after), &matching);
         remote::compare(&mut collector, before, after);
-        nvlinks::compare(&mut collector, (before, after), &matching);
+        gpu_links::compare(&mut collector, (before, after), &matching);
         verdicts::compare(&mut collector, (before, after), &matching);
         let (changes, uncompared) = collector.finish();
         Self { changes, uncompared, matching }

@@ -3,6 +3,7 @@
 use peerlane_fabric::{Bar, FunctionKind, gpu};
 
 use super::ends::DriverEnds;
+use super::gpu_link::{GpuLinkState, gpu_link};
 use super::nvidia::{NVIDIA_IMPORT, NVIDIA_IMPORTS_NOTHING};
 use super::rdma::{self, Pinning};
 use super::{DriverAnswer, DriverRule};
@@ -26,7 +27,7 @@ pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
     }
     match initiator.kind {
         FunctionKind::Gpu if initiator.vendor == Some(gpu::VENDOR_AMD) => {
-            vec![peer_access(ends), dma_buf(ends, Pinning::Moves), xgmi()]
+            vec![peer_access(ends), dma_buf(ends, Pinning::Moves), xgmi(ends)]
         }
         FunctionKind::Gpu if DriverEnds::may_be(initiator, "xe") => {
             vec![dma_buf(ends, Pinning::Moves)]
@@ -92,10 +93,21 @@ fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, DMA_BUF)
 }
 
-fn xgmi() -> DriverRule {
-    let reason =
-        "XGMI is not seen from here, and over it the driver asks nobody: `rocm-smi --showtopo`";
-    DriverRule::new(DRIVER, "XGMI", Some(false), (DriverAnswer::NotKnown, reason.to_owned()), XGMI)
+fn xgmi(ends: &DriverEnds<'_>) -> DriverRule {
+    let verdict = match gpu_link(ends.fabric, ends.provider, ends.initiator) {
+        Some(state) if state.is_linked() => {
+            (DriverAnswer::Possible, format!("they are {state}, over which the driver asks nobody"))
+        }
+        Some(state @ GpuLinkState::NoLinks(_)) => {
+            (DriverAnswer::Refused, format!("they are {state}"))
+        }
+        _ => {
+            let reason = "XGMI is not seen from here, and over it the driver asks nobody: \
+                          `rocm-smi --showtopo`";
+            (DriverAnswer::NotKnown, reason.to_owned())
+        }
+    };
+    DriverRule::new(DRIVER, "XGMI", Some(false), verdict, XGMI)
 }
 
 fn storage(ends: &DriverEnds<'_>) -> DriverRule {

@@ -167,11 +167,16 @@ impl<'a> DriverEnds<'a> {
     /// The rule of a driver for which nothing public says more.
     pub(super) fn not_known(&self) -> DriverRule {
         let driver = self.provider().driver.name().unwrap_or("unknown");
-        let reason = format!(
-            "nothing public says whether the driver of {} lends its memory to {}",
-            self.word(self.provider()),
-            self.word(self.initiator())
-        );
+        let [owner, initiator] = [self.provider(), self.initiator()].map(|end| self.word(end));
+        let reason = match self.provider().vendor {
+            None => format!(
+                "the maker of {owner} is unknown (not in this input), and its driver decides whether it lends its \
+                 memory to {initiator}"
+            ),
+            Some(_) => format!(
+                "nothing public says whether the driver of {owner} lends its memory to {initiator}"
+            ),
+        };
         DriverRule::new(driver, "any", None, (DriverAnswer::NotKnown, reason), "none found")
     }
 

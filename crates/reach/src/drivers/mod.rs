@@ -6,10 +6,10 @@
 mod amdgpu;
 mod ends;
 mod environment;
+mod gpu_link;
 mod guest;
 mod nature;
 mod nvidia;
-mod nvlink;
 mod nvme;
 mod rdma;
 mod vfio;
@@ -24,10 +24,10 @@ use peerlane_fabric::{Fabric, FunctionId};
 pub(crate) use ends::is_held_by_vfio;
 use ends::{DriverEnds, DriverMemory};
 pub use environment::environment_notes;
+pub use gpu_link::{GpuLinkKind, GpuLinkState, gpu_link};
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
 pub use nvidia::missing_registry_keys;
-pub use nvlink::{NvLinkState, nvlink};
 pub(crate) use rdma::{carries_nvme, imports_memory};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 

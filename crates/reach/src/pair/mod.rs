@@ -85,7 +85,7 @@ impl PeerMemory {
         let is_text = fabric.origin == Origin::Text;
         match function.kind {
             // Without its class it may be anything.
-            FunctionKind::Other if is_text && function.class.is_none() => Self::Unknown,
+            FunctionKind::Other if is_text && function.is_unclassified() => Self::Unknown,
             // A CMB lies in a window of the drive, and only the kernel says whether it lends it.
             FunctionKind::Nvme if is_text => Self::Unknown,
             FunctionKind::Other if has_window => Self::Unknown,

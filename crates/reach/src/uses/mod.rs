@@ -145,8 +145,9 @@ fn judged(
         return Vec::new();
     }
     let lenders = Lenders::new(fabric);
-    // NVLink connects single GPUs, whatever is above them.
-    let is_each = of_use == Use::GpuToGpu && fabric.nvlinks.is_some();
+    // NVLink and XGMI connect single GPUs, whatever is above them.
+    let has_links = fabric.nvlinks.is_some() || fabric.xgmi.is_some();
+    let is_each = of_use == Use::GpuToGpu && has_links;
     let through = if of_use == Use::DriveToDrive { lenders.all() } else { Vec::new() };
     let grouping = Grouping { fabric, is_each };
     let groups = grouping.pairs(providers, initiators, &through);

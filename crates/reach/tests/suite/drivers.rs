@@ -1,6 +1,6 @@
 //! Rules of drivers on machines of any shape: no panic, and none without reason and source.
 
-use peerlane_reach::{PeerMemory, environment_notes, guest, nature, nvlink, rules};
+use peerlane_reach::{PeerMemory, environment_notes, gpu_link, guest, nature, rules};
 use proptest::prelude::*;
 
 use crate::random;
@@ -18,7 +18,7 @@ proptest! {
         }
         let verdict = guest(&fabric, owner, initiator);
         prop_assert!(!verdict.reasons.is_empty(), "{verdict:?}");
-        prop_assert_eq!(nvlink(&fabric, owner, initiator), nvlink(&fabric, initiator, owner));
+        prop_assert_eq!(gpu_link(&fabric, owner, initiator), gpu_link(&fabric, initiator, owner));
         for (id, function) in fabric.iter() {
             let is_part = function.physical_function.is_some()
                 || function.mig_instances.is_some_and(|count| count > 0);

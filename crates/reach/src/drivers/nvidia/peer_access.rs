@@ -8,7 +8,7 @@ use peerlane_fabric::{
 use super::DRIVER;
 use super::storage::dword;
 use crate::drivers::ends::DriverEnds;
-use crate::drivers::{DriverAnswer, DriverRule, NvLinkState, nvlink};
+use crate::drivers::{DriverAnswer, DriverRule, GpuLinkState, gpu_link};
 
 const RULES: &str =
     "open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/platform/p2p/p2p_caps.c";
@@ -50,9 +50,9 @@ pub(super) fn rule(ends: &DriverEnds<'_>) -> DriverRule {
         .or_else(|| io_hubs(ends))
         .or_else(|| translated(ends))
         .unwrap_or_else(|| by_firmware(ends));
-    let reason = match nvlink(ends.fabric, ends.provider, ends.initiator) {
-        Some(NvLinkState::NotSeen) if answer != DriverAnswer::Possible => {
-            format!("{reason}; {}", NvLinkState::NotSeen)
+    let reason = match gpu_link(ends.fabric, ends.provider, ends.initiator) {
+        Some(state @ GpuLinkState::NotSeen(_)) if answer != DriverAnswer::Possible => {
+            format!("{reason}; {state}")
         }
         _ => reason,
     };
@@ -118,9 +118,8 @@ fn divided(ends: &DriverEnds<'_>) -> Verdict {
 }
 
 fn by_nvlink(ends: &DriverEnds<'_>) -> Verdict {
-    let state = nvlink(ends.fabric, ends.provider, ends.initiator)?;
-    let is_linked = matches!(state, NvLinkState::Links(_));
-    is_linked.then(|| {
+    let state = gpu_link(ends.fabric, ends.provider, ends.initiator)?;
+    state.is_linked().then(|| {
         let reason = format!("they are {state}, which the driver takes before PCIe");
         (DriverAnswer::Possible, reason, RULES)
     })

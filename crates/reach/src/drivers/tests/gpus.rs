@@ -2,7 +2,7 @@
 
 use peerlane_fabric::Fabric;
 
-use super::super::{NvLinkState, nvlink};
+use super::super::{GpuLinkKind, GpuLinkState, gpu_link};
 use super::{DriverAnswer, answers, device, id, machine, only, rules_of};
 
 const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
@@ -37,10 +37,10 @@ fn nvlink_comes_before_pcie() {
     let both = device("a", "p0", "gpu", H100) + &device("b", "p1", "gpu", H100);
     let fabric = machine("iommu = 'translating'", &(both.clone() + &link("links = 18")));
     only(&fabric, DriverAnswer::Possible, "connected by 18 NVLinks");
-    let state = |fabric: &Fabric| nvlink(fabric, id(fabric, "b"), id(fabric, "a"));
-    assert_eq!(state(&fabric), Some(NvLinkState::Links(Some(18))));
+    let state = |fabric: &Fabric| gpu_link(fabric, id(fabric, "b"), id(fabric, "a"));
+    assert_eq!(state(&fabric), Some(GpuLinkState::Links(GpuLinkKind::NvLink, Some(18))));
     let none = machine("nvlink = []", &both);
-    assert_eq!(state(&none), Some(NvLinkState::NoLinks));
+    assert_eq!(state(&none), Some(GpuLinkState::NoLinks(GpuLinkKind::NvLink)));
     only(&none, DriverAnswer::Conditional, "firmware");
     let unseen = machine("", &both);
     assert_eq!(
@@ -48,6 +48,47 @@ fn nvlink_comes_before_pcie() {
         Some("NVLink is not seen from here".into())
     );
     assert_eq!(state(&with_nic("", H100, MLX5)), None);
+}
+
+#[test]
+fn xgmi_is_named_by_its_own_word() {
+    let gpu = |name: &str, port: &str| device(name, port, "gpu", NAVI);
+    let gpus = gpu("a", "p0") + &gpu("b", "p1") + &gpu("c", "apart") + &gpu("d", "apart");
+    let link = |ends: &str, count: &str| format!("[[xgmi]]\ngpus = [{ends}]\n{count}\n");
+    let links = link("'a', 'c'", "links = 1") + &link("'b', 'c'", "");
+    let fabric = machine("", &(gpus.clone() + &links));
+    let words = |fabric: &Fabric, one: &str, other: &str| {
+        gpu_link(fabric, id(fabric, one), id(fabric, other)).map(|state| state.to_string())
+    };
+    for (one, other, expected) in [
+        ("a", "c", "connected by 1 XGMI link"),
+        ("c", "b", "connected by XGMI"),
+        ("a", "b", "connected by XGMI through other GPUs"),
+        ("d", "a", "not connected by XGMI"),
+    ] {
+        assert_eq!(words(&fabric, one, other).as_deref(), Some(expected));
+    }
+    let rule = |fabric: &Fabric| {
+        let found = rules_of(fabric);
+        found.into_iter().find(|rule| rule.mechanism == "XGMI").expect("a rule").answer
+    };
+    assert_eq!(rule(&fabric), DriverAnswer::Possible);
+    let unseen = machine("", &gpus);
+    assert_eq!(words(&unseen, "a", "b").as_deref(), Some("XGMI is not seen from here"));
+    let none = machine("xgmi = []", &gpus);
+    assert_eq!(rule(&none), DriverAnswer::Refused);
+}
+
+#[test]
+fn xgmi_of_other_makers_counts_where_listed() {
+    let other =
+        |name: &str, port: &str| device(name, port, "gpu", "vendor = '0x1d94';accelerator = true");
+    let gpus = other("a", "p0") + &other("b", "p1");
+    let linked = machine("", &format!("{gpus}[[xgmi]]\ngpus = ['a', 'b']\nlinks = 2\n"));
+    let state = |fabric: &Fabric| gpu_link(fabric, id(fabric, "a"), id(fabric, "b"));
+    assert_eq!(state(&linked), Some(GpuLinkState::Links(GpuLinkKind::Xgmi, Some(2))));
+    assert_eq!(state(&machine("", &gpus)), None);
+    only(&machine("", &gpus), DriverAnswer::NotKnown, "nothing public says");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Facts of machines, functions and pairs that change, and that do not.
 
-use peerlane_fabric::{Fabric, NvLink};
+use peerlane_fabric::{Fabric, GpuLink};
 use peerlane_reach::ChangeEffect::{Better, Neutral, Worse};
 use peerlane_reach::{ChangeKind, MachineDifference, MapType, UncomparedReason};
 
@@ -188,21 +188,28 @@ fn lent_memory_compares_size_and_offer() {
 }
 
 #[test]
-fn nvlinks_are_compared_by_number() {
-    let linked = |links| {
+fn links_are_compared_by_number() {
+    let linked = |kind, links| {
         let mut fabric = machine();
         let gpus = (fabric.find("one").unwrap(), fabric.find("two").unwrap());
-        fabric.nvlinks = Some(vec![NvLink { gpus, links }]);
+        let links = Some(vec![GpuLink { gpus, links }]);
+        match kind {
+            ChangeKind::NvLink => fabric.nvlinks = links,
+            _ => fabric.xgmi = links,
+        }
         fabric
     };
-    let kinds =
-        |one: Option<u32>, other| kinds(&MachineDifference::new(&linked(one), &linked(other)));
-    assert_eq!(kinds(Some(18), Some(17)), [(ChangeKind::NvLink, Worse)]);
-    assert_eq!(kinds(Some(18), Some(18)), []);
-    assert_eq!(kinds(Some(18), None), []);
-    let none = Fabric { nvlinks: Some(Vec::new()), ..machine() };
-    let found = MachineDifference::new(&none, &linked(Some(4)));
-    assert_eq!(found.changes[0].effect, Better);
+    for kind in [ChangeKind::NvLink, ChangeKind::Xgmi] {
+        let kinds = |one: Option<u32>, other| {
+            kinds(&MachineDifference::new(&linked(kind, one), &linked(kind, other)))
+        };
+        assert_eq!(kinds(Some(18), Some(17)), [(kind, Worse)]);
+        assert_eq!(kinds(Some(18), Some(18)), []);
+        assert_eq!(kinds(Some(18), None), []);
+        let none = Fabric { nvlinks: Some(Vec::new()), xgmi: Some(Vec::new()), ..machine() };
+        let found = MachineDifference::new(&none, &linked(kind, Some(4)));
+        assert_eq!(found.changes[0].effect, Better);
+    }
 }
 
 #[test]
