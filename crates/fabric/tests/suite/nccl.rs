@@ -1,9 +1,7 @@
 //! Topology XML of NCCL and RCCL.
 
 use peerlane_fabric::nccl::{self, NcclError};
-use peerlane_fabric::{
-    Acs, Fabric, Function, FunctionId, FunctionKind, GpuLink, LinkSpeed, Origin, Parent, RootBus,
-};
+use peerlane_fabric::{Acs, Fabric, FunctionId, FunctionKind, GpuLink, LinkSpeed, Origin, RootBus};
 use proptest::prelude::*;
 
 const H100: &str = include_str!("../../../../fixtures/nccl/h100.xml");
