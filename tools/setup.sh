@@ -296,6 +296,11 @@ prepare_prometheus() {
     fi
 }
 
+# Gives the tests lspci of several releases; without them they print machines with the one in PATH alone.
+prepare_lspci() {
+    tools/fetch-lspci >/dev/null || say 'warning: there is no lspci of other releases'
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
@@ -304,4 +309,5 @@ prepare() {
     if [[ $1 == test ]]; then prepare_ram_bar; fi
     if [[ $1 == test ]]; then prepare_nvidia; fi
     if [[ $1 == test ]]; then prepare_prometheus; fi
+    if [[ $1 == test ]]; then prepare_lspci; fi
 }
