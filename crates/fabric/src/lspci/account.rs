@@ -309,6 +309,8 @@ impl TextAccount {
 fn occurrences(line: &str, key: Key) -> usize {
     match key {
         Key::Heading => usize::from(has_heading(line)),
+        // An offset stands before it.
+        Key::Express => line.matches(Key::Express.fronts()[0]).count(),
         Key::IommuGroup | Key::NumaNode => {
             let is_value = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
             key.fronts()
@@ -361,6 +363,7 @@ mod tests {
         assert_eq!(count("xLnkSta: x ACSCtl: y ACSCtl:", Key::LinkState), 0);
         assert_eq!(count("xLnkSta: x ACSCtl: y ACSCtl:", Key::AcsControl), 2);
         assert_eq!(count("Flags: fast devsel, NUMA node 0, IOMMU group 4", Key::NumaNode), 1);
+        assert_eq!(count("\tCapabilities: [44] Express (v2) Endpoint, MSI 00", Key::Express), 1);
         assert_eq!(count("NUMA node(s):       2", Key::NumaNode), 0);
         assert_eq!(count("NUMA node0 CPU(s):  0-15", Key::NumaNode), 0);
     }
