@@ -39,7 +39,7 @@ fn is_open(map: MapType) -> bool {
 
 /// Asserts that a text says of each pair the same as sysfs, or less; returns the number of pairs
 /// that it says something about.
-fn compare(sysfs: &Fabric, text: &str, may_say_less: bool) -> usize {
+pub(crate) fn compare(sysfs: &Fabric, text: &str, may_say_less: bool) -> usize {
     let Ok(read) = lspci::read(text) else {
         assert!(may_say_less, "refused:\n{text}");
         return 0;
@@ -240,7 +240,7 @@ fn machine() -> impl Strategy<Value = Fabric> {
 
 /// Damage that people and programs do to a text.
 #[derive(Debug, Clone)]
-enum Damage {
+pub(crate) enum Damage {
     Quote,
     Fence,
     LineEnds,
@@ -260,7 +260,7 @@ enum Damage {
     Without(&'static str, Index),
 }
 
-fn damage() -> impl Strategy<Value = Damage> {
+pub(crate) fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         Just(Damage::Quote),
         Just(Damage::Fence),
@@ -282,7 +282,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 impl Damage {
-    fn apply(&self, text: &str) -> String {
+    pub(crate) fn apply(&self, text: &str) -> String {
         let lines: Vec<&str> = text.lines().collect();
         let each = |change: &dyn Fn(&str) -> String| {
             lines.iter().map(|line| change(line) + "\n").collect::<String>()

@@ -5,9 +5,11 @@ mod captured;
 mod decision;
 mod difference;
 mod drivers;
+mod generated;
 #[path = "../../../fabric/tests/suite/handmade/mod.rs"]
 mod handmade;
 mod kernel_oracle;
+mod lspci_generated;
 #[path = "../../../fabric/tests/suite/lspci_tree.rs"]
 mod lspci_tree;
 mod lspci_verdicts;
