@@ -132,3 +132,70 @@ fn missing_driver_link_is_not_known() {
     let drawn = drawn(0);
     assert!(drawn.contains("driver not known") && !drawn.contains("no driver"), "{drawn}");
 }
+
+#[test]
+fn functions_without_classes_are_not_known() {
+    for machine in ["tree-only.txt", "unclassified.xml"] {
+        let said = text(&typed(machines(), &format!("doctor --machine {machine}")), 1);
+        let first = said.lines().next().unwrap_or_default();
+        let expected =
+            "what is possible here is not known: the text shows no classes; run `sudo lspci";
+        assert!(first.contains(expected), "{said}");
+        assert!(!said.contains("no two devices"), "{said}");
+    }
+}
+
+#[test]
+fn lone_drive_answers_no() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let drive = "name = 'box'\n[[function]]\nname = 'nvme0'\nkind = 'nvme'\ndriver = 'nvme'\n";
+    fs::write(folder.path().join("box.toml"), drive).expect("room");
+    let said = text(&typed(folder.path(), "doctor --machine box.toml"), 1);
+    let expected =
+        "box: one NVMe drive (nvme0) and no second device: nothing to exchange payload with";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
+fn unregistered_drive_is_refused_by_nvidia_fs() {
+    const REFUSAL: &str = "the driver nvme is not registered with nvidia_fs";
+    let plan = text(&typed(machines(), "plan 02:00.0 gpu:0 --machine unregistered-nvme.txt"), 1);
+    let first = plan.lines().next().unwrap_or_default();
+    assert!(first.ends_with("refuses peer-to-peer") && plan.contains(REFUSAL), "{plan}");
+    let pair = text(&typed(machines(), "doctor 02:00.0 gpu:0 --machine unregistered-nvme.txt"), 1);
+    let expected = "lspci: payload goes through host memory, 0000:02:00.0 to memory of gpu:0";
+    assert!(pair.starts_with(expected) && pair.contains("mlnx-nvme-dkms"), "{pair}");
+    assert!(!pair.contains("whether the module"), "{pair}");
+}
+
+/// The captured server with eight GPUs, with `nvidia_fs` loaded and addresses passed through.
+fn with_nvidia_fs(registered: &str, words: &str) -> Output {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let archive =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sysfs/eight-gpus/tree.tar.zst");
+    let machine = typed(folder.path(), &format!("topo --machine {archive} --format toml"));
+    let machine = String::from_utf8(machine.stdout).expect("text");
+    let key = "nvme_multipath = true\n";
+    let module = "[[kernel.modules]]\nname = \"nvme\"\n";
+    assert!(machine.contains(key) && machine.contains(module), "{machine}");
+    let machine = machine.replace(key, &format!("{key}{registered}"));
+    let machine =
+        machine.replace(module, &format!("[[kernel.modules]]\nname = \"nvidia_fs\"\n\n{module}"));
+    fs::write(folder.path().join("server.toml"), machine).expect("room");
+    fs::write(folder.path().join("cmdline"), "iommu=pt\n").expect("room");
+    typed(folder.path(), &format!("{words} --machine server.toml --assume cmdline"))
+}
+
+#[test]
+fn loaded_nvidia_fs_is_no_direct_way_yet() {
+    let words = "doctor nvme0n1 gpu:0";
+    let open = text(&with_nvidia_fs("", words), 1);
+    let first = open.lines().next().unwrap_or_default();
+    assert!(first.contains("whether payload goes between them directly is not known"), "{open}");
+    assert!(first.contains("`cat /proc/driver/nvidia-fs/modules`"), "{open}");
+    let refused = text(&with_nvidia_fs("nvidia_fs_nvme = false\n", words), 1);
+    assert!(refused.contains("only through host memory"), "{refused}");
+    assert!(refused.contains("not registered with nvidia_fs: it takes the nvme of"), "{refused}");
+    let check = with_nvidia_fs("", &format!("{words} --check"));
+    assert!(text(&check, 3).starts_with("PEERLANE UNKNOWN - "), "{check:?}");
+}

@@ -3,7 +3,7 @@
 use peerlane_units::Bytes;
 
 use crate::gpu::{self, VENDOR_INTEL};
-use crate::{Fabric, FunctionId, FunctionKind, Parent};
+use crate::{Fabric, Function, FunctionId, FunctionKind, Origin, Parent};
 
 /// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
 const VENDOR_VIRTIO: u16 = 0x1af4;
@@ -57,6 +57,16 @@ impl Fabric {
         }
     }
 
+    /// Functions that may be GPUs, drives or NICs, since what was read shows no class of theirs.
+    pub fn unclassified(&self) -> Vec<FunctionId> {
+        let is_read = |function: &Function| {
+            let is_text = function.lines.is_some();
+            is_text || matches!(self.origin, Origin::ThisMachine | Origin::Tree(_))
+        };
+        let hidden = self.iter().filter(|(_, one)| one.is_unclassified() && is_read(one));
+        hidden.map(|(id, _)| id).collect()
+    }
+
     /// Memory of devices that others could read and write, in the order of the functions.
     pub fn memories(&self) -> Vec<Memory> {
         self.iter().filter_map(|(id, _)| self.memory(id)).collect()
@@ -90,5 +100,25 @@ impl Fabric {
             size,
             available: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PICTURE: &str = "-[0000:00]-+-00.0  Root\n           \\-01.0-[01]----00.0  A\n";
+    const BRIDGE: &str = "00:00.0 Host bridge: Intel Corporation Device\n";
+    const DUMMY: &str = "00:18.0 Non-Essential Instrumentation: AMD Dummy Function\n";
+
+    #[test]
+    fn functions_without_class_are_told() {
+        let count = |text: &str| crate::lspci::read(text).expect("text").unclassified().len();
+        assert_eq!(count(PICTURE), 2, "the port has a bus below it");
+        assert_eq!(count(BRIDGE), 0);
+        assert_eq!(count(DUMMY), 0, "the class stands in words");
+        let described = "name = 'm'\n[[function]]\nname = 'a'\nkind = 'other'\n";
+        let described = Fabric::from_toml(described).expect("a machine");
+        assert_eq!(described.unclassified(), [], "its kind is stated");
     }
 }

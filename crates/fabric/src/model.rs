@@ -104,6 +104,8 @@ pub struct Kernel {
     pub use_cmb_sqes: Option<bool>,
     /// Parameter `multipath` of the `nvme_core` module.
     pub nvme_multipath: Option<bool>,
+    /// The driver `nvme` is registered with the module `nvidia_fs`; `None` where that is not shown.
+    pub nvidia_fs_nvme: Option<bool>,
     /// Modules that bear on peer-to-peer, as far as they are loaded; `None` where that cannot be
     /// seen.
     pub modules: Option<Vec<Module>>,
@@ -252,7 +254,7 @@ pub enum PeerCapability {
     Unstated,
 }
 
-/// Layers between a system and the hardware; `None` where no sign of one was seen.
+/// Layers between a system and the hardware, and what they hide; a name is `None` where no sign of one was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Hypervisor below this system: `KVM`, `VMware`.
@@ -261,6 +263,8 @@ pub struct Environment {
     pub container: Option<String>,
     /// Memory encryption of a confidential guest: `TDX`, `SEV-SNP`.
     pub confidential: Option<String>,
+    /// The database of udev (`/run/udev`) is there; `None` where that is not shown.
+    pub has_udev: Option<bool>,
 }
 
 /// Byte rates of either direction, as somebody measured or stated them: only a machine file has them,

@@ -26,6 +26,12 @@ pub struct DoctorRecord {
     pub assumed: Vec<AssumedSetting>,
     /// The answer in one sentence.
     pub verdict: String,
+    /// State of the pair that was asked for; null for a whole machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<UseState>,
+    /// Reason why devices of uses may be missing here; null where the kinds of all functions are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_devices: Option<String>,
     /// The uses that the devices allow; several entries of one use where its pairs differ.
     #[serde(default)]
     pub uses: Vec<UseRecord>,
@@ -48,6 +54,19 @@ impl DoctorRecord {
     /// Returns whether nothing was found.
     pub fn is_healthy(&self) -> bool {
         self.findings.is_empty()
+    }
+
+    /// Returns whether the answer is neither negative nor unknown.
+    ///
+    /// Nothing was found, and payload of the pair goes directly; or the machine has uses, and their states are
+    /// known.
+    pub fn is_positive(&self) -> bool {
+        let is_known = || self.uses.iter().all(|one| one.state != UseState::Unknown);
+        self.is_healthy()
+            && match self.state {
+                Some(state) => state == UseState::Direct,
+                None => !self.uses.is_empty() && is_known(),
+            }
     }
 }
 

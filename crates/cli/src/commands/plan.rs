@@ -1,6 +1,6 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
-use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
+use peerlane_engine::{MonotonicClock, PlanError, Surveyor, depends_on_unknown, plan_fan_out};
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     match args.transfer.asked().as_slice() {
         [asked] => {
             let answer = answer_for(args, &fabric, asked)?;
-            show_answer(&answer, printer)
+            show_answer(&fabric, &answer, printer)
         }
         _ if args.explain || args.probe || args.guest => {
             let hint = "name one target at a time".to_owned();
@@ -126,7 +126,7 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     Some(Failure::new(error).hint("`peerlane topo` shows the names of its devices".to_owned()))
 }
 
-fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
+fn show_answer(fabric: &Fabric, answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
         printer.object(answer)?;
     } else {
@@ -143,6 +143,7 @@ fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
         printer.data(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
     }
     Ok(match (&answer.plan, &answer.pair) {
+        (Some(plan), _) if is_open(fabric, plan) => Exit::Negative,
         (Some(plan), _) => exit(plan),
         (None, Some(pair)) if is_possible(pair) => Exit::Done,
         (None, _) => Exit::Negative,
@@ -240,6 +241,12 @@ pub(super) fn show_all(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Fail
 
 fn exit(plan: &Plan) -> Exit {
     if would_start(plan) { Exit::Done } else { Exit::Negative }
+}
+
+/// True when what a plan to a GPU rests on is not known.
+fn is_open(fabric: &Fabric, plan: &Plan) -> bool {
+    [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu)
+        && depends_on_unknown(fabric, plan)
 }
 
 /// True when a copy by this plan would start.

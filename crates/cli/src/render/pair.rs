@@ -60,15 +60,18 @@ fn headline(record: &PairRecord) -> String {
     if let Some(guest) = &record.guest {
         return format!("{names} in one virtual machine: {}", of_guest(guest));
     }
-    let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) else {
+    let all = || record.forward.iter().chain(&record.backward);
+    // Memory that is there decides before memory that a device may lend.
+    let has_known = all().any(|one| one.memory.is_some());
+    let counted = || all().filter(|one| one.memory.is_some() || !has_known);
+    let Some(one) = counted().next() else {
         let neither = "neither has memory that peers can reach";
         return match &record.between {
             Some(third) => format!("{names}: {neither}; that of {third} can lie between them"),
             None => format!("{names}: no peer-to-peer; {neither}"),
         };
     };
-    let rules: Vec<&DriverRule> =
-        record.forward.iter().chain(&record.backward).flat_map(|one| &one.drivers).collect();
+    let rules: Vec<&DriverRule> = counted().flat_map(|one| &one.drivers).collect();
     let asks_nobody = !rules.is_empty() && rules.iter().all(|rule| rule.asks_kernel == Some(false));
     let is_refused = !rules.is_empty() && rules.iter().all(|rule| rule.answer == Answer::Refused);
     let answer = if asks_nobody || is_refused { of_drivers(&rules) } else { of_kernel(one) };

@@ -115,3 +115,17 @@ fn a_probe_shows_the_flags() {
         assert!(serde_json::from_slice::<PlanAnswer>(&output.stdout).is_ok());
     }
 }
+
+#[test]
+fn probe_opens_no_refused_way() {
+    let changes = [
+        ("'7.2.13'", "'6.1.0'"),
+        ("{ name = 'nvidia_fs', version = '2.30' }", "{ name = 'nvme' }"),
+    ];
+    let Some(machine) = GpuMachine::with("mode=p2pdma", &changes) else { return };
+    machine.source(LENGTH);
+    let output = machine.peerlane("plan source target --via gpu:0 --probe --json");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("older than 6.2") && text.contains("nvidia_fs is not loaded"), "{text}");
+    assert_eq!(machine.mock.calls("cuFileDriverOpen"), 0, "{text}");
+}

@@ -26,8 +26,10 @@ const AS_THE_MOCK: [(&str, &str); 1] = [(
     "class = '0x030200'\nvendor = '0x10de'\naddress = '0000:c1:00.0'",
 )];
 
-/// Makes the mounts, which only the program sees; the configuration of the kernel below is hidden.
+/// Makes the mounts, which only the program sees; the configuration of the kernel below is hidden, and udev has
+/// a database.
 const MOUNT: &str = "mount --bind \"$1\"/sys /sys && mount --bind \"$2\" /usr/local/lib \
+    && mount -t tmpfs none /run && mkdir /run/udev \
     && mount --bind \"$1\"/proc/sys/kernel/osrelease /proc/sys/kernel/osrelease \
     && { [ ! -e /proc/config.gz ] || mount --bind /dev/null /proc/config.gz; } && shift 2 && exec \"$@\"";
 
@@ -40,8 +42,13 @@ pub(crate) struct GpuMachine {
 impl GpuMachine {
     /// A machine whose libraries are as `conf` says; `None`, with the reason, where there are no mount namespaces.
     pub(crate) fn new(conf: &str) -> Option<Self> {
+        Self::with(conf, &[])
+    }
+
+    /// The same with changes to its text.
+    pub(crate) fn with(conf: &str, changes: &[(&str, &str)]) -> Option<Self> {
         let mut text = TEXT.to_owned();
-        for (from, to) in AS_THE_MOCK {
+        for (from, to) in AS_THE_MOCK.iter().chain(changes) {
             assert!(text.contains(from), "nothing to change: {from}");
             text = text.replacen(from, to, 1);
         }

@@ -7,9 +7,13 @@ use std::collections::BTreeSet;
 
 use peerlane_fabric::gpu::{ConsumerLine, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin, names as pci_names};
-use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
+use peerlane_reach::{
+    JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys, nvidia_fs_question,
+    nvidia_fs_refusal, udev_refusal,
+};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
+use super::pair::with_fix;
 use super::{BearsOn, Examination, abbreviated, at, cufile, finding, fix, saw};
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
@@ -132,37 +136,81 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
 /// compatibility mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
 fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     let fabric = on.fabric;
-    if fabric.kernel.modules.is_none() {
+    let kernel = &fabric.kernel;
+    let functions = gpus.functions(fabric);
+    let is_bound = functions.iter().any(|gpu| gpu.driver.is_named("nvidia"));
+    let has_driver = is_bound.then_some(true).or(kernel.has_module("nvidia"));
+    let open = [("nvidia", has_driver), ("nvidia_fs", kernel.has_module("nvidia_fs"))];
+    let open: Vec<&str> = open
+        .into_iter()
+        .filter(|(_, is_loaded)| is_loaded.is_none())
+        .map(|(name, _)| name)
+        .collect();
+    if !open.is_empty() {
+        let (word, are) = if open.len() == 1 { ("module", "is") } else { ("modules", "are") };
         on.unknown(
-            "whether the modules nvidia and nvidia_fs are loaded",
+            format!("whether the {word} {} {are} loaded", open.join(" and ")),
             "the list of modules: `cat /proc/modules`",
         );
         return;
     }
     let library = is_installed(fabric, CUFILE);
-    if library.is_none() {
+    // A text with nvidia_fs has it from a tool of cuFile's.
+    if library.is_none() && kernel.modules.is_some() {
         on.unknown(
             format!("whether {CUFILE} (cuFile) is installed"),
             format!("a look: `ldconfig -p | grep {CUFILE}`"),
         );
     }
-    let is_loaded = |module: &str| fabric.kernel.has_module(module) == Some(true);
-    let functions = gpus.functions(fabric);
     let without_p2pdma = without_p2pdma(fabric, &functions);
-    if !is_loaded("nvidia") {
+    if has_driver == Some(false) {
         return stack_missing(on, gpus, driver_missing());
     }
+    let without_nvidia_fs = without_nvidia_fs(fabric);
     if library == Some(false) {
-        let has_nvidia_fs = is_loaded("nvidia_fs");
-        return stack_missing(on, gpus, library_missing(without_p2pdma, has_nvidia_fs));
+        return stack_missing(on, gpus, library_missing(without_p2pdma, without_nvidia_fs));
     }
-    let Some(why) = without_p2pdma.filter(|_| !is_loaded("nvidia_fs")) else { return };
+    let (Some(why), Some(without_nvidia_fs)) = (&without_p2pdma, without_nvidia_fs) else {
+        return open_direct_way(on, gpus, without_p2pdma.is_none());
+    };
     match registry_keys(on, gpus) {
-        Some(options) => on.add(not_lent(fabric, gpus, &options), gpus.bears_on()),
+        Some(options) => {
+            on.add(not_lent(fabric, gpus, &options, without_nvidia_fs), gpus.bears_on());
+        }
         // What the driver will lend after a restart is not known.
         None if fabric.origin == Origin::Assumed => {}
-        None => stack_missing(on, gpus, only_compatible(&why)),
+        None => stack_missing(on, gpus, only_compatible(fabric, why, without_nvidia_fs)),
     }
+}
+
+/// Looks at what bears on a direct way that is open otherwise: P2PDMA, or nvidia-fs alone.
+fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
+    if let Some(refusal) = udev_refusal(on.fabric) {
+        let (what, fix) = with_fix(&refusal);
+        let object = gpus.words(on.fabric);
+        let found = Finding {
+            evidence: vec![saw("/run/udev", "there is none")],
+            fix,
+            ..finding(FindingKind::GpuStackMissing, Cost::Routes, object, what)
+        };
+        on.add(found, gpus.bears_on());
+    }
+    if nvidia_fs_question(on.fabric).is_some() && !is_by_p2pdma {
+        on.unknown(
+            "whether the driver nvme is registered with nvidia_fs, which alone is a direct way here",
+            "`/usr/local/cuda/gds/tools/gdscheck -p`, or `cat /proc/driver/nvidia-fs/modules` while a \
+             program uses cuFile",
+        );
+    }
+}
+
+/// The reason why nvidia-fs is no direct way, in few words; `None` where it may be one.
+fn without_nvidia_fs(fabric: &Fabric) -> Option<&'static str> {
+    nvidia_fs_refusal(fabric)?;
+    Some(match fabric.kernel.has_module("nvidia_fs") {
+        Some(false) => "the module nvidia_fs is not loaded",
+        _ => "the driver nvme is not registered with nvidia_fs",
+    })
 }
 
 /// Settings of cuFile: those that force host memory are findings, the others notes.
@@ -200,11 +248,16 @@ fn cufile_settings(on: &mut Examination<'_>, gpus: &Gpus) {
 }
 
 fn stack_missing(on: &mut Examination<'_>, gpus: &Gpus, (what, fix): (String, Fix)) {
+    let kernel = &on.fabric.kernel;
     let module = |name: &str| {
-        let is_there = on.fabric.kernel.has_module(name) == Some(true);
-        saw("/proc/modules", format!("{name} {}", if is_there { "is there" } else { "is not" }))
+        let showed = if kernel.has_module(name)? { "is there" } else { "is not" };
+        Some(saw("/proc/modules", format!("{name} {showed}")))
     };
-    let mut evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"].map(module).into();
+    let mut evidence: Vec<Evidence> =
+        ["nvidia", "nvidia_fs"].into_iter().filter_map(module).collect();
+    if kernel.nvidia_fs_nvme == Some(false) {
+        evidence.push(saw("/proc/driver/nvidia-fs/modules", "nvme is not registered"));
+    }
     evidence.extend(looked_for(on.fabric, CUFILE));
     let object = gpus.words(on.fabric);
     let found = finding(FindingKind::GpuStackMissing, Cost::Routes, object, what);
@@ -219,7 +272,7 @@ fn registry_keys(on: &Examination<'_>, gpus: &Gpus) -> Option<String> {
     missing.next()
 }
 
-fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str) -> Finding {
+fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str, without_nvidia_fs: &str) -> Finding {
     let set = fabric.nvidia.as_ref().and_then(|driver| driver.parameters.get("RegistryDwords"));
     let fix = Fix {
         commands: vec![format!(
@@ -244,8 +297,10 @@ fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str) -> Finding {
             FindingKind::GpuMemoryNotLent,
             Cost::Routes,
             gpus.words(fabric),
-            "storage goes through host memory: the driver lends none of the GPU's memory until its \
-             registry keys say so, and the module nvidia_fs, the other direct way, is not loaded",
+            format!(
+                "storage goes through host memory: the driver lends none of the GPU's memory until its \
+                 registry keys say so, and nvidia-fs is no other way, since {without_nvidia_fs}"
+            ),
         )
     }
 }
@@ -312,14 +367,16 @@ fn driver_missing() -> (String, Fix) {
     ("the driver nvidia is not loaded, without which nothing reaches its memory".to_owned(), fix)
 }
 
-fn library_missing(without_p2pdma: Option<String>, has_nvidia_fs: bool) -> (String, Fix) {
-    let then = match without_p2pdma {
-        None => "direct by P2PDMA".to_owned(),
-        Some(_) if has_nvidia_fs => "direct by nvidia_fs".to_owned(),
-        Some(why) => format!(
-            "its compatibility mode through host memory, since {why} and the module nvidia_fs is \
-             not loaded"
-        ),
+fn library_missing(
+    without_p2pdma: Option<String>,
+    without_nvidia_fs: Option<&str>,
+) -> (String, Fix) {
+    let then = match (without_p2pdma, without_nvidia_fs) {
+        (None, _) => "direct by P2PDMA".to_owned(),
+        (Some(_), None) => "direct by nvidia_fs".to_owned(),
+        (Some(why), Some(too)) => {
+            format!("its compatibility mode through host memory, since {why} and {too}")
+        }
     };
     let what = format!(
         "no program reaches it from storage, unless it brings {CUFILE} (cuFile) along; with it, what \
@@ -338,18 +395,37 @@ fn library_missing(without_p2pdma: Option<String>, has_nvidia_fs: bool) -> (Stri
     (what, fix)
 }
 
-fn only_compatible(why: &str) -> (String, Fix) {
+fn only_compatible(fabric: &Fabric, why: &str, without_nvidia_fs: &str) -> (String, Fix) {
+    const BY_P2PDMA: &str = "or, on data centre GPUs from Ampere on, let the open driver from 565 on lend memory: Linux \
+                             6.2, static BAR1 and `nvme_core.multipath=N`";
     let what = format!(
         "storage reaches it only in cuFile's compatibility mode, which goes through host memory: \
-         direct by P2PDMA is not possible, since {why}; direct by nvidia_fs is not, since that module \
-         is not loaded"
+         direct by P2PDMA is not possible, since {why}; direct by nvidia_fs is not, since {without_nvidia_fs}"
     );
+    if fabric.kernel.has_module("nvidia_fs") == Some(true) {
+        let fix = Fix {
+            commands: vec![
+                "sudo apt install mlnx-nvme-dkms   # of DOCA-OFED's package source".to_owned(),
+                "sudo apt install linux-nvidia   # Ubuntu".to_owned(),
+            ],
+            ..fix(
+                format!(
+                    "run one of the nvme drivers that register with nvidia_fs, of DOCA-OFED (MLNX_OFED) or of a \
+                     kernel that is patched for it; {BY_P2PDMA}"
+                ),
+                Needs::Reboot,
+            )
+        };
+        return (what, fix);
+    }
     let fix = Fix {
         commands: vec!["sudo apt install nvidia-fs-dkms && sudo modprobe nvidia_fs".to_owned()],
         settings: vec![Setting::Module("nvidia_fs".to_owned())],
         ..fix(
-            "load nvidia_fs; or, on data centre GPUs from Ampere on, let the open driver from 565 on \
-               lend memory: Linux 6.2, static BAR1 and `nvme_core.multipath=N`",
+            format!(
+                "load nvidia_fs, with an nvme driver that registers with it (DOCA-OFED, or a patched kernel); \
+                 {BY_P2PDMA}"
+            ),
             Needs::Rebind,
         )
     };

@@ -34,7 +34,7 @@ use peerlane_memory::provider::{P2pmemProvider, Provider as _};
 use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
-    Setting, Unknown,
+    Setting, Unknown, UseState,
 };
 
 pub use devices::examine_devices;
@@ -108,22 +108,27 @@ impl<'a> Examination<'a> {
         self.judged.iter().any(|pairs| uses.contains(&pairs.of_use))
     }
 
-    /// Makes a record of it; the headline of a machine, unless `verdict` is one of a pair.
-    fn finished(mut self, pair: Option<[String; 2]>, verdict: Option<String>) -> DoctorRecord {
+    /// Makes a record of it; `pair` is what was typed for two ends, with their state and the verdict on them.
+    fn finished(mut self, pair: Option<([String; 2], PairVerdict)>) -> DoctorRecord {
         self.findings.sort_by_key(|(finding, _)| finding.cost);
         let steps = steps::steps(&self.findings, &self.judged);
         let mut findings: Vec<Finding> =
             self.findings.into_iter().map(|(finding, _)| finding).collect();
         name_the_source(self.fabric, &mut findings);
         let uses = use_records::use_records(self.fabric, &self.judged);
-        let verdict =
-            verdict.unwrap_or_else(|| headline::headline(self.fabric, &uses, steps.len()));
+        let (pair, verdict) = pair.unzip();
+        let (state, verdict) = match verdict {
+            Some(PairVerdict { state, sentence }) => (Some(state), sentence),
+            None => (None, headline::headline(self.fabric, &uses, steps.len())),
+        };
         DoctorRecord {
             schema: DOCTOR_SCHEMA.to_owned(),
             machine: machine_of(self.fabric),
             pair,
             assumed: Vec::new(),
             verdict,
+            state,
+            hidden_devices: headline::hidden_devices(self.fabric),
             uses,
             notes: Vec::new(),
             findings,
@@ -132,6 +137,12 @@ impl<'a> Examination<'a> {
             unknown: self.unknown,
         }
     }
+}
+
+/// State of two ends, and the answer in one sentence.
+struct PairVerdict {
+    state: UseState,
+    sentence: String,
 }
 
 /// Examines a whole machine.
@@ -168,7 +179,8 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
     accelerator::pairs(on, dnas);
     gpu_stack::examine(on);
     xrt_stack::examine(on);
-    examination.finished(None, None)
+    headline::examine(on);
+    examination.finished(None)
 }
 
 /// Names the description or text in place of files that were not read.

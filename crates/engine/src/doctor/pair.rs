@@ -5,14 +5,15 @@ use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Candidate, Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix,
-    MemoryKind, Needs, Plan, Probe, ProbeAnswer, Route,
+    MemoryKind, Needs, Plan, Probe, ProbeAnswer, Route, UseState,
 };
 
+use super::use_records::state_record;
 use super::{
-    BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix, gpu_stack,
-    iommu, kernel, link, memory, redirection, root_complex, saw, silence,
+    BearsOn, Examination, PairVerdict, Subject, accelerator, asked_here, at, drive, finding, fix,
+    gpu_stack, iommu, kernel, link, memory, redirection, root_complex, saw, silence,
 };
-use crate::plan::initiator;
+use crate::plan::{depends_on_unknown, initiator};
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
 pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
@@ -27,13 +28,13 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     let on = &mut examination;
     let verdict = if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
         examine_with_gpu(on, plan, &initiators);
-        verdict_with_gpu(plan)
+        verdict_with_gpu(on, plan)
     } else {
         examine_drives(on, plan, probes, &initiators);
-        verdict(plan)
+        PairVerdict { state: state(fabric, plan), sentence: verdict(plan) }
     };
     let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
-    examination.finished(Some(pair), Some(verdict))
+    examination.finished(Some((pair, verdict)))
 }
 
 fn examine_drives(
@@ -92,6 +93,9 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
         let refusals = candidate.refusals.iter().filter(|one| Some(*one) != of_the_kernel.as_ref());
         for refusal in refusals {
             let (what, fix) = with_fix(refusal);
+            if on.findings.iter().any(|(found, _)| found.what == what) {
+                continue;
+            }
             let found = Finding {
                 evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
                 fix,
@@ -107,20 +111,47 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     }
 }
 
-fn verdict_with_gpu(plan: &Plan) -> String {
-    match (plan.route, &plan.memory) {
-        (Some(Route::P2p), Some(memory)) => {
-            format!("payload may go between them directly: {}", memory.name)
-        }
-        (Some(Route::Host), Some(memory)) => {
-            format!("payload goes between them only through host memory: {}", memory.name)
-        }
-        _ => format!("no payload goes between them: {}", plan.reason),
+/// The state of the route that a plan has chosen.
+fn state(fabric: &Fabric, plan: &Plan) -> UseState {
+    match plan.route {
+        Some(Route::P2p) if depends_on_unknown(fabric, plan) => UseState::Unknown,
+        Some(Route::P2p) => UseState::Direct,
+        Some(Route::Host) => UseState::Host,
+        None => UseState::No,
     }
 }
 
+/// The answer for a drive and a GPU: what the drivers' rules leave open, the plan does not settle.
+fn verdict_with_gpu(on: &Examination<'_>, plan: &Plan) -> PairVerdict {
+    let by_plan = state(on.fabric, plan);
+    let by_rules = on.judged.iter().map(|pairs| (state_record(pairs.state), &pairs.facts)).max();
+    let state = by_rules.map_or(by_plan, |(by_rules, _)| by_rules.max(by_plan));
+    // What the plan says by itself is not said again by the rules.
+    let facts = by_rules
+        .filter(|(by_rules, _)| {
+            *by_rules == state && (state != by_plan || state == UseState::Unknown)
+        })
+        .map(|(_, facts)| facts.join("; "));
+    let name = plan.memory.as_ref().map(|memory| memory.name.clone()).unwrap_or_default();
+    let sentence = match state {
+        UseState::Direct => format!("payload may go between them directly: {name}"),
+        UseState::Unknown => {
+            let reason = facts.unwrap_or_else(|| plan.reason.clone());
+            format!("whether payload goes between them directly is not known: {reason}")
+        }
+        UseState::Host => {
+            format!("payload goes between them only through host memory: {}", facts.unwrap_or(name))
+        }
+        UseState::No => {
+            let reason = facts.unwrap_or_else(|| plan.reason.clone());
+            format!("no payload goes between them: {reason}")
+        }
+    };
+    PairVerdict { state, sentence }
+}
+
 /// A refusal of a way to a GPU in its two parts: what is wrong, and behind a colon what to do.
-fn with_fix(refusal: &str) -> (String, Option<Fix>) {
+pub(super) fn with_fix(refusal: &str) -> (String, Option<Fix>) {
     let parts = refusal.rsplit_once(": ").filter(|(_, way_out)| way_out.contains('`'));
     let Some((what, way_out)) = parts else { return (refusal.to_owned(), None) };
     let quoted = way_out.split('`').skip(1).step_by(2);

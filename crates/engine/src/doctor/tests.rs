@@ -123,7 +123,7 @@ fn memory_that_is_missing_withheld_or_taken_is_found() {
 fn machines_are_told_of_no_device_that_they_lack() {
     let record = examine(&Fabric::from_toml("name = 'vm'").expect("a machine"));
     assert_eq!((record.findings, record.steps, record.unknown), (vec![], vec![], vec![]));
-    assert!(record.verdict.starts_with("no two devices here"), "{}", record.verdict);
+    assert!(record.verdict.starts_with("no GPUs, NVMe drives"), "{}", record.verdict);
     const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
     let record = examined(&[(MEMORY, "")]);
     assert!(record.is_healthy(), "{record:?}");
@@ -466,6 +466,8 @@ fn reach_of_amd_compute_card_is_unknown() {
     assert_eq!(card("0x030000").unknown, [], "a display");
 }
 
+mod headline;
 mod kinds;
+mod nvidia_fs;
 mod pair;
 mod plan;

@@ -33,7 +33,8 @@ pub fn use_record(of_use: Use) -> results::Use {
     }
 }
 
-fn state_record(state: RouteState) -> UseState {
+/// The word for a state in records.
+pub(super) fn state_record(state: RouteState) -> UseState {
     match state {
         RouteState::Direct => UseState::Direct,
         RouteState::Unknown => UseState::Unknown,

@@ -11,6 +11,7 @@ use std::fmt;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
+use peerlane_reach::nvidia_fs_question;
 use peerlane_results::{
     Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
     Plan, Route, RouteChoice, Warning,
@@ -92,7 +93,7 @@ pub(super) fn plan(
     let gpu = find(fabric, name, typed)?;
     let drive = look(system, fabric, other, drive_role)?;
     let candidates = ways(&GpuScene { fabric, ends: &[&drive], gpu, typed });
-    let (route, memory, reason) = choose(asked.route, &candidates);
+    let (route, memory, reason) = choose(fabric, asked.route, &candidates);
     let fell_back = asked.route == RouteChoice::Auto && route == Some(Route::Host);
     let warnings = fell_back.then(|| Warning::FellBack { reason: why_not_direct(&candidates) });
     let facts = end(typed, fabric.function(gpu));
@@ -160,6 +161,7 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
 
 /// The first way of the route that was asked for that nothing speaks against.
 fn choose(
+    fabric: &Fabric,
     choice: RouteChoice,
     candidates: &[Candidate],
 ) -> (Option<Route>, Option<MemoryFacts>, String) {
@@ -181,18 +183,26 @@ fn choose(
         }
         Some(best) => {
             let reason = match route_of(best) {
-                Route::P2p => {
-                    "nothing that can be seen speaks against it, and cuFile decides when it opens"
-                }
-                Route::Host => "`--route host` asks for it",
+                Route::P2p => left_to_cufile(fabric, &best.memory),
+                Route::Host => "`--route host` asks for it".to_owned(),
             };
-            (Some(route_of(best)), Some(best.memory.clone()), reason.to_owned())
+            (Some(route_of(best)), Some(best.memory.clone()), reason)
         }
         None if choice == RouteChoice::P2p => (None, None, why_not_direct(candidates)),
         None => {
             let first = candidates.iter().rev().find_map(|one| one.refusals.first());
             (None, None, first.cloned().unwrap_or_default())
         }
+    }
+}
+
+/// The reason for a direct way, with what is left open.
+pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
+    let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
+    match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {
+        Some(question) => format!("{question}; cuFile decides when it opens"),
+        None => "nothing that can be seen speaks against it, and cuFile decides when it opens"
+            .to_owned(),
     }
 }
 

@@ -36,6 +36,7 @@ pub use gpu::gpu_path;
 pub(crate) use gpu::{GpuWay, find as find_gpu, way_of};
 pub use probe::probe;
 pub(crate) use route::host_memory;
+pub use route_only::depends_on_unknown;
 pub(crate) use route_only::{PlannedRoute, route_only};
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 

@@ -79,7 +79,9 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         return ProbeAnswer::NotAsked { reason: "the memory has no PCI address".to_owned() };
     };
     if let Some(way) = way_of(&candidate.memory) {
-        return ProbeAnswer::NotAsked { reason: ask_library(way) };
+        // Nothing of cuFile is opened for a way that is known to be closed.
+        let refusal = candidate.refusals.first().cloned();
+        return ProbeAnswer::NotAsked { reason: refusal.unwrap_or_else(|| ask_library(way)) };
     }
     let is_card = PROVIDERS.kind(&candidate.memory.name) == Some(ProviderKind::Card);
     if let (true, Some(refusal)) = (is_card, candidate.refusals.first()) {

@@ -174,8 +174,7 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
     let (source, target) = (name(ends.source), name(ends.target));
     let memory = &best.memory.name;
     if best.memory.kind == MemoryKind::Gpu {
-        return "nothing that can be seen speaks against it, and cuFile decides when it opens"
-            .to_owned();
+        return gpu::left_to_cufile(fabric, &best.memory);
     }
     if best.source == Verdict::Unknown || best.target == Verdict::Unknown {
         return format!(

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use peerlane_fabric::{Fabric, gpu as gpu_facts};
 use peerlane_memory::cufile::Mode;
-use peerlane_results::{Asked, Candidate, MemoryFacts, Route, Verdict};
+use peerlane_reach::nvidia_fs_question;
+use peerlane_results::{Asked, Candidate, MemoryFacts, Plan, Route, Verdict};
 
 use super::candidates::memory_function;
 use super::gpu::{GpuWay, way_of};
@@ -21,7 +22,7 @@ pub(crate) struct PlannedRoute {
     pub(crate) route: Option<Route>,
     /// The reason for the choice.
     pub(crate) reason: String,
-    /// The kernel's decision on a peer-to-peer route is not known.
+    /// A fact on which the peer-to-peer route depends is not known.
     pub(crate) is_uncertain: bool,
 }
 
@@ -54,6 +55,12 @@ pub(crate) fn route_only(fabric: &Fabric, asked: &Asked) -> Result<PlannedRoute,
     Ok(planned(fabric, choice.route, choice.memory.as_ref(), choice.reason, &candidates))
 }
 
+/// Returns whether the route of a plan depends on a fact that is not known.
+pub fn depends_on_unknown(fabric: &Fabric, plan: &Plan) -> bool {
+    let (route, memory) = (plan.route, plan.memory.as_ref());
+    planned(fabric, route, memory, plan.reason.clone(), &plan.candidates).is_uncertain
+}
+
 fn planned(
     fabric: &Fabric,
     route: Option<Route>,
@@ -67,11 +74,14 @@ fn planned(
     PlannedRoute { route, reason, is_uncertain }
 }
 
-/// Returns whether a way depends on a decision of the kernel that is not known; nvidia-fs and C2C ask for none.
+/// Returns whether a way depends on a decision of the kernel that is not known, or on a driver that nvidia-fs may
+/// not serve; nvidia-fs and C2C ask the kernel for none.
 fn is_uncertain(fabric: &Fabric, candidate: &Candidate) -> bool {
     let memory = &candidate.memory;
+    if way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs)) {
+        return nvidia_fs_question(fabric).is_some();
+    }
     let has_c2c =
         memory_function(fabric, memory).is_some_and(|id| gpu_facts::has_c2c(fabric.function(id)));
-    let asks_kernel = way_of(memory) != Some(GpuWay::CuFile(Mode::NvidiaFs)) && !has_c2c;
-    asks_kernel && [candidate.source, candidate.target].contains(&Verdict::Unknown)
+    !has_c2c && [candidate.source, candidate.target].contains(&Verdict::Unknown)
 }

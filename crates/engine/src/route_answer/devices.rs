@@ -16,7 +16,7 @@ pub(super) fn answer(fabric: &Fabric, first: FunctionId, second: FunctionId) -> 
     }
     let pair = Pair::new(fabric, first, second);
     let best = pair
-        .directions()
+        .payload_directions(fabric)
         .map(|direction| direction_answer(fabric, direction))
         .min_by_key(|answer| answer.word);
     let Some(mut best) = best else {

@@ -13,6 +13,7 @@ use crate::sysfs::cufile;
 use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
 use crate::sysfs::nvidia;
+use crate::sysfs::nvidia_fs;
 use crate::sysfs::remote;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
@@ -172,6 +173,7 @@ impl ScrubState {
             }
             CaptureRule::NvidiaVersion => line(&nvidia::version_line(&nvidia::described(text, ""))),
             CaptureRule::NvidiaParameters => words::nvidia_parameters(text).into_bytes(),
+            CaptureRule::NvidiaFsModules => nvidia_fs::kept(text).into_bytes(),
             CaptureRule::Prefix => {
                 line(&format!("{}-", text.split('-').next().unwrap_or_default()))
             }

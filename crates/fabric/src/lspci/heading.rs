@@ -115,6 +115,13 @@ fn interface(names: &str) -> Option<u8> {
     u8::from_str_radix(rest.get(..2)?, 16).ok()
 }
 
+/// Classes without subclasses (PCI ID repository).
+const WITHOUT_SUBCLASSES: [(&str, u16); 3] = [
+    ("Coprocessor", 0x40_00),
+    ("Non-Essential Instrumentation", 0x13_00),
+    ("Unassigned class", 0xff_00),
+];
+
 /// Subclasses by name; those of a name that several have are left out.
 fn class_names() -> &'static HashMap<&'static str, u16> {
     static NAMES: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
@@ -123,7 +130,8 @@ fn class_names() -> &'static HashMap<&'static str, u16> {
         for (number, name) in names::subclasses() {
             names.entry(name).and_modify(|known| *known = None).or_insert(Some(number));
         }
-        names.into_iter().filter_map(|(name, number)| Some((name, number?))).collect()
+        let named = names.into_iter().filter_map(|(name, number)| Some((name, number?)));
+        named.chain(WITHOUT_SUBCLASSES).collect()
     })
 }
 

@@ -87,6 +87,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
             hypervisor: machine.environment.hypervisor,
             container: machine.environment.container,
             confidential: machine.environment.confidential,
+            has_udev: machine.environment.udev,
         },
         lab: machine.lab.map(lab),
         account: None,
@@ -101,6 +102,7 @@ fn kernel(kernel: shape::KernelEntry) -> Kernel {
         parameters: kernel.parameters,
         use_cmb_sqes: kernel.use_cmb_sqes,
         nvme_multipath: kernel.nvme_multipath,
+        nvidia_fs_nvme: kernel.nvidia_fs_nvme,
         modules: kernel.modules.map(|list| list.into_iter().map(module).collect()),
         seen_modules: kernel.seen_modules.into_iter().map(module).collect(),
     }

@@ -62,6 +62,9 @@ pub(super) struct EnvironmentTable {
     pub(super) container: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) confidential: Option<String>,
+    /// The database of udev.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) udev: Option<bool>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -144,6 +147,9 @@ pub(super) struct KernelEntry {
     pub(super) use_cmb_sqes: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nvme_multipath: Option<bool>,
+    /// `nvme` is registered with `nvidia_fs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nvidia_fs_nvme: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) modules: Option<Vec<ModuleTable>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

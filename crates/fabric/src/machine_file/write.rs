@@ -23,6 +23,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             parameters: fabric.kernel.parameters.clone(),
             use_cmb_sqes: fabric.kernel.use_cmb_sqes,
             nvme_multipath: fabric.kernel.nvme_multipath,
+            nvidia_fs_nvme: fabric.kernel.nvidia_fs_nvme,
             modules: fabric.kernel.modules.as_ref().map(|list| list.iter().map(module).collect()),
             seen_modules: fabric.kernel.seen_modules.iter().map(module).collect(),
         },
@@ -44,6 +45,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             hypervisor: fabric.environment.hypervisor.clone(),
             container: fabric.environment.container.clone(),
             confidential: fabric.environment.confidential.clone(),
+            udev: fabric.environment.has_udev,
         },
         lab: fabric.lab.as_ref().map(lab),
         host_bridge: Some(

@@ -60,11 +60,16 @@ pub(super) const GUARDS: [(&str, &str); 3] = [
     ("sys/devices/system/cpu/sev/vmpl", "SEV-SNP"),
 ];
 
+/// The folder without which the absence of the next one says nothing.
+pub(crate) const RUN: &str = "run";
+/// The database of udev, by which cuFile finds drives.
+pub(crate) const UDEV: &str = "run/udev";
+
 /// Flags of the processor that tell of a hypervisor, and of one that cannot read the guest's memory.
 pub(crate) const FLAGS: [&str; 2] = ["hypervisor", "tdx_guest"];
 
 /// Reads all signs; `product` is the maker and model that the machine states.
-pub(super) fn read(tree: &Tree, product: Option<&str>) -> Environment {
+pub(super) fn read(tree: &Tree, product: Option<&str>, is_this_machine: bool) -> Environment {
     let processor = tree.text(Path::new("proc/cpuinfo")).unwrap_or_default();
     let flags = flags(&processor);
     let has_tdx = flags.as_ref().is_some_and(|flags| flags.contains("tdx_guest"));
@@ -73,6 +78,7 @@ pub(super) fn read(tree: &Tree, product: Option<&str>) -> Environment {
         hypervisor: hypervisor(tree, product, flags.map(|flags| flags.contains("hypervisor"))),
         container: container(tree),
         confidential: guard.map(|(_, name)| *name).or(has_tdx.then_some("TDX")).map(str::to_owned),
+        has_udev: has_udev(tree, is_this_machine),
     }
 }
 
@@ -106,6 +112,21 @@ pub(super) fn by_product(product: &str) -> Option<&'static str> {
     let is_whole = product.starts_with("Amazon EC2") && product.contains(BARE_METAL);
     let found = PRODUCTS.iter().find(|(front, _)| product.starts_with(front));
     found.filter(|_| !is_whole).map(|(_, name)| *name)
+}
+
+/// Returns whether the database of udev is there; `None` for a tree without [`RUN`].
+fn has_udev(tree: &Tree, is_this_machine: bool) -> Option<bool> {
+    let is_folder = |path: &str| {
+        let path = Path::new(path);
+        let is_folder = tree.is_directory(path);
+        if is_folder {
+            tree.watch_folder(path);
+        }
+        is_folder
+    };
+    let shows_absence = is_folder(RUN) || is_this_machine;
+    let is_there = is_folder(UDEV);
+    (is_there || shows_absence).then_some(is_there)
 }
 
 fn container(tree: &Tree) -> Option<String> {

@@ -8,10 +8,11 @@
 use std::path::Path;
 
 use super::cufile::CONFIGURATION;
+use super::environment::{RUN, UDEV};
 use super::functions::{address, is_host_bridge};
 use super::libraries::{FOLDERS, MAIN};
-use super::nvidia;
 use super::nvme::NvmeName;
+use super::{nvidia, nvidia_fs};
 
 /// Something that discovery reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub enum CaptureRule {
     NvidiaVersion,
     /// Parameters of NVIDIA's driver that bear on peer traffic: numbers and registry keys.
     NvidiaParameters,
+    /// Names of drivers that NVIDIA's `nvidia_fs` knows.
+    NvidiaFsModules,
 }
 
 impl CaptureRule {
@@ -112,6 +115,7 @@ impl CaptureRule {
             Self::LibraryVersion => "that it is there, and which version; it is never opened",
             Self::NvidiaVersion => "open or proprietary, and the version",
             Self::NvidiaParameters => "numbers and registry keys that bear on peer traffic",
+            Self::NvidiaFsModules => "names of known drivers",
         }
     }
 }
@@ -124,8 +128,8 @@ const fn item(path: &'static str, kept: CaptureRule, purpose: &'static str) -> I
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use CaptureRule::{
-        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaParameters,
-        NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Subsystem, Version,
+        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaFsModules,
+        NvidiaParameters, NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Subsystem, Version,
         Whole, Windows,
     };
     &[
@@ -145,10 +149,14 @@ pub const ITEMS: &[Item] = {
     item("proc/driver/nvidia/gpus/*/information", MinorNumber, "which of NVIDIA's GPUs it is"),
     item("proc/driver/nvidia/capabilities/gpu*/mig", Folder, "whether MIG instances are listed"),
     item("proc/driver/nvidia/capabilities/gpu*/mig/gi*", Folder, "MIG instances"),
+    item(nvidia_fs::MODULES, NvidiaFsModules, "whether nvme is registered with nvidia-fs"),
+    item(nvidia_fs::USERS, Whole, "whether a program uses nvidia-fs"),
     item(CONFIGURATION, Cufile, "which ways cuFile takes"),
     item("etc/alternatives/cufile.json", Cufile, "which ways cuFile takes"),
     item("usr/local/cuda*/gds/cufile.json", Cufile, "which ways cuFile takes"),
     item("proc/self/mountinfo", Mounts, "what is mounted from a drive"),
+    item(RUN, Folder, "whether udev can be looked for"),
+    item(UDEV, Folder, "whether cuFile finds drives"),
     item("run/secrets/kubernetes.io", Presence, "whether this is a container"),
     item("var/run/secrets/kubernetes.io", Presence, "whether this is a container"),
     item("run/.containerenv", Presence, "whether this is a container"),

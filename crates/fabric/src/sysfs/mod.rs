@@ -12,6 +12,7 @@ pub(crate) mod functions;
 pub(crate) mod libraries;
 pub(crate) mod list;
 pub(crate) mod nvidia;
+pub(crate) mod nvidia_fs;
 mod nvme;
 mod packets;
 mod passthrough;
@@ -156,7 +157,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         kernel: system::kernel(tree, has_p2pmem),
         cpu: system::cpu(tree),
         iommu: system::iommu(tree, is_this_machine),
-        environment: environment::read(tree, product.as_deref()),
+        environment: environment::read(tree, product.as_deref(), is_this_machine),
         product,
         libraries: libraries::installed(tree),
         mounts: stacked::mounts(tree, &found.numbers, &stacked),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::nvidia_fs;
 use super::tree::Tree;
 use crate::{Cpu, IommuMode, Kernel, Module};
 
@@ -63,6 +64,7 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
         parameters,
         use_cmb_sqes: tree.flag(&module.join("nvme/parameters/use_cmb_sqes")),
         nvme_multipath: tree.flag(&module.join("nvme_core/parameters/multipath")),
+        nvidia_fs_nvme: nvidia_fs::has_nvme(tree),
         modules: modules(tree),
         seen_modules: Vec::new(),
     }

@@ -109,7 +109,7 @@ fn discovery_reads_only_listed_paths() {
 #[test]
 fn listed_items_are_read_or_exempt() {
     // Of kernels and machines that no fixture has.
-    const ELSEWHERE: [&str; 29] = [
+    const ELSEWHERE: [&str; 33] = [
         "proc/config.gz",
         "usr/lib/modules/*/config",
         "CONTROLLER/hwmon/hwmon*/temp1_*",
@@ -123,6 +123,10 @@ fn listed_items_are_read_or_exempt() {
         "proc/driver/nvidia/gpus/*/information",
         "proc/driver/nvidia/capabilities/gpu*/mig",
         "proc/driver/nvidia/capabilities/gpu*/mig/gi*",
+        "proc/driver/nvidia-fs/modules",
+        "sys/module/nvidia_fs/refcnt",
+        "run",
+        "run/udev",
         "REMOTE",
         "REMOTE/transport",
         "REMOTE/address",

@@ -233,3 +233,35 @@ fn gpu_stack_problem(tree: &Sysfs) -> String {
     assert_eq!(captured.cufile.is_some_and(|found| found.problem.is_some()), is_file);
     tree.discover().cufile.and_then(|found| found.problem).expect("a problem")
 }
+
+#[test]
+fn nvidia_fs_drivers_survive_captures() {
+    const LIST: &str = "proc/driver/nvidia-fs/modules";
+    const USERS: &str = "sys/module/nvidia_fs/refcnt";
+    let registered = |list: &str, users: &str| {
+        let tree = Sysfs::new();
+        tree.file(LIST, list).folder("sys/module/nvidia_fs");
+        if !users.is_empty() {
+            tree.file(USERS, users);
+        }
+        let found = gpu_stack(&tree).map(|fabric| fabric.kernel.nvidia_fs_nvme);
+        assert_eq!((found[1], found[2]), (found[0], found[0]), "{list:?} {users:?}");
+        found[0]
+    };
+    assert_eq!(registered("nvme: SECRET\nwekafsio: 1\n", "3\n"), Some(true));
+    assert_eq!(registered("nvme_rdma: 1\nwekafsio: 1\n", "1\n"), Some(false));
+    assert_eq!(registered("wekafsio: 1\nSECRET: 1\n", ""), Some(false));
+    assert_eq!(registered("wekafsio: 1\n", "0\n"), None, "nobody uses the module");
+    assert_eq!(registered("nvme: 1\n", "0\n"), Some(true));
+    assert_eq!(Sysfs::new().discover().kernel.nvidia_fs_nvme, None);
+}
+
+#[test]
+fn missing_udev_is_told_from_unseen() {
+    let tree = Sysfs::new();
+    assert_eq!(environment(&tree).has_udev, None, "a tree without /run");
+    tree.folder("run/lock");
+    assert_eq!(environment(&tree).has_udev, Some(false));
+    tree.folder("run/udev/data");
+    assert_eq!(environment(&tree).has_udev, Some(true));
+}

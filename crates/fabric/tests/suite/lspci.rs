@@ -434,13 +434,13 @@ fn nvlinks_are_taken_from_the_matrix() {
 fn gdscheck_tells_nvidia_fs_state() {
     let text = format!(
         "{GPUS}\n GDS release version: 1.7.2.10\n nvidia_fs version:  2.17 libcufile version: 2.12\n \
-         Platform: x86_64\n IOMMU: disabled\n Platform verification succeeded\n"
+         Platform: x86_64\n NVMe               : Unsupported\n IOMMU: disabled\n Platform verification succeeded\n"
     );
     let fabric = read(&text).unwrap();
     assert_eq!(fabric.kernel.seen_modules[0].version.as_deref(), Some("2.17"));
     assert_eq!(fabric.kernel.has_module("nvidia_fs"), Some(true));
     assert_eq!(fabric.kernel.has_module("nvidia_peermem"), None);
-    assert_eq!(fabric.iommu, IommuMode::Off);
+    assert_eq!((fabric.iommu, fabric.kernel.nvidia_fs_nvme), (IommuMode::Off, Some(false)));
 }
 
 #[test]

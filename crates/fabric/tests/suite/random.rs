@@ -130,11 +130,14 @@ fn host_bridge() -> impl Strategy<Value = HostBridge> {
 }
 
 fn environment() -> impl Strategy<Value = Environment> {
-    (of(".*"), of(".*"), of(".*")).prop_map(|(hypervisor, container, confidential)| Environment {
-        hypervisor,
-        container,
-        confidential,
-    })
+    (of(".*"), of(".*"), of(".*"), of(any::<bool>())).prop_map(
+        |(hypervisor, container, confidential, has_udev)| Environment {
+            hypervisor,
+            container,
+            confidential,
+            has_udev,
+        },
+    )
 }
 
 fn nvidia() -> impl Strategy<Value = NvidiaDriver> {
@@ -157,14 +160,20 @@ fn cufile() -> impl Strategy<Value = CufileConfiguration> {
 fn kernel() -> impl Strategy<Value = Kernel> {
     let release = of(select(vec!["6.12.107+deb13", "7.2.13", "7.3.4", "x"]));
     let module = (".*", of(".*")).prop_map(|(name, version)| Module { name, version });
-    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
+    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
     (release, switches, of(vec(".*", 0..3)), of(vec(module, 0..3))).prop_map(
-        |(release, (has_p2pdma, use_cmb_sqes, nvme_multipath), parameters, modules)| Kernel {
+        |(
+            release,
+            (has_p2pdma, use_cmb_sqes, nvme_multipath, nvidia_fs_nvme),
+            parameters,
+            modules,
+        )| Kernel {
             release: release.map(str::to_owned),
             has_p2pdma,
             parameters,
             use_cmb_sqes,
             nvme_multipath,
+            nvidia_fs_nvme,
             modules,
             seen_modules: Vec::new(),
         },

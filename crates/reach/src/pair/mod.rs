@@ -68,6 +68,16 @@ impl Pair {
         }
     }
 
+    /// The directions that payload takes: GPUs and cards read no memory of drives, whatever a drive lends.
+    pub fn payload_directions(&self, fabric: &Fabric) -> impl Iterator<Item = &Direction> {
+        let kind = |id: FunctionId| fabric.function(id).kind;
+        let is_taken = move |one: &&Direction| {
+            kind(one.provider) != FunctionKind::Nvme
+                || !matches!(kind(one.initiator), FunctionKind::Gpu | FunctionKind::Fpga)
+        };
+        self.directions().filter(is_taken)
+    }
+
     /// The directions that exist.
     pub fn directions(&self) -> impl Iterator<Item = &Direction> {
         self.forward.iter().chain(&self.backward)

@@ -117,3 +117,20 @@ fn bridges_as_ends_turn_packets_themselves() {
     let slowest = found.slowest_link.expect("a link");
     assert_eq!(fabric.function(slowest.function).name, "gpu-1");
 }
+
+#[test]
+fn payload_goes_into_gpu_alone() {
+    let fabric = Fabric::from_toml(
+        "name = 'm'\n[[function]]\nname = 'up'\nkind = 'root-port'\n\
+         [[function]]\nname = 'a'\nkind = 'gpu'\nunder = 'up'\n\
+         [[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'up'\n\
+         p2pmem = { size = '1G', available = '1G', published = true }\n",
+    )
+    .expect("a machine");
+    let [gpu, drive] = ["a", "b"].map(|name| fabric.find(name).expect("a function"));
+    let pair = Pair::new(&fabric, gpu, drive);
+    assert_eq!(pair.directions().count(), 2);
+    let providers: Vec<FunctionId> =
+        pair.payload_directions(&fabric).map(|one| one.provider).collect();
+    assert_eq!(providers, [gpu]);
+}

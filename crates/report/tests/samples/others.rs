@@ -162,6 +162,8 @@ pub(crate) fn doctor() -> DoctorRecord {
         machine: machine(Basis::Measured),
         pair: None,
         assumed: Vec::new(),
+        state: None,
+        hidden_devices: None,
         verdict: "4 drives: drive to drive through host memory; 1 step below".to_owned(),
         uses: vec![UseRecord {
             of_use: Use::DriveDrive,

@@ -81,14 +81,7 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
 
 /// The worst of what was found; only where nothing was, facts that could not be read count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
-    let Some(worst) = record.findings.first() else {
-        let is_open = record.uses.iter().any(|row| row.state == UseState::Unknown);
-        return match record.unknown.first() {
-            Some(unknown) => (Status::Unknown, format!("not known: {}", unknown.what)),
-            None if is_open => (Status::Unknown, record.verdict.clone()),
-            None => (Status::Ok, record.verdict.clone()),
-        };
-    };
+    let Some(worst) = record.findings.first() else { return by_states(record) };
     let status = match worst.cost {
         Cost::Routes => Status::Critical,
         Cost::Speed => Status::Warning,
@@ -100,14 +93,33 @@ fn by_findings(record: &DoctorRecord) -> (Status, String) {
     (status, format!("{}: {}{more}", worst.object, short(&worst.what)))
 }
 
+/// What is not known, then whether there is anything to use.
+fn by_states(record: &DoctorRecord) -> (Status, String) {
+    let is_open = record.uses.iter().any(|row| row.state == UseState::Unknown)
+        || record.state == Some(UseState::Unknown)
+        || record.hidden_devices.is_some();
+    match record.unknown.first() {
+        _ if is_open => (Status::Unknown, record.verdict.clone()),
+        Some(unknown) => (Status::Unknown, format!("not known: {}", unknown.what)),
+        None if record.is_positive() || !record.uses.is_empty() => {
+            (Status::Ok, record.verdict.clone())
+        }
+        None => (Status::Warning, record.verdict.clone()),
+    }
+}
+
 /// The worst of the uses that have to be direct.
 fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     let wanted: Vec<results::Use> = expected.iter().copied().map(use_record).collect();
     let is_it = |one: results::Use| wanted.contains(&one);
     for one in &wanted {
-        if !record.uses.iter().any(|row| row.of_use == *one) {
-            return (Status::Critical, format!("{one}: no such devices here"));
+        if record.uses.iter().any(|row| row.of_use == *one) {
+            continue;
         }
+        return match &record.hidden_devices {
+            Some(reason) => (Status::Unknown, format!("{one}: not known: {reason}")),
+            None => (Status::Critical, format!("{one}: no such devices here")),
+        };
     }
     let rows = || record.uses.iter().filter(|row| is_it(row.of_use));
     let is_missing = |row: &&UseRecord| matches!(row.state, UseState::Host | UseState::No);

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     if let Some(folder) = &args.write_fix {
         write_fix::run(&record, folder, printer)?;
     }
-    Ok(if record.is_healthy() { Exit::Done } else { Exit::Negative })
+    Ok(if record.is_positive() { Exit::Done } else { Exit::Negative })
 }
 
 /// Puts a boot configuration in force on the fabric.

@@ -1,6 +1,7 @@
 //! Keys that switch P2PDMA on: one for all, and from 1.16 on one for each kind of storage.
 
 use peerlane_fabric::{Function, FunctionKind, gpu};
+use peerlane_reach::nvidia_fs_refusal;
 
 use super::{Audit, CuFileEffect, CufileNote, KINDS, MIRRORS, P2PDMA, PANFS, Since};
 use crate::endpoint::MD_SINCE;
@@ -43,17 +44,19 @@ impl Audit<'_> {
         notes
     }
 
-    /// Returns whether nvidia-fs, the other direct way, is known not to be there.
+    /// Returns whether nvidia-fs is known to be no other direct way.
     fn lacks_nvidia_fs(&self) -> bool {
-        self.fabric.kernel.has_module("nvidia_fs") == Some(false)
+        nvidia_fs_refusal(self.fabric).is_some()
     }
 
     /// The end of a sentence that says that P2PDMA is off.
     fn what_remains(&self) -> &'static str {
-        if self.lacks_nvidia_fs() {
-            "and nvidia_fs is not loaded: payload goes through host memory, or requests fail"
-        } else {
+        if !self.lacks_nvidia_fs() {
             "and nvidia-fs is the only direct way"
+        } else if self.fabric.kernel.has_module("nvidia_fs") == Some(true) {
+            "and nvme is not registered with nvidia_fs: payload goes through host memory, or requests fail"
+        } else {
+            "and nvidia_fs is not loaded: payload goes through host memory, or requests fail"
         }
     }
 

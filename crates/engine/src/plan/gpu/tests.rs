@@ -141,6 +141,7 @@ fn missing_parts_named_for_their_way() {
             1,
             "modprobe nvidia_fs",
         ),
+        (("nvidia_fs_nvme = true", "nvidia_fs_nvme = false"), 1, "not registered with nvidia_fs"),
         (("'passthrough'", "'translating'"), 1, "iommu=pt"),
         (("'libcufile.so.0'", "'libxrt_coreutil.so.2'"), 2, "nvidia-gds"),
         (("'libcuda.so.1'", "'libxrt_coreutil.so.2'"), 3, "libcuda"),
@@ -150,6 +151,36 @@ fn missing_parts_named_for_their_way() {
     }
     let found = refusals(&[("name = 'nvidia', version", "name = 'nouveau', version")]);
     assert!(found.iter().all(|way| way[0].contains("modprobe nvidia")), "{found:?}");
+}
+
+#[test]
+fn missing_udev_leaves_pinned_memory() {
+    let udev = ("[kernel]\n", "[environment]\ncontainer = 'docker'\nudev = false\n[kernel]\n");
+    let found = refusals(&[udev]);
+    for way in &found[..3] {
+        assert!(way.len() == 1 && way[0].contains("`-v /run/udev:/run/udev:ro`"), "{found:?}");
+    }
+    assert!(found[3].is_empty(), "{found:?}");
+    let plan = planned(RouteChoice::Auto, &[udev]).expect("a plan");
+    let record = crate::doctor::examine_pair(&machine(&[udev]), &plan, &[]);
+    let steps = record.steps.iter().filter(|step| step.what.contains("-v /run/udev"));
+    assert_eq!(steps.count(), 1, "{:?}", record.findings);
+    let found = refusals(&[udev, ("p2pdma = true", "p2pdma = false")]);
+    assert!(!found[0].iter().any(|one| one.contains("udev")), "no direct way: {found:?}");
+}
+
+#[test]
+fn unshown_registration_leaves_plan_open() {
+    let open = [("nvidia_fs_nvme = true\n", ""), ("p2pdma = true", "p2pdma = false")];
+    let plan = planned(RouteChoice::Auto, &open).expect("a plan");
+    assert!(plan.reason.contains("`cat /proc/driver/nvidia-fs/modules`"), "{}", plan.reason);
+    assert!(crate::depends_on_unknown(&machine(&open), &plan), "{plan:?}");
+    let record = crate::doctor::examine_pair(&machine(&open), &plan, &[]);
+    assert_eq!(record.state, Some(peerlane_results::UseState::Unknown), "{record:?}");
+    assert!(record.verdict.contains("is not known: "), "{}", record.verdict);
+    let known = &open[1..];
+    let plan = planned(RouteChoice::Auto, known).expect("a plan");
+    assert!(!crate::depends_on_unknown(&machine(known), &plan), "{plan:?}");
 }
 
 #[test]

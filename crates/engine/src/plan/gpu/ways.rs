@@ -3,7 +3,9 @@
 use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
 use peerlane_memory::cufile::Mode;
-use peerlane_reach::{Fact, MapType, Reach, kernel_refusal};
+use peerlane_reach::{
+    Fact, MapType, Reach, kernel_refusal, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
+};
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
@@ -130,6 +132,7 @@ impl GpuScene<'_> {
         }
         let mut candidate = self.by(WAY, MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
+        self.refuse_without_udev(&mut candidate);
         candidate.facts.extend(self.ends.iter().filter_map(|end| settings::needed(end)));
         if self.has_c2c() {
             candidate.facts.push(C2C.to_owned());
@@ -174,12 +177,7 @@ impl GpuScene<'_> {
         }
         let mut refusals = self.stack(CUFILE);
         refusals.extend(self.without_window());
-        if self.has_module("nvidia_fs") == Some(false) {
-            refusals.push(
-                "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs` (nvidia-fs-dkms)"
-                    .to_owned(),
-            );
-        }
+        refusals.extend(nvidia_fs_refusal(self.fabric));
         if self.fabric.iommu == IommuMode::Translating {
             refusals.push(
                 "the IOMMU translates addresses: `iommu=pt`, or off, among the kernel's parameters"
@@ -189,12 +187,24 @@ impl GpuScene<'_> {
         let elsewhere = self.ends.iter().filter(|end| end.initiator.is_none());
         refusals.extend(elsewhere.map(|end| on_no_drive(end)));
         let mut candidate = self.by(WAY, MemoryKind::Gpu, refusals);
+        self.refuse_without_udev(&mut candidate);
         candidate.distance = self.distance();
+        candidate.facts.extend(nvidia_fs_question(self.fabric));
         candidate
     }
 
     fn compatible(&self) -> Candidate {
-        self.by(GpuWay::CuFile(Mode::Compatible), MemoryKind::Host, self.stack(CUFILE))
+        let mut candidate =
+            self.by(GpuWay::CuFile(Mode::Compatible), MemoryKind::Host, self.stack(CUFILE));
+        self.refuse_without_udev(&mut candidate);
+        candidate
+    }
+
+    /// Refuses a way of cuFile that is open otherwise, where cuFile finds no drive.
+    fn refuse_without_udev(&self, candidate: &mut Candidate) {
+        if candidate.refusals.is_empty() {
+            candidate.refusals.extend(udev_refusal(self.fabric));
+        }
     }
 
     fn pinned(&self) -> Candidate {

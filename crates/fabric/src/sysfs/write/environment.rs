@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{TreeWriter, Written};
 use crate::sysfs::cufile::CONFIGURATION;
-use crate::sysfs::environment::{self, CONTAINERS, GUARDS, TYPE, UNNAMED};
+use crate::sysfs::environment::{self, CONTAINERS, GUARDS, RUN, TYPE, UDEV, UNNAMED};
 use crate::sysfs::libraries::{CUFILE, MAIN};
-use crate::sysfs::nvidia;
+use crate::sysfs::{nvidia, nvidia_fs};
 use crate::{Fabric, Function, FunctionId, TreeEntry, cufile};
 
 /// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
@@ -36,7 +36,11 @@ impl TreeWriter<'_> {
                 self.tree.insert(Path::new(path), empty)?;
             }
         }
-        Ok(())
+        match found.has_udev {
+            Some(true) => self.folder(UDEV),
+            Some(false) => self.folder(RUN),
+            None => Ok(()),
+        }
     }
 
     /// Libraries, and the version that that of cuFile points to.
@@ -62,6 +66,9 @@ impl TreeWriter<'_> {
 
     /// NVIDIA's driver, as it describes itself.
     pub(super) fn nvidia(&mut self) -> Written {
+        if let Some(has_nvme) = self.fabric.kernel.nvidia_fs_nvme {
+            self.tree.text(nvidia_fs::MODULES, nvidia_fs::list(has_nvme))?;
+        }
         let Some(driver) = &self.fabric.nvidia else { return Ok(()) };
         self.tree.text(nvidia::VERSION, &nvidia::version_line(driver))?;
         let lines =

@@ -34,6 +34,7 @@ impl MachineBuilder {
             use_cmb_sqes: Some(true),
             nvme_multipath: Some(true),
             modules: Some(vec![module("nvme"), module("nvme_core")]),
+            nvidia_fs_nvme: None,
             seen_modules: Vec::new(),
         };
         let fabric = Fabric {

@@ -8,13 +8,13 @@ use peerlane_fabric::gpu::{self, Generation};
 use peerlane_fabric::{Fabric, FunctionId, NvidiaDriver, Origin};
 
 use super::{DRIVER, kept_from_gpudirect};
+use crate::MapType;
 use crate::drivers::ends::DriverEnds;
 use crate::drivers::{DriverAnswer, DriverRule};
 
 const P2PDMA: &str =
     "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
-const NVIDIA_FS: &str =
-    "gds-nvidia-fs 2.30, README; NVIDIA, GPUDirect Storage Troubleshooting Guide 1.18";
+const NVIDIA_FS: &str = "gds-nvidia-fs 2.30, README; 2.28.4, nvfs-mod.c; NVIDIA, GPUDirect Storage Troubleshooting Guide 1.18";
 
 /// First driver that registers memory, first one that makes BAR1 static where it is large enough, and first one
 /// that registers nothing on Arm (`uvm_pmm_gpu.c` and `kern_bus.c` of 565.57.01, 575.51.02 and 580.65.06).
@@ -27,9 +27,17 @@ const KEYS: [(&str, &str); 2] = [("RMForceStaticBar1", "1"), ("RmForceDisableIom
 pub(super) fn by_p2pdma(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = match refusal(ends) {
         Some(reason) => (DriverAnswer::Refused, reason),
-        None => registration(ends),
+        None => with_udev(ends, registration(ends)),
     };
     DriverRule::new(DRIVER, "P2PDMA for GPUDirect Storage", Some(true), verdict, P2PDMA)
+}
+
+/// A verdict that stands only where cuFile finds drives.
+fn with_udev(ends: &DriverEnds<'_>, verdict: (DriverAnswer, String)) -> (DriverAnswer, String) {
+    match udev_refusal(ends.fabric).filter(|_| verdict.0 != DriverAnswer::Refused) {
+        Some(reason) => (DriverAnswer::Refused, reason),
+        None => verdict,
+    }
 }
 
 /// The reason for a refusal that no setting of the driver changes.
@@ -171,15 +179,73 @@ pub(super) fn dword(driver: &NvidiaDriver, key: &str) -> Option<u32> {
 
 /// The rule of NVIDIA's own module between file systems and its driver.
 pub(super) fn by_nvidia_fs(ends: &DriverEnds<'_>) -> DriverRule {
-    let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
-        (DriverAnswer::Refused, reason)
-    } else if ends.is_loaded("nvidia_fs") == Some(false) {
-        let reason = "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`";
-        (DriverAnswer::Refused, reason.to_owned())
-    } else {
-        let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS \
-                      redirection off";
-        (DriverAnswer::Conditional, reason.to_owned())
+    let fabric = ends.fabric;
+    let refusal = kept_from_gpudirect(ends)
+        .or_else(|| older_than_pascal(ends))
+        .or_else(|| nvidia_fs_refusal(fabric))
+        .or_else(|| udev_refusal(fabric));
+    let verdict = match (refusal, nvidia_fs_question(fabric)) {
+        (Some(reason), _) => (DriverAnswer::Refused, reason),
+        (None, Some(question)) => (DriverAnswer::Conditional, question),
+        (None, None) => served_by_nvidia_fs(ends),
     };
     DriverRule::new("nvidia-fs", "GPUDirect Storage", Some(false), verdict, NVIDIA_FS)
+}
+
+fn older_than_pascal(ends: &DriverEnds<'_>) -> Option<String> {
+    let found = Generation::from_function(ends.provider())?;
+    let word = ends.word(ends.provider());
+    (found < Generation::Pascal).then(|| format!("{word} is {found}; nvidia-fs begins with Pascal"))
+}
+
+/// The verdict where the driver of the drive is registered with the module.
+fn served_by_nvidia_fs(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
+    let is_known = ends.is_loaded("nvidia_fs") == Some(true) && ends.translates() == Some(false);
+    if is_known && ends.decision().map == MapType::BusAddress {
+        let reason = "nvme is registered with nvidia_fs, no IOMMU translates, and both ends meet below one \
+                      switch that does not redirect";
+        return (DriverAnswer::Possible, reason.to_owned());
+    }
+    let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS redirection \
+                  off";
+    (DriverAnswer::Conditional, reason.to_owned())
+}
+
+/// Returns the reason why nvidia-fs serves no NVMe drive of a machine, and what changes that.
+pub fn nvidia_fs_refusal(fabric: &Fabric) -> Option<String> {
+    let kernel = &fabric.kernel;
+    if kernel.has_module("nvidia_fs") == Some(false) {
+        return Some("the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`".to_owned());
+    }
+    (kernel.nvidia_fs_nvme == Some(false)).then(|| {
+        "the driver nvme is not registered with nvidia_fs: it takes the nvme of DOCA-OFED or MLNX_OFED \
+         (`mlnx-nvme-dkms`), or of a kernel that is patched for it (Ubuntu's `linux-nvidia`)"
+            .to_owned()
+    })
+}
+
+/// Returns the question whether nvidia-fs serves NVMe drives, with the command that answers it; `None` where
+/// that is known.
+pub fn nvidia_fs_question(fabric: &Fabric) -> Option<String> {
+    (nvidia_fs_refusal(fabric).is_none() && fabric.kernel.nvidia_fs_nvme.is_none()).then(|| {
+        "nothing here shows whether nvme is registered with nvidia_fs: `gdscheck -p` does, or `cat \
+         /proc/driver/nvidia-fs/modules` while a program uses cuFile"
+            .to_owned()
+    })
+}
+
+/// Returns the reason why cuFile finds no drive of a machine, and what changes that.
+///
+/// Without the database `cuFileHandleRegister` answers 5027 for every file, with compatibility mode, too (cuFile
+/// 1.15.1 in a container).
+pub fn udev_refusal(fabric: &Fabric) -> Option<String> {
+    let environment = &fabric.environment;
+    (environment.has_udev == Some(false)).then(|| match environment.container {
+        Some(_) => "cuFile finds drives by udev, and /run/udev is not in this container: mount it by `-v \
+                    /run/udev:/run/udev:ro`"
+            .to_owned(),
+        None => "cuFile finds drives by udev, and /run/udev is not here: `sudo systemctl start systemd-udevd`, \
+                 or in a container `-v /run/udev:/run/udev:ro`"
+            .to_owned(),
+    })
 }

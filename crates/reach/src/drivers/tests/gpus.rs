@@ -10,6 +10,7 @@ const A100: &str = "vendor = '0x10de';device = '0x20b0';driver = 'nvidia'";
 const RTX_3090: &str = "vendor = '0x10de';device = '0x2204';driver = 'nvidia'";
 const RTX_4090: &str = "vendor = '0x10de';device = '0x2684';driver = 'nvidia'";
 const P100: &str = "vendor = '0x10de';device = '0x15f8';driver = 'nvidia'";
+const KEPLER: &str = "vendor = '0x10de';device = '0x1022';driver = 'nvidia'";
 const MLX5: &str = "vendor = '0x15b3';device = '0x1021';driver = 'mlx5_core'";
 const NAVI: &str = "vendor = '0x1002';device = '0x744c';driver = 'amdgpu'";
 const B580: &str = "vendor = '0x8086';device = '0xe20b';driver = 'xe'";
@@ -203,6 +204,53 @@ fn storage_reaches_data_centre_gpus() {
     assert_eq!(with_drive("", RTX_4090), pair(no, no));
     assert_eq!(with_drive("[kernel]\nrelease = '6.1.0'", H100), pair(no, yes));
     assert_eq!(with_drive("[kernel]\np2pdma = false", H100), pair(no, yes));
+}
+
+#[test]
+fn nvidia_fs_serves_registered_drives() {
+    let rule = |system: &str, gpu: &str, port: &str| {
+        let drive = device("b", port, "nvme", "driver = 'nvme'");
+        let fabric = machine(system, &(device("a", "p0", "gpu", gpu) + &drive));
+        let rule = rules_of(&fabric).swap_remove(1);
+        assert_eq!(rule.driver, "nvidia-fs");
+        (rule.answer, rule.reason)
+    };
+    let system = |nvme: &str| {
+        format!("iommu = 'off'\n[kernel]\nmodules = [{{ name = 'nvidia_fs' }}]\n{nvme}")
+    };
+    let (yes, no) = (system("nvidia_fs_nvme = true"), system("nvidia_fs_nvme = false"));
+    assert_eq!(rule(&yes, H100, "p1").0, DriverAnswer::Possible);
+    assert_eq!(
+        rule(&yes.replace("'off'", "'translating'"), H100, "p1").0,
+        DriverAnswer::Conditional
+    );
+    assert_eq!(rule(&yes, H100, "apart").0, DriverAnswer::Conditional, "no switch is above both");
+    let refused = |(answer, reason): (DriverAnswer, String), words: &str| {
+        assert_eq!(answer, DriverAnswer::Refused, "{reason}");
+        assert!(reason.contains(words), "{reason}");
+    };
+    refused(rule(&no, H100, "p1"), "not registered with nvidia_fs: it takes the nvme of DOCA-OFED");
+    refused(rule(&yes, KEPLER, "p1"), "begins with Pascal");
+    let unknown = rule(&system(""), H100, "p1");
+    assert_eq!(unknown.0, DriverAnswer::Conditional);
+    assert!(unknown.1.contains("`cat /proc/driver/nvidia-fs/modules`"), "{}", unknown.1);
+    let without = "[environment]\ncontainer = 'docker'\nudev = false\n[kernel]";
+    let contained = yes.replace("[kernel]", without);
+    refused(rule(&contained, H100, "p1"), "`-v /run/udev:/run/udev:ro`");
+}
+
+#[test]
+fn p2pdma_needs_udev_in_container() {
+    let rule = |udev: bool| {
+        let drive = device("b", "p1", "nvme", "driver = 'nvme'");
+        let system = format!("[environment]\nudev = {udev}\n");
+        let fabric = machine(&system, &(device("a", "p0", "gpu", H100) + &drive));
+        rules_of(&fabric).swap_remove(0)
+    };
+    assert_eq!(rule(true).answer, DriverAnswer::Conditional);
+    let without = rule(false);
+    assert_eq!(without.answer, DriverAnswer::Refused);
+    assert!(without.reason.contains("/run/udev is not here"), "{}", without.reason);
 }
 
 #[test]
