@@ -95,11 +95,17 @@ fn written_files_can_be_undone() {
     assert_eq!(fs::read_dir(&fix).expect("the folder").count(), 1);
     fs::remove_dir_all(&fix).expect("removed");
     doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
+    let plan = fs::read_to_string(fix.join("plan.txt")).expect("the plan");
+    for words in ["`./install.sh --check`", "`cat /proc/cmdline` shows iommu=pt pci="] {
+        assert!(plan.contains(words), "{plan}");
+    }
     let root = folder.path().join("root");
     assert!(run_script(&fix, "install.sh", &root).status.success());
     let grub = fs::read_to_string(root.join("etc/default/grub.d/peerlane.cfg")).expect("a drop-in");
     assert!(grub.contains("iommu=pt") && grub.contains("acs"), "{grub}");
     assert!(root.join("etc/modprobe.d/peerlane.conf").exists());
+    let after = record(&format!("--machine {CAPTURE} --assume {}", fix.display()));
+    assert!(kinds(&after).is_empty(), "copies and journal are no settings: {after:#}");
     assert!(run_script(&fix, "undo.sh", &root).status.success());
     assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists());
     assert!(!root.join("etc/modprobe.d/peerlane.conf").exists());
@@ -120,8 +126,14 @@ fn scripts_leave_files_that_differ() {
     assert_eq!(fs::read_to_string(&other).expect("kept"), "options nvidia NVreg_EnableMSI=1\n");
 }
 
-/// Runs a written script with `/etc` below a root of its own, and programs that do nothing.
+/// Runs a written script on a root folder of Debian that GRUB started, with programs that do nothing.
 fn run_script(fix: &Path, script: &str, root: &Path) -> Output {
+    let variables = root.join("sys/firmware/efi/efivars");
+    fs::create_dir_all(&variables).expect("a root");
+    fs::create_dir_all(root.join("etc")).expect("a root");
+    fs::write(root.join("etc/os-release"), "ID=debian\n").expect("room");
+    let loader = variables.join("LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f");
+    fs::write(loader, "G\0R\0U\0B\0").expect("room");
     let programs = root.join("bin");
     fs::create_dir_all(&programs).expect("a root");
     for name in ["update-grub", "update-initramfs"] {
@@ -129,12 +141,10 @@ fn run_script(fix: &Path, script: &str, root: &Path) -> Output {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(programs.join(name), mode).expect("a mode");
     }
-    let text = fs::read_to_string(fix.join(script)).expect("a script");
-    let moved = text.replace("/etc/", &format!("{}/etc/", root.display()));
-    fs::write(fix.join("moved.sh"), moved).expect("room");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
-    let output = Command::new("sh").arg(fix.join("moved.sh")).env("PATH", path).output();
-    output.expect("a shell")
+    let mut shell = Command::new("sh");
+    shell.arg(fix.join(script)).env("PATH", path).env("PEERLANE_ROOT", root);
+    shell.output().expect("a shell")
 }
 
 #[test]

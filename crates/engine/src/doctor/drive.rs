@@ -95,7 +95,7 @@ evidence: vec![
             saw("/proc/sys/kernel/osrelease", fabric.kernel.release.clone().unwrap_or_default()),
         ],
 fix: Some(Fix {
-commands: super::parameter_commands(WITHOUT_MULTIPATH),
+commands: super::boot_loader::commands(fabric, WITHOUT_MULTIPATH),
 settings: vec![Setting::KernelParameter(WITHOUT_MULTIPATH.to_owned())],
 weakens: Some("without multipath a path that fails takes its block device along".to_owned()),
 ..fix(format!(

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use peerlane_fabric::{CufileConfiguration, CufileValue};
 use peerlane_results::{DoctorRecord, PlanStep, Setting};
 
+use super::boot_loader;
+
 /// Kernel parameters, for GRUB as Debian and Ubuntu configure it.
 const GRUB: &str = "grub.d/peerlane.cfg";
 /// Kernel parameters alone, for other boot loaders.
@@ -37,9 +39,13 @@ pub fn drop_ins(record: &DoctorRecord) -> Vec<DropIn> {
     if files.is_empty() && commands.is_empty() {
         return Vec::new();
     }
-    let paths: Vec<&'static str> = files.iter().map(|file| file.path).collect();
-    files.push(script(INSTALL, install_script(&paths, &settings, &commands)));
-    files.push(script(UNDO, undo_script(&paths, &settings)));
+    if files.is_empty() {
+        let head = "#!/bin/sh\n# The plan has no settings to install.\n";
+        return vec![script(INSTALL, head.to_owned() + &step_comments(&commands))];
+    }
+    let install = INSTALL_SCRIPT.replace(RECOGNISE_MARK, &boot_loader::shell_function());
+    files.push(script(INSTALL, install + &step_comments(&commands)));
+    files.push(script(UNDO, UNDO_SCRIPT.to_owned()));
     files
 }
 
@@ -121,112 +127,50 @@ pub(super) fn grub_line(parameter: &str) -> String {
     format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {quoted}\"")
 }
 
-/// Places of drop-ins on a machine; the command line has none that all distributions share.
-const TARGETS: [(&str, &str); 4] = [
-    (GRUB, "/etc/default/grub.d/peerlane.cfg"),
-    (MODULE_OPTIONS, "/etc/modprobe.d/peerlane.conf"),
-    (MODULES, "/etc/modules-load.d/peerlane.conf"),
-    (UDEV, "/etc/udev/rules.d/60-peerlane-doctor.rules"),
-];
+/// `install.sh` without what depends on the boot loader and on the plan.
+const INSTALL_SCRIPT: &str = include_str!("install.sh");
+const RECOGNISE_MARK: &str = "#@recognise@";
 
-fn target(path: &str) -> Option<&'static str> {
-    TARGETS.iter().find(|(one, _)| *one == path).map(|(_, target)| *target)
-}
+const UNDO_SCRIPT: &str = "\
+#!/bin/sh
+# Takes back what install.sh added, by its journal. Run it as root. POSIX sh.
+exec sh \"$(dirname -- \"$0\")/install.sh\" --undo
+";
 
-const SCRIPT_HEAD: &str = "#!/bin/sh\nset -eu\ncd \"$(dirname \"$0\")\"\n";
-
-fn install_script(paths: &[&str], settings: &[&Setting], steps: &[&PlanStep]) -> String {
-    let mut text = format!(
-        "{SCRIPT_HEAD}# Installs the drop-ins beside it. Run it as root; undo.sh takes them away.\n"
-    );
-    let placed: Vec<(&str, &str)> =
-        paths.iter().filter_map(|path| Some((*path, target(path)?))).collect();
-    for (path, target) in &placed {
-        let _ = writeln!(
-            text,
-            "if [ -e {target} ] && ! cmp -s {path} {target}; then\n    \
-             echo \"{target} is there and differs: join the two by hand\" >&2\n    exit 1\nfi"
-        );
-    }
-    for (path, target) in placed.iter().filter(|(path, _)| *path != GRUB) {
-        let _ = writeln!(text, "install -D -m 644 {path} {target}");
-    }
-    if paths.contains(&MODULE_OPTIONS) {
-        text += INITIAL_RAM_DISK;
-    }
-    if paths.contains(&GRUB) {
-        text += &boot_loaders(
-            "install -D -m 644 grub.d/peerlane.cfg /etc/default/grub.d/peerlane.cfg",
-            settings,
-            "--args",
-            "add the words of cmdline.d/peerlane.conf to /etc/kernel/cmdline, then run kernel-install add-all",
-        );
-    }
-    if paths.contains(&CUFILE) {
-        text += "echo \"put the keys of cufile.d/peerlane.json into /etc/cufile.json, which is NVIDIA's\" >&2\n";
-    }
+/// Steps without a setting, for the end of a script.
+fn step_comments(steps: &[&PlanStep]) -> String {
+    let mut text = String::new();
     if !steps.is_empty() {
         text += "\n# Steps without a drop-in; read them, and run those that you want:\n";
-        for step in steps {
-            let _ = writeln!(text, "# {}. {}", step.order, step.what.replace('\n', " "));
-            for line in step.command.lines() {
-                let _ = writeln!(text, "#   {line}");
-            }
+    }
+    for step in steps {
+        let _ = writeln!(text, "# {}. {}", step.order, step.what.replace('\n', " "));
+        for line in step.command.lines() {
+            let _ = writeln!(text, "#   {line}");
         }
     }
     text
 }
 
-/// The initial RAM disk may hold options of modules.
-const INITIAL_RAM_DISK: &str = "if command -v update-initramfs >/dev/null; then\n    update-initramfs -u\n\
-     elif command -v dracut >/dev/null; then\n    dracut --force\nfi\n";
-
-fn undo_script(paths: &[&str], settings: &[&Setting]) -> String {
-    let mut text =
-        format!("{SCRIPT_HEAD}# Takes away what install.sh installed. Run it as root.\n");
-    for path in paths.iter().filter(|path| **path != GRUB) {
-        let Some(target) = target(path) else { continue };
-        text += &removal(path, target, "");
+/// The way to see after the restart that the settings of a plan are in force; empty without any.
+pub fn after_restart(record: &DoctorRecord) -> String {
+    let settings = || record.steps.iter().flat_map(|step| &step.settings);
+    if settings().next().is_none() {
+        return String::new();
     }
-    if paths.contains(&MODULE_OPTIONS) {
-        text += INITIAL_RAM_DISK;
-    }
-    if paths.contains(&GRUB) {
-        text += &boot_loaders(
-            removal("grub.d/peerlane.cfg", "/etc/default/grub.d/peerlane.cfg", "    ").trim(),
-            settings,
-            "--remove-args",
-            "take the words of cmdline.d/peerlane.conf out of /etc/kernel/cmdline, then run kernel-install add-all",
-        );
-    }
-    if paths.contains(&CUFILE) {
-        text += "echo \"take the keys of cufile.d/peerlane.json out of /etc/cufile.json\" >&2\n";
-    }
-    text
-}
-
-/// Removes a file that is as it was installed, and leaves any other.
-fn removal(path: &str, target: &str, indent: &str) -> String {
-    format!(
-        "{indent}if cmp -s {path} {target}; then\n{indent}    rm {target}\n{indent}elif [ -e {target} ]; then\n\
-         {indent}    echo \"{target} differs and was not removed\" >&2\n{indent}fi\n"
-    )
-}
-
-/// The branches for boot loaders: GRUB of Debian and Ubuntu, grubby, and others, which it only names.
-fn boot_loaders(grub: &str, settings: &[&Setting], grubby: &str, others: &str) -> String {
-    let words: Vec<String> = settings
-        .iter()
+    let mut text = String::from(
+        "\nafter install.sh and the restart:\n  \
+         `./install.sh --check` in this folder ends with 0 where the settings are in force; else it ends \
+         with 1 and names those that are not\n",
+    );
+    let parameters: Vec<&str> = settings()
         .filter_map(|setting| match setting {
-            Setting::KernelParameter(parameter) => Some(quoted(parameter)),
+            Setting::KernelParameter(parameter) => Some(parameter.as_str()),
             _ => None,
         })
         .collect();
-    format!(
-        "if command -v update-grub >/dev/null; then   # Debian, Ubuntu\n    {grub}\n    update-grub\n\
-         elif command -v grubby >/dev/null; then   # Fedora, RHEL\n    \
-         grubby --update-kernel=ALL {grubby}='{}'\n\
-         else   # systemd-boot and others\n    echo \"{others}\" >&2\n    exit 1\nfi\n",
-        words.join(" ")
-    )
+    if !parameters.is_empty() {
+        let _ = writeln!(text, "  by hand: `cat /proc/cmdline` shows {}", parameters.join(" "));
+    }
+    text
 }

@@ -4,7 +4,7 @@ use peerlane_fabric::{Fabric, Function, FunctionKind, IommuMode, gpu};
 use peerlane_reach::Use;
 use peerlane_results::{Cost, FindingKind};
 
-use super::{BearsOn, Examination, finding, kernel_parameters, saw};
+use super::{BearsOn, Examination, finding, kernel_parameter, saw};
 
 /// Uses in which drives take part.
 pub(super) const OF_DRIVES: [Use; 4] =
@@ -52,7 +52,8 @@ fn translating(on: &mut Examination<'_>) {
         format!("an IOMMU translates every address: {costs}"),
     );
     let evidence = vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")];
-    let fix = kernel_parameters(
+    let fix = kernel_parameter(
+        on.fabric,
         "pass addresses through",
         passthrough(on.fabric),
         Some("a device, or its firmware, can then reach all of memory by DMA"),

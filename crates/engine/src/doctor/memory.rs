@@ -5,7 +5,7 @@ use peerlane_reach::{Use, kernel_refusal};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{BearsOn, Examination, NoPermission, at, finding, fix, kernel_parameters, saw};
+use super::{BearsOn, Examination, NoPermission, at, finding, fix, kernel_parameter, saw};
 use crate::plan::memory_name;
 
 /// Less than this leaves no room for two requests in flight.
@@ -140,7 +140,8 @@ fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Findin
             saw("/sys/module/nvme/parameters/use_cmb_sqes", "Y"),
             pool(function, "available", memory.available.0),
         ],
-        fix: Some(kernel_parameters(
+        fix: Some(kernel_parameter(
+            fabric,
             "leave the queues in host memory",
             "nvme.use_cmb_sqes=0",
             Some("the drive fetches its commands from host memory: 64 bytes a command"),

@@ -7,6 +7,7 @@
 
 mod accelerator;
 mod bearing;
+mod boot_loader;
 mod cufile;
 mod devices;
 mod drive;
@@ -38,7 +39,7 @@ use peerlane_results::{
 };
 
 pub use devices::examine_devices;
-pub use drop_ins::{DropIn, drop_ins};
+pub use drop_ins::{DropIn, after_restart, drop_ins};
 pub use pair::examine_pair;
 pub use use_records::use_record;
 
@@ -241,32 +242,14 @@ fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
     Evidence { looked_at: looked_at.into(), showed: showed.into() }
 }
 
-/// Kernel parameters added for good, in the ways that distributions have.
-fn kernel_parameters(what: &str, parameter: &str, weakens: Option<&str>) -> Fix {
+/// A kernel parameter added for good, in the way of this machine or in those that distributions have.
+fn kernel_parameter(fabric: &Fabric, what: &str, parameter: &str, weakens: Option<&str>) -> Fix {
     Fix {
-        commands: parameter_commands(parameter),
+        commands: boot_loader::commands(fabric, parameter),
         weakens: weakens.map(str::to_owned),
         settings: vec![Setting::KernelParameter(parameter.to_owned())],
         ..fix(format!("{what}, by a parameter of the kernel"), Needs::Reboot)
     }
-}
-
-/// The commands that add a parameter for good.
-fn parameter_commands(parameter: &str) -> Vec<String> {
-    vec![
-        format!(
-            "echo '{}' | sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu",
-            drop_ins::grub_line(parameter)
-        ),
-        format!(
-            "sudo grubby --update-kernel=ALL --args='{}'   # Fedora, RHEL",
-            drop_ins::quoted(parameter)
-        ),
-        format!(
-            "sudo sed -i 's|$| {}|' /etc/kernel/cmdline && sudo kernel-install add-all   # systemd-boot",
-            drop_ins::quoted(parameter)
-        ),
-    ]
 }
 
 /// Names in one line: the first ones, and the number of the others.

@@ -12,7 +12,7 @@ use peerlane_fabric::{Acs, Fabric, FunctionId, Kernel};
 use peerlane_reach::{JudgedPairs, MapType, RouteState, UseLeg};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{BearsOn, Examination, abbreviated, at, finding, fix, kernel_parameters, saw};
+use super::{BearsOn, Examination, abbreviated, at, finding, fix, kernel_parameter, saw};
 
 /// Ports named in a finding before it only counts.
 const MAX_PORTS_NAMED: usize = 4;
@@ -121,7 +121,7 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     let weakens = Some(WEAKENS.to_owned());
     match parameter(fabric, ports) {
         Ok((parameter, doubt)) => {
-            let mut fix = kernel_parameters(TURN_ROUND, &parameter, Some(WEAKENS));
+            let mut fix = kernel_parameter(fabric, TURN_ROUND, &parameter, Some(WEAKENS));
             if let Some(doubt) = doubt {
                 fix.what += &format!(" (it is not certain that this kernel honours it: {doubt})");
             }

@@ -276,9 +276,19 @@ fn lowest_refusing_layer_is_found() {
 
 #[test]
 fn parameters_with_a_semicolon_survive_the_shell_and_grub() {
-    let [debian, fedora, _] = &parameter_commands("pci=disable_acs_redir=a;b")[..] else {
-        panic!("three commands")
+    let fabric = Fabric::from_toml(SOUND).expect("a machine");
+    let commands = boot_loader::commands(&fabric, "pci=disable_acs_redir=a;b");
+    let [debian, fedora, suse, arch, systemd_boot, proxmox] = &commands[..] else {
+        panic!("six commands: {commands:?}")
     };
+    for (command, words) in [
+        (suse, ["tee -a /etc/default/grub ", "grub2-mkconfig -o /boot/grub2/grub.cfg"]),
+        (arch, ["tee -a /etc/default/grub ", "grub-mkconfig -o /boot/grub/grub.cfg"]),
+        (systemd_boot, ["/etc/kernel/cmdline", "kernel-install add-all"]),
+        (proxmox, ["/etc/kernel/cmdline", "proxmox-boot-tool refresh"]),
+    ] {
+        assert!(words.iter().all(|word| command.contains(word)), "{command}");
+    }
     let line = debian.split(" | ").next().expect("what is written");
     let script =
         format!("{line} > f && GRUB_CMDLINE_LINUX=quiet && . ./f && echo \"$GRUB_CMDLINE_LINUX\"");
@@ -471,3 +481,4 @@ mod kinds;
 mod nvidia_fs;
 mod pair;
 mod plan;
+mod scripts;

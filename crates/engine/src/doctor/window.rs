@@ -1,9 +1,9 @@
 //! Windows of devices (BARs) for which there was no address space: nothing reaches them.
 
-use peerlane_fabric::{Function, FunctionId};
+use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
 
-use super::{BearsOn, Examination, at, finding, fix, parameter_commands, saw};
+use super::{BearsOn, Examination, at, boot_loader, finding, fix, saw};
 use crate::endpoint::ADDRESS_SPACE_FIX;
 
 /// Lets Linux assign the windows of bridges and devices itself (Documentation/admin-guide/kernel-parameters.txt).
@@ -17,13 +17,13 @@ pub(super) fn examine(on: &mut Examination<'_>) {
 /// Examines these functions.
 pub(super) fn examine_those(on: &mut Examination<'_>, functions: &[FunctionId]) {
     for &id in functions {
-        if let Some(found) = unassigned(on.fabric.function(id)) {
+        if let Some(found) = unassigned(on.fabric, on.fabric.function(id)) {
             on.add(found, BearsOn::functions([id]));
         }
     }
 }
 
-fn unassigned(function: &Function) -> Option<Finding> {
+fn unassigned(fabric: &Fabric, function: &Function) -> Option<Finding> {
     let windows: Vec<String> = function
         .unassigned_bars
         .iter()
@@ -43,7 +43,7 @@ fn unassigned(function: &Function) -> Option<Finding> {
             format!("{named}: none assigned"),
         )],
         fix: Some(Fix {
-            commands: parameter_commands(REASSIGN),
+            commands: boot_loader::commands(fabric, REASSIGN),
             settings: vec![Setting::KernelParameter(REASSIGN.to_owned())],
             ..fix(ADDRESS_SPACE_FIX, Needs::Reboot)
         }),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use peerlane_engine::{DropIn, drop_ins};
+use peerlane_engine::{DropIn, after_restart, drop_ins};
 use peerlane_results::DoctorRecord;
 
 use crate::error::Failure;
@@ -30,7 +30,7 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         let error = format!("cannot write {}: it is there", folder.display());
         return Err(Failure::new(error).hint("name a folder that is not there yet".to_owned()));
     }
-    let text = render::doctor(record);
+    let text = render::doctor(record) + &after_restart(record);
     write_folder(folder, |draft| {
         fs::create_dir(draft)?;
         fs::write(draft.join(PLAN), &text)?;
@@ -42,7 +42,8 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         return Ok(());
     }
     printer.note(&format!(
-        "wrote {shown}: read {shown}/{PLAN}, then `sudo {shown}/install.sh`; {shown}/undo.sh takes it back; \
+        "wrote {shown}: read {shown}/{PLAN}, then `sudo {shown}/install.sh`, and after the restart \
+         `{shown}/install.sh --check`; {shown}/undo.sh takes it back; \
          `peerlane doctor --assume {shown}` judges the machine with it"
     ));
     Ok(())
