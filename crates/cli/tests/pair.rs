@@ -1,5 +1,6 @@
 //! Any two devices: what `plan A B` answers for machines that people paste, and what `topo` lists of them.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -147,6 +148,90 @@ fn lspci_text_is_read_from_stdin() {
         text.lines().next().is_some_and(|line| line.contains("peer-to-peer is direct")),
         "{text}"
     );
+}
+
+#[test]
+fn linked_gpus_are_direct_by_their_links() {
+    let cases = [
+        ("nccl/h100.xml", "18 NVLinks", "nvlink", "xgmi"),
+        ("nccl/mi300.xml", "1 XGMI link", "xgmi", "nvlink"),
+    ];
+    for (machine, links, key, other) in cases {
+        let output = peerlane(machine, &["plan", "gpu:0", "gpu:1"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let headline =
+            format!("gpu:0 and gpu:1: peer-to-peer is direct: they are connected by {links}\n");
+        assert!(text.starts_with(&headline), "{text}");
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let output = peerlane(machine, &["plan", "gpu:0", "gpu:1", "--json"]);
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        assert_eq!(answer["pair"][key], format!("connected by {links}"));
+        assert!(answer["pair"][other].is_null());
+        let doctor = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]);
+        let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert!(
+            text.contains(&format!(
+                "directly, gpu:0 to memory of gpu:1: they are connected by {links}"
+            )),
+            "{text}"
+        );
+    }
+}
+
+/// Runs the program on a topology on standard input.
+fn on_topology(elements: &str, words: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words)
+        .args(["--machine", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let text = format!("<system version=\"1\"><cpu numaid=\"0\">{elements}</cpu></system>\n");
+    let mut input = program.stdin.take().expect("a pipe");
+    input.write_all(text.as_bytes()).expect("the program reads");
+    drop(input);
+    program.wait_with_output().expect("the program ends")
+}
+
+#[test]
+fn made_up_switches_are_warned_of() {
+    let function =
+        |at: &str, class: &str| format!("<pci busid=\"{at}:00:00.0\" class=\"{class}\"/>");
+    let elements = format!(
+        "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\">{}{}</pci>",
+        function("0001", "0x030200"),
+        function("0101", "0x020700")
+    );
+    let output = on_topology(&elements, &["plan", "gpu:0", "0101:00:00.0"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("PIX for nvidia-smi"), "{text}");
+    assert!(text.contains("the maker of gpu:0 is unknown (not in this input)"), "{text}");
+    for words in [&["plan", "gpu:0", "0101:00:00.0"][..], &["topo"], &["doctor"]] {
+        let said = String::from_utf8_lossy(&on_topology(&elements, words).stderr).into_owned();
+        assert!(
+            said.starts_with("warning: ffff:ff:01.0 is a switch by the word of this file"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn gpus_of_other_makers_may_lend_memory() {
+    let gpu = |bus: &str| {
+        format!(
+            "<pci busid=\"0000:{bus}:00.0\" class=\"0x038000\" vendor=\"0x1d94\"><gpu dev=\"0\" gdr=\"1\"/></pci>"
+        )
+    };
+    let elements = gpu("37") + &gpu("3a");
+    let output = on_topology(&elements, &["plan", "0000:37:00.0", "0000:3a:00.0"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("to memory of gpu:0000:3a:00.0, if it lends any"), "{text}");
+    assert!(text.starts_with("gpu:0000:37:00.0 and gpu:0000:3a:00.0: not known"), "{text}");
+    let output = on_topology(&elements, &["doctor"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("GPU to GPU not known"), "{text}");
 }
 
 #[test]
