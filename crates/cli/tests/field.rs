@@ -161,7 +161,8 @@ fn unregistered_drive_is_refused_by_nvidia_fs() {
     const REFUSAL: &str = "the driver nvme is not registered with nvidia_fs";
     let plan = text(&typed(machines(), "plan 02:00.0 gpu:0 --machine unregistered-nvme.txt"), 1);
     let first = plan.lines().next().unwrap_or_default();
-    assert!(first.ends_with("refuses peer-to-peer") && plan.contains(REFUSAL), "{plan}");
+    let refuses = first.ends_with("GPUDirect Storage) refuses peer-to-peer");
+    assert!(refuses && plan.contains(REFUSAL), "{plan}");
     let pair = text(&typed(machines(), "doctor 02:00.0 gpu:0 --machine unregistered-nvme.txt"), 1);
     let expected = "lspci: payload goes through host memory, 0000:02:00.0 to memory of gpu:0";
     assert!(pair.starts_with(expected) && pair.contains("mlnx-nvme-dkms"), "{pair}");

@@ -218,8 +218,11 @@ fn accounts(read: &Fabric, text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A name, and a change of a text.
+type Form = (&'static str, fn(&str) -> String);
+
 /// Forms of a text that say the same.
-const FORMS: [(&str, fn(&str) -> String); 9] = [
+const FORMS: [Form; 9] = [
     ("mail quotes", |text| each(text, |line| format!("> {line}"))),
     ("deep mail quotes", |text| each(text, |line| format!("> > > {line}"))),
     ("line ends", |text| text.replace('\n', "\r\n")),
@@ -228,11 +231,20 @@ const FORMS: [(&str, fn(&str) -> String); 9] = [
     ("four spaces for tabs", |text| text.replace('\t', "    ")),
     ("indentation", |text| each(text, |line| format!("    {line}"))),
     ("escapes", |text| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")),
-    ("kernel modules", |text| text.replace("\n\n", "\n\tKernel modules: one, other\n\n")),
+    ("kernel modules", with_modules),
 ];
 
 fn each(text: &str, change: impl Fn(&str) -> String) -> String {
     text.lines().map(|line| change(line) + "\n").collect()
+}
+
+/// Adds the last line that a block has where the modules of the running kernel can be looked up.
+fn with_modules(text: &str) -> String {
+    each(text, |line| {
+        let is_driver = line.starts_with("\tKernel driver in use:");
+        let modules = if is_driver { "\n\tKernel modules: one, other" } else { "" };
+        format!("{line}{modules}")
+    })
 }
 
 #[test]

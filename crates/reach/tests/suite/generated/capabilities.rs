@@ -247,7 +247,7 @@ impl Filler {
         match id {
             // Count of further channels, and no tables.
             0x02 | 0x08 | 0x09 => {
-                bytes[4] = bytes[4] & 0xf0 | bytes[4] % 3;
+                bytes[4] = (bytes[4] & 0xf0) | (bytes[4] % 3);
                 bytes[0x0b] = 0;
                 for channel in 0..3 {
                     bytes[0x13 + 12 * channel] = 0;
@@ -255,7 +255,7 @@ impl Filler {
             }
             // One link.
             0x05 => bytes[5] = 1,
-            0x0b => put(&mut bytes, 6, &[1, (length as u8) << 4]),
+            0x0b => put(&mut bytes, 6, &[(length as u8) << 4 | 1, (length >> 4) as u8]),
             0x16 => bytes[4] = bytes[4] & 0xe0 | 7,
             // DVSEC of CXL, of a device or a port, or of another maker.
             0x23 => {

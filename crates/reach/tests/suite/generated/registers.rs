@@ -25,7 +25,7 @@ impl PortType {
 }
 
 /// A value of a link register: code of the speed, and width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LinkValue {
     pub(super) code: u8,
     pub(super) width: u8,
@@ -95,12 +95,6 @@ impl Express {
             // A register that is not there reads as zero, and the width as not known.
             [LinkValue { code: 0, width: 255 }, LinkValue::default()]
         }
-    }
-}
-
-impl Default for LinkValue {
-    fn default() -> Self {
-        Self { code: 0, width: 0 }
     }
 }
 
