@@ -244,7 +244,7 @@ install() {
     loader='' change='' refresh=''
     if [ -n "$words" ]; then
         recognise
-        if [ "$change" = x ]; then
+        if [ -z "$change" ]; then
             say "error: $loader: this script does not change it, and changed nothing"
             say "hint: $refresh: $words"
             exit 1
