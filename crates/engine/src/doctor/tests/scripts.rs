@@ -133,12 +133,17 @@ const CASES: [Case; 13] = [
         files: &[
             (OS, "ID=arch\n"),
             ("etc/default/grub", DEFAULTS),
+            ("etc/kernel/cmdline", COMMAND_LINE),
             ("boot/loader/entries/arch.conf", ENTRY),
             ("boot/loader/entries/lts.conf", ENTRY),
             (LOADER_INFO, "\u{6}\0\0\0s\0y\0s\0t\0e\0m\0d\0-\0b\0o\0o\0t\0 \0002\0005\0"),
         ],
         programs: &["grub-mkconfig", "kernel-install"],
-        changed: &["boot/loader/entries/arch.conf", "boot/loader/entries/lts.conf"],
+        changed: &[
+            "boot/loader/entries/arch.conf",
+            "boot/loader/entries/lts.conf",
+            "etc/kernel/cmdline",
+        ],
         calls: &[],
         is_seen_by_peerlane: true,
     },
@@ -324,6 +329,12 @@ fn undo_keeps_what_others_wrote() {
     tree.succeed("undo.sh");
     assert_eq!(tree.read("etc/kernel/cmdline"), "quiet nvme_core.multipath=N root=/dev/sdb2\n");
 
+    let longer = ("etc/kernel/cmdline", "x.nvme_core.multipath=N nvme_core.multipath=No");
+    let tree = Tree::new(&[longer, PROXMOX[1]], &["proxmox-boot-tool"], &plan(parameters()));
+    tree.succeed("install.sh");
+    let text = format!("{} {QUOTED} {}\n", longer.1, PARAMETERS[1]);
+    assert_eq!(tree.read("etc/kernel/cmdline"), text, "whole words are compared");
+
     let tree =
         Tree::new(&[("etc/default/grub", DEFAULTS)], &["grub2-mkconfig"], &plan(parameters()));
     tree.succeed("install.sh");
@@ -350,6 +361,12 @@ fn grubby_keeps_other_options_of_pci() {
     tree.succeed("undo.sh");
     let restored = "ro pcie_aspm=off pci=noaer,realloc\nro pci=noaer,realloc\n";
     assert_eq!(tree.read("entries"), restored);
+
+    let entries = [("entries", "ro nvme_core.multipath=N\n")];
+    let tree = Tree::new(&entries, &["grubby"], &plan(parameters()));
+    tree.succeed("install.sh");
+    tree.succeed("undo.sh");
+    assert_eq!(tree.read("entries"), entries[0].1, "it was there before");
 
     let entries = [("entries", "ro nvme_core.multipath=Y\n")];
     let tree = Tree::new(&entries, &["grubby"], &plan(parameters()));
