@@ -136,7 +136,7 @@ const CASES: [Case; 13] = [
             ("etc/kernel/cmdline", COMMAND_LINE),
             ("boot/loader/entries/arch.conf", ENTRY),
             ("boot/loader/entries/lts.conf", ENTRY),
-            (LOADER_INFO, "\u{6}\0\0\0s\0y\0s\0t\0e\0m\0d\0-\0b\0o\0o\0t\0 \0002\0005\0"),
+            (LOADER_INFO, "\u{6}\0\0\0s\0y\0s\0t\0e\0m\0d\0-\0b\0o\0o\0t\0"),
         ],
         programs: &["grub-mkconfig", "kernel-install"],
         changed: &[
