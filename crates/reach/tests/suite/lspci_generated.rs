@@ -308,8 +308,7 @@ fn shorter_texts_say_less() {
         }
         let lspci = printers[lspci.index(printers.len())];
         for options in ["-vvvnn", "-vv", "-Dvnn", "-nn", "-Dnvv", "-D", "-t", "-tv"] {
-            // A drawing has virtual functions of the next bus on that of their port.
-            if options.starts_with("-t") && machine.has_distant_functions() {
+            if options.starts_with("-t") && !machine.can_be_drawn() {
                 continue;
             }
             let (text, known) = written.print(lspci, options);

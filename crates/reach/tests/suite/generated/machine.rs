@@ -102,11 +102,12 @@ impl Machine {
         self.functions.iter().any(|one| one.address.domain() > 0xffff)
     }
 
-    /// Returns whether a virtual function is on another bus than its physical one.
-    pub(crate) fn has_distant_functions(&self) -> bool {
-        self.functions.iter().any(|one| {
+    /// Returns whether `lspci -t` draws it as it is: virtual functions of another bus are drawn on that of their
+    /// physical ones, and a bridge without buses ends some versions by a signal.
+    pub(crate) fn can_be_drawn(&self) -> bool {
+        self.functions.iter().all(|one| {
             let physical = one.physical.map(|at| self.functions[at].address.bus());
-            physical.is_some_and(|bus| bus != one.address.bus())
+            physical.is_none_or(|bus| bus == one.address.bus()) && one.buses != Some((0, 0))
         })
     }
 }
