@@ -116,8 +116,8 @@ fn without_tags(text: &str) -> String {
 fn unquoted(line: &str) -> &str {
     let mut rest = line;
     while let Some(inner) = rest.trim_start_matches(' ').strip_prefix('>') {
-        // `>TAbort-` begins a line of the status register that was wrapped.
-        if inner.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        // They begin a line of a register that was wrapped.
+        if ["TAbort", "SERR", "Reset"].iter().any(|flag| inner.starts_with(flag)) {
             break;
         }
         rest = inner.strip_prefix(' ').unwrap_or(inner);
@@ -193,6 +193,8 @@ mod tests {
             ("\tBus: primary=3D20, secondary=3D21, =", "\tBus: primary=20, secondary=21,"),
             ("\tBus: primary=20, secondary=09", "\tBus: primary=20, secondary=09"),
             (">=20", ""),
+            ("> > >vendor_id\t: AuthenticAMD", "vendor_id\t: AuthenticAMD"),
+            (">TAbort- <TAbort- >SERR-", ">TAbort- <TAbort- >SERR-"),
         ] {
             assert_eq!(clean(line), expected);
         }
