@@ -63,9 +63,8 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     if !place.ends_with(".toml") && lspci::is_lspci(&text) {
         return lspci::read(&text).map_err(|source| MachineError::Lspci { place, source });
     }
-    if !place.ends_with(".toml")
-        && let Some(source) = OtherProgram::new(&text)
-    {
+    let other = if place.ends_with(".toml") { None } else { OtherProgram::new(&text) };
+    if let Some(source) = other {
         return Err(MachineError::OtherProgram { place, source });
     }
     let problem = if text.trim().is_empty() {
