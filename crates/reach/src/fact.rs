@@ -50,10 +50,9 @@ impl fmt::Display for UnreadRegister {
             Self::Cut { line } => {
                 write!(f, "its register in line {line} is cut, or contradicts another line")
             }
-            Self::Unattached { count } => write!(
-                f,
-                "the text has {count} ACS registers that belong to no function that can be told"
-            ),
+            Self::Unattached { count } => {
+                write!(f, "the text has {count} ACS registers whose function cannot be told")
+            }
         }
     }
 }

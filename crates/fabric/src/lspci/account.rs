@@ -121,7 +121,7 @@ pub enum SetAsideReason {
 }
 
 impl SetAsideReason {
-    /// Returns whether a fact was lost, not left out on purpose.
+    /// Returns whether a fact was lost; other reasons leave it out on purpose.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::OfVirtualFunctions | Self::NoWindow | Self::NoSize)
     }
@@ -199,7 +199,7 @@ impl TextAccount {
         self.lost.is_empty()
     }
 
-    /// The account in one line: `517 functions; 55 of 55 ACS registers, 231 of 231 links read`.
+    /// The account in one line: `517 functions; 55 of 55 ACS registers read; 231 of 231 links read`.
     pub fn summary(&self) -> String {
         let of = |key, what: &str| {
             let KeyCount { in_text, attached, .. } = self.count(key);
