@@ -57,10 +57,6 @@ pub enum Paper {
     Page,
     /// As a file of its own, which follows the reader's choice of light or dark.
     Alone,
-    /// As a file for programs that know neither variables nor choices: light.
-    Light,
-    /// The same, dark.
-    Dark,
 }
 
 /// Rules in which `$name` stands for a colour.
@@ -70,12 +66,10 @@ pub(crate) type Rules = &'static [(&'static str, &'static str)];
 pub(crate) fn sheet(rules: Rules, scope: &str, paper: Paper) -> String {
     match paper {
         Paper::Page => filled(rules, scope, |(name, ..)| format!("var(--{name})")),
-        Paper::Light => filled(rules, scope, |(_, light, _)| (*light).to_owned()),
-        Paper::Dark => filled(rules, scope, |(_, _, dark)| (*dark).to_owned()),
         Paper::Alone => format!(
             "{}@media(prefers-color-scheme:dark){{{}}}",
-            sheet(rules, scope, Paper::Light),
-            sheet(rules, scope, Paper::Dark)
+            filled(rules, scope, |(_, light, _)| (*light).to_owned()),
+            filled(rules, scope, |(_, _, dark)| (*dark).to_owned())
         ),
     }
 }
@@ -127,7 +121,11 @@ mod tests {
     fn every_paper_names_its_colours() {
         for (paper, expected) in [
             (Paper::Page, "m .a,m .b{fill:var(--paper);stroke:var(--s1)}m .c{x:1}"),
-            (Paper::Light, "m .a,m .b{fill:#ffffff;stroke:#d55e00}m .c{x:1}"),
+            (
+                Paper::Alone,
+                "m .a,m .b{fill:#ffffff;stroke:#d55e00}m .c{x:1}\
+                 @media(prefers-color-scheme:dark){m .a,m .b{fill:#0d1117;stroke:#f58a3c}m .c{x:1}}",
+            ),
         ] {
             assert_eq!(sheet(RULES, "m ", paper), expected);
         }

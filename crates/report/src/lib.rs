@@ -1,4 +1,4 @@
-//! Records for people: HTML, Markdown, CSV, pictures, traces. One file a format.
+//! Records for people: HTML, Markdown, CSV, SVG, traces. One file a format.
 //!
 //! Leaves out measuring and predicting. The one thing to know: it shows what records hold and never
 //! computes a figure that they do not support.
@@ -9,21 +9,21 @@ pub mod chart;
 mod csv;
 mod document;
 pub mod donard;
+mod figure;
 mod html;
 mod ink;
 pub mod machine;
 mod markdown;
 mod plain;
-mod png;
 mod record;
 pub mod trace;
 
 pub use account::{Drawn, Named};
+pub use figure::FigureFile;
 pub use ink::Paper;
-pub use png::{PICTURE_HEAD, PngError, PngPicture, is_picture};
 pub use record::{RECORD_MAX, ReadError, Record, SCHEMAS};
 
-use document::{Art, Document};
+use document::Document;
 
 /// A report in the making.
 #[derive(Debug)]
@@ -62,25 +62,11 @@ impl<'a> Report<'a> {
         csv::write(self.records)
     }
 
-    /// Every figure as a picture.
-    ///
-    /// # Errors
-    /// When this machine has no font, or a figure cannot be drawn.
-    pub fn pictures(&self, paper: Paper) -> Result<Vec<PngPicture>, PngError> {
-        let painter = png::Painter::new()?;
+    /// Every figure as a file of its own.
+    pub fn figures(&self) -> Vec<FigureFile> {
         document::figures(&self.document)
             .enumerate()
-            .map(|(index, (section, figure))| {
-                let svg = match &figure.art {
-                    Art::Chart(picture) => {
-                        let note = format!("{} {section}.", figure.caption);
-                        picture.alone(&figure.title, &note, paper)
-                    }
-                    Art::Machine { alone, .. } => alone.clone(),
-                };
-                let bytes = painter.paint(&figure.title, &svg)?;
-                Ok(PngPicture { file: png::file_name(index + 1, &figure.title), bytes })
-            })
+            .map(|(index, (section, figure))| FigureFile::new(index + 1, section, figure))
             .collect()
     }
 
@@ -95,10 +81,9 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Tests whether a file begins as reports of this program do, so that writing over it loses nothing
+/// Tests whether a file begins as reports and their figures do, so that writing over it loses nothing
 /// else.
 pub fn is_report(beginning: &str) -> bool {
-    beginning.starts_with("<!doctype html>\n<!-- written by peerlane report -->")
-        || beginning.starts_with("<!-- written by peerlane report -->")
+    beginning.strip_prefix("<!doctype html>\n").unwrap_or(beginning).starts_with(figure::MARK)
         || csv::is_own(beginning)
 }

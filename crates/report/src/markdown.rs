@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::document::{Block, Document, Table};
+use crate::figure::MARK;
 
 /// The report as Markdown.
 pub(crate) fn write(document: &Document) -> String {
-    let mut text =
-        format!("<!-- written by peerlane report -->\n\n# {}\n", escape(&document.title));
+    let mut text = format!("{MARK}\n\n# {}\n", escape(&document.title));
     for verdict in document.headline.iter().chain(&document.verdicts) {
         // Writing to a String cannot fail.
         let _ = write!(

@@ -2,13 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_report::{Drawn, Named, Paper, PngError, Record, Report, is_picture, is_report};
+use peerlane_report::{Drawn, Named, Record, Report, is_report};
 
 fn sample(name: &str) -> Named {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -301,18 +298,15 @@ fn what_a_report_writes_over_is_a_report() {
 }
 
 #[test]
-fn figures_are_pictures_where_there_is_a_font() {
+fn figures_are_files_of_their_own() {
     let records = [sample("bench-sweep"), sample("bench-matrix"), sample("bench-crowd")];
-    match Report::new(&records, None, &[]).pictures(Paper::Light) {
-        Ok(pictures) => {
-            assert!(pictures.len() > 6, "{}", pictures.len());
-            for picture in pictures {
-                assert!(is_picture(&picture.bytes), "{}", picture.file);
-                assert!(picture.bytes.len() > 10_000, "{} shows nothing", picture.file);
-            }
-        }
-        Err(PngError::NoFont) => testing::skip("font", "there is no font"),
-        Err(other) => panic!("{other}"),
+    let figures = Report::new(&records, None, &[]).figures();
+    assert!(figures.len() > 6, "{}", figures.len());
+    for figure in figures {
+        assert!(is_report(&figure.svg), "{}", figure.file);
+        let drawing = roxmltree::Document::parse(&figure.svg).expect("XML");
+        let words = drawing.descendants().filter(|node| node.has_tag_name("text")).count();
+        assert!(words > 4, "{} shows nothing", figure.file);
     }
 }
 

@@ -17,7 +17,7 @@ Examples:
   peerlane report old.json -o old.html --machine r7515-10-smartssd
   peerlane report *.json -o runs.csv
   peerlane report sweep.json --format markdown
-  peerlane report sweep.json -o sweep.html --png figures")]
+  peerlane report sweep.json -o sweep.html --svg figures")]
 pub(crate) struct ReportArgs {
     /// Records to report on, one JSON object a file
     #[arg(value_name = "RUN.json", required = true)]
@@ -28,9 +28,9 @@ pub(crate) struct ReportArgs {
     /// Form of the report; that of the name of FILE when not given (.html, .md, .csv), else Markdown
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<ReportFormat>,
-    /// Write every figure as PNG into this folder, too; it is made where it is missing
+    /// Write every figure as SVG into this folder, too; it is made where it is missing
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) png: Option<PathBuf>,
+    pub(crate) svg: Option<PathBuf>,
     /// Title of the report; the name of the workload or of the records when not given
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,

@@ -1,13 +1,10 @@
-//! `peerlane report`: records as a page, as Markdown, as comma-separated values, as pictures.
+//! `peerlane report`: records as a page, as Markdown, as comma-separated values, figures as SVG.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
-use peerlane_report::{
-    Drawn, Named, PICTURE_HEAD, Paper, PngPicture, RECORD_MAX, ReadError, Record, Report,
-    is_picture, is_report,
-};
+use peerlane_report::{Drawn, FigureFile, Named, RECORD_MAX, ReadError, Record, Report, is_report};
 use serde::Serialize;
 
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
@@ -19,16 +16,12 @@ use crate::{machines, small_file};
 
 /// Most records of one report.
 const RECORDS_MAX: usize = 64;
-/// A report in any of its forms, which say in their first line what they are.
+/// A report in any of its forms, or a figure of one: they say in their first line what they are.
 const REPORT: OutputKind = OutputKind::Marked {
     name: "report",
     most: 1024,
     is_ours: |beginning| is_report(&String::from_utf8_lossy(beginning)),
 };
-/// A figure of an earlier report, which says so in itself.
-const PICTURE: OutputKind =
-    OutputKind::Marked { name: "figure of a report", most: PICTURE_HEAD, is_ours: is_picture };
-
 /// The written report; the object of `--json`.
 #[derive(Debug, Serialize)]
 struct WrittenReport<'a> {
@@ -61,8 +54,8 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     };
     let mut outputs: Vec<(OutputFile, Vec<u8>)> =
         output.map(|output| (output, text.clone().into_bytes())).into_iter().collect();
-    if let Some(folder) = &args.png {
-        outputs.extend(pictures(&report, folder)?);
+    if let Some(folder) = &args.svg {
+        outputs.extend(figures(&report, folder)?);
     }
     let files: Vec<String> =
         outputs.iter().map(|(output, _)| output.path().display().to_string()).collect();
@@ -178,15 +171,11 @@ fn machines(
 }
 
 /// Every figure, with its place in a folder: all places are looked at before anything is written.
-fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<(OutputFile, Vec<u8>)>, Failure> {
-    let tried = || format!("write figures to {}", folder.display());
-    let pictures = report.pictures(Paper::Light).map_err(|error| {
-        let hint = error.hint();
-        Tried::to(tried())(error).hint(hint)
-    })?;
-    fs::create_dir_all(folder).map_err(Tried::to(tried()))?;
-    let place = |picture: PngPicture| {
-        Ok((OutputFile::at(&folder.join(&picture.file), PICTURE)?, picture.bytes))
+fn figures(report: &Report<'_>, folder: &Path) -> Result<Vec<(OutputFile, Vec<u8>)>, Failure> {
+    let tried = format!("write figures to {}", folder.display());
+    fs::create_dir_all(folder).map_err(Tried::to(tried))?;
+    let place = |figure: FigureFile| {
+        Ok((OutputFile::at(&folder.join(&figure.file), REPORT)?, figure.svg.into_bytes()))
     };
-    pictures.into_iter().map(place).collect()
+    report.figures().into_iter().map(place).collect()
 }

@@ -125,7 +125,7 @@ fn figure(
     let drawing = Drawing { roles: &ways.roles, ..Drawing::of_loads(fabric, loads) };
     let art = Art::Machine {
         page: Drawing { paper: Paper::Page, ..drawing }.svg(),
-        alone: Drawing { paper: Paper::Light, note: &caption, ..drawing }.svg(),
+        alone: Drawing { paper: Paper::Alone, note: &caption, ..drawing }.svg(),
     };
     Figure { title: format!("Load of the links, {}", path_words(case.path())), caption, art }
 }
