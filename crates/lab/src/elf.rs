@@ -2,6 +2,7 @@
 
 const PROGRAM_HEADER_LOAD: u32 = 1;
 const PROGRAM_HEADER_INTERPRETER: u32 = 3;
+const PROGRAM_HEADER_NOTE: u32 = 4;
 
 struct Segment {
     kind: u32,
@@ -34,6 +35,32 @@ pub(crate) fn loadable_part(mut image: Vec<u8>) -> Vec<u8> {
         }
     }
     image
+}
+
+/// Tests whether the image has a note with an entry for PVH (`XEN_ELFNOTE_PHYS32_ENTRY`), which is what QEMU starts a
+/// kernel by.
+pub(crate) fn has_pvh_entry(image: &[u8]) -> bool {
+    const ENTRY: usize = 18;
+    segments(image).iter().filter(|segment| segment.kind == PROGRAM_HEADER_NOTE).any(|segment| {
+        let end = segment.offset.saturating_add(segment.length).min(image.len());
+        let mut rest = image.get(segment.offset..end).unwrap_or_default();
+        while let Some((name, kind, after)) = note(rest) {
+            if name == b"Xen\0" && kind == ENTRY {
+                return true;
+            }
+            rest = after;
+        }
+        false
+    })
+}
+
+/// The name and type of the first of these notes, and what comes after it. Names and descriptions end at multiples of 4.
+fn note(notes: &[u8]) -> Option<(&[u8], usize, &[u8])> {
+    const HEAD: usize = 12;
+    let (name, description) = (number(notes, 0, 4)?, number(notes, 4, 4)?);
+    let behind_name = HEAD.checked_add(name.checked_next_multiple_of(4)?)?;
+    let end = behind_name.checked_add(description.checked_next_multiple_of(4)?)?;
+    Some((notes.get(HEAD..HEAD + name)?, number(notes, 8, 4)?, notes.get(end..)?))
 }
 
 fn segments(image: &[u8]) -> Vec<Segment> {
@@ -81,12 +108,42 @@ mod tests {
         assert_eq!(interpreter(&small), loader);
     }
 
+    #[test]
+    fn pvh_entry_is_found_behind_other_notes() {
+        let note = |name: &[u8], kind: u32| {
+            let length = u32::try_from(name.len()).expect("it is short");
+            let mut bytes = [length, 5, kind].map(u32::to_le_bytes).concat();
+            bytes.extend(name);
+            bytes.resize(bytes.len().next_multiple_of(4) + 8, 7);
+            bytes
+        };
+        let image = |notes: &[Vec<u8>]| {
+            let notes = notes.concat();
+            let mut image = b"\x7fELF\x02\x01".to_vec();
+            image.resize(0x40 + 0x38, 0);
+            image[0x20] = 0x40; // program headers
+            image[0x36] = 0x38; // length of each
+            image[0x38] = 1; // their number
+            image[0x40] = 4; // a segment of notes
+            image[0x48] = 0x78; // its offset
+            image[0x60..0x68].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+            image.extend(notes);
+            image
+        };
+        let build_id = note(b"GNU\0", 3);
+        assert!(has_pvh_entry(&image(&[build_id.clone(), note(b"Xen\0", 6), note(b"Xen\0", 18)])));
+        assert!(!has_pvh_entry(&image(&[build_id.clone(), note(b"Xen\0", 6)])));
+        assert!(!has_pvh_entry(&image(&[note(b"GNU\0", 18), build_id])));
+    }
+
     proptest! {
         #[test]
         fn damaged_programs_do_not_panic(mut tail: Vec<u8>) {
             let mut image = b"\x7fELF\x02\x01".to_vec();
             image.append(&mut tail);
             let _ = interpreter(&image);
+            let _ = has_pvh_entry(&image);
+            let _ = note(&image);
             let _ = loadable_part(image);
         }
     }

@@ -30,7 +30,9 @@ use crate::event::{self, HostEvent};
 use crate::protocol::{ExpectedCard, ExpectedDrive, GuestJob};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
-use crate::{KernelImage, LabError, LabNetwork, initramfs, machine, modules, network, protocol};
+use crate::{
+    KernelImage, LabError, LabNetwork, initramfs, machine, modules, network, protocol, vmlinux,
+};
 use moments::Moments;
 pub use out::unpack_archive;
 use outlet::Outlets;
@@ -243,8 +245,9 @@ fn prepare(
 
     let mut arguments = virtual_machine.arguments;
     let mut add = |words: [&str; 2]| arguments.extend(words.map(str::to_owned));
-    let image = options.kernel.image.to_str().ok_or_else(|| LabError::NotAKernel {
-        path: options.kernel.image.clone(),
+    let image = vmlinux::unpacked(&options.kernel.image, folder)?;
+    let image = image.to_str().ok_or_else(|| LabError::NotAKernel {
+        path: image.clone(),
         reason: "its path is not UTF-8".to_owned(),
     })?;
     add(["-kernel", image]);

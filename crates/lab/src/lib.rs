@@ -26,6 +26,7 @@ mod protocol;
 pub mod recorder;
 mod short_path;
 mod tools;
+mod vmlinux;
 
 pub use error::LabError;
 pub use event::{HostEvent, MachineAction, NotAnEvent};

@@ -91,8 +91,9 @@ fn a_switch_becomes_these_devices() {
     );
     assert_eq!(values(&machine, "-m"), ["1024M"]);
     assert_eq!(values(&machine, "-cpu"), ["max,erms=off,fsrm=off,la57=off,smap=off"]);
-    let base = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", "rdinit=/init"];
-    assert_eq!(machine.kernel_parameters, base);
+    assert!(machine.kernel_parameters.contains(&"rdinit=/init".to_owned()));
+    let chosen = |parameter: &String| parameter.starts_with("nvme") || parameter.contains("iommu");
+    assert!(!machine.kernel_parameters.iter().any(chosen), "{:?}", machine.kernel_parameters);
 }
 
 #[test]
