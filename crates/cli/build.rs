@@ -2,6 +2,9 @@
 //!
 //! The tests start it thousands of times, many of them in emulated machines. There, a start that first places 190 000
 //! addresses takes twice as long. What is shipped keeps its random place.
+//!
+//! `syn` is a dependency of this program for its features alone, which PyO3's macros ask for: a wheel that is built
+//! after the program shares the rest.
 
 use std::env::var;
 

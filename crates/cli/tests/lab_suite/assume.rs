@@ -99,31 +99,36 @@ fn check_disabled(boot: impl Fn(&str) -> Option<LabRun>) {
     }
 }
 
-#[test]
-fn disable_acs_redir_matches_prediction() {
-    check_disabled(|machine| LabRun::open_described(machine).and_then(LabRun::on_newer_kernel));
-}
+/// What takes long and is covered by less above: `./test full` runs it.
+mod full {
+    use super::*;
 
-#[test]
-fn disable_acs_redir_on_older_kernels() {
-    check_disabled(LabRun::open_described_older);
-}
+    #[test]
+    fn disable_acs_redir_matches_prediction() {
+        check_disabled(|machine| LabRun::open_described(machine).and_then(LabRun::on_newer_kernel));
+    }
 
-#[test]
-fn setpci_commands_clear_redirection_alone() {
-    let Some(mut lab) = LabRun::open("acs").and_then(LabRun::on_newer_kernel) else { return };
-    if !lab.bring("setpci") {
-        return;
+    #[test]
+    fn disable_acs_redir_on_older_kernels() {
+        check_disabled(LabRun::open_described_older);
     }
-    let before = discovered(&lab, "");
-    let commands = acs_setpci(&before, &redirecting(&before)).expect("addresses");
-    let after = discovered(&lab, &commands.join("\n"));
-    for (id, function) in after.iter() {
-        let expected = match before.function(id).acs {
-            Acs::Present { control } => Acs::Present { control: control & !Acs::REDIRECT },
-            other => other,
-        };
-        assert_eq!(function.acs, expected, "{}", function.name);
+
+    #[test]
+    fn setpci_commands_clear_redirection_alone() {
+        let Some(mut lab) = LabRun::open("acs").and_then(LabRun::on_newer_kernel) else { return };
+        if !lab.bring("setpci") {
+            return;
+        }
+        let before = discovered(&lab, "");
+        let commands = acs_setpci(&before, &redirecting(&before)).expect("addresses");
+        let after = discovered(&lab, &commands.join("\n"));
+        for (id, function) in after.iter() {
+            let expected = match before.function(id).acs {
+                Acs::Present { control } => Acs::Present { control: control & !Acs::REDIRECT },
+                other => other,
+            };
+            assert_eq!(function.acs, expected, "{}", function.name);
+        }
+        assert_eq!(redirecting(&before).len(), 4);
     }
-    assert_eq!(redirecting(&before).len(), 4);
 }

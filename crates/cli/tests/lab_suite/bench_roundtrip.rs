@@ -37,9 +37,14 @@ fn roundtrip_crosses_device_memory_twice() {
     assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
 }
 
-#[test]
-fn drive_alone_crosses_guest_memory_twice() {
-    let Some(mut lab) = LabRun::open("pair") else { return };
-    let moved = roundtrip(&mut lab, "alone", "host");
-    assert_eq!(moved, (0, 16 * MIB as u64), "{}", lab.report());
+/// What takes long and is covered by less above: `./test full` runs it.
+mod full {
+    use super::*;
+
+    #[test]
+    fn drive_alone_crosses_guest_memory_twice() {
+        let Some(mut lab) = LabRun::open("pair") else { return };
+        let moved = roundtrip(&mut lab, "alone", "host");
+        assert_eq!(moved, (0, 16 * MIB as u64), "{}", lab.report());
+    }
 }

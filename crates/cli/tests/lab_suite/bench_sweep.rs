@@ -37,20 +37,26 @@ fn p2p_sweep_avoids_guest_memory() {
     assert!(lab.stderr("kept").contains("`--scratch` does not name it"), "{}", lab.stderr("kept"));
 }
 
-#[test]
-fn host_sweep_crosses_memory_twice() {
-    let Some(mut lab) = LabRun::open("pair") else { return };
-    let source = lab.fill("a", SIZE);
-    lab.fill("b", SIZE);
-    lab.run(
-        "leave sweep-host peerlane bench sweep /dev/lab/a /dev/lab/b --routes host,host-serial \
-         --block 64K,1M --length 4M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --force --json",
-    );
-    let [found] = shown(&lab, ["sweep-host"]);
-    assert_eq!((found.cases.len(), payload(&found)), (8, 8 * 4 * MIB as u64));
-    let serial = |run: &&peerlane_results::CaseRecord| run.asked.flows[0].path == Path::HostSerial;
-    assert_eq!(found.cases.iter().filter(serial).count(), 4);
-    assert_eq!(lab.dma("payload_bytes_p2p"), 0);
-    assert_eq!(lab.dma("payload_bytes_guest_memory"), 2 * payload(&found), "{}", lab.report());
-    lab::assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
+/// What takes long and is covered by less above: `./test full` runs it.
+mod full {
+    use super::*;
+
+    #[test]
+    fn host_sweep_crosses_memory_twice() {
+        let Some(mut lab) = LabRun::open("pair") else { return };
+        let source = lab.fill("a", SIZE);
+        lab.fill("b", SIZE);
+        lab.run(
+            "leave sweep-host peerlane bench sweep /dev/lab/a /dev/lab/b --routes host,host-serial \
+             --block 64K,1M --length 4M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --force --json",
+        );
+        let [found] = shown(&lab, ["sweep-host"]);
+        assert_eq!((found.cases.len(), payload(&found)), (8, 8 * 4 * MIB as u64));
+        let serial =
+            |run: &&peerlane_results::CaseRecord| run.asked.flows[0].path == Path::HostSerial;
+        assert_eq!(found.cases.iter().filter(serial).count(), 4);
+        assert_eq!(lab.dma("payload_bytes_p2p"), 0);
+        assert_eq!(lab.dma("payload_bytes_guest_memory"), 2 * payload(&found), "{}", lab.report());
+        lab::assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
+    }
 }

@@ -97,47 +97,53 @@ fn exported_drives_are_refused_everywhere() {
     assert_ne!(before, now);
 }
 
-#[test]
-fn drive_without_far_side_holds_nobody() {
-    let Some(mut lab) = open() else { return };
-    lab.fill("a", 8 * MIB);
-    lab.format("b", 32 << 20, "true", &[]);
-    run(
-        &lab,
-        &format!(
-            "written() {{ set -- $(cat /sys/class/block/${{HEAD##*/}}/stat); echo $7; }}
-             leave during peerlane copy /dev/lab/a $HEAD --limit 1M --block 64K --timeout {TIMEOUT} & COPY=$!
-             while [ $(written) -lt 2048 ]; do sleep 0.1; done
-             begun=$(date +%s)
-             rm $N/ports/1/subsystems/lab
-             wait $COPY; echo $(($(date +%s) - begun)) > $OUT/during.seconds
-             timed plan peerlane plan /dev/lab/a $HEAD --timeout {TIMEOUT}
-             timed copy peerlane copy /dev/lab/a $HEAD --timeout {TIMEOUT}
-             timed forced peerlane copy /dev/lab/a $HEAD --force --timeout {TIMEOUT} --verify none
-             timed resumed peerlane copy /dev/lab/a $HEAD --resume --timeout {TIMEOUT}
-             timed source peerlane copy $HEAD /dev/lab/c --force --timeout {TIMEOUT}
-             timed verify peerlane verify /dev/lab/a $HEAD --length 1M --timeout {TIMEOUT}
-             timed bench peerlane bench stream --source null --target $HEAD --scratch $HEAD --length 1M \
-                 --repeats 1 --timeout {TIMEOUT}
-             peerlane plan /dev/lab/a $HEAD --timeout 600 2>/dev/null & COPY=$!
-             until ls -l /proc/$COPY/fd 2>/dev/null | grep -q $HEAD; do sleep 0.1; done
-             timed killed sh -c \"kill -KILL $COPY; while [ -d /proc/$COPY ] && ! grep -q 'State:.Z' /proc/$COPY/status
-                 do sleep 0.1; done\""
-        ),
-    );
-    for name in
-        ["during", "plan", "copy", "forced", "resumed", "source", "verify", "bench", "killed"]
-    {
-        let seconds: u64 = lab.text(&format!("{name}.seconds")).trim().parse().expect("seconds");
-        println!("{name}: {seconds} s, {}", lab.stderr(name));
-        assert!(seconds <= TIMEOUT + SLACK, "{name}: {seconds} s, {}", lab.stderr(name));
-    }
-    for name in ["during", "copy", "resumed", "source", "verify"] {
-        assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
-        assert!(lab.stderr(name).contains("answer"), "{name}: {}", lab.stderr(name));
-    }
-    // Requests of the first copy that are not answered hold the drive.
-    for name in ["forced", "bench"] {
-        assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+/// What takes long and is covered by less above: `./test full` runs it.
+mod full {
+    use super::*;
+
+    #[test]
+    fn drive_without_far_side_holds_nobody() {
+        let Some(mut lab) = open() else { return };
+        lab.fill("a", 8 * MIB);
+        lab.format("b", 32 << 20, "true", &[]);
+        run(
+            &lab,
+            &format!(
+                "written() {{ set -- $(cat /sys/class/block/${{HEAD##*/}}/stat); echo $7; }}
+                 leave during peerlane copy /dev/lab/a $HEAD --limit 1M --block 64K --timeout {TIMEOUT} & COPY=$!
+                 while [ $(written) -lt 2048 ]; do sleep 0.1; done
+                 begun=$(date +%s)
+                 rm $N/ports/1/subsystems/lab
+                 wait $COPY; echo $(($(date +%s) - begun)) > $OUT/during.seconds
+                 timed plan peerlane plan /dev/lab/a $HEAD --timeout {TIMEOUT}
+                 timed copy peerlane copy /dev/lab/a $HEAD --timeout {TIMEOUT}
+                 timed forced peerlane copy /dev/lab/a $HEAD --force --timeout {TIMEOUT} --verify none
+                 timed resumed peerlane copy /dev/lab/a $HEAD --resume --timeout {TIMEOUT}
+                 timed source peerlane copy $HEAD /dev/lab/c --force --timeout {TIMEOUT}
+                 timed verify peerlane verify /dev/lab/a $HEAD --length 1M --timeout {TIMEOUT}
+                 timed bench peerlane bench stream --source null --target $HEAD --scratch $HEAD --length 1M \
+                     --repeats 1 --timeout {TIMEOUT}
+                 peerlane plan /dev/lab/a $HEAD --timeout 600 2>/dev/null & COPY=$!
+                 until ls -l /proc/$COPY/fd 2>/dev/null | grep -q $HEAD; do sleep 0.1; done
+                 timed killed sh -c \"kill -KILL $COPY; while [ -d /proc/$COPY ] && ! grep -q 'State:.Z' /proc/$COPY/status
+                     do sleep 0.1; done\""
+            ),
+        );
+        for name in
+            ["during", "plan", "copy", "forced", "resumed", "source", "verify", "bench", "killed"]
+        {
+            let seconds: u64 =
+                lab.text(&format!("{name}.seconds")).trim().parse().expect("seconds");
+            println!("{name}: {seconds} s, {}", lab.stderr(name));
+            assert!(seconds <= TIMEOUT + SLACK, "{name}: {seconds} s, {}", lab.stderr(name));
+        }
+        for name in ["during", "copy", "resumed", "source", "verify"] {
+            assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+            assert!(lab.stderr(name).contains("answer"), "{name}: {}", lab.stderr(name));
+        }
+        // Requests of the first copy that are not answered hold the drive.
+        for name in ["forced", "bench"] {
+            assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+        }
     }
 }

@@ -210,37 +210,6 @@ fn multipath_heads_work_by_either_name() {
 }
 
 #[test]
-fn older_kernels_refuse_multipath_heads() {
-    const SIZE: usize = 4 * MIB;
-    let Some(mut lab) = LabRun::open_older("heads") else { return };
-    let source = lab.fill("a", SIZE);
-    let mut expected = lab.fill("b", SIZE);
-    run(
-        &lab,
-        "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
-         plan planned /dev/lab/a /dev/lab/b --route p2p
-         copy required --force /dev/lab/a /dev/lab/b --route p2p --length 3M
-         printed=$(sed -n 's/.*`peerlane copy \\([^`]*\\)`.*/\\1/p' $OUT/required.err | head -n 1)
-         echo \"$printed\" >$OUT/printed
-         copy by_node $printed",
-    );
-    assert!(lab.text("head").contains("nvme-subsys"), "no multipath head: {}", lab.text("head"));
-    assert_eq!(lab.status("planned"), 1);
-    let plan = lab.plan("planned");
-    let planned = format!("{} {}", plan["reason"], plan["source"]["way_out"]);
-    assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
-    for why in [planned, lab.stderr("required")] {
-        for words in ["multipath head", "nvme_core.multipath=N", "peerlane copy /dev/ng"] {
-            assert!(why.contains(words), "{words}: {why}");
-        }
-    }
-    let record = lab.record("by_node");
-    assert_eq!((record.route, record.bytes.0), (Route::P2p, 3 * MIB as u64));
-    expected[..3 * MIB].copy_from_slice(&source[..3 * MIB]);
-    assert_same("target", &lab.content("b"), &expected);
-}
-
-#[test]
 fn commands_carry_mixed_blocks_and_holes() {
     const SIZE: usize = 8 * MIB;
     let Some(mut lab) = LabRun::open("blocks") else { return };
@@ -298,4 +267,44 @@ fn group_copies_by_nodes_without_root() {
     }
     assert_eq!(lab.record("both").route, Route::P2p);
     assert_same("target", &lab.content("b"), &source);
+}
+
+/// What takes long and is covered by less above: `./test full` runs it.
+mod full {
+    use super::*;
+
+    #[test]
+    fn older_kernels_refuse_multipath_heads() {
+        const SIZE: usize = 4 * MIB;
+        let Some(mut lab) = LabRun::open_older("heads") else { return };
+        let source = lab.fill("a", SIZE);
+        let mut expected = lab.fill("b", SIZE);
+        run(
+            &lab,
+            "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
+             plan planned /dev/lab/a /dev/lab/b --route p2p
+             copy required --force /dev/lab/a /dev/lab/b --route p2p --length 3M
+             printed=$(sed -n 's/.*`peerlane copy \\([^`]*\\)`.*/\\1/p' $OUT/required.err | head -n 1)
+             echo \"$printed\" >$OUT/printed
+             copy by_node $printed",
+        );
+        assert!(
+            lab.text("head").contains("nvme-subsys"),
+            "no multipath head: {}",
+            lab.text("head")
+        );
+        assert_eq!(lab.status("planned"), 1);
+        let plan = lab.plan("planned");
+        let planned = format!("{} {}", plan["reason"], plan["source"]["way_out"]);
+        assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
+        for why in [planned, lab.stderr("required")] {
+            for words in ["multipath head", "nvme_core.multipath=N", "peerlane copy /dev/ng"] {
+                assert!(why.contains(words), "{words}: {why}");
+            }
+        }
+        let record = lab.record("by_node");
+        assert_eq!((record.route, record.bytes.0), (Route::P2p, 3 * MIB as u64));
+        expected[..3 * MIB].copy_from_slice(&source[..3 * MIB]);
+        assert_same("target", &lab.content("b"), &expected);
+    }
 }

@@ -1,13 +1,11 @@
 //! The page about agreement with the kernel, checked without booting anything.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod agreement;
-
+use crate::agreement;
 use std::collections::BTreeSet;
 use std::fs;
 
-use agreement::machines::MACHINES;
-use agreement::page;
+use crate::agreement::machines::MACHINES;
+use crate::agreement::page;
 
 #[test]
 fn page_matches_machines_and_plans() {

@@ -3,12 +3,11 @@
 //! Skipped where there is no Chromium; `PEERLANE_REQUIRE=chromium` makes that a failure, and
 //! `PEERLANE_SHOTS=FOLDER` keeps what it showed, to be looked at.
 
-mod chromium;
-
+use crate::chromium;
 use std::path::Path;
 use std::process::Command;
 
-use chromium::{browser, run};
+use crate::chromium::{browser, run};
 
 /// The drawing of a machine.
 fn drawing(words: &[&str]) -> String {
@@ -22,46 +21,51 @@ fn drawing(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-#[test]
-fn drawings_render_in_light_and_dark() {
-    let Some(browser) = browser() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["sr635", "r7515", "cloud-vm"] {
-        let svg = drawing(&["--machine", &format!("fixtures/sysfs/{name}/tree.tar.zst")]);
-        let page = folder.path().join(format!("{name}.svg"));
-        std::fs::write(&page, &svg).expect("a file");
-        let number = |key: &str| {
-            let rest = svg.split_once(&format!("{key}=\"")).expect(key).1;
-            rest.split('"').next().expect("a number").parse::<u32>().expect("a number")
-        };
-        let (width, height) = (number("width"), number("height"));
-        let dom = run(&browser, folder.path(), &page, &["--dump-dom"]);
-        assert!(dom.contains("<svg") && !dom.contains("parsererror"), "{dom}");
-        let shot = |page: &Path, picture: &str, scheme: &str| {
-            let picture = folder.path().join(picture);
-            let words = [
-                format!("--window-size={width},{height}"),
-                format!("--screenshot={}", picture.display()),
-                format!("--blink-settings=preferredColorScheme={scheme}"),
-            ];
-            run(&browser, folder.path(), page, &words.each_ref().map(String::as_str));
-            std::fs::read(&picture).expect("a picture")
-        };
-        let blank = folder.path().join("blank.svg");
-        let empty = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"/>"
-        );
-        std::fs::write(&blank, empty).expect("a file");
-        let nothing = shot(&blank, "blank.png", "1");
-        let (light, dark) = (shot(&page, "light.png", "1"), shot(&page, "dark.png", "0"));
-        for (picture, what) in [(&light, "light"), (&dark, "dark")] {
-            assert_eq!(chromium::size_of(picture), (width, height), "{name} {what}");
-            assert!(picture.len() > 2 * nothing.len(), "{name} {what} shows nothing");
-            if let Some(keep) = std::env::var_os("PEERLANE_SHOTS") {
-                std::fs::write(Path::new(&keep).join(format!("{name}-{what}.png")), picture)
-                    .expect("a picture");
+/// Left to `./test full`, which installs what it needs.
+mod full {
+    use super::*;
+
+    #[test]
+    fn drawings_render_in_light_and_dark() {
+        let Some(browser) = browser() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["sr635", "r7515", "cloud-vm"] {
+            let svg = drawing(&["--machine", &format!("fixtures/sysfs/{name}/tree.tar.zst")]);
+            let page = folder.path().join(format!("{name}.svg"));
+            std::fs::write(&page, &svg).expect("a file");
+            let number = |key: &str| {
+                let rest = svg.split_once(&format!("{key}=\"")).expect(key).1;
+                rest.split('"').next().expect("a number").parse::<u32>().expect("a number")
+            };
+            let (width, height) = (number("width"), number("height"));
+            let dom = run(&browser, folder.path(), &page, &["--dump-dom"]);
+            assert!(dom.contains("<svg") && !dom.contains("parsererror"), "{dom}");
+            let shot = |page: &Path, picture: &str, scheme: &str| {
+                let picture = folder.path().join(picture);
+                let words = [
+                    format!("--window-size={width},{height}"),
+                    format!("--screenshot={}", picture.display()),
+                    format!("--blink-settings=preferredColorScheme={scheme}"),
+                ];
+                run(&browser, folder.path(), page, &words.each_ref().map(String::as_str));
+                std::fs::read(&picture).expect("a picture")
+            };
+            let blank = folder.path().join("blank.svg");
+            let empty = format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"/>"
+            );
+            std::fs::write(&blank, empty).expect("a file");
+            let nothing = shot(&blank, "blank.png", "1");
+            let (light, dark) = (shot(&page, "light.png", "1"), shot(&page, "dark.png", "0"));
+            for (picture, what) in [(&light, "light"), (&dark, "dark")] {
+                assert_eq!(chromium::size_of(picture), (width, height), "{name} {what}");
+                assert!(picture.len() > 2 * nothing.len(), "{name} {what} shows nothing");
+                if let Some(keep) = std::env::var_os("PEERLANE_SHOTS") {
+                    std::fs::write(Path::new(&keep).join(format!("{name}-{what}.png")), picture)
+                        .expect("a picture");
+                }
             }
+            assert_ne!(light, dark, "{name} follows the reader's choice");
         }
-        assert_ne!(light, dark, "{name} follows the reader's choice");
     }
 }

@@ -1,14 +1,13 @@
 //! Help, wrong command lines, and plans of described machines.
 //!
-//! `TRYCMD=overwrite cargo test -p peerlane-cli --test cli` writes what the program says now.
+//! `TRYCMD=overwrite cargo test -p peerlane-cli --test suite cli::` writes what the program says now.
 
+use crate::schema;
 use std::os::unix::ffi::OsStrExt as _;
 
 #[allow(dead_code, clippy::print_stdout, reason = "its main speaks to cargo")]
-#[path = "../build.rs"]
+#[path = "../../build.rs"]
 mod build;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
 
 #[test]
 fn command_output_matches_pages() {

@@ -5,7 +5,7 @@
 //! (`tests/ts/blkid/images-*`, uncompressed), all of which hold something:
 //!
 //!     PEERLANE_CONTENT=FOLDER PEERLANE_CONTENT_REPORT=docs/reliability/device-content.json \
-//!         cargo test -p peerlane-cli --test content -- --ignored
+//!         cargo test -p peerlane-cli --test suite content -- --ignored
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,15 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "kills/random.rs"]
-mod random;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
-use random::Random;
+use super::kills::random::Random;
+use crate::testing::Loop;
 use serde_json::{Value, json};
-use testing::Loop;
 
 const MIB: u64 = 1 << 20;
 /// Random images of each kind.
@@ -139,39 +133,44 @@ fn images(folder: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     groups
 }
 
-#[test]
-#[ignore = "needs a folder of images: PEERLANE_CONTENT"]
-fn content_of_images_is_refused() {
-    let folder = std::env::var_os("PEERLANE_CONTENT").expect("PEERLANE_CONTENT names a folder");
-    let bench = ContentBench::new();
-    let mut cases = Vec::new();
-    for (group, paths) in images(Path::new(&folder)) {
-        let mut named = 0;
-        for path in &paths {
-            let Some(verdict) = bench.ask(path) else { return };
-            println!("{}: {}", path.display(), verdict.reason);
-            assert!(verdict.is_refused, "{}: accepted as a target", path.display());
-            named += u64::from(verdict.is_named);
+/// Left to `./test full`, which installs what it needs.
+mod full {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs a folder of images: PEERLANE_CONTENT"]
+    fn content_of_images_is_refused() {
+        let folder = std::env::var_os("PEERLANE_CONTENT").expect("PEERLANE_CONTENT names a folder");
+        let bench = ContentBench::new();
+        let mut cases = Vec::new();
+        for (group, paths) in images(Path::new(&folder)) {
+            let mut named = 0;
+            for path in &paths {
+                let Some(verdict) = bench.ask(path) else { return };
+                println!("{}: {}", path.display(), verdict.reason);
+                assert!(verdict.is_refused, "{}: accepted as a target", path.display());
+                named += u64::from(verdict.is_named);
+            }
+            cases.push(json!({
+                "name": group, "runs": paths.len(), "completed": 0, "refused_clearly": paths.len(), "wrong": 0,
+                "counts": [["named", named]],
+            }));
         }
-        cases.push(json!({
-            "name": group, "runs": paths.len(), "completed": 0, "refused_clearly": paths.len(), "wrong": 0,
-            "counts": [["named", named]],
-        }));
-    }
-    let report = json!({
-        "suite": "content of target devices",
-        "what": "Images that hold something are targets of a copy, as loop devices, without `--force`: util-linux's \
-            samples for libblkid (`tests/ts/blkid/images-*`, uncompressed into one folder as `GROUP_NAME.img`). Each \
-            must be refused; `named` counts those whose content has a name. What blank devices and single random \
-            blocks come to is in `crates/cli/tests/content.rs`.",
-        "command": "PEERLANE_CONTENT=FOLDER PEERLANE_CONTENT_REPORT=docs/reliability/device-content.json \
-            cargo test -p peerlane-cli --test content -- --ignored",
-        "on": "Linux 6.18 in a virtual machine, libblkid 2.38.1, loop devices",
-        "cases": cases,
-    });
-    if let Some(path) = std::env::var_os("PEERLANE_CONTENT_REPORT") {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-        let text = serde_json::to_string_pretty(&report).expect("JSON");
-        fs::write(path, text + "\n").expect("the report");
+        let report = json!({
+            "suite": "content of target devices",
+            "what": "Images that hold something are targets of a copy, as loop devices, without `--force`: util-linux's \
+                samples for libblkid (`tests/ts/blkid/images-*`, uncompressed into one folder as `GROUP_NAME.img`). Each \
+                must be refused; `named` counts those whose content has a name. What blank devices and single random \
+                blocks come to is in `crates/cli/tests/suite/content.rs`.",
+            "command": "PEERLANE_CONTENT=FOLDER PEERLANE_CONTENT_REPORT=docs/reliability/device-content.json \
+                cargo test -p peerlane-cli --test suite content -- --ignored",
+            "on": "Linux 6.18 in a virtual machine, libblkid 2.38.1, loop devices",
+            "cases": cases,
+        });
+        if let Some(path) = std::env::var_os("PEERLANE_CONTENT_REPORT") {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+            let text = serde_json::to_string_pretty(&report).expect("JSON");
+            fs::write(path, text + "\n").expect("the report");
+        }
     }
 }

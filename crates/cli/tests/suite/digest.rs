@@ -1,20 +1,15 @@
 //! Copies that keep digests of their chunks, and ends that are compared with them.
 
+use crate::schema;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::program::{peerlane, said};
 use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
-use program::{peerlane, said};
 use serde_json::Value;
-
-mod program;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
-#[path = "../../../tools/testing.rs"]
-mod testing;
 
 const MIB: usize = 1 << 20;
 const LENGTH: usize = 18 * MIB + 123;

@@ -1,14 +1,12 @@
 //! `peerlane doctor` as people and monitoring type it: the plan written, assumed and checked.
 
+use crate::program;
+use crate::schema;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-
-mod program;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
 
 const CAPTURE: &str = "fixtures/sysfs/eight-gpus/tree.tar.zst";
 const TEXT: &str = "fixtures/lspci/eight-gpus.txt";

@@ -47,7 +47,7 @@ fn example_matches_its_records() {
     }
     assert!(
         fs::read_to_string(kept).is_ok_and(|kept| kept == made),
-        "it differs: UPDATE=1 cargo test -p peerlane-cli --test example_report"
+        "it differs: UPDATE=1 cargo test -p peerlane-cli --test suite example_report"
     );
 }
 

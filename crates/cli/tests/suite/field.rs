@@ -1,12 +1,10 @@
 //! Machines as people reported them, in their smallest form, with the answers that help.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use program::{said, typed};
+use crate::program::{said, typed};
 use serde_json::Value;
 
 fn machines() -> &'static Path {

@@ -8,12 +8,17 @@ use std::panic;
 use std::path::{Path, PathBuf};
 
 #[allow(unreachable_pub, reason = "it is the public face of a library elsewhere")]
-#[path = "../../../fuzz/src/targets.rs"]
+#[path = "../../../../fuzz/src/targets.rs"]
 mod targets;
 
-/// Inputs for targets that work in memory, and for those that make files.
+/// Inputs for targets that work in memory, and for those that make files, by `./test full`.
 const INPUTS: u64 = 20_000;
 const INPUTS_WITH_FILES: u64 = 1_500;
+
+/// So many of them, or a quarter.
+fn share(inputs: u64) -> u64 {
+    if std::env::var_os("PEERLANE_FULL").is_some() { inputs } else { inputs / 4 }
+}
 
 /// Numbers that parsers trip over.
 const NUMBERS: [&str; 9] = [
@@ -103,7 +108,7 @@ fn survives(name: &str, inputs: u64) {
     let seeds = corpus(name);
     assert!(!seeds.is_empty(), "{name} has no corpus");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let damaged = (0..inputs).map(|_| damage(&seeds, &mut random)).collect::<Vec<_>>();
+    let damaged = (0..share(inputs)).map(|_| damage(&seeds, &mut random)).collect::<Vec<_>>();
     for input in seeds.iter().chain(&damaged) {
         if panic::catch_unwind(|| target(input)).is_err() {
             let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}"));

@@ -1,19 +1,16 @@
 //! Benchmarks against memory of a GPU, with a mock of CUDA and cuFile that the program opens as it would open
 //! theirs, and that demands their order of calls. No GPU has run these.
 
-#[path = "../../memory/mock-cuda/mod.rs"]
-mod mock;
-mod program;
-
+use crate::program;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use mock::{CHUNK_KERNELS, Mock};
+use crate::mock::{CHUNK_KERNELS, Mock};
+use crate::program::said;
 use peerlane_results::{
     BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
 };
-use program::said;
 
 const LENGTH: usize = 4 << 20;
 

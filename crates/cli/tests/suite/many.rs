@@ -1,16 +1,13 @@
 //! Copies of real files to several targets, and lists of copies.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-mod program;
-
+use crate::lab;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use lab::testing::Loop;
+use crate::lab::testing::Loop;
+use crate::program::{peerlane, said};
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
-use program::{peerlane, said};
 
 const LENGTH: usize = (5 << 20) + 77;
 

@@ -83,5 +83,8 @@ fn picture_of_the_doctor_is_current() {
         fs::write(&path, &drawn).expect("the picture");
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == drawn, "draw it anew: UPDATE=1 cargo test -p peerlane-cli --test picture");
+    assert!(
+        kept == drawn,
+        "draw it anew: UPDATE=1 cargo test -p peerlane-cli --test suite picture"
+    );
 }

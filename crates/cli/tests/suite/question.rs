@@ -1,18 +1,13 @@
 //! The question before something is overwritten, at a terminal.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod terminal;
-
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use lab::testing::{self, Loop};
-use terminal::Terminal;
+use crate::lab::testing::Loop;
+use crate::terminal::Terminal;
 
 const NEW: &[u8] = &[b'n'; 5000];
 const OLD: &[u8] = b"old";

@@ -1,8 +1,7 @@
 //! The answers in `docs/questions.md` are those that the program gives.
 
+use crate::program;
 use std::path::Path;
-
-mod program;
 
 /// End of a command whose exit status is not 0.
 const STATUS: &str = "# exit status ";

@@ -1,5 +1,6 @@
 //! Output of `--json` follows the schemas, and output of older versions is still read.
 
+use crate::schema;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,6 @@ use std::process::Command;
 use peerlane_results as results;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -206,7 +204,9 @@ fn version_1_requires_no_new_fields() {
     }
     for (name, fields) in now {
         let before = then.get(&name).unwrap_or_else(|| {
-            panic!("{name} is new: `UPDATE=1 cargo test -p peerlane-cli --test records` adds it")
+            panic!(
+                "{name} is new: `UPDATE=1 cargo test -p peerlane-cli --test suite records` adds it"
+            )
         });
         let more: Vec<&String> = fields.iter().filter(|field| !before.contains(field)).collect();
         assert!(more.is_empty(), "{name} did not need {more:?}: add `#[serde(default)]`");

@@ -1,9 +1,7 @@
 //! A copy holds nothing once the program has ended, so that the next line of a script can unplug or
 //! unmount a device.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
+use crate::lab;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +11,7 @@ use std::process::Stdio;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
-use lab::testing::{Loop, Tmpfs};
+use crate::lab::testing::{Loop, Tmpfs};
 
 const LENGTH: usize = 8 << 20;
 /// Copies of each kind; what is let go of late is not always late enough to show.

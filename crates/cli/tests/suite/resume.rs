@@ -1,18 +1,15 @@
 //! A copy that is stopped by a signal, and the command that it prints.
 
-mod program;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
+use crate::testing;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
-use program::said;
+use crate::program::said;
+use crate::testing::Tmpfs;
 use rustix::process::{Pid, Signal, kill_process};
-use testing::Tmpfs;
 
 const LENGTH: u64 = 64 << 20;
 

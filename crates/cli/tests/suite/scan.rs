@@ -1,12 +1,11 @@
 //! Searches for a picture by either method, from the command line.
 
-mod program;
-
+use crate::program;
 use std::fs;
 use std::process::Output;
 
+use crate::program::{peerlane, said, typed};
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
-use program::{peerlane, said, typed};
 
 /// Six images, with the picture in all of them.
 fn haystack() -> tempfile::TempDir {
@@ -192,7 +191,7 @@ fn haystack_reports_picture_too_large() {
     let make = |options: &str| {
         let output = typed(
             folder.path(),
-            &format!("haystack make --images 2 --side 640 --format png {options}"),
+            &format!("haystack make --images 2 --side 240 --format png {options}"),
         );
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)

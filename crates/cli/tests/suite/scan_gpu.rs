@@ -1,16 +1,13 @@
 //! `scan --on cuda` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
 //! runs the kernels on the processor. No GPU has run these.
 
-#[path = "../../memory/mock-cuda/mod.rs"]
-mod mock;
-mod program;
-
+use crate::program;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use mock::Mock;
-use program::said;
+use crate::mock::Mock;
+use crate::program::said;
 
 /// Images with a picture in half of them, as `hay`.
 fn hay(format: &str) -> tempfile::TempDir {

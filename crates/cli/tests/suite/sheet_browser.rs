@@ -3,12 +3,11 @@
 //!
 //! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
 
-mod chromium;
-mod program;
-
+use crate::chromium;
+use crate::program;
 use std::path::{Path, PathBuf};
 
-use chromium::{WIDTHS, browser, in_frames, run};
+use crate::chromium::{WIDTHS, browser, in_frames, run};
 
 fn peerlane(folder: &Path, words: &[&str]) {
     let output = program::peerlane(folder, words);
@@ -32,37 +31,42 @@ fn sheet(folder: &Path) -> (PathBuf, usize) {
     (page, hits)
 }
 
-#[test]
-fn sheet_fits_screens_and_paper() {
-    let Some(browser) = browser() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (sheet, hits) = sheet(folder.path());
-    // The page itself first: whatever it says on the console fails this.
-    run(&browser, folder.path(), &sheet, &["--dump-dom"]);
-    let text = std::fs::read_to_string(&sheet).expect("a sheet");
-    let count = "const box = (item, what) => item.querySelector(what).getBoundingClientRect();
-        const shown = [...inner.querySelectorAll('li')];
-        const drawn = shown.filter((item) => box(item, 'image').height > 20
-            && box(item, 'svg').bottom <= box(item, '.name').top
-            && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
-        return shown.length + ':' + drawn;";
-    let found = in_frames((&browser, folder.path()), &text, count);
-    let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
-    assert_eq!(
-        found, expected,
-        "inner width, width of the content, hits, and those that are whole"
-    );
-}
+/// Left to `./test full`, which installs what it needs.
+mod full {
+    use super::*;
 
-#[test]
-fn sheet_renders_in_every_medium() {
-    let Some(browser) = browser() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (sheet, _) = sheet(folder.path());
-    chromium::look_at(
-        (&browser, folder.path()),
-        ("sheet", &sheet),
-        [(390, 2400), (1440, 1400)],
-        (30_000, 20_000),
-    );
+    #[test]
+    fn sheet_fits_screens_and_paper() {
+        let Some(browser) = browser() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let (sheet, hits) = sheet(folder.path());
+        // The page itself first: whatever it says on the console fails this.
+        run(&browser, folder.path(), &sheet, &["--dump-dom"]);
+        let text = std::fs::read_to_string(&sheet).expect("a sheet");
+        let count = "const box = (item, what) => item.querySelector(what).getBoundingClientRect();
+            const shown = [...inner.querySelectorAll('li')];
+            const drawn = shown.filter((item) => box(item, 'image').height > 20
+                && box(item, 'svg').bottom <= box(item, '.name').top
+                && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
+            return shown.length + ':' + drawn;";
+        let found = in_frames((&browser, folder.path()), &text, count);
+        let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
+        assert_eq!(
+            found, expected,
+            "inner width, width of the content, hits, and those that are whole"
+        );
+    }
+
+    #[test]
+    fn sheet_renders_in_every_medium() {
+        let Some(browser) = browser() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let (sheet, _) = sheet(folder.path());
+        chromium::look_at(
+            (&browser, folder.path()),
+            ("sheet", &sheet),
+            [(390, 2400), (1440, 1400)],
+            (30_000, 20_000),
+        );
+    }
 }

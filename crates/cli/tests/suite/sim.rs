@@ -1,15 +1,10 @@
 //! `peerlane sim`: what a person types and reads.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod terminal;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::terminal::Terminal;
 use serde_json::Value;
-use terminal::Terminal;
 
 const CROWD: &str = "kind = 'crowd'\ndrives = ['d0', 'd1', 'd2', 'd5']\npattern = 'incast'\n\
                      routes = ['p2p']\nblocks = ['128K']\nlength = '64M'\n";

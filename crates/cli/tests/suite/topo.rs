@@ -1,17 +1,15 @@
 //! Machines in words and as drawings, examined and planned on: fixtures with what is expected of them,
 //! and very large ones.
 //!
-//! `UPDATE=1 cargo test -p peerlane-cli --test topo` writes what the program says now.
+//! `UPDATE=1 cargo test -p peerlane-cli --test suite topo` writes what the program says now.
 
+use crate::program;
+use crate::schema;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use peerlane_fabric::{Fabric, Function, capture};
-
-mod program;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,21 +1,12 @@
 //! Traces of copies of real files, against the records of the same copies.
 
+use crate::schema;
 use std::fs;
 use std::path::Path;
 
+use crate::perfetto::{DecodedTrace, decode};
+use crate::program::{peerlane, said};
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
-use perfetto::{DecodedTrace, decode};
-use program::{peerlane, said};
-
-#[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "../../report/tests/common/perfetto.rs"]
-mod perfetto;
-mod program;
-
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
-#[path = "../../../tools/testing.rs"]
-mod testing;
 
 const LENGTH: usize = (6 << 20) + 77;
 const BLOCK: u64 = 128 << 10;

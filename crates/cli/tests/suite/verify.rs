@@ -1,15 +1,13 @@
 //! Comparing two files, and progress for programs.
 
+use crate::program;
+use crate::schema;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::program::peerlane;
 use peerlane_results::VerifyRecord;
-use program::peerlane;
-
-mod program;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod schema;
 
 const LENGTH: usize = (18 << 20) + 123;
 

@@ -15,15 +15,16 @@ use proptest::test_runner::{RngSeed, TestCaseError, TestRunner, contextualize_co
 use crate::generated::{Lspci, Machine, Reader, machine, programs};
 use crate::lspci_verdicts::{compare, damage};
 
-/// Runs a property on random machines and something else; `PROPTEST_CASES` says how many, and `PROPTEST_RNG_SEED`
-/// which.
+/// Runs a property on random machines and something else: on a third of the cases unless all of `./test full` runs;
+/// `PROPTEST_CASES` says how many, and `PROPTEST_RNG_SEED` which.
 fn for_machines<T: fmt::Debug>(
     cases: u32,
     other: impl Strategy<Value = T>,
     property: impl Fn(Machine, T) -> Result<(), TestCaseError>,
 ) {
+    let is_full = std::env::var_os("PEERLANE_FULL").is_some();
     let config = contextualize_config(ProptestConfig {
-        cases,
+        cases: if is_full { cases } else { cases / 3 },
         max_shrink_iters: 300,
         rng_seed: RngSeed::Fixed(1),
         failure_persistence: None,
@@ -249,7 +250,7 @@ fn with_modules(text: &str) -> String {
 
 #[test]
 fn texts_of_every_lspci_agree() {
-    for_machines(24, Just(()), |machine, ()| {
+    for_machines(30, Just(()), |machine, ()| {
         let written = WrittenMachine::new(&machine, Reader::Root);
         for lspci in printers(&machine) {
             let (text, known) = written.print(lspci, "-Dvvvnn");
@@ -264,7 +265,7 @@ fn texts_of_every_lspci_agree() {
 
 #[test]
 fn dirty_texts_say_the_same() {
-    for_machines(16, any::<Index>(), |machine, lspci| {
+    for_machines(18, any::<Index>(), |machine, lspci| {
         let written = WrittenMachine::new(&machine, Reader::Root);
         let printers = printers(&machine);
         if printers.is_empty() {
@@ -283,7 +284,7 @@ fn dirty_texts_say_the_same() {
 
 #[test]
 fn texts_without_root_say_less() {
-    for_machines(16, Just(()), |machine, ()| {
+    for_machines(18, Just(()), |machine, ()| {
         let whole = WrittenMachine::new(&machine, Reader::Root);
         let seen = WrittenMachine::new(&machine, Reader::User);
         for lspci in printers(&machine) {
@@ -300,7 +301,7 @@ fn texts_without_root_say_less() {
 
 #[test]
 fn shorter_texts_say_less() {
-    for_machines(16, any::<Index>(), |machine, lspci| {
+    for_machines(18, any::<Index>(), |machine, lspci| {
         let written = WrittenMachine::new(&machine, Reader::Root);
         let printers = printers(&machine);
         if printers.is_empty() {
@@ -321,7 +322,7 @@ fn shorter_texts_say_less() {
 #[test]
 fn damaged_generated_texts_lose_facts_only() {
     let other = (any::<Index>(), vec(vec(damage(), 1..4), 6));
-    for_machines(16, other, |machine, (lspci, damages)| {
+    for_machines(18, other, |machine, (lspci, damages)| {
         let written = WrittenMachine::new(&machine, Reader::Root);
         let printers = printers(&machine);
         if printers.is_empty() {

@@ -4,8 +4,8 @@ use std::fs;
 
 use peerlane_results::{BenchRecord, Path};
 
+use super::{bench, folder, record, said};
 use crate::program::typed;
-use crate::{bench, folder, record, said};
 
 #[test]
 fn calibration_reads_and_writes_parameter_file() {
@@ -139,7 +139,7 @@ fn host_to_host_uses_one_core() {
     let output = bench(folder.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     for run in record(&output).cases {
-        assert_eq!((run.bytes.0, run.verification), (crate::LENGTH as u64, None));
+        assert_eq!((run.bytes.0, run.verification), (super::LENGTH as u64, None));
         if run.asked.flows[0].path == Path::HostMapped {
             assert!(run.page_faults.is_some_and(|faults| faults.minor + faults.major > 0));
         }

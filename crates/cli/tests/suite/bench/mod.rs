@@ -2,13 +2,7 @@
 
 mod calibrate;
 mod model;
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../schema/mod.rs"]
-mod schema;
 mod stages;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 mod turns;
 mod writes;
 
@@ -17,9 +11,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+pub(crate) use crate::program::said;
+use crate::program::typed;
+use crate::testing;
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
-pub(crate) use program::said;
-use program::typed;
 
 pub(crate) const KIB: usize = 1 << 10;
 pub(crate) const LENGTH: usize = 1024 * KIB;

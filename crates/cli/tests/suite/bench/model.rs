@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{bench, folder, record, said};
+use super::{bench, folder, record, said};
 
 #[test]
 fn prediction_overwrites_only_a_record() {

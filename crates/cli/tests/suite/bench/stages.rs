@@ -5,7 +5,8 @@ use std::path::Path;
 
 use peerlane_results::{BenchRecord, StageRecord, Warning};
 
-use crate::{LENGTH, bench, folder, record, said, schema};
+use super::{LENGTH, bench, folder, record, said};
+use crate::schema;
 
 const BLOCK: usize = 64 << 10;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use peerlane_results::BenchRecord;
 
-use crate::{KIB, LENGTH, bench, folder, interrupt, is_kept, record, said};
+use super::{KIB, LENGTH, bench, folder, interrupt, is_kept, record, said};
 
 const HOLE: u64 = 256 * KIB as u64;
 
@@ -99,7 +99,7 @@ fn interrupted_run_reports_and_cleans_up() {
     let words = "stream --source host --target new --block 64K --length 512K --repeats 2 --scratch new \
                  --seed 7 --resume new.json --json";
     let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", crate::said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", super::said(&output));
     assert_eq!(record(&output).cases.len(), 2);
     assert!(folder.path().join("new").exists(), "what came to its end stays");
 }

@@ -1,9 +1,7 @@
 //! Headless Chromium, for pages and drawings.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-#[path = "../../../../tools/testing.rs"]
-mod testing;
-
+use crate::testing;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -14,10 +14,10 @@ use crate::testing::skip;
 
 /// Two drives and a GPU below one switch, with all that every way wants.
 const TEXT: &str = concat!(
-    include_str!("../../../engine/tests/machines/gpu-stack.toml"),
-    include_str!("../../../engine/tests/machines/switch.toml"),
-    include_str!("../../../engine/tests/machines/gpu.toml"),
-    include_str!("../../../engine/tests/machines/second-drive.toml"),
+    include_str!("../../../../engine/tests/machines/gpu-stack.toml"),
+    include_str!("../../../../engine/tests/machines/switch.toml"),
+    include_str!("../../../../engine/tests/machines/gpu.toml"),
+    include_str!("../../../../engine/tests/machines/second-drive.toml"),
 );
 
 /// The mock calls its GPU so, and discovery tells kinds by classes.

@@ -1,13 +1,6 @@
 //! Copies through memory of a GPU: the program as it is typed, on a machine that is made up, with a mock of CUDA
 //! and cuFile. No GPU has run these.
 
-#[path = "../../../memory/mock-cuda/mod.rs"]
-mod mock;
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
-
 mod counters;
 mod machine;
 mod stages;
@@ -18,11 +11,11 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::program::said;
+use crate::testing::Loop;
 use machine::GpuMachine;
 use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
-use program::said;
 use rustix::process::{Pid, Signal, kill_process};
-use testing::Loop;
 
 const LENGTH: usize = 8 << 20;
 const COMMON: &str = "--via gpu:0 --block 64K --depth 4 --json";

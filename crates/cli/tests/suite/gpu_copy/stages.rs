@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use twox_hash::XxHash3_128;
 
 use super::machine::GpuMachine;
-use super::mock::CHUNK_KERNELS;
-use super::program::said;
-use super::testing::Loop;
 use super::{COMMON, LENGTH, record, resumed};
+use crate::mock::CHUNK_KERNELS;
+use crate::program::said;
+use crate::testing::Loop;
 
 const CHUNK: usize = 64 << 10;
 /// Whole chunks, and one that is no whole block.
@@ -135,13 +135,13 @@ fn expect_order(machine: &GpuMachine, length: usize, kernels: usize, [fill, drai
     assert_eq!(lengths, chunks);
     assert!(fill != "read" || offsets == starts, "{offsets:?}");
     slots.retain(|_, turns| !turns.is_empty());
-    expect_own_streams(&log, &slots.keys().copied().collect());
+    expect_own_streams(&log, &slots.keys().copied().collect(), kernels);
 }
 
-/// Asserts that kernels share streams neither with each other nor with copies of payload, and that an event follows
-/// each kernel.
+/// Asserts that kernels share streams neither with each other nor with copies of payload, that an event follows each
+/// kernel, and that no stage has more streams than there are slots: how many it has at once is chance.
 #[track_caller]
-fn expect_own_streams(log: &[String], slots: &BTreeSet<&str>) {
+fn expect_own_streams(log: &[String], slots: &BTreeSet<&str>, stages: usize) {
     let (mut open, mut copies, mut kernels) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for (at, line) in log.iter().enumerate() {
         let Some(step) = MockStep::from_line(line) else { continue };
@@ -161,7 +161,8 @@ fn expect_own_streams(log: &[String], slots: &BTreeSet<&str>) {
         }
     }
     assert!(open.is_empty(), "{open:?}");
-    assert!(kernels.len() <= 8 && kernels.is_disjoint(&copies), "{kernels:?} {copies:?}");
+    let most = stages * slots.len();
+    assert!(kernels.len() <= most && kernels.is_disjoint(&copies), "{kernels:?} {copies:?}");
 }
 
 #[test]

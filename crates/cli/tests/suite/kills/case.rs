@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::random::Random;
-use crate::strike::{EndedProcess, Moment, strike};
+use super::random::Random;
+use super::strike::{EndedProcess, Moment, strike};
 
 /// Longest source; what is copied of it is drawn.
 const LENGTH: u64 = 24 << 20;

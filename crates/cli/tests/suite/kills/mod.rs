@@ -7,15 +7,13 @@
 //! `./test` runs the short form. The long form, which writes what it counted:
 //!
 //!     PEERLANE_KILLS=250 PEERLANE_KILLS_REPORT=docs/reliability/process-kills.json \
-//!         cargo test -p peerlane-cli --test kills
+//!         cargo test -p peerlane-cli --test suite kills
 
 mod case;
-mod random;
+pub(crate) mod random;
 mod report;
 mod resume_loop;
 mod strike;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::case::{KillCase, KillKind, KillOutcome};
+use super::case::{KillCase, KillKind, KillOutcome};
 
 /// Outcomes of cases of one kind.
 #[derive(Debug, Default, Clone, Copy)]
@@ -76,7 +76,7 @@ impl KillTally {
             ),
             "command": format!(
                 "PEERLANE_KILLS={cases} PEERLANE_KILLS_REPORT=docs/reliability/process-kills.json \
-                 cargo test -p peerlane-cli --test kills"
+                 cargo test -p peerlane-cli --test suite kills"
             ),
             "on": format!("Linux {}, {cores} cores, real files", release.trim()),
             "cases": rows,

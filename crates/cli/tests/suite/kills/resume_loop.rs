@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::random::Random;
 use super::strike::{EndedProcess, Moment, strike};
-use super::testing::Loop;
+use crate::testing::Loop;
 
 const LENGTH: usize = 12 << 20;
 /// Starts that a copy gets at most.
