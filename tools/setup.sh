@@ -2,7 +2,7 @@
 #
 # What ./demo and ./test need from the machine: programs, a Rust toolchain, a kernel for the lab.
 #
-# Sourced, never run. `prepare demo` and `prepare test` are the entry points. Packages are chosen by
+# Sourced, never run. `prepare_programs` is the entry point, with demo, test or full; and `prepare`, with the last two. Packages are chosen by
 # asking apt what it offers, never by the name of the distribution. Nothing that is installed is
 # removed, except a shared busybox that its static twin replaces. The kernel is only unpacked into a
 # cache folder.
@@ -150,7 +150,7 @@ busybox_is_static() {
     [[ $listing == *'not a dynamic executable'* || $listing == *'statically linked'* ]]
 }
 
-# Prints a line `package...` for each program that `$1` (demo or test) needs and this machine lacks.
+# Prints a line `package...` for each program that `$1` (demo, test or full) needs and this machine lacks.
 missing_packages() {
     has cc || echo gcc libc6-dev
     has git || echo git
@@ -160,7 +160,7 @@ missing_packages() {
     has xz || echo xz-utils
     has zstd || echo zstd
     [[ -s /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
-    if [[ $1 == test ]]; then
+    if [[ $1 != demo ]]; then
         has shellcheck || echo shellcheck
         # What the module for the lab's cards is built with.
         has make || echo make
@@ -175,7 +175,19 @@ missing_packages() {
         has fsverity || echo fsverity
         # What prints the machines that the reader of lspci is tested with.
         has lspci || echo pciutils
+        # What shows the page of a report, where the distribution has it as a package.
+        has chromium || offered chromium
     fi
+    if [[ $1 == full ]]; then
+        has debootstrap || [[ -x /usr/sbin/debootstrap ]] || echo debootstrap
+        has udevadm || echo udev
+        ldconfig -p | grep -q 'libxrt_noop\.so\.2 ' || offered libxrt1
+    fi
+}
+
+# Prints the package's name where apt offers it as more than a way to another store.
+offered() {
+    if [[ $(candidates "$1") == "$1 "*[0-9]* && $(candidates "$1") != *snap* ]]; then echo "$1"; fi
 }
 
 # Installs packages, or says what to type. Refuses when apt would remove something, because the
@@ -208,6 +220,7 @@ install_packages() {
 prepare_programs() {
     local rust need_rust=no
     local -a packages
+    [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     read -r -d '' -a packages < <(missing_packages "$1") || true
     find_rust || fetch_rust || need_rust=yes
     if ((${#packages[@]})) || [[ $need_rust == yes ]]; then
@@ -301,13 +314,26 @@ prepare_lspci() {
     tools/fetch-lspci >/dev/null || say 'warning: there is no lspci of other releases'
 }
 
+# Fetches into the cache what the preparations below look for there, side by side.
+fetch_together() {
+    local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
+    local fetch
+    if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older'); fi
+    for fetch in "${fetches[@]}"; do
+        # shellcheck disable=SC2086 # a command and its argument
+        $fetch >/dev/null 2>&1 &
+    done
+    prepare_kernel || true
+    wait
+}
+
 prepare() {
-    [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
-    if [[ $1 == test ]]; then prepare_older_kernel; fi
+    fetch_together "$1"
+    if [[ $1 == full ]]; then prepare_older_kernel; fi
     prepare_kernel
-    if [[ $1 == test ]]; then prepare_ram_bar; fi
-    if [[ $1 == test ]]; then prepare_nvidia; fi
-    if [[ $1 == test ]]; then prepare_prometheus; fi
-    if [[ $1 == test ]]; then prepare_lspci; fi
+    prepare_ram_bar
+    prepare_nvidia
+    prepare_prometheus
+    prepare_lspci
 }

@@ -12,6 +12,9 @@ ignored_tests() {
         -e 's/^test \(.*\) \.\.\. ignored$/\1: ignored without a reason/p' "$1"
 }
 
+# Prints how many tests each test program in cargo's output $1 left out.
+tests_left_out() { sed -n 's/^test result: .* \([0-9][0-9]*\) filtered out;.*/\1/p' "$1"; }
+
 # Prints `passed failed skipped` of a step whose cargo output is $1, exit status $2 and skip log $3.
 #
 # A step that failed without a failed test (it did not compile, or a test program was killed) counts

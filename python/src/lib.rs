@@ -20,6 +20,15 @@ mod safetensors;
 mod scan;
 mod watch;
 
+// Here for their features alone: python/Cargo.toml.
+use tracing_core as _;
+#[cfg(feature = "as-tests")]
+use {
+    either as _, lzma_rust2 as _, memchr as _, peerlane_engine as _, peerlane_evidence as _,
+    serde_core as _, serde_spanned as _, toml_datetime as _, toml_parser as _, toml_writer as _,
+    winnow as _,
+};
+
 use pyo3::prelude::*;
 
 /// The Rust side of the package `peerlane`; use that.
