@@ -191,7 +191,7 @@ fn haystack_reports_picture_too_large() {
     let make = |options: &str| {
         let output = typed(
             folder.path(),
-            &format!("haystack make --images 2 --side 240 --format png {options}"),
+            &format!("haystack make --images 2 --side 640 --format bmp {options}"),
         );
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)
