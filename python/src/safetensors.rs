@@ -34,7 +34,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         return Err(refused("it is not a regular file"));
     }
     let mut file = File::open(path).map_err(failed)?;
-    let mut length = [0; LENGTH as usize];
+    let mut length = [0; size_of::<u64>()];
     file.read_exact(&mut length).map_err(failed)?;
     let length = u64::from_le_bytes(length);
     if length > HEADER_MAX || LENGTH + length > facts.len() {
