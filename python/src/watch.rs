@@ -128,7 +128,12 @@ impl Watch for PyWatch {
     fn stop_requested(&self) -> bool {
         if self.looked.get().is_none_or(|looked| looked.elapsed() >= PAUSE) {
             self.looked.set(Some(Instant::now()));
-            if let Err(error) = Python::attach(Python::check_signals) {
+            #[expect(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method is of one lifetime, and `attach` asks for any"
+            )]
+            let signals = Python::attach(|py| py.check_signals());
+            if let Err(error) = signals {
                 self.raised.borrow_mut().get_or_insert(error);
             }
         }

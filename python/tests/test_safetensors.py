@@ -67,12 +67,16 @@ def test_a_cached_file_is_mapped(model):
 
 
 def test_any_other_is_read_into_place(model):
-    leave_cache(model)
-    tensors = load(model)
-    judge(tensors)
-    [file] = tensors.files
-    if file.route == "mapped":
+    # A page that something else holds at this moment stays in the cache.
+    for _ in range(20):
+        leave_cache(model)
+        tensors = load(model)
+        [file] = tensors.files
+        if file.route != "mapped":
+            break
+    else:
         pytest.skip("the file system of the tests keeps its files in memory")
+    judge(tensors)
     if not peerlane.Reader(model).is_direct:
         pytest.skip("the file system of the tests takes no direct I/O")
     assert tensors.route == "direct" and file.reading.shifted == 0
