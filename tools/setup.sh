@@ -175,19 +175,11 @@ missing_packages() {
         has fsverity || echo fsverity
         # What prints the machines that the reader of lspci is tested with.
         has lspci || echo pciutils
-        # What shows the page of a report, where the distribution has it as a package.
-        has chromium || offered chromium
     fi
     if [[ $1 == full ]]; then
         has debootstrap || [[ -x /usr/sbin/debootstrap ]] || echo debootstrap
         has udevadm || echo udev
-        ldconfig -p | grep -q 'libxrt_noop\.so\.2 ' || offered libxrt1
     fi
-}
-
-# Prints the package's name where apt offers it as more than a way to another store.
-offered() {
-    if [[ $(candidates "$1") == "$1 "*[0-9]* && $(candidates "$1") != *snap* ]]; then echo "$1"; fi
 }
 
 # Installs packages, or says what to type. Refuses when apt would remove something, because the
@@ -314,6 +306,20 @@ prepare_lspci() {
     tools/fetch-lspci >/dev/null || say 'warning: there is no lspci of other releases'
 }
 
+# Installs the package that shows pages and, for all tests, XRT's card that does nothing, where the distribution has them
+# (Ubuntu's chromium is a way to another store); without them their tests are skipped.
+prepare_extras() {
+    local package
+    local -a packages=()
+    has chromium || packages+=(chromium)
+    if [[ $1 == full ]] && ! ldconfig -p | grep -q 'libxrt_noop\.so\.2 '; then packages+=(libxrt1); fi
+    for package in "${packages[@]}"; do
+        if [[ $EUID != 0 || -z $(candidates "$package") ]] || ! (install_packages "$package"); then
+            say "warning: $package is not installed here"
+        fi
+    done
+}
+
 # Fetches into the cache what the preparations below look for there, side by side.
 fetch_together() {
     local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
@@ -329,6 +335,7 @@ fetch_together() {
 
 prepare() {
     prepare_programs "$1"
+    prepare_extras "$1"
     fetch_together "$1"
     if [[ $1 == full ]]; then prepare_older_kernel; fi
     prepare_kernel
