@@ -306,8 +306,7 @@ prepare_lspci() {
     tools/fetch-lspci >/dev/null || say 'warning: there is no lspci of other releases'
 }
 
-# Installs the package that shows pages and, for all tests, XRT's card that does nothing, where the distribution has them
-# (Ubuntu's chromium is a way to another store); without them their tests are skipped.
+# Installs Chromium and, for `full`, XRT's no-op card, if the distribution has them. Without them their tests are skipped.
 prepare_extras() {
     local package
     local -a packages=()
@@ -320,7 +319,7 @@ prepare_extras() {
     done
 }
 
-# Fetches into the cache what the preparations below look for there, side by side.
+# Downloads in parallel what the preparations below then find in the cache.
 fetch_together() {
     local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
     local fetch
@@ -329,7 +328,6 @@ fetch_together() {
         # shellcheck disable=SC2086 # a command and its argument
         $fetch >/dev/null 2>&1 &
     done
-    prepare_kernel || true
     wait
 }
 

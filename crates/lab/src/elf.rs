@@ -37,8 +37,7 @@ pub(crate) fn loadable_part(mut image: Vec<u8>) -> Vec<u8> {
     image
 }
 
-/// Tests whether the image has a note with an entry for PVH (`XEN_ELFNOTE_PHYS32_ENTRY`), which is what QEMU starts a
-/// kernel by.
+/// Tests for a PVH entry note (`XEN_ELFNOTE_PHYS32_ENTRY`): QEMU's `-kernel` needs one to start an ELF image.
 pub(crate) fn has_pvh_entry(image: &[u8]) -> bool {
     const ENTRY: usize = 18;
     segments(image).iter().filter(|segment| segment.kind == PROGRAM_HEADER_NOTE).any(|segment| {
@@ -94,7 +93,7 @@ fn number(image: &[u8], offset: usize, length: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -108,32 +107,37 @@ mod tests {
         assert_eq!(interpreter(&small), loader);
     }
 
+    fn note_bytes(name: &[u8], kind: u32) -> Vec<u8> {
+        let length = u32::try_from(name.len()).expect("it is short");
+        let mut bytes = [length, 5, kind].map(u32::to_le_bytes).concat();
+        bytes.extend(name);
+        bytes.resize(bytes.len().next_multiple_of(4) + 8, 7);
+        bytes
+    }
+
+    /// An ELF image of one segment with these notes, by name and type.
+    pub(crate) fn image_with_notes(notes: &[(&[u8], u32)]) -> Vec<u8> {
+        let notes: Vec<u8> =
+            notes.iter().flat_map(|(name, kind)| note_bytes(name, *kind)).collect();
+        let mut image = b"\x7fELF\x02\x01".to_vec();
+        image.resize(0x40 + 0x38, 0);
+        image[0x20] = 0x40; // program headers
+        image[0x36] = 0x38; // length of each
+        image[0x38] = 1; // their number
+        image[0x40] = 4; // a segment of notes
+        image[0x48] = 0x78; // its offset
+        image[0x60..0x68].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+        image.extend(notes);
+        image
+    }
+
     #[test]
-    fn pvh_entry_is_found_behind_other_notes() {
-        let note = |name: &[u8], kind: u32| {
-            let length = u32::try_from(name.len()).expect("it is short");
-            let mut bytes = [length, 5, kind].map(u32::to_le_bytes).concat();
-            bytes.extend(name);
-            bytes.resize(bytes.len().next_multiple_of(4) + 8, 7);
-            bytes
-        };
-        let image = |notes: &[Vec<u8>]| {
-            let notes = notes.concat();
-            let mut image = b"\x7fELF\x02\x01".to_vec();
-            image.resize(0x40 + 0x38, 0);
-            image[0x20] = 0x40; // program headers
-            image[0x36] = 0x38; // length of each
-            image[0x38] = 1; // their number
-            image[0x40] = 4; // a segment of notes
-            image[0x48] = 0x78; // its offset
-            image[0x60..0x68].copy_from_slice(&(notes.len() as u64).to_le_bytes());
-            image.extend(notes);
-            image
-        };
-        let build_id = note(b"GNU\0", 3);
-        assert!(has_pvh_entry(&image(&[build_id.clone(), note(b"Xen\0", 6), note(b"Xen\0", 18)])));
-        assert!(!has_pvh_entry(&image(&[build_id.clone(), note(b"Xen\0", 6)])));
-        assert!(!has_pvh_entry(&image(&[note(b"GNU\0", 18), build_id])));
+    fn pvh_entry_is_found_after_other_notes() {
+        let build_id: (&[u8], u32) = (b"GNU\0", 3);
+        let other = (&b"Xen\0"[..], 6);
+        assert!(has_pvh_entry(&image_with_notes(&[build_id, other, (b"Xen\0", 18)])));
+        assert!(!has_pvh_entry(&image_with_notes(&[build_id, other])));
+        assert!(!has_pvh_entry(&image_with_notes(&[(b"GNU\0", 18), build_id])));
     }
 
     proptest! {

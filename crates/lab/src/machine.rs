@@ -410,8 +410,8 @@ fn kernel_parameters(
     const LONGEST: usize = 2048;
     // Where the host is busy, the emulated timer may miss the few ticks in which the kernel wants to
     // see it work; without no_timer_check that is a panic.
-    // Certificates and self-tests of algorithms, which nothing in the guest asks for, are a quarter of a boot by emulation:
-    // modules load without them, and the kernel says so in its log.
+    // Loading certificates and testing algorithms takes a quarter of an emulated boot. Without certificates, modules load
+    // unverified, and the kernel's log says so.
     let mut parameters: Vec<String> = [
         "console=ttyS0",
         "quiet",

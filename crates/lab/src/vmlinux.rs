@@ -1,9 +1,8 @@
-//! The kernel as QEMU starts it at once. A bzImage unpacks itself first, which takes a third of a boot where every
-//! instruction is emulated.
+//! The unpacked kernel. A bzImage would unpack itself under emulation, a third of a boot.
 //!
-//! The payload is where the header says (Documentation/arch/x86/boot.rst of the kernel, `payload_offset`, protocol 2.08
-//! and later). QEMU's `-kernel` takes an ELF image by its PVH entry (`XEN_ELFNOTE_PHYS32_ENTRY` of
-//! include/xen/interface/elfnote.h), which kernels with `CONFIG_PVH` have.
+//! The header names the payload (`payload_offset`, Documentation/arch/x86/boot.rst of the kernel, protocol 2.08 and
+//! later). QEMU's `-kernel` starts an ELF image by its PVH entry (`XEN_ELFNOTE_PHYS32_ENTRY`,
+//! include/xen/interface/elfnote.h), present in kernels with `CONFIG_PVH`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,8 @@ const PACKERS: [(&[u8], &str, &str); 3] = [
     (b"\x1f\x8b", "gzip", "gzip"),
 ];
 
-/// Unpacks a bzImage into `folder` and returns what QEMU is to boot: the image itself where its payload cannot be unpacked
-/// here, or is nothing that QEMU starts.
+/// Returns the file for QEMU's `-kernel`: the kernel unpacked into `folder`, or the bzImage itself if its payload cannot
+/// be unpacked or started.
 pub(crate) fn unpacked(image: &Path, folder: &Path) -> Result<PathBuf, LabError> {
     let bytes = fs::read(image).map_err(LabError::io("read kernel image", image))?;
     let Some((payload, program, package)) = payload(&bytes) else { return Ok(image.to_owned()) };
@@ -93,7 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn what_qemu_cannot_start_is_booted_as_it_is() {
+    fn kernel_with_pvh_entry_is_unpacked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [image, plain] = ["bzImage", "plain"].map(|name| folder.path().join(name));
+        let kernel = elf::tests::image_with_notes(&[(b"Xen\0", 18)]);
+        fs::write(&plain, &kernel).expect("room");
+        let packed = std::process::Command::new("gzip").arg("-c").arg(&plain).output();
+        fs::write(&image, image_with(&packed.expect("gzip").stdout)).expect("room");
+        let unpacked = unpacked(&image, folder.path()).expect("a kernel");
+        assert_ne!(unpacked, image);
+        assert_eq!(fs::read(unpacked).expect("it"), kernel);
+    }
+
+    #[test]
+    fn kernel_without_pvh_entry_is_booted_packed() {
         let folder = tempfile::tempdir().expect("a folder");
         let image = folder.path().join("bzImage");
         for payload in [&b"\x1f\x8bnot gzip"[..], b"no payload"] {

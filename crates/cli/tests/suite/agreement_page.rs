@@ -1,11 +1,10 @@
 //! The page about agreement with the kernel, checked without booting anything.
 
-use crate::agreement;
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::agreement::machines::MACHINES;
-use crate::agreement::page;
+use crate::agreement::{self, page};
 
 #[test]
 fn page_matches_machines_and_plans() {

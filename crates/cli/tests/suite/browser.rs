@@ -3,11 +3,10 @@
 //! Skipped where there is no Chromium; `PEERLANE_REQUIRE=chromium` makes that a failure, and
 //! `PEERLANE_SHOTS=FOLDER` keeps what it showed, to be looked at.
 
-use crate::chromium;
 use std::path::Path;
 use std::process::Command;
 
-use crate::chromium::{browser, run};
+use crate::chromium::{self, browser, run};
 
 /// The drawing of a machine.
 fn drawing(words: &[&str]) -> String {

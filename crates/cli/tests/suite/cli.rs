@@ -2,8 +2,9 @@
 //!
 //! `TRYCMD=overwrite cargo test -p peerlane-cli --test suite cli::` writes what the program says now.
 
-use crate::schema;
 use std::os::unix::ffi::OsStrExt as _;
+
+use crate::schema;
 
 #[allow(dead_code, clippy::print_stdout, reason = "its main speaks to cargo")]
 #[path = "../../build.rs"]

@@ -1,6 +1,5 @@
 //! Copies that keep digests of their chunks, and ends that are compared with them.
 
-use crate::schema;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::program::{peerlane, said};
+use crate::schema;
 use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
 use serde_json::Value;
 

@@ -1,13 +1,12 @@
 //! Benchmarks against memory of a GPU, with a mock of CUDA and cuFile that the program opens as it would open
 //! theirs, and that demands their order of calls. No GPU has run these.
 
-use crate::program;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
 use crate::mock::{CHUNK_KERNELS, Mock};
-use crate::program::said;
+use crate::program::{self, said};
 use peerlane_results::{
     BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
 };

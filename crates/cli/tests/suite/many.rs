@@ -1,10 +1,10 @@
 //! Copies of real files to several targets, and lists of copies.
 
-use crate::lab;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::lab;
 use crate::lab::testing::Loop;
 use crate::program::{peerlane, said};
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};

@@ -2,16 +2,14 @@
 //!
 //! The rules are tested beside them (`src/output_file/tests.rs`); here is that every option follows them.
 
-use crate::program;
-use crate::testing;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::program::said;
-use crate::testing::Tmpfs;
+use crate::program::{self, said};
+use crate::testing::{self, Tmpfs};
 
 const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");

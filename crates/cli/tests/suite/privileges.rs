@@ -1,6 +1,5 @@
 //! Messages for people who are not root, and the rule that gives a group what it needs.
 
-use crate::lab;
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -8,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::lab;
 use crate::lab::testing::skip;
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/60-peerlane.rules");

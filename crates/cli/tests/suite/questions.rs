@@ -1,7 +1,8 @@
 //! The answers in `docs/questions.md` are those that the program gives.
 
-use crate::program;
 use std::path::Path;
+
+use crate::program;
 
 /// End of a command whose exit status is not 0.
 const STATUS: &str = "# exit status ";

@@ -1,11 +1,11 @@
 //! Output of `--json` follows the schemas, and output of older versions is still read.
 
-use crate::schema;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::schema;
 use peerlane_results as results;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,13 +1,13 @@
 //! A copy holds nothing once the program has ended, so that the next line of a script can unplug or
 //! unmount a device.
 
-use crate::lab;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
+use crate::lab;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 

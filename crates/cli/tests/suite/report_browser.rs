@@ -3,14 +3,13 @@
 //!
 //! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
 
-use crate::chromium;
 #[path = "../../../report/tests/samples/mod.rs"]
 mod samples;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::chromium::{WIDTHS, browser, in_frames};
+use crate::chromium::{self, WIDTHS, browser, in_frames};
 use peerlane_results::{Basis, Path as Way, RouteVerdict, WorkloadKind};
 use samples::{MEASURED, Wish};
 use serde::Serialize;

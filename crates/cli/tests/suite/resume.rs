@@ -1,6 +1,5 @@
 //! A copy that is stopped by a signal, and the command that it prints.
 
-use crate::testing;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use crate::program::said;
-use crate::testing::Tmpfs;
+use crate::testing::{self, Tmpfs};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: u64 = 64 << 20;

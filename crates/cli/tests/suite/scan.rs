@@ -1,10 +1,9 @@
 //! Searches for a picture by either method, from the command line.
 
-use crate::program;
 use std::fs;
 use std::process::Output;
 
-use crate::program::{peerlane, said, typed};
+use crate::program::{self, peerlane, said, typed};
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
 
 /// Six images, with the picture in all of them.

@@ -1,13 +1,12 @@
 //! `scan --on cuda` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
 //! runs the kernels on the processor. No GPU has run these.
 
-use crate::program;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
 use crate::mock::Mock;
-use crate::program::said;
+use crate::program::{self, said};
 
 /// Images with a picture in half of them, as `hay`.
 fn hay(format: &str) -> tempfile::TempDir {

@@ -3,11 +3,10 @@
 //!
 //! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
 
-use crate::chromium;
-use crate::program;
 use std::path::{Path, PathBuf};
 
-use crate::chromium::{WIDTHS, browser, in_frames, run};
+use crate::chromium::{self, WIDTHS, browser, in_frames, run};
+use crate::program;
 
 fn peerlane(folder: &Path, words: &[&str]) {
     let output = program::peerlane(folder, words);

@@ -1,11 +1,11 @@
 //! Traces of copies of real files, against the records of the same copies.
 
-use crate::schema;
 use std::fs;
 use std::path::Path;
 
 use crate::perfetto::{DecodedTrace, decode};
 use crate::program::{peerlane, said};
+use crate::schema;
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
 
 const LENGTH: usize = (6 << 20) + 77;

@@ -1,12 +1,11 @@
 //! Comparing two files, and progress for programs.
 
-use crate::program;
-use crate::schema;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::program::peerlane;
+use crate::program::{self, peerlane};
+use crate::schema;
 use peerlane_results::VerifyRecord;
 
 const LENGTH: usize = (18 << 20) + 123;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::schema;
 use peerlane_results::{BenchRecord, StageRecord, Warning};
 
 use super::{LENGTH, bench, folder, record, said};
-use crate::schema;
 
 const BLOCK: usize = 64 << 10;
 

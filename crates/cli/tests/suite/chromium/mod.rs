@@ -1,10 +1,11 @@
 //! Headless Chromium, for pages and drawings.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use crate::testing;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use crate::testing;
 
 /// Longest that a browser may take for one page on a machine that does much else.
 const DEADLINE: Duration = Duration::from_secs(120);
