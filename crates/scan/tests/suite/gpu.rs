@@ -2,14 +2,11 @@
 //! No GPU has run these.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../memory/mock-cuda/mod.rs"]
-mod mock;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mock::Mock;
+use crate::mock::Mock;
 use peerlane_engine::endpoint::GpuName;
 use peerlane_memory::LibraryError;
 use peerlane_memory::cuda::{Cuda, CudaError};

@@ -1,16 +1,13 @@
 //! cuFile against a mock that demands the order of calls that the real library does.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../mock-cuda/mod.rs"]
-mod mock;
-
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use mock::Mock;
+use crate::mock::Mock;
 use peerlane_memory::cuda::{Cuda, DeviceMemory, Gpu};
 use peerlane_memory::cufile::{
     self, Counted, CuFileError, CuFileSession, Fallback, Mode, TransferSpan,

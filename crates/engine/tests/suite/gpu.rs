@@ -1,18 +1,12 @@
 //! The ring between files and memory of a GPU, on the io_uring of the running kernel and a mock of CUDA.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
-mod common;
-#[path = "../../memory/mock-cuda/mod.rs"]
-mod mock;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use common::{direct, folder, noise, ring};
-use mock::Mock;
+use crate::common::{direct, folder, noise, ring};
+use crate::mock::Mock;
 use peerlane_engine::load::{Filled, LoadError, LoadRings, Loader, fill, room};
 use peerlane_engine::read::ReadTools;
 use peerlane_engine::ring::{

@@ -1,6 +1,7 @@
 //! Memory of cards against a library that logs its calls, and against XRT's own no-op card where
 //! XRT 2.13 is installed. No card has been there.
 
+use crate::xrt_mock;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,13 +9,8 @@ use peerlane_memory::xrt::{self, Xrt};
 use peerlane_memory::{RegionKind, XrtRefusal};
 use peerlane_units::Bytes;
 
-#[path = "../../../tools/testing.rs"]
-mod testing;
-#[path = "xrt_mock/mod.rs"]
-mod xrt_mock;
-
-use testing::skip;
-use xrt_mock::{CARD, XrtMock};
+use crate::testing::skip;
+use crate::xrt_mock::{CARD, XrtMock};
 
 fn open(mock: &XrtMock) -> Result<xrt::Card, XrtRefusal> {
     Xrt::load_from(mock.library().as_os_str())?.open(&mock.root(), CARD)
@@ -164,7 +160,7 @@ fn is_alone() -> bool {
 #[test]
 fn aborting_xrt_is_not_asked() {
     if !is_alone() {
-        return alone("aborting_xrt_is_not_asked", None);
+        return alone("xrt::aborting_xrt_is_not_asked", None);
     }
     let Some(mock) = XrtMock::build(&["OLD"]) else { return };
     let refusal = open(&mock).expect_err("refused");
@@ -199,7 +195,7 @@ mod full {
         if !is_alone() {
             let place = tempfile::tempdir().expect("a folder");
             std::os::unix::fs::symlink(folder, place.path().join("lib")).expect("a link");
-            return alone("full::no_op_card_takes_same_calls", Some(place.path()));
+            return alone("xrt::full::no_op_card_takes_same_calls", Some(place.path()));
         }
         let Some(mock) = XrtMock::build(&[]) else { return };
         let xrt = Xrt::load().expect("the library beside that of the no-op card");

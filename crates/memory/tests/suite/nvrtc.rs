@@ -2,19 +2,12 @@
 //! names it. The driver is the mock, which loads nothing that the real NVRTC made.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../mock-cuda/mod.rs"]
-mod mock;
-#[path = "real_nvrtc/mod.rs"]
-mod real_nvrtc;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
 use std::sync::Arc;
 
-use mock::Mock;
+use crate::mock::Mock;
+use crate::real_nvrtc::nvrtc;
 use peerlane_memory::cuda::{ChunkKernel, ChunkKernelError, Cuda, CudaError, DigestKernel, Gpu};
 use peerlane_memory::nvrtc::ImageKind;
-use real_nvrtc::nvrtc;
 
 fn gpu(mock: &Mock) -> Arc<Gpu> {
     let cuda = Cuda::load_from(&mock.library()).unwrap();

@@ -2,18 +2,12 @@
 //! the io_uring of the running kernel. The library is a stand-in; there is no card.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod common;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "../../memory/tests/xrt_mock/mod.rs"]
-mod xrt_mock;
-
+use crate::xrt_mock;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use common::{direct, folder, noise, ring};
+use crate::common::{direct, folder, noise, ring};
+use crate::xrt_mock::{CARD, XrtMock};
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::failure::RequestError;
 use peerlane_engine::relay::{DEADLINE, Moved, RelayError, Transfer, relay};
@@ -24,7 +18,6 @@ use peerlane_engine::stage::CardStage;
 use peerlane_memory::xrt::Xrt;
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
-use xrt_mock::{CARD, XrtMock};
 
 const BLOCK: u64 = 4096;
 

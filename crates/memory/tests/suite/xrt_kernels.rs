@@ -1,18 +1,14 @@
 //! Kernels of cards on chunks, against a library that logs its calls. No card has been there.
 #![allow(clippy::unwrap_used)]
 
+use crate::xrt_mock;
 use std::io::ErrorKind;
 
 use peerlane_memory::xrt::{Card, CardBuffer, CardKernel, CardKernelError, Xrt};
 use peerlane_memory::{Region, XrtRefusal};
 use peerlane_units::Bytes;
 
-#[path = "../../../tools/testing.rs"]
-mod testing;
-#[path = "xrt_mock/mod.rs"]
-mod xrt_mock;
-
-use xrt_mock::{CARD, XrtMock};
+use crate::xrt_mock::{CARD, XrtMock};
 
 /// A card with an image whose one bank is number 2.
 fn loaded(mock: &XrtMock) -> Card {

@@ -1,12 +1,9 @@
 //! Kernels on chunks, against a mock of the driver and of NVRTC that runs them on the processor.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../mock-cuda/mod.rs"]
-mod mock;
-
 use std::sync::Arc;
 
-use mock::{CHUNK_KERNELS, Mock};
+use crate::mock::{CHUNK_KERNELS, Mock};
 use peerlane_memory::cuda::{ChunkKernel, ChunkKernelError, Cuda, CudaError, DeviceMemory, Gpu};
 use peerlane_memory::host;
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};

@@ -1,13 +1,8 @@
 //! The kernels by the real NVRTC, which needs no GPU: `tools/fetch-nvidia nvrtc` fetches it, `PEERLANE_NVRTC` names it.
 
-#[path = "../../memory/tests/real_nvrtc/mod.rs"]
-mod real_nvrtc;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
+use crate::real_nvrtc::nvrtc;
 use peerlane_memory::nvrtc::ImageKind;
 use peerlane_scan::cuda::KERNELS;
-use real_nvrtc::nvrtc;
 
 /// Names of the kernels as the source has them.
 fn names() -> Vec<&'static str> {

@@ -1,14 +1,11 @@
 //! GPU memory, copies and kernels against a mock that demands the order of calls that the real libraries do.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../mock-cuda/mod.rs"]
-mod mock;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use mock::Mock;
+use crate::mock::Mock;
 use peerlane_memory::cuda::{
     Argument, Copy, CopyDirection, CopyQueue, Cuda, CudaError, CudaKernel, DeviceMemory, Foreign,
     Gpu, KernelQueue, LaunchGrid, Pinned,

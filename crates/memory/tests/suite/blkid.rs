@@ -9,12 +9,7 @@ use peerlane_memory::blkid::{Blkid, ContentUsage, DeviceContent, DeviceEnds, ide
 use peerlane_units::Bytes;
 use proptest::prelude::*;
 
-#[path = "blkid_images/mod.rs"]
-mod blkid_images;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
-use blkid_images::{Header, ImageDevice, UUID_TEXT, ext4, gpt, library, luks1, mbr, swap};
+use crate::blkid_images::{Header, ImageDevice, UUID_TEXT, ext4, gpt, library, luks1, mbr, swap};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const MIB: u64 = 1 << 20;

@@ -1,10 +1,7 @@
 //! The engine on the io_uring of the running kernel, with host memory and files.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
-mod common;
-#[path = "../../../tools/testing.rs"]
-mod testing;
-
+use crate::testing;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use common::{direct, folder, noise, ring};
+use crate::common::{direct, folder, noise, ring};
 use peerlane_engine::failure::{Cause, RequestError, Role};
 use peerlane_engine::prove::{ProofSetup, prove_route};
 use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};

@@ -1,12 +1,9 @@
 //! Digests of chunks by the mock's GPU, which runs the kernel's own text, against another implementation of XXH3.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../mock-cuda/mod.rs"]
-mod mock;
-
 use std::sync::Arc;
 
-use mock::Mock;
+use crate::mock::Mock;
 use peerlane_memory::cuda::{Cuda, CudaError, DeviceMemory, DigestKernel, Gpu};
 use peerlane_memory::host;
 use peerlane_memory::nvrtc::Nvrtc;

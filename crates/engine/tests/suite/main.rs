@@ -1,0 +1,19 @@
+//! The engine on real files, on the mocks of CUDA and XRT, and its published results: one program, which is linked once.
+
+#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
+#[path = "../../../memory/mock-cuda/mod.rs"]
+mod mock;
+#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
+#[path = "../../../../tools/testing.rs"]
+mod testing;
+#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
+#[path = "../../../memory/tests/xrt_mock/mod.rs"]
+mod xrt_mock;
+
+mod gpu;
+mod reliability;
+mod uring;
+mod xrt;
