@@ -50,6 +50,7 @@ mod system;
 mod testing;
 pub mod trace;
 mod uuid;
+mod verdict;
 pub mod verify;
 mod watch;
 
@@ -72,6 +73,7 @@ pub use plan::{
     probe,
 };
 pub use route_answer::{RouteAnswer, RouteWord, route_answer};
+pub use verdict::{EndsVerdict, devices_verdict, plan_verdict};
 pub use watch::{Phase, Watch};
 
 /// The longest wait for a device where nobody names another.

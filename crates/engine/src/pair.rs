@@ -198,6 +198,7 @@ fn driver_rule(rule: peerlane_reach::DriverRule) -> DriverRule {
 fn answer(answer: peerlane_reach::DriverAnswer) -> Answer {
     match answer {
         peerlane_reach::DriverAnswer::Possible => Answer::Possible,
+        peerlane_reach::DriverAnswer::Expected => Answer::Expected,
         peerlane_reach::DriverAnswer::Refused => Answer::Refused,
         peerlane_reach::DriverAnswer::Conditional => Answer::Conditional,
         peerlane_reach::DriverAnswer::NotKnown => Answer::NotKnown,

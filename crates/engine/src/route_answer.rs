@@ -57,7 +57,7 @@ impl fmt::Display for RouteWord {
 impl From<RouteState> for RouteWord {
     fn from(state: RouteState) -> Self {
         match state {
-            RouteState::Direct => Self::P2p,
+            RouteState::Direct | RouteState::Expected | RouteState::ViaCpu => Self::P2p,
             RouteState::Unknown => Self::Unknown,
             RouteState::Host => Self::Host,
             RouteState::Impossible => Self::None,

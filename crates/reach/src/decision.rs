@@ -11,7 +11,7 @@ use peerlane_fabric::{
 };
 
 use crate::allow_list::{self, Listing};
-use crate::fact::{Fact, KernelList, UnreadRegister};
+use crate::fact::{Fact, KernelList, UnreadRegister, in_words};
 use crate::open_fact::{Condition, Need, UnknownFact};
 
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
@@ -60,9 +60,28 @@ impl Reach {
         matches!(self.map, MapType::BusAddress | MapType::ThroughHostBridge)
     }
 
+    /// Returns whether packets go up to the root complex: the two share no switch, or a port redirects.
+    pub fn crosses_root_complex(&self) -> bool {
+        let is_apart = |fact: &Fact| matches!(fact, Fact::SeparateRootPorts { .. });
+        !self.redirecting.is_empty() || self.facts.iter().any(is_apart)
+    }
+
     /// The facts that decide, in words.
     pub fn reasons(&self) -> Vec<String> {
-        self.facts.iter().filter(|fact| fact.decides(self.map)).map(Fact::to_string).collect()
+        in_words(self.facts.iter().filter(|fact| fact.decides(self.map)))
+    }
+
+    /// The facts of the path of packets, in words: ports that redirect or may do so, and root ports apart.
+    pub fn path_reasons(&self) -> Vec<String> {
+        in_words(self.facts.iter().filter(|fact| {
+            matches!(
+                fact,
+                Fact::AcsRedirect { .. }
+                    | Fact::AcsUnknown { .. }
+                    | Fact::SeparateRootPorts { .. }
+                    | Fact::BridgesUnknown { .. }
+            )
+        }))
     }
 
     /// The commands that show the facts that are not known.
@@ -83,7 +102,7 @@ impl Reach {
                 "the kernel permits the route through the host bridge if the CPU is an AMD Zen or \
                  later, and refuses it otherwise"
             }
-            MapType::Unknown => "it is not known whether the kernel permits the route",
+            MapType::Unknown => "the kernel's decision is unknown",
         };
         let reasons = self.reasons();
         if reasons.is_empty() {

@@ -45,13 +45,13 @@ impl UnreadRegister {
 impl fmt::Display for UnreadRegister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("its registers, which root may read, are not there"),
-            Self::Silent => f.write_str("it does not answer, and its registers read as ones"),
+            Self::Missing => f.write_str("run lspci or peerlane as root"),
+            Self::Silent => f.write_str("the device does not answer, and its registers read as ones"),
             Self::Cut { line } => {
-                write!(f, "its register in line {line} is cut, or contradicts another line")
+                write!(f, "the register in line {line} is cut, or contradicts another line")
             }
             Self::Unattached { count } => {
-                write!(f, "the text has {count} ACS registers whose function cannot be told")
+                write!(f, "{count} ACS registers of the text belong to no known function")
             }
         }
     }
@@ -213,6 +213,33 @@ impl Fact {
         }
     }
 
+    /// The fact without the port that it is about, and the port; other facts as they are.
+    fn split_port(&self) -> (Self, Option<&str>) {
+        let function = String::new();
+        match self {
+            Self::AcsRedirect { function: port, control } => {
+                (Self::AcsRedirect { function, control: *control }, Some(port))
+            }
+            Self::AcsUnknown { function: port, register } => {
+                (Self::AcsUnknown { function, register: *register }, Some(port))
+            }
+            other => (other.clone(), None),
+        }
+    }
+
+    /// The fact about these ports.
+    fn with_ports(&self, ports: &[&str]) -> Self {
+        match self {
+            Self::AcsRedirect { control, .. } => {
+                Self::AcsRedirect { function: named(ports), control: *control }
+            }
+            Self::AcsUnknown { register, .. } => {
+                Self::AcsUnknown { function: named(ports), register: *register }
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Returns whether this is a reason for the decision `map`, rather than a fact that did not
     /// settle it.
     pub(crate) fn decides(&self, map: MapType) -> bool {
@@ -257,12 +284,12 @@ impl fmt::Display for Fact {
             }
             Self::AcsRedirect { function, control } => write!(
                 f,
-                "{function} redirects peer traffic up to the CPU (ACS control {control:#06x}: {})",
+                "ACS redirects peer traffic up to the CPU at {function} (ACS control {control:#06x}: {})",
                 acs_bits(*control)
             ),
             Self::AcsUnknown { function, register } => write!(
                 f,
-                "whether {function} redirects peer traffic (ACS) is not known: {register}"
+                "ACS unknown on {function}: {register}"
             ),
             Self::CpuForwards { family } => write!(
                 f,
@@ -274,7 +301,7 @@ impl fmt::Display for Fact {
             Self::CpuDoesNotForward { vendor, family: None } => {
                 write!(f, "the CPU ({vendor}) is not an AMD Zen or later")
             }
-            Self::CpuUnknown => write!(f, "CPU vendor and family are not known"),
+            Self::CpuUnknown => write!(f, "CPU vendor and family are unknown"),
             Self::HostBridgeListed { bridge, vendor, device, list } => write!(
                 f,
                 "host bridge {bridge} ({vendor:04x}:{device:04x}) is on {list} of those that \
@@ -297,12 +324,36 @@ impl fmt::Display for Fact {
             ),
             Self::BridgesUnknown { bus } => write!(
                 f,
-                "the bridges above {bus} are not listed, so the switches on the way are not known"
+                "the bridges above {bus} are not listed, so the switches on the path are unknown"
             ),
             Self::HostBridgeUnknown { bridge } => {
-                write!(f, "what host bridge {bridge} is, is not known")
+                write!(f, "the identity of host bridge {bridge} is unknown")
             }
         }
+    }
+}
+
+/// Names in a list before it only counts.
+const MAX_NAMED: usize = 2;
+
+/// Facts in words, each sentence once: ports with equal ACS share one.
+pub(crate) fn in_words<'a>(facts: impl Iterator<Item = &'a Fact>) -> Vec<String> {
+    let mut merged: Vec<(Fact, Vec<&str>)> = Vec::new();
+    for fact in facts {
+        let (without_port, port) = fact.split_port();
+        match merged.iter_mut().find(|(one, ports)| *one == without_port && !ports.is_empty()) {
+            Some((_, ports)) => ports.extend(port),
+            None => merged.push((without_port, port.into_iter().collect())),
+        }
+    }
+    merged.iter().map(|(fact, ports)| fact.with_ports(ports).to_string()).collect()
+}
+
+/// The first names; how many more there are.
+fn named(ports: &[&str]) -> String {
+    match ports.len().saturating_sub(MAX_NAMED) {
+        0 => ports.join(" and "),
+        more => format!("{} and {more} more ports", ports[..MAX_NAMED].join(", ")),
     }
 }
 

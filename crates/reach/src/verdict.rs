@@ -9,8 +9,12 @@ use crate::{
 /// The way that payload takes between two devices, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteState {
-    /// Between the devices, without host memory.
+    /// Between the devices, below the CPU.
     Direct,
+    /// Direct, unless an unlikely fact that the reason names holds.
+    Expected,
+    /// Between the devices, through the CPU's root complex.
+    ViaCpu,
     /// A fact that is not known decides.
     Unknown,
     /// Through host memory.
@@ -41,7 +45,7 @@ impl Verdict {
         }
         let mut verdict = Self::over_pcie(fabric, direction);
         // A confidential guest shares no memory of devices with peers by itself.
-        if verdict.state == RouteState::Direct && fabric.environment.confidential.is_some() {
+        if verdict.state.is_peer_to_peer() && fabric.environment.confidential.is_some() {
             verdict.state = RouteState::Unknown;
         }
         verdict
@@ -89,7 +93,7 @@ impl Verdict {
         let mut facts = vec![kernel.summary()];
         facts.extend(commands(kernel));
         let mut state = RouteState::from(kernel.map);
-        if state == RouteState::Direct && direction.memory != PeerMemory::Present {
+        if state.is_peer_to_peer() && direction.memory != PeerMemory::Present {
             let word = fabric.device_word(direction.provider);
             facts
                 .insert(0, format!("it is not known whether {word} has memory that peers can use"));
@@ -99,10 +103,29 @@ impl Verdict {
     }
 }
 
+impl RouteState {
+    /// Returns whether payload passes between the devices, as far as is known.
+    pub fn is_peer_to_peer(self) -> bool {
+        matches!(self, Self::Direct | Self::Expected | Self::ViaCpu)
+    }
+
+    /// The path of packets alone, for a driver that does not ask the kernel.
+    fn from_path(kernel: &Reach) -> Self {
+        if kernel.crosses_root_complex() {
+            Self::ViaCpu
+        } else if kernel.map == MapType::Unknown {
+            Self::Unknown
+        } else {
+            Self::Direct
+        }
+    }
+}
+
 impl From<MapType> for RouteState {
     fn from(map: MapType) -> Self {
         match map {
-            MapType::BusAddress | MapType::ThroughHostBridge => Self::Direct,
+            MapType::BusAddress => Self::Direct,
+            MapType::ThroughHostBridge => Self::ViaCpu,
             MapType::NotSupported => Self::Host,
             MapType::Conditional | MapType::Unknown => Self::Unknown,
         }
@@ -118,14 +141,16 @@ fn refuse_without_p2pdma(rule: &mut DriverRule) {
     }
 }
 
-/// The state by one mechanism: the driver's answer, and the kernel's decision unless it is not asked.
+/// The state by one mechanism: the driver's answer, and the kernel's decision; where the kernel is not asked, the
+/// path of packets.
 fn by_rule(rule: &DriverRule, kernel: &Reach) -> RouteState {
     let own = match rule.answer {
         DriverAnswer::Possible => RouteState::Direct,
+        DriverAnswer::Expected => RouteState::Expected,
         DriverAnswer::Conditional | DriverAnswer::NotKnown => RouteState::Unknown,
         DriverAnswer::Refused => RouteState::Host,
     };
-    if asks_kernel(rule) { own.max(kernel.map.into()) } else { own }
+    own.max(if asks_kernel(rule) { kernel.map.into() } else { RouteState::from_path(kernel) })
 }
 
 /// Returns whether a mechanism depends on the kernel's decision; all do that are not known to do without.
@@ -137,15 +162,22 @@ fn asks_kernel(rule: &DriverRule) -> bool {
 fn rank(rule: &DriverRule) -> u8 {
     match rule.answer {
         DriverAnswer::Possible => 0,
-        DriverAnswer::Conditional => 1,
-        DriverAnswer::Refused => 2,
-        DriverAnswer::NotKnown => 3,
+        DriverAnswer::Expected => 1,
+        DriverAnswer::Conditional => 2,
+        DriverAnswer::Refused => 3,
+        DriverAnswer::NotKnown => 4,
     }
 }
 
 /// The facts that led from a rule and the kernel's decision to a state.
 fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String> {
     let own = in_words(rule, kernel, state);
+    if !asks_kernel(rule) && RouteState::from_path(kernel) == state && state != RouteState::Direct {
+        let mut facts = kernel.path_reasons();
+        facts.push(own);
+        facts.extend(commands(kernel));
+        return facts;
+    }
     if !asks_kernel(rule) || rule.answer == DriverAnswer::Refused || state == RouteState::Host {
         return vec![own];
     }

@@ -56,17 +56,17 @@ impl DoctorRecord {
         self.findings.is_empty()
     }
 
-    /// Returns whether the answer is neither negative nor unknown.
-    ///
-    /// Nothing was found, and payload of the pair goes directly; or the machine has uses, and their states are
-    /// known.
+    /// Returns whether the answer is neither negative nor unknown: the pair is peer to peer; or the machine has no
+    /// open fix, and the states of its uses are known.
     pub fn is_positive(&self) -> bool {
-        let is_known = || self.uses.iter().all(|one| one.state != UseState::Unknown);
-        self.is_healthy()
-            && match self.state {
-                Some(state) => state == UseState::Direct,
-                None => !self.uses.is_empty() && is_known(),
+        match self.state {
+            Some(state) => state.is_peer_to_peer(),
+            None => {
+                self.steps.is_empty()
+                    && self.hidden_devices.is_none()
+                    && self.uses.iter().all(|one| one.state != UseState::Unknown)
             }
+        }
     }
 }
 
@@ -120,8 +120,12 @@ impl fmt::Display for Use {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum UseState {
-    /// Between the devices, without host memory.
+    /// Between the devices, below the CPU.
     Direct,
+    /// Direct, unless an unlikely fact that the reason names holds.
+    Expected,
+    /// Between the devices, through the CPU's root complex.
+    ViaCpu,
     /// A fact that is not known decides.
     Unknown,
     /// Through host memory.
@@ -130,11 +134,20 @@ pub enum UseState {
     No,
 }
 
+impl UseState {
+    /// Returns whether payload passes between the devices, as far as is known.
+    pub fn is_peer_to_peer(self) -> bool {
+        matches!(self, Self::Direct | Self::Expected | Self::ViaCpu)
+    }
+}
+
 impl fmt::Display for UseState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Direct => "direct",
-            Self::Unknown => "not known",
+            Self::Expected => "expected direct",
+            Self::ViaCpu => "via CPU",
+            Self::Unknown => "unknown",
             Self::Host => "through host memory",
             Self::No => "not possible",
         })

@@ -6,7 +6,7 @@ use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Explanation, Plan, Probe};
+use crate::{Explanation, Plan, Probe, UseState};
 
 /// Schema of [`PlanAnswer`].
 pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
@@ -16,6 +16,10 @@ pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
 pub struct PlanAnswer {
     /// [`PLAN_ANSWER_SCHEMA`].
     pub schema: String,
+    /// State of the route between the two ends.
+    pub state: UseState,
+    /// The answer in one sentence.
+    pub verdict: String,
     /// The plan of a copy; null where no copy between the two is possible to plan.
     pub plan: Option<Plan>,
     /// The reason for there being no plan.
@@ -219,6 +223,8 @@ pub struct DriverRule {
 pub enum Answer {
     /// Possible.
     Possible,
+    /// Possible, unless an unlikely fact that `reason` names holds.
+    Expected,
     /// Refused.
     Refused,
     /// Depends on what `reason` names.
@@ -231,9 +237,10 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Possible => "possible",
+            Self::Expected => "expected",
             Self::Refused => "refused",
             Self::Conditional => "depends",
-            Self::NotKnown => "not known",
+            Self::NotKnown => "unknown",
         })
     }
 }

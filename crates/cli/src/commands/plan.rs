@@ -1,11 +1,13 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
-use peerlane_engine::{MonotonicClock, PlanError, Surveyor, depends_on_unknown, plan_fan_out};
+use peerlane_engine::{
+    MonotonicClock, PlanError, Surveyor, devices_verdict, plan_fan_out, plan_verdict,
+};
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
-    Answer, Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer,
-    Probe, ReachVerdict,
+    Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
+    UseState,
 };
 use peerlane_units::Nanos;
 
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     match args.transfer.asked().as_slice() {
         [asked] => {
             let answer = answer_for(args, &fabric, asked)?;
-            show_answer(&fabric, &answer, printer)
+            show_answer(&answer, printer)
         }
         _ if args.explain || args.probe || args.guest => {
             let hint = "name one target at a time".to_owned();
@@ -63,8 +65,16 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         }
         _ => None,
     };
+    let typed = [asked.source.clone(), asked.target.clone()];
+    let verdict = match (&plan, ends) {
+        (Some(plan), _) => plan_verdict(fabric, plan),
+        (None, Some(ends)) => devices_verdict(fabric, ends, &typed),
+        (None, None) => return Err(Failure::new("no plan, and no pair of devices")),
+    };
     Ok(PlanAnswer {
         schema: PLAN_ANSWER_SCHEMA.to_owned(),
+        state: verdict.state,
+        verdict: verdict.sentence,
         plan,
         no_plan,
         pair: ends.map(|ends| peerlane_engine::pair_record(fabric, ends, args.guest)),
@@ -126,27 +136,28 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     Some(Failure::new(error).hint("`peerlane topo` shows the names of its devices".to_owned()))
 }
 
-fn show_answer(fabric: &Fabric, answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
+fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
         printer.object(answer)?;
     } else {
-        printer.data(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
         if let Some(plan) = &answer.plan {
-            printer.data(&render::plan(plan))?;
+            printer.data(&render::plan(plan, Some(&answer.verdict)))?;
         }
         if let Some(pair) = answer.pair.as_ref().filter(|pair| is_pair_shown(answer, pair)) {
             if answer.plan.is_some() {
                 printer.data("\n")?;
             }
-            printer.data(&render::pair(pair, answer.no_plan.as_deref()))?;
+            let headline = answer.plan.is_none().then_some(answer.verdict.as_str());
+            printer.data(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
         }
+        printer.data(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
         printer.data(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
     }
-    Ok(match (&answer.plan, &answer.pair) {
-        (Some(plan), _) if is_open(fabric, plan) => Exit::Negative,
-        (Some(plan), _) => exit(plan),
-        (None, Some(pair)) if is_possible(pair) => Exit::Done,
-        (None, _) => Exit::Negative,
+    let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
+    Ok(match answer.state {
+        UseState::Unknown | UseState::No => Exit::Negative,
+        _ if is_refused => Exit::Negative,
+        UseState::Direct | UseState::Expected | UseState::ViaCpu | UseState::Host => Exit::Done,
     })
 }
 
@@ -156,22 +167,6 @@ fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
         [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu)
     });
     answer.plan.is_none() || has_gpu || pair.guest.is_some()
-}
-
-/// Returns whether links of their own connect two GPUs, or the kernel permits a direction, or would on a condition,
-/// and a driver goes along.
-fn is_possible(pair: &PairRecord) -> bool {
-    pair.links().is_some()
-        || pair.forward.iter().chain(&pair.backward).any(|one| {
-            let verdicts = [
-                ReachVerdict::BusAddress,
-                ReachVerdict::ThroughHostBridge,
-                ReachVerdict::Conditional,
-            ];
-            let is_refused = !one.drivers.is_empty()
-                && one.drivers.iter().all(|rule| rule.answer == Answer::Refused);
-            verdicts.contains(&one.verdict) && !is_refused
-        })
 }
 
 /// Asks the kernel about a plan.
@@ -237,16 +232,6 @@ pub(super) fn show_all(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Fail
         _ => printer.data(&render::fan_out_plan(plan))?,
     }
     Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
-}
-
-fn exit(plan: &Plan) -> Exit {
-    if would_start(plan) { Exit::Done } else { Exit::Negative }
-}
-
-/// True when what a plan to a GPU rests on is not known.
-fn is_open(fabric: &Fabric, plan: &Plan) -> bool {
-    [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu)
-        && depends_on_unknown(fabric, plan)
 }
 
 /// True when a copy by this plan would start.

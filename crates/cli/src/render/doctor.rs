@@ -13,17 +13,20 @@ const MAX_EVIDENCE: usize = 3;
 /// The headline, what was assumed, uses, findings, the plan, and what could not be checked.
 pub(crate) fn doctor(record: &DoctorRecord) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(format_args!("{}: {}", record.machine.name, record.verdict));
+    match record.pair {
+        Some(_) => sheet.line(&record.verdict),
+        None => sheet.line(format_args!("{}: {}", record.machine.name, record.verdict)),
+    }
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "uses:", &record.uses, of_use);
-    section(&mut sheet, "between the two:", &record.notes, note);
-    section(&mut sheet, "found:", &record.findings, finding);
+    section(&mut sheet, "between them:", &record.notes, note);
+    section(&mut sheet, "findings:", &record.findings, finding);
     plan(&mut sheet, &record.steps);
     // A whole machine has them in --json.
     if record.pair.is_some() {
         section(&mut sheet, "settings of cuFile (/etc/cufile.json):", &record.settings, setting);
     }
-    section(&mut sheet, "could not be checked:", &record.unknown, unknown);
+    section(&mut sheet, "unknown:", &record.unknown, unknown);
     sheet.0
 }
 
@@ -44,11 +47,11 @@ fn assumed(sheet: &mut LabelSheet, one: &AssumedSetting) {
 
 fn of_use(sheet: &mut LabelSheet, one: &UseRecord) {
     let [initiator, provider] = &one.example;
-    let example = format!("{initiator} and {provider}");
+    let example = format!("{initiator} -> {provider}");
     let pairs = match (one.pairs, one.of) {
         (1, 1) => example,
-        (pairs, of) if pairs == of => format!("all {of} pairs, as {example}"),
-        (pairs, of) => format!("{pairs} of {of} pairs, as {example}"),
+        (pairs, of) if pairs == of => format!("{of} pairs, e.g. {example}"),
+        (pairs, of) => format!("{pairs} of {of} pairs, e.g. {example}"),
     };
     let (name, state) = (one.of_use.to_string(), one.state.to_string());
     sheet.line(format_args!("  {name:<16} {state:<19} {pairs}"));
@@ -69,7 +72,7 @@ fn finding(sheet: &mut LabelSheet, finding: &Finding) {
         sheet.line(format_args!("    seen: {looked_at}: {showed}"));
     }
     if let Some(more) = finding.evidence.len().checked_sub(MAX_EVIDENCE).filter(|&more| more > 0) {
-        sheet.line(format_args!("    seen: {more} more like these (all: --json)"));
+        sheet.line(format_args!("    seen: {more} more (all: --json)"));
     }
     if finding.fix.is_none() {
         sheet.line("    no known fix");
@@ -92,11 +95,11 @@ fn plan(sheet: &mut LabelSheet, steps: &[PlanStep]) {
 fn group(needs: Needs, follows: bool) -> String {
     let words = match needs {
         Needs::Nothing => "in force at once",
-        Needs::Rebind => "while nobody uses the device",
-        Needs::Reboot => "all in force after one restart",
-        Needs::Hardware => "with other hardware, firmware or another slot",
+        Needs::Rebind => "while the device is not in use",
+        Needs::Reboot => "one reboot",
+        Needs::Hardware => "other hardware, firmware or another slot",
     };
-    format!("{}, {words}", if follows { "then" } else { "to do" })
+    format!("{} ({words})", if follows { "then" } else { "fixes" })
 }
 
 fn step(sheet: &mut LabelSheet, step: &PlanStep) {
@@ -135,5 +138,5 @@ fn setting(sheet: &mut LabelSheet, one: &LibrarySetting) {
 
 fn unknown(sheet: &mut LabelSheet, unknown: &Unknown) {
     sheet.line(format_args!("  {}", unknown.what));
-    sheet.line(format_args!("    to learn it: {}", unknown.needs));
+    sheet.line(format_args!("    to find out: {}", unknown.needs));
 }

@@ -30,11 +30,11 @@ pub(crate) fn fan_out(record: &FanOutRecord) -> String {
 /// The plan for each target, and what is common to several.
 pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
     if let [one] = plan.targets.as_slice() {
-        return super::plan(one);
+        return super::plan(one, None);
     }
     let mut sheet = LabelSheet::default();
     for one in &plan.targets {
-        sheet.block(&super::plan(one));
+        sheet.block(&super::plan(one, None));
     }
     let count = plan.targets.len();
     sheet.line(match plan.route {

@@ -6,11 +6,19 @@ use peerlane_results::{
 
 use super::LabelSheet;
 
-/// The pair: one line that answers, both directions, what bears on both, and how to learn what is open.
-pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
+/// The pair: the answer, both directions, notes on both, and the commands that show missing facts.
+///
+/// Without a headline, a plan stands above, which has it.
+pub(crate) fn pair(record: &PairRecord, headline: Option<&str>, no_plan: Option<&str>) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(by_links(record).unwrap_or_else(|| headline(record)));
-    sheet.line("");
+    if let Some(guest) = &record.guest {
+        let names = format!("{} -> {}", record.first.name, record.second.name);
+        sheet.line(format_args!("{names}: in one virtual machine {}", of_guest(guest)));
+        sheet.line("");
+    } else if let Some(headline) = headline {
+        sheet.line(headline);
+        sheet.line("");
+    }
     for (label, device) in [("first", &record.first), ("second", &record.second)] {
         sheet.row(label, self::device(device));
     }
@@ -42,87 +50,24 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
     guest(&mut sheet, record);
     if let Some(reason) = no_plan {
         sheet.line("");
-        sheet.line(format_args!("no copy between the two: {reason}"));
+        sheet.line(format_args!("no copy between them: {reason}"));
     }
     hints(&mut sheet, record);
     sheet.0
 }
 
-/// The answer for GPUs with links of their own, which their drivers take before PCIe.
-fn by_links(record: &PairRecord) -> Option<String> {
-    let links = record.links().filter(|_| record.guest.is_none())?;
-    let names = format!("{} and {}", record.first.name, record.second.name);
-    Some(format!("{names}: peer-to-peer is direct: they are {links}"))
-}
-
-fn headline(record: &PairRecord) -> String {
-    let names = format!("{} and {}", record.first.name, record.second.name);
-    if let Some(guest) = &record.guest {
-        return format!("{names} in one virtual machine: {}", of_guest(guest));
-    }
-    let all = || record.forward.iter().chain(&record.backward);
-    // Memory that is there decides before memory that a device may lend.
-    let has_known = all().any(|one| one.memory.is_some());
-    let counted = || all().filter(|one| one.memory.is_some() || !has_known);
-    let Some(one) = counted().next() else {
-        let neither = "neither has memory that peers can reach";
-        return match &record.between {
-            Some(third) => format!("{names}: {neither}; that of {third} can lie between them"),
-            None => format!("{names}: no peer-to-peer; {neither}"),
-        };
-    };
-    let rules: Vec<&DriverRule> = counted().flat_map(|one| &one.drivers).collect();
-    let asks_nobody = !rules.is_empty() && rules.iter().all(|rule| rule.asks_kernel == Some(false));
-    let is_refused = !rules.is_empty() && rules.iter().all(|rule| rule.answer == Answer::Refused);
-    let answer = if asks_nobody || is_refused { of_drivers(&rules) } else { of_kernel(one) };
-    format!("{names}: {answer}")
-}
-
 /// The answer for both in one virtual machine, with the number of steps.
 fn of_guest(guest: &GuestRecord) -> String {
     let answer = match guest.verdict {
-        Answer::Possible => "peer-to-peer is possible",
+        Answer::Possible | Answer::Expected => "peer-to-peer is possible",
         Answer::Conditional => "peer-to-peer depends on the reasons below",
         Answer::Refused => "no peer-to-peer",
-        Answer::NotKnown => "not known",
+        Answer::NotKnown => "unknown",
     };
     match guest.needs.len() {
         0 => answer.to_owned(),
-        1 => format!("{answer}; 1 thing to do"),
-        count => format!("{answer}; {count} things to do"),
-    }
-}
-
-/// The answer where no driver asks the kernel: the best that one of them gives.
-fn of_drivers(rules: &[&DriverRule]) -> String {
-    let given = |answer: Answer| rules.iter().find(|rule| rule.answer == answer);
-    let by = |rule: &DriverRule| format!("{} ({})", rule.driver, rule.mechanism);
-    if let Some(rule) = given(Answer::Possible) {
-        format!("peer-to-peer is possible by {}, which does not ask the kernel", by(rule))
-    } else if let Some(rule) = given(Answer::Conditional) {
-        format!("peer-to-peer is up to {}, which does not ask the kernel", by(rule))
-    } else if let Some(rule) = given(Answer::NotKnown) {
-        format!("not known; {} decides, and nothing public says how", by(rule))
-    } else {
-        format!("{} refuses peer-to-peer", rules.first().map(|rule| by(rule)).unwrap_or_default())
-    }
-}
-
-fn of_kernel(one: &PairDirection) -> String {
-    match one.verdict {
-        ReachVerdict::BusAddress => "peer-to-peer is direct, below the host bridge".to_owned(),
-        ReachVerdict::ThroughHostBridge => {
-            "peer-to-peer is permitted, through the host bridge".to_owned()
-        }
-        ReachVerdict::Refused => "the kernel refuses peer-to-peer".to_owned(),
-        ReachVerdict::Conditional => {
-            let condition = one.kernel.conditions.first();
-            let equals = condition.map_or("", |condition| condition.equals.as_str());
-            format!("peer-to-peer depends on the CPU: permitted if {equals}, else refused")
-        }
-        ReachVerdict::Unknown => {
-            format!("not known; what is missing: {}", one.kernel.needs.join(", and "))
-        }
+        1 => format!("{answer}; 1 step"),
+        count => format!("{answer}; {count} steps"),
     }
 }
 
@@ -149,7 +94,7 @@ fn path(sheet: &mut LabelSheet, one: &PairDirection) {
         (Some(PairTurn::SocketLink), _) => {
             "packets cross the root complex and the link between sockets".to_owned()
         }
-        (None, _) => "not known where packets turn".to_owned(),
+        (None, _) => "turning point of packets unknown".to_owned(),
     };
     let class = one.class.as_ref().map(|class| format!("{class} for nvidia-smi"));
     let distance = one.distance.map(|hops| format!("{hops} hops"));
@@ -169,7 +114,7 @@ fn path(sheet: &mut LabelSheet, one: &PairDirection) {
         );
     }
     if !one.unknown_links.is_empty() {
-        let text = format!("speed not known above {}", one.unknown_links.join(", "));
+        let text = format!("speed unknown above {}", one.unknown_links.join(", "));
         if one.slowest_link.is_some() { sheet.more(text) } else { sheet.row("link", text) }
     }
 }
@@ -181,7 +126,7 @@ fn kernel(sheet: &mut LabelSheet, one: &PairDirection) {
         sheet.more(reason);
     }
     if let Some(version) = &one.kernel.assumed_kernel {
-        sheet.more(format_args!("kernel version not known: the list of Linux {version} was taken"));
+        sheet.more(format_args!("kernel version unknown: the list of Linux {version} applies"));
     }
 }
 
@@ -198,7 +143,7 @@ fn driver(sheet: &mut LabelSheet, rule: &DriverRule) {
     let asks = match rule.asks_kernel {
         Some(true) => "asks the kernel",
         Some(false) => "does not ask the kernel",
-        None => "not known whether it asks the kernel",
+        None => "unknown whether it asks the kernel",
     };
     let answer = match rule.answer {
         Answer::Conditional => "depends".to_owned(),
@@ -218,7 +163,7 @@ fn guest(sheet: &mut LabelSheet, record: &PairRecord) {
         sheet.more(reason);
     }
     for need in &guest.needs {
-        sheet.more(format_args!("to do: {need}"));
+        sheet.more(format_args!("step: {need}"));
     }
 }
 

@@ -1,13 +1,15 @@
 //! A plan in words.
 
-use peerlane_results::{EndpointKind, Plan, Refusal, Route, Verdict, Warning};
+use peerlane_results::{Asked, EndpointKind, Plan, Refusal, Route, UseState, Verdict, Warning};
 use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// The plan, its candidates with their reasons, and a last line that says what would happen.
-pub(crate) fn plan(plan: &Plan) -> String {
+/// The answer, then the plan and its candidates with their reasons.
+pub(crate) fn plan(plan: &Plan, verdict: Option<&str>) -> String {
     let mut sheet = LabelSheet::default();
+    sheet.line(answer(plan, verdict));
+    sheet.line("");
     let length = plan.shape.as_ref().map(|shape| shape.length).or(plan.asked.length);
     sheet.line(format_args!(
         "plan: {} {}{} to {}",
@@ -21,7 +23,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         plan.asked.target
     ));
     endpoints(&mut sheet, plan);
-    sheet.row("asked", asked(plan));
+    sheet.row("options", options(plan));
     if let Some(shape) = &plan.shape {
         sheet.row("requests", super::shape(shape));
         if let Some(tail) = super::tail(shape.tail, plan.route) {
@@ -34,17 +36,18 @@ pub(crate) fn plan(plan: &Plan) -> String {
     }
     sheet.row("verify", plan.asked.verify);
     if !plan.way.is_empty() {
-        sheet.row("way", plan.way.join(" -> "));
+        sheet.row("path", plan.way.join(" -> "));
     }
     sheet.limits(&plan.limits);
     unmeasured(&mut sheet, plan);
     candidates(&mut sheet, plan);
     refusals(&mut sheet, &plan.refusals);
-    sheet.line("");
-    // The verdict says that it falls back, and nothing was copied yet.
+    // The answer says that it falls back, and nothing was copied yet.
     let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    if plan.warnings.iter().any(|warning| is_shown(&warning)) {
+        sheet.line("");
+    }
     sheet.warnings(plan.warnings.iter().filter(is_shown));
-    sheet.line(verdict(plan));
     sheet.0
 }
 
@@ -73,7 +76,7 @@ fn endpoints(sheet: &mut LabelSheet, plan: &Plan) {
     }
 }
 
-fn asked(plan: &Plan) -> String {
+fn options(plan: &Plan) -> String {
     let asked = &plan.asked;
     let mut text = format!("route {}", asked.route);
     if let Some(via) = &asked.via {
@@ -94,14 +97,14 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan) {
         sheet.line("memories considered: none; no device of this machine offers memory to peers");
         return;
     }
-    let what = if is_with_gpu { "ways" } else { "memories" };
+    let what = if is_with_gpu { "paths" } else { "memories" };
     sheet.line(format_args!("{what} considered, best first:"));
     for candidate in candidates {
         let distance = candidate.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
         sheet.line(format_args!("  {}{distance}", super::memory(&candidate.memory)));
         if is_with_gpu {
             let refused = candidate.refusals.iter().any(|one| !one.is_empty());
-            let state = if refused { "refused" } else { "nothing speaks against it" };
+            let state = if refused { "blocked" } else { "available" };
             match candidate.source {
                 Verdict::Unknown => sheet.line(format_args!("    {state}")),
                 source => sheet.line(format_args!("    {state}; the kernel's decision: {source}")),
@@ -124,7 +127,7 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
         return;
     }
     sheet.line("");
-    sheet.line("stands against it:");
+    sheet.line("blocked by:");
     for refusal in refusals {
         let force = if refusal.forceable { " (--force overrides)" } else { "" };
         sheet.line(format_args!("  {}{force}", refusal.reason));
@@ -134,26 +137,21 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
     }
 }
 
-fn verdict(plan: &Plan) -> String {
-    let facts = plan.candidates.iter().flat_map(|candidate| &candidate.facts);
-    let reason = without(&plan.reason, facts);
-    let Some(route) = plan.route else {
-        return format!("not possible: {reason}");
-    };
-    if !plan.refusals.is_empty() {
-        let reasons: Vec<&str> =
-            plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
-        return format!("refused: {}", reasons.join("; "));
-    }
-    let falls_back =
-        plan.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
-    match &plan.memory {
-        Some(memory) if route == Route::P2p => {
-            format!("route {route} through {}: {reason}", memory.name)
+/// What stops a copy; else the verdict, or the route where there is none.
+fn answer(plan: &Plan, verdict: Option<&str>) -> String {
+    let Asked { source, target, .. } = &plan.asked;
+    let reasons: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+    let state = match (plan.route, verdict) {
+        (Some(_), _) if !reasons.is_empty() => format!("refused: {}", reasons.join("; ")),
+        (_, Some(verdict)) => return verdict.to_owned(),
+        (None, None) => format!("{}: {}", UseState::No, plan.reason),
+        (Some(Route::Host), None) => format!("{}: {}", UseState::Host, plan.reason),
+        (Some(Route::P2p), None) => {
+            let memory = plan.memory.as_ref().map_or("", |memory| memory.name.as_str());
+            format!("peer to peer through {memory}: {}", plan.reason)
         }
-        _ if falls_back => format!("route {route}, since p2p is not possible: {reason}"),
-        _ => format!("route {route}: {reason}"),
-    }
+    };
+    format!("{source} -> {target}: {state}")
 }
 
 /// A reason without the facts that are listed on lines of their own, and without what joins them to it.

@@ -72,7 +72,7 @@ fn hot(function: &Function) -> Option<Finding> {
         )],
         fix: Some(Fix {
             commands: vec![format!("sudo nvme smart-log /dev/{}", function.name)],
-            ..fix("give it air; the drive counts the minutes it spent too hot", Needs::Hardware)
+            ..fix("improve cooling; the drive counts the minutes it spent too hot", Needs::Hardware)
         }),
         ..finding(
             FindingKind::DriveHot,

@@ -2,9 +2,9 @@
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_reach::{PeerMemory, kernel_refusal};
-use peerlane_results::UseRecord;
+use peerlane_results::{Finding, FindingKind, PlanStep, UseRecord, UseState};
 
-use super::{Examination, abbreviated};
+use super::{Examination, abbreviated, counted};
 
 /// Kinds of devices that move payload.
 const KINDS: [(FunctionKind, &str); 4] = [
@@ -59,25 +59,90 @@ pub(super) fn hidden_devices(fabric: &Fabric) -> Option<String> {
     Some(format!("{reason}; run `{command}`"))
 }
 
-/// The headline.
-pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], steps: usize) -> String {
+/// What an examination found, besides the states of uses.
+pub(super) struct Seen<'a> {
+    /// The findings, the worst first.
+    pub(super) findings: &'a [Finding],
+    /// The steps of the plan.
+    pub(super) steps: &'a [PlanStep],
+    /// Number of facts that could not be read.
+    pub(super) unknown: usize,
+}
+
+/// The headline: the worst finding and its fixes, then the states of uses, the best first.
+pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> String {
     let devices = devices(fabric);
     if uses.is_empty() {
         return match hidden_devices(fabric) {
             Some(reason) if devices.is_empty() => {
-                format!("what is possible here is not known: {reason}")
+                format!("what is possible here is unknown: {reason}")
             }
-            Some(reason) => format!("{devices}; what else is possible is not known: {reason}"),
+            Some(reason) => format!("{devices}; what else is possible is unknown: {reason}"),
             None => without_uses(fabric, &devices),
         };
     }
-    let states: Vec<String> = uses.iter().map(state).collect();
-    let steps = match steps {
-        0 => "nothing to change".to_owned(),
-        1 => "1 step below".to_owned(),
-        count => format!("{count} steps below"),
+    let states = states(uses, seen.unknown);
+    match worst(seen) {
+        Some(worst) => format!("{worst}. {states}"),
+        None => format!("{devices}: {states}; nothing to fix"),
+    }
+}
+
+/// The worst finding, and the number of fixes and reboots; `None` where no pair is the worse for anything.
+fn worst(seen: &Seen<'_>) -> Option<String> {
+    let finding = seen.findings.iter().find(|finding| finding.pairs > 0)?;
+    let what = in_short(finding);
+    let others = match seen.findings.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {})", counted(others, "more finding")),
     };
-    format!("{devices}: {}; {steps}", states.join(", "))
+    let reboots = usize::from(seen.steps.iter().any(|step| step.reboot));
+    let fixes = match (seen.steps.len(), reboots) {
+        (0, _) => "no known fix".to_owned(),
+        (fixes, 0) => counted_fixes(fixes),
+        (fixes, reboots) => format!("{}, {}", counted_fixes(fixes), counted(reboots, "reboot")),
+    };
+    Some(format!("{what}{others}; {fixes}"))
+}
+
+/// A finding in one clause, without its example.
+fn in_short(finding: &Finding) -> String {
+    let what = finding.what.split_once(": ").map_or(finding.what.as_str(), |(what, _)| what);
+    match finding.kind {
+        FindingKind::AcsRedirect => what.to_owned(),
+        _ if what.contains(&finding.object) => what.to_owned(),
+        _ => format!("{}: {what}", finding.object),
+    }
+}
+
+fn counted_fixes(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "fix" } else { "fixes" })
+}
+
+/// The uses by their states, the best first and unknown ones last, with the number of missing facts.
+fn states(uses: &[UseRecord], unknown: usize) -> String {
+    use UseState::{Direct, Expected, Host, No, Unknown, ViaCpu};
+    let of_state = |state: UseState| {
+        let names: Vec<String> =
+            uses.iter().filter(|one| one.state == state).map(in_words).collect();
+        (!names.is_empty()).then(|| format!("{state}: {}", names.join(", ")))
+    };
+    let mut parts: Vec<String> =
+        [Direct, Expected, ViaCpu, Host, No, Unknown].into_iter().filter_map(of_state).collect();
+    let has_unknown = uses.iter().any(|one| one.state == Unknown);
+    if let (Some(last), true, true) = (parts.last_mut(), has_unknown, unknown > 0) {
+        *last += &format!(" ({} missing, below)", counted(unknown, "fact"));
+    }
+    parts.join("; ")
+}
+
+/// A use; how many pairs, where others of the use have another state.
+fn in_words(one: &UseRecord) -> String {
+    if one.pairs == one.of {
+        one.of_use.to_string()
+    } else {
+        format!("{} ({} of {} pairs)", one.of_use, one.pairs, one.of)
+    }
 }
 
 /// The negative answer, with what is missing.
@@ -122,16 +187,6 @@ fn kind_word(kind: FunctionKind) -> &'static str {
         Some((FunctionKind::Nvme, _)) => "NVMe drive",
         Some((_, word)) => word,
         None => "device",
-    }
-}
-
-/// A state in a few words; how many pairs, where others of the use have another one.
-fn state(one: &UseRecord) -> String {
-    let state = one.state;
-    if one.pairs == one.of {
-        format!("{} {state}", one.of_use)
-    } else {
-        format!("{} {state} ({} of {} pairs)", one.of_use, one.pairs, one.of)
     }
 }
 

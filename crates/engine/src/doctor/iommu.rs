@@ -54,7 +54,7 @@ fn translating(on: &mut Examination<'_>) {
     let evidence = vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")];
     let fix = kernel_parameter(
         on.fabric,
-        "pass addresses through",
+        "Put the IOMMU into passthrough mode",
         passthrough(on.fabric),
         Some("a device, or its firmware, can then reach all of memory by DMA"),
     );

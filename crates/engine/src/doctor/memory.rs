@@ -142,7 +142,7 @@ fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Findin
         ],
         fix: Some(kernel_parameter(
             fabric,
-            "leave the queues in host memory",
+            "Keep the queues in host memory",
             "nvme.use_cmb_sqes=0",
             Some("the drive fetches its commands from host memory: 64 bytes a command"),
         )),

@@ -35,17 +35,19 @@ use peerlane_memory::provider::{P2pmemProvider, Provider as _};
 use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
-    Setting, Unknown, UseState,
+    Setting, Unknown,
 };
 
 pub use devices::examine_devices;
 pub use drop_ins::{DropIn, after_restart, drop_ins};
 pub use pair::examine_pair;
+pub(crate) use use_records::state_record;
 pub use use_records::use_record;
 
 use crate::machine_record::machine_of;
 use crate::pairs::Dnas;
 use crate::system::System;
+use crate::verdict::EndsVerdict;
 use bearing::BearsOn;
 
 /// The reason why whoever runs this may not take the memory of the function at an address; `None` where
@@ -110,7 +112,7 @@ impl<'a> Examination<'a> {
     }
 
     /// Makes a record of it; `pair` is what was typed for two ends, with their state and the verdict on them.
-    fn finished(mut self, pair: Option<([String; 2], PairVerdict)>) -> DoctorRecord {
+    fn finished(mut self, pair: Option<([String; 2], EndsVerdict)>) -> DoctorRecord {
         self.findings.sort_by_key(|(finding, _)| finding.cost);
         let steps = steps::steps(&self.findings, &self.judged);
         let mut findings: Vec<Finding> =
@@ -119,8 +121,12 @@ impl<'a> Examination<'a> {
         let uses = use_records::use_records(self.fabric, &self.judged);
         let (pair, verdict) = pair.unzip();
         let (state, verdict) = match verdict {
-            Some(PairVerdict { state, sentence }) => (Some(state), sentence),
-            None => (None, headline::headline(self.fabric, &uses, steps.len())),
+            Some(EndsVerdict { state, sentence }) => (Some(state), sentence),
+            None => {
+                let unknown = self.unknown.len();
+                let seen = headline::Seen { findings: &findings, steps: &steps, unknown };
+                (None, headline::headline(self.fabric, &uses, &seen))
+            }
         };
         DoctorRecord {
             schema: DOCTOR_SCHEMA.to_owned(),
@@ -138,12 +144,6 @@ impl<'a> Examination<'a> {
             unknown: self.unknown,
         }
     }
-}
-
-/// State of two ends, and the answer in one sentence.
-struct PairVerdict {
-    state: UseState,
-    sentence: String,
 }
 
 /// Examines a whole machine.
@@ -248,8 +248,13 @@ fn kernel_parameter(fabric: &Fabric, what: &str, parameter: &str, weakens: Optio
         commands: boot_loader::commands(fabric, parameter),
         weakens: weakens.map(str::to_owned),
         settings: vec![Setting::KernelParameter(parameter.to_owned())],
-        ..fix(format!("{what}, by a parameter of the kernel"), Needs::Reboot)
+        ..fix(format!("{what} (kernel parameter)"), Needs::Reboot)
     }
+}
+
+/// A number of things in words.
+fn counted(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Names in one line: the first ones, and the number of the others.

@@ -5,15 +5,15 @@ use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Candidate, Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix,
-    MemoryKind, Needs, Plan, Probe, ProbeAnswer, Route, UseState,
+    MemoryKind, Needs, Plan, Probe, ProbeAnswer,
 };
 
-use super::use_records::state_record;
 use super::{
-    BearsOn, Examination, PairVerdict, Subject, accelerator, asked_here, at, drive, finding, fix,
+    BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix,
     gpu_stack, iommu, kernel, link, memory, redirection, root_complex, saw, silence,
 };
-use crate::plan::{depends_on_unknown, initiator};
+use crate::plan::initiator;
+use crate::verdict::plan_verdict;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
 pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
@@ -26,13 +26,12 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     };
     let mut examination = Examination::new(fabric, subject);
     let on = &mut examination;
-    let verdict = if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
+    if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
         examine_with_gpu(on, plan, &initiators);
-        verdict_with_gpu(on, plan)
     } else {
         examine_drives(on, plan, probes, &initiators);
-        PairVerdict { state: state(fabric, plan), sentence: verdict(plan) }
-    };
+    }
+    let verdict = plan_verdict(fabric, plan);
     let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
     examination.finished(Some((pair, verdict)))
 }
@@ -111,45 +110,6 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     }
 }
 
-/// The state of the route that a plan has chosen.
-fn state(fabric: &Fabric, plan: &Plan) -> UseState {
-    match plan.route {
-        Some(Route::P2p) if depends_on_unknown(fabric, plan) => UseState::Unknown,
-        Some(Route::P2p) => UseState::Direct,
-        Some(Route::Host) => UseState::Host,
-        None => UseState::No,
-    }
-}
-
-/// The answer for a drive and a GPU: what the drivers' rules leave open, the plan does not settle.
-fn verdict_with_gpu(on: &Examination<'_>, plan: &Plan) -> PairVerdict {
-    let by_plan = state(on.fabric, plan);
-    let by_rules = on.judged.iter().map(|pairs| (state_record(pairs.state), &pairs.facts)).max();
-    let state = by_rules.map_or(by_plan, |(by_rules, _)| by_rules.max(by_plan));
-    // What the plan says by itself is not said again by the rules.
-    let facts = by_rules
-        .filter(|(by_rules, _)| {
-            *by_rules == state && (state != by_plan || state == UseState::Unknown)
-        })
-        .map(|(_, facts)| facts.join("; "));
-    let name = plan.memory.as_ref().map(|memory| memory.name.clone()).unwrap_or_default();
-    let sentence = match state {
-        UseState::Direct => format!("payload may go between them directly: {name}"),
-        UseState::Unknown => {
-            let reason = facts.unwrap_or_else(|| plan.reason.clone());
-            format!("whether payload goes between them directly is not known: {reason}")
-        }
-        UseState::Host => {
-            format!("payload goes between them only through host memory: {}", facts.unwrap_or(name))
-        }
-        UseState::No => {
-            let reason = facts.unwrap_or_else(|| plan.reason.clone());
-            format!("no payload goes between them: {reason}")
-        }
-    };
-    PairVerdict { state, sentence }
-}
-
 /// A refusal of a way to a GPU in its two parts: what is wrong, and behind a colon what to do.
 pub(super) fn with_fix(refusal: &str) -> (String, Option<Fix>) {
     let parts = refusal.rsplit_once(": ").filter(|(_, way_out)| way_out.contains('`'));
@@ -165,15 +125,6 @@ pub(super) fn with_fix(refusal: &str) -> (String, Option<Fix>) {
         ..fix(way_out.to_owned(), needs)
     };
     (what.to_owned(), Some(fix))
-}
-
-fn verdict(plan: &Plan) -> String {
-    match (plan.route, &plan.memory) {
-        (Some(Route::P2p), Some(memory)) => {
-            format!("a peer-to-peer copy is possible through {}: {}", memory.name, plan.reason)
-        }
-        _ => "a copy is possible only through host memory".to_owned(),
-    }
 }
 
 /// Returns the endpoint's own refusal of peer-to-peer requests; the kernel's is a finding of its

@@ -12,12 +12,12 @@ use peerlane_fabric::{Acs, Fabric, FunctionId, Kernel};
 use peerlane_reach::{JudgedPairs, MapType, RouteState, UseLeg};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{BearsOn, Examination, abbreviated, at, finding, fix, kernel_parameter, saw};
+use super::{BearsOn, Examination, abbreviated, at, counted, finding, fix, kernel_parameter, saw};
 
 /// Ports named in a finding before it only counts.
 const MAX_PORTS_NAMED: usize = 4;
 
-const TURN_ROUND: &str = "let these ports turn peer traffic round";
+const DISABLE: &str = "Disable ACS redirect on these ports";
 /// `pci_p2pdma_map_type` in drivers/pci/p2pdma.c keeps the answer with the memory.
 const CACHED: &str = "; `setpci` alone changes nothing for pairs in use, since the kernel keeps its decision \
      until the driver of the memory is bound again";
@@ -79,15 +79,15 @@ impl Redirected {
 
     fn finding(&self, fabric: &Fabric) -> Finding {
         let consequence = if self.loses_route {
-            "up to the CPU, through which the kernel does not let it pass"
+            "up to the CPU, where the kernel stops it,"
         } else {
-            "up to the CPU, although it could turn round in the switch"
+            "through the CPU"
         };
         let example = self.examples.first().map(|&pair| example(fabric, pair)).unwrap_or_default();
-        let count: usize = self.counted.values().sum();
-        let what = format!(
-            "access control (ACS) sends peer traffic {consequence}: {example} (of {count} in all)"
-        );
+        let pairs = counted(self.counted.values().sum(), "pair");
+        let ports = counted(self.ports.len(), "port");
+        let what =
+            format!("ACS sends P2P traffic of {pairs} {consequence} at {ports}: e.g. {example}");
         let cost = if self.loses_route { Cost::Routes } else { Cost::Speed };
         Finding {
             evidence: self.ports.iter().map(|&id| register(fabric, id)).collect(),
@@ -98,7 +98,7 @@ impl Redirected {
 }
 
 fn example(fabric: &Fabric, (provider, initiator): (FunctionId, FunctionId)) -> String {
-    format!("{} to {}", fabric.device_word(initiator), fabric.device_word(provider))
+    format!("{} -> {}", fabric.device_word(initiator), fabric.device_word(provider))
 }
 
 fn names(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> String {
@@ -121,7 +121,7 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     let weakens = Some(WEAKENS.to_owned());
     match parameter(fabric, ports) {
         Ok((parameter, doubt)) => {
-            let mut fix = kernel_parameter(fabric, TURN_ROUND, &parameter, Some(WEAKENS));
+            let mut fix = kernel_parameter(fabric, DISABLE, &parameter, Some(WEAKENS));
             if let Some(doubt) = doubt {
                 fix.what += &format!(" (it is not certain that this kernel honours it: {doubt})");
             }
@@ -131,13 +131,13 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
         Err(reason) => match acs_setpci(fabric, ports) {
             Ok(commands) => {
                 let what = format!(
-                    "{TURN_ROUND} by setpci, since {reason}; then bind the driver of the memory again, since \
+                    "{DISABLE} by setpci, since {reason}; then bind the driver of the memory again, since \
                      the kernel keeps what it decided for a pair; a reset of the port undoes it"
                 );
                 let commands = commands.iter().map(|one| format!("sudo {one}")).collect();
                 Fix { commands, weakens, ..fix(what, Needs::Rebind) }
             }
-            Err(reason) => Fix { weakens, ..fix(format!("{TURN_ROUND}: {reason}"), Needs::Reboot) },
+            Err(reason) => Fix { weakens, ..fix(format!("{DISABLE}: {reason}"), Needs::Reboot) },
         },
     }
 }

@@ -34,9 +34,11 @@ pub fn use_record(of_use: Use) -> results::Use {
 }
 
 /// The word for a state in records.
-pub(super) fn state_record(state: RouteState) -> UseState {
+pub(crate) fn state_record(state: RouteState) -> UseState {
     match state {
         RouteState::Direct => UseState::Direct,
+        RouteState::Expected => UseState::Expected,
+        RouteState::ViaCpu => UseState::ViaCpu,
         RouteState::Unknown => UseState::Unknown,
         RouteState::Host => UseState::Host,
         RouteState::Impossible => UseState::No,

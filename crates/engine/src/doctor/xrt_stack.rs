@@ -109,7 +109,7 @@ fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
         ],
         fix: Some(Fix {
             commands: vec!["zgrep PCI_P2PDMA /proc/config.gz /boot/config-*".to_owned()],
-            weakens: Some("the kernel asks nobody whether a route exists".to_owned()),
+            weakens: Some("the kernel does not check the route".to_owned()),
             ..fix(
                 "run a kernel without it, on which XRT's own way is left (not tried here), as Debian 13's 6.12; then no \
                    memory is to be had by the kernel's rules",

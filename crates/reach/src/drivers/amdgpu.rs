@@ -96,13 +96,13 @@ fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
 fn xgmi(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = match gpu_link(ends.fabric, ends.provider, ends.initiator) {
         Some(state) if state.is_linked() => {
-            (DriverAnswer::Possible, format!("they are {state}, over which the driver asks nobody"))
+            (DriverAnswer::Possible, format!("they are {state}, over which the driver does not ask the kernel"))
         }
         Some(state @ GpuLinkState::NoLinks(_)) => {
             (DriverAnswer::Refused, format!("they are {state}"))
         }
         _ => {
-            let reason = "XGMI is not seen from here, and over it the driver asks nobody: \
+            let reason = "XGMI unknown (not in this input), and over it the driver does not ask the kernel: \
                           `rocm-smi --showtopo`";
             (DriverAnswer::NotKnown, reason.to_owned())
         }

@@ -183,8 +183,9 @@ impl<'a> DriverEnds<'a> {
     /// Takes certainty from rules where it is not shown which driver is bound.
     pub(super) fn qualify(&self, rules: &mut [DriverRule]) {
         let is_hidden = |end: &&Function| end.driver == DriverBinding::Unknown;
+        let is_positive = |answer| matches!(answer, DriverAnswer::Possible | DriverAnswer::Expected);
         let Some(hidden) = self.both().into_iter().find(is_hidden) else { return };
-        for rule in rules.iter_mut().filter(|rule| rule.answer == DriverAnswer::Possible) {
+        for rule in rules.iter_mut().filter(|rule| is_positive(rule.answer)) {
             rule.answer = DriverAnswer::Conditional;
             rule.reason +=
                 &format!("; which driver is bound to {} is not shown", self.word(hidden));

@@ -65,7 +65,7 @@ impl fmt::Display for GpuLinkState {
             }
             Self::Hive(kind) => format!("connected by {kind} through other GPUs"),
             Self::NoLinks(kind) => format!("not connected by {kind}"),
-            Self::NotSeen(kind) => format!("{kind} is not seen from here"),
+            Self::NotSeen(kind) => format!("{kind} unknown (not in this input)"),
         };
         f.pad(&words)
     }

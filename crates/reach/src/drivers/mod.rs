@@ -54,6 +54,8 @@ pub struct DriverRule {
 pub enum DriverAnswer {
     /// The driver goes along.
     Possible,
+    /// The driver goes along unless an unlikely fact holds, which the reason names with a command.
+    Expected,
     /// The driver refuses, or has no such mechanism.
     Refused,
     /// Something that is not seen here decides.

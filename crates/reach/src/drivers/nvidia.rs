@@ -94,9 +94,18 @@ fn peermem(ends: &DriverEnds<'_>) -> DriverRule {
                       needs the ib_core of DOCA-OFED";
         (DriverAnswer::Refused, reason.to_owned())
     } else {
-        let needs = "nvidia_peermem needs the ib_core of DOCA-OFED, and maps BAR1 without asking the \
-                     kernel";
-        (DriverAnswer::Conditional, format!("{needs}; {}", dma_buf::place(ends).0))
+        let (place, is_allowed) = dma_buf::place(ends);
+        if is_allowed && !ends.is_translated() {
+            let reason = format!(
+                "{place}; expected unless nvidia_peermem cannot be loaded, which needs the ib_core of \
+                 DOCA-OFED (check: `lsmod | grep nvidia_peermem`)"
+            );
+            (DriverAnswer::Expected, reason)
+        } else {
+            let needs = "nvidia_peermem needs the ib_core of DOCA-OFED, and maps BAR1 without asking the \
+                         kernel";
+            (DriverAnswer::Conditional, format!("{needs}; {place}"))
+        }
     };
     let mechanism = "GPUDirect RDMA by nvidia-peermem";
     DriverRule::new("nvidia-peermem", mechanism, Some(false), verdict, PEERMEM)

@@ -8,7 +8,7 @@ use std::fmt;
 
 use peerlane_engine::use_record;
 use peerlane_reach::Use;
-use peerlane_results::{self as results, Cost, DoctorRecord, UseRecord, UseState};
+use peerlane_results::{self as results, DoctorRecord, UseRecord, UseState};
 
 use crate::args::ColorChoice;
 use crate::error::Failure;
@@ -79,33 +79,18 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     if expected.is_empty() { by_findings(record) } else { by_uses(record, expected) }
 }
 
-/// The worst of what was found; only where nothing was, facts that could not be read count.
+/// The worst of what costs pairs and of the states of uses; only where neither is bad, unknown facts count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
-    let Some(worst) = record.findings.first() else { return by_states(record) };
-    let status = match worst.cost {
-        Cost::Routes => Status::Critical,
-        Cost::Speed => Status::Warning,
+    let has = |states: &[UseState]| record.uses.iter().any(|row| states.contains(&row.state));
+    let costs = record.findings.iter().any(|finding| finding.pairs > 0);
+    let status = if costs || has(&[UseState::ViaCpu, UseState::Host, UseState::No]) {
+        Status::Warning
+    } else if has(&[UseState::Unknown]) || record.hidden_devices.is_some() {
+        Status::Unknown
+    } else {
+        Status::Ok
     };
-    let more = match record.findings.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {more} more: peerlane doctor)"),
-    };
-    (status, format!("{}: {}{more}", worst.object, short(&worst.what)))
-}
-
-/// What is not known, then whether there is anything to use.
-fn by_states(record: &DoctorRecord) -> (Status, String) {
-    let is_open = record.uses.iter().any(|row| row.state == UseState::Unknown)
-        || record.state == Some(UseState::Unknown)
-        || record.hidden_devices.is_some();
-    match record.unknown.first() {
-        _ if is_open => (Status::Unknown, record.verdict.clone()),
-        Some(unknown) => (Status::Unknown, format!("not known: {}", unknown.what)),
-        None if record.is_positive() || !record.uses.is_empty() => {
-            (Status::Ok, record.verdict.clone())
-        }
-        None => (Status::Warning, record.verdict.clone()),
-    }
+    (status, record.verdict.clone())
 }
 
 /// The worst of the uses that have to be direct.
@@ -117,7 +102,7 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
             continue;
         }
         return match &record.hidden_devices {
-            Some(reason) => (Status::Unknown, format!("{one}: not known: {reason}")),
+            Some(reason) => (Status::Unknown, format!("{one}: unknown: {reason}")),
             None => (Status::Critical, format!("{one}: no such devices here")),
         };
     }
@@ -129,6 +114,9 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     if let Some(row) = rows().find(|row| row.state == UseState::Unknown) {
         return (Status::Unknown, in_words(row));
     }
+    if let Some(row) = rows().find(|row| row.state == UseState::ViaCpu) {
+        return (Status::Warning, in_words(row));
+    }
     let slower = record.findings.iter().find(|one| one.uses.iter().any(|&one| is_it(one)));
     match slower {
         Some(found) => (Status::Warning, format!("{}: {}", found.object, short(&found.what))),
@@ -138,7 +126,7 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
 
 fn in_words(row: &UseRecord) -> String {
     let because = match row.state {
-        UseState::Direct => String::new(),
+        UseState::Direct | UseState::Expected => String::new(),
         _ => format!(": {}", short(&row.because)),
     };
     format!("{} {} for {} of {} pairs{because}", row.of_use, row.state, row.pairs, row.of)

@@ -252,6 +252,14 @@ fn by_firmware(ends: &DriverEnds<'_>) -> (DriverAnswer, String, &'static str) {
     } else {
         "they share no switch, so the chipset counts"
     };
+    let is_expected =
+        ends.is_below_one_switch() && ends.both().into_iter().all(|end| chip(end).is_some());
+    if is_expected {
+        let reason = format!(
+            "{place}; expected unless the firmware refuses (check: `nvidia-smi topo -p2p r`)"
+        );
+        return (DriverAnswer::Expected, reason, RULES);
+    }
     let reason =
         format!("{place}; the firmware decides, and `nvidia-smi topo -p2p r` shows its answer");
     (DriverAnswer::Conditional, reason, RULES)

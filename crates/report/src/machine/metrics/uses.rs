@@ -6,8 +6,10 @@ use peerlane_reach::{RouteState, answers, judged_pairs};
 use super::gauge::Gauge;
 
 /// Every state, with its word; a state that no pair of a use has is 0, so that an alert can tell.
-const STATES: [(RouteState, &str); 4] = [
+const STATES: [(RouteState, &str); 6] = [
     (RouteState::Direct, "direct"),
+    (RouteState::Expected, "expected"),
+    (RouteState::ViaCpu, "via-cpu"),
     (RouteState::Unknown, "unknown"),
     (RouteState::Host, "host"),
     (RouteState::Impossible, "no"),

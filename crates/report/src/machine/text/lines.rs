@@ -22,7 +22,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
         IommuMode::Off => "IOMMU off",
         IommuMode::Passthrough => "IOMMU passes addresses through",
         IommuMode::Translating => "IOMMU translates",
-        IommuMode::Unknown => "IOMMU not to be seen from here",
+        IommuMode::Unknown => "IOMMU unknown (not in this input)",
     };
     let kernel = match (&fabric.kernel.release, fabric.kernel.has_p2pdma) {
         (Some(release), Some(true)) => format!("Linux {release} with P2PDMA"),
