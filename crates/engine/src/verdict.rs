@@ -68,8 +68,7 @@ pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
     let by_plan = planned_state(fabric, plan);
     let reason = [plan_reason(plan)];
     let ends = [&plan.source, &plan.target];
-    let functions: Vec<FunctionId> =
-        ends.iter().filter_map(|end| initiator(fabric, end)).collect();
+    let functions: Vec<FunctionId> = ends.iter().filter_map(|end| initiator(fabric, end)).collect();
     let is_with_gpu = ends.iter().any(|end| end.kind == EndpointKind::Gpu);
     if let ([one, other], true) = (&functions[..], is_with_gpu) {
         let judged = judged_between(fabric, *one, *other).into_iter();
@@ -96,7 +95,8 @@ fn planned_state(fabric: &Fabric, plan: &Plan) -> UseState {
     match plan.route {
         Some(Route::P2p) if depends_on_unknown(fabric, plan) => UseState::Unknown,
         Some(Route::P2p) => {
-            let chosen = plan.candidates.iter().find(|one| Some(&one.memory) == plan.memory.as_ref());
+            let chosen =
+                plan.candidates.iter().find(|one| Some(&one.memory) == plan.memory.as_ref());
             let crosses = |verdict| verdict == results::Verdict::ThroughHostBridge;
             match chosen {
                 Some(one) if crosses(one.source) || crosses(one.target) => UseState::ViaCpu,

@@ -46,7 +46,9 @@ impl fmt::Display for UnreadRegister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("run lspci or peerlane as root"),
-            Self::Silent => f.write_str("the device does not answer, and its registers read as ones"),
+            Self::Silent => {
+                f.write_str("the device does not answer, and its registers read as ones")
+            }
             Self::Cut { line } => {
                 write!(f, "the register in line {line} is cut, or contradicts another line")
             }
@@ -287,10 +289,9 @@ impl fmt::Display for Fact {
                 "ACS redirects peer traffic up to the CPU at {function} (ACS control {control:#06x}: {})",
                 acs_bits(*control)
             ),
-            Self::AcsUnknown { function, register } => write!(
-                f,
-                "ACS unknown on {function}: {register}"
-            ),
+            Self::AcsUnknown { function, register } => {
+                write!(f, "ACS unknown on {function}: {register}")
+            }
             Self::CpuForwards { family } => write!(
                 f,
                 "the kernel lets peers talk through AMD CPUs of family {family} (Zen and later)"

@@ -135,6 +135,11 @@ pub enum UseState {
 }
 
 impl UseState {
+    /// State of records from before they had one.
+    pub(crate) fn unknown() -> Self {
+        Self::Unknown
+    }
+
     /// Returns whether payload passes between the devices, as far as is known.
     pub fn is_peer_to_peer(self) -> bool {
         matches!(self, Self::Direct | Self::Expected | Self::ViaCpu)
@@ -146,7 +151,7 @@ impl fmt::Display for UseState {
         f.pad(match self {
             Self::Direct => "direct",
             Self::Expected => "expected direct",
-            Self::ViaCpu => "via CPU",
+            Self::ViaCpu => "via CPU (host bridge)",
             Self::Unknown => "unknown",
             Self::Host => "through host memory",
             Self::No => "not possible",

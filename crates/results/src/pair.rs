@@ -17,8 +17,10 @@ pub struct PlanAnswer {
     /// [`PLAN_ANSWER_SCHEMA`].
     pub schema: String,
     /// State of the route between the two ends.
+    #[serde(default = "UseState::unknown")]
     pub state: UseState,
     /// The answer in one sentence.
+    #[serde(default)]
     pub verdict: String,
     /// The plan of a copy; null where no copy between the two is possible to plan.
     pub plan: Option<Plan>,
@@ -165,7 +167,7 @@ impl fmt::Display for ReachVerdict {
             Self::ThroughHostBridge => "permitted, through the host bridge",
             Self::Refused => "refused",
             Self::Conditional => "depends on the CPU",
-            Self::Unknown => "not known",
+            Self::Unknown => "unknown",
         })
     }
 }

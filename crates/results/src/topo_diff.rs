@@ -216,9 +216,9 @@ impl TopoUncomparedReason {
 impl fmt::Display for TopoUncomparedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::UnknownBefore => "not known before",
-            Self::UnknownAfter => "not known after",
-            Self::UnknownInBoth => "not known in either",
+            Self::UnknownBefore => "unknown before",
+            Self::UnknownAfter => "unknown after",
+            Self::UnknownInBoth => "unknown in both",
             Self::IdleLink => "GPUs slow their links while idle",
         })
     }

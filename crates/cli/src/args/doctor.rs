@@ -12,11 +12,12 @@ use super::FabricArgs;
 #[command(after_help = "\
 Uses: storage-gpu, network-gpu, gpu-gpu, drive-drive, network-drive, storage-fpga
 
-The exit status is 0 when nothing was found, 1 when something was. Facts that cannot be read without
-privileges are listed and are no finding.
+States of a use or pair: direct; expected direct (unless a named, unlikely fact holds); via CPU (host
+bridge); through host memory; not possible; unknown.
 
-With --check it is that of monitoring plugins: 0 nothing found, 1 slower than it could be, 2 a route is
-missing (of the uses of --expect, else of any), 3 not known, or failure.
+Exit status: 1 if a fix is open or a use is unknown; of two devices, 1 unless they are direct, expected
+or via CPU. With --check, that of monitoring plugins: 0 direct or expected, 1 via CPU or through host
+memory, 2 through host memory for a use of --expect, 3 unknown, or failure.
 
 Examples:
   peerlane doctor
@@ -32,21 +33,20 @@ pub(crate) struct DoctorArgs {
     pub(crate) source: Option<String>,
     /// The other device
     pub(crate) target: Option<String>,
-    /// Ask the kernel: read the first block of each end into each memory, where it stays
+    /// Ask the kernel by reading one block into each memory
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,
-    /// Judge the machine as if the kernel parameters and module options of a file, or of the files in
-    /// a folder, were in force
+    /// Judge the machine with the settings of a file or folder in force
     #[arg(long, value_name = "FILE")]
     pub(crate) assume: Option<PathBuf>,
-    /// Write the plan as drop-ins, with scripts that install and undo them, into a new folder
+    /// Write the plan as drop-ins and scripts into a new folder
     #[arg(long, value_name = "DIR")]
     pub(crate) write_fix: Option<PathBuf>,
-    /// Print one line with performance data, for monitoring
+    /// Print one line with performance data for monitoring
     #[arg(long, conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) check: bool,
-    /// A use that has to be direct for every pair; may be given several times
-    #[arg(long, value_name = "USE", requires = "check")]
+    /// Check that every pair of this use is direct (implies --check; repeatable)
+    #[arg(long, value_name = "USE", conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) expect: Vec<Use>,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,

@@ -54,7 +54,7 @@ fn of_use(sheet: &mut LabelSheet, one: &UseRecord) {
         (pairs, of) => format!("{pairs} of {of} pairs, e.g. {example}"),
     };
     let (name, state) = (one.of_use.to_string(), one.state.to_string());
-    sheet.line(format_args!("  {name:<16} {state:<19} {pairs}"));
+    sheet.line(format_args!("  {name:<16} {state:<21} {pairs}"));
     for reason in one.because.split("; ") {
         sheet.line(format_args!("    {reason}"));
     }
@@ -112,8 +112,22 @@ fn step(sheet: &mut LabelSheet, step: &PlanStep) {
     for command in step.command.lines() {
         sheet.line(format_args!("     {command}"));
     }
+    if step.command.is_empty() {
+        sheet.line(format_args!("     no command: {}", without_command(step)));
+    }
     if let Some(weakens) = &step.weakens {
         sheet.line(format_args!("     side effect: {weakens}"));
+    }
+}
+
+/// The reason why a step has no command.
+fn without_command(step: &PlanStep) -> &'static str {
+    match step.needs {
+        _ if !step.settings.is_empty() => "`peerlane doctor --write-fix DIR` writes the setting",
+        Needs::Hardware => "a change of hardware, firmware or slot",
+        Needs::Nothing | Needs::Rebind | Needs::Reboot => {
+            "it depends on your data and distribution"
+        }
     }
 }
 

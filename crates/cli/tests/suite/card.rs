@@ -53,7 +53,7 @@ fn plan(kernel: &str, anyway: &str) -> Output {
 #[test]
 fn card_uses_vendor_route_unless_forced() {
     for (kernel, anyway, code, says) in [
-        ("release = '6.12.107'\np2pdma = false", "", 0, "by XRT's own way"),
+        ("release = '6.12.107'\np2pdma = false", "", 1, "by XRT's own way"),
         ("release = '7.2.13'\np2pdma = true", "", 1, "or bring the machine down"),
         ("release = '7.2.13'", "", 1, "cannot be seen"),
         ("release = '7.2.13'\np2pdma = true", "1", 0, "inside the switch"),

@@ -19,6 +19,7 @@ mod terminal;
 use lab::{schema, testing};
 
 mod agreement_page;
+mod answers;
 mod bench;
 mod browser;
 mod card;

@@ -368,7 +368,8 @@ fn differences_are_told_worst_first() {
     );
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
     assert!(at("worse:") < at("  2 pairs: direct") && at("  2 pairs: direct") < at("  ACS redir"));
-    assert!(at("    down-a redirects") < at("could not be compared:"));
+    let redirects = "    ACS redirects peer traffic up to the CPU at down-";
+    assert!(at(redirects) < at("could not be compared:"));
     let json = peerlane(&["topo", "diff", "acs", "pair", "--json"]);
     let record: peerlane_results::TopoDiffRecord = schema::read(&json.stdout);
     assert_eq!(record.schema, peerlane_results::TOPO_DIFF_SCHEMA);

@@ -5,8 +5,8 @@ use peerlane_reach::NetworkDriveMemory;
 use peerlane_results::DoctorRecord;
 
 use super::{
-    Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection,
-    root_complex, silence, window, xrt_stack,
+    Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex,
+    silence, window, xrt_stack,
 };
 use crate::verdict::devices_verdict;
 

@@ -1,10 +1,10 @@
 //! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, Stack, StackedDevice};
-use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
+use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting};
 use peerlane_units::Bytes;
 
-use super::{BearsOn, Examination, drives, finding, fix, saw};
+use super::{BearsOn, Examination, drives, finding, fix, kernel_parameter, saw};
 use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
 /// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
@@ -89,23 +89,40 @@ fn hot(function: &Function) -> Option<Finding> {
 
 fn multipath_head(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
     let is_old = fabric.kernel.version().is_some_and(|version| version < MULTIPATH_SINCE);
-    (namespace.is_multipath_head && is_old).then(|| Finding {
-evidence: vec![
+    (namespace.is_multipath_head && is_old).then(|| {
+        let what = format!(
+            "{name} is a multipath head, which takes no peer-to-peer pages before Linux 7.2"
+        );
+        let evidence = vec![
             saw(format!("/sys/class/block/{name}"), "belongs to a subsystem, not to a controller"),
             saw("/proc/sys/kernel/osrelease", fabric.kernel.release.clone().unwrap_or_default()),
-        ],
-fix: Some(Fix {
-commands: super::boot_loader::commands(fabric, WITHOUT_MULTIPATH),
-settings: vec![Setting::KernelParameter(WITHOUT_MULTIPATH.to_owned())],
-weakens: Some("without multipath a path that fails takes its block device along".to_owned()),
-..fix(format!(
-                "switch native multipath off with `{WITHOUT_MULTIPATH}` (needs a reboot), or name \
-                 the passthrough node in place of the block device, at once: {}",
-                name.replacen("nvme", "/dev/ng", 1)
-            ), Needs::Reboot)
-}),
-..finding(FindingKind::MultipathHead, Cost::Routes, name.to_owned(), format!("{name} is a multipath head, which takes no peer-to-peer pages before Linux 7.2"))
-})
+        ];
+        let mut found = multipath(fabric, name, &what, evidence);
+        if let Some(fix) = &mut found.fix {
+            let node = name.replacen("nvme", "/dev/ng", 1);
+            fix.what += &format!("; or, without a reboot, name the passthrough node {node}");
+        }
+        found
+    })
+}
+
+/// Native multipath that keeps peer-to-peer pages from drives, with the parameter that switches it off.
+pub(super) fn multipath(
+    fabric: &Fabric,
+    object: &str,
+    what: &str,
+    evidence: Vec<Evidence>,
+) -> Finding {
+    Finding {
+        evidence,
+        fix: Some(kernel_parameter(
+            fabric,
+            "Switch native multipath of NVMe off",
+            WITHOUT_MULTIPATH,
+            Some("without multipath a failed path takes its block device along"),
+        )),
+        ..finding(FindingKind::MultipathHead, Cost::Routes, object, what)
+    }
 }
 
 /// Requests kept below what the drive takes; a limit of the drive itself is no fault.

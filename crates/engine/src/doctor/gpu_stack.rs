@@ -5,16 +5,16 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::gpu::{ConsumerLine, VENDOR_AMD, VENDOR_NVIDIA};
+use peerlane_fabric::gpu::{ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin, names as pci_names};
 use peerlane_reach::{
-    JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys, nvidia_fs_question,
-    nvidia_fs_refusal, udev_refusal,
+    JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys, multipath_refuses,
+    nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
 };
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
 use super::pair::with_fix;
-use super::{BearsOn, Examination, abbreviated, at, cufile, finding, fix, saw};
+use super::{BearsOn, Examination, abbreviated, at, cufile, drive, finding, fix, saw};
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
@@ -26,9 +26,13 @@ const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
 
 pub(super) fn examine(on: &mut Examination<'_>) {
     let gpus = Gpus::new(on, Use::StorageToGpu, VENDOR_NVIDIA);
-    let (excluded, gpus) = gpus.split(on.fabric, is_consumer);
-    if let Some(found) = consumers(on.fabric, &excluded) {
-        on.add(found, excluded.bears_on());
+    let (consumer, gpus) = gpus.split(on.fabric, is_consumer);
+    if let Some(found) = consumers(on.fabric, &consumer) {
+        on.add(found, consumer.bears_on());
+    }
+    let (old, gpus) = gpus.split(on.fabric, is_too_old);
+    if let Some(found) = too_old(on.fabric, &old) {
+        on.add(found, old.bears_on());
     }
     if !gpus.ids.is_empty() {
         cufile_modes(on, &gpus);
@@ -51,6 +55,11 @@ pub(super) fn examine(on: &mut Examination<'_>) {
 
 fn is_consumer(gpu: &Function) -> bool {
     ConsumerLine::from_function(gpu).is_some()
+}
+
+/// Both direct paths of cuFile want compute capability 6 (NVIDIA, "GPUDirect Storage Release Notes", Support Matrix).
+fn is_too_old(gpu: &Function) -> bool {
+    Generation::from_function(gpu).is_some_and(|found| found < Generation::Pascal)
 }
 
 /// GPUs of one maker that take part in one use.
@@ -108,16 +117,8 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
     let first = gpus.functions(fabric).into_iter().next()?;
     let line = ConsumerLine::from_function(first)?;
     Some(Finding {
-        evidence: vec![saw(
-            format!("{}/device", at(first)),
-            pci_names::look_up(first).unwrap_or_default(),
-        )],
-        fix: Some(Fix {
-            commands: vec![
-                "peerlane bench stream --source FILE --target gpu:0 --routes host".to_owned(),
-            ],
-            ..fix("another GPU; this one is fed through pinned host memory", Needs::Hardware)
-        }),
+        evidence: vec![product(first)],
+        fix: Some(another_gpu()),
         ..finding(
             FindingKind::GpuExcluded,
             Cost::Routes,
@@ -128,6 +129,35 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
             ),
         )
     })
+}
+
+/// GPUs that are too old for GPUDirect Storage.
+fn too_old(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
+    let first = gpus.functions(fabric).into_iter().next()?;
+    let generation = Generation::from_function(first)?;
+    let what = format!(
+        "storage reaches a GPU of {generation} only through host memory: GPUDirect Storage supports Pascal and later"
+    );
+    Some(Finding {
+        evidence: vec![product(first)],
+        fix: Some(another_gpu()),
+        ..finding(FindingKind::GpuExcluded, Cost::Routes, gpus.words(fabric), what)
+    })
+}
+
+/// The product as evidence.
+fn product(gpu: &Function) -> Evidence {
+    saw(format!("{}/device", at(gpu)), pci_names::look_up(gpu).unwrap_or_default())
+}
+
+/// The fix for a GPU that no setting makes reachable.
+fn another_gpu() -> Fix {
+    Fix {
+        commands: vec![
+            "peerlane bench stream --source FILE --target gpu:0 --routes host".to_owned(),
+        ],
+        ..fix("Use another GPU; feed this one through pinned host memory", Needs::Hardware)
+    }
 }
 
 /// Looks for what cuFile needs.
@@ -170,10 +200,14 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     if library == Some(false) {
         return stack_missing(on, gpus, library_missing(without_p2pdma, without_nvidia_fs));
     }
+    let keys = registry_keys(on, gpus);
+    if without_nvidia_fs.is_some() && (without_p2pdma.is_none() || keys.is_some()) {
+        multipath(on, gpus);
+    }
     let (Some(why), Some(without_nvidia_fs)) = (&without_p2pdma, without_nvidia_fs) else {
         return open_direct_way(on, gpus, without_p2pdma.is_none());
     };
-    match registry_keys(on, gpus) {
+    match keys {
         Some(options) => {
             on.add(not_lent(fabric, gpus, &options, without_nvidia_fs), gpus.bears_on());
         }
@@ -183,10 +217,23 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     }
 }
 
+/// Native multipath of NVMe, where P2PDMA is the only direct way.
+fn multipath(on: &mut Examination<'_>, gpus: &Gpus) {
+    if multipath_refuses(on.fabric) {
+        let found = drive::multipath(
+            on.fabric,
+            "nvme_core.multipath",
+            "native multipath of NVMe is on, which takes no peer-to-peer pages before Linux 7.2",
+            vec![saw("/sys/module/nvme_core/parameters/multipath", "Y")],
+        );
+        on.add(found, gpus.bears_on());
+    }
+}
+
 /// Looks at what bears on a direct way that is open otherwise: P2PDMA, or nvidia-fs alone.
 fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     if let Some(refusal) = udev_refusal(on.fabric) {
-        let (what, fix) = with_fix(&refusal);
+        let (what, fix) = with_fix(on.fabric, &refusal);
         let object = gpus.words(on.fabric);
         let found = Finding {
             evidence: vec![saw("/run/udev", "there is none")],

@@ -83,7 +83,7 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> 
     }
     let states = states(uses, seen.unknown);
     match worst(seen) {
-        Some(worst) => format!("{worst}. {states}"),
+        Some(worst) => format!("{worst}. {}", capitalised(&states)),
         None => format!("{devices}: {states}; nothing to fix"),
     }
 }
@@ -115,6 +115,11 @@ fn in_short(finding: &Finding) -> String {
     }
 }
 
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn counted_fixes(number: usize) -> String {
     format!("{number} {}", if number == 1 { "fix" } else { "fixes" })
 }
@@ -131,7 +136,7 @@ fn states(uses: &[UseRecord], unknown: usize) -> String {
         [Direct, Expected, ViaCpu, Host, No, Unknown].into_iter().filter_map(of_state).collect();
     let has_unknown = uses.iter().any(|one| one.state == Unknown);
     if let (Some(last), true, true) = (parts.last_mut(), has_unknown, unknown > 0) {
-        *last += &format!(" ({} missing, below)", counted(unknown, "fact"));
+        *last += &format!(" ({} missing)", counted(unknown, "fact"));
     }
     parts.join("; ")
 }

@@ -9,8 +9,8 @@ use peerlane_results::{
 };
 
 use super::{
-    BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix,
-    gpu_stack, iommu, kernel, link, memory, redirection, root_complex, saw, silence,
+    BearsOn, Examination, Subject, accelerator, asked_here, at, drive, finding, fix, gpu_stack,
+    iommu, kernel, kernel_parameter, link, memory, redirection, root_complex, saw, silence,
 };
 use crate::plan::initiator;
 use crate::verdict::plan_verdict;
@@ -91,7 +91,7 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     for candidate in plan.candidates.iter().filter(is_direct) {
         let refusals = candidate.refusals.iter().filter(|one| Some(*one) != of_the_kernel.as_ref());
         for refusal in refusals {
-            let (what, fix) = with_fix(refusal);
+            let (what, fix) = with_fix(on.fabric, refusal);
             if on.findings.iter().any(|(found, _)| found.what == what) {
                 continue;
             }
@@ -110,19 +110,23 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     }
 }
 
-/// A refusal of a way to a GPU in its two parts: what is wrong, and behind a colon what to do.
-pub(super) fn with_fix(refusal: &str) -> (String, Option<Fix>) {
+/// A refusal of a path to a GPU in its two parts: what is wrong, and behind a colon what to do.
+pub(super) fn with_fix(fabric: &Fabric, refusal: &str) -> (String, Option<Fix>) {
     let parts = refusal.rsplit_once(": ").filter(|(_, way_out)| way_out.contains('`'));
     let Some((what, way_out)) = parts else { return (refusal.to_owned(), None) };
-    let quoted = way_out.split('`').skip(1).step_by(2);
-    let commands = quoted.filter(|one| one.starts_with("sudo ")).map(str::to_owned);
-    let needs = if way_out.contains("kernel's parameters") { Needs::Reboot } else { Needs::Rebind };
-    let fix = Fix {
-        commands: commands.collect(),
-        weakens: way_out
-            .contains("disable_acs_redir")
-            .then(|| "devices below those ports are no longer isolated from each other".to_owned()),
-        ..fix(way_out.to_owned(), needs)
+    let quoted = || way_out.split('`').skip(1).step_by(2);
+    let weakens = way_out
+        .contains("disable_acs_redir")
+        .then_some("devices below those ports are no longer isolated from each other");
+    let fix = match quoted().next() {
+        Some(parameter) if way_out.contains("kernel's parameters") => {
+            kernel_parameter(fabric, &format!("Boot with {parameter}"), parameter, weakens)
+        }
+        _ => Fix {
+            commands: quoted().filter(|one| one.starts_with("sudo ")).map(str::to_owned).collect(),
+            weakens: weakens.map(str::to_owned),
+            ..fix(way_out.to_owned(), Needs::Rebind)
+        },
     };
     (what.to_owned(), Some(fix))
 }

@@ -1,4 +1,4 @@
-//! Devices that meet only in the root complex, through which the kernel lets no peer traffic pass.
+//! Devices of one machine that meet only in the root complex, through which the kernel lets no peer traffic pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
             .map(|fact| saw("drivers/pci/p2pdma.c of Linux 7.2, its list of host bridges", fact))
             .collect(),
         fix: Some(fix(
-            "put the devices below one switch; no setting of the kernel changes this",
+            "Put the devices below one switch; no kernel setting changes this",
             Needs::Hardware,
         )),
         ..finding(
@@ -46,11 +46,10 @@ pub(super) fn examine(on: &mut Examination<'_>) {
             Cost::Routes,
             format!("host bridge {}", bridges.into_iter().collect::<Vec<_>>().join(", ")),
             format!(
-                "the devices meet only in the CPU's root complex, through which the kernel does not let \
-                 peer traffic pass: {} to {} (of {} in all)",
+                "the kernel lets no P2P traffic of {} through the CPU's root complex: e.g. {} -> {}",
+                super::counted(counted.values().sum(), "pair"),
                 fabric.device_word(initiator),
                 fabric.device_word(provider),
-                counted.values().sum::<usize>()
             ),
         )
     };
@@ -62,6 +61,7 @@ fn is_refused(pairs: &JudgedPairs, leg: &UseLeg) -> bool {
     pairs.state == RouteState::Host
         && leg.kernel.map == MapType::NotSupported
         && leg.redirecting.is_empty()
+        && !leg.kernel.facts.iter().any(|fact| matches!(fact, Fact::OtherMachine { .. }))
 }
 
 fn facts_of_bridges(leg: &UseLeg) -> impl Iterator<Item = String> + '_ {

@@ -201,8 +201,7 @@ pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
     let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
     match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {
         Some(question) => format!("{question}; cuFile decides when it opens"),
-        None => "available as far as is visible here; cuFile decides when it opens"
-            .to_owned(),
+        None => "available as far as is visible here; cuFile decides when it opens".to_owned(),
     }
 }
 

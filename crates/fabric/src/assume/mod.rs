@@ -123,9 +123,7 @@ fn apply_cufile(fabric: &mut Fabric, key: &str, value: &CufileValue) -> AppliedS
         Some(before) if before == *value => {
             SettingEffect::NoChange("it is set so already".to_owned())
         }
-        Some(before) => {
-            SettingEffect::Changed(format!("cuFile reads {value} in place of {before}"))
-        }
+        Some(before) => SettingEffect::Changed(format!("cuFile reads {value} instead of {before}")),
         None => SettingEffect::Changed(format!("cuFile reads {value}")),
     };
     AppliedSetting { setting: format!("{key} of /etc/cufile.json"), effect }

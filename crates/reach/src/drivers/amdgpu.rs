@@ -95,9 +95,10 @@ fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
 
 fn xgmi(ends: &DriverEnds<'_>) -> DriverRule {
     let verdict = match gpu_link(ends.fabric, ends.provider, ends.initiator) {
-        Some(state) if state.is_linked() => {
-            (DriverAnswer::Possible, format!("they are {state}, over which the driver does not ask the kernel"))
-        }
+        Some(state) if state.is_linked() => (
+            DriverAnswer::Possible,
+            format!("they are {state}, over which the driver does not ask the kernel"),
+        ),
         Some(state @ GpuLinkState::NoLinks(_)) => {
             (DriverAnswer::Refused, format!("they are {state}"))
         }

@@ -183,7 +183,8 @@ impl<'a> DriverEnds<'a> {
     /// Takes certainty from rules where it is not shown which driver is bound.
     pub(super) fn qualify(&self, rules: &mut [DriverRule]) {
         let is_hidden = |end: &&Function| end.driver == DriverBinding::Unknown;
-        let is_positive = |answer| matches!(answer, DriverAnswer::Possible | DriverAnswer::Expected);
+        let is_positive =
+            |answer| matches!(answer, DriverAnswer::Possible | DriverAnswer::Expected);
         let Some(hidden) = self.both().into_iter().find(is_hidden) else { return };
         for rule in rules.iter_mut().filter(|rule| is_positive(rule.answer)) {
             rule.answer = DriverAnswer::Conditional;

@@ -27,7 +27,9 @@ pub use environment::environment_notes;
 pub use gpu_link::{GpuLinkKind, GpuLinkState, gpu_link};
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
-pub use nvidia::{missing_registry_keys, nvidia_fs_question, nvidia_fs_refusal, udev_refusal};
+pub use nvidia::{
+    missing_registry_keys, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
+};
 pub(crate) use rdma::{carries_nvme, imports_memory};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 

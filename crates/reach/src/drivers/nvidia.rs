@@ -10,7 +10,9 @@ mod storage;
 use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{FunctionKind, gpu};
 
-pub use storage::{missing_registry_keys, nvidia_fs_question, nvidia_fs_refusal, udev_refusal};
+pub use storage::{
+    missing_registry_keys, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
+};
 
 use super::ends::DriverEnds;
 use super::{DriverAnswer, DriverRule, rdma};

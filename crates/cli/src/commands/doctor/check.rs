@@ -67,12 +67,17 @@ pub(crate) fn failed(reason: &str, printer: Printer) -> Exit {
     Exit::Command(UNKNOWN)
 }
 
-/// Returns whether a command line asks for `doctor --check`, be it right or not.
+/// Returns whether a command line asks for `doctor --check`, which `--expect` implies, be it right or not.
 pub(crate) fn is_asked_for(words: &[OsString]) -> bool {
     let words = || words.iter().skip(1).take_while(|word| *word != "--");
     let command = words().find(|word| !word.to_string_lossy().starts_with('-'));
     command.is_some_and(|word| word == "doctor")
-        && words().any(|word| word == "--check" || word.to_string_lossy().starts_with("--check="))
+        && words().any(|word| {
+            let word = word.to_string_lossy();
+            ["--check", "--expect"].iter().any(|&name| {
+                word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+            })
+        })
 }
 
 fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {

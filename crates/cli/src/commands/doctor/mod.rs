@@ -7,7 +7,7 @@ use peerlane_engine::{
     examine_cards, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     let mut fabric = machines::fabric(&args.fabric, printer)?;
     let assumed = assume(args, &mut fabric)?;
     let record = DoctorRecord { assumed, ..examine(args, &fabric)? };
-    if args.check {
+    if args.check || !args.expect.is_empty() {
         return check::run(&record, &args.expect);
     }
     if printer.is_json() {
@@ -77,8 +77,8 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     }
     let plan = match (plan::make(fabric, &asked(source, target), PROBE_DEADLINE), ends) {
         (Ok(plan), _) => plan,
-        (Err(failure), Some(ends)) if !args.probe && has_gpu(fabric, ends) => {
-            // Two functions by their addresses, which are no ends of a copy.
+        (Err(failure), Some(ends)) if !args.probe && is_pair_alone(fabric, ends) => {
+            // Two functions by their addresses, or drives of a text, which shows no namespaces.
             drop(failure);
             return Ok(devices(ends));
         }
@@ -97,8 +97,10 @@ fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), F
     Err(Failure::new(format!("cannot examine {name}: it is a port or bridge")).hint(hint))
 }
 
-fn has_gpu(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> bool {
-    [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == FunctionKind::Gpu)
+/// Returns whether two functions are judged where no copy between them can be planned.
+fn is_pair_alone(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> bool {
+    matches!(fabric.origin, Origin::Text | Origin::Assumed)
+        || [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == FunctionKind::Gpu)
 }
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.

@@ -4,14 +4,15 @@ use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NV
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::{
-    Fact, MapType, Reach, kernel_refusal, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
+    Fact, MapType, Reach, kernel_refusal, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal,
+    udev_refusal,
 };
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
 use crate::endpoint::ADDRESS_SPACE_FIX;
-use crate::endpoint::{Endpoint, MULTIPATH_SINCE, no_function};
+use crate::endpoint::{Endpoint, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::PlanEnds;
 
@@ -122,8 +123,7 @@ impl GpuScene<'_> {
         refusals.extend(kernel_refusal(kernel));
         refusals.extend(self.ends.iter().filter_map(|end| self.refusal_of(end)));
         refusals.dedup();
-        let is_old = kernel.version() < Some(MULTIPATH_SINCE);
-        if kernel.nvme_multipath == Some(true) && is_old && !self.has_c2c() {
+        if multipath_refuses(self.fabric) && !self.has_c2c() {
             refusals.push(
                 "nvme_core.multipath is on, which takes no peer-to-peer pages: add \
                  `nvme_core.multipath=N` to the kernel's parameters"

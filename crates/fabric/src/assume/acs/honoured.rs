@@ -66,9 +66,7 @@ impl AcsParameter {
         }
         if line == UBUNTU_REPAIRED.0 && is_numbered_by_distribution(release, patch) {
             let name = self.name();
-            return Honoured::NotKnown(format!(
-                "{release} may lack the fix for pci={name}="
-            ));
+            return Honoured::NotKnown(format!("{release} may lack the fix for pci={name}="));
         }
         let (since, is_broken) = match self {
             Self::DisableAcsRedir => (DISABLE_ACS_REDIR, line >= CONFIG_ACS),

@@ -25,7 +25,15 @@ const KEYS: [(&str, &str); 2] = [("RMForceStaticBar1", "1"), ("RmForceDisableIom
 
 /// The rule of the driver that registers its memory with the kernel.
 pub(super) fn by_p2pdma(ends: &DriverEnds<'_>) -> DriverRule {
-    let verdict = match refusal(ends) {
+    let by_settings = || {
+        let is_refused = multipath_refuses(ends.fabric) && !gpu::has_c2c(ends.provider());
+        is_refused.then(|| {
+            "nvme_core.multipath is on, which takes no peer-to-peer pages before Linux 7.2: boot with \
+             `nvme_core.multipath=N`"
+                .to_owned()
+        })
+    };
+    let verdict = match refusal(ends).or_else(by_settings) {
         Some(reason) => (DriverAnswer::Refused, reason),
         None => with_udev(ends, registration(ends)),
     };
@@ -67,6 +75,16 @@ fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
         return Some("the kernel is built without CONFIG_PCI_P2PDMA".to_owned());
     }
     None
+}
+
+/// First kernel known to pass peer-to-peer pages through NVMe multipath heads.
+const MULTIPATH_SINCE: (u32, u32) = (7, 2);
+
+/// Returns whether native multipath of NVMe keeps drives of a machine from peer-to-peer pages.
+pub fn multipath_refuses(fabric: &Fabric) -> bool {
+    let kernel = &fabric.kernel;
+    kernel.nvme_multipath == Some(true)
+        && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
 }
 
 /// Returns the options of module `nvidia` without which the driver of a GPU will not register its memory

@@ -263,7 +263,12 @@ pub(super) fn tree(fabric: &Fabric, layout: &DrawingLayout, sheet: &mut DrawingS
         boxes(fabric, layout, root, sheet);
     }
     if layout.roots.is_empty() {
-        sheet.words(MARGIN, layout.top + 14.0, "q", "No GPUs, NVMe drives, RDMA NICs or FPGA cards found.");
+        sheet.words(
+            MARGIN,
+            layout.top + 14.0,
+            "q",
+            "No GPUs, NVMe drives, RDMA NICs or FPGA cards found.",
+        );
     }
 }
 

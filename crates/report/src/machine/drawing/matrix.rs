@@ -176,6 +176,6 @@ fn words(map: MapType) -> &'static str {
         MapType::ThroughHostBridge => "through the host bridge",
         MapType::NotSupported => "refused by the kernel",
         MapType::Conditional => "depends on the CPU",
-        MapType::Unknown => "not known",
+        MapType::Unknown => "unknown",
     }
 }

@@ -210,7 +210,7 @@ fn counts(matrix: &Matrix, row: &[MatrixCell]) -> String {
         (MapType::ThroughHostBridge, "through the host bridge"),
         (MapType::NotSupported, "refused"),
         (MapType::Conditional, "through the host bridge if the CPU is an AMD Zen or later"),
-        (MapType::Unknown, "not known"),
+        (MapType::Unknown, "unknown"),
     ]
     .into_iter()
     .map(|(map, words)| (of(map), words))

@@ -1,0 +1,200 @@
+//! One answer from every command: states, exit statuses and first lines of `plan` and `doctor` over all fixtures, and
+//! plans that fix what they claim to fix.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every captured tree and every pasted text.
+fn machines() -> Vec<String> {
+    let files = |folder: &str, file: &dyn Fn(PathBuf) -> PathBuf| -> Vec<String> {
+        let entries = std::fs::read_dir(repository().join(folder)).expect("fixtures").flatten();
+        let paths = entries.map(|entry| file(entry.path()));
+        let paths = paths.filter(|path| path.is_file() && path.extension() != Some("md".as_ref()));
+        paths.map(|path| path.display().to_string()).collect()
+    };
+    let mut all = files("fixtures/sysfs", &|folder| folder.join("tree.tar.zst"));
+    all.extend(files("fixtures/lspci", &|file| file));
+    all.sort();
+    assert!(all.len() > 15, "{all:?}");
+    all
+}
+
+/// Exit status and first line of a command, and the object that it prints with `--json`.
+fn run(words: &[&str]) -> (i32, String, Value) {
+    let plain = program::peerlane(&repository(), words);
+    let first =
+        String::from_utf8_lossy(&plain.stdout).lines().next().unwrap_or_default().to_owned();
+    let with_json: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
+    let output = program::peerlane(&repository(), &with_json);
+    assert_eq!(plain.status.code(), output.status.code(), "{words:?}");
+    let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{words:?}: {error}: {}", String::from_utf8_lossy(&output.stderr))
+    });
+    (output.status.code().expect("a status"), first, object)
+}
+
+fn list<'a>(record: &'a Value, field: &str) -> &'a [Value] {
+    record[field].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// An example pair of each row of uses: state of the row, and the two names.
+fn examples(record: &Value) -> Vec<(String, [String; 2])> {
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let rows = list(record, "uses").iter();
+    rows.map(|row| (text(&row["state"]), [0, 1].map(|end| text(&row["example"][end])))).collect()
+}
+
+#[test]
+fn plan_and_doctor_agree_on_every_pair() {
+    let mut states = BTreeSet::new();
+    for machine in machines() {
+        let (_, _, record) = run(&["doctor", "--machine", &machine]);
+        for (state, [one, other]) in examples(&record) {
+            let (planned, plan_line, plan) = run(&["plan", &one, &other, "--machine", &machine]);
+            let (examined, doctor_line, pair) =
+                run(&["doctor", &one, &other, "--machine", &machine]);
+            let of = format!("{machine}: {one} -> {other}");
+            assert_eq!(plan["state"], pair["state"], "{of}");
+            assert_eq!(plan["verdict"], pair["verdict"], "{of}");
+            assert_eq!(pair["verdict"], doctor_line.as_str(), "{of}");
+            let is_refused = !list(&plan["plan"], "refusals").is_empty();
+            if is_refused {
+                assert!(
+                    plan_line.starts_with(&format!("{one} -> {other}: refused: ")),
+                    "{of}: {plan_line}"
+                );
+            } else {
+                assert_eq!(plan_line, doctor_line, "{of}");
+            }
+            // A kernel without io_uring copies nothing, whatever else reaches the device.
+            if plan["state"] != "no" {
+                assert_eq!(plan["state"], state.as_str(), "{of}");
+            }
+            let (by_plan, by_doctor) = match state.as_str() {
+                "direct" | "expected" | "via-cpu" if is_refused => (1, 0),
+                "direct" | "expected" | "via-cpu" => (0, 0),
+                "host" if plan["state"] == "host" => (0, 1),
+                "host" | "no" | "unknown" => (1, 1),
+                other => panic!("{of}: state {other}"),
+            };
+            assert_eq!((planned, examined), (by_plan, by_doctor), "{of}: {state}");
+            states.insert(state);
+        }
+    }
+    assert!(states.len() >= 5, "{states:?}");
+}
+
+#[test]
+fn doctor_status_follows_fixes_and_uses() {
+    for machine in machines() {
+        let (status, line, record) = run(&["doctor", "--machine", &machine]);
+        let states: Vec<String> = examples(&record).into_iter().map(|(state, _)| state).collect();
+        let has = |state: &str| states.iter().any(|one| one == state);
+        let is_open = !list(&record, "steps").is_empty()
+            || has("unknown")
+            || record["hidden_devices"].is_string();
+        assert_eq!(status, i32::from(is_open), "{machine}: {line}");
+        let verdict = record["verdict"].as_str().expect("a verdict");
+        assert!(line.ends_with(verdict), "{machine}: {line}");
+        let check = program::peerlane(&repository(), &["doctor", "--check", "--machine", &machine]);
+        let costs = list(&record, "findings").iter().any(|one| one["pairs"] != 0);
+        let expected = if costs || has("via-cpu") || has("host") || has("no") {
+            1
+        } else if has("unknown") || record["hidden_devices"].is_string() {
+            3
+        } else {
+            0
+        };
+        assert_eq!(check.status.code(), Some(expected), "{machine}: {line}");
+        for one in states.iter().zip(list(&record, "uses")) {
+            let expect = format!("--expect={}", one.1["use"].as_str().expect("a use"));
+            let check =
+                program::peerlane(&repository(), &["doctor", &expect, "--machine", &machine]);
+            let status = check.status.code().expect("a status");
+            let is_worst = |status: i32| match one.0.as_str() {
+                "host" | "no" => status == 2,
+                "unknown" => matches!(status, 2 | 3),
+                "via-cpu" => status != 0,
+                _ => true,
+            };
+            assert!(is_worst(status), "{machine}: {expect}: {status}");
+        }
+    }
+}
+
+/// Kinds of findings whose fix is a setting that drop-ins install.
+fn fixed_by_settings(record: &Value) -> BTreeSet<String> {
+    let has_settings = |one: &&Value| !list(&one["fix"], "settings").is_empty();
+    let kind = |one: &Value| one["kind"].as_str().expect("a kind").to_owned();
+    list(record, "findings").iter().filter(has_settings).map(kind).collect()
+}
+
+/// Weight of a state: the better, the less.
+fn weight(state: &str) -> u64 {
+    ["direct", "expected", "via-cpu", "unknown", "host", "no"]
+        .iter()
+        .position(|&one| one == state)
+        .expect("a state") as u64
+}
+
+fn weights(record: &Value) -> u64 {
+    let rows = list(record, "uses").iter();
+    rows.map(|row| {
+        weight(row["state"].as_str().expect("a state")) * row["pairs"].as_u64().expect("pairs")
+    })
+    .sum()
+}
+
+/// Settings that change routes, each as a file of a boot configuration.
+const OTHER_SETTINGS: [(&str, &str); 5] = [
+    ("cmdline.d/other.conf", "iommu=pt\n"),
+    ("cmdline.d/other.conf", "iommu=nopt\n"),
+    ("cmdline.d/other.conf", "nvme_core.multipath=N\n"),
+    ("cmdline.d/other.conf", "intel_iommu=off amd_iommu=off\n"),
+    ("modules-load.d/other.conf", "nvidia_fs\n"),
+];
+
+#[test]
+fn plans_fix_what_they_claim() {
+    let mut plans = 0;
+    for machine in machines() {
+        let (_, _, before) = run(&["doctor", "--machine", &machine]);
+        let claimed = fixed_by_settings(&before);
+        if claimed.is_empty() {
+            continue;
+        }
+        plans += 1;
+        let folder = tempfile::tempdir().expect("a folder");
+        let fix = folder.path().join("fix").display().to_string();
+        program::peerlane(&repository(), &["doctor", "--machine", &machine, "--write-fix", &fix]);
+        let (_, _, after) = run(&["doctor", "--machine", &machine, "--assume", &fix]);
+        let left = fixed_by_settings(&after);
+        assert!(left.is_disjoint(&claimed), "{machine}: {left:?} of {claimed:?}");
+        for (_, [one, other]) in examples(&before) {
+            let (_, _, pair) =
+                run(&["doctor", &one, &other, "--machine", &machine, "--assume", &fix]);
+            let left = fixed_by_settings(&pair);
+            assert!(left.is_empty(), "{machine}: {one} -> {other}: {left:?}");
+        }
+        for (path, setting) in OTHER_SETTINGS {
+            let path = Path::new(&fix).join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(&path, setting).expect("a file");
+            let (_, line, other) = run(&["doctor", "--machine", &machine, "--assume", &fix]);
+            assert!(
+                weights(&after) <= weights(&other),
+                "{machine} is better with {setting}: {line}"
+            );
+            std::fs::remove_file(&path).expect("the file");
+        }
+    }
+    assert!(plans >= 5, "{plans}");
+}
