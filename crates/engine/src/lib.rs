@@ -60,8 +60,8 @@ pub use copy::{
 };
 pub use device_memory::DeviceRefusal;
 pub use doctor::{
-    DropIn, after_restart, drop_ins, examine, examine_cards, examine_devices, examine_pair,
-    use_record,
+    DropIn, after_restart, drop_ins, examine, examine_cards, examine_device, examine_devices,
+    examine_pair, use_record,
 };
 pub use far_side::{FarStatus, OtherExport};
 pub use guard::{Surveyor, overwrite_summary};

@@ -308,7 +308,7 @@ impl Warning {
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
             Self::EnginesDiffer { .. } => "predict the case again: packets decide its rate now",
             Self::NotPermitted { .. } => {
-                "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
+                "`peerlane plan` on that machine shows the decision; predict the route `host`, too"
             }
             Self::LinkNotStated { .. } => {
                 "say it in the machine file (`link = \"16GT/s x4\"`), or vary `pcie.lanes` and `pcie.generation`, or \

@@ -109,9 +109,9 @@ impl Nonsense {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoTime { .. } => "move more bytes, or for longer",
-            Self::AboveLimit { .. } => "look whether a cache answered in place of the device",
+            Self::AboveLimit { .. } => "check whether a cache answered instead of the device",
             Self::AboveCompleted { .. } => {
-                "read what was written, with direct I/O: a hole, a cache or compression answered in place of \
+                "read what was written, with direct I/O: a hole, a cache or compression answered instead of \
                  the drive"
             }
             Self::SumDiffers { .. } => "this is a fault of the program: report it with the record",

@@ -22,14 +22,14 @@ memory, 2 through host memory for a use of --expect, 3 unknown, or failure.
 Examples:
   peerlane doctor
   sudo peerlane doctor
+  peerlane doctor gpu:0
   peerlane doctor gpu:0 mlx5_0
   sudo peerlane doctor /dev/nvme0n1 /dev/nvme1n1 --probe
   peerlane doctor --machine acs --write-fix fix
   peerlane doctor --machine acs --assume fix
   sudo peerlane doctor --check --expect storage-gpu")]
 pub(crate) struct DoctorArgs {
-    /// One device: a block device, a file, or a PCI function by name or address
-    #[arg(requires = "target")]
+    /// One device: a block device, a file, or a PCI function; alone, all its pairs
     pub(crate) source: Option<String>,
     /// The other device
     pub(crate) target: Option<String>,

@@ -13,6 +13,7 @@ use super::FabricArgs;
     after_help = "\
 Examples:
   peerlane topo
+  peerlane topo --matrix
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
   peerlane topo --format nccl > topo.xml
@@ -29,6 +30,9 @@ pub(crate) struct TopoArgs {
     /// (NCCL_TOPO_FILE), or gauges for Prometheus
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
+    /// Show every pair of GPUs, NICs and drives with its state
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) matrix: bool,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,
 }

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         _ => machines::fabric(&args.fabric, printer)?,
     };
     match format {
+        TopoFormat::Text if args.matrix => printer.data(&machine::pairs(&fabric))?,
         TopoFormat::Text => {
             printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
         }

@@ -389,7 +389,7 @@ fn facts_of_one_side_take_one_line() {
     let (_, told) = text.split_once("cannot tell:\n").expect("a section");
     let lines: Vec<&str> = told.lines().take_while(|line| !line.is_empty()).collect();
     let [line] = lines[..] else { panic!("{text}") };
-    assert!(line.starts_with("  not known after: "), "{text}");
+    assert!(line.starts_with("  unknown after: "), "{text}");
     assert!(line.contains("ACS redirection of ") && line.contains(" functions"), "{text}");
     assert_eq!(peerlane(&["topo", "diff", &user, &user]).status.code(), Some(0));
 }

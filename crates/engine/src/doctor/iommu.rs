@@ -49,7 +49,7 @@ fn translating(on: &mut Examination<'_>) {
         FindingKind::IommuTranslates,
         cost,
         "the IOMMU",
-        format!("an IOMMU translates every address: {costs}"),
+        format!("the IOMMU translates every address: {costs}"),
     );
     let evidence = vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")];
     let fix = kernel_parameter(

@@ -99,7 +99,7 @@ fn another_kernel() -> Fix {
     Fix {
         commands: vec![
             "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
-            "sudo apt install linux-generic-hwe-22.04   # Ubuntu 22.04: 6.8 in place of 5.15"
+            "sudo apt install linux-generic-hwe-22.04   # Ubuntu 22.04: 6.8 instead of 5.15"
                 .to_owned(),
             "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
             "sudo dnf upgrade kernel   # Fedora".to_owned(),

@@ -79,7 +79,7 @@ commands: vec![format!(
                 file = format_args!("{}/p2pmem/allocate", at(function))
             )],
 weakens: Some(
-                "whoever has the memory can read what its last user left there, unless that cleared it"
+                "the next user of the memory can read what its last user left there, unless that cleared it"
                     .to_owned(),
             ),
 ..fix("run as root, or give a group the memory, now or by the udev rule that comes with \
@@ -209,7 +209,7 @@ fn in_use(function: &Function, available: Bytes, size: Bytes) -> Finding {
         evidence: vec![pool(function, "available", available.0)],
         fix: Some(Fix {
             commands: vec!["sudo grep -l p2pmem /proc/*/maps".to_owned()],
-            ..fix("wait for whoever holds it, or name another memory with `--via`", Needs::Nothing)
+            ..fix("Wait for the program that holds it, or name another memory with `--via`", Needs::Nothing)
         }),
         ..finding(
             FindingKind::MemoryInUse,

@@ -28,6 +28,7 @@ mod use_records;
 mod window;
 mod xrt_stack;
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
@@ -59,6 +60,8 @@ type NoPermission<'a> = &'a dyn Fn(&str) -> Option<String>;
 enum Subject {
     /// All of the machine.
     Machine,
+    /// This one with every other.
+    Device(FunctionId),
     /// These two.
     Devices(FunctionId, FunctionId),
     /// None: an end is not on a PCI function.
@@ -69,6 +72,10 @@ impl Subject {
     fn judge(self, fabric: &Fabric) -> Vec<JudgedPairs> {
         match self {
             Self::Machine => judged_pairs(fabric),
+            Self::Device(one) => {
+                let others = fabric.iter().map(|(id, _)| id).filter(|&id| id != one);
+                others.flat_map(|other| judged_between(fabric, one, other)).collect()
+            }
             Self::Devices(one, other) => judged_between(fabric, one, other),
             Self::NoDevices => Vec::new(),
         }
@@ -113,7 +120,7 @@ impl<'a> Examination<'a> {
 
     /// Makes a record of it; `pair` is what was typed for two ends, with their state and the verdict on them.
     fn finished(mut self, pair: Option<([String; 2], EndsVerdict)>) -> DoctorRecord {
-        self.findings.sort_by_key(|(finding, _)| finding.cost);
+        self.findings.sort_by_key(|(finding, _)| (finding.cost, Reverse(finding.pairs)));
         let steps = steps::steps(&self.findings, &self.judged);
         let mut findings: Vec<Finding> =
             self.findings.into_iter().map(|(finding, _)| finding).collect();
@@ -162,9 +169,34 @@ fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
     move |address| P2pmemProvider.denied(system.as_ref()?.root(), address)
 }
 
-/// The same with the question to this machine why somebody may not take the memory of an address.
+/// Examines one device with every other: findings that cost none of its pairs are left out.
+pub fn examine_device(fabric: &Fabric, id: FunctionId) -> DoctorRecord {
+    let no_permission = asked_here(fabric);
+    let of_device = Subject::Device(id);
+    let mut record = examine_subject(fabric, of_device, &no_permission, &Dnas::default());
+    record.findings.retain(|finding| finding.pairs > 0);
+    record.steps.retain(|step| step.pairs > 0);
+    (1..).zip(&mut record.steps).for_each(|(order, step)| step.order = order);
+    let word = fabric.device_word(id);
+    record.verdict = match record.uses.is_empty() {
+        true => format!("{word}: no other device here exchanges payload with it"),
+        false => format!("{word}: {}", record.verdict),
+    };
+    record
+}
+
+/// The same with the question to this machine why the memory of an address is not permitted.
 fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -> DoctorRecord {
-    let mut examination = Examination::new(fabric, Subject::Machine);
+    examine_subject(fabric, Subject::Machine, no_permission, dnas)
+}
+
+fn examine_subject(
+    fabric: &Fabric,
+    subject: Subject,
+    no_permission: NoPermission<'_>,
+    dnas: &Dnas,
+) -> DoctorRecord {
+    let mut examination = Examination::new(fabric, subject);
     let on = &mut examination;
     memory::examine(on, no_permission);
     kernel::examine(on);

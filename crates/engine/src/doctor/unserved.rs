@@ -26,7 +26,7 @@ fn not_served(drive: &Function, reason: &Unserved) -> Finding {
     };
     let weakens = match reason {
         Unserved::OtherDriver(driver) => {
-            Some(format!("whoever has it by {driver} loses it: a virtual machine, a program"))
+            Some(format!("the virtual machine or program that has it by {driver} loses it"))
         }
         _ => None,
     };

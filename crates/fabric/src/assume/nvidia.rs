@@ -19,7 +19,7 @@ pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<Settin
         return Some(NoChange("it is set so already".to_owned()));
     }
     Some(Changed(match before.filter(|before| !before.is_empty()) {
-        Some(before) => format!("the driver reads {value} in place of {before}"),
+        Some(before) => format!("the driver reads {value} instead of {before}"),
         None => format!("the driver reads {value}"),
     }))
 }

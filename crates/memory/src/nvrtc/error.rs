@@ -80,7 +80,7 @@ impl NvrtcError {
             Self::OldDriver { .. } => Some("`nvidia-smi` shows the driver and its CUDA"),
             Self::Gpu { .. } => Some("an earlier CUDA may still know the GPU: `nvidia-smi -q`"),
             Self::Call { code: 7, .. } => Some(
-                "libnvrtc-builtins of the same version lies beside libnvrtc; `ldconfig -p | grep nvrtc`",
+                "libnvrtc-builtins of the same version lies next to libnvrtc; `ldconfig -p | grep nvrtc`",
             ),
             Self::Call { .. } | Self::ZeroByte | Self::Source { .. } => None,
         }

@@ -45,7 +45,7 @@ pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
         }
         FunctionKind::Nic => vec![target(ends), verbs()],
         _ => {
-            let reason = "a mapping of p2pmem can be handed to this driver, and nobody has published \
+            let reason = "a mapping of p2pmem can be handed to this driver, but no public report says \
                           that it works";
             vec![DriverRule::new(
                 DRIVER,

@@ -151,7 +151,7 @@ fn limits(record: &CopyRecord) -> Option<Figure> {
         ..ChartBar::default()
     }));
     let bars = Bars {
-        about: "Rate of the copy beside its ceilings.".to_owned(),
+        about: "Rate of the copy and its ceilings.".to_owned(),
         name: "bandwidth",
         values: ValueKind::Rate,
         rows,

@@ -81,7 +81,7 @@ impl Limiter {
                 format!("completions of {count} memories")
             }
             Self::Resource(ResourceOrigin::Processors(_)) => {
-                format!("the processors beside {count} memories")
+                format!("the processors next to {count} memories")
             }
             Self::Resource(ResourceOrigin::Stage(_)) => format!("{count} stages"),
             Self::Resource(ResourceOrigin::Copies(_)) => format!("copies in {count} memories"),
@@ -130,7 +130,7 @@ pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
     let is_host = |node: &&Node| matches!(node.kind, NodeKind::HostMemory(_));
     match topology.nodes().iter().filter(is_host).count() {
         0 | 1 => "the processors".to_owned(),
-        _ => format!("the processors beside {}", topology.node(at).name),
+        _ => format!("the processors next to {}", topology.node(at).name),
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod check;
 mod write_fix;
 
 use peerlane_engine::{
-    examine_cards, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
+    examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
@@ -65,8 +65,10 @@ fn assumed(applied: AppliedSetting) -> AssumedSetting {
 }
 
 fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> {
-    let (Some(source), Some(target)) = (&args.source, &args.target) else {
-        return Ok(examine_cards(fabric, &read_dna(fabric)));
+    let (source, target) = match (&args.source, &args.target) {
+        (Some(source), Some(target)) => (source, target),
+        (Some(device), None) => return examine_one(fabric, device),
+        (None, _) => return Ok(examine_cards(fabric, &read_dna(fabric))),
     };
     let words = (source.as_str(), target.as_str());
     let ends = pair_ends(fabric, None, words);
@@ -86,6 +88,16 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     };
     let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
     Ok(examine_pair(fabric, &plan, &probes))
+}
+
+/// All pairs of one device.
+fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
+    let Some((id, _)) = pair_ends(fabric, None, (device, device)) else {
+        let error = format!("machine {} has no device `{device}`", fabric.name);
+        return Err(Failure::new(error).hint("run `peerlane topo` for the names".to_owned()));
+    };
+    refuse_ports(fabric, (id, id))?;
+    Ok(examine_device(fabric, id))
 }
 
 /// Refuses ports and bridges, which exchange no payload.

@@ -52,7 +52,7 @@ impl Audit<'_> {
 
     fn compatibility(&self) -> Option<CufileNote> {
         let key = "properties.allow_compat_mode";
-        let advice = "set it to false to see an error in place of a detour; Peerlane switches it off for \
+        let advice = "set it to false to see an error instead of a detour; Peerlane switches it off for \
                       routes that must be direct";
         let effect = match self.found.flag(key) {
             Some(true) => CuFileEffect::new(
@@ -67,7 +67,7 @@ impl Audit<'_> {
                 return None;
             }
             None => CuFileEffect::new(
-                "whether host memory is taken in place of a direct way is not known: by default, says NVIDIA's \
+                "whether host memory is used instead of a direct path is unknown: by default, says NVIDIA's \
                  guide, and not by default, says its gds-diag",
                 advice,
             ),

@@ -35,7 +35,7 @@ fn drives_lend_what_is_published() {
         ("ib_core".to_owned(), DriverAnswer::NotKnown),
     ];
     assert_eq!(found, expected);
-    only(&pair("", ("nvme", LENDER), ("gpu", GPU)), DriverAnswer::NotKnown, "nobody has published");
+    only(&pair("", ("nvme", LENDER), ("gpu", GPU)), DriverAnswer::NotKnown, "no public report");
 }
 
 #[test]

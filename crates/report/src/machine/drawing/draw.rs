@@ -211,7 +211,7 @@ impl DrawingSheet {
             x += 32.0 + wide(text) + 20.0;
         }
         let mut text = format!(
-            "Payload in {} beside each link: \u{2191} towards the root complex, \u{2193} away from it.",
+            "Payload in {} next to each link: \u{2191} towards the root complex, \u{2193} away from it.",
             self.loads.unit()
         );
         if self.loads.scale == LoadScale::Ceilings {

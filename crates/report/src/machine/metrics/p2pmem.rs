@@ -14,7 +14,7 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
         "Memory of the device that its driver registered with P2PDMA.",
     );
     let mut free =
-        Gauge::new("peerlane_p2pmem_free_bytes", "Registered memory that nobody has allocated.");
+        Gauge::new("peerlane_p2pmem_free_bytes", "Registered memory that is not allocated.");
     let mut published = Gauge::new(
         "peerlane_p2pmem_published",
         "1 if the driver offers its registered memory to peers.",

@@ -3,6 +3,7 @@
 mod label;
 mod lines;
 mod matrix;
+mod pairs;
 mod remote;
 mod tree;
 
@@ -11,6 +12,7 @@ use peerlane_fabric::Fabric;
 pub(crate) use label::{label, memory_label, port_kind};
 pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::reasons;
+pub use pairs::pairs;
 pub(crate) use tree::FunctionTree;
 
 /// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A pasted text
