@@ -10,7 +10,7 @@ use super::LabelSheet;
 /// Lines of evidence of one finding.
 const MAX_EVIDENCE: usize = 3;
 
-/// The headline, what was assumed, uses, findings, the plan, and what could not be checked.
+/// The headline, assumed settings, findings, fixes, uses, and unknown facts.
 pub(crate) fn doctor(record: &DoctorRecord) -> String {
     let mut sheet = LabelSheet::default();
     match record.pair {
@@ -18,10 +18,10 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
         None => sheet.line(format_args!("{}: {}", record.machine.name, record.verdict)),
     }
     section(&mut sheet, "assumed:", &record.assumed, assumed);
-    section(&mut sheet, "uses:", &record.uses, of_use);
-    section(&mut sheet, "between them:", &record.notes, note);
     section(&mut sheet, "findings:", &record.findings, finding);
     plan(&mut sheet, &record.steps);
+    section(&mut sheet, "uses:", &record.uses, of_use);
+    section(&mut sheet, "between them:", &record.notes, note);
     // A whole machine has them in --json.
     if record.pair.is_some() {
         section(&mut sheet, "settings of cuFile (/etc/cufile.json):", &record.settings, setting);
