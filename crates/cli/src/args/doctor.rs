@@ -12,10 +12,10 @@ use super::FabricArgs;
 #[command(after_help = "\
 Uses: storage-gpu, network-gpu, gpu-gpu, drive-drive, network-drive, storage-fpga
 
-The exit status is 0 when nothing was found, 1 when something was. Facts that cannot be read without
+The exit status is 0 when nothing was found, 1 when something was. Facts that cannot be read without \
 privileges are listed and are no finding.
 
-With --check it is that of monitoring plugins: 0 nothing found, 1 slower than it could be, 2 a route is
+With --check it is that of monitoring plugins: 0 nothing found, 1 slower than it could be, 2 a route is \
 missing (of the uses of --expect, else of any), 3 not known, or failure.
 
 Examples:
@@ -27,25 +27,30 @@ Examples:
   peerlane doctor --machine acs --assume fix
   sudo peerlane doctor --check --expect storage-gpu")]
 pub(crate) struct DoctorArgs {
-    /// One device: a block device, a file, or a PCI function by name or address
+    /// Device: block device, file, or PCI function by name or address
     #[arg(requires = "target")]
     pub(crate) source: Option<String>,
-    /// The other device
+    /// Second device
     pub(crate) target: Option<String>,
-    /// Ask the kernel: read the first block of each end into each memory, where it stays
+    /// Ask the kernel by reading one block into each memory
+    ///
+    /// It is the first block of each device; it stays in the memory.
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,
-    /// Judge the machine as if the kernel parameters and module options of a file, or of the files in
-    /// a folder, were in force
+    /// Judge with the settings of FILE or a folder in force
+    ///
+    /// They are kernel parameters and module options, such as --write-fix writes.
     #[arg(long, value_name = "FILE")]
     pub(crate) assume: Option<PathBuf>,
-    /// Write the plan as drop-ins, with scripts that install and undo them, into a new folder
+    /// Write the fixes as files and scripts into a new folder
+    ///
+    /// The files are drop-ins; the scripts install and undo them.
     #[arg(long, value_name = "DIR")]
     pub(crate) write_fix: Option<PathBuf>,
     /// Print one line with performance data, for monitoring
     #[arg(long, conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) check: bool,
-    /// A use that has to be direct for every pair; may be given several times
+    /// Require direct pairs for USE; may be repeated
     #[arg(long, value_name = "USE", requires = "check")]
     pub(crate) expect: Vec<Use>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Users of a device that can be ended: mounts, and whatever is stacked on it.
 //!
-//! The running system and swap, which nobody is told to end, are the business of `running_system`.
+//! The running system and swap, for which no hint names a command, are the business of `running_system`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -92,7 +92,8 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
         .iter()
         .filter(|mount| !mount.is_read_only)
         .map(|mount| format!("a file system mounted at {}", mount.point.display()));
-    let swaps = relatives.swaps(system, &mounts).into_iter().map(|swap| format!("the swap space {swap}"));
+    let swaps =
+        relatives.swaps(system, &mounts).into_iter().map(|swap| format!("the swap space {swap}"));
     mounted.chain(swaps).map(|by| Warning::SourceInUse { by }).collect()
 }
 

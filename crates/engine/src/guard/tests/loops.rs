@@ -97,7 +97,7 @@ fn loop_file_system_lies_on_file() {
         end(&tree.path(name), EndpointKind::File, node, block_device("loop0"))
     };
     let found = said(&tree, &inside("one", 7), &file, &asked());
-    assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
+    assert!(found.iter().any(|reason| reason.contains("through a loop device")), "{found:?}");
     assert_eq!(said(&tree, &inside("one", 7), &inside("other", 8), &asked()), [""; 0]);
 }
 
@@ -194,7 +194,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
     // A loop device over a loop device is followed to the file.
     let Some(upper) = Loop::over(&one.0) else { return };
     let found = said(&device(&upper), &device(&other));
-    assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
+    assert!(found.iter().any(|reason| reason.contains("through a loop device")), "{found:?}");
 }
 
 #[test]

@@ -39,8 +39,7 @@ const DATA: [&str; 5] = ["/data", "/mnt/var", "/srv/home", "/media/usr", "/run/m
 
 fn any_use() -> impl Strategy<Value = Use> {
     let points = prop::collection::vec(select([&SYSTEM[..], &DATA[..]].concat()), 0..4);
-    let layers =
-        select(vec![Layers::None, Layers::Partition, Layers::Luks, Layers::VolumeOnArray]);
+    let layers = select(vec![Layers::None, Layers::Partition, Layers::Luks, Layers::VolumeOnArray]);
     let target = select(vec![Target::Disk, Target::LoopOverSameFile, Target::BackingFile]);
     (layers, target, points, any::<bool>(), any::<bool>()).prop_map(
         |(layers, target, points, has_swap, has_content)| Use {
