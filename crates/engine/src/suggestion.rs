@@ -71,7 +71,7 @@ pub fn hint_of_device(fabric: &Fabric, typed: &str) -> String {
     };
     let kind = match () {
         () if is(&["gpu", "nvidia", "cuda"]) => Some(("GPUs", &gpus)),
-        () if is(&["nvme", "drive", "ssd"]) => Some(("NVMe drives", &drives)),
+        () if is(&["nvme", "drive", "ssd"]) => Some(("drives", &drives)),
         () if is(&NIC_PREFIXES) => Some(("NICs", &nics)),
         () => None,
     };
@@ -79,11 +79,12 @@ pub fn hint_of_device(fabric: &Fabric, typed: &str) -> String {
         Some((kind, names)) if names.is_empty() => {
             format!("the machine has no {kind}; `peerlane topo` shows its devices")
         }
-        Some((kind, names)) => format!("its {kind}: {}", list(names)),
+        Some((kind, names)) => format!("its {kind} are {}", list(names)),
         None => match nearest(typed, all()) {
             Some(near) => format!("did you mean {near}?"),
             None if (1..=LIST_MAX).contains(&all().count()) => {
-                format!("its devices: {}", list(&all().collect::<Vec<_>>()))
+                let kind = if all().count() == drives.len() { "drives" } else { "devices" };
+                format!("its {kind} are {}", list(&all().collect::<Vec<_>>()))
             }
             None => "`peerlane topo` shows the names of its devices".to_owned(),
         },
@@ -153,12 +154,12 @@ name = 'n'
 kind = 'nic'
 ";
         let fabric = Fabric::from_toml(text).expect("a machine");
-        assert_eq!(hint_of_device(&fabric, "mlx5_0"), "its NICs: n");
-        assert_eq!(hint_of_device(&fabric, "/dev/nvme3"), "its NVMe drives: a");
+        assert_eq!(hint_of_device(&fabric, "mlx5_0"), "its NICs are n");
+        assert_eq!(hint_of_device(&fabric, "/dev/nvme3"), "its drives are a");
         assert_eq!(hint_of_device(&fabric, "A"), "did you mean a?");
         let none = "the machine has no GPUs; `peerlane topo` shows its devices";
         assert_eq!(hint_of_device(&fabric, "gpu0"), none);
-        assert_eq!(hint_of_device(&fabric, "zebra"), "its devices: n, a");
+        assert_eq!(hint_of_device(&fabric, "zebra"), "its devices are n, a");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn unknown_devices_suggest_known_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/lspci/eight-gpus.txt");
     for (device, hint) in
-        [("gpu0", "hint: did you mean gpu:0?"), ("mlx5_0", "hint: its NICs: 0000:")]
+        [("gpu0", "hint: did you mean gpu:0?"), ("mlx5_0", "hint: its NICs are 0000:")]
     {
         let output = peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]);
         assert_eq!(output.status.code(), Some(2));
