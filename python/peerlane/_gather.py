@@ -64,7 +64,7 @@ class Executor(Protocol):
         """Waits for one of the futures, or without any for a change of nodes; those that are done."""
 
     def cancel(self, futures: Collection[Future[Answer]]) -> None:
-        """Ends work whose answer nobody waits for any more."""
+        """Ends work whose answer is no longer needed."""
 
 
 class NodesProgress(NamedTuple):

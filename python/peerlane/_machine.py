@@ -164,7 +164,7 @@ def simulate(
 
 
 def reproduce(sources: Sequence[str] = ()) -> Record:
-    """The figures of published documents beside what the model says of the same machines.
+    """The figures of published documents next to what the model says of the same machines.
 
     Parameters
     ----------

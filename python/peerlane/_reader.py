@@ -16,9 +16,9 @@ class Reading(NamedTuple):
     bytes: int
     """Bytes read; fewer than there is room for only where the file ends."""
     direct: int
-    """Bytes of them that the drive's DMA put where they are; on a GPU, beside it: by cuFile, direct."""
+    """Bytes of them that the drive's DMA put where they are; on a GPU, next to it: by cuFile, direct."""
     shifted: int
-    """Bytes of them that the drive's DMA put into the memory beside their place, and a CPU moved there."""
+    """Bytes of them that the drive's DMA put into the memory next to their place, and a CPU moved there."""
     copied: int
     """Bytes of them that came through host memory of Peerlane and were stored by a CPU, or by a GPU's copy engine."""
     page_cache: int
@@ -87,12 +87,12 @@ class Reader:
         """Fills memory with what lies at an offset, as far as there is something.
 
         Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it, and
-        beside it and are moved from there at another alignment; a beginning and an end that are no whole
+        next to it and are moved from there at another alignment; a beginning and an end that are no whole
         blocks go through host memory of Peerlane. The result says how much went which way.
 
         Memory of a GPU gets its bytes by cuFile, direct, or through pinned host memory, which a
         ``RouteWarning`` says with the reason; either way they are copied once more within the GPU.
-        All that the GPU was asked for before is waited for.
+        Waits for all earlier work of the GPU.
 
         Parameters
         ----------

@@ -4,7 +4,7 @@
 Class                     Status  Meaning
 ========================  ======  ==============================================================
 :class:`PeerlaneError`    2       Something failed; the base of the classes below
-:class:`BadInput`         2       What was asked for makes no sense here; also a ``ValueError``
+:class:`BadInput`         2       The request makes no sense here; also a ``ValueError``
 :class:`Refused`          2       Something stands against it; nothing was changed
 :class:`NotPossible`      77      Not possible on this machine; nothing was changed
 :class:`CudaUnavailable`  77      The memory is that of a GPU, and there is no driver or no GPU
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _Details(BaseException):
-    """What every error here knows beside its words."""
+    """Facts of every error here, in addition to its text."""
 
     status: ClassVar[int] = 2
 
@@ -74,7 +74,7 @@ class PeerlaneError(_Details, Exception):
 
 
 class BadInput(PeerlaneError, ValueError):
-    """What was asked for makes no sense here; nothing was changed."""
+    """The request makes no sense here; nothing was changed."""
 
 
 class Refused(PeerlaneError):

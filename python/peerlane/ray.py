@@ -59,7 +59,7 @@ def bench(
     Returns
     -------
     dict
-        ``bench`` of each node is its record, ``used`` the ends and their devices, ``error`` that of a
+        ``bench`` of each node is its record, ``used`` source and target with their devices, ``error`` that of a
         node that refused, ``missing`` the reason of one that was lost.
     """
     options = _options(nodes, retries, patience, progress)

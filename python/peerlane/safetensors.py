@@ -32,7 +32,7 @@ from .errors import BadInput, PeerlaneError
 __all__ = ["FileRoute", "Tensors", "load"]
 
 SAMPLES = 64
-"""Places of a file that are asked for in the page cache: a file that is not there at all answers at the first."""
+"""Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
 PART = 256 << 20
 """Bytes read between two looks at whether another shard has failed."""
 SHARDS = 8
@@ -84,7 +84,7 @@ def load(
     Parameters
     ----------
     path
-        A ``.safetensors`` file, or the ``.safetensors.index.json`` beside several.
+        A ``.safetensors`` file, or the ``.safetensors.index.json`` next to several.
     device
         ``"cpu"``, ``"cuda"`` or ``"cuda:0"`` and so on; a GPU needs ``framework="torch"``.
     framework
@@ -207,7 +207,7 @@ def _to_host(path: Path, start: int, size: int, stop: threading.Event) -> tuple[
             with suppress(OSError):
                 memory.madvise(POPULATE_READ)
             count = size - start
-            reason = f"each of {SAMPLES} places of the file that were asked for is in the page cache"
+            reason = f"each of {SAMPLES} places of the file that were looked up is in the page cache"
             return memory, FileRoute(str(path), "mapped", reason, Reading(count, 0, 0, 0, count))
     # The file's blocks lie in pages as they lie in the file, so that DMA may put them where they belong.
     memory = mmap.mmap(-1, size)
@@ -252,5 +252,5 @@ def _is_cached(file: int, size: int) -> bool:
 
 
 def _places(size: int) -> Iterable[int]:
-    """From the end on, since whoever looked at a file looked at its beginning."""
+    """From the end on, since an earlier reader read the beginning first."""
     return (size * place // SAMPLES for place in reversed(range(SAMPLES)))

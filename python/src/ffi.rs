@@ -71,7 +71,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Tensor, byte_offset) == 40);
 };
 
-/// Names of a capsule before and after somebody took the tensor (DLPack's Python specification).
+/// Names of a capsule before and after a consumer took the tensor (DLPack's Python specification).
 const FRESH: &CStr = c"dltensor";
 const TAKEN: &CStr = c"used_dltensor";
 
@@ -90,7 +90,7 @@ impl Drop for Taken {
         // Deleters of NumPy and others drop references to Python objects.
         Python::attach(|_| {
             let managed = self.0.as_ptr();
-            // SAFETY: the tensor was taken out of its capsule by name, so nobody else deletes it.
+            // SAFETY: the tensor was taken out of its capsule by name, so only this deletes it.
             let deleter = unsafe { (*managed).deleter };
             if let Some(deleter) = deleter {
                 // SAFETY: it is the producer's deleter for this very tensor, and called once.

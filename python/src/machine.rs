@@ -140,7 +140,7 @@ fn toml_of(text: &str) -> Result<String, ErrorDetails> {
     toml::to_string(&value).map_err(|error| tried(&error))
 }
 
-/// Figures of documents beside the model, as JSON; all of them where no document is named.
+/// Figures of documents next to the model, as JSON; all of them where no document is named.
 #[pyfunction]
 pub(crate) fn reproduce(py: Python<'_>, sources: Vec<String>) -> PyResult<String> {
     Ok(py.detach(|| {

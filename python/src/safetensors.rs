@@ -28,7 +28,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         |error: std::io::Error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error);
     let refused =
         |words: &str| ErrorDetails::new(ExceptionKind::BadInput, format!("cannot {what}: {words}"));
-    // Opening a pipe waits for somebody who writes.
+    // Opening a pipe waits for a writer.
     let facts = fs::metadata(path).map_err(failed)?;
     if !facts.is_file() {
         return Err(refused("it is not a regular file"));

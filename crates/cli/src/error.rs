@@ -104,7 +104,7 @@ impl Tried {
         move |source| Failure::new(Self { what, source: source.into() })
     }
 
-    /// The same for a file that a person names, and that the user may not be allowed to read.
+    /// The same for a file that the command line names, and that the user may not be allowed to read.
     pub(crate) fn to_read(
         what: impl Into<String>,
         path: &Path,
@@ -112,6 +112,9 @@ impl Tried {
         let what = what.into();
         move |source| {
             let hint = small_file::hint(path, &source);
+            if source.kind() == io::ErrorKind::NotFound {
+                return Self::to(what)(format!("{} does not exist", path.display())).hint(hint);
+            }
             Self::to(what)(source).hint(hint)
         }
     }

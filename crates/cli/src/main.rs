@@ -57,11 +57,14 @@ fn run(words: &[OsString], plain: Printer, is_check: bool) -> Exit {
         if is_check {
             return check::failed(&failure.in_one_line(), printer);
         }
+        if printer.is_json() {
+            printer.failure_object(&failure);
+        }
         failure.status()
     })
 }
 
-/// The colour asked for, found before the words are parsed, since parsing them may fail.
+/// The colour that the words name, found before the words are parsed, since parsing them may fail.
 fn color_among(words: &[OsString]) -> ColorChoice {
     let mut words = words.iter().filter_map(|word| word.to_str());
     while let Some(word) = words.next() {

@@ -311,7 +311,7 @@ fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputErro
         return Err(OutputError::NotOurs { why, hint: "name a file" });
     }
     let (name, most, is_ours) = match kind {
-        OutputKind::New => return Err(not_ours("it is there already", kind)),
+        OutputKind::New => return Err(not_ours("it already exists", kind)),
         OutputKind::Marked { name, most, is_ours } => (name, most, is_ours),
     };
     // What takes its place now neither lets the program wait nor leads it elsewhere.
@@ -351,7 +351,7 @@ fn named_twice() -> OutputError {
 
 fn hint_where_nobody_is(path: &Path) -> &'static str {
     if path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-        "nobody reads that pipe: start what reads it first"
+        "the pipe has no reader: start its reader first"
     } else {
         "no device is behind that name now: name a file"
     }

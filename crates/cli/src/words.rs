@@ -1,14 +1,14 @@
 //! The words of a command line, read, and what is said of those that cannot be.
 //!
-//! A name may come from anybody, and the argument parser quotes words as they are: what it says is of the same words
-//! with all that a terminal would obey in escaped form.
+//! The argument parser quotes words as they are, so its messages are made of words in which all that a terminal would
+//! obey is escaped.
 
 use std::ffi::{OsStr, OsString};
 
+use clap::FromArgMatches;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::Cli;
+use crate::args::{self, Cli};
 use crate::commands::quoted;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -24,7 +24,11 @@ pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     if let Some(word) = no_text(words).filter(|_| is_no_text) {
         let hint = format!("name a file by a link to it: `ln -s {} NAME`", quoted(word));
         let failure = Failure::new(format!("the argument {word:?} is not UTF-8 text"));
-        printer.failure(&failure.hint(hint));
+        let failure = failure.hint(hint);
+        printer.failure(&failure);
+        if wants_json(words) {
+            printer.failure_object(&failure);
+        }
         return Err(Exit::Failed);
     }
     let shown: Vec<OsString> =
@@ -32,14 +36,30 @@ pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     let error = match parse(&shown) {
         _ if shown == words => error,
         Err(error) => error,
-        Ok(_) => Cli::command().error(ErrorKind::InvalidValue, "a word has control characters"),
+        Ok(_) => args::command().error(ErrorKind::InvalidValue, "a word has control characters"),
     };
     printer.usage(&error);
+    if error.use_stderr() && wants_json(words) {
+        printer.failure_object(&as_failure(&error));
+    }
     Err(if error.use_stderr() { Exit::Failed } else { Exit::Done })
 }
 
+fn wants_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// The message of the argument parser, with its tip as the hint.
+fn as_failure(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    Failure::new(what.join(" ")).hint(tip.map(str::to_owned))
+}
+
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches_from(words)?;
+    let matches = args::command().try_get_matches_from(words)?;
     Cli::from_arg_matches(&matches)
 }
 

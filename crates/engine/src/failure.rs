@@ -50,14 +50,6 @@ pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     }
 }
 
-/// Returns advice about a path that does not exist: the nearest folder above it may show the right
-/// name.
-pub fn hint_of_absence(path: &Path) -> String {
-    let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-    let folder = above.find(|above| above.is_dir()).unwrap_or_else(|| Path::new("."));
-    format!("`ls {}` shows what there is", folder.display())
-}
-
 /// A request that failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {}", what(*action, *offset, Some(*length), *role))]
@@ -152,7 +144,7 @@ pub enum Cause {
         /// The system's answer.
         errno: Errno,
     },
-    /// The same request was tried again and again without getting on.
+    /// The same request was tried again and again without progress.
     #[error("no progress after {tries} tries")]
     NoProgress {
         /// Tries.
@@ -160,8 +152,8 @@ pub enum Cause {
         /// The last answer, where it was an error.
         errno: Option<Errno>,
     },
-    /// The kernel says that it moved more than was asked for.
-    #[error("the kernel says that it moved {moved} bytes, more than was asked for")]
+    /// The kernel says that it moved more than requested.
+    #[error("the kernel says that it moved {moved} bytes, more than requested")]
     MoreThanAsked {
         /// Its own words.
         moved: u32,
@@ -207,7 +199,7 @@ impl Cause {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::RouteRefused | Self::MemoryNotAccepted => Some(
-                "`peerlane plan SOURCE TARGET` says what stands in the way; --route host copies \
+                "`peerlane plan SOURCE TARGET` shows what blocks it; --route host copies \
                  through host memory",
             ),
             Self::ProviderGone => Some("take another memory with --via"),

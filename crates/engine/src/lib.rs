@@ -44,6 +44,7 @@ mod small_files;
 pub mod stage;
 pub mod stages;
 mod stamp;
+pub mod suggestion;
 mod system;
 #[cfg(test)]
 #[path = "../../../tools/testing.rs"]

@@ -72,7 +72,8 @@ impl System {
     pub(crate) fn number_of_source(&self, mount: &MountinfoLine) -> Option<(u32, u32)> {
         let by_name = mount.source_name().and_then(|name| self.number(name));
         by_name.or_else(|| {
-            let path = self.root.join(mount.source.strip_prefix('/')?);
+            let device = mount.source.strip_prefix('/').filter(|path| path.starts_with("dev/"))?;
+            let path = self.root.join(device);
             let node = fs::metadata(path).ok().filter(|node| node.file_type().is_block_device())?;
             Some((rustix::fs::major(node.rdev()), rustix::fs::minor(node.rdev())))
         })
@@ -211,12 +212,12 @@ impl MountinfoLine {
         })
     }
 
-    /// Name of the block device that was mounted, by the path given to mount.
     /// Whether the file system was mounted with an option.
     pub(crate) fn has_option(&self, option: &str) -> bool {
         self.options.split(',').any(|one| one == option)
     }
 
+    /// Name of the block device that was mounted, by the path given to mount.
     pub(crate) fn source_name(&self) -> Option<&str> {
         self.source.strip_prefix("/dev/")
     }

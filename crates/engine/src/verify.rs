@@ -1,7 +1,7 @@
 //! Compares source and target after a copy, both read by host memory: another way than the copy's.
 //!
 //! All of it, or a sample: first and last page and one at a random place of every stretch between.
-//! [`verify`] works on a ring that is there already; [`verify_ends`] opens two endpoints by itself.
+//! [`verify`] works on a ring that exists already; [`verify_ends`] opens two endpoints by itself.
 //! Memory in use does not grow with the length.
 
 mod ends;

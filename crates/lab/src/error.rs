@@ -34,7 +34,7 @@ pub enum LabError {
         /// The fault.
         reason: String,
     },
-    /// A module that the guest needs is neither built in nor beside the kernel.
+    /// A module that the guest needs is neither built in nor next to the kernel.
     #[error("cannot load kernel module `{module}` in the guest: {reason}")]
     MissingModule {
         /// Module name.
@@ -141,17 +141,17 @@ pub enum LabError {
     Interrupted,
     /// The machine lost its power, as an event asked for.
     #[error(
-        "power was cut at `{moment}`, as asked; images given with --drive keep what their drives had"
+        "power was cut at `{moment}`, as requested; images given with --drive keep what their drives had"
     )]
     PowerCut {
         /// The moment.
         moment: String,
     },
     /// Nobody reads the command's output any more.
-    #[error("lab run was ended: nobody reads its output")]
+    #[error("lab run was ended: its output has no reader")]
     ReaderGone,
     /// The reader of the command's outputs did not take all of them before the run was over.
-    #[error("nobody took the end of the command's output: at least {}", unread(*stdout, *stderr))]
+    #[error("the command's output was not read to its end: at least {}", unread(*stdout, *stderr))]
     Unread {
         /// Bytes of standard output.
         stdout: u64,
@@ -194,7 +194,7 @@ impl LabError {
                     .to_owned(),
             ),
             Self::MissingModule { .. } => Some(
-                "use a kernel with its modules beside it, such as the one ./demo fetches"
+                "use a kernel with its modules next to it, such as the one ./demo fetches"
                     .to_owned(),
             ),
             Self::MissingRamBar { .. } => Some(

@@ -62,7 +62,7 @@ pub struct BootOptions {
     /// Program and arguments; arguments of the program itself when its first word is no program of
     /// the guest. Ignored for a shell.
     pub command: Vec<OsString>,
-    /// An interactive shell on this terminal in place of the command.
+    /// An interactive shell on this terminal instead of the command.
     pub shell: bool,
     /// Kernel to boot, from [`crate::find_kernel`].
     pub kernel: KernelImage,

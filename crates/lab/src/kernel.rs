@@ -197,7 +197,7 @@ fn cache_folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache/peerlane")))
 }
 
-/// Folders where a distribution puts the modules of an image: beside it, or below the root of its
+/// Folders where a distribution puts the modules of an image: next to it, or below the root of its
 /// `/boot`.
 fn module_folders(image: &Path, release: &str) -> Vec<PathBuf> {
     let Some(folder) = image.parent() else { return Vec::new() };

@@ -33,7 +33,7 @@ pub(crate) fn needed(
             None => Ok(Vec::new()),
             Some(name) => Err(LabError::MissingModule {
                 module: name.clone(),
-                reason: "the kernel has no module folder beside it".to_owned(),
+                reason: "the kernel has no module folder next to it".to_owned(),
             }),
         };
     };
@@ -73,7 +73,7 @@ fn add(
     if depth > DEEPEST {
         return Err(missing("its dependencies form a circle"));
     }
-    let path = files.get(name).ok_or_else(|| missing("neither built in nor beside the kernel"))?;
+    let path = files.get(name).ok_or_else(|| missing("neither built in nor next to the kernel"))?;
     let image = read_module(path)?;
     for dependency in depends(&image) {
         add(&dependency, builtin, files, order, depth + 1)?;

@@ -71,7 +71,7 @@ pub(crate) struct GuestJob {
     pub(crate) machine: String,
     /// Program and arguments; empty for a shell.
     pub(crate) command: Vec<OsString>,
-    /// A shell on the console in place of a command.
+    /// A shell on the console instead of a command.
     pub(crate) shell: bool,
     /// Drives that must be there before the command starts.
     pub(crate) drives: Vec<ExpectedDrive>,

@@ -15,7 +15,7 @@ use crate::root::{NvmetRoot, to_path};
 /// include/linux/nvme.h). Configfs refuses it as a name.
 const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
-/// Text in place of a path that was never set: a null pointer, printed with `%s`.
+/// Text instead of a path that was never set: a null pointer, printed with `%s`.
 const NO_PATH: &[u8] = b"(null)";
 
 /// A port with the folder names of the subsystems that it serves.

@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use peerlane_engine::suggestion::nearest;
 use peerlane_fabric::{DiscoverError, Fabric};
 
 pub use error::{FORMS, MachineError, MissingMachine, Unrecognised};
@@ -156,8 +157,15 @@ fn find(wanted: &Path) -> Result<Description, MachineError> {
     if let Err(source) = wanted.try_exists() {
         return Err(MachineError::File { place: wanted.display().to_string(), source });
     }
-    let source = if is_name { MissingMachine::Name } else { MissingMachine::File };
-    Err(MachineError::Missing { wanted: wanted.display().to_string(), source })
+    let wanted = wanted.display().to_string();
+    Err(match is_name {
+        true => {
+            let known = list(None).unwrap_or_default().into_iter().map(|one| one.name);
+            let (similar, source) = (nearest(&wanted, known), MissingMachine::Name);
+            MachineError::Missing { wanted, similar, source }
+        }
+        false => MachineError::Missing { wanted, similar: None, source: MissingMachine::File },
+    })
 }
 
 /// Every description that can be named: those of `folder`, or else of `./machines` and built in.

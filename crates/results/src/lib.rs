@@ -8,6 +8,7 @@ mod bench;
 mod compare;
 mod copy;
 mod doctor;
+mod error;
 mod export;
 mod fan_out;
 mod hit;
@@ -38,6 +39,7 @@ pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
     LibrarySetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
 };
+pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{
     EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
     ExportRecord, ExportStatus, OwnExport, PoolUse,

@@ -8,11 +8,11 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
-    DoctorRecord, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExplainedPlan, ExportList,
-    ExportRecord, ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
-    MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA, NodesComparison, NodesRecord,
-    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA,
-    VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ErrorRecord,
+    ExplainedPlan, ExportList, ExportRecord, ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA,
+    FanOutPlan, FanOutRecord, MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA,
+    NodesComparison, NodesRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA,
+    TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -59,5 +59,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<Comparison>(COMPARE_SCHEMA),
         RecordSchema::for_type::<NodesRecord>(NODES_SCHEMA),
         RecordSchema::for_type::<NodesComparison>(COMPARE_NODES_SCHEMA),
+        RecordSchema::for_type::<ErrorRecord>(ERROR_SCHEMA),
     ]
 }

@@ -7,9 +7,9 @@ use clap::Args;
 /// Arguments of `peerlane capture`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-What is kept and what is replaced is listed in docs/reference/capture.md: no serial numbers, hardware
-or memory addresses, host names, names that you gave to interfaces, or paths of yours; makers and models
-of the machine and its devices are kept. As root a capture says more (ACS); without, it says what you may
+What is kept and what is replaced is listed in docs/reference/capture.md: no serial numbers, hardware \
+or memory addresses, host names, names that you gave to interfaces, or paths of yours; makers and models \
+of the machine and its devices are kept. As root a capture says more (ACS); without, it says what you may \
 see. `topo`, `plan` and `doctor` read it.
 
 Examples:
@@ -17,10 +17,10 @@ Examples:
   peerlane topo --machine machine.tar.zst
   peerlane capture --machine /mnt/other -o other.tar.zst")]
 pub(crate) struct CaptureArgs {
-    /// Write an archive when FILE ends in .tar.zst, else a folder; neither may be there
+    /// Write to a new FILE.tar.zst, or a new folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Capture what sys/ and proc/ in this folder or archive say, in place of this machine
+    /// Capture sys/ and proc/ of this folder or archive instead
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
 }

@@ -22,16 +22,16 @@ Examples:
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --trace copy.pftrace
   peerlane copy set.bin /dev/nvme1n1 --force --stage digest --manifest set.digests
 
-With several targets, one that fails is left behind with its journal and the others are completed.
-Copies of a batch that share a drive or a link get equal room on it. The exit status of several is
+With several targets, one that fails is left behind with its journal and the others are completed. \
+Copies of a batch that share a drive or a link get equal room on it. The exit status of several is \
 that of the worst (interrupted, failure, difference); 77 only where nothing at all was changed.
 
-A device that is not blank (every 4 KiB all 0x00 or all 0xFF) needs --force, or a yes at the terminal.
-Up to 1 GiB of it is read to tell, else both ends and samples of the range. `blkdiscard -f DEVICE` or
+A device that is not blank (every 4 KiB all 0x00 or all 0xFF) needs --force, or a yes at the terminal. \
+Up to 1 GiB of it is read to tell, else both ends and samples of the range. `blkdiscard -f DEVICE` or \
 `nvme format DEVICE` makes a drive blank.
 
-An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the
-target and flushed, and says the command that goes on with it. The same command with --resume, given
+An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the \
+target and flushed, and says the command that goes on with it. The same command with --resume, given \
 again and again, ends with the copy done.")]
 pub(crate) struct CopyArgs {
     #[command(flatten)]
@@ -39,52 +39,65 @@ pub(crate) struct CopyArgs {
     /// Print the plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on with a copy that was interrupted, by its journal; without one begin, or leave a target that
-    /// equals the source as it is
+    /// Resume an interrupted copy from its journal
+    ///
+    /// Without a journal the copy begins. A target that equals the source is left unchanged.
     #[arg(long, conflicts_with_all = ["dry_run", "batch"])]
     pub(crate) resume: bool,
-    /// Keep the journal in FILE; by default beside a target file, or below $XDG_STATE_HOME/peerlane
-    /// for a device
+    /// Keep the journal in FILE
+    ///
+    /// The default is next to a target file, and below $XDG_STATE_HOME/peerlane for a device.
     #[arg(long, value_name = "FILE", conflicts_with = "batch")]
     pub(crate) journal: Option<PathBuf>,
-    /// Holes of a source file: auto leaves them out and makes them zero at a target that holds
-    /// something, never moves them like data
+    /// Skip holes of a source file: auto, or never
+    ///
+    /// auto skips holes and zeroes them on a target that contains data; never moves them like data.
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     sparse: SparseArg,
-    /// Device memory that was used: auto overwrites it by DMA before the next user can have it, never
-    /// leaves payload in it
+    /// Clear device memory after use: auto, or never
+    ///
+    /// auto overwrites it by DMA before the next user can have it; never leaves payload in it.
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     scrub: ScrubArg,
-    /// Give a target file this of its source file: mode (with the access control list), timestamps,
-    /// ownership, xattr; several with commas between them
+    /// Preserve metadata of a source file, e.g. mode,timestamps
+    ///
+    /// mode includes the access control list.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     preserve: Vec<PreserveArg>,
-    /// Move no more than RATE of payload in a second, such as 200M (decimal), after the first block, all
-    /// copies of a batch together; proof and verification do not count
+    /// Limit the payload rate to RATE a second, e.g. 200M
+    ///
+    /// RATE is decimal. It holds after the first block, for all copies of a batch together; proof and
+    /// verification do not count.
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
-    /// Copies of a --batch that are carried out at a time
+    /// Run N copies of a batch at a time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: u16,
-    /// Write the digest of each chunk to FILE, which must not be there: a JSON object a line, for
-    /// `peerlane verify`; needs --stage digest
+    /// Write the digest of each chunk to a new FILE
+    ///
+    /// One JSON object a line, for `peerlane verify`; needs --stage digest.
     #[arg(long, value_name = "FILE", requires = "stages", conflicts_with = "dry_run")]
     manifest: Option<PathBuf>,
-    /// Compare what stages changed by PROGRAM, which does the same: a chunk from standard input to
-    /// standard output, its offset in the copy as argument
+    /// Compare what stages changed with the output of PROGRAM
+    ///
+    /// PROGRAM does the same: it reads a chunk from standard input and writes it to standard output;
+    /// its argument is the offset in the copy.
     #[arg(long, value_name = "PROGRAM", requires = "stages", conflicts_with = "dry_run")]
     stage_twin: Option<PathBuf>,
-    /// Write a trace to FILE, which must not be there: every read, write, flush and wait, per drive and
-    /// per memory, for the Perfetto UI
+    /// Write a trace to a new FILE, for Perfetto
+    ///
+    /// It has every read, write, flush and wait, per drive and per memory.
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) trace: Option<PathBuf>,
-    /// Watch where the kernel maps the DMA of the drives, as root; a contradicted route is an error
-    /// (docs/evidence.md)
+    /// Observe the kernel's DMA mappings, as root (docs/evidence.md)
+    ///
+    /// A contradicted route is an error.
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
     evidence: Option<EvidenceArg>,
-    /// Account of the other machine, for the record: the file that `peerlane export --status` writes
-    /// there; read before and after the copy
+    /// Add the account of the other machine to the record
+    ///
+    /// FILE is what `peerlane export --status` writes there; it is read before and after the copy.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "batch"])]
     pub(crate) far_status: Option<PathBuf>,
     #[command(flatten)]
@@ -111,7 +124,7 @@ impl CopyArgs {
         }
     }
 
-    /// Options of the stages, beside their names.
+    /// Options of the stages, next to their names.
     pub(crate) fn stages(&self) -> Stages {
         Stages { manifest: self.manifest.clone(), twin: self.stage_twin.clone() }
     }

@@ -12,11 +12,11 @@ use super::FabricArgs;
 #[command(after_help = "\
 Uses: storage-gpu, network-gpu, gpu-gpu, drive-drive, network-drive, storage-fpga
 
-States of a use or pair: direct; expected direct (unless a named, unlikely fact holds); via CPU (host
+States of a use or pair: direct; expected direct (unless a named, unlikely fact holds); via CPU (host \
 bridge); through host memory; not possible; unknown.
 
-Exit status: 1 if a fix is open or a use is unknown; of two devices, 1 unless they are direct, expected
-or via CPU. With --check, that of monitoring plugins: 0 direct or expected, 1 via CPU or through host
+Exit status: 1 if a fix is open or a use is unknown; of two devices, 1 unless they are direct, expected \
+or via CPU. With --check, that of monitoring plugins: 0 direct or expected, 1 via CPU or through host \
 memory, 2 through host memory for a use of --expect, 3 unknown, or failure.
 
 Examples:
@@ -29,23 +29,29 @@ Examples:
   peerlane doctor --machine acs --assume fix
   sudo peerlane doctor --check --expect storage-gpu")]
 pub(crate) struct DoctorArgs {
-    /// One device: a block device, a file, or a PCI function; alone, all its pairs
+    /// Device: block device, file, or PCI function; alone, all its pairs
     pub(crate) source: Option<String>,
-    /// The other device
+    /// Second device
     pub(crate) target: Option<String>,
     /// Ask the kernel by reading one block into each memory
+    ///
+    /// It is the first block of each device; it stays in the memory.
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,
-    /// Judge the machine with the settings of a file or folder in force
+    /// Judge with the settings of FILE or a folder in force
+    ///
+    /// They are kernel parameters and module options, such as --write-fix writes.
     #[arg(long, value_name = "FILE")]
     pub(crate) assume: Option<PathBuf>,
-    /// Write the plan as drop-ins and scripts into a new folder
+    /// Write the fixes as files and scripts into a new folder
+    ///
+    /// The files are drop-ins; the scripts install and undo them.
     #[arg(long, value_name = "DIR")]
     pub(crate) write_fix: Option<PathBuf>,
     /// Print one line with performance data for monitoring
     #[arg(long, conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) check: bool,
-    /// Check that every pair of this use is direct (implies --check; repeatable)
+    /// Require direct pairs for USE; implies --check; may be repeated
     #[arg(long, value_name = "USE", conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) expect: Vec<Use>,
     #[command(flatten)]

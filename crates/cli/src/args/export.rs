@@ -11,9 +11,9 @@ use peerlane_units::Nanos;
 /// Arguments of `peerlane export`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The drive is held for the kernel's NVMe target until a signal ends the program (Ctrl-C, or `kill`),
-which undoes everything. A drive that is mounted, or in use in any other way, is refused. Hosts that
-may connect can write to the drive; an NQN is a name and no password, so listen in a network that is
+The drive is held for the kernel's NVMe target until a signal ends the program (Ctrl-C, or `kill`), \
+which undoes everything. A drive that is mounted, or in use in any other way, is refused. Hosts that \
+may connect can write to the drive; an NQN is a name and no password, so listen in a network that is \
 yours. The export of a killed program serves on: the next `export` removes it, and so does --remove.
 
 Examples:
@@ -21,25 +21,32 @@ Examples:
   peerlane export /dev/nvme0n1 --transport loop --allow any
   peerlane export --list")]
 pub(crate) struct ExportArgs {
-    /// The drive: a block device or a PCI address
+    /// Drive: a block device or a PCI address
     #[arg(value_name = "DRIVE", required_unless_present_any = ["list", "remove"])]
     pub(crate) drive: Option<String>,
-    /// Transport to other machines; loop is for this machine only
+    /// Choose the transport; loop serves this machine only
     #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
     transport: TransportArg,
-    /// Address of this machine for hosts, with a port other than 4420: 10.0.0.1, 10.0.0.1:4421, fd00::1
+    /// Listen on this address, e.g. 10.0.0.1, 10.0.0.1:4421 or fd00::1
+    ///
+    /// The port is 4420 unless given.
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "drive")]
     listen: Option<SocketAddr>,
-    /// Memory between drive and network: off is host memory; auto is off, and for rdma the P2P memory that the kernel chooses; or a memory by name (cmb:nvme0) or PCI address
+    /// Choose the memory between drive and network
+    ///
+    /// off is host memory; auto is off, and for rdma the P2P memory that the kernel chooses; or a
+    /// memory by name (cmb:nvme0) or PCI address.
     #[arg(long, value_name = "MEMORY", default_value = "auto", requires = "drive")]
     p2pmem: String,
-    /// Name of the subsystem; by default one derived from the drive's identity
+    /// Name the subsystem; the default derives from the drive
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, requires = "drive")]
     pub(crate) name: Option<Nqn>,
-    /// NQN of a host allowed to connect (`cat /etc/nvme/hostnqn` there), or any; may be given several times
+    /// Allow this host to connect, or any; may be repeated
+    ///
+    /// `cat /etc/nvme/hostnqn` shows the NQN of a host.
     #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
     allow: Vec<Nqn>,
-    /// Write what hosts have read and written, and the P2P memory in use, to FILE each second
+    /// Write hosts' traffic and P2P memory use to FILE each second
     #[arg(long, value_name = "FILE", requires = "drive")]
     pub(crate) status: Option<PathBuf>,
     /// List exports of this program, with leftovers of killed runs
@@ -48,7 +55,7 @@ pub(crate) struct ExportArgs {
     /// Remove a leftover of a killed run
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, conflicts_with = "drive")]
     pub(crate) remove: Option<Nqn>,
-    /// Seconds to wait for the drive before a request counts as stuck
+    /// Treat a request as stuck after SECONDS without an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }

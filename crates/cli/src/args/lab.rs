@@ -12,7 +12,7 @@ use super::size;
 
 /// Arguments of `peerlane lab`.
 #[derive(Debug, Clone, Args)]
-#[command(subcommand_required = true, disable_help_subcommand = true)]
+#[command(subcommand_required = true)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -42,24 +42,32 @@ pub(crate) enum LabCommand {
 /// The machine to boot, and its kernel and drives.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MachineArgs {
-    /// Machine to boot: a machine file or a name from `peerlane lab machines`, or whatever else
-    /// `peerlane topo --machine` takes if QEMU can emulate it
+    /// Boot this machine: a name, a machine file, or a capture
+    ///
+    /// WHAT is a name from `peerlane lab machines`, a machine file, or anything else that `peerlane
+    /// topo --machine` takes, if QEMU can emulate it.
     #[arg(long, value_name = "WHAT", default_value = "pair")]
     pub(crate) machine: PathBuf,
-    /// Image to use as a drive of the machine, or as the memory of a card; one without gets an empty image
+    /// Use IMAGE as drive NAME, or as memory of card NAME
+    ///
+    /// A drive without an image gets an empty one.
     #[arg(long = "drive", value_name = "NAME=IMAGE")]
     pub(crate) drives: Vec<DriveArg>,
-    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    /// Boot this kernel, built with CONFIG_PCI_P2PDMA
+    ///
+    /// The default is $PEERLANE_KERNEL, or a kernel that is found.
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
-    /// Module of that kernel to load before the command, with those it needs
+    /// Load this kernel module, with its dependencies, before the command
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,
-    /// Network with another machine of the lab, which names the same folder: FOLDER=1 here and FOLDER=2 there. In the
-    /// guest $LAB_ADDRESS is its address, $LAB_PEER the other's
+    /// Join a network with another machine of the lab
+    ///
+    /// Both name the same folder: FOLDER=1 here and FOLDER=2 there. In the guest $LAB_ADDRESS is the
+    /// own address and $LAB_PEER that of the other machine.
     #[arg(long, value_name = "FOLDER=ROLE")]
     pub(crate) network: Option<LabNetwork>,
-    /// Program of this machine to have in the guest, with its shared libraries
+    /// Add PROGRAM and its shared libraries to the guest
     #[arg(long = "add", value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
 }
@@ -80,25 +88,31 @@ Examples:
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
-    /// Write what the DMA recorder saw to this file
+    /// Write what the DMA recorder saw to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) dma: Option<PathBuf>,
-    /// Put what the command leaves in $OUT into this directory
+    /// Put what the command leaves in $OUT into DIR
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Keep what the guest's kernel printed in this file, which must not be there, or pass it on to a terminal, a
-    /// pipe or /dev/stderr when the run is over: byte for byte, so that a terminal obeys what the guest sends
+    /// Write the guest's kernel log to a new FILE
+    ///
+    /// A terminal, a pipe or /dev/stderr gets it after the run, byte for byte: a terminal obeys what
+    /// the guest sends.
     #[arg(long, value_name = "FILE")]
     pub(crate) console: Option<PathBuf>,
-    /// Pull out a drive (unplug:DRIVE), cut the power (power-cut), or take the network's link down or up (link-down,
-    /// link-up) when the command says `peerlane lab moment MOMENT`
+    /// Trigger EVENT when the command announces MOMENT
+    ///
+    /// EVENT is unplug:DRIVE, power-cut, link-down or link-up; the command announces a moment by
+    /// `peerlane lab moment MOMENT`.
     #[arg(long = "at", value_name = "MOMENT=EVENT")]
     pub(crate) events: Vec<HostEvent>,
-    /// Program of this machine that works on the memory of a card: it gets the file of that memory as its argument,
-    /// and the guest's /dev/virtio-ports/peerlane.worker.NAME as its standard input and output
+    /// Run PROGRAM on the memory of card NAME
+    ///
+    /// Its argument is the file of that memory; the guest's /dev/virtio-ports/peerlane.worker.NAME is
+    /// its standard input and output.
     #[arg(long = "worker", value_name = "NAME=PROGRAM", hide = true)]
     pub(crate) workers: Vec<DriveArg>,
-    /// Seconds after which the machine is stopped
+    /// Stop the machine after SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
     /// Command to run in the guest, and its arguments
@@ -116,10 +130,12 @@ pub(crate) struct ShellArgs {
 /// Arguments of `peerlane lab demo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    /// Boot this kernel, built with CONFIG_PCI_P2PDMA
+    ///
+    /// The default is $PEERLANE_KERNEL, or a kernel that is found.
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
-    /// Keep images, records and recorder output in this directory
+    /// Keep images, records and recorder output in DIR
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
 }
@@ -127,7 +143,7 @@ pub(crate) struct DemoArgs {
 /// Arguments of `peerlane lab machines`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MachinesArgs {
-    /// List this directory in place of ./machines and the built-in descriptions
+    /// List DIR instead of ./machines and the built-in descriptions
     #[arg(long, value_name = "DIR")]
     pub(crate) machines_dir: Option<PathBuf>,
 }
@@ -135,7 +151,7 @@ pub(crate) struct MachinesArgs {
 /// Arguments of `peerlane lab moment`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MomentArgs {
-    /// Name of the moment, as `peerlane lab run --at` has it
+    /// Name of the moment, as given to `peerlane lab run --at`
     #[arg(value_name = "MOMENT")]
     pub(crate) name: String,
 }

@@ -8,8 +8,12 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Machine")]
 pub(crate) struct FabricArgs {
-    /// Look at this machine: a folder with sys/ and proc/, an archive of one (tar; gzip, bzip2, xz, Zstandard), a
-    /// machine file, a name from `peerlane lab machines`, or - for the text of one on standard input
+    /// Use another machine: lspci text, NCCL XML, capture, or name
+    ///
+    /// WHAT is recognised by content: the text of `lspci -Dvvvnn`; topology XML of NCCL or RCCL
+    /// (NCCL_TOPO_DUMP_FILE); an archive of `peerlane capture` (tar; gzip, bzip2, xz, Zstandard); a
+    /// folder with sys/ and proc/; a machine file (TOML); a name from `peerlane lab machines`; or -
+    /// for text on standard input.
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
 }

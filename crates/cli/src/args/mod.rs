@@ -4,9 +4,11 @@
 
 mod bench;
 mod capture;
+mod completions;
 mod copy;
 mod doctor;
 mod export;
+mod help;
 mod lab;
 mod machine;
 mod plan;
@@ -29,9 +31,11 @@ pub(crate) use bench::{
     ModelArgs, On, RoundtripArgs,
 };
 pub(crate) use capture::CaptureArgs;
+pub(crate) use completions::CompletionsArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use export::{AskedMemory, ExportArgs};
+pub(crate) use help::{bare_command, command, command_at_width};
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,
@@ -53,7 +57,7 @@ pub(crate) use verify::VerifyArgs;
 /// Moves data between PCIe devices without host memory, and proves that it did so.
 #[derive(Debug, Parser)]
 #[command(name = "peerlane", version, long_version = crate::version::long(), after_help = AFTER_HELP, subcommand_required = true)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     /// The command to run.
     #[command(subcommand)]
@@ -66,26 +70,25 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Exit status:
   0    done
-  1    the answer is negative: data differ, the route is not possible (plan), something was found (doctor) or changed (topo diff)
+  1    the answer is negative or unknown: data differ, a fault was found
   2    bad usage, or failure
-  3    the power of a machine was cut, as asked (lab run --at)
+  3    the power of a machine was cut (lab run --at)
   77   not possible on this machine; nothing was changed
-  130  interrupted";
+  130  interrupted; `copy --resume` completes a copy";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
-    /// Print one JSON object on standard output in place of text
+    /// Print one JSON object on standard output instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print errors and warnings only, and the object of --json
+    /// Print nothing on success, except the object of --json
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Print what is done in detail on standard error; twice for more
+    /// Print details on standard error; twice for more
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Colour the text; auto is on a terminal, unless NO_COLOR is set
+    /// Colour text; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 }
@@ -102,34 +105,36 @@ pub(crate) enum ColorChoice {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the machine as PCIe sees it: ports, links, drives, memories, and who reaches them
+    /// Show devices, links and ports as a tree, a drawing or a file
     Topo(TopoArgs),
-    /// Say what the devices of a machine could exchange directly, what stands in the way, and what to do
+    /// Report what blocks peer-to-peer traffic, with fixes
     Doctor(DoctorArgs),
-    /// Say which route a copy would take and why, without moving anything
+    /// Explain the route of a copy without moving data
     Plan(PlanArgs),
-    /// Copy from one drive or file to another, and say by which route the bytes went
-    Copy(CopyArgs),
-    /// Compare source and target, both read by host memory, without changing anything
-    Verify(VerifyArgs),
-    /// Serve other machines with a drive by NVMe over Fabrics, until a signal
-    Export(ExportArgs),
-    /// Measure routes, drives and memories, with evidence of the way the bytes took
-    Bench(BenchCommandArgs),
-    /// Keep what topo and plan read of this machine in one file, without what identifies it
+    /// Save what peerlane reads of this machine to one scrubbed file
     Capture(CaptureArgs),
-    /// Make a page, tables or pictures of records
+    /// Copy between drives and files, and report the route taken
+    Copy(CopyArgs),
+    /// Compare source and target through host memory
+    Verify(VerifyArgs),
+    /// Export a drive to other machines by NVMe over Fabrics
+    Export(ExportArgs),
+    /// Measure routes, drives and memories, with evidence of the route
+    Bench(BenchCommandArgs),
+    /// Turn records into a page, tables or pictures
     Report(ReportArgs),
-    /// Predict what a workload would do on a machine, what limits it, and what more of that would gain
+    /// Predict the rate of a workload on a machine, and its limit
     Sim(SimArgs),
-    /// Compare the figures of five published documents with the model, and say which were fitted
-    Reproduce(ReproduceArgs),
-    /// Boot a machine description under QEMU, with a recorder of every DMA
-    Lab(LabArgs),
+    /// Print the script that completes commands in a shell
+    Completions(CompletionsArgs),
     /// Find a picture in many images
     Scan(ScanArgs),
-    /// Make a set of images with a picture hidden in some, to try scan on
+    /// Compare the figures of published documents with the model
+    Reproduce(ReproduceArgs),
+    /// Make images with a picture hidden in some, for scan
     Haystack(HaystackArgs),
+    /// Boot a described machine under QEMU, with a recorder of DMA
+    Lab(LabArgs),
     /// Write the reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),

@@ -7,7 +7,9 @@ use crate::printer::ProgressFor;
 /// Form of progress reports.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProgressArgs {
-    /// Write progress to standard error as lines of JSON, one every 500 ms at most and one at the end
+    /// Write progress as JSON lines on standard error
+    ///
+    /// One line every 500 ms at most, and one at the end.
     #[arg(long)]
     json_progress: bool,
 }

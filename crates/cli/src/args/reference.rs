@@ -11,10 +11,12 @@ pub(crate) struct ReferenceArgs {
     /// Write the pages into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) write: Option<PathBuf>,
-    /// Fail when a page in this directory is not what would be written
+    /// Fail when a page in this directory is outdated
     #[arg(long, value_name = "DIR")]
     pub(crate) check: Option<PathBuf>,
-    /// Write man pages and completions of shells into this new directory, as they lie below /usr/share
+    /// Write man pages and shell completions into a new directory
+    ///
+    /// They lie there as below /usr/share.
     #[arg(long, value_name = "DIR")]
     pub(crate) share: Option<PathBuf>,
 }

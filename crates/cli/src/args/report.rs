@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 /// Arguments of `peerlane report`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Any mix of records: of bench, bench compare, copy (one target, several, a batch), verify, doctor and
-plan, as --json or -o wrote them. Figures of a prediction stand beside those of a measurement whose
+Any mix of records: of bench, bench compare, copy (one target, several, a batch), verify, doctor and \
+plan, as --json or -o wrote them. Figures of a prediction stand next to those of a measurement whose \
 cases have the same names.
 
 Examples:
@@ -22,20 +22,28 @@ pub(crate) struct ReportArgs {
     /// Records to report on, one JSON object a file
     #[arg(value_name = "RUN.json", required = true)]
     pub(crate) records: Vec<PathBuf>,
-    /// Write to FILE in place of standard output; a file that is no report is left alone
+    /// Write to FILE instead of standard output
+    ///
+    /// An existing file that is not a report is not overwritten.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Form of the report; that of the name of FILE when not given (.html, .md, .csv), else Markdown
+    /// Choose the format; the default follows FILE's name
+    ///
+    /// By name: .html, .md, .csv; without FILE it is Markdown.
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<ReportFormat>,
-    /// Write every figure as SVG into this folder, too; it is made where it is missing
+    /// Write every figure as SVG into FOLDER, too
     #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,
-    /// Title of the report; the name of the workload or of the records when not given
+    /// Set the title of the report
+    ///
+    /// The default is the name of the workload or of the records.
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Draw loads on this machine, as `peerlane topo --machine` takes it; once for each machine. Not needed for
-    /// records that hold their machine, nor for those of this one
+    /// Draw loads on this machine; may be repeated
+    ///
+    /// WHAT is as for `peerlane topo --machine`. Records that hold their machine, and those of this
+    /// one, need none.
     #[arg(long = "machine", value_name = "WHAT")]
     pub(crate) machines: Vec<PathBuf>,
 }

@@ -5,12 +5,12 @@ use clap::Args;
 /// Arguments of `peerlane reproduce`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A predicted figure is compared with a model that does not know it. A fitted one decided a parameter,
-an input is one. A bound limits the prediction; a structural figure follows from the wiring; an
-excluded one is not comparable. -v prints the statement of the document, the reason, the interval
+A predicted figure is compared with a model that does not know it. A fitted one decided a parameter, \
+an input is one. A bound limits the prediction; a structural figure follows from the wiring; an \
+excluded one is not comparable. -v prints the statement of the document, the reason, the interval \
 and two baselines below each figure; --json has the same and the parameters.
 
-A figure is shown as fitted when a parameter behind it was fitted on it, whatever its file declares;
+A figure is shown as fitted when a parameter behind it was fitted on it, whatever its file declares; \
 the exit status is then 1. Files: sources/*.toml in the repository, built into the program.
 
 Examples:
@@ -19,13 +19,13 @@ Examples:
   peerlane reproduce --fit
   peerlane reproduce --json 002")]
 pub(crate) struct ReproduceArgs {
-    /// Documents (000 to 004) and sets held out (donard-log, fabrics, aisio); all of them when left out
+    /// Documents (000 to 004) and held-out sets (donard-log, fabrics, aisio); default: all
     #[arg(value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
-    /// Show the fitted parameters in place of the figures
+    /// Show the fitted parameters instead of the figures
     #[arg(long)]
     pub(crate) fit: bool,
-    /// Print the page of predictions for cases that nobody has measured, in Markdown
+    /// Print predictions for cases without a measurement, in Markdown
     #[arg(long, conflicts_with_all = ["fit", "sources"])]
     pub(crate) predictions: bool,
 }

@@ -11,14 +11,14 @@ use super::transfer::RouteArg;
 /// Arguments of `peerlane scan`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES
-are files, folders, patterns in quotes, tar archives, or @FILE with one path a line. Files of
-folders and archives that are no images are passed over and counted. An image that cannot be
-searched is an error and does not stop the scan. The exit status is 0 when the picture is found, 1
-when it is in none of the images, 2 when an image could not be searched, whatever is found in
+Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES \
+are files, folders, patterns in quotes, tar archives, or @FILE with one path a line. Files of \
+folders and archives that are no images are passed over and counted. An image that cannot be \
+searched is an error and does not stop the scan. The exit status is 0 when the picture is found, 1 \
+when it is in none of the images, 2 when an image could not be searched, whatever is found in \
 others, or when there is no image.
 
-A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
+A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage \
 into its memory by --route; others are decoded by the processor and copied up.
 
 Examples:
@@ -34,35 +34,43 @@ pub(crate) struct ScanArgs {
     /// Images to search: files, folders, patterns, archives or @FILE
     #[arg(value_name = "IMAGES", required = true)]
     pub(crate) images: Vec<String>,
-    /// Sizes to look for, over the picture's own
+    /// Search these sizes, relative to the picture's own
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = scale)]
     pub(crate) scales: Vec<f32>,
-    /// Rotations to look for, in degrees counter-clockwise
+    /// Search these rotations, in degrees counter-clockwise
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
-    /// Method of the search; donard is for comparison: one size, and scores that are not normalised
+    /// Choose the search; donard is for comparison
+    ///
+    /// donard searches one size, and its scores are not normalised.
     #[arg(long, value_name = "METHOD", value_enum, default_value = "ncc")]
     pub(crate) method: MethodArg,
-    /// Least score of a hit: by ncc the correlation, 1 is the picture itself; by donard what its hits have to
-    /// be above [default: 0.9, by donard 250]
+    /// Set the least score of a hit [default: 0.9, by donard 250]
+    ///
+    /// By ncc the score is the correlation, and 1 is the picture itself; by donard a hit is above the
+    /// threshold.
     #[arg(long, value_name = "SCORE", value_parser = threshold)]
     pub(crate) threshold: Option<f32>,
-    /// Write the hits as a page with pictures, for a browser
+    /// Write the hits as a page with pictures to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) sheet: Option<PathBuf>,
-    /// Threads that decode and search; all processors when not given, and on a GPU, where each has an image and
-    /// memory there, 16 at most
+    /// Decode and search with N threads
+    ///
+    /// The default is all processors, and on a GPU, where each thread has an image and memory there,
+    /// 16 at most.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Processor of the search: cpu, cuda (the first NVIDIA GPU), or one by its number or address,
-    /// gpu:1 or gpu:0000:41:00.0
+    /// Search on cpu, cuda, or a GPU such as gpu:1
+    ///
+    /// cuda is the first NVIDIA GPU; gpu:0000:41:00.0 names one by its address.
     #[arg(long, value_name = "WHERE", default_value = "cpu", value_parser = on)]
     pub(crate) on: ScanOn,
-    /// Route of images to the GPU: auto takes host memory where it must and says so, p2p refuses
-    /// instead; auto when not given
+    /// Choose the route of images to the GPU
+    ///
+    /// auto, the default, falls back to host memory and says so; p2p refuses instead.
     #[arg(long, value_name = "ROUTE", value_enum)]
     pub(crate) route: Option<RouteArg>,
-    /// Seconds to wait for the GPU, or for a request to a drive, before it counts as stuck and the scan ends
+    /// Treat a request as stuck after SECONDS without an answer
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
 }
@@ -124,28 +132,30 @@ Writes DIR/picture.png, DIR/images/ and DIR/answers.jsonl. The same seed makes t
 Example:
   peerlane haystack make --seed 1 --images 1000 --format jpeg -o hay")]
 pub(crate) struct MakeArgs {
-    /// Decides all of it
+    /// Derive all images from seed N
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
-    /// Images to make
+    /// Make N images
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) images: u32,
-    /// Form of the images
+    /// Choose the format of the images
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "pgm")]
     pub(crate) format: HayFormat,
-    /// Mean pixels a side of an image
+    /// Set the mean width and height of images
     #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u32).range(640..=16_384))]
     pub(crate) side: u32,
-    /// Of a thousand images, as many have the picture; one at least, unless this is 0
+    /// Hide the picture in N of 1000 images
+    ///
+    /// At least one has it, unless N is 0.
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) per_mille: u32,
-    /// Sizes at which it is hidden, over its own
+    /// Hide the picture at these sizes, relative to its own
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = scale)]
     pub(crate) scales: Vec<f32>,
-    /// Rotations at which it is hidden, in degrees counter-clockwise
+    /// Hide the picture at these rotations, in degrees counter-clockwise
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
-    /// Folder to make; it must not be there, or be empty
+    /// Write to a new or empty folder DIR
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
 }

@@ -26,8 +26,10 @@ pub(crate) struct TopoArgs {
     /// Something else than to show one machine.
     #[command(subcommand)]
     pub(crate) command: Option<TopoCommand>,
-    /// Form of the output: a tree, one object (as --json), a machine file, a drawing, a topology for NCCL
-    /// (NCCL_TOPO_FILE), or gauges for Prometheus
+    /// Choose the form of the output
+    ///
+    /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; nccl topology
+    /// XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     /// Show every pair of GPUs, NICs and drives with its state
@@ -47,10 +49,10 @@ pub(crate) enum TopoCommand {
 /// Arguments of `peerlane topo diff`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-BEFORE and AFTER are anything that --machine takes, and need not be of one form. Devices are known
+BEFORE and AFTER are anything that --machine takes, and need not be of one form. Devices are known \
 again by their place, serial number or product, so that shifted bus numbers are no removal.
 
-The exit status is 0 when nothing changed and 1 when something did. A fact that one of the two does
+The exit status is 0 when nothing changed and 1 when something did. A fact that one of the two does \
 not show is listed as not compared, and is no change.
 
 Examples:
@@ -58,10 +60,10 @@ Examples:
   peerlane topo diff before.tar.zst /
   peerlane topo diff pair acs")]
 pub(crate) struct TopoDiffArgs {
-    /// The machine that is compared with
+    /// Machine to compare with
     #[arg(value_name = "BEFORE")]
     pub(crate) before: PathBuf,
-    /// The machine that is judged; / is this one
+    /// Machine to judge; / is this one
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
 }

@@ -12,50 +12,61 @@ use super::size;
 /// Endpoints and how data gets from one to the others.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TransferArgs {
-    /// Source: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN for a drive of another machine
+    /// Source: file, block device or passthrough node, PCI address, or nvme://HOST/NQN
     #[arg(value_name = "SOURCE", required_unless_present = "batch")]
     source: Option<String>,
-    /// Target, written in the same way; several, 16 at most, are written from one read
+    /// Target, in the same notation, or a folder; several are written from one read
+    ///
+    /// A folder that exists takes a file with the name of the source. There are 16 targets at most.
     #[arg(value_name = "TARGET", required_unless_present = "batch")]
     targets: Vec<String>,
-    /// Carry out the copies that FILE lists (TOML: `[[copy]]` with source, target or targets, and any of
-    /// route, via, block, depth, offset, length, target-offset, verify, force, sparse, scrub, preserve,
-    /// limit, timeout; what it leaves out is as on the command line); relative paths begin at the current
-    /// directory, as on the command line
+    /// Run the copies that FILE lists (TOML)
+    ///
+    /// Each is a table `[[copy]]` with source, target or targets, and any of route, via, block, depth,
+    /// offset, length, target-offset, verify, force, sparse, scrub, preserve, limit, timeout. Values
+    /// that it leaves out are those of the command line. Relative paths begin at the current
+    /// directory.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "targets"])]
     pub(crate) batch: Option<PathBuf>,
-    /// Route: auto falls back to host memory and says so, p2p refuses instead
+    /// Choose the route; auto falls back to host memory, p2p refuses instead
     #[arg(long, value_name = "ROUTE", value_enum, default_value = "auto")]
     route: RouteArg,
-    /// Memory between source and target, such as cmb:nvme2, p2pmem:0000:06:00.0, fpga:0000:04:00.1 or gpu:0
+    /// Move data through MEMORY, e.g. cmb:nvme2 or gpu:0
+    ///
+    /// Others: p2pmem:0000:06:00.0, fpga:0000:04:00.1, host.
     #[arg(long, value_name = "MEMORY")]
     via: Option<String>,
-    /// Bytes that travel as one block, such as 64K or 1M
+    /// Move data in blocks of SIZE, e.g. 64K or 1M
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::block)]
     block: Bytes,
-    /// Queue depth: blocks in flight
+    /// Keep N blocks in flight (queue depth)
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: u32,
-    /// First byte in the source
+    /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// Bytes to copy; all that follows the offset when not given
+    /// Copy SIZE bytes; without it, all behind the offset
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// First byte in the target
+    /// Start at this byte of the target
     #[arg(long, value_name = "SIZE", default_value = "0")]
     target_offset: Bytes,
-    /// Check of the content at the target: a sample with first and last block, all, or nothing
+    /// Compare the target afterwards: a sample, all, or nothing
+    ///
+    /// A sample has the first and the last block, and one of each stretch between them.
     #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
     verify: VerifyArg,
-    /// Overwrite a target that is not blank; without it a person at a terminal is asked
+    /// Overwrite targets that contain data
+    ///
+    /// Without it, a terminal asks for confirmation.
     #[arg(long)]
     force: bool,
-    /// Work on each chunk between its read and its write; several work one after the other: digest,
-    /// cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL (docs/stages.md)
+    /// Run STAGE on each chunk between read and write (docs/stages.md)
+    ///
+    /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL. Several run one after the other.
     #[arg(long = "stage", value_name = "STAGE", conflicts_with = "batch")]
     stages: Vec<StageName>,
-    /// Seconds to wait for a device before a request counts as stuck and the command ends
+    /// Treat a request as stuck after SECONDS without an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }

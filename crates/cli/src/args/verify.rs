@@ -12,11 +12,11 @@ use super::{ProgressArgs, size};
 /// Arguments of `peerlane verify`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Both sides are read by host memory, whatever route a copy took, and nothing is changed. The exit
-status is 0 when no difference is found, 1 when one is, 2 when it cannot be known. A target that
+Both sides are read by host memory, whatever route a copy took, and nothing is changed. The exit \
+status is 0 when no difference is found, 1 when one is, 2 when it cannot be known. A target that \
 ends before its source differs; so does a longer one where whole files are compared.
 
-With --manifest one end is compared with the digests of a copy, and each chunk that differs is named;
+With --manifest one end is compared with the digests of a copy, and each chunk that differs is named; \
 --offset is where the copy begins in it then.
 
 Examples:
@@ -25,28 +25,30 @@ Examples:
   peerlane verify /data/set.bin /backup/set.bin --verify sample
   peerlane verify /dev/nvme1n1 --manifest set.digests")]
 pub(crate) struct VerifyArgs {
-    /// Expected content: a file, a block device or passthrough node, a drive's PCI address, or nvme://HOST/NQN
+    /// Expected content: file, block device or passthrough node, PCI address, or nvme://HOST/NQN
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// Content to compare, written in the same way
+    /// Content to compare, in the same notation, or a folder with such a file
     #[arg(value_name = "TARGET", required_unless_present = "manifest")]
     target: Option<String>,
-    /// Compare SOURCE with the manifest of a copy (`copy --stage digest --manifest FILE`) and no target
+    /// Compare SOURCE with the manifest of a copy, without a target
+    ///
+    /// A copy with `--stage digest --manifest FILE` writes it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "length", "target_offset", "verify"])]
     manifest: Option<PathBuf>,
-    /// First byte in the source
+    /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// Bytes to compare; all that follows the offset in the source when not given
+    /// Compare SIZE bytes; without it, all behind the offset
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// First byte in the target
+    /// Start at this byte of the target
     #[arg(long, value_name = "SIZE", default_value = "0")]
     target_offset: Bytes,
-    /// Everything, or a sample with first and last block
+    /// Compare everything, or a sample with first and last block
     #[arg(long, value_name = "MODE", value_enum, default_value = "full")]
     verify: CoverageArg,
-    /// Seconds to wait for a device before a request counts as stuck
+    /// Treat a request as stuck after SECONDS without an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     #[command(flatten)]

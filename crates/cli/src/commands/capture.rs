@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane::machines::is_tree;
-use peerlane_engine::failure::hint_of_absence;
+use peerlane_engine::suggestion::hint_of_path;
 use peerlane_fabric::{Acs, DiscoverError, Fabric, capture};
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
@@ -90,15 +90,15 @@ fn root(machine: Option<&Path>) -> Result<&Path, Failure> {
             let why = "a capture is of a folder with sys/ and proc/, or of an archive of one";
             let name = machine.display();
             let hint = match machine.try_exists() {
-                Ok(false) if machine.components().count() > 1 => hint_of_absence(machine),
-                _ => format!("`peerlane topo --machine {name} --format toml` keeps it"),
+                Ok(false) if machine.components().count() > 1 => hint_of_path(machine),
+                _ => Some(format!("`peerlane topo --machine {name} --format toml` keeps it")),
             };
             Err(Tried::to(format!("capture {}", machine.display()))(why).hint(hint))
         }
     }
 }
 
-/// Refuses names by which somebody wants neither an archive of this form nor a folder.
+/// Refuses names that mean neither an archive of this form nor a folder.
 fn refuse_other_forms(output: &Path) -> Result<(), Failure> {
     const OTHERS: [&str; 8] = [".tar", ".gz", ".tgz", ".xz", ".bz2", ".zip", ".zst", ".7z"];
     let name = output.to_string_lossy();

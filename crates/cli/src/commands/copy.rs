@@ -10,7 +10,9 @@ use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::{batch, connections, far_status, outcome, overwrite, plan, resume, trace_file};
+use super::{
+    batch, connections, far_status, outcome, overwrite, plan, resume, target_folder, trace_file,
+};
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -28,7 +30,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
-    let asked = args.transfer.asked();
+    let asked = target_folder::here(args.transfer.asked());
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
     let far_status = args.far_status.as_deref();
@@ -71,7 +73,7 @@ fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
         return Ok(());
     };
     let error = format!("cannot copy to or from {gpu}: its memory is gone when this program ends");
-    let hint = "`peerlane bench stream --source FILE --target gpu:N` measures the way; `peerlane plan` \
+    let hint = "`peerlane bench stream --source FILE --target gpu:N` measures the route; `peerlane plan` \
                 explains it";
     Err(Failure::new(error).hint(hint.to_owned()))
 }

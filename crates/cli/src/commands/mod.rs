@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod capture;
+mod completions;
 mod connections;
 mod copy;
 mod doctor;
@@ -21,6 +22,7 @@ mod reproduce;
 mod resume;
 mod scan;
 mod sim;
+mod target_folder;
 mod topo;
 mod trace_file;
 mod verify;
@@ -44,6 +46,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Doctor(args) => doctor::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Capture(args) => capture::run(args, printer),
+        Command::Completions(args) => completions::run(args, printer),
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),

@@ -1,6 +1,6 @@
 //! Leave to overwrite what a target holds, asked of a person at the terminal.
 //!
-//! Asked only where content is all that stands against the copy, so that nobody says yes to what is
+//! Asked only where content is all that stands against the copy, so that no confirmation covers what is
 //! refused anyway; without a terminal the refusal stays. What was shown is compared with what is there
 //! after the answer.
 
@@ -107,7 +107,7 @@ fn compare(
 
 /// True when a yes would allow a copy that cannot start without one.
 fn is_open(plan: &Plan, start: Start) -> bool {
-    // What an interrupted copy wrote to a device is no content that somebody would miss.
+    // What an interrupted copy wrote to a device is not content to lose.
     let is_held = start == Start::Resume && plan.target.kind != EndpointKind::File;
     let is_open = !plan.refusals.is_empty() && plan.refusals.iter().all(|one| one.forceable);
     is_open && plan.route.is_some() && !is_held

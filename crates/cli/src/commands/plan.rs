@@ -1,5 +1,6 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
+use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
     MonotonicClock, PlanError, Surveyor, devices_verdict, plan_fan_out, plan_verdict,
 };
@@ -11,6 +12,7 @@ use peerlane_results::{
 };
 use peerlane_units::Nanos;
 
+use super::target_folder;
 use crate::args::PlanArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -28,7 +30,10 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     let fabric = machines::fabric_quietly(&args.fabric, printer)?;
     let deadline = args.transfer.deadline();
-    match args.transfer.asked().as_slice() {
+    let asked = args.transfer.asked();
+    let is_here = args.fabric.machine.is_none();
+    let asked = if is_here { target_folder::here(asked) } else { asked };
+    match asked.as_slice() {
         [asked] => {
             let answer = answer_for(args, &fabric, asked)?;
             show_answer(&answer, printer)
@@ -121,7 +126,7 @@ fn is_pair_alone(
     args.guest || fabric.origin == Origin::Text || !is_drive(first) || !is_drive(second)
 }
 
-/// The error for a word that names nothing beside one that names a device other than a drive.
+/// The error for a word that names nothing next to one that names a device other than a drive.
 fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     let is_other = |word: &str| {
         let id = PROVIDERS.find(fabric, word)?;
@@ -133,7 +138,7 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
         _ => return None,
     };
     let error = format!("machine {} has no device or file `{missing}`", fabric.name);
-    Some(Failure::new(error).hint("`peerlane topo` shows the names of its devices".to_owned()))
+    Some(Failure::new(error).hint(hint_of_device(fabric, missing)))
 }
 
 fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {

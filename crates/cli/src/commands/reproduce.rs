@@ -1,4 +1,4 @@
-//! `peerlane reproduce`: the figures of five documents beside the model.
+//! `peerlane reproduce`: the figures of five documents next to the model.
 
 use peerlane_results::RecordSchema;
 use peerlane_sim::reproduce::{self, Report, SourcePrediction, Study, page};
@@ -14,7 +14,7 @@ use crate::render;
 /// Schema of the object of `--predictions --json`.
 const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/2";
 
-/// Predictions for cases that nobody has measured; the object of `--predictions --json`.
+/// Predictions for cases without a measurement; the object of `--predictions --json`.
 ///
 /// Version 1 had the sum by equal shares, too (`closed_form`).
 #[derive(Debug, Serialize, JsonSchema)]
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ReproduceArgs, printer: Printer) -> Result<Exit, Failur
 }
 
 fn predictions(study: &Study, printer: Printer) -> Result<Exit, Failure> {
-    let found = study.predictions().map_err(Tried::to("predict cases that nobody has measured"))?;
+    let found = study.predictions().map_err(Tried::to("predict cases without a measurement"))?;
     if printer.is_json() {
         printer.object(&Predictions { schema: PREDICTIONS_SCHEMA, predictions: found })?;
     } else {

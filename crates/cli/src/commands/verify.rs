@@ -6,8 +6,8 @@ use peerlane_engine::stages::{ManifestAsked, VerifyManifestError, verify_manifes
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
 
-use super::connections;
 use super::reporter::Reporter;
+use super::{connections, target_folder};
 use crate::args::VerifyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -23,7 +23,8 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
         return by_manifest(args, &asked, printer);
     }
     let mut reporter = Reporter::new(printer)?;
-    let asked = args.asked(RandomState::new().build_hasher().finish());
+    let mut asked = args.asked(RandomState::new().build_hasher().finish());
+    asked.target = target_folder::resolved(&asked.source, &asked.target);
     let ends = [&asked.source, &asked.target];
     let (_connections, fabric) =
         connections::open(ends, asked.deadline, printer, || reporter.stop_requested())?;

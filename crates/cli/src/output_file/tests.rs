@@ -32,7 +32,7 @@ fn only_marked_files_are_replaced() {
         );
     }
     let said = refused(&at("ours"), OutputKind::New);
-    assert!(said.ends_with("it is there already; name a file that is not there"), "{said}");
+    assert!(said.ends_with("it already exists; name a file that is not there"), "{said}");
     OutputFile::at(&at("new"), OutputKind::New).expect("nothing").write(b"x").expect("room");
     assert_eq!(fs::read(at("new")).expect("it"), b"x");
     assert_eq!(fs::read(at("theirs")).expect("it"), b"not ours");
@@ -85,7 +85,7 @@ fn only_unread_pipe_is_reported_unread() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
         .expect("a pipe");
     let alone = said(&stream::open(&pipe).expect_err("nobody reads it"));
-    assert!(alone.ends_with("; nobody reads that pipe: start what reads it first"), "{alone}");
+    assert!(alone.ends_with("; the pipe has no reader: start its reader first"), "{alone}");
     // What `/dev/tty` answers to a program without a terminal.
     let error = OutputError::System(io::Error::from_raw_os_error(NOBODY_THERE));
     let said = said(&error.on(Path::new("/dev/null")));

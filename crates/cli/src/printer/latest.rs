@@ -1,4 +1,4 @@
-//! Lines written by a thread of their own, so that a reader that is slow, or never reads, keeps nobody
+//! Lines written by a thread of their own, so that a reader that is slow, or never reads, keeps no one
 //! waiting: it gets the latest line and misses those between.
 
 use std::io;

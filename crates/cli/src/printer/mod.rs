@@ -15,9 +15,11 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
+use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -34,6 +36,9 @@ pub(crate) use runs::Runs;
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Set once the object of a result was written.
+static HAS_OBJECT: AtomicBool = AtomicBool::new(false);
 
 /// Writes to the terminal what the options let through.
 #[derive(Debug, Clone, Copy)]
@@ -60,12 +65,12 @@ impl Printer {
         Self { json: false, quiet: false, verbose: 0, color }
     }
 
-    /// True when one JSON object is asked for in place of text.
+    /// True when one JSON object is printed instead of text.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
-    /// True if details are asked for with `-v`.
+    /// True if `-v` asks for details.
     pub(crate) fn is_verbose(self) -> bool {
         self.verbose > 0
     }
@@ -111,7 +116,24 @@ impl Printer {
         let mut text =
             serde_json::to_string_pretty(value).map_err(Tried::to("write the result as JSON"))?;
         text.push('\n');
+        HAS_OBJECT.store(true, Ordering::Relaxed);
         self.stdout(&text)
+    }
+
+    /// Writes the object of a failure with `--json`, unless the object of a result was written.
+    pub(crate) fn failure_object(self, failure: &Failure) {
+        let mut what = failure.chain();
+        let record = ErrorRecord {
+            schema: ERROR_SCHEMA.to_owned(),
+            what: what.next().unwrap_or_default(),
+            causes: what.collect(),
+            hint: failure.hint_text().map(str::to_owned),
+            status: failure.status().number(),
+        };
+        if !HAS_OBJECT.load(Ordering::Relaxed) {
+            // In one line, for readers of `scan`; the failure stands on standard error in any case.
+            let _ = self.json_line(&record);
+        }
     }
 
     /// Writes one JSON object as a line, where there are many; also with `-q`.
@@ -144,8 +166,11 @@ impl Printer {
         self.stderr(&format!("{text}\n"));
     }
 
-    /// Writes a warning, also with `-q`: a fall-back is never silent.
+    /// Writes a warning; nothing with `-q`, when the record alone tells of a fallback.
     pub(crate) fn warning(self, text: &str) {
+        if self.quiet {
+            return;
+        }
         self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", entry(&one_line(text))));
     }
 

@@ -56,9 +56,7 @@ impl ProgressPrinter {
             ProgressFor::Programs => Latest::start(move |line| printer.line(line))
                 .map_or(ProgressForm::Nothing, ProgressForm::Json),
             ProgressFor::People if printer.is_quiet() => ProgressForm::Nothing,
-            ProgressFor::People if io::stderr().is_terminal() => {
-                ProgressForm::Bar(bar("{binary_bytes} of {binary_total_bytes} {prefix}, {msg}"))
-            }
+            ProgressFor::People if io::stderr().is_terminal() => ProgressForm::Bar(bar("{msg}")),
             ProgressFor::People => ProgressForm::Lines(printer),
         };
         let start = Instant::now();
@@ -83,6 +81,9 @@ impl ProgressPrinter {
             ProgressForm::Json(_) => JSON_INTERVAL,
         };
         self.meter.set(done, total, self.start.elapsed().into());
+        if total == Bytes::ZERO && !matches!(self.form, ProgressForm::Json(_)) {
+            return;
+        }
         if self.shown.is_none_or(|shown| shown.elapsed() >= interval) {
             self.shown = Some(Instant::now());
             self.show();
@@ -94,17 +95,19 @@ impl ProgressPrinter {
         match &self.form {
             ProgressForm::Nothing => {}
             ProgressForm::Bar(bar) => {
+                // Each of these may draw; the words come first.
+                bar.set_message(self.words());
                 bar.set_length(meter.total().0);
-                bar.set_prefix(self.what());
-                bar.set_message(meter.speed());
                 bar.set_position(meter.done().0);
             }
-            ProgressForm::Lines(printer) => {
-                let (done, total) = (meter.done(), meter.total());
-                printer.note(&format!("{done} of {total} {}, {}", self.what(), meter.speed()));
-            }
+            ProgressForm::Lines(printer) => printer.note(&self.words()),
             ProgressForm::Json(latest) => latest.set(self.json(meter)),
         }
+    }
+
+    fn words(&self) -> String {
+        let (done, total) = (self.meter.done(), self.meter.total());
+        format!("{done} of {total} {}, {}", self.what(), self.meter.speed())
     }
 
     /// Verb and route for the bytes so far.
@@ -134,7 +137,8 @@ impl ProgressPrinter {
     /// Writes something else to the terminal without tearing the bar.
     pub(crate) fn aside(&self, write: impl FnOnce()) {
         match &self.form {
-            ProgressForm::Bar(bar) => bar.suspend(write),
+            // A bar without a length yet would be drawn empty.
+            ProgressForm::Bar(bar) if bar.length().is_some() => bar.suspend(write),
             _ => write(),
         }
     }

@@ -138,6 +138,9 @@ pub(super) fn short(record: &CopyRecord) -> String {
     let rate = record.rate().map(|rate| format!(", {rate}{sign}")).unwrap_or_default();
     let verified = match record.verification.mode {
         VerifyMode::None => "not verified".to_owned(),
+        VerifyMode::Sample if record.verification.bytes < record.bytes => {
+            super::verify::no_difference(record.verification.bytes, record.bytes)
+        }
         mode => format!("verified ({mode})"),
     };
     let (all, moved) = (record.bytes.0, record.content.data.0);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use peerlane_sim::parameters::Provenance;
-use peerlane_sim::reproduce::{Baseline, CurveReport, FigureRole, FigureRow, Report};
+use peerlane_sim::reproduce::{Baseline, BoundSide, CurveReport, FigureRole, FigureRow, Report};
 use serde_json::{Value, json};
 
 /// Width of wrapped text.
@@ -61,7 +61,12 @@ pub(crate) fn fits(report: &Report) -> String {
 }
 
 fn cells(row: &FigureRow) -> [String; 6] {
-    let mut stated = with_unit(&as_stated(&row.stated), row.unit);
+    let side = match row.bound {
+        Some(BoundSide::AtMost) => "<= ",
+        Some(BoundSide::AtLeast) => ">= ",
+        None => "",
+    };
+    let mut stated = side.to_owned() + &with_unit(&as_stated(&row.stated), row.unit);
     if stated.chars().count() > LONGEST {
         stated = stated.chars().take(LONGEST - 3).collect::<String>() + "...";
     }
@@ -70,6 +75,8 @@ fn cells(row: &FigureRow) -> [String; 6] {
         predicted => with_unit(&value(predicted), row.unit),
     };
     let error = match (row.error, row.within) {
+        (Some(_), Some("bound")) => "bound holds".to_owned(),
+        (Some(_), Some("range")) => "in range".to_owned(),
         (Some(error), _) => percent(error),
         (None, Some(within)) => within.to_owned(),
         (None, None) if row.predicted.is_null() => "-".to_owned(),

@@ -54,8 +54,23 @@ fn differences(record: &VerifyRecord) -> Vec<String> {
 }
 
 fn short(record: &VerifyRecord) -> String {
-    let answer = if record.is_equal() { "equal" } else { "different" };
+    let answer = match record.is_equal() {
+        true if record.bytes < record.length => no_difference(record.bytes, record.length),
+        true => "equal".to_owned(),
+        false => "different".to_owned(),
+    };
     format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, record.mode)
+}
+
+/// The result of a sample without a difference, with the share that was read.
+pub(super) fn no_difference(bytes: Bytes, length: Bytes) -> String {
+    let percent = 100.0 * bytes.0 as f64 / length.0.max(1) as f64;
+    let percent = match percent {
+        ..0.1 => "less than 0.1".to_owned(),
+        // Not 100.0 of a part.
+        _ => format!("{:.1}", percent.min(99.9)),
+    };
+    format!("no difference in the sample ({percent} % read)")
 }
 
 /// A comparison with a manifest, and the chunks that differ; the last line is the result in short.

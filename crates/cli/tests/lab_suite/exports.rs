@@ -77,7 +77,7 @@ fn exported_drives_are_refused_everywhere() {
         ),
         ("several", "is exported to NVMe hosts"),
         ("bench", "is exported to NVMe hosts"),
-        ("itself", "by way of a loop device or NVMe export"),
+        ("itself", "through a loop device or NVMe export"),
         ("mounted", "is mounted at /x"),
         ("behind", "is exported to NVMe hosts"),
     ] {

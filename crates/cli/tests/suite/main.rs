@@ -32,6 +32,7 @@ mod field;
 mod fuzz;
 mod gpu;
 mod gpu_copy;
+mod habits;
 mod kills;
 mod many;
 mod nodes;

@@ -101,7 +101,7 @@ fn one_refused_target_keeps_all() {
     fs::write(folder.path().join("b"), "precious").expect("room");
     let output = peerlane(folder.path(), &["copy", "source", "a", "b", "--route", "host"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("b exists"), "{}", said(&output));
+    assert!(said(&output).contains("b already exists"), "{}", said(&output));
     assert!(!folder.path().join("a").exists());
     assert_eq!(fs::read(folder.path().join("b")).expect("b"), b"precious");
     let output = peerlane(folder.path(), &["copy", "source", "a", "./a", "--route", "host"]);

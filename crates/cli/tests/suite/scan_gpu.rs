@@ -32,7 +32,8 @@ fn scan(mock: &Mock, folder: &Path, words: &str) -> Output {
 /// Lines of hits, in the order of their images.
 fn hits(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let is_hit = |line: &&str| !line.contains(peerlane_results::ERROR_SCHEMA);
+    let mut lines: Vec<String> = text.lines().filter(is_hit).map(str::to_owned).collect();
     lines.sort();
     lines
 }

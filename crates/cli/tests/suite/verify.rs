@@ -105,7 +105,7 @@ fn incomparable_ends_fail_with_reason() {
     let cases: [(&[&str], &str); 5] = [
         (&["source", "nowhere"], "does not exist"),
         (&["nowhere", "target"], "does not exist"),
-        (&["source", "."], "is a directory"),
+        (&[".", "target"], "is a directory"),
         (&["source", "target", "--length", "1G"], "use `--length 18874491`"),
         (&["source", "target", "--offset", "1G"], "from offset 1073741824"),
     ];

@@ -30,7 +30,7 @@ use crate::stage::Stage;
 use crate::stages::{SlotMemory, StageRow};
 use crate::trace::{NoteLog, Traced};
 
-/// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
+/// Host memory next to the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
 const CHECK_ROOM: Bytes = Bytes::mib(1);
 /// Zeroes that one write takes where a target cannot make them itself.
@@ -59,7 +59,7 @@ pub(super) struct Attempt<'a> {
 #[derive(Debug)]
 pub(super) struct AttachedMemory {
     pub(super) ring: Traced<Staged<AnyRing>>,
-    /// The GPU side of the copy, beside the ring. Present where the memory is a GPU's.
+    /// The GPU side of the copy, next to the ring. Present where the memory is a GPU's.
     pub(super) gpu: Option<GpuSide>,
     pub(super) transfer: Transfer,
     /// Source and target as they are compared: another way than that of payload where there is one.

@@ -157,7 +157,7 @@ impl<'m> Beginning<'_, 'm> {
         if let Some(journal) = found {
             self.forget(&store, &journal)?;
         }
-        // Before it is made, so that no moment is left in which nobody knows of it.
+        // Before it is made, so that it is known at every moment.
         store.note(&first_name(&self.target_live.path, self.seed))?;
         let target = self.new_file()?;
         let overwrites = self.replaced()?;
@@ -225,7 +225,7 @@ impl<'m> Beginning<'_, 'm> {
         }
     }
 
-    /// Tells whether a journal is of a copy onto this file; one beside it is, by its name.
+    /// Tells whether a journal is of a copy onto this file; one next to it is, by its name.
     fn is_of_this_file(&self, journal: &Journal) -> bool {
         let Identity::File(then) = &journal.target else { return false };
         let folder = |path: &Path| path.parent().map(Path::to_owned);
@@ -236,7 +236,7 @@ impl<'m> Beginning<'_, 'm> {
 
     pub(super) fn partial(&self, journal: &Journal) -> Option<PathBuf> {
         let (target, partial) = (&self.target_live.path, journal.partial.as_ref()?);
-        // A journal may be anybody's; it must not name other files.
+        // A journal may be of any user; it must not name other files.
         is_partial_of(target, partial.as_ref()).then(|| target.with_file_name(partial))
     }
 
@@ -321,7 +321,7 @@ impl<'m> Beginning<'_, 'm> {
             None => (self.identity(self.target_live, target.file())?, None),
         };
         if let (Some(path), true) = (target.partial(), self.options.journal.is_some()) {
-            // A journal beside the file makes the file's name durable with its own.
+            // A journal next to the file makes the file's name durable with its own.
             let directory = path.parent().unwrap_or(Path::new("/"));
             File::open(directory)
                 .and_then(|opened| Ok(self.machine.sync(&opened)?))

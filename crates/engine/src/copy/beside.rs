@@ -1,6 +1,6 @@
-//! A file that is made beside its final name and takes that name when it is complete.
+//! A file that is made next to its final name and takes that name when it is complete.
 //!
-//! The directory may belong to somebody else, who can swap names under a copy that root runs. So the
+//! The directory may belong to another user, who can swap names under a copy that root runs. So the
 //! directory is opened once, the file is used through the descriptor that made it, names are looked at
 //! without following links, and a file that took its name is compared with the descriptor again. A
 //! name that was free when the copy began is never taken from a file that appeared meanwhile.
@@ -28,7 +28,7 @@ const NAMES: u64 = 16;
 /// Permissions of an unfinished file.
 const OWNERS: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A file beside its final name; removed when dropped, unless it is to be kept.
+/// A file next to its final name; removed when dropped, unless it is to be kept.
 #[derive(Debug)]
 pub(super) struct Beside<'m> {
     machine: &'m dyn Machine,
@@ -57,7 +57,7 @@ enum Fate {
 type Seen = (u64, u64, i64, i64, u64);
 
 impl<'m> Beside<'m> {
-    /// Makes an empty file, for its owner only, beside the target's name; `seed` chooses its name.
+    /// Makes an empty file, for its owner only, next to the target's name; `seed` chooses its name.
     pub(super) fn make(
         machine: &'m dyn Machine,
         live: &Live,
@@ -226,7 +226,7 @@ impl<'m> Beside<'m> {
             return Ok(());
         }
         let name = name.to_string_lossy();
-        Err(io::Error::other(format!("somebody put another file in the place of {name}")))
+        Err(io::Error::other(format!("another process replaced {name}")))
     }
 }
 
@@ -260,7 +260,7 @@ fn umask() -> u32 {
     field.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o077)
 }
 
-/// The name that is tried first for the file beside `target`.
+/// The name that is tried first for the file next to `target`.
 pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
     name_beside(target.file_name().unwrap_or(OsStr::new("")), seed)
 }
@@ -272,8 +272,8 @@ pub(super) fn has_both_names(target: &Path, made: &OsStr) -> bool {
     matches!((inode(target), inode(&target.with_file_name(made))), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Removes the unfinished file `made` beside `target`, if it is a file of this user, under no further name but that of
-/// the target. A loss of power does not bring it back: nobody would know of it.
+/// Removes the unfinished file `made` next to `target`, if it is a file of this user, under no further name but that of
+/// the target. A loss of power does not bring it back: no record of it would be left.
 pub(super) fn remove_left(
     files: &(impl SmallFiles + ?Sized),
     target: &Path,

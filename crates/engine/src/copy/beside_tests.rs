@@ -1,4 +1,4 @@
-//! Names, owners and permissions of targets, also when somebody else uses the directory.
+//! Names, owners and permissions of targets, also when another user uses the directory.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

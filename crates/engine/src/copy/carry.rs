@@ -237,7 +237,7 @@ impl CopyJob<'_> {
             || !self.target.is_there();
         let Some(keeper) = &mut self.keeper else { return error };
         if is_worthless {
-            // The journal goes first: without it nobody trusts what is left if the rest fails.
+            // The journal goes first: without it no copy trusts what is left if the rest fails.
             keeper.discard();
             self.target.set_kept(false);
             return error;

@@ -61,7 +61,7 @@ pub(crate) fn setup(
     // Powers of two, so the larger is a multiple of both.
     let block = transfer.source_block.max(transfer.target_block);
     let most = LENGTH_MAX.min(transfer.request).max(block);
-    // What lies behind the copy is somebody else's, and could not be given back after a loss of power;
+    // What lies behind the copy is not the copy's, and could not be given back after a loss of power;
     // a file that is made for the copy has whole blocks of its own, and is cut in the end.
     let whole = match transfer.tail {
         Tail::RoundUpAndCut => transfer.length.next_multiple_of(block),
@@ -69,7 +69,7 @@ pub(crate) fn setup(
     };
     if whole == 0 {
         let reason = format!(
-            "{} bytes are less than a block of {block}: a proof would write beside them",
+            "{} bytes are less than a block of {block}: a proof would write next to them",
             transfer.length
         );
         return Err(NotProved::Rejected { reason, hint: None });
@@ -344,7 +344,7 @@ mod tests {
         let Err(NotProved::Rejected { reason, .. }) = proved else { panic!("{proved:?}") };
         assert_eq!(
             reason,
-            "512 bytes are less than a block of 4096: a proof would write beside them"
+            "512 bytes are less than a block of 4096: a proof would write next to them"
         );
     }
 }

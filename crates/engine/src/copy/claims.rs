@@ -23,7 +23,7 @@ use crate::verify::{ComparisonRequest, Coverage};
 const HEAD: u64 = 128 << 10;
 /// The smallest unit that is compared, in bytes, unless a block is larger.
 pub(super) const PAGE: u64 = 4096;
-/// Ranges whose ends are compared, and random blocks beside them.
+/// Ranges whose ends are compared, and random blocks next to them.
 const PICKS: u64 = 128;
 /// Bytes that either of these may come to; blocks are large on some drives.
 const PICKED_MAX: u64 = 1 << 20;

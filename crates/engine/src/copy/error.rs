@@ -27,7 +27,7 @@ use crate::verify::VerifyError;
 #[non_exhaustive]
 pub enum CopyError {
     /// The route that was required is not possible here; nothing was changed.
-    #[error("cannot copy by the route that was asked for: {reason}")]
+    #[error("cannot copy by the requested route: {reason}")]
     NotPossible {
         /// Reason.
         reason: String,
@@ -181,7 +181,7 @@ pub enum CopyError {
         source: Box<ProofFailure>,
     },
     /// cuFile took another way than the one that was required.
-    #[error("cuFile took another way to or from {memory} than the one that was required")]
+    #[error("cuFile took another path to or from {memory} than the required one")]
     CuFileFellBack {
         /// The memory.
         memory: String,
@@ -279,7 +279,7 @@ impl CopyError {
                 journal.display()
             )),
             Self::SourceChanged { .. } => {
-                Some("copy it while nobody writes to it, or from a snapshot".to_owned())
+                Some("copy it while it is not written, or copy a snapshot".to_owned())
             }
             Self::Stages(error) => error.hint(),
             Self::Twin { program, .. } => Some(format!("`{} 0 < CHUNK > RESULT` tries it", program.display())),

@@ -1,9 +1,9 @@
 //! The files of a copy: the source, and a target that shows itself only when it is complete.
 //!
-//! A target file is made beside its final name and takes that name after verification, so that
+//! A target file is made next to its final name and takes that name after verification, so that
 //! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
 //! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the
-//! kernel's own check that nobody uses it.
+//! kernel's own check that it is unused.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ use crate::machine::{Machine, host};
 use crate::open::{Opened, drop_page_cache};
 use crate::small_files::SmallFiles;
 
-/// Tries for a device that somebody else claims, and the time between: five seconds in all. Nothing
+/// Tries for a device that another process claims, and the time between: five seconds in all. Nothing
 /// tells when a claim ends.
 const CLAIM_NAPS: u32 = 250;
 const CLAIM_NAP: Nanos = Nanos(20_000_000);
@@ -118,7 +118,7 @@ enum TargetLocation<'m> {
 }
 
 impl Drop for Target<'_> {
-    /// Drops the block device's page cache, which does not hold what commands wrote beside it.
+    /// Drops the block device's page cache, which does not hold what commands wrote next to it.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
             drop_page_cache(&self.opened.file);
@@ -151,7 +151,7 @@ impl<'m> Target<'m> {
         Ok(Self { opened, place: TargetLocation::Finished })
     }
 
-    /// Makes a file beside the target's name; `seed` chooses its name.
+    /// Makes a file next to the target's name; `seed` chooses its name.
     pub(super) fn beside(
         machine: &'m dyn Machine,
         live: &Live,
@@ -159,7 +159,7 @@ impl<'m> Target<'m> {
         seed: u64,
     ) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File {
-            action: "make a file beside",
+            action: "make a file next to",
             path: live.path.clone(),
             source,
         };
@@ -167,7 +167,7 @@ impl<'m> Target<'m> {
         Ok(Self::of_file(live, beside, file))
     }
 
-    /// Opens the file that an interrupted copy left beside the target's name.
+    /// Opens the file that an interrupted copy left next to the target's name.
     pub(super) fn reopen(
         machine: &'m dyn Machine,
         live: &Live,
@@ -189,7 +189,7 @@ impl<'m> Target<'m> {
         Self { opened: Opened::new(file, live.is_direct), place: TargetLocation::Beside(beside) }
     }
 
-    /// The file beside the target's name; `None` where there is none.
+    /// The file next to the target's name; `None` where there is none.
     pub(super) fn partial(&self) -> Option<PathBuf> {
         match &self.place {
             TargetLocation::Beside(beside) => Some(beside.path()),
@@ -266,7 +266,7 @@ impl<'m> Target<'m> {
     }
 }
 
-/// Opens an end. A claim of somebody else is waited for a moment: the children of a copy that was just
+/// Opens an end. A claim of another process is waited for a moment: the children of a copy that was just
 /// killed (`ring::apart`), and its ring, which the kernel takes down after the process
 /// (`io_ring_exit_work`, `io_uring/io_uring.c`), hold the device until they end.
 fn open_claimed(

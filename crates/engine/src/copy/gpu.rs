@@ -30,7 +30,7 @@ use crate::stages::SlotGpu;
 
 /// Pinned host memory that zeroes come from.
 const DESK_ROOM: Bytes = Bytes::mib(1);
-/// Requests that are no payload, beside those of the slots.
+/// Requests that are no payload, next to those of the slots.
 const SPARE: u32 = 2;
 
 impl From<CudaError> for Rejection {
@@ -45,7 +45,7 @@ impl From<CuFileError> for Rejection {
     }
 }
 
-/// The GPU resources of a copy, beside its ring.
+/// The GPU resources of a copy, next to its ring.
 pub(super) struct GpuSide {
     session: Option<Arc<CuFileSession>>,
     gpu: Arc<Gpu>,
@@ -147,7 +147,7 @@ fn attach(
     let before = session.as_ref().map(|session| session.mark());
     let found = gpu.facts();
     let evidence = Evidence {
-        looked_at: format!("the way to {} ({}, {})", facts.name, found.model, found.address),
+        looked_at: format!("the path to {} ({}, {})", facts.name, found.model, found.address),
         showed: match way {
             GpuWay::CuFile(mode) => mode.to_string(),
             GpuWay::Pinned => format!(

@@ -1,4 +1,4 @@
-//! Files that an earlier copy onto the same target left, and nobody goes on with.
+//! Files that an earlier copy onto the same target left, and no copy resumes.
 
 use std::fs::File;
 use std::path::Path;
@@ -36,8 +36,8 @@ impl Beginning<'_, '_> {
         })
     }
 
-    /// Removes the unfinished file of a copy that was killed before it had a journal: nobody can go on
-    /// with it, and as this copy holds the place of its journal, nobody is at it.
+    /// Removes the unfinished file of a copy that was killed before it had a journal: no copy can
+    /// resume it, and as this copy holds the place of its journal, no process writes it.
     pub(super) fn sweep(&self, store: &Store<'_>) {
         let target = &self.target_live.path;
         let Some(name) = store.left().filter(|name| is_partial_of(target, name)) else { return };

@@ -82,7 +82,7 @@ pub enum Start {
 /// Treatment of holes of the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sparse {
-    /// They are left out where the file system tells them; at a target that is there already they are
+    /// They are left out where the file system tells them; at a target that already exists they are
     /// made zero.
     #[default]
     Auto,

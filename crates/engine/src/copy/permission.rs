@@ -49,7 +49,7 @@ impl Beginning<'_, '_> {
                 CopyError::Stuck { drive: self.target_name.clone(), route: self.route, source }
             }
             error => CopyError::File {
-                action: "read both ends of",
+                action: "read source and target of",
                 path: self.target_live.path.clone(),
                 source: io::Error::other(error),
             },

@@ -170,7 +170,7 @@ pub(super) fn after_proof(
 fn setup(ready: &AttachedMemory) -> ScrubSetup {
     let transfer = ready.transfer;
     let block = transfer.target_block;
-    // What lies behind the copy is somebody else's, as for a proof, which has a whole block at least.
+    // What lies behind the copy is not the copy's, as for a proof, which has a whole block at least.
     let whole = match transfer.tail {
         Tail::RoundUpAndCut => transfer.length.next_multiple_of(block),
         _ => transfer.length / block * block,

@@ -182,7 +182,7 @@ fn ready_to_start(
     plan: &Plan,
     start: Start,
 ) -> Result<(Prepared, Vec<Refusal>), CopyError> {
-    // What a copy that goes on has written itself is not content that somebody would miss.
+    // What a copy that goes on has written itself is not content to lose.
     let stands = |refusals: &[Refusal]| {
         let is_held = start == Start::Resume && refusals.iter().all(|refusal| refusal.forceable);
         !refusals.is_empty() && !is_held

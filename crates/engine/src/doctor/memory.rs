@@ -209,7 +209,10 @@ fn in_use(function: &Function, available: Bytes, size: Bytes) -> Finding {
         evidence: vec![pool(function, "available", available.0)],
         fix: Some(Fix {
             commands: vec!["sudo grep -l p2pmem /proc/*/maps".to_owned()],
-            ..fix("Wait for the program that holds it, or name another memory with `--via`", Needs::Nothing)
+            ..fix(
+                "Wait for the program that holds it, or name another memory with `--via`",
+                Needs::Nothing,
+            )
         }),
         ..finding(
             FindingKind::MemoryInUse,

@@ -10,6 +10,7 @@ use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
 use super::{Endpoint, EndpointError, Unserved, drive_name, request_host, request_p2p};
+use crate::suggestion::hint_of_device;
 
 /// Limit of the DMA layer on requests where an IOMMU translates (`dma_opt_mapping_size()` of Linux
 /// 7.2, which drivers/nvme/host/pci.c heeds).
@@ -47,13 +48,8 @@ pub(crate) fn strip_device_directory(typed: &str) -> &str {
 }
 
 fn unknown(fabric: &Fabric, typed: &str) -> EndpointError {
-    let drives = fabric
-        .functions
-        .iter()
-        .filter(|function| function.kind == FunctionKind::Nvme)
-        .map(|function| function.name.clone())
-        .collect();
-    EndpointError::UnknownDrive { name: typed.to_owned(), machine: fabric.name.clone(), drives }
+    let (name, machine) = (typed.to_owned(), fabric.name.clone());
+    EndpointError::UnknownDrive { name, machine, hint: hint_of_device(fabric, typed) }
 }
 
 /// The namespace that a name means, and the capacity of it or of the partition named.

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use peerlane_units::Bytes;
 
 use super::{Notation, RemoteName, RemoteNameError, Unserved};
-use crate::failure::{hint_of_absence, hint_of_denial};
+use crate::failure::hint_of_denial;
+use crate::suggestion::hint_of_path;
 
-/// Reason why something cannot be an end of a copy.
+/// Reason why something cannot be source or target of a copy.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// A memory or a device without blocks, where a file or a block device is needed.
-    #[error("`{notation}` cannot be an end of a copy: it is not a file or block device")]
+    #[error("`{notation}` cannot be source or target of a copy: it is not a file or block device")]
     NotPayload {
         /// The name as typed.
         notation: Notation,
@@ -84,8 +85,8 @@ pub enum EndpointError {
         name: String,
         /// The machine.
         machine: String,
-        /// The drives that it has.
-        drives: Vec<String>,
+        /// Advice: a near name, or the devices of the kind that was meant.
+        hint: String,
     },
     /// A device that has no namespace, or several of which one must be named.
     #[error("`{name}` names {} namespaces, not one", namespaces.len())]
@@ -125,7 +126,7 @@ pub enum EndpointError {
         disk: String,
     },
     /// A namespace that commands of a passthrough node do not serve.
-    #[error("{path} cannot be an end of a copy: its namespace {what}")]
+    #[error("{path} cannot be source or target of a copy: its namespace {what}")]
     Namespace {
         /// The node.
         path: PathBuf,
@@ -170,13 +171,13 @@ impl EndpointError {
                 "`peerlane bench stream --source FILE --target null` reads and throws away"
                     .to_owned(),
             ),
-            Self::Missing { path } if !path.starts_with("/dev") => Some(hint_of_absence(path)),
-            Self::Missing { .. } | Self::NoDevice { .. } => Some(
-                "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
-            ),
+            Self::Missing { path } if !path.starts_with("/dev") => hint_of_path(path),
+            Self::Missing { .. } | Self::NoDevice { .. } => {
+                Some("`ls /dev/nvme*` and `peerlane topo` show the devices".to_owned())
+            }
             Self::NotADevice { path } => Some(format!(
-                "`ls /dev/nvme*` and `peerlane topo` show the devices that are there; to keep the \
-                 file, `mv {} DIRECTORY`",
+                "`ls /dev/nvme*` and `peerlane topo` show the devices; to keep the file, \
+                 `mv {} DIRECTORY`",
                 path.display()
             )),
             Self::MadeByKernel { .. } => Some("`cat` it into a file, and copy that".to_owned()),
@@ -187,11 +188,9 @@ impl EndpointError {
                 Some(format!("name a file in it, such as {}", path.join("NAME").display()))
             }
             Self::WrongKind { what: "pipe", .. } => {
-                Some("`cat` its data into a file, or a file into it".to_owned())
+                Some("write its data to a file with `cat > FILE`, and copy that file".to_owned())
             }
-            Self::UnknownDrive { drives, .. } if !drives.is_empty() => {
-                Some(format!("its drives are {}", drives.join(", ")))
-            }
+            Self::UnknownDrive { hint, .. } => Some(hint.clone()),
             Self::NoPartition { path, disk } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let (node, number) = name.rsplit_once('p').unwrap_or((&name, ""));

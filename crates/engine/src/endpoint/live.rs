@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, FunctionKind};
+use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId};
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
@@ -20,6 +20,7 @@ use super::{
     Endpoint, EndpointError, Live, PathNode, RemoteName, drive_name, request_host, request_p2p,
 };
 use crate::failure::Role;
+use crate::suggestion::hint_of_device;
 use crate::system::{MountinfoLine, System};
 
 /// Block size assumed where neither file system nor device tells, and the largest believed.
@@ -32,7 +33,7 @@ const WITHOUT_DIRECT: &[&str] =
 /// File systems whose files the kernel makes while they are read; sizes are zero, or a page.
 const MADE_BY_KERNEL: &[&str] =
     &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
-/// Further file systems of the kernel's own, where a file that somebody makes is not a file to keep.
+/// Further file systems of the kernel's own, where a new file is not one to keep.
 const OF_THE_KERNEL: &[&str] = &[
     "devpts",
     "mqueue",
@@ -61,9 +62,11 @@ pub(super) fn inspect(
     let typed = device_path(system, fabric, typed)?;
     match fs::canonicalize(&typed) {
         Ok(path) => existing(system, fabric, path, role),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            missing(system, fabric, &typed, role)
-        }
+        // A link of /proc to a pipe, such as /dev/stdin, leads to an object without a path.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::metadata(&typed) {
+            Ok(unnamed) if !unnamed.is_file() => existing(system, fabric, typed, role),
+            _ => missing(system, fabric, &typed, role),
+        },
         Err(source) => Err(EndpointError::Inspect { path: typed, source }),
     }
 }
@@ -86,12 +89,9 @@ fn device_path(system: &System, fabric: &Fabric, typed: &Path) -> Result<PathBuf
     let function = fabric.find(name).map(|id| fabric.function(id));
     function.map_or(Ok(()), described::served)?;
     let nvme = function.and_then(|function| function.nvme.as_ref()).ok_or_else(|| {
-        let drives = fabric.functions.iter().filter(|function| function.kind == FunctionKind::Nvme);
-        EndpointError::UnknownDrive {
-            name: name.to_owned(),
-            machine: fabric.name.clone(),
-            drives: drives.map(|function| function.name.clone()).collect(),
-        }
+        let (name, machine) = (name.to_owned(), fabric.name.clone());
+        let hint = hint_of_device(fabric, &name);
+        EndpointError::UnknownDrive { name, machine, hint }
     })?;
     let names: Vec<String> = nvme.namespaces.iter().filter_map(|one| one.name.clone()).collect();
     match names.as_slice() {
@@ -190,7 +190,7 @@ fn file(
         return Err(EndpointError::NotADevice { path });
     }
     let alignment = direct_alignment(&statx);
-    // What replaces a file is made beside it: the directory decides what that is going to be.
+    // What replaces a file is made next to it: the directory decides what that is going to be.
     let traits = match (role, path.parent()) {
         (Role::Target, Some(directory)) => ground.traits_of_new(directory),
         _ => FileTraits {
@@ -279,7 +279,7 @@ struct Ground {
     is_spread: bool,
     /// ext4 mounted with `data=journal`.
     is_journaled: bool,
-    /// In memory, beside the nodes of devices: a file there is a device's name that was mistyped, or
+    /// In memory, next to the nodes of devices: a file there is a device's name that was mistyped, or
     /// that of one that is gone.
     is_among_devices: bool,
 }

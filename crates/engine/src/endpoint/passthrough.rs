@@ -88,11 +88,11 @@ fn namespace(node: &PassthroughNode, path: &Path) -> Result<PassthroughNamespace
     match node.metadata {
         Some(0) => {}
         Some(bytes) => {
-            return Err(refuse(format!("has {bytes} bytes of metadata beside each block")));
+            return Err(refuse(format!("has {bytes} bytes of metadata next to each block")));
         }
         // Before Linux 6.8 only the block layer says so.
         None if node.block.integrity.is_some() => {
-            return Err(refuse("has metadata beside its blocks".to_owned()));
+            return Err(refuse("has metadata next to its blocks".to_owned()));
         }
         None => {}
     }
@@ -116,7 +116,7 @@ fn namespace(node: &PassthroughNode, path: &Path) -> Result<PassthroughNamespace
     })
 }
 
-/// The disk whose partition somebody looks for among passthrough nodes: `nvme0n1` for `ng0n1p2`.
+/// The disk whose partition is looked for among passthrough nodes: `nvme0n1` for `ng0n1p2`.
 pub(super) fn of_a_partition(typed: &Path) -> Option<String> {
     let name = typed.file_name()?.to_str()?;
     let (node, partition) = name.rsplit_once('p')?;
@@ -191,7 +191,7 @@ mod tests {
             ("does not tell its number", refusal(&|node| node.nsid = None)),
             ("format that the kernel does not use", refusal(&|node| node.block.size = Bytes::ZERO)),
             (
-                "metadata beside its blocks",
+                "metadata next to its blocks",
                 refusal(&|node| {
                     node.metadata = None;
                     node.block.integrity = integrity;

@@ -196,7 +196,7 @@ fn array(
         );
     }
     members.iter().find_map(|member| {
-        // An array of arrays or mappings is left to whoever builds one to try.
+        // An array of arrays or mappings is left to a user of one to try.
         let plain = Layer::Nvme { network: None };
         let layer =
             if member.name.starts_with("nvme") { plain } else { Layer::Other("no NVMe drive") };

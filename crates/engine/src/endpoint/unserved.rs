@@ -56,7 +56,7 @@ impl Unserved {
             Self::NoAddressSpace => ADDRESS_SPACE_FIX,
             Self::NoDriver => "give it to nvme",
             Self::OtherDriver(_) => {
-                "give it back to nvme once nobody uses it; what driverctl or SPDK have set is undone by \
+                "give it back to nvme once it is unused; what driverctl or SPDK have set is undone by \
                  `driverctl unset-override` or `scripts/setup.sh reset`"
             }
             Self::NotLive(state) if state == NvmeController::DEAD => "let the kernel find it anew",
@@ -107,7 +107,7 @@ impl fmt::Display for Unserved {
                 "{name} has it, for a virtual machine or a program such as SPDK, and {NO_BLOCK_DEVICE}"
             ),
             Self::OtherDriver(name) => {
-                write!(f, "{name} has it in place of {DRIVER}, and {NO_BLOCK_DEVICE}")
+                write!(f, "{name} has it instead of {DRIVER}, and {NO_BLOCK_DEVICE}")
             }
             Self::NotLive(state) => {
                 write!(f, "its controller is in state `{state}` and takes no requests")
@@ -139,7 +139,7 @@ mod tests {
         for (keys, says, first) in [
             ("driver = 'vfio-pci'", "vfio-pci has it, for a virtual machine", "driver/unbind"),
             ("driver = 'uio_pci_generic'", "uio_pci_generic has it, for", "driver/unbind"),
-            ("driver = 'odd'", "odd has it in place of nvme", "driver/unbind"),
+            ("driver = 'odd'", "odd has it instead of nvme", "driver/unbind"),
             ("driver = 'none'", "no driver is bound", "echo nvme"),
             ("state = 'dead'", "state `dead`", "echo 1"),
             ("driver = 'nvme'\nstate = 'connecting'", "state `connecting`", "dmesg"),

@@ -46,7 +46,7 @@ pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
         })?;
     let reason = format!("cannot read {}: {}", path.display(), io::Error::from(errno));
     let hint = match errno {
-        Errno::NOENT => format!("{} is needed beside {}", path.display(), source.facts.path),
+        Errno::NOENT => format!("{} is needed next to {}", path.display(), source.facts.path),
         _ => format!("get permission to read it: `ls -l {}` shows who has it", path.display()),
     };
     Some(refuse(reason, Some(hint)))
@@ -65,7 +65,7 @@ pub(super) fn check_target(target: &Endpoint, look: ContentLook<'_>) -> Vec<Refu
         PathNode::NewFile => in_directory(live).into_iter().collect(),
         PathNode::File { .. } => {
             let exists = refuse_unless_forced(
-                format!("{} exists", target.facts.path),
+                format!("{} already exists", target.facts.path),
                 "`--force` replaces it once the copy is complete".to_owned(),
             );
             in_directory(live).into_iter().chain(immutable(target, live)).chain([exists]).collect()
@@ -94,7 +94,7 @@ pub(super) fn check_target_in_place(target: &Endpoint, look: ContentLook<'_>) ->
     denied.into_iter().chain([exists]).collect()
 }
 
-/// A file is made beside its final name, so the directory must take it.
+/// A file is made next to its final name, so the directory must take it.
 fn in_directory(live: &Live) -> Option<Refusal> {
     let directory = live.path.parent()?;
     let errno = rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;

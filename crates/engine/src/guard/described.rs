@@ -3,12 +3,14 @@
 //! Mounts and stacked devices are in a capture; swap and what a device carries are not.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use peerlane_fabric::{Fabric, Mount, Namespace, Origin, Stack};
 use peerlane_results::{Refusal, Warning};
 use peerlane_units::Bytes;
 
 use super::in_use::how_to_release;
+use super::running_system::{is_system_mount, refused};
 use super::{Findings, GuardSubject, refuse};
 use crate::endpoint::{Endpoint, strip_device_directory};
 use crate::journal::is_distinct;
@@ -79,8 +81,10 @@ fn use_of(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
             warnings: vec![Warning::NotGuarded { why }],
         };
     }
-    let mut refusals = mounted(fabric, target);
-    refusals.extend(held(fabric, target));
+    let refusals = match carries_system(fabric, target) {
+        Some(refusal) => vec![refusal],
+        None => mounted(fabric, target).into_iter().chain(held(fabric, target)).collect(),
+    };
     let written = |mount: &&Mount| !mount.is_read_only;
     let mounts = mounts(fabric, source);
     let warning = |mount: &Mount| Warning::SourceInUse {
@@ -89,14 +93,17 @@ fn use_of(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
     Findings { refusals, warnings: mounts.into_iter().filter(written).map(warning).collect() }
 }
 
-fn mounted(fabric: &Fabric, target: &Endpoint) -> Vec<Refusal> {
+fn carries_system(fabric: &Fabric, target: &Endpoint) -> Option<Refusal> {
+    let points = mounts(fabric, target).into_iter().map(|mount| mount.point.clone());
+    let points: Vec<String> = points.filter(|point| is_system_mount(Path::new(point))).collect();
+    refused(&target.facts.path, &points, &[])
+}
+
+fn mounted(fabric: &Fabric, target: &Endpoint) -> Option<Refusal> {
     let mounts = mounts(fabric, target);
     let points: Vec<&str> = mounts.iter().map(|mount| mount.point.as_str()).collect();
-    if points.is_empty() {
-        return Vec::new();
-    }
     let reason = format!("{} is mounted at {}", target.facts.path, points.join(", "));
-    vec![refuse(reason, Some(format!("umount {}", points.join(" "))))]
+    (!points.is_empty()).then(|| refuse(reason, Some(format!("umount {}", points.join(" ")))))
 }
 
 fn held(fabric: &Fabric, target: &Endpoint) -> Vec<Refusal> {

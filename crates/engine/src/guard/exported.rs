@@ -144,7 +144,7 @@ impl ExportReach {
     }
 }
 
-/// Refuses a target of which nobody can tell whether it is exported.
+/// Refuses a target of which it is unknown whether it is exported.
 fn unknown(system: &System, path: &str) -> Option<Refusal> {
     let (why, hint) = match system.nvme_target() {
         NvmeTarget::Absent | NvmeTarget::Unknown(peerlane_nvmet::UnknownReason::NoSysfs { .. }) => {

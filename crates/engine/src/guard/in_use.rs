@@ -1,4 +1,6 @@
-//! Users of a device: mounts, swap, and whatever is stacked on it.
+//! Users of a device that can be ended: mounts, and whatever is stacked on it.
+//!
+//! The running system and swap, for which no hint names a command, are the business of `running_system`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,14 +39,10 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
         let reason = format!("{path}{also} is part of a mounted btrfs file system");
         refusals.push(refuse(reason, Some("btrfs filesystem show".to_owned())));
     }
-    for swap in relatives.swaps(system) {
-        let reason = format!("{path}{also} holds the swap space {swap}");
-        refusals.push(refuse(reason, Some(format!("swapoff {swap}"))));
-    }
     if let Some(disk) = behind(system, target) {
         let uses = uses_of_disk(system, &disk);
         refusals.extend(
-            uses.map(|(uses, ways)| refuse(format!("{path} shows {disk}, {uses}"), Some(ways))),
+            uses.map(|(uses, end)| refuse(format!("{path} shows {disk}, {uses}"), Some(end))),
         );
     }
     if !relatives.stacked.is_empty() {
@@ -58,7 +56,7 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
 }
 
 /// The disk whose bytes a target shows under another name, by a loop device or an export of this machine.
-fn behind(system: &System, target: &Endpoint) -> Option<String> {
+pub(super) fn behind(system: &System, target: &Endpoint) -> Option<String> {
     let seen = ResolvedEnd::from_endpoint(system, target)?;
     let Some(ByteOwner::Disk(disk)) = seen.owner else { return None };
     let own = block_device(target)?;
@@ -72,21 +70,17 @@ pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, Strin
     let mounts = relatives.mounts(system);
     let points: Vec<String> =
         mounts.iter().map(|mount| mount.point.display().to_string()).collect();
-    let (mut uses, mut ways) = (Vec::new(), Vec::new());
+    let (mut uses, mut commands) = (Vec::new(), Vec::new());
     if !points.is_empty() {
         uses.push(format!("which is mounted at {}", points.join(", ")));
-        ways.push(format!("umount {}", points.join(" ")));
-    }
-    for swap in relatives.swaps(system) {
-        uses.push(format!("which holds the swap space {swap}"));
-        ways.push(format!("swapoff {swap}"));
+        commands.push(format!("umount {}", points.join(" ")));
     }
     if !relatives.stacked.is_empty() {
         let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
         uses.push(format!("which lies below {}", names.join(", ")));
-        ways.extend(relatives.stacked.iter().next().map(|name| how_to_release(name)));
+        commands.extend(relatives.stacked.iter().next().map(|name| how_to_release(name)));
     }
-    (!uses.is_empty()).then(|| (uses.join(", "), ways.join(" && ")))
+    (!uses.is_empty()).then(|| (uses.join(", "), commands.join(" && ")))
 }
 
 /// Warns of a source that may change while it is read.
@@ -98,7 +92,8 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
         .iter()
         .filter(|mount| !mount.is_read_only)
         .map(|mount| format!("a file system mounted at {}", mount.point.display()));
-    let swaps = relatives.swaps(system).into_iter().map(|swap| format!("the swap space {swap}"));
+    let swaps =
+        relatives.swaps(system, &mounts).into_iter().map(|swap| format!("the swap space {swap}"));
     mounted.chain(swaps).map(|by| Warning::SourceInUse { by }).collect()
 }
 
@@ -118,7 +113,7 @@ pub(super) struct Relatives {
 }
 
 impl Relatives {
-    fn from_device(system: &System, device: &BlockDevice) -> Self {
+    pub(super) fn from_device(system: &System, device: &BlockDevice) -> Self {
         let own: BTreeSet<String> = std::iter::once(device.name.clone())
             .chain(device.partition.iter().map(|partition| partition.disk.clone()))
             .chain(device.partitions.iter().map(|partition| partition.name.clone()))
@@ -143,7 +138,7 @@ impl Relatives {
 
     /// Names the siblings, as an addition to a device's name, so that a finding about one is
     /// understood.
-    fn also(&self) -> String {
+    pub(super) fn also(&self) -> String {
         if self.siblings.is_empty() {
             return String::new();
         }
@@ -156,14 +151,16 @@ impl Relatives {
             self.names.iter().filter_map(|name| system.number(name)).collect();
         let is_ours = |mount: &MountinfoLine| {
             numbers.contains(&mount.device)
-                || mount.source_name().is_some_and(|name| self.names.contains(name))
+                || system.number_of_source(mount).is_some_and(|number| numbers.contains(&number))
         };
         system.mounts().into_iter().filter(is_ours).collect()
     }
 
-    pub(super) fn swaps(&self, system: &System) -> Vec<String> {
-        let is_ours = |swap: &String| {
-            swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name))
+    /// Swap spaces on the device itself, and swap files on these mounts of it.
+    pub(super) fn swaps(&self, system: &System, mounts: &[MountinfoLine]) -> Vec<String> {
+        let is_ours = |swap: &String| match swap.strip_prefix("/dev/") {
+            Some(name) => self.names.contains(name),
+            None => mounts.iter().any(|mount| Path::new(swap).starts_with(&mount.point)),
         };
         system.swaps().into_iter().filter(is_ours).collect()
     }

@@ -3,6 +3,7 @@
 //! Each check says what it found, what to do about it, and whether `--force` may override it: only
 //! the loss of content may be forced, never a device in use, an overlap or a lack of room. A guard
 //! is advice from a moment ago; the exclusive open at the start of a copy is the kernel's.
+//! A target that carries the running system is asked nothing further.
 
 mod backing;
 mod content;
@@ -15,6 +16,7 @@ mod overlap;
 pub mod overwrite_summary;
 mod ranges;
 mod reader;
+mod running_system;
 mod same_bytes;
 mod shared;
 mod survey;
@@ -66,6 +68,10 @@ pub(crate) fn check(
     surveyor: &Surveyor<'_>,
     wanted: GuardSubject<'_>,
 ) -> Findings {
+    if let Some(refusal) = running_system::check_target(system, wanted.target) {
+        let warnings = warnings_of_use(system, wanted.source);
+        return Findings { refusals: vec![refusal], warnings };
+    }
     let look = ContentLook {
         surveyor,
         range: wanted.target_range(),
@@ -99,6 +105,9 @@ pub(crate) fn check_in_place(
     force: bool,
 ) -> Findings {
     let (target, range) = target;
+    if let Some(refusal) = running_system::check_target(system, target) {
+        return Findings { refusals: vec![refusal], warnings: Vec::new() };
+    }
     let look = ContentLook { surveyor, range, usage: Usage::Benchmark, is_forced: force };
     let mut refusals = in_use::check_target(system, target);
     refusals.extend(file_in_use::check_target(system, target));
@@ -124,6 +133,9 @@ pub(crate) fn check_device(
     surveyor: &Surveyor<'_>,
     device: &Endpoint,
 ) -> Findings {
+    if let Some(refusal) = running_system::check_target(system, device) {
+        return Findings { refusals: vec![refusal], warnings: Vec::new() };
+    }
     let mut refusals = in_use::check_target(system, device);
     refusals.extend(same_bytes::check_target(system, device));
     refusals.extend(exported::check_target(system, device));

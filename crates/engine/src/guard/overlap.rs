@@ -206,10 +206,10 @@ fn loops(system: &System, wanted: GuardSubject<'_>) -> Option<String> {
     };
     let (from, to) = (&wanted.source.facts.path, &wanted.target.facts.path);
     if lies_on(&one, &other) {
-        return Some(format!("{from} lies on {to} by way of a loop device or NVMe export"));
+        return Some(format!("{from} lies on {to} through a loop device or NVMe export"));
     }
     if lies_on(&other, &one) {
-        return Some(format!("{to} lies on {from} by way of a loop device or NVMe export"));
+        return Some(format!("{to} lies on {from} through a loop device or NVMe export"));
     }
     let (mine, yours) = (one.owner.as_ref()?, other.owner.as_ref()?);
     let is_disk = |owner: &ByteOwner| matches!(owner, ByteOwner::Disk(_));

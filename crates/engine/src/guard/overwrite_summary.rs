@@ -133,7 +133,7 @@ struct SeenContent<'a> {
 }
 
 impl SeenContent<'_> {
-    /// The node itself cannot be read like a file, and shows the bytes of the block device beside it.
+    /// The node itself cannot be read like a file, and shows the bytes of the block device next to it.
     fn passthrough(&self, (major, minor): (u32, u32), path: &Path) -> io::Result<OverwriteSummary> {
         let node = PassthroughNode::read(self.root, major, minor).map_err(io::Error::other)?;
         let block = node.ok_or(io::ErrorKind::Unsupported)?.block;

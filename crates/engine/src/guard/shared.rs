@@ -1,4 +1,4 @@
-//! Namespaces that somebody else can write to: by another controller, or as another host.
+//! Namespaces that another host can write to: by another controller, or as another host.
 //!
 //! NMIC only says that a namespace may be shared: every dual-port drive and every namespace of Linux's NVMe
 //! target says so. What counts is a controller that is none of this machine's, or a reservation.
@@ -29,7 +29,7 @@ pub(super) fn check_target(
     if controllers.is_empty() || surveyor.is_stuck() {
         return nothing;
     }
-    // The kernel lets nobody ask by a partition.
+    // The kernel answers for no partition.
     let whole = Live { path: live.guarded_path().with_file_name(disk), ..live.clone() };
     let asked = surveyor.open(&whole).map_err(|error| match error {
         SurveyError::Open(error) => error,

@@ -1,7 +1,7 @@
 //! Tells whether a device is blank: the ranges that are read for it, and the finding.
 //!
 //! A block of 4 KiB is blank when all of its bytes are 0x00 or all are 0xFF, as drives read that were
-//! discarded, formatted or erased. Anything else is content of somebody. What is read:
+//! discarded, formatted or erased. Anything else is content. What is read:
 //!
 //! - a device of up to [`WHOLE_MAX`]: all of it;
 //! - of a larger one its first and its last MiB, where partition tables, superblocks and backups of them
@@ -48,14 +48,14 @@ pub(crate) struct Survey {
     pub(crate) read: Bytes,
     /// Longest piece of content in the range that can have been missed; zero where all was read.
     pub(crate) gap: Bytes,
-    /// Offset of the first block with content of somebody. What lies behind it was not read.
+    /// Offset of the first block with content. What lies behind it was not read.
     pub(crate) content: Option<u64>,
     /// Offset of the first block that only a benchmark of this program wrote.
     pub(crate) benchmark: Option<u64>,
 }
 
 impl Survey {
-    /// The first block that is not blank, whoever wrote it.
+    /// The first block that is not blank.
     pub(crate) fn first(&self) -> Option<u64> {
         self.content.into_iter().chain(self.benchmark).min()
     }

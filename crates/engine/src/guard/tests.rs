@@ -235,7 +235,9 @@ fn swap_and_btrfs_membership_are_seen() {
     let swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/target partition 1 0 -2\n";
     fs::write(tree.path("proc/swaps"), swaps).unwrap();
     let target = disk(&tree, block_device("target"));
-    assert_eq!(only(&tree, &target).hint.as_deref(), Some("swapoff /dev/target"));
+    let refusal = only(&tree, &target);
+    assert!(refusal.reason.ends_with("holds swap space in use: /dev/target"), "{refusal:?}");
+    assert_eq!(refusal.hint, None);
 
     fs::remove_file(tree.path("proc/swaps")).unwrap();
     fs::create_dir_all(tree.path("sys/fs/btrfs/0d-af/devices/target")).unwrap();
@@ -363,4 +365,5 @@ fn a_source_that_may_change_is_a_warning() {
 
 mod exports;
 mod loops;
+mod running_system;
 mod siblings;

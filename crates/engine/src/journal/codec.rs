@@ -57,7 +57,7 @@ pub fn encode(journal: &Journal) -> Result<Vec<u8>, JournalError> {
     Ok(text)
 }
 
-/// Reads a journal from text that anybody may have written.
+/// Reads a journal from text of any writer.
 ///
 /// # Errors
 /// [`JournalError::Malformed`], [`JournalError::Schema`], [`JournalError::Checksum`] and

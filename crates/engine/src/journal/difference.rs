@@ -38,7 +38,7 @@ impl fmt::Display for CopyOption {
 pub struct Now<'a> {
     /// The source that a person named.
     pub source: &'a Identity,
-    /// The target that a person named; for an unfinished file beside it, that file.
+    /// The target as named; for an unfinished file next to it, that file.
     pub target: &'a Identity,
     /// Options that a person asked for.
     pub options: JournalOptions,

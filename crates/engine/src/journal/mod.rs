@@ -84,7 +84,7 @@ pub struct Journal {
     pub options: JournalOptions,
     /// The route that the last run took.
     pub route: Route,
-    /// Name of the unfinished file beside the target that carries the data; `None` when the data go
+    /// Name of the unfinished file next to the target that carries the data; `None` when the data go
     /// straight into the target.
     pub partial: Option<String>,
     /// Bytes that are at the target, written and flushed; offsets from the start of the copy.

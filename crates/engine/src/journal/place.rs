@@ -23,7 +23,7 @@ pub struct StateEnvironment {
     pub home: Option<OsString>,
 }
 
-/// Returns the journal's path for a target that is a file: `.NAME.peerlane-journal` beside it, with a
+/// Returns the journal's path for a target that is a file: `.NAME.peerlane-journal` next to it, with a
 /// hash for a name that would become too long.
 ///
 /// # Errors

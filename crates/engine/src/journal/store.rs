@@ -74,7 +74,7 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    /// The names beside each other that a journal of this name takes: its own, of its lock, and while it is unfinished.
+    /// The names next to each other that a journal of this name takes: its own, of its lock, and while it is unfinished.
     pub(crate) fn names(name: &OsStr) -> [OsString; 3] {
         ["", LOCK_ENDING, NEW_ENDING].map(|ending| with_ending(name, ending))
     }
@@ -87,7 +87,7 @@ impl<'a> Store<'a> {
     pub(crate) fn note(&self, name: &OsStr) -> Result<(), JournalError> {
         write_lock(self.machine, &self.lock, Some(name))
             .and_then(|()| Ok(self.machine.sync(&self.lock)?))
-            .map_err(|source| self.failed("note the unfinished file beside", source))
+            .map_err(|source| self.failed("note the unfinished file next to", source))
     }
 
     /// Returns the name that the last holder of this place noted, if it was killed. Anybody who may write
@@ -149,7 +149,7 @@ impl<'a> Store<'a> {
         self.flush_directory()
     }
 
-    /// Writes the journal beside its place and takes it away again: shows room and permission before the
+    /// Writes the journal next to its place and takes it away again: shows room and permission before the
     /// first byte moves, and leaves the journal that is there, if any, as it was.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl<'a> Store<'a> {
 
 impl Drop for Store<'_> {
     fn drop(&mut self) {
-        // Removed while it is held: whoever waits for it sees that the name is gone and begins anew.
+        // Removed while it is held: a waiting process sees that the name is gone and begins anew.
         let lock = with_ending(&self.name, LOCK_ENDING);
         let held = rustix::fs::fstat(&self.lock);
         if held.is_ok_and(|held| is_named(&self.directory, &lock, &held)) {
@@ -351,7 +351,7 @@ fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
 }
 
 fn open_journal(directory: impl std::os::fd::AsFd, name: &OsStr) -> Result<File, Errno> {
-    // Without waiting: the name may be a pipe that nobody writes to.
+    // Without waiting: the name may be a pipe without a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty()).map(File::from)
 }
@@ -376,7 +376,7 @@ fn check_alone(facts: &Stat) -> Result<(), &'static str> {
     if facts.st_nlink > 1 { Err("it has other names, too") } else { Ok(()) }
 }
 
-/// Checks that nobody but this user and root can have written a file.
+/// Checks that only this user and root can have written a file.
 fn check_ours(facts: &Stat) -> Result<(), &'static str> {
     if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
         return Err("it is not a regular file");

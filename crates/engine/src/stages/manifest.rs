@@ -19,8 +19,8 @@ pub use read::{Manifest, parse};
 pub use write::ChunkDigests;
 pub(crate) use write::part_of;
 
-use crate::failure::hint_of_absence;
 use crate::stage::chunk_digest;
+use crate::suggestion::hint_of_path;
 
 /// Schema of a manifest.
 pub const MANIFEST_SCHEMA: &str = "peerlane.manifest/1";
@@ -207,7 +207,7 @@ impl ManifestError {
                 "`peerlane verify SOURCE TARGET` compares two ends without a manifest".to_owned(),
             ),
             Self::File { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some(hint_of_absence(path))
+                hint_of_path(path)
             }
             Self::File { path, source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -15,13 +15,14 @@ use peerlane_units::Bytes;
 use super::manifest::{
     ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex, part_of,
 };
-use crate::failure::{error_in_words, hint_of_absence};
+use crate::failure::error_in_words;
 use crate::journal::JournalStages;
 use crate::ranges::RangeSet;
 use crate::stage::{
     CardStage, CudaDigest, CudaStage, DigestStage, OutsideProcess, Stage, StageFault, StageName,
     StageNameError, chunk_digest,
 };
+use crate::suggestion::hint_of_path;
 
 /// Options of the stages of a copy, beside their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -350,7 +351,7 @@ fn cuda(slots: SlotGpu<'_>, file: &Path, kernel: &str) -> Result<Box<dyn Stage>,
     let name = file.display().to_string();
     let source = fs::read_to_string(file).map_err(|error| NotOpened {
         reason: format!("cannot read {name}: {error}"),
-        hint: Some(hint_of_absence(file)),
+        hint: hint_of_path(file),
     })?;
     let kernel = ChunkKernel::compile(slots.gpu, &nvrtc, &source, &name, kernel);
     let kernel = kernel.map_err(|error| {
@@ -404,7 +405,7 @@ fn identity(name: &StageName) -> Result<String, StageError> {
     let bytes = fs::read(file).map_err(|error| StageError::Open {
         stage: name.to_string(),
         reason: format!("cannot read {}: {error}", file.display()),
-        hint: Some(hint_of_absence(file)),
+        hint: hint_of_path(file),
     })?;
     Ok(format!("{name} ({ALGORITHM} {})", hex(chunk_digest(&bytes))))
 }

@@ -30,7 +30,7 @@ pub(super) fn mount_all() -> io::Result<()> {
     ];
     for (kind, target) in NEEDED {
         match mount(kind, target, kind, MountFlags::empty(), None) {
-            // CONFIG_DEVTMPFS_MOUNT does not reach an initramfs; BUSY means somebody mounted it.
+            // CONFIG_DEVTMPFS_MOUNT does not reach an initramfs; BUSY means it is mounted.
             Ok(()) | Err(rustix::io::Errno::BUSY) => {}
             Err(error) => {
                 let error = io::Error::from(error);
@@ -107,7 +107,7 @@ pub(super) fn join_network(end: NetworkEnd) -> io::Result<()> {
 
 /// Writes a line to the kernel's log, and so to the console.
 pub(super) fn say(text: &str) {
-    // When neither can be written there is nobody to tell.
+    // When neither can be written there is no reader to tell.
     let _ = File::options().write(true).open("/dev/kmsg").and_then(|mut log| {
         // Level 1: shown in spite of `quiet`.
         log.write_all(format!("<1>{text}").as_bytes())

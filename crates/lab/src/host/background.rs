@@ -1,6 +1,6 @@
 //! Writing to what may take bytes slowly or never.
 //!
-//! It is done on a thread of its own, which ends with the program where nobody takes the bytes. Others may have the
+//! It is done on a thread of its own, which ends with the program where the bytes have no reader. Others may have the
 //! stream open as well and want it to wait, so that it cannot be told not to; and of a terminal that takes something,
 //! nobody knows how much it takes without a wait.
 
@@ -30,13 +30,13 @@ impl Writing {
     ) -> io::Result<Self> {
         let (done, written) = mpsc::channel();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // An error means that nobody waits for it any more.
+            // An error means that no one waits for it any more.
             let _ = done.send(write());
         })?;
         Ok(Self(written))
     }
 
-    /// Waits until `deadline`, or until somebody interrupts, and a moment longer, so that a reader that keeps up has
+    /// Waits until `deadline`, or until a signal, and a moment longer, so that a reader that keeps up has
     /// all of it in any case.
     pub(super) fn wait(
         &self,

@@ -53,7 +53,7 @@ pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
     unpack_archive(io::BufReader::new(opened), target)
 }
 
-/// Unpacks a tar archive that nobody vouches for into `target`, and nowhere else.
+/// Unpacks an untrusted tar archive into `target`, and nowhere else.
 ///
 /// Only files, folders and symbolic links are taken: a guest cannot make device files here. Where it is not whole, or has
 /// no room, nothing of it is there; files of the same names are replaced else, and folders take in what is new.
@@ -104,7 +104,7 @@ fn settle(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file beside `target`, gone when dropped, with the mode that umask leaves.
+/// A file next to `target`, gone when dropped, with the mode that umask leaves.
 fn draft(target: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mode = Permissions::from_mode(0o666);
     tempfile::Builder::new().permissions(mode).tempfile_in(folder_of(target))
@@ -148,7 +148,7 @@ pub(super) fn write_console(
         Ok(result) => result.map_err(failed),
         Err(GivenUp::Interrupted) => Err(LabError::Interrupted),
         Err(GivenUp::Late) => {
-            Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")))
+            Err(failed(io::Error::new(ErrorKind::TimedOut, "it was not read in time")))
         }
     }
 }

@@ -133,7 +133,7 @@ impl GuestSession {
         })
     }
 
-    /// Passes streams on until QEMU has ended, time is up or somebody interrupts; QEMU has ended then, and what it left
+    /// Passes streams on until QEMU has ended, time is up or a signal comes; QEMU has ended then, and what it left
     /// in the sockets is read as far as it can be passed on.
     pub(super) fn serve(
         &mut self,
@@ -357,7 +357,7 @@ impl GuestSession {
         }
     }
 
-    /// Reads to the end what QEMU, which has ended, left in the sockets; what nobody takes until the deadline, or a
+    /// Reads to the end what QEMU, which has ended, left in the sockets; what is not taken until the deadline, or a
     /// moment after an interrupt, stays there.
     fn drain(&mut self, deadline: Instant, interrupt: &AtomicBool) -> Result<(), LabError> {
         let until = deadline.max(Instant::now() + TICK);

@@ -1,4 +1,4 @@
-//! Programs of the host that work on the memory of cards, beside a guest that tells them where.
+//! Programs of the host that work on the memory of cards, next to a guest that tells them where.
 //!
 //! A program starts when QEMU connects its port, with the memory's file as its argument and the port as
 //! standard input and output. It is killed with its process group at the end of the run, and by the

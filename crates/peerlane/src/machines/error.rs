@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use peerlane_engine::suggestion::hint_of_path;
 use peerlane_fabric::lspci::LspciError;
 use peerlane_fabric::nccl::NcclError;
 use peerlane_fabric::{DiscoverError, MachineFileError};
@@ -24,6 +25,8 @@ pub enum MachineError {
     Missing {
         /// The machine, as it was asked for.
         wanted: String,
+        /// A known name like it.
+        similar: Option<String>,
         /// Kind of the missing thing: a name or a file.
         source: MissingMachine,
     },
@@ -97,10 +100,10 @@ pub enum MachineError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MissingMachine {
     /// No description has the name.
-    #[error("no machine has this name")]
+    #[error("no machine has this name, and no such file exists")]
     Name,
     /// No file has the path.
-    #[error("there is no such file")]
+    #[error("the file does not exist")]
     File,
 }
 
@@ -131,9 +134,13 @@ impl MachineError {
     /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing { .. } => {
-                Some("`peerlane lab machines` lists the names that are known".to_owned())
+            Self::Missing { similar: Some(similar), .. } => {
+                Some(format!("did you mean {similar}?"))
             }
+            Self::Missing { source: MissingMachine::Name, .. } => {
+                Some("`peerlane lab machines` lists the names".to_owned())
+            }
+            Self::Missing { wanted, .. } => hint_of_path(Path::new(wanted)),
             Self::File { place, source } => {
                 small_file::hint(Path::new(place), source).or_else(|| Some(FORMS.to_owned()))
             }

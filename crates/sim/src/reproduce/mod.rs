@@ -24,7 +24,7 @@ use crate::parameters::{ParameterError, Parameters, Provenance, Values, View};
 pub use curve::{CurveReport, Held};
 pub use predictions::{SourcePrediction, page};
 pub use report::{Baseline, FigureRow, Report, SCHEMA, SourceReport};
-pub use shape::FigureRole;
+pub use shape::{BoundSide, FigureRole};
 
 use shape::{FigureShape, SharedShape, SourceShape};
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::curve::{CurveReport, curve_report};
 use super::roles::summary;
-use super::shape::{BoundSide, FigureShape, SourceShape};
-use super::{FigureRole, Study, StudyError};
+use super::shape::{FigureShape, SourceShape};
+use super::{BoundSide, FigureRole, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
@@ -63,7 +63,9 @@ pub struct FigureRow {
     pub predicted: Value,
     /// Unit of both.
     pub unit: &'static str,
-    /// Predicted over stated, less one; the miss of a range or bound. Null for a word.
+    /// Side of the stated value on which the model's has to be, of a bound.
+    pub bound: Option<BoundSide>,
+    /// Predicted over stated, less one; the miss of a range or bound, zero if met. Null for a word.
     pub error: Option<f64>,
     /// Reason why an error counts as none: `printed precision`, `repeat spread`, `range`, `bound`,
     /// `same word`.
@@ -185,6 +187,7 @@ impl Study {
             stated: figure.stated_value(),
             predicted: number.map_or(answer, Value::from),
             unit: figure.unit.map_or("", Unit::name),
+            bound: figure.bound,
             error,
             within: error.map_or(same_word.then_some("same word"), |error| figure.within(error)),
             role,

@@ -153,11 +153,13 @@ pub enum FigureRole {
     Excluded,
 }
 
-/// The side of the prediction that a bound is on.
-#[derive(Debug, Clone, Copy, Deserialize)]
+/// Side of a stated bound on which the model's value has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum BoundSide {
+pub enum BoundSide {
+    /// Not above the stated value.
     AtMost,
+    /// Not below the stated value.
     AtLeast,
 }
 

@@ -13,14 +13,14 @@ Example:
          --scratch /dev/lab/b -o $OUT/run.json'
   peerlane bench attach out/run.json --dma dma.json
 
-The recorder has one total for the whole command and no marks between cases. So name every record that was
-measured by that command; all of it has to go by one route, without runs that warm up. Records are written
+The recorder has one total for the whole command and no marks between cases. So name every record that was \
+measured by that command; all of it has to go by one route, without runs that warm up. Records are written \
 again in place; where the recorder contradicts them, they are left as they are and the exit status is 1.")]
 pub(crate) struct AttachArgs {
     /// Records of all benchmarks that ran while the recorder watched
     #[arg(value_name = "RUN.json", required = true, num_args = 1..=64)]
     pub(crate) records: Vec<PathBuf>,
-    /// Report written by `peerlane lab run --dma FILE`
+    /// Read the report that `peerlane lab run --dma FILE` wrote
     #[arg(long, value_name = "FILE")]
     pub(crate) dma: PathBuf,
 }

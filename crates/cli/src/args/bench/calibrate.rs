@@ -13,12 +13,12 @@ use crate::args::size;
 /// Arguments of `peerlane bench calibrate`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Reads the drive at five block sizes by three depths, and in random order at two sizes by two
-depths. Writes it, too, if --scratch names it. Reads packet sizes and tags from configuration
-space. Four rows of a direction give its parameters; the printed error is that of the others.
+Reads the drive at five block sizes by three depths, and in random order at two sizes by two \
+depths. Writes it, too, if --scratch names it. Reads packet sizes and tags from configuration \
+space. Four rows of a direction give its parameters; the printed error is that of the others. \
 Random blocks come from the range: --length says how much of the drive they touch.
 
-With three runs of five seconds, a drive that is read takes 18 rows and 5 minutes; one that is
+With three runs of five seconds, a drive that is read takes 18 rows and 5 minutes; one that is \
 written, too, takes 36 rows and 9 minutes.
 
 Examples:
@@ -26,19 +26,19 @@ Examples:
   peerlane bench calibrate /dev/nvme1n1 --scratch /dev/nvme1n1 --parameters nvme1n1.toml -o rows.json
   peerlane sim machine.toml workload.toml --parameters nvme1n1.toml")]
 pub(crate) struct CalibrateArgs {
-    /// The drive
+    /// Drive
     #[arg(value_name = "DRIVE")]
     pub(crate) drive: String,
-    /// Write the parameters to FILE, which must not exist, with their source and error
+    /// Write the parameters to a new FILE, with source and error
     #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
-    /// Length of the range; 1G when not given, or as much as fits
+    /// Use SIZE bytes; default: 1G, or as much as fits
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Time of each run in seconds
+    /// Run each measurement for this time
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     time: Nanos,
-    /// Runs of each row
+    /// Run each row N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
     #[command(flatten)]

@@ -12,41 +12,46 @@ use crate::args::size;
 /// Size, depth and repeats of the transfers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    /// Block sizes, with commas between them
+    /// Measure these block sizes, e.g. 64K,1M
     #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
-    /// Queue depth: blocks in flight of each transfer
+    /// Keep N blocks of each transfer in flight (queue depth)
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     depth: u32,
-    /// Start of the range that is read
+    /// Start reading at this byte
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// Length of the range; 1G when not given, or as much as fits
+    /// Move SIZE bytes; default: 1G, or as much as fits
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Start of the range that is written; that of the range that is read when not given, and behind it
-    /// where a drive is both
+    /// Start writing at this byte
+    ///
+    /// The default is the start of the range that is read, and behind that range where a drive is
+    /// both.
     #[arg(long, value_name = "SIZE")]
     target_offset: Option<Bytes>,
-    /// Time of each run in seconds; the range is then moved again and again
+    /// Run each case for this time, over the range repeatedly
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Nanos>,
-    /// Move no more than RATE of each transfer in a second
+    /// Limit each transfer to RATE a second
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     limit: Option<ByteRate>,
-    /// Runs of each case before those that count
+    /// Run each case N times before the runs that count
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
-    /// Runs of each case that count; with --until the most of them
+    /// Run each case N times; at most, with --until
     #[arg(long, value_name = "N", conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: Option<u32>,
-    /// Run each case until the 95 % confidence interval of its mean is no wider than this on either
-    /// side, such as 2%
+    /// Run until the 95 % confidence interval is within PERCENT
+    ///
+    /// The interval is that of the mean of a case; PERCENT holds on either side, e.g. 2%.
     #[arg(long, value_name = "PERCENT", conflicts_with = "machine", value_parser = percent)]
     until: Option<u32>,
-    /// Seed of the order of the runs, of patterns and of random blocks; drawn and printed when not given
+    /// Set the seed of orders, patterns and random blocks
+    ///
+    /// A random one is drawn and printed when it is not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -85,7 +90,7 @@ impl BenchArgs {
 /// Routes to measure.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RoutesArgs {
-    /// Ways to be measured, with commas between them [default: p2p,host; p2p for a matrix]
+    /// Measure these routes [default: p2p,host; p2p for a matrix]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     routes: Vec<BenchRouteArg>,
 }
@@ -102,7 +107,7 @@ impl RoutesArgs {
 pub(crate) struct WayArgs {
     #[command(flatten)]
     pub(crate) routes: RoutesArgs,
-    /// Memory between them for p2p, such as cmb:nvme2
+    /// Move p2p data through MEMORY, e.g. cmb:nvme2
     #[arg(long, value_name = "MEMORY")]
     pub(crate) via: Option<String>,
 }
@@ -110,23 +115,28 @@ pub(crate) struct WayArgs {
 /// Execution of a workload, and the file for its record.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HowArgs {
-    /// A drive or file that may be written; once for each. One that is a source is filled with a pattern
+    /// Permit writes to this drive or file; may be repeated
+    ///
+    /// One that is a source is filled with a pattern first.
     #[arg(long, value_name = "DRIVE|FILE")]
     pub(crate) scratch: Vec<String>,
-    /// Write also where there is something that somebody may miss
+    /// Overwrite targets that contain data
     #[arg(long)]
     pub(crate) force: bool,
-    /// Keep the record in FILE, saved after every run
+    /// Write the record to FILE, saved after every run
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Go on with a record that was interrupted, and keep it there; the same options are given again
+    /// Resume the interrupted benchmark of this record
+    ///
+    /// The same options are given again; the record stays in this file.
     #[arg(long, value_name = "RUN.json", conflicts_with = "output")]
     pub(crate) resume: Option<PathBuf>,
-    /// Write a trace to FILE, which must not be there: every read, write and flush of every run;
-    /// opens in the Perfetto UI
+    /// Write a trace to a new FILE, for Perfetto
+    ///
+    /// It has every read, write and flush of every run.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Seconds to wait for a device before a request counts as stuck and the benchmark ends
+    /// Treat a request as stuck after SECONDS without an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -134,14 +144,16 @@ pub(crate) struct HowArgs {
 /// Place where a workload runs: this machine, or the model, which writes nothing but the record.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
-    /// Measure on this machine, or predict by the model of --machine
+    /// Measure on this machine, or predict by the model
     #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
     pub(crate) on: On,
-    /// The machine that the model is of, as `peerlane topo --machine` takes it
+    /// Predict for this machine, named as for `peerlane topo --machine`
     #[arg(long, value_name = "WHAT", required_if_eq("on", "model"), requires = "on",
           conflicts_with_all = ["scratch", "force", "resume", "timeout"])]
     pub(crate) machine: Option<PathBuf>,
-    /// Take parameters of drives and host from this file before the built-in ones, for --on model
+    /// Take parameters from FILE before the built-in ones
+    ///
+    /// They are parameters of drives and host, for --on model.
     #[arg(long, value_name = "FILE", requires = "machine")]
     pub(crate) parameters: Option<PathBuf>,
 }

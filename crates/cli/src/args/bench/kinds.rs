@@ -11,10 +11,10 @@ use super::common::{BenchArgs, BenchRouteArg, RoutesArgs, WayArgs};
 /// Arguments of `peerlane bench sweep`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-With a memory as the target (`host`) only the source is read, by direct I/O. A run of a small block moves
+With a memory as the target (`host`) only the source is read, by direct I/O. A run of a small block moves \
 4096 blocks at most. Block sizes are powers of two from 4K to 128M unless --block names others.
 
-host moves reads and writes side by side through several buffers; host-serial reads and then writes by one
+host moves reads and writes side by side through several buffers; host-serial reads and then writes by one \
 buffer with direct I/O, host-page-cache by one buffer and the page cache: what papers call classical.")]
 pub(crate) struct SweepArgs {
     /// Source of the data
@@ -32,7 +32,7 @@ pub(crate) struct SweepArgs {
 /// Arguments of `peerlane bench matrix`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MatrixArgs {
-    /// The drives; each is a source and, named by --scratch, a target
+    /// Drives; each is a source and, named by --scratch, a target
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
     #[command(flatten)]
@@ -44,10 +44,10 @@ pub(crate) struct MatrixArgs {
 /// Arguments of `peerlane bench crowd`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CrowdArgs {
-    /// The drives
+    /// Drives
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
-    /// Pattern of senders and receivers
+    /// Choose the pattern of senders and receivers
     #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
     pub(crate) pattern: PatternArg,
     #[command(flatten)]
@@ -59,28 +59,36 @@ pub(crate) struct CrowdArgs {
 /// Arguments of `peerlane bench stream`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
-    /// Source of the data: drives or files, once for each, or a memory
+    /// Read from these drives or files, or from a memory
+    ///
+    /// Drives or files are named once each.
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) source: Vec<String>,
-    /// Target of the data: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`,
-    /// `gpu:N`), or drives or files
+    /// Write to a memory, or to these drives or files
+    ///
+    /// Memories: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`.
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
-    /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
-    /// compatibility mode [default: p2p where nothing stands in its way, else what the plan names, saying so]
+    /// Measure these routes to or from a GPU
+    ///
+    /// p2p is cuFile without its fallback, host-cufile its compatibility mode. The default is p2p
+    /// where it is available, else the route that the plan names, with a note.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(crate) routes: Vec<BenchRouteArg>,
-    /// Transfers of each drive, each on a part of the range
+    /// Run N transfers on each drive, each on its part
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: u32,
-    /// Blocks in random order
+    /// Move blocks in random order
     #[arg(long)]
     pub(crate) random: bool,
-    /// Work on each block in the memory: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL
+    /// Run STAGE on each block in the memory (docs/stages.md)
+    ///
+    /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "fio")]
     pub(crate) stage: Option<StageName>,
-    /// Write the same as a job file of fio, and where fio is installed run it and show its figure
-    /// beside ours
+    /// Write the same as a fio job file, and compare with fio
+    ///
+    /// fio runs where it is installed, and its figure is shown next to ours.
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub(crate) fio: Option<PathBuf>,
     #[command(flatten)]
@@ -90,18 +98,18 @@ pub(crate) struct StreamArgs {
 /// Arguments of `peerlane bench roundtrip`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-p2p is the drive against the device memory, in either direction; host is the drive alone, against host
-memory. With a GPU --routes are the ways to it, and the drive alone is measured beside them. Times are the
-host's, from the hand-over of a request to its completion; nothing is timed on a device, and no CPU
+p2p is the drive against the device memory, in either direction; host is the drive alone, against host \
+memory. With a GPU --routes are the ways to it, and the drive alone is measured beside them. Times are the \
+host's, from the hand-over of a request to its completion; nothing is timed on a device, and no CPU \
 stores into the memory.
 
-DRIVE is read and written. With --source and --target the source is read, and what --scratch names
+DRIVE is read and written. With --source and --target the source is read, and what --scratch names \
 is written; without it only reads are measured.
 
 Example, Donard's two tables:
   peerlane bench roundtrip --source /data/set.bin --target gpu:0 --scratch /data/new.bin --classical")]
 pub(crate) struct RoundtripArgs {
-    /// The drive
+    /// Drive
     #[arg(
         value_name = "DRIVE",
         required_unless_present = "source",
@@ -109,20 +117,24 @@ pub(crate) struct RoundtripArgs {
         requires = "via"
     )]
     pub(crate) drive: Option<String>,
-    /// The device memory, such as cmb:nvme2 or gpu:0
+    /// Use this device memory, e.g. cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY", conflicts_with = "source")]
     pub(crate) via: Option<String>,
-    /// Source to read, in place of DRIVE
+    /// Read this source instead of DRIVE
     #[arg(long, value_name = "SOURCE", requires = "target")]
     pub(crate) source: Option<String>,
-    /// The device memory, in place of --via
+    /// Use this device memory instead of --via
     #[arg(long, value_name = "MEMORY", requires = "source")]
     pub(crate) target: Option<String>,
-    /// Measure as well what papers compare with, to and from a GPU, and count page faults: out of a map of
-    /// the source, and by a buffer and the page cache into the target
+    /// Measure the classical methods of papers, too, with page faults
+    ///
+    /// To and from a GPU: out of a map of the source, and by a buffer and the page cache into the
+    /// target.
     #[arg(long, conflicts_with = "machine")]
     pub(crate) classical: bool,
-    /// Work on each block in the device memory: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL
+    /// Run STAGE on each block in the memory (docs/stages.md)
+    ///
+    /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "classical")]
     pub(crate) stage: Option<StageName>,
     #[command(flatten)]

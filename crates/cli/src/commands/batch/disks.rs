@@ -34,14 +34,14 @@ impl Disks {
     /// Waits until no other copy writes to the disks of this one; they are its own as long as what is
     /// returned lives.
     pub(super) fn wait_for(&self, number: usize) -> Vec<MutexGuard<'_, ()>> {
-        // Everybody takes them in the order of their names, so that nobody waits in a circle.
+        // Everybody takes them in the order of their names, so that no two wait for each other.
         let names = self.of_jobs.get(number).into_iter().flatten();
         let turns = names.filter_map(|name| self.turns.get(name));
         turns.map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 }
 
-/// The whole disk of a target; `None` for a file, which nobody opens exclusively.
+/// The whole disk of a target; `None` for a file, which is not opened exclusively.
 fn disk(below: &Path, target: &EndpointFacts) -> Option<String> {
     let name = target.device.as_ref().filter(|_| target.kind != EndpointKind::File)?;
     let device = fs::canonicalize(below.join(name)).ok();

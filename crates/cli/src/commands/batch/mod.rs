@@ -123,7 +123,7 @@ struct Batch<'a> {
     args: &'a CopyArgs,
     printer: Printer,
     stop: Arc<AtomicBool>,
-    /// The next that nobody has taken yet.
+    /// The next that is not taken yet.
     next: AtomicUsize,
     arbiter: Arc<Arbiter>,
     clock: MonotonicClock,

@@ -62,7 +62,7 @@ pub(super) fn run(record: &DoctorRecord, expected: &[Use]) -> Result<Exit, Failu
 /// Prints the line of a failure, and returns the status of one.
 pub(crate) fn failed(reason: &str, printer: Printer) -> Exit {
     let line = format!("PEERLANE {} - {}\n", Status::Unknown, plain(reason));
-    // Standard output is closed, and nobody reads the line.
+    // Standard output is closed, and the line has no reader.
     let _ = printer.data(&line);
     Exit::Command(UNKNOWN)
 }

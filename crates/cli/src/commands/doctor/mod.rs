@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod write_fix;
 
+use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
     examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
@@ -94,7 +95,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
 fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
     let Some((id, _)) = pair_ends(fabric, None, (device, device)) else {
         let error = format!("machine {} has no device `{device}`", fabric.name);
-        return Err(Failure::new(error).hint("run `peerlane topo` for the names".to_owned()));
+        return Err(Failure::new(error).hint(hint_of_device(fabric, device)));
     };
     refuse_ports(fabric, (id, id))?;
     Ok(examine_device(fabric, id))

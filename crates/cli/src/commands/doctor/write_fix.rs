@@ -13,7 +13,7 @@ use crate::output_file::write_folder;
 use crate::printer::Printer;
 use crate::render;
 
-/// The plan for people, beside the files.
+/// The plan for people, next to the files.
 const PLAN: &str = "plan.txt";
 
 /// Writes the files into a new folder.

@@ -47,7 +47,7 @@ impl MemoryPlan {
         };
         match asked {
             AskedMemory::Named(typed) => plan.choose(address_of(fabric, typed)?, typed, listen)?,
-            AskedMemory::Off => plan.reason = "asked for".to_owned(),
+            AskedMemory::Off => plan.reason = "requested".to_owned(),
             AskedMemory::Auto => plan.choose_any(listen),
         }
         match listen {
@@ -95,7 +95,7 @@ impl MemoryPlan {
                         explains the way";
             return Err(Failure::new(error).hint(hint.to_owned()));
         }
-        self.reason = format!("{address} was asked for{}", self.nic_clause(listen));
+        self.reason = format!("{address} was requested{}", self.nic_clause(listen));
         self.memory = PayloadMemory::P2p(address);
         Ok(())
     }

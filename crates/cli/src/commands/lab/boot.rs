@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(interrupted.status(), Exit::Interrupted);
         let chain: Vec<String> = interrupted.chain().collect();
         let taken =
-            "nobody took the end of the command's output: at least 7 bytes of standard output";
+            "the command's output was not read to its end: at least 7 bytes of standard output";
         assert_eq!(chain, [taken, "lab run was interrupted"]);
         assert_eq!(unread(None).status(), Exit::Failed);
         let cut = unread(Some(LabError::PowerCut { moment: "half".to_owned() }));

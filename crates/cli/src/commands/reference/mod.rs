@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
-
-use crate::args::{Cli, ReferenceArgs};
+use crate::args::{self, ReferenceArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::output_file::{OutputFile, OutputKind, write_together};
@@ -56,7 +54,7 @@ pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failur
 }
 
 fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
-    // Somebody else's file among them, and none is written.
+    // If another program's file is among them, none is written.
     let place = |(name, text): (String, String)| -> Result<_, Failure> {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
@@ -91,9 +89,7 @@ fn command_line() -> String {
          Written by `peerlane reference --write docs/reference` from the program itself.\n",
     );
     // A fixed width, so that the page does not depend on the terminal it was written from.
-    let mut command = Cli::command().term_width(100);
-    command.build();
-    section(&mut command, &mut text);
+    section(&mut args::command_at_width(100), &mut text);
     text
 }
 
@@ -102,9 +98,14 @@ fn section(command: &mut clap::Command, text: &mut String) {
     let help = command.render_long_help().to_string();
     // Writing to a String cannot fail.
     let _ = write!(text, "\n## {title}\n\n```text\n{}\n```\n", trimmed(&help));
-    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
+    for below in command.get_subcommands_mut().filter(|below| is_documented(below)) {
         section(below, text);
     }
+}
+
+/// True for a command with a page: not hidden, and not the help of others.
+fn is_documented(command: &clap::Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
 }
 
 fn trimmed(help: &str) -> String {

@@ -4,11 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
-use clap_complete::{Shell, generate};
+use clap::Command;
+use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::Cli;
+use super::is_documented;
+use crate::args::bare_command;
+use crate::commands::completions::script;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -22,10 +24,10 @@ const COMPLETIONS: [(Shell, &str); 3] = [
 
 /// Writes all files into a folder that is not there yet.
 pub(super) fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
-    // Nothing of anybody else can be written over in a new folder.
+    // A new folder holds nothing that could be overwritten.
     fs::create_dir(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
     let mut files = man_pages().map_err(Tried::to("write man pages"))?;
-    files.extend(COMPLETIONS.map(|(shell, path)| (path.to_owned(), completion(shell))));
+    files.extend(COMPLETIONS.map(|(shell, path)| (path.to_owned(), script(shell))));
     for (name, content) in &files {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
@@ -37,15 +39,9 @@ pub(super) fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn completion(shell: Shell) -> Vec<u8> {
-    let mut text = Vec::new();
-    generate(shell, &mut Cli::command(), "peerlane", &mut text);
-    text
-}
-
 /// Returns file name and text of a page for the program and for each command.
 fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut command = Cli::command().disable_help_flag(true);
+    let mut command = bare_command().disable_help_flag(true);
     command.build();
     let mut pages = Vec::new();
     add_pages(&command, "", &mut pages)?;
@@ -61,7 +57,7 @@ fn add_pages(command: &Command, above: &str, pages: &mut Vec<(String, Vec<u8>)>)
     let page = command.clone().name(name.clone()).version(env!("CARGO_PKG_VERSION"));
     Man::new(page).manual("Peerlane").source("").render(&mut text)?;
     pages.push((format!("man/man1/{name}.1"), text));
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+    for below in command.get_subcommands().filter(|below| is_documented(below)) {
         add_pages(below, &name, pages)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The contact sheet: one HTML page with what is at each hit, which needs nothing beside itself.
+//! The contact sheet: one HTML page with what is at each hit, which needs no other file.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -126,9 +126,15 @@ fn drive_and_disk_of_its_export_are_one() {
     let (drive, head) =
         (disk(&tree, block_device("nvme1n1")), disk(&tree, block_device("nvme3n1")));
     let found = said(&tree, &drive, &head);
-    assert!(found.len() == 1 && found[0].contains("by way of"), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].contains(" through a loop device or NVMe export"),
+        "{found:?}"
+    );
     let found = said(&tree, &head, &drive);
-    assert!(found.iter().any(|one| one.contains("by way of")), "{found:?}");
+    assert!(
+        found.iter().any(|one| one.contains(" through a loop device or NVMe export")),
+        "{found:?}"
+    );
 }
 
 #[test]

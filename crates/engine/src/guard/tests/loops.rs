@@ -97,7 +97,7 @@ fn loop_file_system_lies_on_file() {
         end(&tree.path(name), EndpointKind::File, node, block_device("loop0"))
     };
     let found = said(&tree, &inside("one", 7), &file, &asked());
-    assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
+    assert!(found.iter().any(|reason| reason.contains("through a loop device")), "{found:?}");
     assert_eq!(said(&tree, &inside("one", 7), &inside("other", 8), &asked()), [""; 0]);
 }
 
@@ -138,9 +138,9 @@ fn loop_backing_file_is_not_replaced() {
     let found = refusals(&tree, &source, &link, &Asked { force: true, ..asked() });
     let words = "shows, which is mounted at /mnt/data, which lies below dm-0";
     assert!(found.len() == 1 && found[0].reason.ends_with(words), "{found:?}");
-    let way =
+    let release =
         "umount /mnt/data && dmsetup remove /dev/dm-0 && losetup --detach /dev/loop7".to_owned();
-    assert_eq!(found[0].hint, Some(way));
+    assert_eq!(found[0].hint, Some(release));
     assert_eq!(said(&tree, &link, &source, &asked()), [""; 0], "it may be read");
 }
 
@@ -152,7 +152,7 @@ fn a_swap_file_in_use_is_not_replaced() {
     tree.write("proc/swaps", &format!("Filename\tType\n{path} file 4096 0 -2\n"));
     let found = refusals(&tree, &source, &file, &Asked { force: true, ..asked() });
     assert!(found.len() == 1 && found[0].reason.ends_with("is swap space in use"), "{found:?}");
-    assert_eq!(found[0].hint, Some(format!("swapoff {path}")));
+    assert_eq!(found[0].hint, None);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
     // A loop device over a loop device is followed to the file.
     let Some(upper) = Loop::over(&one.0) else { return };
     let found = said(&device(&upper), &device(&other));
-    assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
+    assert!(found.iter().any(|reason| reason.contains("through a loop device")), "{found:?}");
 }
 
 #[test]

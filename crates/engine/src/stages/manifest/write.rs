@@ -59,7 +59,7 @@ impl ChunkDigests {
     /// Begins a manifest.
     ///
     /// # Errors
-    /// When it, or an unfinished one, is there already, or cannot be made.
+    /// When it, or an unfinished one, already exists, or cannot be made.
     pub fn begin(header: ManifestHeader, path: &Path) -> Result<Self, ManifestError> {
         let part = part_of(path);
         refuse_present(path)?;

@@ -1,0 +1,129 @@
+//! The command tree as help shows it: commands in groups, global options once.
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// Commands by purpose, those of a first hour first.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Explain", &["topo", "doctor", "plan", "capture"]),
+    ("Move", &["copy", "verify", "export"]),
+    ("Measure", &["bench", "report"]),
+    ("Predict", &["sim"]),
+    ("Other", &["help", "completions", "scan", "reproduce", "haystack", "lab"]),
+];
+
+const HELP_ABOUT: &str = "Print the help of the program, or of a command";
+
+/// Returns the parser of the program as derived; `help` is a command of the program alone.
+pub(crate) fn bare_command() -> Command {
+    let command = Cli::command();
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |below| below.disable_help_subcommand(true))
+    })
+}
+
+/// Returns the parser of the program, with its help.
+pub(crate) fn command() -> Command {
+    with_help(bare_command())
+}
+
+/// The same with help of a fixed width.
+pub(crate) fn command_at_width(columns: usize) -> Command {
+    with_help(bare_command().term_width(columns))
+}
+
+fn with_help(mut command: Command) -> Command {
+    command.build();
+    let command = command.mut_subcommand("help", |help| help.about(HELP_ABOUT));
+    let template = template(&command);
+    without_globals(command).help_template(template)
+}
+
+/// Global options remain on every command; the help of the program alone shows them.
+fn without_globals(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |below| {
+            let below = below.mut_args(|arg| {
+                let is_global = arg.is_global_set();
+                if is_global { arg.hide(true) } else { arg }
+            });
+            let text = below.get_after_help().map(|text| format!("{text}\n\n"));
+            let text = text.unwrap_or_default() + "Global options: peerlane help";
+            without_globals(below).after_help(text)
+        })
+    })
+}
+
+fn template(command: &Command) -> StyledStr {
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (group, names) in GROUPS {
+        text += &format!("\n{header}{group}:{header:#}\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text += &format!("  {literal}{name:11}{literal:#}  {about}\n");
+        }
+    }
+    text += &format!("\n{header}Global options:{header:#}\n{{options}}{{after-help}}");
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Most words of an option's help line.
+    const WORDS_MAX: usize = 12;
+    /// First words of help lines that do not say what the option does.
+    const NO_VERBS: [&str; 8] = ["the", "a", "an", "this", "bytes", "seconds", "first", "form"];
+    /// Columns of a terminal that show a command's line whole.
+    const COLUMNS: usize = 80;
+
+    fn for_each(command: &Command, check: &mut impl FnMut(&Command)) {
+        check(command);
+        command.get_subcommands().for_each(|below| for_each(below, check));
+    }
+
+    #[test]
+    fn option_help_is_short_imperative() {
+        let mut wrong = Vec::new();
+        for_each(&command(), &mut |command| {
+            let name = command.get_bin_name().unwrap_or_default();
+            for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let words: Vec<&str> = help.split_whitespace().collect();
+                let first = words.first().map(|word| word.to_lowercase()).unwrap_or_default();
+                if words.len() > WORDS_MAX || NO_VERBS.contains(&first.as_str()) {
+                    wrong.push(format!("{name} --{}: {help}", arg.get_id()));
+                }
+            }
+        });
+        assert!(wrong.is_empty(), "{} options:\n{}", wrong.len(), wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = command();
+        let visible = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(visible, grouped);
+    }
+
+    #[test]
+    fn program_help_fits_a_terminal() {
+        let help = command_at_width(COLUMNS).render_help().to_string();
+        assert!(help.lines().all(|line| line.chars().count() <= COLUMNS), "{help}");
+        assert_eq!(help.matches("--json").count(), 2, "the option, and the one that keeps it");
+    }
+}

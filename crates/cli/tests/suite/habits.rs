@@ -1,0 +1,108 @@
+//! What other programs taught hands: a folder as target, near names, silence, errors as objects.
+
+use std::fs;
+
+use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
+
+use crate::program::{peerlane, said, typed};
+use crate::schema;
+
+#[test]
+fn failures_with_json_are_objects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("set.bin"), "data").expect("a file");
+    for (line, what, hint) in [
+        ("copy set.bni x --json", "cannot use the source", Some("did you mean set.bin?")),
+        ("topo --machine par --json -q", "cannot find machine par", Some("did you mean pair?")),
+        ("topo --machne pair --json", "unexpected argument '--machne' found", None),
+        ("copy set.bin gone/ --json", "cannot use the target", Some("mkdir -p gone/")),
+    ] {
+        let output = typed(folder.path(), line);
+        let record: ErrorRecord = schema::read(&output.stdout);
+        assert_eq!((record.schema.as_str(), record.what.as_str()), (ERROR_SCHEMA, what));
+        assert_eq!(output.status.code(), Some(i32::from(record.status)), "{line}");
+        assert!(hint.is_none_or(|hint| record.hint.as_deref() == Some(hint)), "{record:?}");
+        assert!(said(&output).starts_with(&format!("error: {what}")), "{}", said(&output));
+    }
+}
+
+#[test]
+fn folder_target_takes_source_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("set.bin"), "data").expect("a file");
+    fs::create_dir(at("backup")).expect("a folder");
+    let output = typed(folder.path(), "copy set.bin backup/ -q");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(fs::read(at("backup/set.bin")).expect("the copy"), b"data");
+    let output = typed(folder.path(), "verify set.bin backup");
+    assert!(output.status.success(), "{}", said(&output));
+    let output = typed(folder.path(), "copy set.bin gone/");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("there is no directory gone/"), "{}", said(&output));
+    assert!(!at("gone").exists());
+}
+
+#[test]
+fn unknown_devices_suggest_known_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/lspci/eight-gpus.txt");
+    for (device, hint) in
+        [("gpu0", "hint: did you mean gpu:0?"), ("mlx5_0", "hint: its NICs are 0000:")]
+    {
+        let output = peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(hint), "{}", said(&output));
+    }
+}
+
+#[test]
+fn piped_source_is_named_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = crate::program::command(folder.path());
+    let command = command.args(["copy", "/dev/stdin", "x"]).stdin(std::process::Stdio::piped());
+    let output = command.output().expect("the program starts");
+    assert!(said(&output).contains("/dev/stdin is a pipe"), "{}", said(&output));
+    assert!(said(&output).contains("hint: write its data to a file"), "{}", said(&output));
+}
+
+#[test]
+fn sample_claims_only_its_share() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("one"), vec![1; 16 << 20]).expect("a file");
+    fs::write(at("other"), vec![1; 16 << 20]).expect("a file");
+    let last = |line: &str| {
+        let output = typed(folder.path(), line);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().last().unwrap_or_default().to_owned()
+    };
+    let said = last("verify one other --verify sample");
+    assert!(said.starts_with("no difference in the sample (0.8 % read), "), "{said}");
+    assert!(last("verify one other").starts_with("equal, "));
+    let said = last("copy one copied");
+    assert!(said.ends_with("no difference in the sample (0.8 % read)"), "{said}");
+}
+
+#[test]
+fn help_and_completions_are_commands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (line, words) in [
+        ("help", "Global options:"),
+        ("help copy", "Usage: peerlane copy"),
+        ("help lab run", "Usage: peerlane lab run"),
+        ("completions bash", "_peerlane()"),
+        ("completions zsh", "#compdef peerlane"),
+        ("completions fish", "complete -c peerlane"),
+    ] {
+        let output = typed(folder.path(), line);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(words), "{line}: {text}");
+    }
+    let help = typed(folder.path(), "help copy");
+    assert!(
+        !String::from_utf8_lossy(&help.stdout).contains("--color"),
+        "global options stand once"
+    );
+}
