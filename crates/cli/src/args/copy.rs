@@ -37,7 +37,7 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
     /// Print the plan and change nothing
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Go on with a copy that was interrupted, by its journal; without one begin, or leave a target that
     /// equals the source as it is
@@ -59,9 +59,9 @@ pub(crate) struct CopyArgs {
     /// ownership, xattr; several with commas between them
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     preserve: Vec<PreserveArg>,
-    /// Move no more than RATE of payload in a second, such as 200M (decimal), after the first block, all
+    /// Move no more than RATE of payload in a second, such as 200MB (decimal) or 200M (binary), after the first block, all
     /// copies of a batch together; proof and verification do not count
-    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    #[arg(long, alias = "bwlimit", value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
     /// Copies of a --batch that are carried out at a time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],

@@ -8,6 +8,8 @@ use peerlane_engine::endpoint::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
 
+use super::size;
+
 /// Arguments of `peerlane export`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -48,9 +50,9 @@ pub(crate) struct ExportArgs {
     /// Remove a leftover of a killed run
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, conflicts_with = "drive")]
     pub(crate) remove: Option<Nqn>,
-    /// Seconds to wait for the drive before a request counts as stuck
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    /// Time to wait for the drive before a request counts as stuck
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    timeout: Nanos,
 }
 
 /// Memory between drive and network, as typed.
@@ -123,7 +125,7 @@ impl ExportArgs {
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
-        Nanos::seconds(self.timeout)
+        self.timeout
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use peerlane_lab::{HostEvent, LabNetwork};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::size;
 
@@ -98,9 +98,9 @@ pub(crate) struct RunArgs {
     /// and the guest's /dev/virtio-ports/peerlane.worker.NAME as its standard input and output
     #[arg(long = "worker", value_name = "NAME=PROGRAM", hide = true)]
     pub(crate) workers: Vec<DriveArg>,
-    /// Seconds after which the machine is stopped
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Time after which the machine is stopped
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
     /// Command to run in the guest, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

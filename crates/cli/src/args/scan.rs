@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use peerlane_engine::endpoint::{GpuName, Notation};
 use peerlane_results::ScanMethod;
+use peerlane_units::Nanos;
 
+use super::size;
 use super::transfer::RouteArg;
 
 /// Arguments of `peerlane scan`.
@@ -62,9 +64,9 @@ pub(crate) struct ScanArgs {
     /// instead; auto when not given
     #[arg(long, value_name = "ROUTE", value_enum)]
     pub(crate) route: Option<RouteArg>,
-    /// Seconds to wait for the GPU, or for a request to a drive, before it counts as stuck and the scan ends
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: Option<u64>,
+    /// Time to wait for the GPU, or for a request to a drive, before it counts as stuck and the scan ends
+    #[arg(long, value_name = "TIME", value_parser = size::duration)]
+    pub(crate) timeout: Option<Nanos>,
 }
 
 /// Processor of the search.

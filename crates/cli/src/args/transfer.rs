@@ -31,10 +31,10 @@ pub(crate) struct TransferArgs {
     #[arg(long, value_name = "MEMORY")]
     via: Option<String>,
     /// Bytes that travel as one block, such as 64K or 1M
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::block)]
+    #[arg(long, alias = "bs", value_name = "SIZE", default_value = "1M", value_parser = size::block)]
     block: Bytes,
     /// Queue depth: blocks in flight
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: u32,
     /// First byte in the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -49,21 +49,21 @@ pub(crate) struct TransferArgs {
     #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
     verify: VerifyArg,
     /// Overwrite a target that is not blank; without it a person at a terminal is asked
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Work on each chunk between its read and its write; several work one after the other: digest,
     /// cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL (docs/stages.md)
     #[arg(long = "stage", value_name = "STAGE", conflicts_with = "batch")]
     stages: Vec<StageName>,
-    /// Seconds to wait for a device before a request counts as stuck and the command ends
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Time to wait for a device before a request counts as stuck and the command ends
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
 }
 
 impl TransferArgs {
     /// The longest wait for a device.
     pub(crate) fn deadline(&self) -> Nanos {
-        Nanos::seconds(self.timeout)
+        self.timeout
     }
 
     /// The same as the record keeps it, once for each target.

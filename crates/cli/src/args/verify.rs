@@ -46,9 +46,9 @@ pub(crate) struct VerifyArgs {
     /// Everything, or a sample with first and last block
     #[arg(long, value_name = "MODE", value_enum, default_value = "full")]
     verify: CoverageArg,
-    /// Seconds to wait for a device before a request counts as stuck
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    /// Time to wait for a device before a request counts as stuck
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    timeout: Nanos,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -60,7 +60,7 @@ impl VerifyArgs {
             end: self.source.clone(),
             offset: self.offset,
             manifest: self.manifest.clone()?,
-            deadline: Nanos::seconds(self.timeout),
+            deadline: self.timeout,
         })
     }
 
@@ -76,7 +76,7 @@ impl VerifyArgs {
                 CoverageArg::Full => Coverage::Full,
                 CoverageArg::Sample => Coverage::Sample { seed },
             },
-            deadline: Nanos::seconds(self.timeout),
+            deadline: self.timeout,
         }
     }
 }

@@ -29,7 +29,7 @@ fn short_forms_equal_long_forms() {
         size = "64M"
         block_size = 4096
         cmb = "32M"
-        throttle = "20M"
+        throttle = "20MB/s"
         mdts = 7
         protection = 1
         multipath = true
@@ -71,7 +71,7 @@ fn short_forms_equal_long_forms() {
 fn rates_are_written_back() {
     let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\nsocket_link = '62G'\n[[function]]\nname = 'a'\n\
                 kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
-                p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
+                p2pmem = { size = '4M', read = '12.6GB/s', write = '16.3GB/s' }";
     let fabric = Fabric::from_toml(text).unwrap();
     let rates = |read, write| Rates { read: Some(ByteRate(read)), write: Some(ByteRate(write)) };
     let drive = &fabric.functions[0];
@@ -162,7 +162,7 @@ fn wrong_file_names_line_and_reason() {
             vec!["`size` of n (line 3)", "only a function of kind `nvme`"],
         ),
         (
-            format!("{drive}ethernet = '1G'"),
+            format!("{drive}ethernet = '1GB/s'"),
             vec!["`ethernet`", "only a function of kind `nic` or `upstream-port`"],
         ),
         (

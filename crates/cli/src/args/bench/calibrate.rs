@@ -7,7 +7,7 @@ use peerlane_bench::workload::Brief;
 use peerlane_results::WorkloadKind;
 use peerlane_units::{Bytes, Nanos};
 
-use super::common::{HowArgs, seconds};
+use super::common::HowArgs;
 use crate::args::size;
 
 /// Arguments of `peerlane bench calibrate`.
@@ -35,8 +35,8 @@ pub(crate) struct CalibrateArgs {
     /// Length of the range; 1G when not given, or as much as fits
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Time of each run in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// Time of each run, such as 5s
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = size::duration)]
     time: Nanos,
     /// Runs of each row
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

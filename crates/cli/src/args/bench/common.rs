@@ -13,10 +13,10 @@ use crate::args::size;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     /// Block sizes, with commas between them
-    #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
+    #[arg(long = "block", alias = "bs", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
     /// Queue depth: blocks in flight of each transfer
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
+    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     depth: u32,
     /// Start of the range that is read
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -28,18 +28,18 @@ pub(crate) struct BenchArgs {
     /// where a drive is both
     #[arg(long, value_name = "SIZE")]
     target_offset: Option<Bytes>,
-    /// Time of each run in seconds; the range is then moved again and again
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Time of each run, such as 500ms, 10s or 2m; the range is moved again and again
+    #[arg(long, value_name = "TIME", value_parser = size::duration)]
     time: Option<Nanos>,
     /// Move no more than RATE of each transfer in a second
-    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    #[arg(long, alias = "bwlimit", value_name = "RATE", value_parser = size::rate)]
     limit: Option<ByteRate>,
     /// Runs of each case before those that count
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine",
+    #[arg(long, alias = "warmup", value_name = "N", default_value_t = 1, conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// Runs of each case that count; with --until the most of them
-    #[arg(long, value_name = "N", conflicts_with = "machine",
+    #[arg(long, alias = "runs", value_name = "N", conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: Option<u32>,
     /// Run each case until the 95 % confidence interval of its mean is no wider than this on either
@@ -113,8 +113,8 @@ pub(crate) struct HowArgs {
     /// A drive or file that may be written; once for each. One that is a source is filled with a pattern
     #[arg(long, value_name = "DRIVE|FILE")]
     pub(crate) scratch: Vec<String>,
-    /// Write also where there is something that somebody may miss
-    #[arg(long)]
+    /// Overwrite targets that contain data
+    #[arg(short, long)]
     pub(crate) force: bool,
     /// Keep the record in FILE, saved after every run
     #[arg(short, long, value_name = "FILE")]
@@ -126,9 +126,9 @@ pub(crate) struct HowArgs {
     /// opens in the Perfetto UI
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Seconds to wait for a device before a request counts as stuck and the benchmark ends
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Time to wait for a device before a request counts as stuck and the benchmark ends
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
 }
 
 /// Place where a workload runs: this machine, or the model, which writes nothing but the record.
@@ -196,25 +196,13 @@ pub(super) fn percent(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a time: more than nothing, a day at most.
-pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => {
-            Ok(std::time::Duration::from_secs_f64(seconds).into())
-        }
-        _ => Err("a time lies between 0 and 86400 seconds".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_times_are_bounded() {
+    fn shares_are_bounded() {
         assert_eq!((percent("2%"), percent("0.5")), (Ok(20), Ok(5)));
         assert!(percent("0").is_err() && percent("nan").is_err() && percent("60%").is_err());
-        assert_eq!(seconds("1.5"), Ok(Nanos(1_500_000_000)));
-        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("inf").is_err());
     }
 }

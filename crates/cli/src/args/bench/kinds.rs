@@ -59,13 +59,16 @@ pub(crate) struct CrowdArgs {
 /// Arguments of `peerlane bench stream`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
-    /// Source of the data: drives or files, once for each, or a memory
-    #[arg(long, value_name = "SOURCE", required = true)]
-    pub(crate) source: Vec<String>,
-    /// Target of the data: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`,
-    /// `gpu:N`), or drives or files
-    #[arg(long, value_name = "TARGET", required = true)]
-    pub(crate) target: Vec<String>,
+    /// Source and target: one is a memory, the other a drive or file
+    #[arg(value_name = "SOURCE TARGET", num_args = 2, required_unless_present_any = ["source", "target"],
+          conflicts_with_all = ["source", "target"])]
+    ends: Vec<String>,
+    /// Source: drives or files, once for each, or a memory
+    #[arg(long, value_name = "SOURCE", requires = "target")]
+    source: Vec<String>,
+    /// Target: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`), or drives or files
+    #[arg(long, value_name = "TARGET", requires = "source")]
+    target: Vec<String>,
     /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
     /// compatibility mode [default: p2p where nothing stands in its way, else what the plan names, saying so]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
@@ -85,6 +88,16 @@ pub(crate) struct StreamArgs {
     pub(crate) fio: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+}
+
+impl StreamArgs {
+    /// Sources, and targets.
+    pub(crate) fn ends(&self) -> (Vec<String>, Vec<String>) {
+        match self.ends.as_slice() {
+            [source, target] => (vec![source.clone()], vec![target.clone()]),
+            _ => (self.source.clone(), self.target.clone()),
+        }
+    }
 }
 
 /// Arguments of `peerlane bench roundtrip`.

@@ -112,7 +112,7 @@ fn pasted_text_must_state_links() {
 
 #[test]
 fn unlimited_root_complexes_are_warned_of() {
-    let silent = changed("donard", "p2p_read = \"650M\"", "");
+    let silent = changed("donard", "p2p_read = \"650MB/s\"", "");
     let (read, write) =
         (Flow::new("drive", "gpu:0", Path::P2p), Flow::new("gpu:0", "drive", Path::P2p));
     let keys = |machine: &Fabric, flows: Vec<Flow>| {
@@ -187,11 +187,11 @@ fn links_between_sockets_limit() {
     let given = [("socket-link.rate", 12.0, "GB/s")];
     let of = |machine: &Fabric| rate(&predict_with(machine, &given, &across(), Engine::Flow), 0);
     assert!(is_near(of(&sockets("")), 12.0));
-    let stated = sockets("socket_link = \"20G\"");
+    let stated = sockets("socket_link = \"20GB/s\"");
     assert!(is_near(of(&stated), 20.0));
     let said = "the machine's description says it of each link between sockets";
     assert_eq!(unused(&with(&given), &stated), [("socket-link.rate", said)]);
-    let capped = predict(&sockets("p2p_write = \"9G\""), &across(), Engine::Flow);
+    let capped = predict(&sockets("p2p_write = \"9GB/s\""), &across(), Engine::Flow);
     assert_eq!(limits(&capped)[0], "writes between peers through pci0000:00");
 }
 
