@@ -69,7 +69,7 @@ fn short_forms_equal_long_forms() {
 
 #[test]
 fn rates_are_written_back() {
-    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\nsocket_link = '62G'\n[[function]]\nname = 'a'\n\
+    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650MB/s'\nsocket_link = '62GB/s'\n[[function]]\nname = 'a'\n\
                 kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
                 p2pmem = { size = '4M', read = '12.6GB/s', write = '16.3GB/s' }";
     let fabric = Fabric::from_toml(text).unwrap();

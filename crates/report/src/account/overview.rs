@@ -1,15 +1,16 @@
 //! The first screen of a report: one chart, one table with a row for each benchmark, and the warnings that
 //! all records share.
 
-use peerlane_results::{Basis, BenchRecord, RouteVerdict};
+use peerlane_results::{Basis, BenchRecord};
 
 use super::bench::mark;
 use super::case::{RanCase, cases, path_colour, path_words};
-use super::headline::{reference, witnesses};
+use super::headline::reference;
 use super::sweep::{CasePair, pairs, pairs_with_memory};
 use super::{Named, rate};
 use crate::chart::{Bars, ChartBar, ValueKind};
 use crate::document::{Art, Block, Cell, Figure, RecordVerdict, Section, Table, Tone};
+use crate::plain::plain;
 use crate::record::Record;
 
 /// What the first screen says of one benchmark.
@@ -23,6 +24,13 @@ struct BenchRow<'a> {
     case: RanCase<'a>,
     /// The same case by host memory, where the record has both.
     host: Option<CasePair<'a>>,
+}
+
+impl BenchRow<'_> {
+    /// The name of its record without the ending.
+    fn label(&self) -> String {
+        plain(self.name.strip_suffix(".json").unwrap_or(self.name))
+    }
 }
 
 /// Blocks of the first screen. The main figure of a single record moves here, and so do warnings and texts that
@@ -42,7 +50,7 @@ pub(super) fn blocks(records: &[Named], sections: &mut [Section]) -> Vec<Block> 
     };
     let mut blocks: Vec<Block> = figure.map(Block::Figure).into_iter().collect();
     if !rows.is_empty() {
-        blocks.push(Block::Table(table(&rows, sections)));
+        blocks.push(Block::Table(table(&rows)));
     }
     if sections.len() > 1 {
         let shared = take_shared_warnings(sections);
@@ -82,10 +90,9 @@ fn bench_row<'a>(index: usize, name: &'a str, bench: &'a BenchRecord) -> Option<
     if found.is_empty() {
         found = pairs_with_memory(&cases);
     }
-    let last = found.len().saturating_sub(1);
-    let at = found.iter().position(|pair| Some(pair.block) == block).unwrap_or(last);
-    if at < found.len() {
-        let pair = found.swap_remove(at);
+    // Of several at that block, the one with the most transfers.
+    let rank = |pair: &CasePair<'_>| (Some(pair.block) == block, pair.p2p.spec.flows.len());
+    if let Some(pair) = found.into_iter().max_by_key(rank) {
         return Some(BenchRow { index, name, bench, case: pair.p2p.clone(), host: Some(pair) });
     }
     let by_rate =
@@ -106,7 +113,7 @@ fn take_figure(section: &mut Section) -> Option<Figure> {
 /// A bar for each benchmark, p2p next to host where a record has both.
 fn bars(rows: &[BenchRow<'_>]) -> Figure {
     let bar = |row: &BenchRow<'_>, case: &RanCase<'_>| ChartBar {
-        name: format!("{} {}", row.name.trim_end_matches(".json"), path_words(case.path())),
+        name: format!("{} {}", row.label(), path_words(case.path())),
         value: case.summary.rate.mean,
         colour: path_colour(case.path()),
         band: case.summary.rate.confidence,
@@ -135,16 +142,15 @@ fn bars(rows: &[BenchRow<'_>]) -> Figure {
     }
 }
 
-fn table(rows: &[BenchRow<'_>], sections: &[Section]) -> Table {
+fn table(rows: &[BenchRow<'_>]) -> Table {
     let row = |row: &BenchRow<'_>| {
         let spread = row.case.summary.rate;
         let half = spread.confidence.map(|(low, high)| (high - low) / 2.0);
         let half = half.map_or_else(String::new, |half| format!(" \u{b1} {}", rate(half)));
         let ratio = row.host.as_ref().and_then(CasePair::ratio);
-        let name = sections.get(row.index).map_or("", |section| section.heading.as_str());
         vec![
-            Cell { link: Some(row.index), ..Cell::text(name) },
-            Cell::text(row.case.name()),
+            Cell { link: Some(row.index), ..Cell::text(row.label()) },
+            Cell::text(row.case.name().replace("/dev/", "")),
             Cell::text(path_words(row.case.path())),
             Cell::number(spread.mean, rate(spread.mean) + &half),
             ratio.map_or_else(Cell::none, |(ratio, around)| {
@@ -164,10 +170,10 @@ fn table(rows: &[BenchRow<'_>], sections: &[Section]) -> Table {
 }
 
 fn evidence(row: &BenchRow<'_>) -> String {
-    match (row.bench.basis, row.case.summary.verdict) {
-        (Basis::Predicted, _) => "predicted".to_owned(),
-        (_, RouteVerdict::Shown) => format!("shown by {}", witnesses(&[&row.case])),
-        (_, verdict) => verdict.to_string(),
+    match row.bench.basis {
+        Basis::Measured => row.case.summary.verdict.to_string(),
+        Basis::Emulated => format!("{} (emulated)", row.case.summary.verdict),
+        Basis::Predicted => "none (predicted)".to_owned(),
     }
 }
 

@@ -178,8 +178,7 @@ fn wrong_transports_are_refused() {
     assert!(refusal(&servers, mapped).contains("not by `host-mapped`"));
     let wire = refusal(&servers, Flow::new("store/nic", "compute/drive", Path::P2p));
     assert_eq!(wire, "nothing moves data from store/nic to compute/drive");
-    let nic =
-        "kind = \"nic\"\nunder = \"store/down-nic\"\nlink = \"16GT/s x16\"\nethernet = \"12.5G\"";
+    let nic = "kind = \"nic\"\nunder = \"store/down-nic\"\nlink = \"16GT/s x16\"\nethernet = \"12.5GB/s\"";
     let offline = changed("two-servers", nic, "kind = \"other\"\nunder = \"store/down-nic\"");
     let apart = refusal(&offline, Flow::new("store/drive0", "compute/drive", Path::P2p));
     assert_eq!(apart, "no network controller is in the machine of store/drive0");
