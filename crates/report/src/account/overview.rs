@@ -131,8 +131,7 @@ fn bars(rows: &[BenchRow<'_>]) -> Figure {
         values: ValueKind::Rate,
         rows: bars,
     };
-    let same = rows.iter().all(|row| row.bench.basis == rows[0].bench.basis);
-    let basis = if same { mark(rows[0].bench.basis) } else { "" };
+    let basis = if has_one_basis(rows) { mark(rows[0].bench.basis) } else { "" };
     Figure {
         title: "Rate by route".to_owned(),
         caption: format!(
@@ -140,6 +139,10 @@ fn bars(rows: &[BenchRow<'_>]) -> Figure {
         ),
         art: Art::Chart(chart.picture()),
     }
+}
+
+fn has_one_basis(rows: &[BenchRow<'_>]) -> bool {
+    rows.windows(2).all(|two| two[0].bench.basis == two[1].bench.basis)
 }
 
 fn table(rows: &[BenchRow<'_>]) -> Table {
@@ -158,7 +161,7 @@ fn table(rows: &[BenchRow<'_>]) -> Table {
                     .map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
                 Cell::number(ratio, format!("{ratio:.2}{around}"))
             }),
-            Cell::text(evidence(row)),
+            Cell::text(evidence(row, !has_one_basis(rows))),
         ]
     };
     let caption = if rows.len() == 1 { "The benchmark" } else { "The benchmarks" };
@@ -169,10 +172,10 @@ fn table(rows: &[BenchRow<'_>]) -> Table {
     }
 }
 
-fn evidence(row: &BenchRow<'_>) -> String {
+fn evidence(row: &BenchRow<'_>, is_mixed: bool) -> String {
     match row.bench.basis {
-        Basis::Measured => row.case.summary.verdict.to_string(),
-        Basis::Emulated => format!("{} (emulated)", row.case.summary.verdict),
+        Basis::Emulated if is_mixed => format!("{} (emulated)", row.case.summary.verdict),
+        Basis::Measured | Basis::Emulated => row.case.summary.verdict.to_string(),
         Basis::Predicted => "none (predicted)".to_owned(),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct CrowdArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
     /// Source and target: one is a memory, the other a drive or file
-    #[arg(value_name = "SOURCE TARGET", num_args = 2, required_unless_present_any = ["source", "target"],
+    #[arg(value_names = ["SOURCE", "TARGET"], num_args = 2, required_unless_present_any = ["source", "target"],
           conflicts_with_all = ["source", "target"])]
     ends: Vec<String>,
     /// Source: drives or files, once for each, or a memory

@@ -139,7 +139,7 @@ fn two_sockets() -> String {
             (
                 format!("root{n}"),
                 "00",
-                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13G'\nlink = '32GT/s x4'"),
+                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13GB/s'\nlink = '32GT/s x4'"),
             )
         })
         .chain([(

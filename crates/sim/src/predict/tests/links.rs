@@ -9,7 +9,7 @@ fn pair(drive: [&str; 2], gpu: [&str; 2]) -> Fabric {
     let text = format!(
         "name = \"two\"\niommu = \"off\"\n\
          [[function]]\nname = \"slot\"\nkind = \"root-port\"\n{}\n\
-         [[function]]\nname = \"a\"\nkind = \"nvme\"\nunder = \"slot\"\nread = \"7G\"\nwrite = \"5G\"\n{}\n\
+         [[function]]\nname = \"a\"\nkind = \"nvme\"\nunder = \"slot\"\nread = \"7GB/s\"\nwrite = \"5GB/s\"\n{}\n\
          [[function]]\nname = \"big\"\nkind = \"root-port\"\n{}\n\
          [[function]]\nname = \"g\"\nkind = \"gpu\"\nunder = \"big\"\n{}\n",
         drive[0], drive[1], gpu[0], gpu[1]
@@ -162,7 +162,7 @@ fn sockets(first: &str) -> Fabric {
     };
     for n in 0..4 {
         let drive =
-            format!("name = \"a{n}\"\nkind = \"nvme\"\nlink = \"32GT/s x4\"\nread = \"13G\"");
+            format!("name = \"a{n}\"\nkind = \"nvme\"\nlink = \"32GT/s x4\"\nread = \"13GB/s\"");
         device(&format!("root{n}"), "pci0000:00", &drive);
     }
     device("top", "pci0000:80", "name = \"g\"\nkind = \"gpu\"\nlink = \"32GT/s x16\"");
