@@ -34,7 +34,7 @@ impl Nanos {
     /// The duration as a text without spaces that reads back exactly: `90s`, `1500ms`.
     pub fn exact(self) -> String {
         let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-        let unit = units.into_iter().find(|&(_, scale)| self.0.is_multiple_of(scale));
+        let unit = units.into_iter().find(|&(_, scale)| self.0 % scale == 0);
         unit.map_or_else(String::new, |(name, scale)| format!("{}{name}", self.0 / scale))
     }
 
