@@ -125,7 +125,7 @@ def copy(
         ``"dma"`` watches where the kernel maps the DMA of the drives, which needs root; a route that it
         contradicts is an error.
     limit
-        The most payload in a second, such as ``"200M"`` (decimal).
+        The most payload in a second, such as ``"200MB"`` (decimal) or ``"200M"`` (binary).
     timeout
         Seconds to wait for a device before the copy ends.
     progress

@@ -72,7 +72,13 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
             name: "sweep".to_owned(),
             kind: WorkloadKind::Sweep,
             cases: cases.iter().map(|(name, _)| spec(name, Path::P2p)).collect(),
-            repeats: Repeats { warm_up: 1, least: 5, most: 20, until_per_mille: None },
+            repeats: Repeats {
+                warm_up: 1,
+                least: 5,
+                most: 20,
+                until_per_mille: None,
+                time_ns: None,
+            },
             seed: 1,
         },
         machine: Machine {

@@ -1,11 +1,14 @@
-//! Sizes as people type them: what can be refused without looking at a device is refused here.
+//! Sizes, rates and times as people type them: what can be refused without looking at a device is refused here.
 
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 /// Largest block: a bound on memory, far above what any device takes in one request.
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
+/// Unit of a block: direct I/O and peer-to-peer pages move whole ones of it.
+const BLOCK_UNIT: Bytes = Bytes::kib(4);
+const DURATION_MAX: Nanos = Nanos::seconds(86_400);
 
-/// Reads a block size: at least one byte, at most 1 GiB.
+/// Reads a block size: a multiple of 4096 bytes, at most 1 GiB.
 ///
 /// # Errors
 /// What is wrong with it, in words.
@@ -14,7 +17,22 @@ pub fn block(text: &str) -> Result<Bytes, String> {
     match size {
         Bytes(0) => Err("a block holds at least one byte".to_owned()),
         size if size > BLOCK_MAX => Err(format!("a block holds at most {BLOCK_MAX}")),
+        size if !size.is_multiple_of(BLOCK_UNIT) => {
+            Err(format!("a block is a multiple of {} bytes", BLOCK_UNIT.0))
+        }
         size => Ok(size),
+    }
+}
+
+/// Reads a duration: more than nothing, at most a day; a plain number is seconds.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn duration(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(time) if time > Nanos(0) && time <= DURATION_MAX => Ok(time),
+        Ok(_) => Err("a time lies between 0 and a day (24h)".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -47,12 +65,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_neither_empty_nor_larger_than_memory() {
+    fn sizes_and_times_outside_their_bounds_are_refused() {
         assert_eq!(block("1M"), Ok(Bytes::mib(1)));
         assert!(block("0").is_err());
         assert!(block("1025M").is_err());
         assert!(length("0K").is_err());
-        assert_eq!(rate("20M"), Ok(ByteRate(20_000_000)));
+        assert!(block("3000").is_err_and(|words| words.contains("4096")));
+        assert_eq!(rate("20MB"), Ok(ByteRate(20_000_000)));
+        assert_eq!(duration("500ms"), Ok(Nanos(500_000_000)));
+        assert!(duration("0").is_err() && duration("25h").is_err() && duration("inf").is_err());
         assert!(rate("0").is_err());
     }
 }

@@ -14,8 +14,10 @@ pub(crate) struct Document {
     pub(crate) texts: Vec<String>,
     /// The verdict on several records together.
     pub(crate) headline: Option<RecordVerdict>,
-    /// The verdict on each record, without what the headline says already.
-    pub(crate) verdicts: Vec<RecordVerdict>,
+    /// Verdicts with the position of their sections, without what the headline says already.
+    pub(crate) verdicts: Vec<(usize, RecordVerdict)>,
+    /// The first screen: the main figure, a row for each benchmark, warnings that all records share.
+    pub(crate) overview: Vec<Block>,
     pub(crate) sections: Vec<Section>,
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
     /// Set for a long table that serves for look-ups only.
     pub(crate) is_detail: bool,
+    /// Set for a narrow table that stands next to a figure.
+    pub(crate) is_beside: bool,
 }
 
 /// A cell of a table.
@@ -98,19 +102,21 @@ pub(crate) struct Cell {
     pub(crate) text: String,
     /// By what numbers are sorted.
     pub(crate) sort: Option<f64>,
+    /// Position of the section that it leads to.
+    pub(crate) link: Option<usize>,
 }
 
 impl Cell {
     pub(crate) fn text(text: impl AsRef<str>) -> Self {
-        Self { text: plain(text.as_ref()), sort: None }
+        Self { text: plain(text.as_ref()), sort: None, link: None }
     }
 
     pub(crate) fn number(value: f64, text: String) -> Self {
-        Self { text, sort: Some(value).filter(|value| value.is_finite()) }
+        Self { text, sort: Some(value).filter(|value| value.is_finite()), link: None }
     }
 
     pub(crate) fn none() -> Self {
-        Self { text: "\u{2013}".to_owned(), sort: None }
+        Self { text: "\u{2013}".to_owned(), sort: None, link: None }
     }
 }
 
@@ -125,7 +131,7 @@ impl Table {
             caption += &format!(" (the first {ROWS_MAX} of {} rows)", rows.len());
             rows.truncate(ROWS_MAX);
         }
-        Self { caption, columns, rows, is_detail: false }
+        Self { caption, columns, rows, is_detail: false, is_beside: false }
     }
 
     pub(crate) fn detail(self) -> Self {
@@ -133,12 +139,21 @@ impl Table {
     }
 }
 
-/// Every figure with its section's heading, in order.
+/// Every figure with its section's heading, in order; that of the first screen has the title of the report, or the
+/// heading of the only record.
 pub(crate) fn figures(document: &Document) -> impl Iterator<Item = (&str, &Figure)> {
-    document.sections.iter().flat_map(|section| {
-        section.blocks.iter().filter_map(|block| match block {
-            Block::Figure(figure) => Some((section.heading.as_str(), figure)),
-            _ => None,
+    let heading = match document.sections.as_slice() {
+        [only] => only.heading.as_str(),
+        _ => document.title.as_str(),
+    };
+    let first = std::iter::once((heading, document.overview.as_slice()));
+    let sections = document.sections.iter();
+    first
+        .chain(sections.map(|section| (section.heading.as_str(), section.blocks.as_slice())))
+        .flat_map(|(heading, blocks)| {
+            blocks.iter().filter_map(move |block| match block {
+                Block::Figure(figure) => Some((heading, figure)),
+                _ => None,
+            })
         })
-    })
 }

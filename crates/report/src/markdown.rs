@@ -8,7 +8,8 @@ use crate::figure::MARK;
 /// The report as Markdown.
 pub(crate) fn write(document: &Document) -> String {
     let mut text = format!("{MARK}\n\n# {}\n", escape(&document.title));
-    for verdict in document.headline.iter().chain(&document.verdicts) {
+    let verdicts = document.verdicts.iter().map(|(_, verdict)| verdict);
+    for verdict in document.headline.iter().chain(verdicts) {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
@@ -20,6 +21,10 @@ pub(crate) fn write(document: &Document) -> String {
             let _ = write!(text, " {}", escape(line));
         }
         text.push('\n');
+    }
+    for block in &document.overview {
+        text.push('\n');
+        write_block(&mut text, block);
     }
     for section in &document.sections {
         let _ = write!(text, "\n## {}\n", escape(&section.heading));

@@ -318,7 +318,7 @@ impl Warning {
                 "say what they run at in the machine file (`link`), or look with the devices at work"
             }
             Self::NetworkNotStated { .. } => {
-                "say it in the machine file (`ethernet = \"12.5G\"` for 100 Gbit/s), or vary `ethernet.rate`"
+                "say it in the machine file (`ethernet = \"12.5GB/s\"` for 100 Gbit/s), or vary `ethernet.rate`"
             }
             Self::PeersNotStated { .. } => {
                 "state that of the host bridge in the machine file, as measured there; docs/model.md has what \

@@ -74,6 +74,9 @@ pub struct Repeats {
     /// Half-width of the 95 % confidence interval of the mean rate, in thousandths of the mean, at which
     /// a case has been run often enough; `None` for `most` runs of each.
     pub until_per_mille: Option<u32>,
+    /// Time from which on the runs at least are enough, however wide the interval is; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<Nanos>,
 }
 
 /// Transfers that run at the same time.

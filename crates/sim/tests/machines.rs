@@ -65,7 +65,7 @@ fn workload(name: &str, flows: Vec<Flow>) -> Workload {
         name: name.to_owned(),
         kind: WorkloadKind::Crowd,
         cases: vec![CaseSpec { name: name.to_owned(), flows, time_ns: None }],
-        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
+        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None, time_ns: None },
         seed: 7,
     }
 }

@@ -7,27 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ParseError;
 
-/// A size or an offset in bytes; parsed and printed with binary units.
+/// A size or an offset in bytes; printed with binary units, parsed with binary and decimal ones.
 ///
-/// Text: `4096`, `64K`, `64KiB`, `1.5G`. Serialised as an integer; read from an integer or a text.
+/// Text: `4096`, `64K`, `64KiB`, `1.5G`, `64KB` (decimal). Serialised as an integer; read from an integer or a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
-
-const UNITS: &[(&str, u64)] = &[
-    ("", 1),
-    ("B", 1),
-    ("K", 1 << 10),
-    ("KiB", 1 << 10),
-    ("M", 1 << 20),
-    ("MiB", 1 << 20),
-    ("G", 1 << 30),
-    ("GiB", 1 << 30),
-    ("T", 1 << 40),
-    ("TiB", 1 << 40),
-    ("P", 1 << 50),
-    ("PiB", 1 << 50),
-];
 
 impl Bytes {
     /// No bytes.
@@ -76,6 +61,24 @@ impl Bytes {
     }
 }
 
+/// Bytes of a unit, which may end in `end`: `K` and `KiB` are binary, `KB` is decimal.
+pub(crate) fn scale(unit: &str, end: &str) -> Option<u64> {
+    const PREFIXES: &[u8] = b"kmgtp";
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit.strip_suffix(end).unwrap_or(&unit);
+    if matches!(unit, "" | "b") {
+        return Some(1);
+    }
+    let (prefix, rest) = unit.split_at_checked(1)?;
+    let place = PREFIXES.iter().position(|&known| prefix.as_bytes() == [known])?;
+    let base: u64 = match rest {
+        "" | "ib" => 1024,
+        "b" => 1000,
+        _ => return None,
+    };
+    base.checked_pow(u32::try_from(place).ok()? + 1)
+}
+
 impl fmt::Display for Bytes {
     /// Prints the largest unit that divides the value, else two decimals of the largest unit that fits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,7 +106,8 @@ impl FromStr for Bytes {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        crate::parse_scaled(text, UNITS, "K, M, G, T (binary) or none for bytes").map(Self)
+        let allowed = "K, M, G, T (binary), KB, MB, GB, TB (decimal) or none for bytes";
+        crate::parse_scaled(text, |unit| scale(unit, ""), allowed).map(Self)
     }
 }
 
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_binary_units() {
+    fn suffixes_are_binary_or_decimal() {
         for (text, value) in [
             ("0", 0),
             ("4096", 4096),
@@ -132,6 +136,9 @@ mod tests {
             ("1.5G", 3 << 29),
             (" 2 MiB ", 2 << 20),
             ("16_384", 16384),
+            ("64KB", 64_000),
+            ("1.5gb", 1_500_000_000),
+            ("2P", 1 << 51),
         ] {
             assert_eq!(text.parse(), Ok(Bytes(value)), "{text}");
         }
@@ -139,9 +146,19 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_size() {
-        for text in
-            ["", "K", "-1", "1.", "1..2", "1.3K ", "1 furlong", "99999999999999999999", "0.1"]
-        {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.",
+            "1..2",
+            "1.3K ",
+            "1 furlong",
+            "1KB/s",
+            "1Ki",
+            "99999999999999999999",
+            "0.1",
+        ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }

@@ -1,6 +1,7 @@
 //! Quantities that must not be confused: [`Bytes`], [`ByteRate`], [`Nanos`].
 //!
-//! Sizes are binary (`64K`, `1 MiB`), rates are decimal (`3.2 GB/s`), durations are nanoseconds.
+//! Sizes are printed in binary units (`64 KiB`), rates in decimal ones (`3.2 GB/s`). Both are read with
+//! the same suffixes: `K`, `M`, `G` are binary, `KB`, `MB`, `GB` decimal. Durations are nanoseconds.
 //! Arithmetic that could overflow is checked. This crate knows neither PCIe nor Linux.
 #![forbid(unsafe_code)]
 
@@ -67,7 +68,7 @@ impl Visitor<'_> for Quantity {
 /// The number may have a fraction (`1.5G`); the result must be whole.
 fn parse_scaled(
     text: &str,
-    units: &[(&str, u64)],
+    scale: impl FnOnce(&str) -> Option<u64>,
     allowed: &'static str,
 ) -> Result<u64, ParseError> {
     let trimmed = text.trim();
@@ -75,9 +76,7 @@ fn parse_scaled(
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
-    let unit = unit.trim();
-    let scale =
-        units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, scale)| scale);
+    let scale = scale(unit.trim());
     let number = number.replace('_', "");
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.contains('.') {

@@ -7,23 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Bytes, Nanos, ParseError};
 
-/// Bytes per second; parsed and printed with decimal units, as link rates are.
+/// Bytes per second; printed with decimal units, as link rates are, and parsed with the suffixes of a size.
 ///
-/// Text: `250M`, `3.2GB/s`, `1000000`. Serialised as an integer; read from an integer or a text.
+/// Text: `250MB/s`, `250MB`, `250M` (binary), `1000000`. Serialised as an integer; read from an integer or a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct ByteRate(pub u64);
-
-const UNITS: &[(&str, u64)] = &[
-    ("", 1),
-    ("B/s", 1),
-    ("K", 1_000),
-    ("KB/s", 1_000),
-    ("M", 1_000_000),
-    ("MB/s", 1_000_000),
-    ("G", 1_000_000_000),
-    ("GB/s", 1_000_000_000),
-];
 
 impl ByteRate {
     /// The mean rate of `bytes` in `elapsed`, rounded to the nearest, or `None` when no time passed or it does not fit.
@@ -62,14 +51,15 @@ impl FromStr for ByteRate {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        crate::parse_scaled(text, UNITS, "K, M, G or KB/s, MB/s, GB/s (decimal)").map(Self)
+        let allowed = "KB/s, MB/s, GB/s (decimal) or K, M, G (binary)";
+        crate::parse_scaled(text, |unit| crate::bytes::scale(unit, "/s"), allowed).map(Self)
     }
 }
 
 impl<'de> Deserialize<'de> for ByteRate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let parse = |text: &str| text.parse().map(|Self(number)| number);
-        let expected = "a rate: bytes per second as a whole number that is not negative, or a text such as \"250M\"";
+        let expected = "a rate: bytes per second as a whole number that is not negative, or a text such as \"250MB/s\"";
         deserializer.deserialize_any(crate::Quantity { expected, parse }).map(Self)
     }
 }
@@ -94,10 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn text_is_decimal() {
+    fn suffixes_are_those_of_sizes() {
         assert_eq!("3.2GB/s".parse(), Ok(ByteRate(3_200_000_000)));
-        assert_eq!("20M".parse(), Ok(ByteRate(20_000_000)));
-        assert!("20MiB/s".parse::<ByteRate>().is_err());
+        assert_eq!("20MB".parse(), Ok(ByteRate(20_000_000)));
+        assert_eq!("20M".parse(), Ok(ByteRate(20 << 20)));
+        assert_eq!("20MiB/s".parse(), Ok(ByteRate(20 << 20)));
+        assert!("20 MB/h".parse::<ByteRate>().is_err());
         assert_eq!(ByteRate(3_938_461_538).to_string(), "3.94 GB/s");
         assert_eq!(ByteRate(12_345_678).to_string(), "12.3 MB/s");
         assert_eq!(ByteRate(999).to_string(), "999 B/s");

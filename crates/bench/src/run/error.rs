@@ -70,13 +70,7 @@ impl RunError {
 
     /// Returns true when nothing was changed and this machine cannot do it.
     pub fn is_not_possible(&self) -> bool {
-        matches!(self, Self::Flow { source, .. }
-        if match &**source {
-            MeasureError::NotPossible { .. } | MeasureError::Device(_) => true,
-            MeasureError::Gpu { source, .. } => source.is_missing(),
-            MeasureError::CuFile { .. } => true,
-            _ => false,
-        })
+        matches!(self, Self::Flow { source, .. } if source.is_not_possible())
     }
 
     /// Returns whether something stands against a transfer; nothing was changed.

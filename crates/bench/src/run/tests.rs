@@ -155,8 +155,13 @@ fn record_with_gaps_runs_missing_repeats() {
     let spec = reading(folder.path(), &[7; 1 << 20]);
     let mut asked = testing::record(&[("read", vec![1e9])]).asked;
     asked.cases = vec![spec];
-    asked.repeats =
-        peerlane_results::Repeats { warm_up: 0, least: 3, most: 3, until_per_mille: None };
+    asked.repeats = peerlane_results::Repeats {
+        warm_up: 0,
+        least: 3,
+        most: 3,
+        until_per_mille: None,
+        time_ns: None,
+    };
     let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
     let (consent, stop) = (Consent::default(), AtomicBool::new(false));
     let conditions = conditions(&fabric, &consent, &stop);

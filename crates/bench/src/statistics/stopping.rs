@@ -2,6 +2,8 @@
 
 use peerlane_results::Repeats;
 
+use peerlane_units::Nanos;
+
 use super::spread;
 
 /// Need of another run.
@@ -11,17 +13,21 @@ pub enum Enough {
     NotYet,
     /// The confidence interval is as narrow as asked.
     Narrow,
-    /// It ran as often as it may; what the interval is, it is.
+    /// It ran as often or as long as it may; what the interval is, it is.
     Most,
 }
 
-/// Judges the number of runs of a case with these rates, in the order in which they were taken.
+/// Judges the number of runs of a case with these rates, in the order in which they were taken, when all cases
+/// together have taken `elapsed`.
 ///
 /// Looking after each run makes the interval hold the truth a little less often than 95 %; at least
 /// five runs keep that small, whatever [`Repeats::least`] says.
-pub fn enough(repeats: &Repeats, rates: &[f64]) -> Enough {
+pub fn enough(repeats: &Repeats, rates: &[f64], elapsed: Nanos) -> Enough {
     let count = u32::try_from(rates.len()).unwrap_or(u32::MAX);
     if count >= repeats.most.max(1) {
+        return Enough::Most;
+    }
+    if count >= repeats.least && repeats.time_ns.is_some_and(|most| elapsed >= most) {
         return Enough::Most;
     }
     let Some(per_mille) = repeats.until_per_mille else { return Enough::NotYet };
@@ -40,7 +46,21 @@ pub fn enough(repeats: &Repeats, rates: &[f64]) -> Enough {
 mod tests {
     use super::*;
 
-    const UNTIL: Repeats = Repeats { warm_up: 1, least: 3, most: 20, until_per_mille: Some(10) };
+    const UNTIL: Repeats =
+        Repeats { warm_up: 1, least: 3, most: 20, until_per_mille: Some(10), time_ns: None };
+
+    fn enough(repeats: &Repeats, rates: &[f64]) -> Enough {
+        super::enough(repeats, rates, Nanos::seconds(60))
+    }
+
+    #[test]
+    fn time_limit_needs_the_least_runs() {
+        let limited = Repeats { time_ns: Some(Nanos::seconds(60)), ..UNTIL };
+        assert_eq!(enough(&limited, &[1.0, 2.0]), Enough::NotYet);
+        assert_eq!(enough(&limited, &[1.0, 2.0, 3.0]), Enough::Most);
+        let early = super::enough(&limited, &[1.0, 2.0, 3.0], Nanos::seconds(59));
+        assert_eq!(early, Enough::NotYet);
+    }
 
     #[test]
     fn narrow_case_stops_before_wide_one() {

@@ -13,6 +13,13 @@ const BLOCK: Bytes = Bytes::mib(1);
 /// Bytes that a transfer moves where nothing is said.
 const LENGTH: Bytes = Bytes::mib(1024);
 
+/// Runs of a case where nothing is said: until the interval of its mean is useful, between these
+/// numbers, and no longer than this once all have the least.
+const LEAST: u32 = 3;
+const MOST: u32 = 20;
+const USEFUL_PER_MILLE: u32 = 100;
+const TIME: Nanos = Nanos::seconds(60);
+
 /// Reasons why a brief is not a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BriefError {
@@ -103,17 +110,14 @@ impl Brief {
     }
 
     fn repeats(&self) -> Repeats {
-        let usual = match self.kind {
-            WorkloadKind::Sweep => 5,
-            _ => 3,
+        let warm_up = self.warm_up.unwrap_or(1);
+        let (least, most, until_per_mille, time_ns) = match (self.repeats, self.until_per_mille) {
+            (None, None) if self.kind == WorkloadKind::Calibrate => (LEAST, LEAST, None, None),
+            (None, None) => (LEAST, MOST, Some(USEFUL_PER_MILLE), Some(TIME)),
+            (Some(most), None) => (most, most, None, None),
+            (most, until) => (most.unwrap_or(100).min(5), most.unwrap_or(100), until, None),
         };
-        let most = self.repeats.unwrap_or(if self.until_per_mille.is_some() { 100 } else { usual });
-        Repeats {
-            warm_up: self.warm_up.unwrap_or(1),
-            least: if self.until_per_mille.is_some() { most.min(5) } else { most },
-            most,
-            until_per_mille: self.until_per_mille,
-        }
+        Repeats { warm_up, least, most, until_per_mille, time_ns }
     }
 
     pub(super) fn missing(&self, what: impl Into<Cow<'static, str>>) -> BriefError {

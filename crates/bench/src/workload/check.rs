@@ -177,7 +177,7 @@ mod tests {
             ("time-ns = 1", "time-ns is 1"),
             ("limit = 0", "limit is 0"),
             ("stage = { name = 's', rate = 0 }", "rate of the stage is 0"),
-            ("stage = { name = 's', rate = '1G', at-once = 0 }", "at-once of the stage is 0"),
+            ("stage = { name = 's', rate = '1GB/s', at-once = 0 }", "at-once of the stage is 0"),
             ("until-per-mille = 0", "until-per-mille is 0"),
             ("until-per-mille = 5000", "until-per-mille is 5000"),
             ("offset = 9223372036854775807", "end is"),

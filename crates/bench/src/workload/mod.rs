@@ -124,6 +124,24 @@ impl Brief {
     }
 }
 
+impl Brief {
+    /// True when no route was named, so that cases by one that is not possible can be left out.
+    pub fn has_usual_routes(&self) -> bool {
+        let is_pair = !matches!(self.kind, WorkloadKind::Roundtrip | WorkloadKind::Stream);
+        is_pair && self.routes.is_empty() && self.via.is_none()
+    }
+
+    /// Says which usual route the ends themselves exclude.
+    pub fn excluded_route(&self) -> Option<String> {
+        let is_usual = self.kind == WorkloadKind::Sweep && self.has_usual_routes();
+        let ends = || self.source.iter().chain(&self.target).map(String::as_str);
+        let host = ends().find(|end| matches!(*end, "host" | "null")).filter(|_| is_usual);
+        host.map(|end| {
+            format!("p2p is left out: `{end}` is host memory, and p2p needs memory of a device")
+        })
+    }
+}
+
 /// Pairs of sender and receiver in a crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,7 +3,7 @@
 use peerlane_results::{CaseSpec, Path};
 use peerlane_units::Bytes;
 
-use super::{Brief, BriefError};
+use super::{Brief, BriefError, is_gpu, is_memory};
 
 /// Block sizes where none are named: powers of two from 4 KiB to 128 MiB.
 const SMALLEST: u32 = 12;
@@ -19,7 +19,7 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     } else {
         brief.blocks.clone()
     };
-    let routes = brief.routes(&[Path::P2p, Path::HostPipelined]);
+    let routes = brief.routes(usual(source, target));
     let mut cases = Vec::new();
     for block in blocks {
         for &path in &routes {
@@ -29,6 +29,17 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
         }
     }
     Ok((format!("{source} {target}"), cases))
+}
+
+/// Routes where none are named: memory at one end decides which there are.
+fn usual(source: &str, target: &str) -> &'static [Path] {
+    let is_host = |end| matches!(end, "host" | "null");
+    let is_memory = |end| is_memory(end) && !is_gpu(end);
+    match [source, target] {
+        ends if ends.into_iter().any(is_host) => &[Path::HostPipelined],
+        ends if ends.into_iter().any(is_memory) => &[Path::P2p],
+        _ => &[Path::P2p, Path::HostPipelined],
+    }
 }
 
 /// A size as it is typed: `64K`.

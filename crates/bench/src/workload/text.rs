@@ -99,6 +99,15 @@ mod tests {
     }
 
     #[test]
+    fn runs_end_by_interval_unless_given() {
+        let usual = parse(&SHORT.replace("repeats = 2\n", "")).unwrap().repeats;
+        assert_eq!((usual.least, usual.most, usual.until_per_mille), (3, 20, Some(100)));
+        assert!(usual.time_ns.is_some());
+        let given = parse(SHORT).unwrap().repeats;
+        assert_eq!((given.least, given.most, given.until_per_mille), (2, 2, None));
+    }
+
+    #[test]
     fn a_list_of_one_need_not_be_a_list() {
         let list =
             "kind = 'sweep'\nsource = ['a']\ntarget = ['b']\nblocks = [65536]\nroutes = ['p2p']\n";

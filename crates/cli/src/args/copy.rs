@@ -37,7 +37,7 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
     /// Print the plan and change nothing
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Resume an interrupted copy from its journal
     ///
@@ -68,7 +68,7 @@ pub(crate) struct CopyArgs {
     ///
     /// RATE is decimal. It holds after the first block, for all copies of a batch together; proof and
     /// verification do not count.
-    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    #[arg(long, alias = "bwlimit", value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
     /// Run N copies of a batch at a time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],

@@ -8,6 +8,8 @@ use peerlane_engine::endpoint::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
 
+use super::size;
+
 /// Arguments of `peerlane export`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -55,9 +57,9 @@ pub(crate) struct ExportArgs {
     /// Remove a leftover of a killed run
     #[arg(long, value_name = "NQN", value_parser = Nqn::new, conflicts_with = "drive")]
     pub(crate) remove: Option<Nqn>,
-    /// Treat a request as stuck after SECONDS without an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    /// Treat a request as stuck after TIME without an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    timeout: Nanos,
 }
 
 /// Memory between drive and network, as typed.
@@ -130,7 +132,7 @@ impl ExportArgs {
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
-        Nanos::seconds(self.timeout)
+        self.timeout
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use peerlane_lab::{HostEvent, LabNetwork};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::size;
 
@@ -112,9 +112,9 @@ pub(crate) struct RunArgs {
     /// its standard input and output.
     #[arg(long = "worker", value_name = "NAME=PROGRAM", hide = true)]
     pub(crate) workers: Vec<DriveArg>,
-    /// Stop the machine after SECONDS
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Stop the machine after TIME
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
     /// Command to run in the guest, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use peerlane_engine::endpoint::{GpuName, Notation};
 use peerlane_results::ScanMethod;
+use peerlane_units::Nanos;
 
+use super::size;
 use super::transfer::RouteArg;
 
 /// Arguments of `peerlane scan`.
@@ -70,9 +72,9 @@ pub(crate) struct ScanArgs {
     /// auto, the default, falls back to host memory and says so; p2p refuses instead.
     #[arg(long, value_name = "ROUTE", value_enum)]
     pub(crate) route: Option<RouteArg>,
-    /// Treat a request as stuck after SECONDS without an answer
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: Option<u64>,
+    /// Treat a request as stuck after TIME without an answer
+    #[arg(long, value_name = "TIME", value_parser = size::duration)]
+    pub(crate) timeout: Option<Nanos>,
 }
 
 /// Processor of the search.

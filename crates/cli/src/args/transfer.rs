@@ -37,10 +37,10 @@ pub(crate) struct TransferArgs {
     #[arg(long, value_name = "MEMORY")]
     via: Option<String>,
     /// Move data in blocks of SIZE, e.g. 64K or 1M
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::block)]
+    #[arg(long, alias = "bs", value_name = "SIZE", default_value = "1M", value_parser = size::block)]
     block: Bytes,
     /// Keep N blocks in flight (queue depth)
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: u32,
     /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -59,22 +59,22 @@ pub(crate) struct TransferArgs {
     /// Overwrite targets that contain data
     ///
     /// Without it, a terminal asks for confirmation.
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Run STAGE on each chunk between read and write (docs/stages.md)
     ///
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL. Several run one after the other.
     #[arg(long = "stage", value_name = "STAGE", conflicts_with = "batch")]
     stages: Vec<StageName>,
-    /// Treat a request as stuck after SECONDS without an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Treat a request as stuck after TIME without an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
 }
 
 impl TransferArgs {
     /// The longest wait for a device.
     pub(crate) fn deadline(&self) -> Nanos {
-        Nanos::seconds(self.timeout)
+        self.timeout
     }
 
     /// The same as the record keeps it, once for each target.

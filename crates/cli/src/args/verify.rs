@@ -48,9 +48,9 @@ pub(crate) struct VerifyArgs {
     /// Compare everything, or a sample with first and last block
     #[arg(long, value_name = "MODE", value_enum, default_value = "full")]
     verify: CoverageArg,
-    /// Treat a request as stuck after SECONDS without an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    /// Treat a request as stuck after TIME without an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    timeout: Nanos,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -62,7 +62,7 @@ impl VerifyArgs {
             end: self.source.clone(),
             offset: self.offset,
             manifest: self.manifest.clone()?,
-            deadline: Nanos::seconds(self.timeout),
+            deadline: self.timeout,
         })
     }
 
@@ -78,7 +78,7 @@ impl VerifyArgs {
                 CoverageArg::Full => Coverage::Full,
                 CoverageArg::Sample => Coverage::Sample { seed },
             },
-            deadline: Nanos::seconds(self.timeout),
+            deadline: self.timeout,
         }
     }
 }

@@ -53,7 +53,10 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
             is_ended = true;
         } else if let Some(name) = bytes.strip_prefix(b"--") {
             // With a `=` the value is in the same word, and no option is called so.
-            let is_named = |one: &&Arg| one.get_long().is_some_and(|long| long.as_bytes() == name);
+            let is_named = |one: &&Arg| {
+                let aliases = one.get_all_aliases().unwrap_or_default();
+                one.get_long().into_iter().chain(aliases).any(|long| long.as_bytes() == name)
+            };
             at += usize::from(has_value(options().find(is_named)));
         } else {
             // Of short options in one word, the first with a value takes the rest, or the next word.
@@ -116,6 +119,11 @@ mod tests {
                 "p copy --preserve mode --block=1M s mode out",
                 &[false, true],
                 "p copy --preserve mode --block=1M s out --resume",
+            ),
+            (
+                "p copy --bwlimit 1M s mode out",
+                &[false, true],
+                "p copy --bwlimit 1M s out --resume",
             ),
             ("p copy copy copy b", &[false, true], "p copy copy b --resume"),
             (

@@ -29,6 +29,11 @@ pub(super) fn read(file: &Path) -> Result<WorkloadFile<'_>, Failure> {
 }
 
 impl WorkloadFile<'_> {
+    /// True for a short form that names no route.
+    pub(super) fn has_usual_routes(&self) -> bool {
+        matches!(&self.written, WrittenWorkload::Brief(brief) if brief.has_usual_routes())
+    }
+
     /// Names every transfer.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use peerlane_bench::workload::is_memory;
 use peerlane_results::{
     Basis, BenchRecord, CaseRecord, CaseSpec, Path, StageRecord, Summary, Warning, WorkloadKind,
 };
-use peerlane_units::{ByteRate, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::{LabelSheet, OverwrittenRanges, counted, donard};
 
@@ -114,7 +114,7 @@ fn ratio(record: &BenchRecord, summary: &Summary) -> Option<f64> {
     let spec = |name: &str| record.asked.cases.iter().find(|case| case.name == name);
     let own = spec(&summary.case)?;
     let path = own.flows.first()?.path;
-    if path == Path::HostPipelined {
+    if path == Path::HostPipelined || !took_own_route(record, own, path) {
         return None;
     }
     let other = record.summaries.iter().find(|other| {
@@ -122,6 +122,15 @@ fn ratio(record: &BenchRecord, summary: &Summary) -> Option<f64> {
             .is_some_and(|case| is_by(case, Path::HostPipelined) && is_same_but_for_path(own, case))
     })?;
     (other.rate.mean > 0.0).then(|| summary.rate.mean / other.rate.mean)
+}
+
+/// True when every counted byte of a case took the route that was asked for.
+fn took_own_route(record: &BenchRecord, case: &CaseSpec, path: Path) -> bool {
+    let runs = record.cases.iter().filter(|run| run.asked.name == case.name);
+    runs.map(|run| run.bytes_by_route).all(|moved| match path {
+        Path::P2p => moved.host == Bytes::ZERO,
+        _ => moved.p2p == Bytes::ZERO,
+    })
 }
 
 fn is_by(case: &CaseSpec, path: Path) -> bool {

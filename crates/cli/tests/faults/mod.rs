@@ -177,7 +177,7 @@ impl Random {
     }
 }
 
-/// `machines/pair.toml` with further keys for drives, such as `("a", "throttle = \"1M\"")`, kernel
+/// `machines/pair.toml` with further keys for drives, such as `("a", "throttle = \"1MB/s\"")`, kernel
 /// parameters, and a fourth drive, `d`.
 pub(crate) fn machine(keys: &[(&str, &str)], kernel_args: &str) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/pair.toml");

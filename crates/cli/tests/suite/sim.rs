@@ -377,11 +377,11 @@ fn ethernet_in_bits_is_explained_or_refused() {
         let output = command.arg("sim").arg(&file).arg(&workload).output().expect("it runs");
         (output.status.code(), text(&output.stderr))
     };
-    assert_eq!(of("12.5G"), (Some(0), String::new()));
-    let (code, words) = of("100G");
+    assert_eq!(of("12.5GB/s"), (Some(0), String::new()));
+    let (code, words) = of("100GB/s");
     assert_eq!(code, Some(0), "{words}");
     assert!(words.contains("the Ethernet of n0 carries 100 GB/s, and its link 31."), "{words}");
-    let (code, words) = of("400G");
+    let (code, words) = of("400GB/s");
     assert_eq!(code, Some(2), "{words}");
     assert!(words.contains("an Ethernet carries 200 GB/s at most"), "{words}");
 }

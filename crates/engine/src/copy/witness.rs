@@ -57,7 +57,13 @@ impl Witnesses {
         let read = DriveBytes { read: moved.read(), written: Bytes::ZERO };
         let written = DriveBytes { read: Bytes::ZERO, written: moved.written() };
         let holes = [moved.source.map(|source| Bytes(source.holes)), Some(Bytes::ZERO)];
-        let claims = [read, written].into_iter().zip(holes);
+        let mut claims = [read, written];
+        if is_one_drive(plan) {
+            // Its counters hold both directions.
+            self.counters[1] = None;
+            claims[0].written = written.written;
+        }
+        let claims = claims.into_iter().zip(holes);
         for (counters, (claimed, holes)) in self.counters.iter_mut().zip(claims) {
             let Some(counters) = counters.take() else { continue };
             let (_, item) = counters.end(&self.root, claimed, holes);
@@ -114,6 +120,11 @@ impl MovedBytes {
     fn written(&self) -> Bytes {
         Bytes(self.relayed.0 + self.tail.0 + self.zeroes.0)
     }
+}
+
+/// True when source and target are on one drive or partition.
+fn is_one_drive(plan: &Plan) -> bool {
+    plan.source.device.is_some() && plan.source.device == plan.target.device
 }
 
 fn ends(plan: &Plan) -> [&EndpointFacts; 2] {

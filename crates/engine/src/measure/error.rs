@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use peerlane_memory::MemoryError;
 use peerlane_memory::cuda::CudaError;
 use peerlane_memory::cufile::{CuFileError, FellBack, NoCounter};
-use peerlane_results::Refusal;
+use peerlane_results::{Path, Refusal};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::copy::CopyError;
@@ -78,6 +78,18 @@ pub enum MeasureError {
     NotPossible {
         /// Reason.
         reason: String,
+    },
+    /// A route that two ends exclude, on any machine.
+    #[error("cannot measure from `{from}` to `{to}` by {route}: {reason}")]
+    NoRoute {
+        /// Source as typed.
+        from: String,
+        /// Target as typed.
+        to: String,
+        /// The route.
+        route: Path,
+        /// Reason.
+        reason: &'static str,
     },
     /// The machine is only described.
     #[error("machine {name} is described, not here: nothing can be measured on it")]
@@ -224,6 +236,25 @@ impl MeasureError {
         move |source| Self::File { action, path, source }
     }
 
+    /// Returns true when this machine cannot do it; nothing was changed.
+    pub fn is_not_possible(&self) -> bool {
+        match self {
+            Self::NotPossible { .. } | Self::NoRoute { .. } => true,
+            Self::Device(_) | Self::CuFile { .. } => true,
+            Self::Gpu { source, .. } => source.is_missing(),
+            _ => false,
+        }
+    }
+
+    /// Returns the reason why a route is not possible, without the attempt.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::NotPossible { reason } => reason.clone(),
+            Self::NoRoute { reason, .. } => (*reason).to_owned(),
+            error => error.to_string(),
+        }
+    }
+
     /// Returns advice.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -251,6 +282,8 @@ impl MeasureError {
             Self::NotPossible { .. } => {
                 Some("`peerlane doctor` says what stands in the way; `--routes host`".to_owned())
             }
+            Self::NoRoute { route: Path::P2p, .. } => Some("`--routes host`".to_owned()),
+            Self::NoRoute { .. } => Some("`--routes p2p`".to_owned()),
             Self::Open(source) => source.hint(),
             Self::Uring(source) => source.hint().map(str::to_owned),
             Self::Memory(source) => source.hint().map(str::to_owned),

@@ -189,7 +189,7 @@ impl FlowLook<'_> {
             return self.against_gpu(*name, role, drive, is_source_scratch, warnings);
         }
         let via = self.lender(memory, role)?;
-        let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };
+        let route = self.memory_route(via.is_some())?;
         let is_new = drive.live.as_ref().is_some_and(|live| live.node == PathNode::NewFile);
         // The way from a drive to a memory is that of a copy of the drive to itself.
         let itself = Flow { source: typed.clone(), target: typed.clone(), ..flow.clone() };
@@ -234,6 +234,22 @@ impl FlowLook<'_> {
                 warnings,
             },
         ))
+    }
+
+    /// The route between a drive and a memory, which the memory alone decides.
+    fn memory_route(&self, is_device: bool) -> Result<RouteChoice> {
+        let no_route = |reason| {
+            let (from, to) = (self.flow.source.clone(), self.flow.target.clone());
+            Err(MeasureError::NoRoute { from, to, route: self.flow.path, reason })
+        };
+        match (is_device, self.flow.path) {
+            (true, Way::P2p) => Ok(RouteChoice::P2p),
+            (false, Way::P2p) => {
+                no_route("one end is host memory, and p2p needs memory of a device")
+            }
+            (true, _) => no_route("memory of this device is reached by p2p only"),
+            (false, _) => Ok(RouteChoice::Host),
+        }
     }
 
     /// The memory of a device that bytes rest in, as `--via` names it; `None` for host memory.

@@ -113,7 +113,7 @@ pub enum Problem {
     NotOnEthernet,
     /// An impossible rate: mostly one that is not known, or megabytes without their letter.
     #[error(
-        "rates are {} at least, in bytes a second (`650M`, `12.5G`); leave out one that is not known",
+        "rates are {} at least, in bytes a second (`650MB/s`, `12.5GB/s`); leave out one that is not known",
         read::SLOWEST
     )]
     TooSlow,
@@ -125,7 +125,7 @@ pub enum Problem {
     NoThrottle,
     /// An impossible Ethernet: mostly bits a second for bytes.
     #[error(
-        "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5G`",
+        "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5GB/s`",
         read::FASTEST_ETHERNET
     )]
     Ethernet,

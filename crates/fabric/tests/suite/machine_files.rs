@@ -29,7 +29,7 @@ fn short_forms_equal_long_forms() {
         size = "64M"
         block_size = 4096
         cmb = "32M"
-        throttle = "20M"
+        throttle = "20MB/s"
         mdts = 7
         protection = 1
         multipath = true
@@ -69,9 +69,9 @@ fn short_forms_equal_long_forms() {
 
 #[test]
 fn rates_are_written_back() {
-    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\nsocket_link = '62G'\n[[function]]\nname = 'a'\n\
-                kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
-                p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
+    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650MB/s'\nsocket_link = '62GB/s'\n[[function]]\nname = 'a'\n\
+                kind = 'nvme'\nread = '3300MB/s'\nwrite = 2_000_000_000\nmixed = 1.25\n\
+                p2pmem = { size = '4M', read = '12.6GB/s', write = '16.3GB/s' }";
     let fabric = Fabric::from_toml(text).unwrap();
     let rates = |read, write| Rates { read: Some(ByteRate(read)), write: Some(ByteRate(write)) };
     let drive = &fabric.functions[0];
@@ -82,7 +82,7 @@ fn rates_are_written_back() {
     assert_eq!(fabric.bridges[0].peer, peer);
     assert_eq!(fabric.bridges[0].socket_link, Some(ByteRate(62_000_000_000)));
     assert_eq!(Fabric::from_toml(&fabric.to_toml()).unwrap(), fabric);
-    let nic = "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nwrite = '1G'";
+    let nic = "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nwrite = '1GB/s'";
     let error = Fabric::from_toml(nic).expect_err("no drive").to_string();
     assert!(error.contains("`write` of n (line 3): only a function of kind `nvme`"), "{error}");
 }
@@ -102,7 +102,7 @@ fn slow_rates_are_refused() {
         (function("gpu") + "p2pmem.size = '1M'\n", "p2pmem.read"),
         (function("gpu") + "p2pmem.size = '1M'\n", "p2pmem.write"),
     ] {
-        for rate in ["'0'", "0", "1", "'999K'"] {
+        for rate in ["'0'", "0", "1", "'999KB/s'"] {
             let error = Fabric::from_toml(&format!("{start}{key} = {rate}")).expect_err(key);
             let expected = format!("`{key}` of p (line 3): rates are 1.00 MB/s at least");
             assert!(error.to_string().contains(&expected), "{key} = {rate}: {error}");
@@ -162,7 +162,7 @@ fn wrong_file_names_line_and_reason() {
             vec!["`size` of n (line 3)", "only a function of kind `nvme`"],
         ),
         (
-            format!("{drive}ethernet = '1G'"),
+            format!("{drive}ethernet = '1GB/s'"),
             vec!["`ethernet`", "only a function of kind `nic` or `upstream-port`"],
         ),
         (

@@ -49,6 +49,15 @@ impl<'a> RanCase<'a> {
         common(self.spec, |flow| flow.path)
     }
 
+    /// True when every counted byte took the route that was asked for.
+    pub(super) fn took_own_route(&self) -> bool {
+        let is_p2p = self.path() == Some(Path::P2p);
+        self.runs.iter().map(|run| run.bytes_by_route).all(|moved| {
+            let other = if is_p2p { moved.host } else { moved.p2p };
+            other == Bytes::ZERO
+        })
+    }
+
     /// The block size of all its flows, where it is one.
     pub(super) fn block(&self) -> Option<Bytes> {
         common(self.spec, |flow| flow.block)

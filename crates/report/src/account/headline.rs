@@ -47,8 +47,8 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdi
         Basis::Measured => (Tone::Firm, said),
         Basis::Predicted => (Tone::Limited, format!("Predicted, not measured: {}", lower(&said))),
         Basis::Emulated => {
-            let text = format!("{EMULATED} {} ran to the end.", count(cases.len(), "case"));
-            (Tone::Limited, text)
+            // An emulator has no figures to state.
+            (Tone::Limited, format!("{EMULATED} {}", route(cases)))
         }
     };
     let tone = match tone {
@@ -57,8 +57,9 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdi
         tone => tone,
     };
     match bench.basis {
-        Basis::Measured | Basis::Emulated => more.push(route(cases)),
+        Basis::Measured => more.push(route(cases)),
         Basis::Predicted => more.extend(engine(cases)),
+        Basis::Emulated => {}
     }
     if bench.basis != Basis::Predicted {
         more.push(content(cases));

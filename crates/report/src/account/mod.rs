@@ -15,6 +15,7 @@ mod machines;
 mod matrix;
 mod nodes;
 mod order;
+mod overview;
 mod predicted;
 mod rows;
 mod summary;
@@ -28,7 +29,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Basis, Limit, Machine, Warning};
 
 use crate::chart::ValueKind;
-use crate::document::{Block, Document, RecordVerdict, Section};
+use crate::document::{Block, Document, Section};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
@@ -85,19 +86,12 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
     sections.extend(nodes::several_machines(records));
     sections.extend(predicted::sections(&benches));
     let title = title.map_or_else(|| title_of(records), plain);
-    let texts = verdicts.iter().map(standalone).collect();
+    let texts = verdicts.iter().map(|verdict| verdict.text.clone()).collect();
     let headline = summary::headline(records, &mut verdicts);
-    Document { title, texts, headline, verdicts, sections }
-}
-
-/// Returns the verdict in words that stand alone. An emulator's has no figures to state, and so the route.
-fn standalone(verdict: &RecordVerdict) -> String {
-    match verdict.more.first() {
-        Some(route) if verdict.basis == bench::basis_words(Basis::Emulated) => {
-            format!("{} {route}", verdict.text)
-        }
-        _ => verdict.text.clone(),
-    }
+    let own = records.len().min(sections.len());
+    let overview = overview::blocks(records, &mut sections[..own]);
+    let verdicts = overview::verdicts(records, verdicts, &mut sections);
+    Document { title, texts, headline, verdicts, overview, sections }
 }
 
 /// Adds the name of the record to headings that several have.

@@ -128,7 +128,7 @@ impl CasePair<'_> {
             return None;
         }
         let band = p2p.confidence.zip(host.confidence).filter(|(_, (low, _))| *low > 0.0);
-        let around = band.map(|((low, high), (least, most))| (low / most, high / least));
+        let around = band.map(|((low, high), (least, most))| ((low / most).max(0.0), high / least));
         Some((p2p.mean / host.mean, around))
     }
 }
@@ -150,7 +150,11 @@ fn is_memory(end: &str) -> bool {
 }
 
 fn pairs_by<'a>(cases: &[RanCase<'a>], end: fn(&'a str) -> &'a str) -> Vec<CasePair<'a>> {
-    let of = |path| cases.iter().filter(move |case| case.path() == Some(path));
+    // Bytes that took another route than the one asked for compare nothing.
+    let of = |path| {
+        let own = move |case: &&RanCase<'a>| case.path() == Some(path) && case.took_own_route();
+        cases.iter().filter(own)
+    };
     let key = |case: &RanCase<'a>| -> Vec<_> {
         let flows = case.spec.flows.iter();
         flows

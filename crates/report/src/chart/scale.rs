@@ -58,7 +58,10 @@ impl Scale {
     ) -> Self {
         let is_log = matches!(kind, ScaleKind::Log2 | ScaleKind::Log10);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        let is_signed = matches!(values, ValueKind::Percent | ValueKind::Count);
         for value in all.into_iter().filter(|value| value.is_finite() && value.abs() <= LARGEST) {
+            // However wide an interval is, no rate, size, time or ratio is below nothing.
+            let value = if is_signed { value } else { value.max(0.0) };
             if !is_log || value > 0.0 {
                 low = low.min(value);
                 high = high.max(value);
@@ -76,7 +79,8 @@ impl Scale {
             }
             ScaleKind::Free => {
                 let room = ((high - low) * 0.06).max(high.abs().max(1e-9) * 1e-3);
-                (low, high) = (low - room, high + room);
+                let floor = if is_signed { f64::NEG_INFINITY } else { 0.0 };
+                (low, high) = ((low - room).max(floor), high + room);
             }
             ScaleKind::Span if low >= high => {
                 // A share, too: beside a large value, 1 is below the precision of a float.

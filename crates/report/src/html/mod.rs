@@ -31,6 +31,8 @@ pub(crate) fn write(document: &Document) -> Result<String, minijinja::Error> {
     ]
     .concat();
     let mut number = 0;
+    let overview: Vec<Value> =
+        document.overview.iter().map(|block| block_value(block, &mut number)).collect();
     let sections: Vec<Value> = document
         .sections
         .iter()
@@ -44,9 +46,8 @@ pub(crate) fn write(document: &Document) -> Result<String, minijinja::Error> {
     let verdicts: Vec<Value> = document
         .verdicts
         .iter()
-        .enumerate()
         .map(|(index, verdict)| {
-            let section = document.sections.get(index).map(|section| section.heading.as_str());
+            let section = document.sections.get(*index).map(|section| section.heading.as_str());
             context! { id => format!("r{}", index + 1), of => section, ..verdict_value(verdict) }
         })
         .collect();
@@ -55,7 +56,9 @@ pub(crate) fn write(document: &Document) -> Result<String, minijinja::Error> {
         style => Value::from_safe_string(style),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         headline => document.headline.as_ref().map(verdict_value),
+        has_several => document.headline.is_some(),
         verdicts,
+        overview,
         sections,
         version => env!("CARGO_PKG_VERSION"),
     })
@@ -116,7 +119,8 @@ fn table_value(table: &Table) -> Value {
             cells
                 .map(|(cell, is_number)| {
                     let sort = cell.sort.map(|sort| sort.to_string());
-                    context! { text => cell.text.as_str(), sort, is_number => *is_number, is_long => cell.text.chars().count() > 24 }
+                    let link = cell.link.map(|index| format!("r{}", index + 1));
+                    context! { text => cell.text.as_str(), sort, link, is_number => *is_number, is_long => cell.text.chars().count() > 24 }
                 })
                 .collect()
         })
@@ -127,5 +131,5 @@ fn table_value(table: &Table) -> Value {
         .zip(&is_number)
         .map(|(name, is_number)| context! { name => *name, is_number => *is_number })
         .collect();
-    context! { kind => "table", caption => table.caption.as_str(), columns, rows, is_detail => table.is_detail }
+    context! { kind => "table", caption => table.caption.as_str(), columns, rows, is_detail => table.is_detail, is_beside => table.is_beside }
 }

@@ -299,6 +299,7 @@ fn bench(kind: WorkloadKind, name: &str, specs: Vec<CaseSpec>, wish: &Wish) -> B
                 least: wish.repeats,
                 most: wish.repeats,
                 until_per_mille: None,
+                time_ns: None,
             },
             seed: 7,
         },

@@ -149,7 +149,7 @@ fn random(notation: &str, numbers: &str, fabric: &Fabric) -> Result<Workload, No
         kind: WorkloadKind::Crowd,
         cases: vec![CaseSpec { name: name.clone(), flows, time_ns: None }],
         name,
-        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
+        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None, time_ns: None },
         seed,
     })
 }

@@ -91,6 +91,16 @@ pub enum FlowError {
         /// Target.
         to: String,
     },
+    /// Host memory at one end of a peer-to-peer route.
+    #[error(
+        "cannot predict {from} to {to} by p2p: one end is host memory, and p2p needs memory of a device"
+    )]
+    HostMemory {
+        /// Source.
+        from: String,
+        /// Target.
+        to: String,
+    },
     /// A transport where it has no place.
     #[error("`{via}` is not a way between these ends: {problem}")]
     Transport {
@@ -208,13 +218,14 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
              (`cmb = \"64M\"`), or take the route `host`"
                 .to_owned(),
         ),
+        FlowError::HostMemory { .. } => Some("take the route `host`".to_owned()),
         FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
         FlowError::Setting(source) => source.hint(),
         FlowError::StageRate { stage } => Some(format!(
-            "write its rate into the workload: `stage = {{ name = \"{stage}\", rate = \"12G\" }}`"
+            "write its rate into the workload: `stage = {{ name = \"{stage}\", rate = \"12GB/s\" }}`"
         )),
         FlowError::NoNetwork { .. } => Some(
-            "add a function of kind `nic` to the machine file, with `ethernet = \"12.5G\"` for 100 Gbit/s"
+            "add a function of kind `nic` to the machine file, with `ethernet = \"12.5GB/s\"` for 100 Gbit/s"
                 .to_owned(),
         ),
         FlowError::Transport { .. } | FlowError::NotBetweenMachines { .. } => None,

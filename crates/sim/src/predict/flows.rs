@@ -236,6 +236,10 @@ impl Planner<'_> {
                     FlowSpec::relay(name, from, between, to)
                 }
             },
+            (Some(_), None) | (None, Some(_)) if flow.path == Path::P2p && via.is_none() => {
+                let (from, to) = (flow.source.clone(), flow.target.clone());
+                return Err(FlowError::HostMemory { from, to });
+            }
             (Some(from), None) => FlowSpec::write(name, from, via.unwrap_or(host)),
             (None, Some(to)) => FlowSpec::read(name, to, via.unwrap_or(host)),
             (None, None) => return Err(none()),

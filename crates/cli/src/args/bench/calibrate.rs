@@ -7,7 +7,7 @@ use peerlane_bench::workload::Brief;
 use peerlane_results::WorkloadKind;
 use peerlane_units::{Bytes, Nanos};
 
-use super::common::{HowArgs, seconds};
+use super::common::HowArgs;
 use crate::args::size;
 
 /// Arguments of `peerlane bench calibrate`.
@@ -36,7 +36,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
     /// Run each measurement for this time
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = size::duration)]
     time: Nanos,
     /// Run each row N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -13,10 +13,10 @@ use crate::args::size;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     /// Measure these block sizes, e.g. 64K,1M
-    #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
+    #[arg(long = "block", alias = "bs", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
     /// Keep N blocks of each transfer in flight (queue depth)
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
+    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     depth: u32,
     /// Start reading at this byte
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -31,17 +31,17 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE")]
     target_offset: Option<Bytes>,
     /// Run each case for this time, over the range repeatedly
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = size::duration)]
     time: Option<Nanos>,
     /// Limit each transfer to RATE a second
-    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    #[arg(long, alias = "bwlimit", value_name = "RATE", value_parser = size::rate)]
     limit: Option<ByteRate>,
     /// Run each case N times before the runs that count
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine",
+    #[arg(long, alias = "warmup", value_name = "N", default_value_t = 1, conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// Run each case N times; at most, with --until
-    #[arg(long, value_name = "N", conflicts_with = "machine",
+    #[arg(long, alias = "runs", value_name = "N", conflicts_with = "machine",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: Option<u32>,
     /// Run until the 95 % confidence interval is within PERCENT
@@ -121,7 +121,7 @@ pub(crate) struct HowArgs {
     #[arg(long, value_name = "DRIVE|FILE")]
     pub(crate) scratch: Vec<String>,
     /// Overwrite targets that contain data
-    #[arg(long)]
+    #[arg(short, long)]
     pub(crate) force: bool,
     /// Write the record to FILE, saved after every run
     #[arg(short, long, value_name = "FILE")]
@@ -136,9 +136,9 @@ pub(crate) struct HowArgs {
     /// It has every read, write and flush of every run.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Treat a request as stuck after SECONDS without an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
+    /// Treat a request as stuck after TIME without an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    pub(crate) timeout: Nanos,
 }
 
 /// Place where a workload runs: this machine, or the model, which writes nothing but the record.
@@ -208,25 +208,13 @@ pub(super) fn percent(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a time: more than nothing, a day at most.
-pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => {
-            Ok(std::time::Duration::from_secs_f64(seconds).into())
-        }
-        _ => Err("a time lies between 0 and 86400 seconds".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_times_are_bounded() {
+    fn shares_are_bounded() {
         assert_eq!((percent("2%"), percent("0.5")), (Ok(20), Ok(5)));
         assert!(percent("0").is_err() && percent("nan").is_err() && percent("60%").is_err());
-        assert_eq!(seconds("1.5"), Ok(Nanos(1_500_000_000)));
-        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("inf").is_err());
     }
 }

@@ -59,16 +59,20 @@ pub(crate) struct CrowdArgs {
 /// Arguments of `peerlane bench stream`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
+    /// Source and target: a memory, and a drive or file
+    #[arg(value_names = ["SOURCE", "TARGET"], num_args = 2, required_unless_present_any = ["source", "target"],
+          conflicts_with_all = ["source", "target"])]
+    ends: Vec<String>,
     /// Read from these drives or files, or from a memory
     ///
     /// Drives or files are named once each.
-    #[arg(long, value_name = "SOURCE", required = true)]
-    pub(crate) source: Vec<String>,
+    #[arg(long, value_name = "SOURCE", requires = "target")]
+    source: Vec<String>,
     /// Write to a memory, or to these drives or files
     ///
     /// Memories: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`.
-    #[arg(long, value_name = "TARGET", required = true)]
-    pub(crate) target: Vec<String>,
+    #[arg(long, value_name = "TARGET", requires = "source")]
+    target: Vec<String>,
     /// Measure these routes to or from a GPU
     ///
     /// p2p is cuFile without its fallback, host-cufile its compatibility mode. The default is p2p
@@ -93,6 +97,16 @@ pub(crate) struct StreamArgs {
     pub(crate) fio: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+}
+
+impl StreamArgs {
+    /// Sources, and targets.
+    pub(crate) fn ends(&self) -> (Vec<String>, Vec<String>) {
+        match self.ends.as_slice() {
+            [source, target] => (vec![source.clone()], vec![target.clone()]),
+            _ => (self.source.clone(), self.target.clone()),
+        }
+    }
 }
 
 /// Arguments of `peerlane bench roundtrip`.

@@ -20,11 +20,11 @@ pub(crate) use kinds::{CrowdArgs, MatrixArgs, RoundtripArgs, StreamArgs, SweepAr
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
-  peerlane bench stream --source /data/set.bin --target host
+  peerlane bench stream /data/set.bin host
   peerlane bench sweep /dev/nvme0n1 /dev/nvme1n1 --scratch /dev/nvme1n1 -o sweep.json
   peerlane bench matrix /dev/nvme{0,1,2}n1 --length 1G --scratch /dev/nvme0n1 \\
     --scratch /dev/nvme1n1 --scratch /dev/nvme2n1
-  peerlane bench stream --source /dev/nvme0n1 --source /dev/nvme1n1 --target cmb:nvme2 --time 30
+  peerlane bench stream --source /dev/nvme0n1 --source /dev/nvme1n1 --target cmb:nvme2 --time 30s
 
 Only what --scratch names is written, within the range of --offset and --length (and behind it where a
 drive is both read and written); nothing is put back. Content is checked after every run that writes.")]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use peerlane_engine::{Metadatum, Scrub, Sparse};
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Deserializer};
 
 use crate::args::{CopyArgs, size};
@@ -28,8 +28,7 @@ pub(super) struct BatchJob {
     pub(super) preserve: Vec<Metadatum>,
     /// Its own rate; that of the command line is for all together.
     pub(super) limit: Option<ByteRate>,
-    /// Seconds.
-    pub(super) timeout: u64,
+    pub(super) timeout: Nanos,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,7 +63,7 @@ struct JobEntry {
     #[serde(default, deserialize_with = "rate")]
     limit: Option<ByteRate>,
     #[serde(default, deserialize_with = "timeout")]
-    timeout: Option<u64>,
+    timeout: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -197,21 +196,13 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteRate>, 
     word(deserializer, size::rate)
 }
 
-fn within<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
-    text: &str,
-    least: T,
-    most: T,
-) -> Result<T, String> {
-    match text.parse() {
-        Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("`{text}` is not a number from {least} to {most}")),
-    }
-}
-
 fn depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    word(deserializer, |text| within(text, 1, 1024))
+    word(deserializer, |text| match text.parse() {
+        Ok(depth @ 1..=1024) => Ok(depth),
+        _ => Err(format!("`{text}` is not a number from 1 to 1024")),
+    })
 }
 
-fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    word(deserializer, |text| within(text, 1, 86_400))
+fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    word(deserializer, size::duration)
 }

@@ -23,7 +23,7 @@ use peerlane_results::{
     Asked, BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyRecord, FanOutPlan,
     JobOutcome, RouteChoice,
 };
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes};
 
 use super::marks::Marks;
 use super::outcome::{self, EndedTarget};
@@ -196,7 +196,7 @@ impl Batch<'_> {
             clock: &self.clock,
             watch: &mut watch,
             seed: copy::seed(),
-            deadline: Nanos::seconds(job.timeout),
+            deadline: job.timeout,
             options,
         };
         match copy_fan_out(self.fabric, plan, &mut tools) {
@@ -278,7 +278,7 @@ fn resume_command(
     if let Some(limit) = job.limit.or(limit) {
         option("--limit", limit.0.to_string());
     }
-    option("--timeout", job.timeout.to_string());
+    option("--timeout", job.timeout.exact());
     if asked.force {
         words.push("--force".to_owned());
     }
@@ -317,6 +317,7 @@ impl Watch for JobWatch<'_> {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_units::Nanos;
 
     use super::*;
 
@@ -335,7 +336,7 @@ mod tests {
             scrub: Scrub::Auto,
             preserve: Vec::new(),
             limit: None,
-            timeout: 90,
+            timeout: Nanos::seconds(90),
         };
         let error = CopyError::Interrupted {
             done: Bytes::ZERO,
@@ -346,10 +347,10 @@ mod tests {
         let front = "`peerlane copy a b --route host --block 65536 --depth 4 --verify sample";
         let command = |job: &BatchJob, limit| resume_command(job, limit, &ended).unwrap();
         let all = command(&job, Some(ByteRate(5_000_000)));
-        assert_eq!(all, format!("{front} --limit 5000000 --timeout 90 --force --resume`"));
-        assert_eq!(command(&job, None), format!("{front} --timeout 90 --force --resume`"));
+        assert_eq!(all, format!("{front} --limit 5000000 --timeout 90s --force --resume`"));
+        assert_eq!(command(&job, None), format!("{front} --timeout 90s --force --resume`"));
         job.limit = Some(ByteRate(1000));
         let own = command(&job, Some(ByteRate(5_000_000)));
-        assert_eq!(own, format!("{front} --limit 1000 --timeout 90 --force --resume`"));
+        assert_eq!(own, format!("{front} --limit 1000 --timeout 90s --force --resume`"));
     }
 }

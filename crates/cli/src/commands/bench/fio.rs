@@ -107,10 +107,10 @@ pub(super) fn beside(
             .warning("fio's run was short, and it counts milliseconds: `--time` makes both longer");
     }
     printer.note(&format!(
-        "fio: {}, one run of {}; ours {:+.1} % of it",
+        "fio: {}, one run of {}; ours is {:.2} times as fast",
         ByteRate(theirs),
         file.display(),
-        (ours / theirs as f64 - 1.0) * 100.0
+        ours / theirs as f64
     ));
     Ok(())
 }

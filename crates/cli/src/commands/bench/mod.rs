@@ -22,7 +22,6 @@ use peerlane_engine::measure::Consent;
 use peerlane_fabric::Fabric;
 use peerlane_results::{BenchRecord, FlowStage, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
-use peerlane_units::Nanos;
 
 use super::connections;
 use super::sim::{self, PredictionModel};
@@ -64,10 +63,10 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         command => AskedWorkload::Words(Box::new(brief(command, seed))),
     };
     let stop = signals::stop_flag()?;
-    let deadline = Nanos::seconds(how.timeout);
+    let deadline = how.timeout;
     let (_connections, fabric) =
         connections::open(asked.ends(), deadline, printer, || stop.load(Ordering::Relaxed))?;
-    let workload = workload_of(&fabric, asked, &args.command, printer)?;
+    let workload = workload_of(&fabric, asked, (&args.command, how, &stop), printer)?;
     let fio = match &args.command {
         BenchCommand::Stream(args) => args.fio.as_deref(),
         _ => None,
@@ -102,18 +101,56 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
 fn workload_of(
     fabric: &Fabric,
     asked: AskedWorkload<'_>,
-    command: &BenchCommand,
+    (command, how, stop): (&BenchCommand, &HowArgs, &AtomicBool),
     printer: Printer,
 ) -> Result<Workload, Failure> {
-    let brief = match asked {
-        AskedWorkload::File(file) => return in_reach(fabric, file),
-        AskedWorkload::Words(brief) => length::within(fabric, *brief).map_err(no_length)?,
+    let (has_usual_routes, workload) = match asked {
+        AskedWorkload::File(file) => (file.has_usual_routes(), in_reach(fabric, file, printer)?),
+        AskedWorkload::Words(brief) => {
+            let brief = length::within(fabric, *brief).map_err(no_length)?;
+            let brief = gpu::with_routes(fabric, brief, classical(command), printer)?;
+            if let BenchCommand::Roundtrip(_) = command {
+                roundtrip::tell(&brief, printer);
+            }
+            tell_excluded(&brief, printer);
+            (brief.has_usual_routes(), brief.build().map_err(Failure::new)?)
+        }
     };
-    let brief = gpu::with_routes(fabric, brief, classical(command), printer)?;
-    if let BenchCommand::Roundtrip(_) = command {
-        roundtrip::tell(&brief, printer);
+    if !has_usual_routes {
+        return Ok(workload);
     }
-    brief.build().map_err(Failure::new)
+    let consent = Consent { scratch: how.scratch.clone(), force: how.force };
+    let conditions = conditions(fabric, &consent, (how, stop));
+    let (workload, left_out) =
+        run::possible_cases(workload, &conditions).map_err(|error| failure(error, None))?;
+    if let Some(left_out) = left_out {
+        printer.note(&left_out.to_string());
+    }
+    Ok(workload)
+}
+
+fn tell_excluded(brief: &Brief, printer: Printer) {
+    if let Some(words) = brief.excluded_route() {
+        printer.note(&words);
+    }
+}
+
+/// Conditions of a run without a trace, on a clock that begins now.
+fn conditions<'a>(
+    fabric: &'a Fabric,
+    consent: &'a Consent,
+    (how, stop): (&HowArgs, &'a AtomicBool),
+) -> Conditions<'a> {
+    Conditions {
+        fabric,
+        consent,
+        clock: MonotonicClock::start(),
+        stop,
+        trace: None,
+        deadline: how.timeout,
+        started_s: keep::time_of_day(),
+        warnings: &[],
+    }
 }
 
 /// A workload before anything is looked at.
@@ -143,8 +180,13 @@ fn ends_of_brief(brief: &Brief) -> Vec<&String> {
 }
 
 /// A file in its short form says no more of lengths than the options do.
-fn in_reach(fabric: &Fabric, mut file: WorkloadFile<'_>) -> Result<Workload, Failure> {
+fn in_reach(
+    fabric: &Fabric,
+    mut file: WorkloadFile<'_>,
+    printer: Printer,
+) -> Result<Workload, Failure> {
     if let WrittenWorkload::Brief(brief) = file.written {
+        tell_excluded(&brief, printer);
         file.written =
             WrittenWorkload::Brief(Box::new(length::within(fabric, *brief).map_err(no_length)?));
     }
@@ -203,7 +245,11 @@ fn on_model(
     let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() }, printer)?;
     let workload = match command {
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
-        command => brief(command, 0).build().map_err(Failure::new)?,
+        command => {
+            let brief = brief(command, 0);
+            tell_excluded(&brief, printer);
+            brief.build().map_err(Failure::new)?
+        }
     };
     for option in options_of(command).map(BenchArgs::without_effect_on_model).unwrap_or_default() {
         printer.warning(&format!(
@@ -246,15 +292,18 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             via: args.way.via.clone(),
             ..of(&args.bench, WorkloadKind::Crowd)
         },
-        BenchCommand::Stream(args) => Brief {
-            source: args.source.clone(),
-            target: args.target.clone(),
-            routes: args.routes.iter().copied().map(Into::into).collect(),
-            jobs: Some(args.jobs),
-            order: if args.random { Order::Random } else { Order::Sequential },
-            stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
-            ..of(&args.bench, WorkloadKind::Stream)
-        },
+        BenchCommand::Stream(args) => {
+            let (source, target) = args.ends();
+            Brief {
+                source,
+                target,
+                routes: args.routes.iter().copied().map(Into::into).collect(),
+                jobs: Some(args.jobs),
+                order: if args.random { Order::Random } else { Order::Sequential },
+                stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
+                ..of(&args.bench, WorkloadKind::Stream)
+            }
+        }
         BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),
         BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
@@ -278,14 +327,10 @@ fn carry_out(
     let tracer = trace.as_ref().map(TraceFile::tracer);
     let consent = Consent { scratch: how.scratch.clone(), force: how.force };
     let conditions = Conditions {
-        fabric,
-        consent: &consent,
         clock,
-        stop,
         trace: tracer.as_ref(),
-        deadline: Nanos::seconds(how.timeout),
-        started_s: keep::time_of_day(),
         warnings: &warnings,
+        ..conditions(fabric, &consent, (how, stop))
     };
     printer.note(&format!("{}; seed {}", workload.name, workload.seed));
     let kept = output.as_ref().map(|output| output.path().to_owned());

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 
 use peerlane_lab::{BootOptions, CommandOutcome, LabError, find_kernel, find_qemu};
-use peerlane_units::Nanos;
 
 use crate::args::{FabricArgs, MachineArgs};
 use crate::error::{Failure, Tried};
@@ -64,11 +63,6 @@ pub(super) fn run(options: &BootOptions, printer: Printer) -> Result<CommandOutc
         }),
         result => result.map_err(failure),
     }
-}
-
-/// A deadline in seconds.
-pub(super) fn deadline(seconds: u64) -> Nanos {
-    Nanos(seconds.saturating_mul(1_000_000_000))
 }
 
 /// The exit status of a command in the guest.

@@ -45,7 +45,7 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
         console,
         events: args.events.clone(),
         workers: args.workers.iter().map(|one| (one.name.clone(), one.image.clone())).collect(),
-        timeout: boot::deadline(args.timeout),
+        timeout: args.timeout,
         output: Some(Arc::new(output)),
         ..boot::options(&args.machine, args.command.clone(), printer)?
     };

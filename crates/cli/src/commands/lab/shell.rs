@@ -1,6 +1,7 @@
 //! `peerlane lab shell`: a shell in a booted machine.
 
 use peerlane_lab::BootOptions;
+use peerlane_units::Nanos;
 
 use super::boot;
 use crate::args::ShellArgs;
@@ -8,8 +9,8 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Seconds after which a forgotten machine is stopped.
-const A_DAY: u64 = 86_400;
+/// Time after which a forgotten machine is stopped.
+const A_DAY: Nanos = Nanos::seconds(86_400);
 
 /// Boots, and connects this terminal with a shell until it is left.
 ///
@@ -18,7 +19,7 @@ const A_DAY: u64 = 86_400;
 pub(super) fn run(args: &ShellArgs, printer: Printer) -> Result<Exit, Failure> {
     let options = BootOptions {
         shell: true,
-        timeout: boot::deadline(A_DAY),
+        timeout: A_DAY,
         ..boot::options(&args.machine, Vec::new(), printer)?
     };
     printer.note("drives are /dev/lab/NAME; `exit` powers the machine off");

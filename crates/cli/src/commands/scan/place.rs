@@ -17,8 +17,8 @@ use crate::printer::Printer;
 /// Images on a GPU at a time, unless it is said: each takes memory there.
 const SLOTS: usize = 16;
 
-/// Seconds that a GPU or a drive may take, unless it is said.
-const TIMEOUT: u64 = 60;
+/// Time that a GPU or a drive may take, unless it is said.
+const TIMEOUT: Nanos = Nanos::seconds(60);
 
 /// Processors or GPU of a search.
 pub(super) enum SearchDevice<'a> {
@@ -44,7 +44,7 @@ impl<'a> SearchDevice<'a> {
         let route = args.route.map_or(RouteChoice::Auto, RouteChoice::from);
         // One is read while another is searched.
         let slots = threads.unwrap_or(processors.clamp(2, SLOTS));
-        let deadline = Nanos::seconds(args.timeout.unwrap_or(TIMEOUT));
+        let deadline = args.timeout.unwrap_or(TIMEOUT);
         let options = GpuOptions { gpu, route, slots, deadline };
         let name = format!("gpu:{gpu}");
         let search = GpuSearch::open(searcher, options).map_err(|error| failed(&name, error))?;

@@ -142,7 +142,7 @@ fn warn_of_parameters(fabric: &Fabric, given: &Parameters, printer: Printer) {
             if ethernet > link {
                 printer.warning(&format!(
                     "the Ethernet of {} carries {ethernet}, and its link {link}: machine files have bytes a second, \
-                     12.5G for 100 Gbit/s",
+                     12.5GB/s for 100 Gbit/s",
                     function.name
                 ));
             }

@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 /// Copies onto a drive so slow that requests outlive their deadline, and then cuts the power: the
 /// kernel would wait for the drive.
 fn get_stuck(slow: &str, route: &str) -> Option<EndCounts> {
-    let mut lab = LabRun::open_described(&faults::machine(&[(slow, "throttle = \"50K\"")], ""))?;
+    let mut lab = LabRun::open_described(&faults::machine(&[(slow, "throttle = \"50KB/s\"")], ""))?;
     let source = lab.fill("a", 8 * MIB);
     let before = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;

@@ -51,6 +51,40 @@ fn read_needs_no_scratch() {
 }
 
 #[test]
+fn impossible_p2p_is_left_out_or_refused() {
+    let folder = folder();
+    for (ends, model) in [("source host", ""), ("a host", " --on model --machine pair")] {
+        let words = format!("sweep {ends} --block 64K --length 64K --json{model}");
+        let output = bench(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", said(&output));
+        assert!(said(&output).contains("p2p is left out: `host` is host memory"), "{words}");
+        let found = record(&output);
+        assert!(found.cases.iter().all(|run| run.asked.flows[0].path == Way::HostPipelined));
+        assert!(found.cases.iter().all(|run| run.bytes_by_route.p2p.0 == 0));
+    }
+    let before = fs::read(folder.path().join("source")).expect("it");
+    let output = bench(folder.path(), "sweep source host --block 64K --routes p2p");
+    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+    assert!(said(&output).contains("p2p needs memory of a device"), "{}", said(&output));
+    assert!(fs::read(folder.path().join("source")).expect("it") == before);
+}
+
+#[test]
+fn words_of_other_tools_are_known() {
+    let folder = folder();
+    let words = "stream source host --bs 64KiB --iodepth 4 --runs 2 --warmup 0 --time 20ms \
+                 --bwlimit 900MB --json -f";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    let flow = &found.asked.cases[0].flows[0];
+    assert_eq!((flow.block.0, flow.depth), (64 << 10, 4));
+    assert_eq!(flow.limit.map(|limit| limit.0), Some(900_000_000));
+    assert_eq!(found.asked.cases[0].time_ns.map(|time| time.0), Some(20_000_000));
+    assert_eq!((found.asked.repeats.warm_up, found.cases.len()), (0, 2));
+}
+
+#[test]
 fn only_scratch_range_is_written() {
     let folder = folder();
     let old = vec![0x5a; 2 * LENGTH];
@@ -120,14 +154,10 @@ fn same_file_is_refused_before_consent() {
 fn misfit_block_and_repeated_end_are_named() {
     let folder = folder();
     for (words, part) in [
-        ("stream --source source --target host --block 3", "block 3 is not a multiple of"),
+        ("stream source host --block 3000", "a block is a multiple of 4096 bytes"),
         (
             "stream --source source --source source --target host",
             "source is given twice as a source",
-        ),
-        (
-            "sweep a b --via cmb:c --on model --machine pair --block 3",
-            "a has blocks of 512 bytes, and 3 is not a multiple",
         ),
     ] {
         refused(folder.path(), words, &[part]);

@@ -94,7 +94,7 @@ fn options_affect_model_or_are_named() {
     assert!(random.summaries[0].rate.mean < 0.5 * plain.summaries[0].rate.mean);
     let (timed, _) = of("--time 3");
     assert_eq!(timed.cases[0].elapsed_ns.0, 3_000_000_000);
-    let (limited, _) = of("--limit 10M");
+    let (limited, _) = of("--limit 10MB");
     assert!((limited.summaries[0].rate.mean / 10e6 - 1.0).abs() < 0.01);
     let (moved, words) = of("--offset 1M --target-offset 2M");
     assert_eq!(moved.summaries, plain.summaries);
@@ -139,7 +139,7 @@ fn two_sockets() -> String {
             (
                 format!("root{n}"),
                 "00",
-                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13G'\nlink = '32GT/s x4'"),
+                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13GB/s'\nlink = '32GT/s x4'"),
             )
         })
         .chain([(

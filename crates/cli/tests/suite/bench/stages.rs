@@ -75,7 +75,7 @@ fn stage_out_of_place_is_refused() {
     let file = |stage: &str, route: &str| {
         let text = format!(
             "kind = 'sweep'\nsource = 'source'\ntarget = 'copy'\nblocks = '64K'\nroutes = '{route}'\n\
-             stage = {{ name = '{stage}', rate = '1G' }}\n"
+             stage = {{ name = '{stage}', rate = '1GB/s' }}\n"
         );
         fs::write(folder.path().join(format!("{route}-{stage}.toml")), text).expect("room");
         format!("run {route}-{stage}.toml --scratch copy")
@@ -110,7 +110,7 @@ fn model_needs_rate_of_stage() {
     let output = bench(folder.path(), "run w.toml --on model --machine pair");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("stage digest has no `rate`"), "{}", said(&output));
-    fs::write(folder.path().join("w.toml"), text.replace("'digest'", "'digest', rate = '9G'"))
+    fs::write(folder.path().join("w.toml"), text.replace("'digest'", "'digest', rate = '9GB/s'"))
         .expect("room");
     let output = bench(folder.path(), "run w.toml --on model --machine pair");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

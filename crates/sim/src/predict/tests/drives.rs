@@ -64,7 +64,7 @@ fn medium_limits_own_memory() {
     let record = predict(&machine("ten"), &copy(), Engine::Flow);
     assert_eq!(limits(&record), ["medium of d0, written"]);
     assert!(is_near(gain(&record, "medium of d0, written"), 1.1));
-    let memory = "p2pmem = { size = \"64M\", write = \"1G\" }";
+    let memory = "p2pmem = { size = \"64M\", write = \"1GB/s\" }";
     let record = predict(&changed("ten", "cmb = \"64M\"", memory), &copy(), Engine::Flow);
     assert!(limits(&record) == ["memory of d0"] && is_near(rate(&record, 0), 1.0));
 }

@@ -130,7 +130,7 @@ fn copies_take_host_memory_from_transfers() {
 /// A server with a GPU and a network controller at 10 Gbit/s, which passes all that peers read.
 fn server() -> Fabric {
     let nic = "device = \"0x1003\"\n";
-    let mut server = changed("donard", nic, &format!("{nic}ethernet = \"1.25G\"\n"));
+    let mut server = changed("donard", nic, &format!("{nic}ethernet = \"1.25GB/s\"\n"));
     server.bridges.iter_mut().for_each(|bridge| bridge.peer.read = None);
     server
 }

@@ -9,7 +9,7 @@ fn pair(drive: [&str; 2], gpu: [&str; 2]) -> Fabric {
     let text = format!(
         "name = \"two\"\niommu = \"off\"\n\
          [[function]]\nname = \"slot\"\nkind = \"root-port\"\n{}\n\
-         [[function]]\nname = \"a\"\nkind = \"nvme\"\nunder = \"slot\"\nread = \"7G\"\nwrite = \"5G\"\n{}\n\
+         [[function]]\nname = \"a\"\nkind = \"nvme\"\nunder = \"slot\"\nread = \"7GB/s\"\nwrite = \"5GB/s\"\n{}\n\
          [[function]]\nname = \"big\"\nkind = \"root-port\"\n{}\n\
          [[function]]\nname = \"g\"\nkind = \"gpu\"\nunder = \"big\"\n{}\n",
         drive[0], drive[1], gpu[0], gpu[1]
@@ -112,7 +112,7 @@ fn pasted_text_must_state_links() {
 
 #[test]
 fn unlimited_root_complexes_are_warned_of() {
-    let silent = changed("donard", "p2p_read = \"650M\"", "");
+    let silent = changed("donard", "p2p_read = \"650MB/s\"", "");
     let (read, write) =
         (Flow::new("drive", "gpu:0", Path::P2p), Flow::new("gpu:0", "drive", Path::P2p));
     let keys = |machine: &Fabric, flows: Vec<Flow>| {
@@ -162,7 +162,7 @@ fn sockets(first: &str) -> Fabric {
     };
     for n in 0..4 {
         let drive =
-            format!("name = \"a{n}\"\nkind = \"nvme\"\nlink = \"32GT/s x4\"\nread = \"13G\"");
+            format!("name = \"a{n}\"\nkind = \"nvme\"\nlink = \"32GT/s x4\"\nread = \"13GB/s\"");
         device(&format!("root{n}"), "pci0000:00", &drive);
     }
     device("top", "pci0000:80", "name = \"g\"\nkind = \"gpu\"\nlink = \"32GT/s x16\"");
@@ -187,11 +187,11 @@ fn links_between_sockets_limit() {
     let given = [("socket-link.rate", 12.0, "GB/s")];
     let of = |machine: &Fabric| rate(&predict_with(machine, &given, &across(), Engine::Flow), 0);
     assert!(is_near(of(&sockets("")), 12.0));
-    let stated = sockets("socket_link = \"20G\"");
+    let stated = sockets("socket_link = \"20GB/s\"");
     assert!(is_near(of(&stated), 20.0));
     let said = "the machine's description says it of each link between sockets";
     assert_eq!(unused(&with(&given), &stated), [("socket-link.rate", said)]);
-    let capped = predict(&sockets("p2p_write = \"9G\""), &across(), Engine::Flow);
+    let capped = predict(&sockets("p2p_write = \"9GB/s\""), &across(), Engine::Flow);
     assert_eq!(limits(&capped)[0], "writes between peers through pci0000:00");
 }
 

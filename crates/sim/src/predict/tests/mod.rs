@@ -40,7 +40,7 @@ fn workload(cases: Vec<(&str, Vec<Flow>)>) -> Workload {
         name: "test".to_owned(),
         kind: WorkloadKind::Crowd,
         cases: cases.into_iter().map(case).collect(),
-        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
+        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None, time_ns: None },
         seed: 7,
     }
 }

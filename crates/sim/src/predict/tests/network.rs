@@ -34,7 +34,7 @@ fn refusal(machine: &Fabric, flow: Flow) -> String {
 fn wires_bound_both_routes() {
     for (rate, name) in [(0.125, "wire"), (1.25, "wire"), (12.5, "wire"), (50.0, "link")] {
         let stated = format!("ethernet = \"{}M\"", rate * 1e3);
-        let server = changed("trifecta", "ethernet = \"12.5G\"", &stated);
+        let server = changed("trifecta", "ethernet = \"12.5GB/s\"", &stated);
         for (source, target) in [("nic", "gpu"), ("gpu", "nic"), ("nic", "host"), ("host", "nic")] {
             for path in WITHOUT_COPIES {
                 for engine in [Engine::Closed, Engine::Flow, Engine::Tlp] {
@@ -91,7 +91,7 @@ fn host_paths_cross_memory_twice() {
 
 #[test]
 fn unknown_wires_are_assumed_aloud() {
-    let silent = changed("trifecta", "ethernet = \"12.5G\"\n", "");
+    let silent = changed("trifecta", "ethernet = \"12.5GB/s\"\n", "");
     let flow = || Flow::new("nic", "gpu", Path::P2p);
     let told = |machine: &Fabric, given: Given<'_>, flow: Flow| {
         predict_with(machine, given, &one(flow), Engine::Flow).warnings
@@ -178,8 +178,7 @@ fn wrong_transports_are_refused() {
     assert!(refusal(&servers, mapped).contains("not by `host-mapped`"));
     let wire = refusal(&servers, Flow::new("store/nic", "compute/drive", Path::P2p));
     assert_eq!(wire, "nothing moves data from store/nic to compute/drive");
-    let nic =
-        "kind = \"nic\"\nunder = \"store/down-nic\"\nlink = \"16GT/s x16\"\nethernet = \"12.5G\"";
+    let nic = "kind = \"nic\"\nunder = \"store/down-nic\"\nlink = \"16GT/s x16\"\nethernet = \"12.5GB/s\"";
     let offline = changed("two-servers", nic, "kind = \"other\"\nunder = \"store/down-nic\"");
     let apart = refusal(&offline, Flow::new("store/drive0", "compute/drive", Path::P2p));
     assert_eq!(apart, "no network controller is in the machine of store/drive0");

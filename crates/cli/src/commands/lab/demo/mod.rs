@@ -11,7 +11,7 @@ use std::path::Path;
 
 use peerlane_lab::BootOptions;
 use peerlane_results::{CopyRecord, RecordSchema, Route};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ const SIZE: Bytes = Bytes::mib(64);
 const SOURCE_SEED: u64 = 1;
 const TARGET_SEED: u64 = 2;
 /// A boot and a copy take about ten seconds on two cores.
-const DEADLINE_SECONDS: u64 = 180;
+const DEADLINE: Nanos = Nanos::seconds(180);
 const SCHEMA: &str = "peerlane.demo/1";
 
 #[derive(Serialize, JsonSchema)]
@@ -95,7 +95,7 @@ fn copy(
     let options = BootOptions {
         dma: Some(folder.join("dma.json")),
         out: Some(folder.clone()),
-        timeout: boot::deadline(DEADLINE_SECONDS),
+        timeout: DEADLINE,
         ..boot::options(&machine, command, printer)?
     };
     let outcome = boot::run(&options, printer)?;

@@ -1,0 +1,73 @@
+//! Cases by a route that this machine does not have between their ends, left out where no route was named.
+
+use std::collections::HashMap;
+
+use peerlane_engine::Surveyor;
+use peerlane_engine::measure::{MeasureError, PlannedFlow};
+use peerlane_results::{Flow, Path, Workload};
+
+use super::{Conditions, RunError};
+
+/// Cases of a workload that were left out.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Their number.
+    pub cases: usize,
+    /// Number of cases by that route before.
+    pub of: usize,
+    /// Their route.
+    pub path: Path,
+    /// Reason of the first.
+    pub reason: String,
+}
+
+/// Removes the p2p cases that are not possible between their ends; nothing is changed.
+///
+/// # Errors
+/// [`RunError::Flow`] when no case is left.
+pub fn possible_cases(
+    workload: Workload,
+    conditions: &Conditions<'_>,
+) -> Result<(Workload, Option<LeftOut>), RunError> {
+    let surveyor = Surveyor::new(&conditions.clock, conditions.deadline);
+    // What the target holds is looked at before the run, and says nothing of routes.
+    let consent = super::Consent { force: true, ..conditions.consent.clone() };
+    let mut known: HashMap<(String, String), bool> = HashMap::new();
+    let mut first: Option<(String, MeasureError)> = None;
+    let mut is_possible = |case: &str, flow: &Flow| {
+        let ends = (flow.source.clone(), flow.target.clone());
+        *known.entry(ends).or_insert_with(|| {
+            match PlannedFlow::look(conditions.fabric, flow, &consent, &surveyor) {
+                Err(error) if error.is_not_possible() => {
+                    first.get_or_insert_with(|| (case.to_owned(), error));
+                    false
+                }
+                _ => true,
+            }
+        })
+    };
+    let is_p2p = |flow: &Flow| flow.path == Path::P2p;
+    let all = workload.cases.len();
+    let of = workload.cases.iter().filter(|case| case.flows.iter().any(is_p2p)).count();
+    let mut workload = workload;
+    workload.cases.retain(|case| {
+        case.flows.iter().filter(|flow| is_p2p(flow)).all(|flow| is_possible(&case.name, flow))
+    });
+    let Some((case, error)) = first else { return Ok((workload, None)) };
+    if workload.cases.is_empty() {
+        return Err(RunError::Flow { case, source: Box::new(error) });
+    }
+    let cases = all - workload.cases.len();
+    let reason = error.reason();
+    Ok((workload, Some(LeftOut { cases, of, path: Path::P2p, reason })))
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is left out", self.path)?;
+        if self.cases < self.of {
+            write!(f, " in {} of {} cases", self.cases, self.of)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
