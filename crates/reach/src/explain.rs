@@ -196,7 +196,7 @@ mod tests {
         ACS of down-a: control 0x001d, request redirect, completion redirect: it redirects [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
         1 on the way redirect: transactions go up to the host bridge [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         the CPU (GenuineIntel family 6) is not an AMD Zen or later [drivers/pci/p2pdma.c cpu_supports_p2pdma()]
-        what host bridge pci0000:00 is, is not known [drivers/pci/p2pdma.c pci_host_bridge_dev()]
+        the identity of host bridge pci0000:00 is unknown [drivers/pci/p2pdma.c pci_host_bridge_dev()]
         what could not be read would change the answer: a probe decides [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         ");
     }

@@ -35,7 +35,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     let found = Finding {
         evidence: facts
             .into_iter()
-            .map(|fact| saw("drivers/pci/p2pdma.c of Linux 7.2, its list of host bridges", fact))
+            .map(|fact| saw("the list of host bridges in drivers/pci/p2pdma.c", fact))
             .collect(),
         fix: Some(fix(
             "Put the devices below one switch; no kernel setting changes this",

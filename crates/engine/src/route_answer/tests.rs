@@ -72,7 +72,7 @@ fn unread_acs_makes_gpu_pair_unknown() {
     let hidden = SOUND.replacen("under = 'up'\nacs = 'absent'", "under = 'up'\nacs = 'unknown'", 1);
     let (word, reason) = answered(&hidden, "nvme0", "gpu:0");
     assert_eq!(word, RouteWord::Unknown, "{reason}");
-    assert!(reason.contains("whether down-a redirects") && reason.contains("lspci"), "{reason}");
+    assert!(reason.contains("ACS unknown on down-a") && reason.contains("lspci"), "{reason}");
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn refusing_driver_leads_through_host_memory() {
 }
 
 #[test]
-fn conditional_driver_makes_the_route_unknown() {
+fn expected_driver_takes_peer_to_peer() {
     let nvidia = amd(4).replace("0x1002", "0x10de").replace("0x7550", "0x2330");
     let nvidia = nvidia.replace("amdgpu", "nvidia");
     for acs in ["absent", "redirect"] {
         let text = below_switch(acs, &nvidia, MLX5);
         let (word, reason) = answered(&text, "mlx5_0", "gpu:0");
-        assert_eq!(word, RouteWord::Unknown, "{acs}: {reason}");
+        assert_eq!(word, RouteWord::P2p, "{acs}: {reason}");
         assert!(reason.contains("nvidia_peermem"), "{reason}");
     }
 }
@@ -136,7 +136,7 @@ fn unread_acs_names_its_command() {
     let text = below_switch("unknown", &amd(4), MLX5);
     let (word, reason) = answered(&text, "mlx5_0", "gpu:0");
     assert_eq!(word, RouteWord::Unknown);
-    assert!(reason.contains("whether down-a redirects") && reason.contains("lspci"), "{reason}");
+    assert!(reason.contains("ACS unknown on down-a") && reason.contains("lspci"), "{reason}");
 }
 
 #[test]

@@ -175,8 +175,7 @@ fn equal_cut_texts_are_unchanged() {
 #[test]
 fn facts_shown_to_root_alone_are_not_known() {
     let (root, user) = (lspci("switch-redirecting.txt"), lspci("switch-unprivileged.txt"));
-    for (before, after, side) in
-        [(&root, &user, "not known after"), (&user, &root, "not known before")]
+    for (before, after, side) in [(&root, &user, "unknown after"), (&user, &root, "unknown before")]
     {
         let found = of_texts(before, after);
         assert_eq!((found.changes.len(), found.is_unchanged()), (0, false), "{found:#?}");

@@ -225,13 +225,13 @@ fn reasons_are_sentences_with_names() {
     .collect();
     insta::assert_snapshot!(sentences.join("\n"), @r#"
     the route is direct, below the host bridge: i and p meet at up, below the CPU
-    the kernel refuses the route: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on Linux 7.3's list of those that forward peer traffic
-    the route is permitted through the host bridge: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the kernel lets peers talk through AMD CPUs of family 23 (Zen and later)
-    it is not known whether the kernel permits the route: whether down-p redirects peer traffic (ACS) is not known: its registers, which root may read, are not there
+    the kernel refuses the route: ACS redirects peer traffic up to the CPU at down-p (ACS control 0x001d: request redirect, completion redirect); the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on Linux 7.3's list of those that forward peer traffic
+    the route is permitted through the host bridge: ACS redirects peer traffic up to the CPU at down-p (ACS control 0x001d: request redirect, completion redirect); the kernel lets peers talk through AMD CPUs of family 23 (Zen and later)
+    the kernel's decision is unknown: ACS unknown on down-p: run lspci or peerlane as root
     the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on Linux 7.3's list of those that forward peer traffic
     the route is permitted through the host bridge: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; host bridge one (8086:09a2) is on Linux 7.3's list of those that forward peer traffic
     the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge two (8086:3c00) is on Linux 7.3's list only for traffic that stays below it
-    it is not known whether the kernel permits the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are not known; what host bridge one is, is not known
+    the kernel's decision is unknown: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are unknown; the identity of host bridge one is unknown
     "#);
 }
 

@@ -57,7 +57,7 @@ fn compatibility_mode_is_said_either_way() {
     let key = "properties.allow_compat_mode";
     says("", &format!("'{key}' = true"), key, "the call does not say so");
     says("", &format!("'{key}' = false"), key, "is an error");
-    assert_eq!(says("", "", key, "is not known").value, "not set");
+    assert_eq!(says("", "", key, "is unknown").value, "not set");
     let other = "properties.use_compat_mode";
     says("", &format!("'{other}' = true"), other, "gdscheck prints");
     silent("", "", other);

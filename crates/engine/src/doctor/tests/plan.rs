@@ -16,10 +16,12 @@ pub(super) fn eight_gpus() -> Fabric {
 }
 
 #[test]
-fn headline_speaks_of_the_devices_there() {
+fn headline_begins_with_worst_finding() {
     let record = examine(&eight_gpus());
     assert!(
-        record.verdict.starts_with("8 GPUs, 4 NICs, 8 drives: storage to GPU"),
+        record.verdict.starts_with(
+            "the IOMMU translates every address (and 4 more findings); 5 fixes, 1 reboot."
+        ),
         "{}",
         record.verdict
     );
@@ -108,10 +110,10 @@ fn network_and_drive_name_memory_between_them() {
         examine_devices(&fabric, (ends[0], ends[1]), words.map(str::to_owned))
     };
     let by_gpu = examined("eight-gpus", ["nvme0", "mlx5_0"]);
-    assert!(by_gpu.verdict.ends_with("that of gpu:0 can lie between them"), "{by_gpu:?}");
+    assert!(by_gpu.verdict.ends_with("memory of gpu:0 can lie between them"), "{by_gpu:?}");
     assert!(by_gpu.notes[1].contains("`peerlane plan mlx5_0 gpu:0`"), "{by_gpu:?}");
     let by_tcp = examined("sr635", ["eno1", "nvme0"]);
-    assert!(by_tcp.verdict.starts_with("payload goes through host memory"), "{by_tcp:?}");
+    assert!(by_tcp.verdict.starts_with("eno1 -> nvme0: through host memory"), "{by_tcp:?}");
     assert!(by_tcp.notes[0].contains("export /dev/nvme0n1 --transport tcp"), "{by_tcp:?}");
     assert!(examined("eight-gpus", ["gpu:0", "mlx5_0"]).notes.is_empty());
 }

@@ -177,7 +177,7 @@ fn unshown_registration_leaves_plan_open() {
     assert!(crate::depends_on_unknown(&machine(&open), &plan), "{plan:?}");
     let record = crate::doctor::examine_pair(&machine(&open), &plan, &[]);
     assert_eq!(record.state, Some(peerlane_results::UseState::Unknown), "{record:?}");
-    assert!(record.verdict.contains("is not known: "), "{}", record.verdict);
+    assert!(record.verdict.contains(": unknown: "), "{}", record.verdict);
     let known = &open[1..];
     let plan = planned(RouteChoice::Auto, known).expect("a plan");
     assert!(!crate::depends_on_unknown(&machine(known), &plan), "{plan:?}");
@@ -213,7 +213,7 @@ fn obstacles_of_a_pair_have_a_fix() {
     let lacks = [("name = 'nvidia_fs'", "name = 'ext4'"), ("p2pdma = true", "p2pdma = false")];
     let plan = planned(RouteChoice::Auto, &lacks).expect("a plan");
     let record = crate::doctor::examine_pair(&machine(&lacks), &plan, &[]);
-    assert!(record.verdict.contains("only through host memory"), "{}", record.verdict);
+    assert!(record.verdict.contains(": through host memory: "), "{}", record.verdict);
     let is_module = |one: &&Finding| {
         let commands = one.fix.as_ref().map(|fix| fix.commands.as_slice());
         commands == Some(&["sudo modprobe nvidia_fs".to_owned()])

@@ -25,9 +25,9 @@ fn with_nic(system: &str, gpu: &str, nic: &str) -> Fabric {
 
 #[test]
 fn peer_access_is_left_to_firmware() {
-    let rule = only(&gpus("", H100, H100), DriverAnswer::Conditional, "below one switch");
+    let rule = only(&gpus("", H100, H100), DriverAnswer::Expected, "below one switch");
     assert_eq!((rule.driver.as_str(), rule.asks_kernel), ("nvidia", Some(false)));
-    assert!(rule.reason.contains("NVLink is not seen from here"), "{}", rule.reason);
+    assert!(rule.reason.contains("NVLink unknown (not in this input)"), "{}", rule.reason);
     let apart = device("a", "p0", "gpu", H100) + &device("b", "apart", "gpu", H100);
     only(&machine("", &apart), DriverAnswer::Conditional, "share no switch");
 }
@@ -42,11 +42,11 @@ fn nvlink_comes_before_pcie() {
     assert_eq!(state(&fabric), Some(GpuLinkState::Links(GpuLinkKind::NvLink, Some(18))));
     let none = machine("nvlink = []", &both);
     assert_eq!(state(&none), Some(GpuLinkState::NoLinks(GpuLinkKind::NvLink)));
-    only(&none, DriverAnswer::Conditional, "firmware");
+    only(&none, DriverAnswer::Expected, "firmware");
     let unseen = machine("", &both);
     assert_eq!(
         state(&unseen).map(|found| found.to_string()),
-        Some("NVLink is not seen from here".into())
+        Some("NVLink unknown (not in this input)".into())
     );
     assert_eq!(state(&with_nic("", H100, MLX5)), None);
 }
@@ -75,7 +75,7 @@ fn xgmi_is_named_by_its_own_word() {
     };
     assert_eq!(rule(&fabric), DriverAnswer::Possible);
     let unseen = machine("", &gpus);
-    assert_eq!(words(&unseen, "a", "b").as_deref(), Some("XGMI is not seen from here"));
+    assert_eq!(words(&unseen, "a", "b").as_deref(), Some("XGMI unknown (not in this input)"));
     let none = machine("xgmi = []", &gpus);
     assert_eq!(rule(&none), DriverAnswer::Refused);
 }
@@ -97,7 +97,7 @@ fn peers_are_of_one_chip() {
     only(&gpus("", H100, A100), DriverAnswer::Refused, "GH100 and GA100");
     let a6000 = "vendor = '0x10de';device = '0x2230';driver = 'nvidia'";
     let a40 = "vendor = '0x10de';device = '0x2235';driver = 'nvidia'";
-    only(&gpus("", a6000, a40), DriverAnswer::Conditional, "firmware");
+    only(&gpus("", a6000, a40), DriverAnswer::Expected, "firmware");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn mig_and_vgpu_have_own_rules() {
     let mig = format!("{A100};mig_instances = 3");
     only(&gpus("", &mig, A100), DriverAnswer::Refused, "MIG");
     let whole = format!("{A100};mig_instances = 0");
-    only(&gpus("", &whole, A100), DriverAnswer::Conditional, "firmware");
+    only(&gpus("", &whole, A100), DriverAnswer::Expected, "firmware");
     let virt = format!("{A100};physical_function = '0000:41:00.0'");
     only(&gpus("", A100, &virt), DriverAnswer::Conditional, "vGPU");
 }
@@ -142,7 +142,7 @@ fn io_hubs_do_not_forward() {
 #[test]
 fn translation_spoils_peer_access() {
     only(&gpus("iommu = 'translating'", H100, H100), DriverAnswer::Conditional, "iommu=pt");
-    only(&gpus("iommu = 'passthrough'", H100, H100), DriverAnswer::Conditional, "firmware");
+    only(&gpus("iommu = 'passthrough'", H100, H100), DriverAnswer::Expected, "firmware");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn gpudirect_rdma_has_two_mechanisms() {
     let fabric = with_nic("", H100, MLX5);
     let found = answers(&fabric);
     let expected = [
-        ("nvidia-peermem".to_owned(), DriverAnswer::Conditional),
+        ("nvidia-peermem".to_owned(), DriverAnswer::Expected),
         ("nvidia".to_owned(), DriverAnswer::Conditional),
     ];
     assert_eq!(found, expected);

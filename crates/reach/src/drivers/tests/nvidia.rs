@@ -69,7 +69,7 @@ fn proprietary_modules_export_no_memory() {
     says(&dma_buf(&known(CLOSED)), DriverAnswer::Refused, "proprietary kernel modules");
     says(&p2pdma(&known(CLOSED), H100), DriverAnswer::Refused, "proprietary kernel modules");
     let peermem = network(&known(CLOSED), H100, MLX5).swap_remove(0);
-    says(&peermem, DriverAnswer::Conditional, "ib_core");
+    says(&peermem, DriverAnswer::Expected, "ib_core");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn forced_peer_access_is_said() {
         DriverAnswer::Refused,
         "switches peer access over PCIe off",
     );
-    says(&rule("", "ForceP2P=0"), DriverAnswer::Conditional, "NVLink is not seen");
+    says(&rule("", "ForceP2P=0"), DriverAnswer::Conditional, "NVLink unknown");
     says(&rule("", "ForceP2P=0x11"), DriverAnswer::Conditional, "on every chipset");
-    says(&rule("", "ForceP2P=0x22"), DriverAnswer::Conditional, "the firmware decides");
+    says(&rule("", "ForceP2P=0x22"), DriverAnswer::Expected, "the firmware refuses");
 }
