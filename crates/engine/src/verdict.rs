@@ -1,10 +1,9 @@
 //! Two ends in one state and one sentence: the first line of `plan` and of `doctor` alike.
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{NetworkDriveMemory, Pair, Verdict, judged_between};
+use peerlane_reach::{NetworkDriveMemory, Pair, RouteState, Verdict, judged_between};
 use peerlane_results::{self as results, EndpointKind, Plan, Route, UseState};
 
-use crate::doctor::state_record;
 use crate::plan::{depends_on_unknown, initiator};
 
 /// State of two ends, and the answer in one sentence.
@@ -105,5 +104,17 @@ fn planned_state(fabric: &Fabric, plan: &Plan) -> UseState {
         }
         Some(Route::Host) => UseState::Host,
         None => UseState::No,
+    }
+}
+
+/// The word for a state in records.
+pub(crate) fn state_record(state: RouteState) -> UseState {
+    match state {
+        RouteState::Direct => UseState::Direct,
+        RouteState::Expected => UseState::Expected,
+        RouteState::ViaCpu => UseState::ViaCpu,
+        RouteState::Unknown => UseState::Unknown,
+        RouteState::Host => UseState::Host,
+        RouteState::Impossible => UseState::No,
     }
 }

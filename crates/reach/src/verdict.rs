@@ -181,7 +181,10 @@ fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String>
     if !asks_kernel(rule) || rule.answer == DriverAnswer::Refused || state == RouteState::Host {
         return vec![own];
     }
-    let mut facts = vec![kernel.summary(), own];
+    // The fact that settles the state comes first.
+    let is_by_kernel = RouteState::from(kernel.map) == state;
+    let mut facts =
+        if is_by_kernel { vec![kernel.summary(), own] } else { vec![own, kernel.summary()] };
     facts.extend(commands(kernel));
     facts
 }

@@ -42,7 +42,6 @@ use peerlane_results::{
 pub use devices::examine_devices;
 pub use drop_ins::{DropIn, after_restart, drop_ins};
 pub use pair::examine_pair;
-pub(crate) use use_records::state_record;
 pub use use_records::use_record;
 
 use crate::machine_record::machine_of;

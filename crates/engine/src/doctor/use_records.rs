@@ -1,8 +1,10 @@
 //! Uses and their states as records.
 
 use peerlane_fabric::Fabric;
-use peerlane_reach::{JudgedPairs, RouteState, Use, answers};
-use peerlane_results::{self as results, UseRecord, UseState};
+use peerlane_reach::{JudgedPairs, Use, answers};
+use peerlane_results::{self as results, UseRecord};
+
+use crate::verdict::state_record;
 
 /// Reasons in a record, of those that mechanisms have.
 const MAX_REASONS: usize = 4;
@@ -30,17 +32,5 @@ pub fn use_record(of_use: Use) -> results::Use {
         Use::DriveToDrive => results::Use::DriveDrive,
         Use::NetworkToDrive => results::Use::NetworkDrive,
         Use::StorageToFpga => results::Use::StorageFpga,
-    }
-}
-
-/// The word for a state in records.
-pub(crate) fn state_record(state: RouteState) -> UseState {
-    match state {
-        RouteState::Direct => UseState::Direct,
-        RouteState::Expected => UseState::Expected,
-        RouteState::ViaCpu => UseState::ViaCpu,
-        RouteState::Unknown => UseState::Unknown,
-        RouteState::Host => UseState::Host,
-        RouteState::Impossible => UseState::No,
     }
 }

@@ -161,7 +161,7 @@ fn contradicting_registers_name_their_line() {
     let found = decide(&fabric, find("0000:03:00.0"), find("0000:04:00.0"));
     assert!(is_open(found.map), "{}", found.summary());
     let expected =
-        format!("its register in line {} is cut, or contradicts another", line.unwrap().1);
+        format!("the register in line {} is cut, or contradicts another", line.unwrap().1);
     assert!(
         found.facts.iter().any(|fact| fact.to_string().contains(&expected)),
         "{:?}",

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(by_tcp.kind(), MemoryKind::Host);
         assert!(by_tcp.reason.starts_with("over tcp"), "{}", by_tcp.reason);
         assert!(by_tcp.memories.is_empty() && by_tcp.pools().is_empty());
-        assert_eq!(plan("off", Listen::Rdma).unwrap().reason, "asked for");
+        assert_eq!(plan("off", Listen::Rdma).unwrap().reason, "requested");
     }
 
     #[test]
