@@ -89,7 +89,7 @@ fn show(asked: &[Asked], mut copied: FanOut, printer: Printer) -> Result<Exit, F
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::copy(&record))?;
+        printer.data(&render::copy(&record, printer.is_verbose()))?;
     }
     Ok(Exit::Done)
 }

@@ -1,43 +1,50 @@
 //! The record of a copy in words.
 
 use peerlane_results::{
-    CopyRecord, Evidence, MemoryKind, Percentiles, RouteEvidence, StageRecord, Verification,
+    CopyRecord, Evidence, MemoryKind, Percentiles, Route, RouteEvidence, StageRecord, Verification,
     VerifyMode, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
 use super::LabelSheet;
 
-/// Bytes moved, route and evidence of a copy; the last line is the result in short.
-pub(crate) fn copy(record: &CopyRecord) -> String {
+/// The result of a copy in one line, then what bears on it; all details where `is_verbose`.
+pub(crate) fn copy(record: &CopyRecord, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(format_args!(
-        "copied {} from {} to {}",
-        record.bytes, record.source.path, record.target.path
+        "copied {} from {} to {}: {}",
+        record.bytes,
+        record.source.path,
+        record.target.path,
+        short(record)
     ));
-    sheet.row("source", super::endpoint(&record.source));
-    sheet.row("target", super::endpoint(&record.target));
-    sheet.row("memory", super::memory(&record.memory));
-    sheet.row("requests", super::shape(&record.shape));
-    if let Some(tail) = super::tail(record.shape.tail, Some(record.route)) {
-        sheet.row("tail", tail);
+    if is_verbose {
+        sheet.row("source", super::endpoint(&record.source));
+        sheet.row("target", super::endpoint(&record.target));
+        sheet.row("memory", super::memory(&record.memory));
+        sheet.row("requests", super::shape(&record.shape));
+        if let Some(tail) = super::tail(record.shape.tail, Some(record.route)) {
+            sheet.row("tail", tail);
+        }
     }
     if let Some(content) = content(record) {
         sheet.row("content", content);
     }
-    sheet.row("time", times(record));
-    sheet.row("reads", latency(&record.latency.read));
-    sheet.row("writes", latency(&record.latency.write));
+    if is_verbose {
+        sheet.row("time", times(record));
+        sheet.row("reads", latency(&record.latency.read));
+        sheet.row("writes", latency(&record.latency.write));
+    }
     for stage in &record.stages {
         sheet.row("stage", one_stage(stage, record.elapsed_ns));
     }
-    sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
-    sheet.limits(&record.limits);
-    sheet.row("route", route(record));
-    for (index, evidence) in record.evidence.iter().enumerate() {
-        let label = if index == 0 { "evidence" } else { "" };
-        let RouteEvidence { evidence: Evidence { looked_at, showed }, says } = evidence;
-        sheet.row(label, format_args!("{looked_at}: {showed} ({says})"));
+    if is_verbose {
+        let cpu = record.cpu;
+        sheet.row("cpu", format_args!("{} user, {} system", cpu.user_ns, cpu.system_ns));
+        sheet.limits(&record.limits);
+    }
+    if is_verbose || record.route == Route::P2p {
+        evidence(&mut sheet, record);
     }
     for side in &record.far_sides {
         let memory = match side.memory {
@@ -47,15 +54,26 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
         };
         sheet.row("far side", format_args!("{memory}{}", side.reason));
     }
-    let scrubbed = &record.scrubbed;
-    sheet.row(
-        "cleared",
-        format_args!("{} bytes of device memory: {}", scrubbed.bytes.0, scrubbed.reason),
-    );
-    sheet.row("verified", verified(&record.verification));
-    sheet.warnings(&record.warnings);
-    sheet.line(short(record));
+    if is_verbose {
+        let scrubbed = &record.scrubbed;
+        let bytes = scrubbed.bytes.0;
+        sheet.row("cleared", format_args!("{bytes} bytes of device memory: {}", scrubbed.reason));
+        sheet.row("verified", verified(&record.verification));
+    }
+    // The first line names the route; a fallback was announced before the first byte.
+    let is_shown = |warning: &&Warning| is_verbose || !matches!(warning, Warning::FellBack { .. });
+    sheet.warnings(record.warnings.iter().filter(is_shown));
     sheet.0
+}
+
+/// The route and its evidence.
+fn evidence(sheet: &mut LabelSheet, record: &CopyRecord) {
+    sheet.row("route", route(record));
+    for (index, evidence) in record.evidence.iter().enumerate() {
+        let label = if index == 0 { "evidence" } else { "" };
+        let RouteEvidence { evidence: Evidence { looked_at, showed }, says } = evidence;
+        sheet.row(label, format_args!("{looked_at}: {showed} ({says})"));
+    }
 }
 
 /// Kinds of bytes of a copy, unless all of them were moved.

@@ -7,13 +7,13 @@ use peerlane_results::{
 
 use super::LabelSheet;
 
-/// Each complete target of a copy in full, then the outcome of all targets in short.
-pub(crate) fn fan_out(record: &FanOutRecord) -> String {
+/// Each complete target of a copy, then the outcome of all targets in short.
+pub(crate) fn fan_out(record: &FanOutRecord, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
     let complete: Vec<&CopyRecord> =
         record.targets.iter().filter_map(|target| target.record.as_ref()).collect();
     for one in &complete {
-        sheet.block(&super::copy(one));
+        sheet.block(&super::copy(one, is_verbose));
     }
     sheet.line(format_args!(
         "{} of {} targets complete, {} bytes of payload read once",
@@ -94,7 +94,7 @@ mod tests {
     fn each_target_has_its_lines() {
         let text = include_str!("../../../../fixtures/results/samples/fan-out.json");
         let record: FanOutRecord = serde_json::from_str(text).expect("a record");
-        let shown = fan_out(&record);
+        let shown = fan_out(&record, true);
         let complete = record.targets.iter().filter(|target| target.record.is_some()).count();
         let sources = shown.lines().filter(|line| line.starts_with("  source  ")).count();
         assert!(complete > 0 && sources == complete, "{shown}");

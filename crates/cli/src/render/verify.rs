@@ -5,10 +5,23 @@ use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// Ends and differences of a comparison; the last line is the result in short.
-pub(crate) fn verify(record: &VerifyRecord) -> String {
+/// The result of a comparison in one line, then the differences; all details where `is_verbose`.
+pub(crate) fn verify(record: &VerifyRecord, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(format_args!("compared {} with {}", record.source.path, record.target.path));
+    let (source, target) = (&record.source.path, &record.target.path);
+    sheet.line(format_args!("{source} and {target}: {}", short(record)));
+    if is_verbose {
+        details(&mut sheet, record);
+    }
+    for (index, line) in differences(record).iter().enumerate() {
+        sheet.row(if index == 0 { "differs" } else { "" }, line);
+    }
+    sheet.warnings(&record.warnings);
+    sheet.0
+}
+
+/// Source and target, times and digests.
+fn details(sheet: &mut LabelSheet, record: &VerifyRecord) {
     sheet.row("source", super::endpoint(&record.source));
     sheet.row("target", super::endpoint(&record.target));
     if record.offset > Bytes::ZERO || record.target_offset > Bytes::ZERO {
@@ -26,12 +39,6 @@ pub(crate) fn verify(record: &VerifyRecord) -> String {
         let label = if index == 0 { "digests" } else { "" };
         sheet.row(label, format_args!("{} {value} {side}", digest.algorithm));
     }
-    for (index, line) in differences(record).iter().enumerate() {
-        sheet.row(if index == 0 { "differs" } else { "" }, line);
-    }
-    sheet.warnings(&record.warnings);
-    sheet.line(short(record));
-    sheet.0
 }
 
 fn differences(record: &VerifyRecord) -> Vec<String> {
@@ -73,10 +80,15 @@ pub(super) fn no_difference(bytes: Bytes, length: Bytes) -> String {
     format!("no difference in the sample ({percent} % read)")
 }
 
-/// A comparison with a manifest, and the chunks that differ; the last line is the result in short.
+/// The result of a comparison with a manifest in one line, then the chunks that differ.
 pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(format_args!("compared {} with {}", record.end.path, record.manifest));
+    let answer = if record.is_equal() { "equal" } else { "different" };
+    let (bytes, length, chunks) = (record.bytes.0, record.length.0, record.mismatches);
+    sheet.line(format_args!(
+        "{} and {}: {answer}, {bytes} of {length} bytes compared with their digests, {chunks} chunks differ",
+        record.end.path, record.manifest
+    ));
     sheet.row("end", super::endpoint(&record.end));
     if record.offset > Bytes::ZERO {
         sheet.row("offset", format_args!("{} bytes", record.offset.0));
@@ -103,10 +115,5 @@ pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
         sheet.row("differs", format_args!("it goes on for {} bytes", record.surplus.0));
     }
     sheet.warnings(&record.warnings);
-    let answer = if record.is_equal() { "equal" } else { "different" };
-    let (bytes, length, chunks) = (record.bytes.0, record.length.0, record.mismatches);
-    sheet.line(format_args!(
-        "{answer}, {bytes} of {length} bytes compared with their digests, {chunks} chunks differ"
-    ));
     sheet.0
 }

@@ -73,16 +73,34 @@ fn sample_claims_only_its_share() {
     let at = |name: &str| folder.path().join(name);
     fs::write(at("one"), vec![1; 16 << 20]).expect("a file");
     fs::write(at("other"), vec![1; 16 << 20]).expect("a file");
-    let last = |line: &str| {
+    let first = |line: &str| {
         let output = typed(folder.path(), line);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines().last().unwrap_or_default().to_owned()
+        text.lines().next().unwrap_or_default().to_owned()
     };
-    let said = last("verify one other --verify sample");
-    assert!(said.starts_with("no difference in the sample (0.8 % read), "), "{said}");
-    assert!(last("verify one other").starts_with("equal, "));
-    let said = last("copy one copied");
+    let said = first("verify one other --verify sample");
+    assert!(
+        said.starts_with("one and other: no difference in the sample (0.8 % read), "),
+        "{said}"
+    );
+    assert!(first("verify one other").starts_with("one and other: equal, "));
+    let said = first("copy one copied");
     assert!(said.ends_with("no difference in the sample (0.8 % read)"), "{said}");
+}
+
+#[test]
+fn plain_copy_prints_few_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("one"), vec![1; 1 << 20]).expect("a file");
+    let lines = |line: &str| {
+        let output = typed(folder.path(), line);
+        assert!(output.status.success(), "{}", crate::program::said(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with("copied 1 MiB from one to "), "{text}");
+        text.lines().count()
+    };
+    assert!(lines("copy one brief") <= 4);
+    assert!(lines("copy one whole -v") > 8);
 }
 
 #[test]
