@@ -127,7 +127,7 @@ def test_route_of_a_plan_is_its_own():
     [
         ("mlx5_0", "gpu:0", "unknown", "the IOMMU translates"),
         ("gpu:0", "mlx5_0", "unknown", "the IOMMU translates"),
-        ("gpu:0", "gpu:7", "unknown", "NVLink is not seen from here"),
+        ("gpu:0", "gpu:7", "unknown", "NVLink unknown (not in this input)"),
         ("nvme0", "gpu:0", "host", "nvidia_fs is not loaded"),
         ("nvme0", "mlx5_0", "host", "neither nvme0 nor mlx5_0 has memory"),
     ],

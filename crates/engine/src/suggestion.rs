@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        for (one, other, edits) in [("", "", 0), ("", "ab", 2), ("abc", "abd", 1), ("ab", "ba", 2)]
+        for (one, other, edits) in [("", "", 0), ("", "ab", 2), ("abc", "abx", 1), ("ab", "ba", 2)]
         {
             assert_eq!((distance(one, other), distance(other, one)), (edits, edits));
         }

@@ -14,7 +14,7 @@ fn failures_with_json_are_objects() {
     for (line, what, hint) in [
         ("copy set.bni x --json", "cannot use the source", Some("did you mean set.bin?")),
         ("topo --machine par --json -q", "cannot find machine par", Some("did you mean pair?")),
-        ("topo --machne pair --json", "unexpected argument '--machne' found", None),
+        ("topo --machina pair --json", "unexpected argument '--machina' found", None),
         ("copy set.bin gone/ --json", "cannot use the target", Some("mkdir -p gone/")),
     ] {
         let output = typed(folder.path(), line);

@@ -24,7 +24,7 @@ pub(crate) fn ring(entries: u32) -> Option<Uring> {
 
 /// A folder on the file system of the build, which is more likely to know direct I/O than `/tmp`.
 pub(crate) fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder")
 }
 
 /// Opens a file for direct I/O, or `None` with a loud skip where the file system has none.

@@ -3,10 +3,8 @@
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../memory/mock-cuda/mod.rs"]
 mod mock;
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../../tools/testing.rs"]
 mod testing;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]

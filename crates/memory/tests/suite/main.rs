@@ -1,15 +1,12 @@
 //! Memory of devices by its drivers and their mocks, and libblkid: one program, which is linked once.
 
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../blkid_images/mod.rs"]
 mod blkid_images;
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../mock-cuda/mod.rs"]
 mod mock;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../real_nvrtc/mod.rs"]
 mod real_nvrtc;
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../../tools/testing.rs"]
 mod testing;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]

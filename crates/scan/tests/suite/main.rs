@@ -1,12 +1,10 @@
 //! The search on images, on the mock of CUDA and with the real NVRTC: one program, which is linked once.
 
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../memory/mock-cuda/mod.rs"]
 mod mock;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../memory/tests/real_nvrtc/mod.rs"]
 mod real_nvrtc;
-#[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../../tools/testing.rs"]
 mod testing;
 
