@@ -79,11 +79,8 @@ fn sample_claims_only_its_share() {
         text.lines().next().unwrap_or_default().to_owned()
     };
     let said = first("verify one other --verify sample");
-    assert!(
-        said.starts_with("one and other: no difference in the sample (0.8 % read), "),
-        "{said}"
-    );
-    assert!(first("verify one other").starts_with("one and other: equal, "));
+    assert!(said.contains("other: no difference in the sample (0.8 % read), "), "{said}");
+    assert!(first("verify one other").contains("other: equal, "));
     let said = first("copy one copied");
     assert!(said.ends_with("no difference in the sample (0.8 % read)"), "{said}");
 }
@@ -96,7 +93,7 @@ fn plain_copy_prints_few_lines() {
         let output = typed(folder.path(), line);
         assert!(output.status.success(), "{}", crate::program::said(&output));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.starts_with("copied 1 MiB from one to "), "{text}");
+        assert!(text.starts_with("copied 1 MiB from "), "{text}");
         text.lines().count()
     };
     assert!(lines("copy one brief") <= 4);
