@@ -73,9 +73,7 @@ impl Copying<'_> {
         let is_finished = self.lanes.iter().any(|lane| lane.job.target.is_finished());
         if plan.route != Some(Route::P2p) || is_finished {
             let is_fallen_back = |lane: &TargetLane<'_>| lane.job.warnings.iter().any(is_fall_back);
-            // A machine without memory for peers has nothing to fall back from.
-            let is_expected = plan.asked.via.is_some() || !plan.candidates.is_empty();
-            if is_expected && self.lanes.iter().any(is_fallen_back) {
+            if self.lanes.iter().any(is_fallen_back) {
                 tools.watch.notice(&format!("copying through host memory: {}", plan.reason));
             }
             return self.through_host_memory(&plan.reason, tools);
