@@ -144,6 +144,11 @@ impl Bounce {
         length: u32,
         ended: &mut VecDeque<Completion>,
     ) -> Option<String> {
+        if self.broken {
+            // No lane is looked at any more, so that a copy would not be seen to end.
+            self.end(slot, Err(Errno::IO), ended);
+            return None;
+        }
         let Some(Some(piece)) = self.pieces.get(slot) else { return None };
         let is_read = piece.operation.action == Action::Read;
         let (lane, direction) = if is_read {
