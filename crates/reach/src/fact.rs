@@ -354,6 +354,7 @@ pub(crate) fn in_words<'a>(facts: impl Iterator<Item = &'a Fact>) -> Vec<String>
 fn named(ports: &[&str]) -> String {
     match ports.len().saturating_sub(MAX_NAMED) {
         0 => ports.join(" and "),
+        1 => format!("{} and 1 more port", ports[..MAX_NAMED].join(", ")),
         more => format!("{} and {more} more ports", ports[..MAX_NAMED].join(", ")),
     }
 }

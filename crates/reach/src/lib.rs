@@ -39,6 +39,7 @@ pub use open_fact::{Condition, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
 pub use support::kernel_refusal;
 pub use uses::{
-    JudgedPairs, PairGroup, Use, UseAnswer, UseLeg, answers, judged_between, judged_pairs,
+    JudgedPairs, PairGroup, Use, UseAnswer, UseLeg, answers, judged_between, judged_of,
+    judged_pairs,
 };
 pub use verdict::{RouteState, Verdict};

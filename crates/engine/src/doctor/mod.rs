@@ -33,7 +33,7 @@ use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::{P2pmemProvider, Provider as _};
-use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
+use peerlane_reach::{JudgedPairs, Use, judged_between, judged_of, judged_pairs};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
     Setting, Unknown,
@@ -71,10 +71,7 @@ impl Subject {
     fn judge(self, fabric: &Fabric) -> Vec<JudgedPairs> {
         match self {
             Self::Machine => judged_pairs(fabric),
-            Self::Device(one) => {
-                let others = fabric.iter().map(|(id, _)| id).filter(|&id| id != one);
-                others.flat_map(|other| judged_between(fabric, one, other)).collect()
-            }
+            Self::Device(one) => judged_of(fabric, one),
             Self::Devices(one, other) => judged_between(fabric, one, other),
             Self::NoDevices => Vec::new(),
         }
@@ -119,6 +116,9 @@ impl<'a> Examination<'a> {
 
     /// Makes a record of it; `pair` is what was typed for two ends, with their state and the verdict on them.
     fn finished(mut self, pair: Option<([String; 2], EndsVerdict)>) -> DoctorRecord {
+        if matches!(self.subject, Subject::Device(_)) {
+            self.findings.retain(|(finding, _)| finding.pairs > 0);
+        }
         self.findings.sort_by_key(|(finding, _)| (finding.cost, Reverse(finding.pairs)));
         let steps = steps::steps(&self.findings, &self.judged);
         let mut findings: Vec<Finding> =
@@ -173,9 +173,6 @@ pub fn examine_device(fabric: &Fabric, id: FunctionId) -> DoctorRecord {
     let no_permission = asked_here(fabric);
     let of_device = Subject::Device(id);
     let mut record = examine_subject(fabric, of_device, &no_permission, &Dnas::default());
-    record.findings.retain(|finding| finding.pairs > 0);
-    record.steps.retain(|step| step.pairs > 0);
-    (1..).zip(&mut record.steps).for_each(|(order, step)| step.order = order);
     let word = fabric.device_word(id);
     record.verdict = match record.uses.is_empty() {
         true => format!("{word}: no other device here exchanges payload with it"),

@@ -117,6 +117,22 @@ pub fn judged_pairs(fabric: &Fabric) -> Vec<JudgedPairs> {
     all.flat_map(|of_use| judged(fabric, of_use, &devices.of_use(of_use))).collect()
 }
 
+/// Judges the pairs that a function has with every other.
+pub fn judged_of(fabric: &Fabric, one: FunctionId) -> Vec<JudgedPairs> {
+    let devices = Devices::new(fabric);
+    let of_use = |of_use| {
+        let (providers, initiators) = devices.of_use(of_use);
+        if initiators.contains(&one) {
+            (providers, vec![one])
+        } else if providers.contains(&one) {
+            (vec![one], initiators)
+        } else {
+            (Vec::new(), Vec::new())
+        }
+    };
+    Use::ALL.into_iter().flat_map(|one| judged(fabric, one, &of_use(one))).collect()
+}
+
 /// Judges the pairs of uses that two functions have; empty where they have none.
 pub fn judged_between(fabric: &Fabric, one: FunctionId, other: FunctionId) -> Vec<JudgedPairs> {
     let devices = Devices::new(fabric);
