@@ -51,30 +51,32 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
 
 /// The plan of a copy where the words name ends of one, the pair where they name PCI functions.
 fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAnswer, Failure> {
-    let (plan, no_plan) = match plan_or_reason(args, fabric, asked)? {
-        Ok(plan) => (Some(plan), None),
-        Err(reason) => (None, Some(reason)),
-    };
     let words = (asked.source.as_str(), asked.target.as_str());
-    let ends = peerlane_engine::pair_ends(fabric, plan.as_ref(), words);
-    let explanation = args.explain.then(|| match (&plan, ends) {
-        (Some(plan), _) => peerlane_engine::explain(fabric, plan),
-        (None, Some(ends)) => peerlane_engine::explain_pair(fabric, ends),
-        (None, None) => Vec::new(),
+    let planned = plan_or_pair(args, fabric, asked)?;
+    let explanation = args.explain.then(|| match &planned {
+        PlannedEnds::Copy(plan) => peerlane_engine::explain(fabric, plan),
+        PlannedEnds::Pair { ends, .. } => peerlane_engine::explain_pair(fabric, *ends),
     });
-    let probes = match &plan {
-        Some(plan) if args.probe => Some(probe(fabric, plan, args.transfer.deadline())?),
-        None if args.probe => {
+    let probes = match &planned {
+        PlannedEnds::Copy(plan) if args.probe => {
+            Some(probe(fabric, plan, args.transfer.deadline())?)
+        }
+        PlannedEnds::Pair { .. } if args.probe => {
             let hint = "leave --probe out".to_owned();
             return Err(Failure::new("cannot probe: there is no copy between the two").hint(hint));
         }
         _ => None,
     };
-    let typed = [asked.source.clone(), asked.target.clone()];
-    let verdict = match (&plan, ends) {
-        (Some(plan), _) => plan_verdict(fabric, plan),
-        (None, Some(ends)) => devices_verdict(fabric, ends, &typed),
-        (None, None) => return Err(Failure::new("no plan, and no pair of devices")),
+    let (plan, no_plan, ends, verdict) = match planned {
+        PlannedEnds::Copy(plan) => {
+            let ends = peerlane_engine::pair_ends(fabric, Some(&plan), words);
+            let verdict = plan_verdict(fabric, &plan);
+            (Some(*plan), None, ends, verdict)
+        }
+        PlannedEnds::Pair { ends, reason } => {
+            let typed = [asked.source.clone(), asked.target.clone()];
+            (None, Some(reason), Some(ends), devices_verdict(fabric, ends, &typed))
+        }
     };
     Ok(PlanAnswer {
         schema: PLAN_ANSWER_SCHEMA.to_owned(),
@@ -88,42 +90,44 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
     })
 }
 
-/// The plan of a copy, or the reason for there being none between two devices.
-fn plan_or_reason(
-    args: &PlanArgs,
-    fabric: &Fabric,
-    asked: &Asked,
-) -> Result<Result<Plan, String>, Failure> {
+/// Source and target of a plan: ends of a copy, or two devices alone.
+enum PlannedEnds {
+    /// The plan of a copy.
+    Copy(Box<Plan>),
+    /// Two functions, and the reason for there being no copy between them.
+    Pair { ends: (FunctionId, FunctionId), reason: String },
+}
+
+fn plan_or_pair(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlannedEnds, Failure> {
     let words = (asked.source.as_str(), asked.target.as_str());
     let both = peerlane_engine::pair_ends(fabric, None, words);
-    if both.is_some() && peerlane_engine::is_no_copy(fabric, words) {
+    if let Some(ends) = both.filter(|_| peerlane_engine::is_no_copy(fabric, words)) {
         let reason = "a copy needs a drive or file at one end, and another or a GPU at the other";
-        return Ok(Err(reason.to_owned()));
+        return Ok(PlannedEnds::Pair { ends, reason: reason.to_owned() });
     }
     let clock = MonotonicClock::start();
     let surveyor = Surveyor::new(&clock, args.transfer.deadline());
     let error = match peerlane_engine::plan(fabric, asked, &surveyor) {
-        Ok(plan) => return Ok(Ok(plan)),
+        Ok(plan) => return Ok(PlannedEnds::Copy(Box::new(plan))),
         Err(error) => error,
     };
-    if both.is_some_and(|ends| is_pair_alone(args, fabric, ends)) && error.is_of_an_end() {
-        return Ok(Err(match fabric.origin {
+    let alone = both.filter(|&ends| args.guest || is_pair_alone(fabric, ends));
+    if let Some(ends) = alone.filter(|_| error.is_of_an_end()) {
+        let reason = match fabric.origin {
             Origin::Text => "pasted text shows no namespaces of drives".to_owned(),
             _ => peerlane_engine::failure::error_in_words(&error),
-        }));
+        };
+        return Ok(PlannedEnds::Pair { ends, reason });
     }
     Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))))
 }
 
-/// Returns whether two functions are judged where no copy between them can be planned: a person who names two
-/// drives of a machine with its namespaces means a copy.
-fn is_pair_alone(
-    args: &PlanArgs,
-    fabric: &Fabric,
-    (first, second): (FunctionId, FunctionId),
-) -> bool {
+/// Returns whether two functions are judged where no copy between them can be planned: two drives of a machine with
+/// its namespaces mean a copy.
+pub(super) fn is_pair_alone(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> bool {
     let is_drive = |id: FunctionId| fabric.function(id).kind == FunctionKind::Nvme;
-    args.guest || fabric.origin == Origin::Text || !is_drive(first) || !is_drive(second)
+    let is_text = matches!(fabric.origin, Origin::Text | Origin::Assumed);
+    is_text || !is_drive(first) || !is_drive(second)
 }
 
 /// The error for a word that names nothing next to one that names a device other than a drive.

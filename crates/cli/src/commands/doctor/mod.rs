@@ -8,7 +8,8 @@ use peerlane_engine::{
     examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
 
@@ -80,7 +81,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     }
     let plan = match (plan::make(fabric, &asked(source, target), PROBE_DEADLINE), ends) {
         (Ok(plan), _) => plan,
-        (Err(failure), Some(ends)) if !args.probe && is_pair_alone(fabric, ends) => {
+        (Err(failure), Some(ends)) if !args.probe && plan::is_pair_alone(fabric, ends) => {
             // Two functions by their addresses, or drives of a text, which shows no namespaces.
             drop(failure);
             return Ok(devices(ends));
@@ -93,7 +94,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
 
 /// All pairs of one device.
 fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
-    let Some((id, _)) = pair_ends(fabric, None, (device, device)) else {
+    let Some(id) = PROVIDERS.find(fabric, device) else {
         let error = format!("machine {} has no device `{device}`", fabric.name);
         return Err(Failure::new(error).hint(hint_of_device(fabric, device)));
     };
@@ -108,12 +109,6 @@ fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), F
     let name = fabric.device_word(id);
     let hint = "name a device below it: `peerlane topo` shows the names".to_owned();
     Err(Failure::new(format!("cannot examine {name}: it is a port or bridge")).hint(hint))
-}
-
-/// Returns whether two functions are judged where no copy between them can be planned.
-fn is_pair_alone(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> bool {
-    matches!(fabric.origin, Origin::Text | Origin::Assumed)
-        || [ends.0, ends.1].into_iter().any(|id| fabric.function(id).kind == FunctionKind::Gpu)
 }
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.
