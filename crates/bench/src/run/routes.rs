@@ -8,15 +8,13 @@ use peerlane_results::{Flow, Path, Workload};
 
 use super::{Conditions, RunError};
 
-/// Cases of a workload that were left out.
+/// Cases by p2p that were left out of a workload.
 #[derive(Debug)]
 pub struct LeftOut {
     /// Their number.
     pub cases: usize,
-    /// Number of cases by that route before.
+    /// Number of cases by p2p before.
     pub of: usize,
-    /// Their route.
-    pub path: Path,
     /// Reason of the first.
     pub reason: String,
 }
@@ -26,7 +24,7 @@ pub struct LeftOut {
 /// # Errors
 /// [`RunError::Flow`] when no case is left.
 pub fn possible_cases(
-    workload: Workload,
+    mut workload: Workload,
     conditions: &Conditions<'_>,
 ) -> Result<(Workload, Option<LeftOut>), RunError> {
     let surveyor = Surveyor::new(&conditions.clock, conditions.deadline);
@@ -49,7 +47,6 @@ pub fn possible_cases(
     let is_p2p = |flow: &Flow| flow.path == Path::P2p;
     let all = workload.cases.len();
     let of = workload.cases.iter().filter(|case| case.flows.iter().any(is_p2p)).count();
-    let mut workload = workload;
     workload.cases.retain(|case| {
         case.flows.iter().filter(|flow| is_p2p(flow)).all(|flow| is_possible(&case.name, flow))
     });
@@ -59,12 +56,12 @@ pub fn possible_cases(
     }
     let cases = all - workload.cases.len();
     let reason = error.reason();
-    Ok((workload, Some(LeftOut { cases, of, path: Path::P2p, reason })))
+    Ok((workload, Some(LeftOut { cases, of, reason })))
 }
 
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is left out", self.path)?;
+        f.write_str("p2p is left out")?;
         if self.cases < self.of {
             write!(f, " in {} of {} cases", self.cases, self.of)?;
         }

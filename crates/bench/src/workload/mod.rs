@@ -122,9 +122,7 @@ impl Brief {
             seed: 0,
         }
     }
-}
 
-impl Brief {
     /// True when no route was named, so that cases by one that is not possible can be left out.
     pub fn has_usual_routes(&self) -> bool {
         let is_pair = !matches!(self.kind, WorkloadKind::Roundtrip | WorkloadKind::Stream);

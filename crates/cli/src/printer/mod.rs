@@ -122,6 +122,9 @@ impl Printer {
 
     /// Writes the object of a failure with `--json`, unless the object of a result was written.
     pub(crate) fn failure_object(self, failure: &Failure) {
+        if HAS_OBJECT.load(Ordering::Relaxed) {
+            return;
+        }
         let mut what = failure.chain();
         let record = ErrorRecord {
             schema: ERROR_SCHEMA.to_owned(),
@@ -130,10 +133,8 @@ impl Printer {
             hint: failure.hint_text().map(str::to_owned),
             status: failure.status().number(),
         };
-        if !HAS_OBJECT.load(Ordering::Relaxed) {
-            // In one line, for readers of `scan`; the failure stands on standard error in any case.
-            let _ = self.json_line(&record);
-        }
+        // In one line, for readers of `scan`; the failure stands on standard error in any case.
+        let _ = self.json_line(&record);
     }
 
     /// Writes one JSON object as a line, where there are many; also with `-q`.
