@@ -95,7 +95,7 @@ def route(path_or_device: Path, device: Path, *, machine: Path | None = None) ->
     -------
     RouteAnswer
         ``"p2p"``: between the devices. ``"host"``: through host memory only. ``"none"``: neither.
-        ``"unknown"``: a fact decides that is not known here; ``.reason`` names it.
+        ``"unknown"``: a fact decides that is unknown here; ``.reason`` names it.
 
     Raises
     ------

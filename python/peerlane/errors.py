@@ -5,7 +5,7 @@ Class                     Status  Meaning
 ========================  ======  ==============================================================
 :class:`PeerlaneError`    2       Something failed; the base of the classes below
 :class:`BadInput`         2       The request makes no sense here; also a ``ValueError``
-:class:`Refused`          2       Something stands against it; nothing was changed
+:class:`Refused`          2       Something blocks it; nothing was changed
 :class:`NotPossible`      77      Not possible on this machine; nothing was changed
 :class:`CudaUnavailable`  77      The memory is that of a GPU, and there is no driver or no GPU
 :class:`DataDiffers`      1       The content at the target is not that of the source
@@ -78,7 +78,7 @@ class BadInput(PeerlaneError, ValueError):
 
 
 class Refused(PeerlaneError):
-    """Something stands against it: a target that is in use or holds something, another journal."""
+    """Something blocks it: a target that is in use or holds something, another journal."""
 
 
 class NotPossible(PeerlaneError):

@@ -16,7 +16,7 @@ pub(crate) enum ExceptionKind {
     Failed,
     /// The request makes no sense.
     BadInput,
-    /// Something stands against it, and nothing was changed.
+    /// Something blocks it, and nothing was changed.
     Refused,
     /// Not possible on this machine, and nothing was changed.
     NotPossible,

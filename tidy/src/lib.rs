@@ -14,6 +14,7 @@ pub mod glossary;
 pub mod links;
 pub mod markdown;
 pub mod modules;
+pub mod phrases;
 pub mod reliability;
 pub mod rust;
 pub mod style;

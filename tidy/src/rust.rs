@@ -39,6 +39,22 @@ pub fn code_only(source: &str) -> String {
     code
 }
 
+/// Returns `source` with everything but the content of strings replaced by spaces.
+#[must_use]
+pub fn literals_only(source: &str) -> String {
+    let chars: Vec<char> = source.chars().collect();
+    let mut literals = String::with_capacity(source.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = hidden_end(&chars, at).max(at + 1);
+        let is_string = end > at + 1 && matches!(chars[at], '"' | 'r');
+        let keep = |c: char| if is_string || c == '\n' { c } else { ' ' };
+        literals.extend(chars[at..end].iter().map(|&c| keep(c)));
+        at = end;
+    }
+    literals
+}
+
 /// Returns where the comment or literal that begins at `at` ends; `at` itself when none begins there.
 fn hidden_end(chars: &[char], at: usize) -> usize {
     let next = chars.get(at + 1).copied().unwrap_or('\0');

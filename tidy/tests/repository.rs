@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peerlane_tidy::{
-    Violation, dependencies, edges, fence, files, glossary, links, markdown, modules, reliability,
-    rust, style, text,
+    Violation, dependencies, edges, fence, files, glossary, links, markdown, modules, phrases,
+    reliability, rust, style, text,
 };
 
 fn root() -> PathBuf {
@@ -42,6 +42,11 @@ fn crates_depend_only_downwards() {
 fn modules_have_no_circles() {
     let findings = modules::check(&page("ARCHITECTURE.md"), &all_files());
     expect_none(&findings.unwrap_or_else(|fault| panic!("{fault}")));
+}
+
+#[test]
+fn users_read_no_banned_phrase() {
+    expect_none(&phrases::check(&all_files()));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl FarStatus<'_> {
         let used = used.filter(|pool| pool.samples_in_use > samples_before(&pool.address));
         let used: Vec<&str> = used.map(|pool| pool.address.as_str()).collect();
         if used.is_empty() {
-            return (None, "not known: no P2P memory was seen in use there".to_owned());
+            return (None, "unknown: no P2P memory was seen in use there".to_owned());
         }
         let reason = format!("P2P memory of {} was in use there meanwhile", used.join(", "));
         (Some(MemoryKind::P2pmem), reason)
@@ -86,9 +86,7 @@ pub(crate) fn far_sides(
             let (memory, reason) = match status {
                 None => (None, without_status(transport)),
                 Some(status) if status.has_counted(moved, count) => status.memory(),
-                Some(_) => {
-                    (None, "not known: the status there does not count this copy".to_owned())
-                }
+                Some(_) => (None, "unknown: the status there does not count this copy".to_owned()),
             };
             let status = status.map(|status| status.after.clone());
             Some(FarSide { end: end.path.clone(), memory, reason, status })
@@ -99,8 +97,8 @@ pub(crate) fn far_sides(
 fn without_status(transport: &str) -> String {
     let known = "`--far-status` takes what `export --status` wrote there";
     match transport {
-        "tcp" => format!("not known: Linux copies through host memory over tcp; {known}"),
-        _ => format!("not known: {known}"),
+        "tcp" => format!("unknown: Linux copies through host memory over tcp; {known}"),
+        _ => format!("unknown: {known}"),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct RouteAnswer {
 pub enum RouteWord {
     /// Between the devices; no payload in host memory.
     P2p,
-    /// A fact that is not known decides.
+    /// A fact that is unknown decides.
     Unknown,
     /// Through host memory.
     Host,

@@ -33,7 +33,7 @@ impl BlockCounters {
     }
 
     /// Reads them again, and judges them by the payload that was asked of the drive, without the bytes
-    /// of `holes`. They are `None` where their share is not known, and `claimed` holds them then.
+    /// of `holes`. They are `None` where their share is unknown, and `claimed` holds them then.
     pub fn end(
         self,
         root: &Root,
@@ -54,7 +54,7 @@ impl BlockCounters {
         let of_holes = match holes {
             Some(Bytes(0)) => String::new(),
             Some(Bytes(holes)) => format!("; {holes} bytes of holes were not read"),
-            None => "; its share of holes, which are not read, is not known".to_owned(),
+            None => "; its share of holes, which are not read, is unknown".to_owned(),
         };
         let showed = format!(
             "{} bytes read and {} written, where payload was {} and {}{of_holes}",

@@ -27,7 +27,7 @@ fn block(text: &mut String, address: &str, class: &str, buses: Option<(u32, u32)
     }
     for number in 1..8 {
         let _ = writeln!(text, "\tCapabilities: [{number}00 v1] Vendor Specific Information");
-        let _ = writeln!(text, "\t\tOne line of many:\tthat nobody reads\n\t\tand another one");
+        let _ = writeln!(text, "\t\tOne line of many:\tthat nothing reads\n\t\tand another one");
     }
     let _ = writeln!(text, "\tCapabilities: [b00 v1] Access Control Services");
     let _ = writeln!(text, "\t\tACSCtl:\tSrcValid+ ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl-");

@@ -17,7 +17,7 @@ pub struct Memory {
     pub function: FunctionId,
     /// The way to it.
     pub kind: MemoryKind,
-    /// Its size; `None` where it is not known.
+    /// Its size; `None` where it is unknown.
     pub size: Option<Bytes>,
     /// Bytes that nobody uses; known of the kernel's own pools alone.
     pub available: Option<Bytes>,

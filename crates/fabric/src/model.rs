@@ -109,12 +109,12 @@ pub struct Kernel {
     /// Modules that bear on peer-to-peer, as far as they are loaded; `None` where that cannot be
     /// seen.
     pub modules: Option<Vec<Module>>,
-    /// Modules that another tool's text shows as loaded, where the whole list is not known.
+    /// Modules that another tool's text shows as loaded, where the whole list is unknown.
     pub seen_modules: Vec<Module>,
 }
 
 impl Kernel {
-    /// Returns whether a module is loaded; `None` where that is not known.
+    /// Returns whether a module is loaded; `None` where that is unknown.
     pub fn has_module(&self, name: &str) -> Option<bool> {
         let has = |list: &[Module]| list.iter().any(|module| module.name == name);
         match &self.modules {
@@ -154,7 +154,7 @@ pub struct Cpu {
 const ARM: &str = "CPU implementer";
 
 impl Cpu {
-    /// Returns whether it is a CPU of Arm's architecture; `false` where its vendor is not known.
+    /// Returns whether it is a CPU of Arm's architecture; `false` where its vendor is unknown.
     pub fn is_arm(&self) -> bool {
         self.vendor.as_deref().is_some_and(|vendor| vendor.starts_with(ARM))
     }
@@ -211,7 +211,7 @@ pub enum RootBus {
     /// Every function.
     #[default]
     Whole,
-    /// Some functions may be missing, so the first one is not known to be the kernel's test device.
+    /// Some functions may be missing, so the first one is unknown to be the kernel's test device.
     Partial,
     /// The bus may be below a bridge that is not listed, and so not be a root bus at all.
     Assumed,
@@ -386,7 +386,7 @@ pub struct Function {
     /// Set for a GPU that programs compute on by its maker's word, as a topology of NCCL or RCCL shows. Those of
     /// NVIDIA, AMD and Intel need no such word; of other makers many only show the console.
     pub is_accelerator: bool,
-    /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is not known.
+    /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is unknown.
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
     pub lines: Option<LineNumbers>,
@@ -464,7 +464,7 @@ pub enum Acs {
     Unknown,
     /// No ACS capability: the kernel counts that as not redirecting.
     Absent,
-    /// The redirect bits are clear and the others not known, as a kernel parameter may leave them.
+    /// The redirect bits are clear and the others unknown, as a kernel parameter may leave them.
     NotRedirecting,
     /// The ACS control register.
     Present {
@@ -501,7 +501,7 @@ pub struct P2pMem {
     /// Offered to other kernel users. A CMB that supports only reads or only writes is not.
     pub published: bool,
     /// Permission bits of the file by which programs get the memory (`p2pmem/allocate`); `None`
-    /// where it is not known, or not there (before Linux 6.2).
+    /// where it is unknown, or not there (before Linux 6.2).
     pub allocate: Option<u32>,
     /// Rates of reads and writes; only a machine file has them.
     pub rates: Rates,
@@ -581,7 +581,7 @@ impl Acs {
     /// `pci_bridge_has_acs_redir` in drivers/pci/p2pdma.c tests them.
     pub const REDIRECT: u16 = 0x04 | 0x08 | 0x20;
 
-    /// Returns whether the function sends peer traffic to the root complex; `None` where it is not known.
+    /// Returns whether the function sends peer traffic to the root complex; `None` where it is unknown.
     pub fn redirects(self) -> Option<bool> {
         match self {
             Self::Unknown => None,
@@ -662,7 +662,7 @@ impl Fabric {
 
     /// The function as kernel parameters name it, by the way to it from the root bus
     /// (`0000:00:01.0/00.0`): bus numbers may change from boot to boot. `None` where an address on the
-    /// way is not known (`pci_dev_str_match_path` in drivers/pci/pci.c).
+    /// way is unknown (`pci_dev_str_match_path` in drivers/pci/pci.c).
     pub fn path_of(&self, id: FunctionId) -> Option<String> {
         let addresses: Option<Vec<Bdf>> =
             self.upward(id).map(|above| self.function(above).address).collect();

@@ -1,7 +1,7 @@
 //! Links inside PCIe tunnels of USB4 and Thunderbolt.
 //!
 //! The registers of a tunnelled link state 2.5 GT/s whatever the tunnel carries (USB4 version 2.0, section 11.2.1),
-//! so the rate of such a link is not known. The link from a port of a dock to the device in it is an ordinary one.
+//! so the rate of such a link is unknown. The link from a port of a dock to the device in it is an ordinary one.
 
 use crate::{Function, FunctionKind, Parent, names};
 

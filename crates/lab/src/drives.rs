@@ -77,9 +77,8 @@ pub(crate) fn prepare(
                 return Err(LabError::NotEmulated {
                     machine: machine.name.clone(),
                     function: function.name.clone(),
-                    reason:
-                        "its size is not known: state `size` in a machine file, or give --drive"
-                            .to_owned(),
+                    reason: "its size is unknown: state `size` in a machine file, or give --drive"
+                        .to_owned(),
                 });
             }
             ([], None) => None,

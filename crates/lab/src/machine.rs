@@ -191,7 +191,7 @@ fn port(
         Parent::Function(parent) => Some(machine.function(parent).kind),
     };
     if function.acs == Acs::Unknown {
-        let reason = "its ACS is not known: state `acs` in a machine file";
+        let reason = "its ACS is unknown: state `acs` in a machine file";
         return Err(refuse(machine, function, reason));
     }
     let place = &places[id.0];

@@ -52,7 +52,7 @@ pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Reasons why the exports of a machine are not known.
+/// Reasons why the exports of a machine are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownReason {
     /// There is no sysfs below the root.

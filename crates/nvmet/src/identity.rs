@@ -35,7 +35,7 @@ pub enum StorageIdentity {
 #[derive(Debug, thiserror::Error)]
 pub enum IdentifyError {
     /// The export has no path yet, or it could not be read.
-    #[error("cannot identify the exported device: its path is not known")]
+    #[error("cannot identify the exported device: its path is unknown")]
     NoPath,
     /// The path is relative: the kernel resolved it in the folder of the process that enabled the export.
     #[error("cannot identify {}: the path is relative", path.display())]

@@ -11,7 +11,7 @@
 //! - The hosts that may connect to exports of others, and keys. The `hosts` folder is never read.
 //!
 //! An empty list means that nothing is exported; [`NvmeTarget::Unknown`] means that it is
-//! not known. A caller that guards data must not confuse the two.
+//! unknown. A caller that guards data must not confuse the two.
 #![forbid(unsafe_code)]
 
 mod error;

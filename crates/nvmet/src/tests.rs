@@ -1,4 +1,4 @@
-//! Made-up trees: what is read of them, and what is not known.
+//! Made-up trees: what is read of them, and what is unknown.
 
 mod content;
 mod presence;

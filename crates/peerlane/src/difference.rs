@@ -317,7 +317,7 @@ fn short(map: MapType) -> &'static str {
         MapType::ThroughHostBridge => "through the host bridge",
         MapType::NotSupported => "refused",
         MapType::Conditional => "by the CPU",
-        MapType::Unknown => "not known",
+        MapType::Unknown => "unknown",
     }
 }
 

@@ -30,7 +30,7 @@ struct Object {
     schema: &'static str,
     /// Groups of memories and initiators, with the decision on each pair of them.
     reach: Vec<ReachRow>,
-    /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
+    /// The kernel whose list of host bridges was taken, where the version is unknown: the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     assumed_kernel: Option<String>,
     /// The account of the text of `lspci` that the machine was read from; absent for any other source.
@@ -92,7 +92,7 @@ struct ReachRow {
     initiators: Vec<String>,
     /// The kernel's decision.
     verdict: ReachVerdict,
-    /// Hops up and down; null where the kernel refuses, or where bridges on the way are not known.
+    /// Hops up and down; null where the kernel refuses, or where bridges on the way are unknown.
     distance: Option<u32>,
     /// Addresses of the ports that redirect to the root complex and so decide; names where a
     /// description gives no address.
@@ -113,11 +113,11 @@ struct RemoteRow {
     name: String,
     #[serde(flatten)]
     network: NetworkFacts,
-    /// State of the connection, `live` when all is well; null where it is not known.
+    /// State of the connection, `live` when all is well; null where it is unknown.
     state: Option<String>,
     /// Interface that the connection was told to use; null if the route chose one.
     interface: Option<String>,
-    /// The NIC with that interface, by name; null where it is not known.
+    /// The NIC with that interface, by name; null where it is unknown.
     nic: Option<String>,
     /// Its namespaces.
     namespaces: Vec<RemoteNamespace>,

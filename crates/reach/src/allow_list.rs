@@ -46,7 +46,7 @@ const INTEL_ACCELERATORS: [u16; 10] = [
 /// NVIDIA CPUs, listed from Linux 7.3 on.
 const NVIDIA_SINCE_7_3: [u16; 4] = [0x2f95, 0x2f96, 0x2f97, 0x2f98];
 
-/// Kernel whose list is taken where the version is not known: the newest one known here.
+/// Kernel whose list is taken where the version is unknown: the newest one known here.
 pub const NEWEST_LIST: (u32, u32) = (7, 3);
 
 /// Looks up the test device of a host bridge; `kernel` is major and minor, [`NEWEST_LIST`] when unknown.

@@ -27,9 +27,9 @@ pub enum MapType {
     ThroughHostBridge,
     /// Not at all: requests fail (`PCI_P2PDMA_MAP_NOT_SUPPORTED`).
     NotSupported,
-    /// One fact that is not known, the CPU, decides between the others.
+    /// One fact that is unknown, the CPU, decides between the others.
     Conditional,
-    /// Facts that are not known would change the answer.
+    /// Facts that are unknown would change the answer.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ pub struct Reach {
     /// The kernel's decision.
     pub map: MapType,
     /// Hops from provider to initiator as the kernel counts them; `None` when the kernel refuses the
-    /// route, or when the bridges above an end are not known.
+    /// route, or when the bridges above an end are unknown.
     pub distance: Option<u32>,
     /// The facts behind the decision, in the order in which the kernel looks.
     pub facts: Vec<Fact>,
@@ -84,7 +84,7 @@ impl Reach {
         }))
     }
 
-    /// The commands that show the facts that are not known.
+    /// The commands that show the facts that are unknown.
     pub fn commands(&self) -> Vec<&'static str> {
         let mut all: Vec<_> = self.needs.iter().map(Need::command).collect();
         all.extend(self.conditions.iter().map(|one| one.fact.command()));
@@ -196,7 +196,7 @@ fn decide_by(
     found
 }
 
-/// Yes, no, or not known from this machine.
+/// Yes, no, or unknown from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tri {
     Yes,
@@ -279,7 +279,7 @@ impl Walk {
         bridges
     }
 
-    /// Returns whether any function on the way redirects; notes those that do, and those not known.
+    /// Returns whether any function on the way redirects; notes those that do, and those unknown.
     fn redirect(&self, fabric: &Fabric, found: &mut Reach) -> Tri {
         let mut unknown = Vec::new();
         for id in self.tested() {

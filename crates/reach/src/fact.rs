@@ -8,7 +8,7 @@ use peerlane_fabric::{Fabric, Function};
 use crate::MapType;
 use crate::allow_list::NEWEST_LIST;
 
-/// Reasons why the ACS control register of a function is not known.
+/// Reasons why the ACS control register of a function is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadRegister {
     /// The input has no such register of the function.
@@ -28,7 +28,7 @@ pub enum UnreadRegister {
 }
 
 impl UnreadRegister {
-    /// The reason for a function whose register is not known.
+    /// The reason for a function whose register is unknown.
     pub(crate) fn from_function(fabric: &Fabric, function: &Function) -> Self {
         let lost = fabric.account.as_ref().map_or(0, |account| account.lost(Key::AcsControl));
         if function.is_silent {
@@ -165,7 +165,7 @@ pub enum Fact {
         /// The bus.
         bus: String,
     },
-    /// Vendor, device or place of the host bridge is not known.
+    /// Vendor, device or place of the host bridge is unknown.
     HostBridgeUnknown {
         /// Its name.
         bridge: String,

@@ -119,7 +119,7 @@ fn device_node(drive: &Function) -> String {
 }
 
 /// The nearest GPU whose memory a network controller could register; `None` where its driver imports
-/// none, or is not known.
+/// none, or is unknown.
 fn gpu_for(fabric: &Fabric, nic: FunctionId) -> Option<FunctionId> {
     fabric.function(nic).driver.name().is_some_and(imports_memory).then_some(())?;
     let gpus = fabric

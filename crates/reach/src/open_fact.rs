@@ -14,7 +14,7 @@ pub enum UnknownFact {
 /// One outcome of a conditional decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// The fact that is not known.
+    /// The fact that is unknown.
     pub fact: UnknownFact,
     /// The value that leads to `verdict`, in words.
     pub equals: &'static str,

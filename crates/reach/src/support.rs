@@ -6,7 +6,7 @@ use peerlane_fabric::Kernel;
 const ALLOCATE_SINCE: (u32, u32) = (6, 2);
 
 /// Returns the reason why a kernel gives programs no peer-to-peer memory at all; `None` where it does, or
-/// where that is not known.
+/// where that is unknown.
 pub fn kernel_refusal(kernel: &Kernel) -> Option<String> {
     let release = kernel.release.as_deref().unwrap_or("unknown");
     if kernel.has_p2pdma == Some(false) {

@@ -15,7 +15,7 @@ pub enum RouteState {
     Expected,
     /// Between the devices, through the CPU's root complex.
     ViaCpu,
-    /// A fact that is not known decides.
+    /// A fact that is unknown decides.
     Unknown,
     /// Through host memory.
     Host,
@@ -95,8 +95,7 @@ impl Verdict {
         let mut state = RouteState::from(kernel.map);
         if state.is_peer_to_peer() && direction.memory != PeerMemory::Present {
             let word = fabric.device_word(direction.provider);
-            facts
-                .insert(0, format!("it is not known whether {word} has memory that peers can use"));
+            facts.insert(0, format!("it is unknown whether {word} has memory that peers can use"));
             state = RouteState::Unknown;
         }
         Self { state, facts, alternatives: Vec::new(), asks_kernel: true }
@@ -153,7 +152,7 @@ fn by_rule(rule: &DriverRule, kernel: &Reach) -> RouteState {
     own.max(if asks_kernel(rule) { kernel.map.into() } else { RouteState::from_path(kernel) })
 }
 
-/// Returns whether a mechanism depends on the kernel's decision; all do that are not known to do without.
+/// Returns whether a mechanism depends on the kernel's decision; all do that are unknown to do without.
 fn asks_kernel(rule: &DriverRule) -> bool {
     rule.asks_kernel != Some(false)
 }

@@ -82,7 +82,7 @@ pub enum ReadError {
     /// It is something else than an object that names its schema.
     #[error("it is not a JSON object with a `schema`")]
     NoSchema,
-    /// Its schema is not known.
+    /// Its schema is unknown.
     #[error("its schema `{0}` is not one that can be shown")]
     UnknownSchema(String),
     /// It is the answer to `plan` on two devices between which nothing is copied.

@@ -201,7 +201,7 @@ pub struct FlowRecord {
     /// has slots of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<u32>,
-    /// Functions of the machine that it went between; `None` where they are not known.
+    /// Functions of the machine that it went between; `None` where they are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
     /// Chunks, busy time and latency of its stage; `None` without one, and of a prediction.
@@ -266,7 +266,7 @@ pub enum RouteVerdict {
 impl fmt::Display for RouteVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::NotKnown => "not known",
+            Self::NotKnown => "unknown",
             Self::Consistent => "consistent",
             Self::Shown => "shown",
             Self::Contradicted => "contradicted",
@@ -306,7 +306,7 @@ pub enum Direction {
     Down,
 }
 
-/// Results of a prediction beside its rates.
+/// Results of a prediction other than its rates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// `closed`, `flow` or `tlp`, and the reason for it.

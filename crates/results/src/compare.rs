@@ -113,7 +113,7 @@ pub struct CaseComparison {
 }
 
 impl CaseComparison {
-    /// Rates before and after as they stand beside the ratio: geometric means, and in records of earlier
+    /// Rates before and after as shown next to the ratio: geometric means, and in records of earlier
     /// programs, which lack them, means.
     pub fn rates(&self) -> [Option<f64>; 2] {
         let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
@@ -178,7 +178,7 @@ pub enum Incomparable {
         /// After.
         after: String,
     },
-    /// Evidence speaks against the route of a run.
+    /// Evidence contradicts the route of a run.
     Route {
         /// The run of which this is true.
         run: WhichRun,

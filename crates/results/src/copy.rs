@@ -98,7 +98,7 @@ pub struct StageRecord {
 pub struct FarSide {
     /// Path of the end here.
     pub end: String,
-    /// Memory of payload there; `None` where that is not known.
+    /// Memory of payload there; `None` where that is unknown.
     pub memory: Option<MemoryKind>,
     /// Reason for that.
     pub reason: String,
@@ -107,7 +107,7 @@ pub struct FarSide {
 }
 
 impl CopyRecord {
-    /// Returns the reason why the route of payload is not known; `None` where it is known.
+    /// Returns the reason why the route of payload is unknown; `None` where it is known.
     pub fn unknown_route(&self) -> Option<&str> {
         self.warnings.iter().find_map(|warning| match warning {
             Warning::RouteNotKnown { reason } => Some(reason.as_str()),
@@ -143,7 +143,7 @@ pub struct Machine {
     pub program: String,
 }
 
-/// Payload by the route it took; bytes whose route is not known are in neither.
+/// Payload by the route it took; bytes whose route is unknown are in neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BytesByRoute {
     /// Between devices.

@@ -126,7 +126,7 @@ pub enum UseState {
     Expected,
     /// Between the devices, through the CPU's root complex.
     ViaCpu,
-    /// A fact that is not known decides.
+    /// A fact that is unknown decides.
     Unknown,
     /// Through host memory.
     Host,
@@ -243,7 +243,7 @@ pub enum FindingKind {
     QueuesInMemory,
     /// A memory is all in use.
     MemoryInUse,
-    /// Whoever runs this may not take the memory.
+    /// The user may not take the memory.
     MemoryNotPermitted,
     /// Ports redirect peer traffic up to the root complex.
     AcsRedirect,
@@ -367,7 +367,7 @@ pub struct PlanStep {
 pub enum Needs {
     /// At once.
     Nothing,
-    /// The driver of a device bound anew: whoever uses the device stops.
+    /// The driver of a device bound again: its users stop.
     Rebind,
     /// A restart of the machine.
     Reboot,

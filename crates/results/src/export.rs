@@ -63,7 +63,7 @@ pub struct ExportMemory {
     pub address: Option<String>,
     /// The kernel's decision between the memory and the drive.
     pub drive: ReachVerdict,
-    /// The same for the RDMA device; `None` where that is not known.
+    /// The same for the RDMA device; `None` where that is unknown.
     pub nic: Option<ReachVerdict>,
     /// True if the kernel permits all known ways.
     pub is_permitted: bool,

@@ -29,7 +29,7 @@ pub struct HitRecord {
     /// Rotation in degrees, counter-clockwise.
     pub degrees: f32,
     /// By `ncc`, normalised cross-correlation in full resolution: 1 is the picture itself. By `donard`, what
-    /// Donard's program prints, which only means something beside the score of the picture itself.
+    /// Donard's program prints, which only means something next to the score of the picture itself.
     pub score: f32,
     /// Method of the search.
     #[serde(default)]

@@ -81,7 +81,7 @@ pub struct PairDevice {
     pub address: Option<String>,
     /// Product, by the PCI ID repository.
     pub product: Option<String>,
-    /// Bound driver; null where none is bound or it is not known.
+    /// Bound driver; null where none is bound or it is unknown.
     pub driver: Option<String>,
 }
 
@@ -92,23 +92,23 @@ pub struct PairDirection {
     pub initiator: String,
     /// The provider: the function whose memory it is.
     pub provider: String,
-    /// Size of that memory; null where it, or its existence, is not known.
+    /// Size of that memory; null where it, or its existence, is unknown.
     pub memory: Option<Bytes>,
     /// The kernel's decision, for drivers that ask it.
     pub verdict: ReachVerdict,
-    /// The place where packets turn; null where it is not known.
+    /// The place where packets turn; null where it is unknown.
     pub turn: Option<PairTurn>,
     /// The function in which they turn: a port of a switch; null for the root complex.
     pub turn_at: Option<String>,
-    /// PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` says; null where it is not known.
+    /// PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` says; null where it is unknown.
     pub class: Option<String>,
-    /// Hops as the kernel counts them; null where bridges on the way are not known.
+    /// Hops as the kernel counts them; null where bridges on the way are unknown.
     pub distance: Option<u32>,
     /// Addresses of the ports that redirect to the root complex, and so decide.
     pub ports: Vec<String>,
     /// The slowest link on the way whose speed is known.
     pub slowest_link: Option<PathLink>,
-    /// Functions whose link is on the way, and whose speed is not known.
+    /// Functions whose link is on the way, and whose speed is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_links: Vec<String>,
     /// The kernel's decision in detail.
@@ -154,9 +154,9 @@ pub enum ReachVerdict {
     ThroughHostBridge,
     /// Not reached.
     Refused,
-    /// One fact that is not known decides; see `conditions`.
+    /// One fact that is unknown decides; see `conditions`.
     Conditional,
-    /// Not known; see `needs`.
+    /// Unknown; see `needs`.
     Unknown,
 }
 
@@ -177,7 +177,7 @@ impl fmt::Display for ReachVerdict {
 pub struct KernelDecision {
     /// The facts that decide, in words.
     pub reasons: Vec<String>,
-    /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
+    /// The kernel whose list of host bridges was taken, where the version is unknown: the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed_kernel: Option<String>,
     /// The outcomes of a conditional decision.
@@ -186,7 +186,7 @@ pub struct KernelDecision {
     /// The facts that an unknown decision lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Commands that show the facts that are not known.
+    /// Commands that show the facts that are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
 }
@@ -194,7 +194,7 @@ pub struct KernelDecision {
 /// One outcome of a conditional decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReachCondition {
-    /// The fact that is not known.
+    /// The fact that is unknown.
     pub fact: String,
     /// Its value.
     pub equals: String,
@@ -209,7 +209,7 @@ pub struct DriverRule {
     pub driver: String,
     /// The mechanism: peer access, GPUDirect RDMA, dma-buf, p2pmem.
     pub mechanism: String,
-    /// The driver asks the kernel for its decision; null where that is not known.
+    /// The driver asks the kernel for its decision; null where that is unknown.
     pub asks_kernel: Option<bool>,
     /// The driver's answer.
     pub answer: Answer,
@@ -254,6 +254,6 @@ pub struct GuestRecord {
     pub verdict: Answer,
     /// The reasons.
     pub reasons: Vec<String>,
-    /// Facts that are not known.
+    /// Facts that are unknown.
     pub needs: Vec<String>,
 }

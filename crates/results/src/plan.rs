@@ -331,12 +331,12 @@ pub struct Plan {
     /// Sizes and counts for the chosen route.
     pub shape: Option<Shape>,
     /// Names of the functions, host bridges and memory that payload crosses from source to target;
-    /// empty where they are not known.
+    /// empty where they are unknown.
     #[serde(default)]
     pub way: Vec<String>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
-    /// Drives at either end whose own rate is not known, which may be the lowest ceiling of all.
+    /// Drives at either end whose own rate is unknown, which may be the lowest ceiling of all.
     #[serde(default)]
     pub unmeasured: Vec<String>,
     /// Reasons to refuse the copy altogether; it does not start while one remains.

@@ -141,7 +141,7 @@ impl fmt::Display for TopoFact {
 pub enum TopoEffect {
     /// Less is possible, or it is slower.
     Worse,
-    /// Neither, or not known.
+    /// Neither, or unknown.
     Neutral,
     /// More is possible, or it is faster.
     Better,

@@ -27,7 +27,7 @@ pub enum Warning {
     },
     /// Bytes were asked to move between devices, and nothing shows whether they did: they are in no count by route.
     RouteNotKnown {
-        /// Reason why the route is not known.
+        /// Reason why the route is unknown.
         reason: String,
     },
     /// The last bytes went through host memory, since a device moves whole blocks.
@@ -91,7 +91,7 @@ pub enum Warning {
     },
     /// The users of the target could not be determined.
     NotGuarded {
-        /// Reason why they are not known.
+        /// Reason why they are unknown.
         why: String,
     },
     /// Other hosts may be able to write to the target; the drive does not tell whether any can.
@@ -205,7 +205,7 @@ pub enum Warning {
         memory: String,
         /// Function that issues requests to it.
         initiator: String,
-        /// Pairs beside this one that the same is said of.
+        /// Further pairs with the same warning.
         others: u64,
         /// Decision of the kernel, and its reason.
         reason: String,
@@ -219,7 +219,7 @@ pub enum Warning {
         /// Generation and width that each was taken for.
         taken_as: String,
     },
-    /// The trained speed and width of links that a prediction crosses are not known.
+    /// The trained speed and width of links that a prediction crosses are unknown.
     LinkNotTrained {
         /// The devices and switches below them, the first few.
         below: Vec<String>,
@@ -295,7 +295,7 @@ impl Warning {
             Self::RemoteNumaNode { .. } => {
                 "run it on the device's node: `numactl --cpunodebind=N --membind=N`"
             }
-            Self::DriveHot { .. } => "let it cool down, give it air, and measure again",
+            Self::DriveHot { .. } => "let it cool down, improve cooling, and measure again",
             Self::InWriteCache { .. } => {
                 "write more than the cache holds, for longer, to a drive in its steady state"
             }
@@ -334,7 +334,7 @@ impl fmt::Display for Warning {
         match self {
             Self::FellBack { reason } => write!(f, "copied through host memory: {reason}"),
             Self::RouteNotKnown { reason } => {
-                write!(f, "the route that bytes took is not known: {reason}")
+                write!(f, "the route that bytes took is unknown: {reason}")
             }
             Self::TailByHost { bytes } => {
                 write!(f, "the last {bytes} bytes went through host memory")

@@ -48,7 +48,7 @@ pub type Turn<'a> = (&'a BenchRecord, &'a BenchRecord);
 /// by Holm's method, intervals by Bonferroni's, so that all verdicts hold together with
 /// [`CONFIDENCE`]. A case has regressed when it is certain, in the same sense, that its rate is below that
 /// before less the threshold. Of two predictions the ratio is said as it is: they do not spread, what both
-/// are wrong by is not known from them, and nothing is certain, so that no case has regressed. A record that is given
+/// are wrong by is unknown from them, and nothing is certain, so that no case has regressed. A record that is given
 /// twice is compared with nothing; a prediction is so by the same reference.
 ///
 /// Sources: Welch, "The generalization of 'Student's' problem when several different population

@@ -138,7 +138,7 @@ pub(super) fn check(case: &CaseRecord, reading: Option<&ClockReading>) -> Result
     }
     let allowed = u128::from(claimed.0.max(beside.0)) * PPM / 1_000_000 + u128::from(doubt.0);
     if u128::from(claimed.0.abs_diff(beside.0)) > allowed {
-        return Err(Nonsense::ClockWrong { case: name(), claimed, beside });
+        return Err(Nonsense::ClockWrong { case: name(), claimed, other: beside });
     }
     let flows = case.flows.iter().map(|flow| flow.elapsed_ns);
     let longest = flows.chain([case.elapsed_ns]).max().unwrap_or_default();

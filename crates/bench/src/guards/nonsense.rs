@@ -75,14 +75,14 @@ pub enum Nonsense {
         bytes: Bytes,
     },
     /// Two clocks disagree.
-    #[error("{case}: the clock showed {claimed} while another showed {beside}")]
+    #[error("{case}: the clock showed {claimed} while another showed {other}")]
     ClockWrong {
         /// The case.
         case: String,
         /// By the clock that rates are computed with.
         claimed: Nanos,
-        /// By the clock beside it.
-        beside: Nanos,
+        /// By the other clock.
+        other: Nanos,
     },
     /// The machine slept.
     #[error("{case}: the machine was suspended for {asleep} while it ran")]

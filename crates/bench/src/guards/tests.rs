@@ -61,7 +61,7 @@ fn recorded_limit_binds_single_flow_only() {
     assert!(is_above(&case, &Surroundings::default()));
     let mut case = crowd(2);
     case.limits = vec![limit];
-    assert!(!is_above(&case, &Surroundings::default()), "whose limit it is is not known");
+    assert!(!is_above(&case, &Surroundings::default()), "whose limit it is is unknown");
 }
 
 #[test]

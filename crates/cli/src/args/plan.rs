@@ -10,7 +10,7 @@ use super::{FabricArgs, TransferArgs};
 #[command(after_help = "\
 Source and target are ends of a copy, or any two PCI functions: gpu:0, mlx5_0, eth0, nvme2, an address. \
 The exit status is 0 when a copy would start, 1 when it would be refused. Where there is nothing to \
-copy, it is 0 when peer-to-peer is possible, or depends on the CPU, and 1 when it is refused or not known.
+copy, it is 0 when peer-to-peer is possible, or depends on the CPU, and 1 when it is refused or unknown.
 
 Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1

@@ -13,6 +13,7 @@ use super::FabricArgs;
     after_help = "\
 Examples:
   peerlane topo
+  peerlane topo gpu:0
   peerlane topo --matrix
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
@@ -26,6 +27,9 @@ pub(crate) struct TopoArgs {
     /// Something else than to show one machine.
     #[command(subcommand)]
     pub(crate) command: Option<TopoCommand>,
+    /// Show one device: its path to the CPU and its pairs
+    #[arg(value_name = "DEVICE", conflicts_with_all = ["format", "matrix"])]
+    pub(crate) device: Option<String>,
     /// Choose the form of the output
     ///
     /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; nccl topology

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
     if printer.is_json() {
         printer.object(&written)?;
     } else {
-        printer.data(&text(&written))?;
+        printer.text(&text(&written))?;
     }
     Ok(Exit::Done)
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         connections::open(ends, deadline, printer, || reporter.stop_requested())?;
     let plan = plan::make_all(&fabric, &asked, deadline)?;
     if args.dry_run {
-        return plan::show_all(&plan, printer);
+        return plan::show_all(&fabric, &plan, printer);
     }
     let options = options(args);
     let asking = Asking { options: &options, deadline, printer };
@@ -89,7 +89,7 @@ fn show(asked: &[Asked], mut copied: FanOut, printer: Printer) -> Result<Exit, F
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::copy(&record, printer.is_verbose()))?;
+        printer.text(&render::copy(&record, printer.is_verbose()))?;
     }
     Ok(Exit::Done)
 }

@@ -70,7 +70,7 @@ pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::fan_out(&record, printer.is_verbose()))?;
+        printer.text(&render::fan_out(&record, printer.is_verbose()))?;
     }
     ended.iter().for_each(|one| one.report(printer));
     end(&ended.iter().collect::<Vec<_>>(), hint(&ended))

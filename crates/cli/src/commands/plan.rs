@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
         }
         several => {
             let plan = make_all(&fabric, several, deadline).map_err(answer)?;
-            show_all(&plan, printer)
+            show_all(&fabric, &plan, printer)
         }
     }
 }
@@ -150,17 +150,17 @@ fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
         printer.object(answer)?;
     } else {
         if let Some(plan) = &answer.plan {
-            printer.data(&render::plan(plan, Some(&answer.verdict)))?;
+            printer.text(&render::plan(plan, &answer.verdict))?;
         }
         if let Some(pair) = answer.pair.as_ref().filter(|pair| is_pair_shown(answer, pair)) {
             if answer.plan.is_some() {
-                printer.data("\n")?;
+                printer.text("\n")?;
             }
             let headline = answer.plan.is_none().then_some(answer.verdict.as_str());
-            printer.data(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
+            printer.text(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
         }
-        printer.data(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
-        printer.data(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
+        printer.text(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
+        printer.text(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
     }
     let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
     Ok(match answer.state {
@@ -234,13 +234,22 @@ pub(super) fn answer(failure: Failure) -> Failure {
 ///
 /// # Errors
 /// When standard output does not take it.
-pub(super) fn show_all(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Failure> {
+pub(super) fn show_all(
+    fabric: &Fabric,
+    plan: &FanOutPlan,
+    printer: Printer,
+) -> Result<Exit, Failure> {
     match plan.targets.as_slice() {
         [one] if printer.is_json() => printer.object(one)?,
         _ if printer.is_json() => printer.object(plan)?,
-        _ => printer.data(&render::fan_out_plan(plan))?,
+        _ => printer.text(&render::fan_out_plan(plan, &|one| sentence(fabric, one)))?,
     }
     Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
+}
+
+/// The verdict on the source and target of a plan.
+pub(super) fn sentence(fabric: &Fabric, plan: &Plan) -> String {
+    peerlane_engine::plan_verdict(fabric, plan).sentence
 }
 
 /// True when a copy by this plan would start.

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     } else {
         let said = report.headline().into_iter().chain(report.verdicts());
         let verdicts: String = said.map(|verdict| format!("{verdict}\n")).collect();
-        printer.data(&verdicts)?;
+        printer.text(&verdicts)?;
         printer.note(&format!("written: {}", files.join(", ")));
     }
     Ok(Exit::Done)

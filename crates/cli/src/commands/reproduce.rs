@@ -46,9 +46,9 @@ pub(crate) fn run(args: &ReproduceArgs, printer: Printer) -> Result<Exit, Failur
     if printer.is_json() {
         printer.object(&report)?;
     } else if args.fit {
-        printer.data(&render::fits(&report))?;
+        printer.text(&render::fits(&report))?;
     } else {
-        printer.data(&render::reproduce(&report, printer.is_verbose()))?;
+        printer.text(&render::reproduce(&report, printer.is_verbose()))?;
     }
     Ok(if is_honest(&report) { Exit::Done } else { Exit::Negative })
 }

@@ -1,7 +1,9 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
 use peerlane::{difference, topology};
+use peerlane_engine::suggestion::hint_of_device;
 use peerlane_fabric::{Fabric, Pairing};
+use peerlane_memory::provider::PROVIDERS;
 use peerlane_report::machine;
 
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
@@ -18,6 +20,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     if let Some(TopoCommand::Diff(args)) = &args.command {
         return diff(args, printer);
     }
+    if let Some(word) = &args.device {
+        return device(args, word, printer);
+    }
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     let fabric = match format {
         // A monitor asks often: drives are left alone.
@@ -25,9 +30,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         _ => machines::fabric(&args.fabric, printer)?,
     };
     match format {
-        TopoFormat::Text if args.matrix => printer.data(&machine::pairs(&fabric))?,
+        TopoFormat::Text if args.matrix => printer.text(&machine::pairs(&fabric))?,
         TopoFormat::Text => {
-            printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
+            printer.text(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
@@ -37,6 +42,26 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
             printer.object(&topology::object(&fabric).map_err(Failure::new)?)?;
         }
     }
+    Ok(Exit::Done)
+}
+
+/// Prints one device with its path and pairs.
+///
+/// # Errors
+/// When the machine cannot be read or has no such device, and with `--json`.
+fn device(args: &TopoArgs, word: &str, printer: Printer) -> Result<Exit, Failure> {
+    if printer.is_json() {
+        let hint = format!(
+            "its pairs: `peerlane doctor {word} --json`; all devices: `peerlane topo --json`"
+        );
+        return Err(Failure::new("one device is shown as text only").hint(hint));
+    }
+    let fabric = machines::fabric(&args.fabric, printer)?;
+    let Some(id) = PROVIDERS.find(&fabric, word) else {
+        let error = format!("machine {} has no device `{word}`", fabric.name);
+        return Err(Failure::new(error).hint(hint_of_device(&fabric, word)));
+    };
+    printer.text(&machine::device(&fabric, id))?;
     Ok(Exit::Done)
 }
 
@@ -51,7 +76,7 @@ fn diff(args: &TopoDiffArgs, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::topo_diff(&record))?;
+        printer.text(&render::topo_diff(&record))?;
     }
     Ok(if record.is_unchanged() { Exit::Done } else { Exit::Negative })
 }

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::verify(&record, printer.is_verbose()))?;
+        printer.text(&render::verify(&record, printer.is_verbose()))?;
     }
     Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
 }
@@ -63,7 +63,7 @@ fn by_manifest(
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::verify_manifest(&record))?;
+        printer.text(&render::verify_manifest(&record))?;
     }
     Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
 }

@@ -1,4 +1,4 @@
-//! Progress of work whose end is not known: a line that changes on a terminal, and nothing
+//! Progress of work whose end is unknown: a line that changes on a terminal, and nothing
 //! elsewhere.
 
 use std::io::{self, IsTerminal};

@@ -10,6 +10,7 @@ mod meter;
 mod progress;
 mod question;
 mod runs;
+mod wrap;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -100,10 +101,18 @@ impl Printer {
             != anstream::ColorChoice::Never
     }
 
-    /// Writes text that was asked for; nothing with `-q`.
+    /// Writes a result in words, wrapped; nothing with `-q`.
     ///
     /// # Errors
     /// When standard output does not take it, unless its reader went away.
+    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+        self.data(&wrap::wrapped(text, wrap::columns()))
+    }
+
+    /// Writes text for other programs as it is; nothing with `-q`.
+    ///
+    /// # Errors
+    /// As [`Printer::text`].
     pub(crate) fn data(self, text: &str) -> Result<(), Failure> {
         if self.quiet { Ok(()) } else { self.stdout(&visible(text)) }
     }
@@ -111,7 +120,7 @@ impl Printer {
     /// Writes one JSON object, also with `-q`.
     ///
     /// # Errors
-    /// As [`Printer::data`].
+    /// As [`Printer::text`].
     pub(crate) fn object(self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text =
             serde_json::to_string_pretty(value).map_err(Tried::to("write the result as JSON"))?;
@@ -140,7 +149,7 @@ impl Printer {
     /// Writes one JSON object as a line, where there are many; also with `-q`.
     ///
     /// # Errors
-    /// As [`Printer::data`].
+    /// As [`Printer::text`].
     pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text =
             serde_json::to_string(value).map_err(Tried::to("write the result as JSON"))?;
@@ -151,7 +160,7 @@ impl Printer {
     /// Writes a line about what happens; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
-            self.stderr(&format!("{}\n", entry(&one_line(text))));
+            self.message(format!("{}\n", entry(&one_line(text))));
         }
     }
 
@@ -172,7 +181,7 @@ impl Printer {
         if self.quiet {
             return;
         }
-        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", entry(&one_line(text))));
+        self.message(format!("{WARNING}warning:{WARNING:#} {}\n", entry(&one_line(text))));
     }
 
     /// Writes an error with its causes and its hint.
@@ -185,7 +194,7 @@ impl Printer {
         if let Some(hint) = failure.hint_text() {
             text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", entry(&one_line(hint))));
         }
-        self.stderr(&text);
+        self.message(text);
     }
 
     /// Writes what the argument parser has to say: help to standard output, errors to standard error.
@@ -220,6 +229,14 @@ impl Printer {
     fn stdout(self, text: &str) -> Result<(), Failure> {
         let mut out = AutoStream::new(io::stdout(), self.choice()).lock();
         finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    }
+
+    /// Writes a message, wrapped on a terminal only: in a log each stays one line.
+    fn message(self, text: String) {
+        match wrap::columns_of_stderr() {
+            Some(columns) => self.stderr(&wrap::wrapped(&text, columns)),
+            None => self.stderr(&text),
+        }
     }
 
     fn stderr(self, text: &str) {

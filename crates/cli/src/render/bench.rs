@@ -382,6 +382,6 @@ mod tests {
             assert_eq!(shown(&record), words);
         }
         record.basis = Basis::Measured;
-        assert_eq!(shown(&record), "not known");
+        assert_eq!(shown(&record), "unknown");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     let mut sheet = LabelSheet::default();
     match record.pair {
         Some(_) => sheet.line(&record.verdict),
-        None => sheet.line(format_args!("{}: {}", record.machine.name, record.verdict)),
+        None => headline(&mut sheet, record),
     }
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "findings:", &record.findings, finding);
@@ -28,6 +28,15 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     }
     section(&mut sheet, "unknown:", &record.unknown, unknown);
     sheet.0
+}
+
+/// The worst finding in a line, then what works.
+fn headline(sheet: &mut LabelSheet, record: &DoctorRecord) {
+    let (first, rest) = record.verdict.split_once(". ").unwrap_or((&record.verdict, ""));
+    sheet.line(format_args!("{}: {first}", record.machine.name));
+    if !rest.is_empty() {
+        sheet.line(rest);
+    }
 }
 
 fn section<T>(sheet: &mut LabelSheet, heading: &str, all: &[T], line: fn(&mut LabelSheet, &T)) {
@@ -110,7 +119,7 @@ fn step(sheet: &mut LabelSheet, step: &PlanStep) {
         sheet.line(format_args!("     for: {} ({})", uses.join(", "), pairs(step.pairs)));
     }
     for command in step.command.lines() {
-        sheet.line(format_args!("     {command}"));
+        sheet.command("     ", command);
     }
     if step.command.is_empty() {
         sheet.line(format_args!("     no command: {}", without_command(step)));

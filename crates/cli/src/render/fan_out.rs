@@ -1,7 +1,7 @@
 //! Several targets, and several copies, in words.
 
 use peerlane_results::{
-    BatchPlan, BatchRecord, CopyRecord, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
+    BatchPlan, BatchRecord, CopyRecord, FanOutPlan, FanOutRecord, JobOutcome, Plan, TargetOutcome,
     Warning,
 };
 
@@ -27,14 +27,14 @@ pub(crate) fn fan_out(record: &FanOutRecord, is_verbose: bool) -> String {
     sheet.0
 }
 
-/// The plan for each target, and what is common to several.
-pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
+/// The plan for each target with the verdict on it, and what is common to several.
+pub(crate) fn fan_out_plan(plan: &FanOutPlan, verdict: &dyn Fn(&Plan) -> String) -> String {
     if let [one] = plan.targets.as_slice() {
-        return super::plan(one, None);
+        return super::plan(one, &verdict(one));
     }
     let mut sheet = LabelSheet::default();
     for one in &plan.targets {
-        sheet.block(&super::plan(one, None));
+        sheet.block(&super::plan(one, &verdict(one)));
     }
     let count = plan.targets.len();
     sheet.line(match plan.route {
@@ -48,11 +48,11 @@ pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
 }
 
 /// The plans of several copies, one after the other.
-pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
+pub(crate) fn batch_plan(batch: &BatchPlan, verdict: &dyn Fn(&Plan) -> String) -> String {
     let mut sheet = LabelSheet::default();
     for (number, plan) in batch.jobs.iter().enumerate() {
         sheet.line(format_args!("copy {}", number + 1));
-        sheet.block(&fan_out_plan(plan));
+        sheet.block(&fan_out_plan(plan, verdict));
     }
     sheet.line(format_args!("{} copies planned", batch.jobs.len()));
     sheet.0

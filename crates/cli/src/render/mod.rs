@@ -50,6 +50,9 @@ pub(crate) fn counted(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Begins a line that is not wrapped; never in a name that a line begins with, since Unicode has no such character.
+pub(crate) const VERBATIM: char = '\u{fffe}';
+
 /// Lines of `label  value`, aligned.
 #[derive(Debug, Default)]
 struct LabelSheet(String);
@@ -73,6 +76,11 @@ impl LabelSheet {
     /// A line of its own.
     fn line(&mut self, text: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{}", one_line(&text.to_string()));
+    }
+
+    /// A command for a shell, whole.
+    fn command(&mut self, indent: &str, command: &str) {
+        self.line(format_args!("{VERBATIM}{indent}{command}"));
     }
 
     /// Lines that another sheet has, and an empty one after them.

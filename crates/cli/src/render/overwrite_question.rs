@@ -60,7 +60,7 @@ fn exact(size: Bytes) -> String {
 
 fn in_words(content: Option<&[String]>) -> String {
     match content {
-        None => "not known: it cannot be read".to_owned(),
+        None => "unknown: it cannot be read".to_owned(),
         Some([]) => "blank, as far as it was read".to_owned(),
         Some(names) => names.join(", "),
     }
@@ -146,7 +146,7 @@ b would be overwritten:
   carries   a GPT partition table, a backup GPT partition table
   parts     nvme1n1p1, 30 MiB: an XFS file system labelled data
             nvme1n1p2, 30 MiB: blank, as far as it was read
-            nvme1n1p3, 30 MiB: not known: it cannot be read
+            nvme1n1p3, 30 MiB: unknown: it cannot be read
   written   16 MiB, from offset 1048576 on
   begun     a copy onto it, with 4 MiB of 16 MiB done: `--resume` goes on with it
 Overwrite it? `yes` goes on, anything else stops: ";

@@ -1,12 +1,12 @@
 //! A plan in words.
 
-use peerlane_results::{Asked, EndpointKind, Plan, Refusal, Route, UseState, Verdict, Warning};
+use peerlane_results::{Asked, EndpointKind, Plan, Refusal, Verdict, Warning};
 use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
 /// The answer, then the plan and its candidates with their reasons.
-pub(crate) fn plan(plan: &Plan, verdict: Option<&str>) -> String {
+pub(crate) fn plan(plan: &Plan, verdict: &str) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(answer(plan, verdict));
     sheet.line("");
@@ -137,21 +137,14 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
     }
 }
 
-/// What stops a copy; else the verdict, or the route where there is none.
-fn answer(plan: &Plan, verdict: Option<&str>) -> String {
+/// What stops a copy, else the verdict on its source and target.
+fn answer(plan: &Plan, verdict: &str) -> String {
+    if plan.route.is_none() || plan.refusals.is_empty() {
+        return verdict.to_owned();
+    }
     let Asked { source, target, .. } = &plan.asked;
     let reasons: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
-    let state = match (plan.route, verdict) {
-        (Some(_), _) if !reasons.is_empty() => format!("refused: {}", reasons.join("; ")),
-        (_, Some(verdict)) => return verdict.to_owned(),
-        (None, None) => format!("{}: {}", UseState::No, plan.reason),
-        (Some(Route::Host), None) => format!("{}: {}", UseState::Host, plan.reason),
-        (Some(Route::P2p), None) => {
-            let memory = plan.memory.as_ref().map_or("", |memory| memory.name.as_str());
-            format!("peer to peer through {memory}: {}", plan.reason)
-        }
-    };
-    format!("{source} -> {target}: {state}")
+    format!("{source} -> {target}: refused: {}", reasons.join("; "))
 }
 
 /// A reason without the facts that are listed on lines of their own, and without what joins them to it.

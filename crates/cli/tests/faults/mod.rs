@@ -43,7 +43,7 @@ pub(crate) const UNPLUG_SOURCE: &str = "the source is unplugged";
 pub(crate) const UNPLUG_TARGET: &str = "the target is unplugged";
 pub(crate) const UNPLUG_MEMORY: &str = "the drive that lends memory is unplugged, P2P demanded";
 pub(crate) const UNPLUG_MEMORY_AUTO: &str = "the drive that lends memory is unplugged, any route";
-pub(crate) const MEMORY_TAKEN: &str = "somebody else holds the memory, or parts of it";
+pub(crate) const MEMORY_TAKEN: &str = "another program holds the memory, or parts of it";
 pub(crate) const TARGET_FULL: &str = "the file system of the target is full";
 pub(crate) const JOURNAL_PLACE: &str = "the journal's place is full or read-only";
 pub(crate) const CLOCK: &str = "the clock jumps";
@@ -52,7 +52,7 @@ pub(crate) const STUCK: &str = "a drive stops answering";
 const WHAT: &str = "Real kernel, real drivers, emulated drives: each run boots a machine, hits a copy \
     with the fault, boots again where the fault takes that, and goes on with `--resume`. Moments are \
     announced by the copy's own progress, never by a clock. Asked after each run, with every byte of the \
-    drives compared on the host: is what is called complete equal; is everything beside the copied range \
+    drives compared on the host: is what is called complete equal; is everything outside the copied range \
     and every other file as it was; does the error name the drive and the cause; did no signal end the \
     program. An emulated drive keeps what it was given when the power goes, so that the loss of writes \
     that were not flushed is not shown here but on the simulated drives. A reset of a controller is \

@@ -1,6 +1,6 @@
 //! Holds what the program prints against the committed schemas.
 //!
-//! Stricter than JSON Schema wants: a keyword that is not known here and a field that the schema does not
+//! Stricter than JSON Schema wants: a keyword that is unknown here and a field that the schema does not
 //! name are failures, so that nothing is printed that the schema does not say.
 
 use std::fs;
@@ -82,7 +82,7 @@ fn fits(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), S
                 value.as_array().is_none_or(|all| Some(all.len() as u64) <= rule.as_u64())
             }
             other if WORDS.contains(&other) => true,
-            other => panic!("keyword {other} at {path} is not known here"),
+            other => panic!("keyword {other} at {path} is unknown here"),
         };
         if !holds {
             return Err(format!("{path}: {value} is against {keyword} {rule}"));

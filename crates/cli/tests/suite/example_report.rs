@@ -4,9 +4,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use peerlane_results::{Basis, BenchRecord, RouteVerdict};
+
+use crate::program::command;
 
 /// In the order of the page.
 const RECORDS: [&str; 9] =
@@ -25,7 +26,7 @@ fn record_path(name: &str) -> PathBuf {
 fn example_matches_its_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("emulated.html");
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    let output = command(folder.path())
         .arg("report")
         .args(RECORDS.map(record_path))
         .args(["--title", TITLE, "-o"])

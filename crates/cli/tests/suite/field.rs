@@ -123,7 +123,7 @@ fn texts_end_at_the_first_zero() {
 #[test]
 fn missing_driver_link_is_not_known() {
     let drawn = drawn(0);
-    assert!(drawn.contains("driver not known") && !drawn.contains("no driver"), "{drawn}");
+    assert!(drawn.contains("driver unknown") && !drawn.contains("no driver"), "{drawn}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What other programs taught hands: a folder as target, near names, silence, errors as objects.
 
 use std::fs;
+use std::path::Path;
 
 use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
 
-use crate::program::{peerlane, said, typed};
+use crate::program::{command, peerlane, said, typed};
 use crate::schema;
 
 #[test]
@@ -120,4 +121,41 @@ fn help_and_completions_are_commands() {
         !String::from_utf8_lossy(&help.stdout).contains("--color"),
         "global options stand once"
     );
+}
+
+#[test]
+fn prose_wraps_and_commands_do_not() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let doctor = "doctor --machine fixtures/lspci/eight-gpus.txt";
+    let shown = |columns: &str| {
+        let mut command = command(root.as_ref());
+        command.args(doctor.split(' ')).env("COLUMNS", columns);
+        String::from_utf8(command.output().expect("it starts").stdout).expect("text")
+    };
+    let (narrow, wide) = (shown("60"), shown("9999"));
+    let is_command = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("sudo ") || line.starts_with("echo ") || line.contains('`')
+    };
+    let long: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 60).collect();
+    assert!(long.iter().all(is_command), "{long:#?}");
+    let commands = wide.lines().filter(|line| line.starts_with("     sudo "));
+    assert!(commands.clone().count() > 2 && commands.clone().all(|line| narrow.contains(line)));
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&wide), "only line ends differ");
+}
+
+#[test]
+fn one_device_has_its_path_and_pairs() {
+    let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
+    let machine = "--machine fixtures/lspci/eight-gpus.txt";
+    let output = typed(root, &format!("topo 18:00.0 {machine}"));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.starts_with("0000:18:00.0 (GPU) gpu:0, 32 GT/s x16"), "{text}");
+    assert!(text.contains("\n  0000:16:00.0 (upstream port)"), "{text}");
+    assert!(text.contains("\n  gpu:1, 1c:00.0\n    via CPU"), "{text}");
+    let output = typed(root, &format!("topo gpu:9 {machine}"));
+    assert_eq!(output.status.code(), Some(2));
+    let output = typed(root, &format!("topo gpu:0 {machine} --json"));
+    assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
 }

@@ -2,16 +2,18 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
+
+use crate::program::command;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
 }
 
 fn peerlane(machine: &str, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    command(Path::new("."))
         .args(words)
         .arg("--machine")
         .arg(fixture(machine))
@@ -142,7 +144,7 @@ fn two_graphics_cards_have_three_states() {
 #[test]
 fn lspci_text_is_read_from_stdin() {
     let file = std::fs::File::open(fixture("lspci/switch-direct.txt")).expect("a fixture");
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    let output = command(Path::new("."))
         .args(["plan", "gpu:0000:05:00.0", "gpu:0000:09:00.0", "--machine", "-"])
         .stdin(Stdio::from(file))
         .output()
@@ -176,7 +178,7 @@ fn linked_gpus_are_direct_by_their_links() {
 
 /// Runs the program on a topology on standard input.
 fn on_topology(elements: &str, words: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    let mut program = command(Path::new("."))
         .args(words)
         .args(["--machine", "-"])
         .stdin(Stdio::piped())

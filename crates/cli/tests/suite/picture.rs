@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use crate::program::command;
 
 const ARGUMENTS: [&str; 3] = ["doctor", "--machine", "fixtures/lspci/eight-gpus.txt"];
 /// Columns of the terminal.
@@ -14,7 +15,7 @@ const LINES: usize = 34;
 const LINE: usize = 19;
 const COLUMN: f64 = 8.0;
 
-/// Breaks a line at spaces, with what follows below its beginning.
+/// Breaks a command, which the program leaves whole, at spaces.
 fn wrapped(line: &str) -> Vec<String> {
     let indent = line.len() - line.trim_start().len();
     let mut out = vec![String::new()];
@@ -69,13 +70,13 @@ fn svg(text: &str) -> String {
 #[test]
 fn picture_of_the_doctor_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    let output = command(&root)
         .args(ARGUMENTS)
-        .current_dir(&root)
+        .env("COLUMNS", COLUMNS.to_string())
         .output()
         .expect("the program starts");
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("at 20 ports; 1 fix, 1 reboot."), "{text}");
+    assert!(text.contains("at 20 ports; 1 fix, 1 reboot\n"), "{text}");
     let path = root.join("docs/pictures/doctor.svg");
     let drawn = svg(&text);
     if std::env::var_os("UPDATE").is_some() {

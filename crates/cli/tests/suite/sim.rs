@@ -437,7 +437,7 @@ fn table_shows_predicted_routes() {
     let both = CROWD.replace("['p2p']", "['p2p', 'host']");
     let output = sim(&both, &["--engine", "flow"]);
     let shown = text(&output.stdout);
-    assert!(!shown.contains("not known"), "{shown}");
+    assert!(!shown.contains("unknown"), "{shown}");
     let rows = |path: &str| {
         let is_of = |line: &&str| line.starts_with("  incast x3") && line.contains(path);
         shown.lines().filter(is_of).map(str::to_owned).collect::<Vec<_>>()

@@ -314,7 +314,7 @@ impl Attempt<'_> {
             Ok(Err(RouteFault::NotKnown(none))) => {
                 let is_watched = tools.options.watch_dma;
                 if is_watched || self.plan.asked.route == RouteChoice::Auto {
-                    tools.watch.notice(&format!("the route is not known: {none}"));
+                    tools.watch.notice(&format!("the route is unknown: {none}"));
                     return Ok(());
                 }
                 (none.to_string(), none.hint())

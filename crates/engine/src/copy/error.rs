@@ -104,7 +104,7 @@ pub enum CopyError {
     /// A device does not answer. What it was asked for may still happen.
     #[error("{drive} does not answer: route {route}")]
     Stuck {
-        /// The drive, or the path where the drive is not known.
+        /// The drive, or the path where the drive is unknown.
         drive: String,
         /// The route.
         route: Route,
@@ -201,7 +201,7 @@ pub enum CopyError {
         showed: String,
     },
     /// Nothing shows that cuFile took the way that was required.
-    #[error("the route to or from {memory} is not known")]
+    #[error("the route to or from {memory} is unknown")]
     CuFileNotCounted {
         /// The memory.
         memory: String,

@@ -4,7 +4,7 @@
 //! The one thing to know: cuFile may go through host memory though it was told not to. Before anything is
 //! written it reads a block of data of either end, and its counters are looked at; they are looked at again when all
 //! has moved. They are the library's word and no proof; that bytes arrive is proved as for any memory. Without
-//! counters the route is not known: `p2p` refuses, and `auto` says so.
+//! counters the route is unknown: `p2p` refuses, and `auto` says so.
 
 use std::fmt;
 use std::fs::File;

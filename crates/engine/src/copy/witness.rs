@@ -88,7 +88,7 @@ impl CopyJob<'_> {
         ranges.insert(self.layout.length - tail.0.min(self.layout.length)..self.layout.length);
         let offset = self.layout.source_offset;
         let of_source = ranges.iter().map(|range| offset + range.start..offset + range.end);
-        // What a file that was changed meanwhile held in holes is not known.
+        // What a file that was changed meanwhile held in holes is unknown.
         let source = match self.source_has_changed() {
             false => DeviceReads::count(&self.source.file, of_source).unwrap_or_default(),
             true => None,

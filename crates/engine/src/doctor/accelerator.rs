@@ -114,7 +114,7 @@ fn small_window(function: &Function) -> Option<Finding> {
     })
 }
 
-/// Returns whether the sizes that a card offers end below its memory. Where the memory is not known, a window of
+/// Returns whether the sizes that a card offers end below its memory. Where the memory is unknown, a window of
 /// the size without Resizable BAR is less than any GPU that computes has.
 fn is_limited_by_card(function: &Function, size: Bytes, largest: Bytes) -> bool {
     size == largest && largest < function.memory_size.unwrap_or(Bytes(SMALL_WINDOW.0 + 1))

@@ -138,7 +138,7 @@ impl Audit<'_> {
         Some(CufileNote {
             key: "/etc/cufile.json".to_owned(),
             value: problem.clone(),
-            consequence: "whether cuFile takes its defaults then, or refuses to open, is not known".to_owned(),
+            consequence: "whether cuFile takes its defaults then, or refuses to open, is unknown".to_owned(),
             advice: "fix the line; `/usr/local/cuda/gds/tools/gdscheck -p` prints what cuFile makes of it"
                 .to_owned(),
             since: EARLY.text,
@@ -159,7 +159,7 @@ impl Audit<'_> {
         odd.map(|(key, _)| {
             let wanted = wanted_kind(key);
             let effect = CuFileEffect::new(
-                format!("the value is not {wanted}, and what cuFile makes of it is not known"),
+                format!("the value is not {wanted}, and what cuFile makes of it is unknown"),
                 format!("write {wanted}, without quotes around it"),
             );
             self.note(key, EARLY, effect)

@@ -100,7 +100,7 @@ impl Gpus {
     }
 }
 
-/// Returns whether a library is installed; `None` where that is not known.
+/// Returns whether a library is installed; `None` where that is unknown.
 fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
     Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
 }
@@ -211,7 +211,7 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
         Some(options) => {
             on.add(not_lent(fabric, gpus, &options, without_nvidia_fs), gpus.bears_on());
         }
-        // What the driver will lend after a restart is not known.
+        // What the driver will lend after a restart is unknown.
         None if fabric.origin == Origin::Assumed => {}
         None => stack_missing(on, gpus, only_compatible(fabric, why, without_nvidia_fs)),
     }
@@ -382,7 +382,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
             Cost::Routes,
             gpus.words(fabric),
             "network controllers reach memory of NVIDIA's GPUs by dma-bufs of its open kernel modules, \
-             which are not known to be loaded, or by nvidia-peermem, which is not",
+             which are unknown to be loaded, or by nvidia-peermem, which is not",
         )
     };
     on.add(found, gpus.bears_on());

@@ -107,7 +107,7 @@ fn another_kernel() -> Fix {
         ..fix(
             "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, Ubuntu 22.04 \
              with its hardware enablement kernel, Fedora; RHEL 9.2 and later have CONFIG_PCI_P2PDMA in \
-             their 5.14, and whether it maps the memory is not known; in a virtual machine whose host \
+             their 5.14, and whether it maps the memory is unknown; in a virtual machine whose host \
              supplies the kernel, the host decides",
             Needs::Reboot,
         )

@@ -2,7 +2,7 @@
 //! device its name in messages.
 //!
 //! The kernel shows in no file whether a queue takes such pages (`BLK_FEAT_PCI_P2PDMA`), so the kinds
-//! that never set it are known by name here. What is not known is not refused: the probe before a copy
+//! that never set it are known by name here. What is unknown is not refused: the probe before a copy
 //! decides.
 
 use std::collections::BTreeSet;

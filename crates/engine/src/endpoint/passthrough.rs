@@ -4,7 +4,7 @@
 //! the other. So its block device is part of the endpoint: it tells sizes and limits, everything that
 //! protects it protects the node, and it is held open while the copy runs. A namespace without one is
 //! refused: the kernel makes one for every namespace of the NVM command set, and what reads and writes
-//! mean to another command set is not known here.
+//! mean to another command set is unknown here.
 
 use std::path::{Path, PathBuf};
 

@@ -28,7 +28,7 @@ pub enum Unserved {
 }
 
 impl Unserved {
-    /// Returns why a function is an unserved drive; `None` for what is served, not known, or no drive.
+    /// Returns why a function is an unserved drive; `None` for what is served, unknown, or no drive.
     pub(crate) fn from_function(function: &Function) -> Option<Self> {
         if function.kind != FunctionKind::Nvme {
             return None;
@@ -66,7 +66,7 @@ impl Unserved {
         }
     }
 
-    /// The commands for that, in order; none where the address of the drive is not known.
+    /// The commands for that, in order; none where the address of the drive is unknown.
     pub(crate) fn commands(&self, function: &Function) -> Vec<String> {
         let Some(address) = function.address else { return Vec::new() };
         let device = format!("/sys/bus/pci/devices/{address}");

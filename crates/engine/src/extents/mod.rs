@@ -66,7 +66,7 @@ pub struct Grid {
 pub enum Density {
     /// It is not: its file system is asked for holes. These are ext2, ext3, ext4, XFS, btrfs, F2FS and
     /// tmpfs. Others have reported data as holes (openzfs/zfs #15526), or pass the question on to one
-    /// that is not known.
+    /// that is unknown.
     Asked,
     /// A block device has no holes.
     BlockDevice,

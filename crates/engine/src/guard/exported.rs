@@ -25,7 +25,7 @@ pub(super) enum Exported {
 }
 
 impl System {
-    /// Exports that may serve hosts, with what they lead to; `None` for what is not known.
+    /// Exports that may serve hosts, with what they lead to; `None` for what is unknown.
     fn exports(&self) -> Vec<(&Export, Option<Exported>)> {
         let NvmeTarget::Configured(exports) = self.nvme_target() else { return Vec::new() };
         let serving = exports.all.iter().filter(|export| export.can_serve());

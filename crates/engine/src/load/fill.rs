@@ -68,7 +68,7 @@ pub fn fill(
     let filled = filled?;
     match ways.judge()? {
         Some(Err(none)) if filled.direct > Bytes::ZERO => {
-            tools.watch.notice(&format!("the route into the GPU is not known: {none}"));
+            tools.watch.notice(&format!("the route into the GPU is unknown: {none}"));
             Ok(Filled { direct: Bytes::ZERO, ..filled })
         }
         _ => Ok(filled),

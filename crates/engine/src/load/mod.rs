@@ -9,7 +9,7 @@
 //!
 //! The one thing to know: [`LoadRings::judge`] has the last word. What cuFile counted as moved through host memory although
 //! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
-//! the route of what cuFile moved is not known.
+//! the route of what cuFile moved is unknown.
 
 mod error;
 mod fill;

@@ -89,12 +89,12 @@ impl LoadRings {
         state.session.as_ref().map(|(session, _)| session.mode())
     }
 
-    /// Judges by which way requests went: what cuFile counted, or why the route is not known; `None` where it took
+    /// Judges by which way requests went: what cuFile counted, or why the route is unknown; `None` where it took
     /// no part.
     ///
     /// # Errors
     /// [`LoadError::FellBack`] where some went through host memory; [`LoadError::RouteNotKnown`] where that was
-    /// ruled out and is not known.
+    /// ruled out and is unknown.
     pub fn judge(&self) -> Result<Option<Counted>, LoadError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((session, mark)) = &state.session else { return Ok(None) };

@@ -144,7 +144,7 @@ pub enum MeasureError {
         source: FellBack,
     },
     /// Nothing shows that cuFile took the way that was required.
-    #[error("the route to or from {memory} is not known")]
+    #[error("the route to or from {memory} is unknown")]
     CuFileNotCounted {
         /// The memory.
         memory: String,

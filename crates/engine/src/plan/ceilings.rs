@@ -3,7 +3,7 @@
 //!
 //! The raw rate of a link is taken, which no payload reaches, so that a result above it is a mistake
 //! and never a good day. No machine tells how fast its drives or its root complex are, and none is
-//! looked up by its name: what is not known is named as such.
+//! looked up by its name: what is unknown is named as such.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::endpoint::Endpoint;
 pub(super) struct Ceilings {
     /// Lowest first.
     pub(super) known: Vec<Limit>,
-    /// Drives whose own rate is not known.
+    /// Drives whose own rate is unknown.
     pub(super) unmeasured: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ fn limit(object: String, bytes_per_second: ByteRate) -> Limit {
     Limit { object, bytes_per_second }
 }
 
-/// The drive at an end; how several of them share the bytes is not known, so that none bounds them.
+/// The drive at an end; how several of them share the bytes is unknown, so that none bounds them.
 fn drive(fabric: &Fabric, end: &Endpoint, does: Does, ceilings: &mut Ceilings) {
     let Some(id) = end.initiator.filter(|_| end.further.is_empty()) else { return };
     let function = fabric.function(id);

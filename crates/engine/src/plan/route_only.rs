@@ -22,7 +22,7 @@ pub(crate) struct PlannedRoute {
     pub(crate) route: Option<Route>,
     /// The reason for the choice.
     pub(crate) reason: String,
-    /// A fact on which the peer-to-peer route depends is not known.
+    /// A fact on which the peer-to-peer route depends is unknown.
     pub(crate) is_uncertain: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn route_only(fabric: &Fabric, asked: &Asked) -> Result<PlannedRoute,
     Ok(planned(fabric, choice.route, choice.memory.as_ref(), choice.reason, &candidates))
 }
 
-/// Returns whether the route of a plan depends on a fact that is not known.
+/// Returns whether the route of a plan depends on a fact that is unknown.
 pub fn depends_on_unknown(fabric: &Fabric, plan: &Plan) -> bool {
     let (route, memory) = (plan.route, plan.memory.as_ref());
     planned(fabric, route, memory, plan.reason.clone(), &plan.candidates).is_uncertain
@@ -74,7 +74,7 @@ fn planned(
     PlannedRoute { route, reason, is_uncertain }
 }
 
-/// Returns whether a way depends on a decision of the kernel that is not known, or on a driver that nvidia-fs may
+/// Returns whether a way depends on a decision of the kernel that is unknown, or on a driver that nvidia-fs may
 /// not serve; nvidia-fs and C2C ask the kernel for none.
 fn is_uncertain(fabric: &Fabric, candidate: &Candidate) -> bool {
     let memory = &candidate.memory;

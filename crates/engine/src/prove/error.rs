@@ -118,7 +118,7 @@ fn lost(leg: Option<ProofLeg>) -> &'static str {
     match leg {
         Some(ProofLeg::IntoMemory) => "the data did not arrive in the memory",
         Some(ProofLeg::OutOfMemory) => "the data did not arrive from the memory at the target",
-        None => "the data did not arrive, on which leg is not known",
+        None => "the data did not arrive, on which leg is unknown",
     }
 }
 

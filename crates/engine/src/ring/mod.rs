@@ -162,7 +162,7 @@ pub enum PushError {
     },
     /// A command that nobody splits is longer than the drive takes.
     #[error(
-        "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"
+        "cannot queue a command of {length} bytes: the drive takes {most}, and nothing splits it"
     )]
     TooLong {
         /// Bytes asked for.

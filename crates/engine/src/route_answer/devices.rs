@@ -46,7 +46,7 @@ fn itself(fabric: &Fabric, id: FunctionId, word: &str) -> RouteAnswer {
 }
 
 fn memory_not_known(word: &str) -> String {
-    format!("it is not known whether {word} has memory that peers can use")
+    format!("it is unknown whether {word} has memory that peers can use")
 }
 
 /// Judges one direction.

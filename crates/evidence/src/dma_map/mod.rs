@@ -51,7 +51,7 @@ pub struct DriveTransfer {
     pub requests: u64,
     /// Functions whose memory the P2P payload rests in.
     pub memories: Vec<Bdf>,
-    /// The kernel's decision on its P2P requests; `None` where they have several, or it is not known.
+    /// The kernel's decision on its P2P requests; `None` where they have several, or it is unknown.
     pub expected: Option<MapType>,
     /// True where less may have been asked: a file system does not tell which bytes it reads.
     pub is_at_most: bool,

@@ -72,7 +72,7 @@ pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<Settin
         (Some(ModeRequest::Off), IommuMode::Off) => NoChange("no IOMMU is in use".to_owned()),
         (Some(ModeRequest::Off), _) => switch_off(fabric, parameter),
         (Some(_), IommuMode::Unknown) => {
-            NoChange("it is not known whether an IOMMU is in use now".to_owned())
+            NoChange("it is unknown whether an IOMMU is in use now".to_owned())
         }
         (Some(ModeRequest::On), IommuMode::Off) => switch_on(fabric),
         (Some(ModeRequest::On), _) => NoChange("an IOMMU is in use".to_owned()),
@@ -102,7 +102,7 @@ impl ModeParameter {
             return Some(NotHonoured(format!("kernels for Arm do not read {}={hint}", self.name)));
         }
         let maker = self.vendor.filter(|maker| Some(*maker) != vendor)?;
-        let this = vendor.map_or("not known".to_owned(), |vendor| format!("of {vendor}"));
+        let this = vendor.map_or("unknown".to_owned(), |vendor| format!("of {vendor}"));
         Some(NoChange(format!("it is for CPUs of {maker}, and this one is {this}")))
     }
 }
@@ -156,7 +156,7 @@ fn switch_on(fabric: &mut Fabric) -> SettingEffect {
     fabric.iommu = IommuMode::Unknown;
     Changed(
         "an IOMMU that the firmware describes is switched on, and ACS with it; whether there is one, \
-         and whether it translates, is not known"
+         and whether it translates, is unknown"
             .to_owned(),
     )
 }

@@ -58,7 +58,7 @@ fn set_multipath(value: bool, fabric: &mut Fabric) -> SettingEffect {
     if value {
         return Changed(
             "namespaces of subsystems with several controllers get multipath heads; which these are \
-             is not known here"
+             is unknown here"
                 .to_owned(),
         );
     }

@@ -111,9 +111,9 @@ pub enum Problem {
     /// A key for functions in front of an Ethernet.
     #[error("only a function of kind `nic` or `upstream-port` has this key")]
     NotOnEthernet,
-    /// An impossible rate: mostly one that is not known, or megabytes without their letter.
+    /// An impossible rate: mostly one that is unknown, or megabytes without their letter.
     #[error(
-        "rates are {} at least, in bytes a second (`650MB/s`, `12.5GB/s`); leave out one that is not known",
+        "rates are {} at least, in bytes a second (`650MB/s`, `12.5GB/s`); leave out one that is unknown",
         read::SLOWEST
     )]
     TooSlow,

@@ -40,10 +40,10 @@ pub(super) struct MachineTable {
     pub(super) function: Vec<FunctionTable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) stacked: Vec<StackedDeviceTable>,
-    /// An empty list says that nothing is mounted, none that it is not known.
+    /// An empty list says that nothing is mounted, none that it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mount: Option<Vec<MountTable>>,
-    /// An empty list says that no GPUs are connected, none that it is not known.
+    /// An empty list says that no GPUs are connected, none that it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nvlink: Option<Vec<GpuLinkTable>>,
     /// As `nvlink`.
@@ -250,7 +250,7 @@ pub(super) struct FunctionTable {
     pub(super) iommu_group: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) iommu_type: Option<String>,
-    /// `none` where no driver is bound, `unknown` where that is not known.
+    /// `none` where no driver is bound, `unknown` where that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) driver: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -392,7 +392,7 @@ pub(super) struct P2pMemTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct BarTable {
     pub(super) index: u8,
-    /// Left out only where it is not known of a window without address space.
+    /// Left out only where it is unknown of a window without address space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<Size>,
     /// `false` for a window without address space.

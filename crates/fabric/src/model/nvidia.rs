@@ -16,7 +16,7 @@ pub struct NvidiaDriver {
 }
 
 impl NvidiaDriver {
-    /// Major version; `None` where it is not known.
+    /// Major version; `None` where it is unknown.
     pub fn major_version(&self) -> Option<u32> {
         self.version.as_deref()?.split('.').next()?.parse().ok()
     }

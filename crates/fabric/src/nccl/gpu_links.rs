@@ -149,7 +149,7 @@ fn pairs(
     Ok(found.into_iter().map(|(gpus, links)| GpuLink { gpus, links }).collect())
 }
 
-/// The lesser of two numbers of links; `None` where one is not known.
+/// The lesser of two numbers of links; `None` where one is unknown.
 fn lesser(one: Option<u32>, other: Option<u32>) -> Option<u32> {
     one.zip(other).map(|(one, other)| one.min(other))
 }

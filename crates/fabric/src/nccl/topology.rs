@@ -115,7 +115,7 @@ impl TopologyReader {
         }
         let (first, places) = self.addresses.entry(address).or_insert((line, 0));
         *places += 1;
-        // The first place keeps the address: which of them is right is not known.
+        // The first place keeps the address: which of them is right is unknown.
         let repeats = (*places > 1).then_some(*first);
         let name = match *places {
             1 => address.to_string(),
@@ -205,7 +205,7 @@ impl TopologyReader {
         Ok(Parent::Function(port))
     }
 
-    /// The host bridge of a function below a processor: bus 00 is a root bus, of others it is not known.
+    /// The host bridge of a function below a processor: bus 00 is a root bus, of others it is unknown.
     fn bridge(&mut self, above: Above, address: Bdf) -> BridgeId {
         let domain = format!("pci{:04x}", address.domain());
         let name = match (address.bus(), above.numa_node) {

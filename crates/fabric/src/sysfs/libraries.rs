@@ -2,7 +2,7 @@
 //!
 //! Only a name is looked for, in the folders where distributions and makers put such libraries.
 //! Others that the dynamic linker would find (`ld.so.cache`, `LD_LIBRARY_PATH`, a Python wheel) are
-//! not known.
+//! unknown.
 
 use std::path::{Path, PathBuf};
 

@@ -23,7 +23,7 @@ pub struct PacketSettings {
     pub tags: u32,
 }
 
-/// The reason why the packet settings of a function are not known.
+/// The reason why the packet settings of a function are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPackets {
     /// Its configuration space cannot be read.

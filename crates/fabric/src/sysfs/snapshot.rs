@@ -44,7 +44,7 @@ pub enum NoPlace {
     #[error("`{}` leads out of the tree", .0.display())]
     Outside(PathBuf),
     /// A file stands where a folder should be, or the other way round, or the path is taken.
-    #[error("`{}` is there already as something else", .0.display())]
+    #[error("`{}` already exists as something else", .0.display())]
     Taken(PathBuf),
     /// The path has too many folders.
     #[error("`{}` is more than {DEEPEST} folders deep", .0.display())]

@@ -143,7 +143,7 @@ fn code(speed: LinkSpeed) -> u16 {
     code | u16::from(speed.width) << 4
 }
 
-/// A configuration space, or 64 bytes of it where ACS is not known.
+/// A configuration space, or 64 bytes of it where ACS is unknown.
 fn config(function: &Function, buses: Option<(u8, u8)>) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

@@ -258,7 +258,7 @@ fn nvlinks_are_written_all_or_none() {
         }
         written.notes.join("\n")
     };
-    assert!(notes(&linked(2, None)).contains("number is not known"));
+    assert!(notes(&linked(2, None)).contains("number is unknown"));
     let mut uneven = linked(5, Some(6));
     uneven.nvlinks.as_mut().unwrap()[3].links = Some(7);
     assert!(notes(&uneven).contains("NVSwitches would join other pairs too"));
@@ -287,7 +287,7 @@ fn xgmi_is_written_all_or_none() {
     let written = fabric.to_nccl_xml().unwrap();
     assert_eq!(
         written.notes,
-        ["XGMI left out, so that RCCL asks the driver: their number is not known"]
+        ["XGMI left out, so that RCCL asks the driver: their number is unknown"]
     );
     assert!(!written.text.contains("<xgmi"), "{}", written.text);
 }

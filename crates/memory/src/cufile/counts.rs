@@ -25,7 +25,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Reason why the route of requests is not known.
+/// Reason why the route of requests is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoCounter {
@@ -37,8 +37,8 @@ pub enum NoCounter {
         "this libcufile does not tell its version, on which the layout of its counters depends"
     )]
     NoVersion,
-    /// The layout of the counters is not known.
-    #[error("the layout of the counters of libcufile {0} is not known (known: 1.15 to {last})", last = Version::LAST_KNOWN)]
+    /// The layout of the counters is unknown.
+    #[error("the layout of the counters of libcufile {0} is unknown (known: 1.15 to {last})", last = Version::LAST_KNOWN)]
     UnknownVersion(Version),
     /// A call failed.
     #[error("the counters of libcufile cannot be read: {call} failed ({code})")]
@@ -77,7 +77,7 @@ impl NoCounter {
     }
 }
 
-/// Requests by way, or the reason why that is not known.
+/// Requests by way, or the reason why that is unknown.
 pub type Counted = Result<Counts, NoCounter>;
 
 /// Requests by the way that they took, counted since the session was opened.
@@ -123,7 +123,7 @@ impl CounterMark {
 /// The layout of a version.
 ///
 /// # Errors
-/// [`NoCounter`] where it is not known.
+/// [`NoCounter`] where it is unknown.
 pub(super) fn layout_of(version: Option<Version>) -> Result<&'static StatsLayout, NoCounter> {
     let version = version.ok_or(NoCounter::NoVersion)?;
     let known = LAYOUTS.iter().find(|layout| layout.versions.contains(&version.0));

@@ -73,7 +73,7 @@ fn other_driver(driver: &DriverBinding) -> Option<String> {
             Some("it has no driver, and only xocl lends the memory".to_owned())
         }
         DriverBinding::Unknown => {
-            Some("its driver is not known, and only xocl lends the memory".to_owned())
+            Some("its driver is unknown, and only xocl lends the memory".to_owned())
         }
     }
 }

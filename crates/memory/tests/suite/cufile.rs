@@ -92,8 +92,8 @@ fn counted(mock: &Mock, content: File) -> Counted {
 #[test]
 fn unreadable_counters_are_no_counter() {
     for (conf, words, reads) in [
-        ("version=1210", "libcufile 1.21 is not known", 0),
-        ("version=1140", "libcufile 1.14 is not known", 0),
+        ("version=1210", "libcufile 1.21 is unknown", 0),
+        ("version=1140", "libcufile 1.14 is unknown", 0),
         ("no_version=1", "does not tell its version", 0),
         ("no_counts=1", "show 0 of 1 requests", 2),
         ("no_counts=1\nversion=1180", "show 0 of 1 requests", 2),

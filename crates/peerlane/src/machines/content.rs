@@ -17,6 +17,8 @@ pub(super) const FILE_MAX: u64 = 64 << 20;
 const BLOCK: usize = 512;
 /// Standard input, as a person names it.
 pub(super) const INPUT: &str = "-";
+/// The same in errors.
+const ON_INPUT: &str = "on standard input";
 
 /// Returns whether a path is that of a tree or archive.
 pub(super) fn is_tree(path: &Path) -> bool {
@@ -45,7 +47,7 @@ pub(super) fn from_file(path: &Path) -> Result<Fabric, MachineError> {
 /// # Errors
 /// When it cannot be read, is longer than a file may be, or is no machine.
 pub(super) fn from_input() -> Result<Fabric, MachineError> {
-    let place = "on standard input".to_owned();
+    let place = ON_INPUT.to_owned();
     match small_file::at_most(io::stdin().lock(), FILE_MAX) {
         Ok(bytes) if capture::is_archive(bytes.get(..BLOCK).unwrap_or(&bytes)) => {
             Err(MachineError::Unrecognised { place, source: Unrecognised::ArchiveOnInput })
@@ -61,7 +63,11 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
         return nccl::read(&text).map_err(|source| MachineError::Nccl { place, source });
     }
     if !place.ends_with(".toml") && lspci::is_lspci(&text) {
-        return lspci::read(&text).map_err(|source| MachineError::Lspci { place, source });
+        let name = name_of_text(&place);
+        return match lspci::read(&text) {
+            Ok(fabric) => Ok(Fabric { name, ..fabric }),
+            Err(source) => Err(MachineError::Lspci { place, source }),
+        };
     }
     let other = if place.ends_with(".toml") { None } else { OtherProgram::new(&text) };
     if let Some(source) = other {
@@ -78,6 +84,12 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
         return Fabric::from_toml(&text).map_err(broken);
     };
     Err(MachineError::Unrecognised { place, source: problem })
+}
+
+/// A text has no name of its machine; that of its file stands for it.
+fn name_of_text(place: &str) -> String {
+    let name = Path::new(place).file_name().filter(|_| place != ON_INPUT);
+    name.map_or_else(|| "input".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Bytes as text: UTF-16, which PowerShell writes, by its byte order mark (Unicode 16.0 section 23.8), else UTF-8.

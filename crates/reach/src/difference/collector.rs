@@ -126,7 +126,7 @@ impl Judged {
         Self { effect, before: Some(before.into()), after: Some(after.into()) }
     }
 
-    /// A change whose effect is not known.
+    /// A change whose effect is unknown.
     pub(super) fn neutral(before: impl Into<String>, after: impl Into<String>) -> Self {
         Self::new(ChangeEffect::Neutral, before, after)
     }

@@ -90,7 +90,7 @@ fn alone(
     MachineChange { kind, effect, before: None, after: None, functions, pairs: None }
 }
 
-/// The way from the root bus, or the port above where addresses are not known.
+/// The way from the root bus, or the port above where addresses are unknown.
 fn above(fabric: &Fabric, id: FunctionId) -> String {
     fabric.path_of(id).unwrap_or_else(|| match fabric.function(id).parent {
         Parent::Function(port) => format!("below {}", fabric.function(port).name),
@@ -304,7 +304,7 @@ struct WindowSizes {
 }
 
 impl WindowSizes {
-    /// The windows of a function; `None` where they are not known: text without them may be short of lines.
+    /// The windows of a function; `None` where they are unknown: text without them may be short of lines.
     fn new(fabric: &Fabric, function: &Function) -> Option<Self> {
         let mut assigned: Vec<Bytes> = function.bars.iter().map(|bar| bar.size).collect();
         let mut unassigned: Vec<Option<Bytes>> =

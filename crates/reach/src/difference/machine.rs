@@ -28,9 +28,9 @@ pub(super) fn compare(found: &mut Collector, before: &Fabric, after: &Fabric) {
 fn iommu(mode: IommuMode) -> &'static str {
     match mode {
         IommuMode::Off => "off",
-        IommuMode::Passthrough => "passes addresses through",
+        IommuMode::Passthrough => "passthrough",
         IommuMode::Translating => "translates",
-        IommuMode::Unknown => "not known",
+        IommuMode::Unknown => "unknown",
     }
 }
 

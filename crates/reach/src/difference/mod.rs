@@ -102,7 +102,7 @@ pub enum ChangeKind {
 pub enum ChangeEffect {
     /// Less is possible, or it is slower.
     Worse,
-    /// Neither, or not known.
+    /// Neither, or unknown.
     Neutral,
     /// More is possible, or it is faster.
     Better,

@@ -108,7 +108,7 @@ impl<'a> DriverEnds<'a> {
         function.driver == DriverBinding::Unknown || function.driver.is_named(driver)
     }
 
-    /// Returns whether the running kernel is at least of this version; `None` where its version is not known.
+    /// Returns whether the running kernel is at least of this version; `None` where its version is unknown.
     pub(super) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
         self.fabric.kernel.version().map(|version| version >= (major, minor))
     }
@@ -119,7 +119,7 @@ impl<'a> DriverEnds<'a> {
     }
 
     /// Returns whether NVIDIA's open kernel modules are loaded, and not its proprietary ones; `None` where
-    /// that is not known.
+    /// that is unknown.
     pub(super) fn has_open_nvidia(&self) -> Option<bool> {
         self.fabric.nvidia.as_ref()?.is_open
     }
@@ -129,7 +129,7 @@ impl<'a> DriverEnds<'a> {
         self.fabric.nvidia.as_ref()?.parameters.get(name).map(String::as_str)
     }
 
-    /// Returns whether an IOMMU translates what the initiator sends; `None` where that is not known.
+    /// Returns whether an IOMMU translates what the initiator sends; `None` where that is unknown.
     pub(super) fn translates(&self) -> Option<bool> {
         match (self.initiator().iommu_type.as_deref(), self.fabric.iommu) {
             (Some("DMA" | "DMA-FQ"), _) | (None, IommuMode::Translating) => Some(true),
@@ -159,7 +159,7 @@ impl<'a> DriverEnds<'a> {
             MapType::BusAddress | MapType::ThroughHostBridge => "the kernel permits this pair",
             MapType::NotSupported => "the kernel refuses this pair",
             MapType::Conditional | MapType::Unknown => {
-                "the kernel's decision for this pair is not known in full"
+                "the kernel's decision for this pair is unknown in full"
             }
         }
     }

@@ -17,7 +17,7 @@ pub enum GpuLinkKind {
 /// Links of one kind between two GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuLinkState {
-    /// They are connected by this number of links; `None` where the number is not known.
+    /// They are connected by this number of links; `None` where the number is unknown.
     Links(GpuLinkKind, Option<u32>),
     /// They are connected through other GPUs of one hive; XGMI alone does that.
     Hive(GpuLinkKind),

@@ -158,7 +158,7 @@ impl GuestFindings {
                 format!("{} redirect (ACS), so packets go {root}", names.join(", "))
             }
             MapType::Unknown | MapType::Conditional => {
-                "whether ports redirect packets is not known: `sudo lspci -vvv` shows ACSCtl".to_owned()
+                "whether ports redirect packets is unknown: `sudo lspci -vvv` shows ACSCtl".to_owned()
             }
             _ => "no port redirects (ACS), so the switch may turn packets before the IOMMU sees them: \
                   the guest's addresses must lie outside the switch's windows"

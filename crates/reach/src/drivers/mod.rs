@@ -41,7 +41,7 @@ pub struct DriverRule {
     /// The mechanism, `peer access`.
     pub mechanism: String,
     /// The mechanism asks the kernel (`pci_p2pdma_distance`, `pci_p2pdma_map_type`); `None`
-    /// where that is not known.
+    /// where that is unknown.
     pub asks_kernel: Option<bool>,
     /// The driver's answer.
     pub answer: DriverAnswer,

@@ -67,7 +67,7 @@ fn both(ends: &DriverEnds<'_>) -> DriverRule {
             ("vfio container", (DriverAnswer::Conditional, reason.to_owned()))
         }
         None => {
-            let reason = "iommufd maps windows since Linux 6.19, and the kernel's version is not known: \
+            let reason = "iommufd maps windows since Linux 6.19, and the kernel's version is unknown: \
                           `uname -r`";
             ("dma-buf by iommufd", (DriverAnswer::Conditional, reason.to_owned()))
         }

@@ -22,7 +22,7 @@ pub enum CardPages {
     Plain,
     /// Peer-to-peer memory of a provider that is not there.
     Foreign,
-    /// It is not known whether the kernel has `CONFIG_PCI_P2PDMA`.
+    /// It is unknown whether the kernel has `CONFIG_PCI_P2PDMA`.
     NotSeen,
     /// A description, of no particular kernel.
     NoKernel,
@@ -89,7 +89,7 @@ pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
         (Some(true), FunctionKind::Nvme) => vec![for_drives(ends)],
         (_, FunctionKind::Fpga) => {
             let reason = "one card imports the buffer of the other and copies it; whether the driver \
-                          asks the kernel is not known";
+                          asks the kernel is unknown";
             let verdict = (DriverAnswer::Conditional, reason.to_owned());
             vec![DriverRule::new(DRIVER, "buffer import", None, verdict, SOURCE)]
         }

@@ -9,15 +9,15 @@ use crate::{Reach, decide};
 /// The path of packets between two functions; empty between two machines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PacketPath {
-    /// The place where packets turn; `None` where it is not known.
+    /// The place where packets turn; `None` where it is unknown.
     pub turn: Option<Turn>,
-    /// The distance class of `nvidia-smi topo -m`; `None` where it is not known.
+    /// The distance class of `nvidia-smi topo -m`; `None` where it is unknown.
     pub class: Option<PathClass>,
-    /// Hops as the kernel counts them, redirected or not; `None` where bridges on the way are not known.
+    /// Hops as the kernel counts them, redirected or not; `None` where bridges on the way are unknown.
     pub distance: Option<u32>,
     /// The slowest link whose speed is known; `None` where no link is crossed, or none is known.
     pub slowest_link: Option<SlowestLink>,
-    /// Functions on the path with a link above them whose speed is not known.
+    /// Functions on the path with a link above them whose speed is unknown.
     pub unknown_links: Vec<FunctionId>,
 }
 
@@ -70,7 +70,7 @@ impl PathClass {
 pub struct SlowestLink {
     /// The function below it.
     pub function: FunctionId,
-    /// Speed and width it trained to; what both ends support where that is not known.
+    /// Speed and width it trained to; what both ends support where that is unknown.
     pub speed: LinkSpeed,
     /// It trained to less than both ends support.
     pub is_downgraded: bool,

@@ -305,7 +305,7 @@ fn route(cases: &[RanCase<'_>]) -> String {
     }
     if of(RouteVerdict::NotKnown) > 0 {
         text +=
-            &format!(" For {} the route is not known.", count(of(RouteVerdict::NotKnown), "case"));
+            &format!(" For {} the route is unknown.", count(of(RouteVerdict::NotKnown), "case"));
     }
     text
 }

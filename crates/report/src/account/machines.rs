@@ -130,7 +130,7 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
         facts.push(("way", plain(&plan.way.join(", "))));
     }
     if !plan.unmeasured.is_empty() {
-        facts.push(("not known", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
+        facts.push(("unknown", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
     }
     let mut blocks = vec![Block::Facts(facts)];
     blocks.extend(warnings(&plan.warnings));
@@ -171,11 +171,7 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
         })
         .collect();
     if !refusals.is_empty() {
-        blocks.push(Block::Table(Table::new(
-            "What stands against the copy",
-            vec!["what", "what to do"],
-            refusals,
-        )));
+        blocks.push(Block::Table(Table::new("Blocked by", vec!["what", "what to do"], refusals)));
     }
     blocks
 }

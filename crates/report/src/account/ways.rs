@@ -21,7 +21,7 @@ pub(super) struct FlowLoads {
     pub(super) loads: Vec<LinkLoad>,
     /// Roles of functions, in words, by function.
     pub(super) roles: Vec<(FunctionId, String)>,
-    /// Flows whose way is not known.
+    /// Flows whose way is unknown.
     pub(super) unknown: usize,
 }
 
@@ -88,7 +88,7 @@ fn ceiling(fabric: &Fabric, id: FunctionId, basis: Basis) -> ByteRate {
 /// From where to where a flow's payload goes by DMA, `None` for host memory, and how much.
 type Leg = (Option<FunctionId>, Option<FunctionId>, Bytes);
 
-/// The legs of a flow, or `None` where one of its places is not known.
+/// The legs of a flow, or `None` where one of its places is unknown.
 fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> Option<Vec<Leg>> {
     let places = done.places.as_ref();
     let source = end(fabric, places.map(|one| one.source.as_deref()), &asked.source);

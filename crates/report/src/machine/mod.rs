@@ -7,4 +7,4 @@ mod text;
 pub(crate) use drawing::style;
 pub use drawing::{Drawing, svg};
 pub use metrics::openmetrics;
-pub use text::{pairs, topo};
+pub use text::{device, pairs, topo};

@@ -58,7 +58,7 @@ pub struct GpuWork {
     pub mode: Option<Mode>,
     /// Direct ways that cuFile has switched on, where it served and tells.
     pub flags: Option<String>,
-    /// Requests as cuFile counted them, or why the route is not known; `None` where it did not serve.
+    /// Requests as cuFile counted them, or why the route is unknown; `None` where it did not serve.
     pub counts: Option<Counted>,
 }
 

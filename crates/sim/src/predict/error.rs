@@ -36,7 +36,7 @@ pub enum CaseError {
     #[error(transparent)]
     Flow(#[from] FlowError),
     /// Pasted text that leaves out the speeds of the links above these functions.
-    #[error("`link` is not known of {}", few(.0))]
+    #[error("`link` is unknown for {}", few(.0))]
     LinkNotStated(Vec<String>),
     /// The flow engine.
     #[error(transparent)]

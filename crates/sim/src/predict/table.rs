@@ -1,7 +1,7 @@
 //! The parameters that the model has: names, units, lowest and highest values, and where each is used.
 //!
 //! A name with `*` is of one device: `d0.read.rate`. Drives that have no number of their own have that of `drive`, and
-//! links whose speed is not known have that of `pcie`. Limits are wide: they find slips of a unit, which are a factor of a
+//! links whose speed is unknown have that of `pcie`. Limits are wide: they find slips of a unit, which are a factor of a
 //! thousand or more.
 
 use crate::parameters::{ParameterError, ParameterShape, Parameters, Unit};
@@ -64,7 +64,7 @@ pub(super) enum Used {
 
 /// The name of any drive, in place of one.
 pub(super) const ANY_DRIVE: &str = "drive";
-/// The name of any link whose speed is not known.
+/// The name of any link whose speed is unknown.
 pub(super) const ANY_LINK: &str = "pcie";
 
 /// Widths of links (PCIe base specification, "Link width").

@@ -35,7 +35,7 @@ impl PacketRun<'_> {
             if time >= most || self.engine.events >= events {
                 return (time, false);
             }
-            // Steps grow with the time passed, since the pace of the slowest flow is not known.
+            // Steps grow with the time passed, since the pace of the slowest flow is unknown.
             before = (step >= time / 8).then_some(moved);
             if before.is_none() {
                 step *= 2;

@@ -113,7 +113,7 @@ impl StreamArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 p2p is the drive against the device memory, in either direction; host is the drive alone, against host \
-memory. With a GPU --routes are the ways to it, and the drive alone is measured beside them. Times are the \
+memory. With a GPU --routes are the routes to it, and the drive alone is measured next to them. Times are the \
 host's, from the hand-over of a request to its completion; nothing is timed on a device, and no CPU \
 stores into the memory.
 

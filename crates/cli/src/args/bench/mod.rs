@@ -59,7 +59,7 @@ pub(crate) enum BenchCommand {
 /// Arguments of `peerlane bench run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A workload in its short form, which docs/bench.md shows beside the full one:
+A workload in its short form, which docs/bench.md shows next to the full one:
   kind = 'sweep'
   source = '/dev/nvme0n1'
   target = '/dev/nvme1n1'

@@ -85,7 +85,7 @@ enum Kept {
 /// Reads the list.
 ///
 /// # Errors
-/// When it cannot be read, or a line says something that is not known; the message has its number.
+/// When it cannot be read, or a line says something that is unknown; the message has its number.
 pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<BatchJob>, Failure> {
     let tried = || format!("read the jobs file {}", path.display());
     let text = small_file::read(path, FILE_MAX).map_err(Tried::to_read(tried(), path))?;

@@ -60,7 +60,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)
     })?;
     if args.dry_run {
-        return show(plans, printer);
+        return show(&fabric, plans, printer);
     }
     refuse(&plans)?;
     let clock = MonotonicClock::start();
@@ -82,13 +82,13 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     trace_file::finish(trace, ended, printer)
 }
 
-fn show(jobs: Vec<FanOutPlan>, printer: Printer) -> Result<Exit, Failure> {
+fn show(fabric: &Fabric, jobs: Vec<FanOutPlan>, printer: Printer) -> Result<Exit, Failure> {
     let would_start = jobs.iter().flat_map(|job| &job.targets).all(plan::would_start);
     let batch = BatchPlan { schema: BATCH_PLAN_SCHEMA.to_owned(), jobs };
     if printer.is_json() {
         printer.object(&batch)?;
     } else {
-        printer.data(&render::batch_plan(&batch))?;
+        printer.text(&render::batch_plan(&batch, &|one| plan::sentence(fabric, one)))?;
     }
     Ok(if would_start { Exit::Done } else { Exit::Negative })
 }
@@ -215,7 +215,7 @@ impl Batch<'_> {
         if self.printer.is_json() {
             self.printer.object(&record)?;
         } else {
-            self.printer.data(&render::batch(&record))?;
+            self.printer.text(&render::batch(&record))?;
         }
         let all: Vec<&EndedTarget> = ended.iter().flatten().collect();
         all.iter().for_each(|one| one.report(self.printer));

@@ -48,7 +48,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
         printer.object(&records)?;
     } else {
         for record in &records {
-            printer.data(&render::bench(record, &render::OverwrittenRanges::default()))?;
+            printer.text(&render::bench(record, &render::OverwrittenRanges::default()))?;
         }
     }
     Ok(Exit::Done)

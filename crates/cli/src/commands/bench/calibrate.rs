@@ -20,7 +20,7 @@ pub(super) fn learn(
         printer.warning(&warning);
     }
     // The parameters took minutes: where nobody can read them, the file is still written.
-    let shown = if printer.is_json() { Ok(()) } else { printer.data(&render::calibration(&found)) };
+    let shown = if printer.is_json() { Ok(()) } else { printer.text(&render::calibration(&found)) };
     if let Some(file) = &args.parameters {
         OutputFile::at(file, OutputKind::New)?.write(found.to_toml().as_bytes())?;
         printer.note(&format!("wrote {}", file.display()));

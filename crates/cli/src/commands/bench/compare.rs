@@ -31,7 +31,7 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     if printer.is_json() {
         printer.object(&found)?;
     } else {
-        printer.data(&render::comparison(&found))?;
+        printer.text(&render::comparison(&found))?;
     }
     let missing = Incomparable::Missing { run: WhichRun::After };
     let missing = found.cases.iter().filter(|case| case.reasons.contains(&missing)).count();

@@ -34,7 +34,7 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Option<Exit>, 
     if printer.is_json() {
         printer.object(&found)?;
     } else {
-        printer.data(&render::nodes_comparison(&found))?;
+        printer.text(&render::nodes_comparison(&found))?;
     }
     warn(&found, printer);
     let is_negative = found.has_regressed || !is_whole(&found);

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
-        printer.data(&render::bench(&record, &overwritten))
+        printer.text(&render::bench(&record, &overwritten))
     };
     if let BenchCommand::Calibrate(args) = &args.command {
         calibrate::learn(args, &record, printer)?;

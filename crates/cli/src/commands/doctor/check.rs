@@ -18,7 +18,7 @@ use crate::printer::Printer;
 /// Bytes of a reason in the line.
 const MAX_REASON: usize = 160;
 
-/// Exit status of what is not known, failures among it.
+/// Exit status of what is unknown, failures among it.
 pub(crate) const UNKNOWN: u8 = 3;
 
 /// Status of a monitoring plugin.
@@ -30,7 +30,7 @@ enum Status {
     Warning = 1,
     /// A route is missing.
     Critical = 2,
-    /// Not known, or failure.
+    /// Unknown, or failure.
     Unknown = UNKNOWN as isize,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::doctor(&record))?;
+        printer.text(&render::doctor(&record))?;
     }
     if let Some(folder) = &args.write_fix {
         write_fix::run(&record, folder, printer)?;

@@ -117,7 +117,7 @@ impl MemoryPlan {
     fn nic_clause(&self, listen: Listen) -> String {
         match (self.rdma_device.as_ref(), listen.address()) {
             (None, Some(address)) => {
-                format!("; whether the RDMA device of {} reaches it is not known", address.ip())
+                format!("; whether the RDMA device of {} reaches it is unknown", address.ip())
             }
             _ => String::new(),
         }
@@ -164,7 +164,7 @@ mod tests {
     fn auto_uses_p2p_memory_for_rdma() {
         let by_rdma = plan("auto", Listen::Rdma).unwrap();
         assert_eq!(by_rdma.kind(), MemoryKind::P2pmem);
-        assert!(by_rdma.reason.contains("10.0.0.1 reaches it is not known"), "{}", by_rdma.reason);
+        assert!(by_rdma.reason.contains("10.0.0.1 reaches it is unknown"), "{}", by_rdma.reason);
         assert!(by_rdma.memories[0].is_permitted, "{by_rdma:?}");
         let by_tcp = plan("auto", Listen::Tcp).unwrap();
         assert_eq!(by_tcp.kind(), MemoryKind::Host);

@@ -94,7 +94,7 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
-        printer.data(&render::export(&record))
+        printer.text(&render::export(&record))
     };
     let mut sample = status.as_mut().map(|status| || status.write(printer));
     let sampler = sample.as_mut().map(|sample| sample as &mut dyn FnMut());
@@ -172,7 +172,7 @@ fn list(printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
         printer.object(&list)?;
     } else {
-        printer.data(&render::exports(&list))?;
+        printer.text(&render::exports(&list))?;
     }
     Ok(Exit::Done)
 }

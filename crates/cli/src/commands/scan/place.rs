@@ -89,7 +89,7 @@ impl<'a> SearchDevice<'a> {
         match work.counts {
             Some(Ok(counts)) => printer.note(&format!("cuFile counted {counts}")),
             Some(Err(none)) => {
-                printer.note(&format!("the route of these images is not known: {none}"));
+                printer.note(&format!("the route of these images is unknown: {none}"));
             }
             None => {}
         }
@@ -116,7 +116,7 @@ fn ways(work: &GpuWork) -> String {
     let mut ways = Vec::new();
     if let ((images @ 1.., bytes), Some(mode)) = (work.direct, work.mode) {
         let by = match work.counts {
-            Some(Err(_)) => "cuFile, by a route that is not known".to_owned(),
+            Some(Err(_)) => "cuFile, by a route that is unknown".to_owned(),
             _ => mode.to_string(),
         };
         ways.push(format!("{images} images, {bytes}, by {by}"));

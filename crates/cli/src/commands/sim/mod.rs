@@ -106,7 +106,7 @@ impl PredictionModel<'_> {
         if printer.is_json() {
             printer.object(&record)?;
         } else {
-            printer.data(&render::sim(&record))?;
+            printer.text(&render::sim(&record))?;
         }
         Ok(Exit::Done)
     }

@@ -122,7 +122,7 @@ pub(super) fn run(
             rows: rows.collect(),
         })?;
     } else {
-        printer.data(&render::variants(&fabric.name, &keys, &cases, &variants, &rates))?;
+        printer.text(&render::variants(&fabric.name, &keys, &cases, &variants, &rates))?;
     }
     Ok(Exit::Done)
 }

@@ -34,8 +34,8 @@ fn each_counter_layout_gives_verdict() {
 #[test]
 fn route_without_counters_is_not_known() {
     for (conf, says) in [
-        ("version=1210", "libcufile 1.21 is not known"),
-        ("version=1140", "libcufile 1.14 is not known"),
+        ("version=1210", "libcufile 1.21 is unknown"),
+        ("version=1140", "libcufile 1.14 is unknown"),
         ("no_version=1", "does not tell its version"),
         ("no_counts=1", "show 0 of 1 requests"),
         ("no_counts=1\nversion=1180", "show 0 of 1 requests"),

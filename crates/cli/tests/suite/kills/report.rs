@@ -70,7 +70,7 @@ impl KillTally {
             "what": format!(
                 "The program is ended by a signal at a random moment of a copy of a real file, and goes \
                  on as it advises itself: the target's name shows the old content or all of the new, \
-                 every byte is equal in the end, nothing is left beside it. {} signals found it \
+                 every byte is equal in the end, nothing is left next to it. {} signals found it \
                  running; {resumed} copies went on by a journal",
                 self.strikes()
             ),

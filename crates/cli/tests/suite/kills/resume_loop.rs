@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::random::Random;
 use super::strike::{EndedProcess, Moment, strike};
+use crate::program;
 use crate::testing::Loop;
 
 const LENGTH: usize = 12 << 20;
@@ -42,7 +43,7 @@ impl ResumeLoopBench {
 
     /// A copy that takes about two seconds.
     fn copy(&self, target: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        let mut command = program::command(self.folder.path());
         command
             .args(["copy", "source"])
             .arg(target)

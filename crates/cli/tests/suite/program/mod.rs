@@ -4,10 +4,13 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The program in a folder, without colours.
+/// Wide enough for any sentence in one line.
+pub(crate) const COLUMNS: (&str, &str) = ("COLUMNS", "9999");
+
+/// The program in a folder, without colours and unwrapped.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    command.current_dir(folder).env("NO_COLOR", "1");
+    command.current_dir(folder).env("NO_COLOR", "1").env(COLUMNS.0, COLUMNS.1);
     command
 }
 

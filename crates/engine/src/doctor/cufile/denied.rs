@@ -57,7 +57,7 @@ impl Audit<'_> {
         let key = "denylist.fsids";
         self.found.number(key).filter(|&count| count > 0).map(|_| {
             let effect = CuFileEffect::new(
-                format!("which file systems they are is not known here; {WITHOUT_WAY}"),
+                format!("which file systems they are is unknown here; {WITHOUT_WAY}"),
                 "take out what is to be reached directly",
             );
             self.note(key, EARLY, effect)
@@ -68,7 +68,7 @@ impl Audit<'_> {
     fn former_lists(&self) -> Vec<CufileNote> {
         let keys = self.found.settings.keys().filter(|key| key.starts_with("blacklist."));
         keys.map(|key| CufileNote {
-            since: "not known",
+            since: "unknown",
             ..self.note(
                 key,
                 EARLY,

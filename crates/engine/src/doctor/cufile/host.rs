@@ -80,7 +80,7 @@ impl Audit<'_> {
         self.found.settings.contains_key(key).then(|| {
             let effect = CuFileEffect::new(
                 "gdscheck prints allow_compat_mode by this name; the published libraries have the other one \
-                 only, and whether they read this one is not known",
+                 only, and whether they read this one is unknown",
                 "call it allow_compat_mode",
             );
             self.note(key, EARLY, effect)
@@ -91,7 +91,7 @@ impl Audit<'_> {
         self.flagged("properties.gds_fallback_io", true, FALLBACKS, || {
             CuFileEffect::new(
                 "requests by RDMA that fail through nvidia-fs are repeated through host memory; what it does on \
-                 local drives is not known",
+                 local drives is unknown",
                 "set it to false",
             )
         })
@@ -101,7 +101,7 @@ impl Audit<'_> {
         self.flagged("sparse.p2p_compat_enable", false, MIRRORS, || {
             CuFileEffect::new(
                 "reads by P2PDMA that touch holes of ext4 and XFS are not taken through host memory; what they \
-                 return is not known",
+                 return is unknown",
                 "leave it out, or make files without holes: `cp --sparse=never FILE NEW`",
             )
         })

@@ -183,7 +183,7 @@ fn denied_things_of_this_machine_force_host_memory() {
     silent("", "'denylist.fsids' = 0", "denylist.fsids");
     let former =
         says(DRIVE, "'blacklist.drivers' = 1", "blacklist.drivers", "nothing is held back");
-    assert_eq!(former.since, "not known");
+    assert_eq!(former.since, "unknown");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn values_of_other_kinds_are_not_known() {
         ("fs.lustre.posix_gds_min_kb", "true"),
         ("properties.rdma_peer_type", "true"),
     ] {
-        let found = says("", &format!("\"{key}\" = {value}"), key, "is not known");
+        let found = says("", &format!("\"{key}\" = {value}"), key, "is unknown");
         assert!(!found.forces_host);
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::assume) struct AcsBoot {
     /// Set when these are all the parameters that bear on devices.
     is_whole: bool,
     /// Set when the kernel sets ACS by itself. It does so when it finds an IOMMU, whatever its mode
-    /// (`pci_request_acs`); `None` where it is not known.
+    /// (`pci_request_acs`); `None` where it is unknown.
     pub(super) switches_on: Option<bool>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum AcsDecision {
     OverFirmware(DecidedBits),
     /// Bits on top of the kernel's own (`disable_acs_redir` before Linux 6.11).
     OverKernel(DecidedBits),
-    /// It is not known.
+    /// It is unknown.
     NotKnown,
 }
 

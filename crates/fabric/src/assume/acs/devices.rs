@@ -10,7 +10,7 @@ pub(super) enum Identification {
     Named,
     /// It is not.
     Other,
-    /// Its address or identity is not known.
+    /// Its address or identity is unknown.
     NotKnown,
 }
 

@@ -53,7 +53,7 @@ impl AcsParameter {
     /// Returns whether a kernel honours the parameter.
     pub fn honoured_by(self, kernel: &Kernel) -> Honoured {
         let Some(release) = kernel.release.as_deref() else {
-            return Honoured::NotKnown("the kernel's release is not known".to_owned());
+            return Honoured::NotKnown("the kernel's release is unknown".to_owned());
         };
         let Some((line, patch)) = numbers(release) else {
             return Honoured::NotKnown(format!("{release} is not a release of Linux"));

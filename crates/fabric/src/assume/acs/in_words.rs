@@ -63,7 +63,7 @@ fn one(RegisterChange { before, after }: RegisterChange) -> String {
         _ => String::new(),
     };
     let redirection = match (before.redirects(), after.redirects()) {
-        (_, None) => "it is not known whether it redirects peer traffic then",
+        (_, None) => "it is unknown whether it redirects peer traffic then",
         (Some(true), Some(false)) => "it no longer redirects peer traffic",
         (Some(false), Some(true)) => "it redirects peer traffic",
         (None, Some(false)) => "it does not redirect peer traffic then",

@@ -35,7 +35,7 @@ impl RealPort {
             control |= self.capability & 0x1d;
         }
         if boot.is_old {
-            // `pci_disable_acs_redir` of Linux 4.19 to 6.10; `config_acs` is not known.
+            // `pci_disable_acs_redir` of Linux 4.19 to 6.10; `config_acs` is unknown.
             return if boot.disable { control & !0x2c } else { control };
         }
         if boot.disable {

@@ -16,14 +16,14 @@ pub enum AcsParameterError {
     /// None of the ports has ACS.
     #[error("none of the ports has ACS")]
     NoPorts,
-    /// The kernel is not known to honour either parameter.
+    /// The kernel is unknown to honour either parameter.
     #[error("{0}")]
     NotHonoured(String),
-    /// An address on the way to the port is not known.
-    #[error("the PCI address of {0} is not known")]
+    /// An address on the way to the port is unknown.
+    #[error("the PCI address of {0} is unknown")]
     NoAddress(String),
-    /// The register of the port is not known.
-    #[error("the ACS control register of {0} is not known: run as root")]
+    /// The register of the port is unknown.
+    #[error("the ACS control register of {0} is unknown: run as root")]
     NotRead(String),
     /// The parameter is longer than the kernel's command line.
     #[error(
@@ -68,7 +68,7 @@ pub fn acs_parameter(
 /// `setpci` changes the bits of the mask behind the colon (setpci(8)).
 ///
 /// # Errors
-/// The port whose address is not known.
+/// The port whose address is unknown.
 pub fn acs_setpci(
     fabric: &Fabric,
     ports: &BTreeSet<FunctionId>,
@@ -172,7 +172,7 @@ fn shared_identity(
     let alike = fabric.iter().map(|(other, _)| other).filter(|other| identity(*other) == Some(own));
     let alike: Vec<FunctionId> = alike.collect();
     let several = alike.iter().filter(|other| wanted.contains_key(other)).count() > 1;
-    // Functions whose identity is not known could be meant, too.
+    // Functions whose identity is unknown could be meant, too.
     let is_certain = fabric.iter().all(|(other, one)| {
         one.acs == Acs::Absent || wanted.contains_key(&other) || identity(other).is_some()
     });

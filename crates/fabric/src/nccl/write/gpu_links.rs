@@ -69,7 +69,7 @@ fn counted_pairs(
         if one == other || !is_gpu(one) || !is_gpu(other) {
             return Err("an end is not a GPU of the text");
         }
-        let count = link.links.ok_or("their number is not known")?;
+        let count = link.links.ok_or("their number is unknown")?;
         if pairs.insert((one.min(other), one.max(other)), count).is_some() {
             return Err("a pair is there twice");
         }

@@ -73,7 +73,7 @@ fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
     topology_refusal(ends)
 }
 
-/// The conditions that are not known to hold.
+/// The conditions that are unknown to hold.
 fn needs(ends: &DriverEnds<'_>) -> Vec<&'static str> {
     let initiator = ends.initiator();
     let conditions = [
@@ -123,10 +123,10 @@ fn route(ends: &DriverEnds<'_>) -> (String, bool) {
             false,
         ),
         MapType::Unknown if ports.is_empty() && ends.is_below_one_switch() => {
-            ("whether ports on the way redirect is not known".to_owned(), false)
+            ("whether ports on the way redirect is unknown".to_owned(), false)
         }
         MapType::Conditional | MapType::Unknown => {
-            (format!("{way}, and whether it forwards them is not known: prove the route"), false)
+            (format!("{way}, and whether it forwards them is unknown: prove the route"), false)
         }
     }
 }

@@ -20,7 +20,7 @@ fn machine_facts_change_alone() {
         (
             "iommu = 'off'",
             "iommu = 'passthrough'",
-            (ChangeKind::Iommu, Neutral, "off", "passes addresses through"),
+            (ChangeKind::Iommu, Neutral, "off", "passthrough"),
         ),
         (
             "6.8.0-45-generic",

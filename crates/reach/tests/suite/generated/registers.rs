@@ -92,7 +92,7 @@ impl Express {
         if self.port_type.has_link() {
             [self.maximum, self.current]
         } else {
-            // A register that is not there reads as zero, and the width as not known.
+            // A register that is not there reads as zero, and the width as unknown.
             [LinkValue { code: 0, width: 255 }, LinkValue::default()]
         }
     }

@@ -71,6 +71,8 @@ pub(super) struct DrawingSheet {
     has_redirect: bool,
     /// True when a link is downgraded.
     is_downgraded: bool,
+    /// True when a device has memory for peers.
+    has_memory: bool,
     /// A link of the drawing, to show the scale by.
     sample: Option<LinkSpeed>,
 }
@@ -195,6 +197,15 @@ impl DrawingSheet {
             ));
             self.words(end + 14.0, y, "q", text);
             end += 14.0 + wide(text) + 24.0;
+        }
+        if self.has_memory {
+            let text = "memory that peers may reach";
+            self.add(format_args!(
+                r#"<rect class="m" x="{end:.1}" y="{:.1}" width="28" height="12" rx="6"/>"#,
+                middle - 6.0
+            ));
+            self.words(end + 34.0, y, "q", text);
+            end += 34.0 + wide(text) + 24.0;
         }
         end
     }
@@ -467,6 +478,7 @@ fn leaves(
     }
     if let Some(text) = badge {
         let left = x + LABEL_WIDTH - badge_width - 6.0;
+        sheet.has_memory = true;
         sheet.add(format_args!(
             r#"<rect class="m" x="{left:.1}" y="{:.1}" width="{badge_width:.1}" height="16" rx="8"/>"#,
             y - 8.0

@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use peerlane_fabric::{BridgeId, Fabric, FunctionId, FunctionKind, Parent};
 use peerlane_reach::Detail;
 
-use crate::machine::text::FunctionTree;
+use super::matrix::MOST_COLUMNS;
+use super::width::wide;
+use crate::machine::text::{FunctionTree, memory_label};
 
 /// Left and right margin.
 pub(super) const MARGIN: f64 = 24.0;
 /// Top of the tree; above it stand facts of the machine.
 const TOP: f64 = 96.0;
-/// Room for the names of memories, which stand on end.
+/// Most room for the names of memories, which stand on end.
 const HEAD: f64 = 96.0;
+/// Sine of their angle.
+const STEEP: f64 = 0.82;
 /// Width of the box of a host bridge, and of a switch.
 pub(super) const BRIDGE_WIDTH: f64 = 116.0;
 pub(super) const SWITCH_WIDTH: f64 = 58.0;
@@ -100,7 +104,7 @@ impl DrawingLayout {
         }
         let row_height = if rows.len() <= ROOMY { 40.0 } else { 22.0 };
         let has_columns = purpose == Purpose::Reach && !fabric.memories().is_empty();
-        let top = TOP + if has_columns { HEAD } else { 0.0 };
+        let top = TOP + if has_columns { head(fabric) } else { 0.0 };
         let mut leaf_x: f64 = MARGIN + BRIDGE_WIDTH + 120.0;
         let grid = NodeGrid { fabric, purpose, top, row_height };
         for root in &mut roots {
@@ -123,6 +127,15 @@ impl DrawingLayout {
     pub(super) fn line(&self, row: usize) -> f64 {
         self.top + self.row_height * (row as f64 + 0.5)
     }
+}
+
+/// Room for the names of memories; a column of several has two names.
+fn head(fabric: &Fabric) -> f64 {
+    let memories = fabric.memories();
+    let names = memories.iter().map(|one| wide(&memory_label(fabric, one.function, one.kind)));
+    let longest = names.fold(0.0, f64::max);
+    let count = if memories.len() > MOST_COLUMNS { 2.0 } else { 1.0 };
+    (longest * count * STEEP + 16.0).min(HEAD)
 }
 
 /// The nodes of functions that hang from one place.

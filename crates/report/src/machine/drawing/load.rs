@@ -28,7 +28,7 @@ pub(super) enum LoadScale {
     /// The ceiling of its link.
     #[default]
     Ceilings,
-    /// The busiest link, since the ceiling of some is not known.
+    /// The busiest link, since the ceiling of some is unknown.
     Busiest,
     /// The same, where no link has a speed that means anything.
     Speedless,

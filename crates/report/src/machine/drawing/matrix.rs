@@ -8,7 +8,7 @@ use peerlane_reach::{MapType, Matrix};
 use super::draw::DrawingSheet;
 use super::layout::{DrawingLayout, LABEL_WIDTH, MARGIN};
 use super::width::cut;
-use crate::machine::text::{label, memory_label, reasons};
+use crate::machine::text::{is_shown, label, memory_label, reasons};
 use crate::plain::escape;
 
 /// Width of a column, and where there are many.
@@ -113,6 +113,10 @@ pub(super) fn draw(
         sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
         for (index, cells) in matrix.cells.iter().enumerate() {
             let Some(cell) = cells.get(column) else { continue };
+            let memory = &matrix.memories[index].members;
+            if memory.len() == 1 && memory == members {
+                continue;
+            }
             let x = table.at(index);
             let sign = sign(cell.map);
             if table.is_narrow() {
@@ -142,8 +146,8 @@ pub(super) fn draw(
         MapType::Conditional,
         MapType::Unknown,
     ] {
-        let is_shown = !table.is_narrow() || map != MapType::NotSupported;
-        if is_shown && matrix.cells.iter().flatten().any(|cell| cell.map == map) {
+        let has_sign = !table.is_narrow() || map != MapType::NotSupported;
+        if has_sign && is_shown(matrix, map) {
             sheet.explain(sign(map), words(map));
         }
     }

@@ -43,7 +43,7 @@ fn width(speed: LinkSpeed) -> u64 {
     speed.width.into()
 }
 
-/// Returns whether a link trained to less than its ends support; `None` where that is not known, as of a slow link that
+/// Returns whether a link trained to less than its ends support; `None` where that is unknown, as of a slow link that
 /// may only save power.
 fn is_downgraded(fabric: &Fabric, id: FunctionId) -> Option<bool> {
     fabric.function(id).link?.current?;

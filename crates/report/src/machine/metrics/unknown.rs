@@ -43,7 +43,7 @@ fn is_cpu_known(fabric: &Fabric) -> bool {
     }
 }
 
-/// Returns whether a function has a link above it whose state is not known; a virtual function has none of its own.
+/// Returns whether a function has a link above it whose state is unknown; a virtual function has none of its own.
 fn has_unknown_link(fabric: &Fabric, id: FunctionId) -> bool {
     let function = fabric.function(id);
     let is_below_port = match function.parent {

@@ -4,25 +4,10 @@ use peerlane_fabric::{Fabric, FunctionId, FunctionKind, MemoryKind};
 
 use crate::plain::plain;
 
-/// A name of a few characters: that of the drive or interface, else the address without the domain
-/// where all have one.
+/// The word for a function in commands; an address in the first domain without that domain.
 pub(crate) fn label(fabric: &Fabric, id: FunctionId) -> String {
-    plain(&name(fabric, id))
-}
-
-fn name(fabric: &Fabric, id: FunctionId) -> String {
-    let function = fabric.function(id);
-    let Some(address) = function.address else { return function.name.clone() };
-    if function.name != address.to_string() {
-        return function.name.clone();
-    }
-    if function.kind == FunctionKind::Nic {
-        if let Some(name) = function.kernel_names.first() {
-            return name.clone();
-        }
-    }
-    let text = function.name.clone();
-    if address.domain() == 0 { text.trim_start_matches("0000:").to_owned() } else { text }
+    let word = fabric.device_word(id);
+    plain(word.strip_prefix("0000:").unwrap_or(&word))
 }
 
 /// A memory as the command line takes it, `cmb:nvme2` or `gpu:0`, but for a short address of a card.
@@ -33,10 +18,8 @@ pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) ->
         (MemoryKind::Gpu, _) => "gpu",
         (MemoryKind::Fpga, _) => "fpga",
     };
-    match fabric.gpu_number(id).filter(|_| kind == MemoryKind::Gpu) {
-        Some(number) => format!("{prefix}:{number}"),
-        None => format!("{prefix}:{}", label(fabric, id)),
-    }
+    let label = label(fabric, id);
+    if label.starts_with("gpu:") { label } else { format!("{prefix}:{label}") }
 }
 
 /// Kind of a function, in words.

@@ -20,7 +20,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     };
     let iommu = match fabric.iommu {
         IommuMode::Off => "IOMMU off",
-        IommuMode::Passthrough => "IOMMU passes addresses through",
+        IommuMode::Passthrough => "IOMMU in passthrough mode",
         IommuMode::Translating => "IOMMU translates",
         IommuMode::Unknown => "IOMMU unknown (not in this input)",
     };
@@ -107,7 +107,7 @@ fn place(fabric: &Fabric, id: FunctionId, text: &mut String) {
         DriverBinding::Unbound => text.push_str(", no driver"),
         // Descriptions need not say it.
         DriverBinding::Unknown if matches!(fabric.origin, Origin::Description | Origin::Text) => {}
-        DriverBinding::Unknown => text.push_str(", driver not known"),
+        DriverBinding::Unknown => text.push_str(", driver unknown"),
     }
 }
 
@@ -231,7 +231,7 @@ fn trained(fabric: &Fabric, id: FunctionId, link: &Link) -> String {
         }
         (Some(current), _) => speed(current),
         (None, Some(own)) => format!("at most {}", speed(own)),
-        (None, None) => "link not known".to_owned(),
+        (None, None) => "link unknown".to_owned(),
     }
 }
 

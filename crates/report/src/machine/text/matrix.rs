@@ -15,12 +15,17 @@ const MOST_ROWS: usize = 40;
 /// Most columns of a grouped table; beyond it a row only counts.
 const MOST_GROUPS: usize = 32;
 
-const LEGEND: &str = "\
-B bus address, turns round below the host bridge; H through the host bridge; - refused by the kernel;
-? not known. The number is the distance in hops.\n";
-
-const CONDITIONAL_LEGEND: &str =
-    "C through the host bridge if the CPU is an AMD Zen or later, else refused.\n";
+const LEGEND: [(MapType, char, &str); 5] = [
+    (MapType::BusAddress, 'B', "by bus address, below the host bridge"),
+    (MapType::ThroughHostBridge, 'H', "through the host bridge"),
+    (MapType::NotSupported, '-', "refused by the kernel"),
+    (
+        MapType::Conditional,
+        'C',
+        "through the host bridge if the CPU is an AMD Zen or later, else refused",
+    ),
+    (MapType::Unknown, '?', "unknown"),
+];
 
 /// The table of memories and initiators, and why what is refused is refused.
 pub(super) fn text(fabric: &Fabric) -> String {
@@ -31,7 +36,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             .to_owned();
     }
     if matrix.memories.is_empty() && fabric.iter().any(|(_, one)| is_unclear(fabric, one)) {
-        return "Memory that others could read or write is not known: the text shows no classes.\n\
+        return "Memory that others could read or write is unknown: the text shows no classes.\n\
                 hint: add the output of `sudo lspci -Dvvvnn`\n"
             .to_owned();
     }
@@ -57,15 +62,17 @@ pub(super) fn text(fabric: &Fabric) -> String {
         text += &groups(fabric, &matrix);
     }
     text.push('\n');
-    text += LEGEND;
-    if matrix.cells.iter().flatten().any(|cell| cell.map == MapType::Conditional) {
-        text += CONDITIONAL_LEGEND;
+    for (map, sign, meaning) in LEGEND {
+        if is_shown(&matrix, map) {
+            let _ = writeln!(text, "{sign}  {meaning}");
+        }
     }
+    text += "The numbers are distances in hops.\n";
     text + &reasons(fabric, &matrix)
 }
 
 /// Notes that belong beside the table: cases that it does not cover, and reasons. One pair is
-/// explained for each code: refused, conditional, not known.
+/// explained for each code: refused, conditional, unknown.
 pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
     for note in peerlane_reach::environment_notes(fabric) {
@@ -77,7 +84,7 @@ pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     }
     if fabric.memories().iter().any(|memory| memory.kind != MemoryKind::P2pMem) {
         text += "Rows of gpu and fpga are for memory that the maker's driver hands to the kernel; \
-                 what such a driver maps by itself the kernel does not decide.\n";
+                 the kernel does not decide what such a driver maps by itself.\n";
     }
     for (map, code) in
         [(MapType::NotSupported, '-'), (MapType::Conditional, 'C'), (MapType::Unknown, '?')]
@@ -96,14 +103,18 @@ pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     text
 }
 
+/// True when a cell of two different devices has this decision.
+pub(crate) fn is_shown(matrix: &Matrix, map: MapType) -> bool {
+    matrix.memories.iter().zip(&matrix.cells).any(|(memory, cells)| {
+        cells.iter().zip(&matrix.initiators).any(|(cell, peers)| {
+            let is_itself = peers.members.len() == 1 && peers.members == memory.members;
+            cell.map == map && !is_itself
+        })
+    })
+}
+
 fn code(cell: MatrixCell) -> String {
-    let letter = match cell.map {
-        MapType::BusAddress => 'B',
-        MapType::ThroughHostBridge => 'H',
-        MapType::NotSupported => '-',
-        MapType::Conditional => 'C',
-        MapType::Unknown => '?',
-    };
+    let letter = LEGEND.iter().find(|(map, ..)| *map == cell.map).map_or(' ', |(_, sign, _)| *sign);
     match cell.distance {
         Some(distance) if cell.map != MapType::Unknown => format!("{letter}{distance}"),
         _ => letter.to_string(),
@@ -126,7 +137,10 @@ impl TextMatrix {
             .map(|(memory, cells)| {
                 let size = memory.size.map(|size| format!(" {size}")).unwrap_or_default();
                 let name = memory_label(fabric, memory.function, memory.kind) + &size;
-                (name, cells.iter().map(|&cell| code(cell)).collect())
+                let codes = cells.iter().zip(&matrix.initiators).map(|(&cell, peers)| {
+                    if peers.members == [memory.function] { String::new() } else { code(cell) }
+                });
+                (name, codes.collect())
             })
             .collect();
         (!columns.is_empty()).then_some(Self { columns, rows })
@@ -155,7 +169,7 @@ impl TextMatrix {
             }
         }
         text.push('\n');
-        text
+        text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 }
 
@@ -188,7 +202,8 @@ fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
             .collect(),
     };
     text += &table.text();
-    text += "\n  Those in one group have the same way up; what is said of them is said of two different ones:\n";
+    text +=
+        "\n  Devices of one group have the same path up; a cell is for two different devices:\n";
     for (number, name) in (1..).zip(&memories) {
         let number: usize = number;
         let _ = writeln!(text, "  {number:>3}  {name}");

@@ -1,5 +1,6 @@
 //! A machine in words: the tree of ports and functions, and below it who reaches which memory.
 
+mod device;
 mod label;
 mod lines;
 mod matrix;
@@ -9,9 +10,10 @@ mod tree;
 
 use peerlane_fabric::Fabric;
 
+pub use device::device;
 pub(crate) use label::{label, memory_label, port_kind};
 pub(crate) use lines::{heading, redirects, speed};
-pub(crate) use matrix::reasons;
+pub(crate) use matrix::{is_shown, reasons};
 pub use pairs::pairs;
 pub(crate) use tree::FunctionTree;
 

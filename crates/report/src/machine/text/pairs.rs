@@ -6,16 +6,18 @@ use std::fmt::Write as _;
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_reach::{RouteState, judged_pairs};
 
+use super::{label, port_kind};
+
 /// Columns in this order, as `nvidia-smi` has GPUs before NICs.
 const KINDS: [FunctionKind; 4] =
     [FunctionKind::Gpu, FunctionKind::Nic, FunctionKind::Nvme, FunctionKind::Fpga];
 
 /// The states, each with its word in a cell and its meaning.
-const STATES: [(RouteState, &str, &str); 6] = [
-    (RouteState::Direct, "direct", "between the devices, below the CPU"),
-    (RouteState::Expected, "expect", "direct, unless an unlikely fact holds"),
-    (RouteState::ViaCpu, "cpu", "between the devices, through the CPU's root complex"),
-    (RouteState::Host, "host", "through host memory"),
+pub(super) const STATES: [(RouteState, &str, &str); 6] = [
+    (RouteState::Direct, "direct", "direct: between the devices, below the CPU"),
+    (RouteState::Expected, "expect", "expected direct, unless an unlikely fact holds"),
+    (RouteState::ViaCpu, "cpu", "via CPU: between the devices, through the CPU's root complex"),
+    (RouteState::Host, "host", "host: through host memory"),
     (RouteState::Impossible, "no", "not possible"),
     (RouteState::Unknown, "?", "unknown; `peerlane doctor A B` names the missing fact"),
 ];
@@ -28,20 +30,30 @@ pub fn pairs(fabric: &Fabric) -> String {
     if devices.len() < 2 {
         return "fewer than two GPUs, NICs, NVMe drives or FPGA cards found\n".to_owned();
     }
-    let names: Vec<String> = devices.iter().map(|&id| fabric.device_word(id)).collect();
+    let names: Vec<String> = devices.iter().map(|&id| label(fabric, id)).collect();
+    let rows: Vec<String> = devices
+        .iter()
+        .zip(&names)
+        .map(|(&id, name)| match fabric.function(id).kind {
+            // A GPU's name says what it is.
+            FunctionKind::Gpu => name.clone(),
+            kind => format!("{} {name}", port_kind(kind)),
+        })
+        .collect();
     let states = states(fabric);
-    let width = names.iter().map(String::len).chain([STATES[0].1.len()]).max().unwrap_or_default();
+    let width = |name: &String| name.chars().count().max(STATES[0].1.len());
+    let head = rows.iter().map(|row| row.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = write!(text, "{:width$}", "");
+    let _ = write!(text, "{:head$}", "");
     for name in &names {
-        let _ = write!(text, "  {name:>width$}");
+        let _ = write!(text, "  {name:>0$}", width(name));
     }
     text.push('\n');
-    for (row, name) in devices.iter().zip(&names) {
-        let _ = write!(text, "{name:width$}");
-        for column in &devices {
-            let _ = write!(text, "  {:>width$}", cell(&states, *row, *column));
+    for (row, name) in devices.iter().zip(&rows) {
+        let _ = write!(text, "{name:head$}");
+        for (column, name) in devices.iter().zip(&names) {
+            let _ = write!(text, "  {:>1$}", cell(&states, *row, *column), width(name));
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
@@ -55,7 +67,8 @@ pub fn pairs(fabric: &Fabric) -> String {
     text
 }
 
-fn devices(fabric: &Fabric) -> Vec<FunctionId> {
+/// Devices that move payload, in the order of their kinds.
+pub(super) fn devices(fabric: &Fabric) -> Vec<FunctionId> {
     let of_kind = |kind: FunctionKind| {
         let all = fabric.iter().filter(move |(_, function)| function.kind == kind);
         all.map(|(id, _)| id).filter(|&id| fabric.moves_payload(id))
@@ -64,7 +77,7 @@ fn devices(fabric: &Fabric) -> Vec<FunctionId> {
 }
 
 /// The best state of each pair, by both orders of its ends.
-fn states(fabric: &Fabric) -> HashMap<(FunctionId, FunctionId), RouteState> {
+pub(super) fn states(fabric: &Fabric) -> HashMap<(FunctionId, FunctionId), RouteState> {
     let mut states = HashMap::new();
     for pairs in judged_pairs(fabric) {
         for &provider in &pairs.group.provider.members {

@@ -39,7 +39,7 @@ impl<'a> TiffPages<'a> {
         self.all.len()
     }
 
-    /// Takes the reason why pages after the last one are not known, once.
+    /// Takes the reason why pages after the last one are unknown, once.
     pub(crate) fn take_broken(&mut self) -> Option<FormatError> {
         self.broken.take()
     }

@@ -180,7 +180,7 @@ fn window(MachinePart { topology, flows }: &MachinePart, events: u64) -> Result<
     Ok(Window { outcome, left_out })
 }
 
-/// Returns a flow with [`UNDER_WAY_MAX`] under way. Paced flows keep their depth: how much of it waits is not known.
+/// Returns a flow with [`UNDER_WAY_MAX`] under way. Paced flows keep their depth: how much of it waits is unknown.
 fn shallow(flow: &FlowSpec) -> FlowSpec {
     let kept = u32::try_from(UNDER_WAY_MAX.0.div_ceil(flow.request.0.max(1))).unwrap_or(u32::MAX);
     let depth = match flow.arrival {

@@ -142,7 +142,7 @@ fn show(
         return Ok(exit);
     }
     let lines: Vec<String> = copies.iter().map(DemoFindings::line).collect();
-    printer.data(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
+    printer.text(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
     printer.lines(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
     Ok(exit)
 }

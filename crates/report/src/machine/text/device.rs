@@ -1,0 +1,74 @@
+//! One device: what it is, its path to the CPU, and the state of each of its pairs.
+
+use std::fmt::Write as _;
+
+use peerlane_fabric::{Fabric, FunctionId, Parent};
+
+use super::label;
+use super::lines::{details, heading, line};
+use super::pairs::{STATES, devices, states};
+use crate::plain::plain;
+
+/// The device in a line and its details, then ports up to the host bridge, then its pairs by state.
+pub fn device(fabric: &Fabric, id: FunctionId) -> String {
+    let mut text = format!("{}\n", plain(&line(fabric, id)));
+    // Writing to a String cannot fail.
+    for detail in details(fabric, id) {
+        let _ = writeln!(text, "    {}", plain(&detail));
+    }
+    let _ = writeln!(text, "on {}\n\npath to the CPU:", heading(fabric));
+    let mut parent = fabric.function(id).parent;
+    while let Parent::Function(port) = parent {
+        let _ = writeln!(text, "  {}", plain(&line(fabric, port)));
+        parent = fabric.function(port).parent;
+    }
+    let bridge = &fabric.bridges[fabric.bridge_of(id).0];
+    let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
+    let _ = writeln!(text, "  {} host bridge{node}", plain(&bridge.name));
+    text + &states_of(fabric, id)
+}
+
+fn states_of(fabric: &Fabric, id: FunctionId) -> String {
+    let states = states(fabric);
+    let others: Vec<FunctionId> = devices(fabric).into_iter().filter(|&one| one != id).collect();
+    let mut text = String::new();
+    for (state, _, meaning) in STATES {
+        let names = others.iter().filter(|&&other| states.get(&(id, other)) == Some(&state));
+        let names: Vec<String> = names.map(|&other| label(fabric, other)).collect();
+        if names.is_empty() {
+            continue;
+        }
+        if text.is_empty() {
+            text.push_str("\npairs with:\n");
+        }
+        let _ = writeln!(text, "  {}", names.join(", "));
+        let _ = writeln!(text, "    {meaning}");
+    }
+    if text.is_empty() {
+        "\nno other device here exchanges payload with it\n".to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "name = 'm'\n\
+        [[function]]\nname = 'sw'\nkind = 'upstream-port'\n\
+        [[function]]\nname = 'down'\nkind = 'downstream-port'\nparent = 'sw'\n\
+        [[function]]\nname = 'a'\nkind = 'nvme'\nparent = 'down'\np2pmem = { size = '64M' }\n\
+        [[function]]\nname = 'b'\nkind = 'nvme'\nparent = 'down'\n";
+
+    #[test]
+    fn path_goes_up_and_pairs_have_states() {
+        let fabric = Fabric::from_toml(MACHINE).expect("a machine");
+        let text = device(&fabric, fabric.find("a").expect("a"));
+        let places: Vec<_> =
+            ["a (NVMe)", "path to the CPU:", "down (", "sw (", "host bridge", "pairs with:", "  b"]
+                .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
+                .to_vec();
+        assert!(places.is_sorted(), "{text}");
+    }
+}
