@@ -1,4 +1,4 @@
-//! Figures of documents beside the model: a table, and the details behind it.
+//! Figures of documents next to the model: a table, and the details behind it.
 
 use std::fmt::Write as _;
 

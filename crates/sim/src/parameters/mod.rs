@@ -44,7 +44,7 @@ pub enum Provenance {
     Spec,
     /// A statement of the maker.
     Datasheet,
-    /// A measurement beside the figures.
+    /// A measurement other than the figures.
     MeasuredElsewhere,
     /// One of the figures, as stated.
     Input,

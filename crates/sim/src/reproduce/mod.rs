@@ -1,4 +1,4 @@
-//! The figures of five published documents beside the model.
+//! The figures of five published documents next to the model.
 //!
 //! Leaves out the figures of pictures, which the texts do not hold. The one thing to know: the role
 //! of a figure is declared in `sources/*.toml` before the model runs, and computed from the

@@ -1,4 +1,4 @@
-//! Predictions for cases that nobody has measured, with intervals, and their page.
+//! Predictions for cases that have not been measured, with intervals, and their page.
 //!
 //! The one thing to know: they use the parameters of the figures, fits included, so that a change
 //! of either shows on the page.
@@ -18,7 +18,7 @@ use crate::parameters::{Values, View};
 /// The page; in braces both tables, and `all` of a prediction or its `fastest` transfer, in GB/s.
 const PAGE: &str = include_str!("page.md");
 
-/// A case that nobody has measured, and its prediction.
+/// A case that has not been measured, and its prediction.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 // A record of a benchmark has another `Prediction`.
 #[schemars(rename = "Unmeasured")]

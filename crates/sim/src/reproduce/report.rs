@@ -1,4 +1,4 @@
-//! The report: every figure beside the model.
+//! The report: every figure next to the model.
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::parameters::{Parameter, Unit, Values, View, percentile};
 /// Schema of [`Report`].
 pub const SCHEMA: &str = "peerlane.reproduce/2";
 
-/// Figures beside the model.
+/// Figures next to the model.
 ///
 /// Version 1 had a list of fits, too: these are the parameters whose `from` is `fitted`, each
 /// solved for its one row.
@@ -48,7 +48,7 @@ pub struct SourceReport {
     pub settings: Vec<String>,
 }
 
-/// A figure beside the model.
+/// A figure next to the model.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FigureRow {
     /// The document, or the set held out.

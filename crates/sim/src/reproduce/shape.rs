@@ -257,7 +257,7 @@ pub(super) struct CurveShape {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A case that nobody has measured.
+/// A case that has not been measured.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PredictionShape {

@@ -57,9 +57,9 @@ mod tests {
 
     const MACHINE: &str = "name = 'm'\n\
         [[function]]\nname = 'sw'\nkind = 'upstream-port'\n\
-        [[function]]\nname = 'down'\nkind = 'downstream-port'\nparent = 'sw'\n\
-        [[function]]\nname = 'a'\nkind = 'nvme'\nparent = 'down'\np2pmem = { size = '64M' }\n\
-        [[function]]\nname = 'b'\nkind = 'nvme'\nparent = 'down'\n";
+        [[function]]\nname = 'down'\nkind = 'downstream-port'\nunder = 'sw'\n\
+        [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'down'\np2pmem = { size = '64M' }\n\
+        [[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'down'\n";
 
     #[test]
     fn path_goes_up_and_pairs_have_states() {

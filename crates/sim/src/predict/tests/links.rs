@@ -102,7 +102,7 @@ fn pasted_text_must_state_links() {
     let run = |given: Given<'_>, flow| run(&silent, &with(given), &one(flow), Engine::Flow);
     let error = run(&[], to_gpu()).unwrap_err();
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    assert_eq!(source.as_deref(), Some("`link` is unknown of g"));
+    assert_eq!(source.as_deref(), Some("`link` is unknown for g"));
     let hint = error.hint(&silent).expect("what to do");
     assert!(hint.contains("--format toml") && hint.contains("name = \"g\""), "{hint}");
     run(&[], to_host()).expect("the link of the GPU is not crossed");
