@@ -176,7 +176,7 @@ impl ScanResults {
             "threads": threads,
             "elapsed_ns": elapsed,
             "busy": { "load_ns": load.0, "decode_ns": decode.0, "search_ns": search.0 },
-            "limited_by": self.busy.limit(threads),
+            "limited_by": self.busy.limit(),
         })
     }
 }

@@ -129,7 +129,7 @@ fn record_without_runs_has_no_figures() {
         assert!(!page.contains("<svg") && !page.contains("<table"), "{name}");
         let verdict = report.verdicts().next().unwrap();
         assert!(verdict.starts_with("No case was completed: "), "{name}: {verdict}");
-        assert!(page.contains("the record holds what was asked for, and no run"), "{name}");
+        assert!(page.contains("the record holds what was requested, and no run"), "{name}");
         assert_eq!(report.csv().0.lines().count(), 1, "{name} has a head and no line");
     }
 }

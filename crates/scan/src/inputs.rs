@@ -156,16 +156,16 @@ fn one(found: FoundInput) -> Box<dyn Iterator<Item = FoundInput> + Send> {
 }
 
 impl FoundInput {
-    /// Reads what was found and hands on each image; ends early when `hand_on` says so by `false`.
-    pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) {
+    /// Reads what was found and hands on each image; ends early, by `false`, when `hand_on` says so.
+    pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) -> bool {
         match self {
             Self::File(path, origin) => {
                 let name = path.display().to_string();
-                hand_on(Input { name, origin, bytes: file(&path) });
+                hand_on(Input { name, origin, bytes: file(&path) })
             }
             Self::Archive(path) => archive(&path, &mut hand_on),
             Self::Nothing(name, error) => {
-                hand_on(Input { name, origin: InputOrigin::Named, bytes: Err(error) });
+                hand_on(Input { name, origin: InputOrigin::Named, bytes: Err(error) })
             }
         }
     }
@@ -200,9 +200,9 @@ pub(crate) fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputErro
     Ok(bytes)
 }
 
-fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
+fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) -> bool {
     let name = path.display().to_string();
-    let mut go = || -> io::Result<()> {
+    let mut go = || -> io::Result<bool> {
         let mut archive = tar::Archive::new(BufReader::new(regular(path)?.0));
         for member in archive.entries()? {
             let member = member?;
@@ -213,12 +213,12 @@ fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
             let size = member.size();
             let bytes = limited(member, size);
             if !hand_on(Input { name: member_name, origin: InputOrigin::Within, bytes }) {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     };
-    if let Err(error) = go() {
-        hand_on(Input { name: name.clone(), origin: InputOrigin::Named, bytes: Err(error.into()) });
-    }
+    go().unwrap_or_else(|error| {
+        hand_on(Input { name: name.clone(), origin: InputOrigin::Named, bytes: Err(error.into()) })
+    })
 }

@@ -22,6 +22,7 @@ mod pose;
 mod prune;
 mod reduce;
 mod search;
+mod waiting;
 
 pub use donard::{DONARD_THRESHOLD, Donard};
 pub use effort::Underway;

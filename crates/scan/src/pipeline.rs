@@ -5,9 +5,9 @@
 //! scan is told to end are left to end by themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ use thiserror::Error;
 
 use crate::effort::{Effort, Underway};
 use crate::formats::{FormatError, each_page, means};
-use crate::inputs::{FoundInput, Input, InputError, InputOrigin};
+use crate::inputs::{FoundInput, InputError, InputOrigin, file};
 use crate::reduce::MEANS_LEVEL;
+use crate::waiting::{WaitingImage, WaitingImages, walk};
 use crate::{Gray, Hit, Searcher};
 
 /// Crops of one image at most.
@@ -84,22 +85,8 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// The stage whose threads had least time to spare, of so many that decode and search beside one
-    /// that loads.
-    pub fn limit(&self, threads: usize) -> &'static str {
-        let Self { load, decode, search } = *self;
-        let work = (decode.0 + search.0) / (threads as u64).max(1);
-        if load.0 > work {
-            "load"
-        } else if decode > search {
-            "decode"
-        } else {
-            "search"
-        }
-    }
-
-    /// The stage that took longest, where the same threads do all of them.
-    pub fn longest(&self) -> &'static str {
+    /// The stage that took longest; the same threads do all of them.
+    pub fn limit(&self) -> &'static str {
         let Self { load, decode, search } = *self;
         let all = [(search, "search"), (decode, "decode"), (load, "load")];
         all.into_iter().max_by_key(|(time, _)| *time).map_or("load", |(_, name)| name)
@@ -152,7 +139,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Time that threads get to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Searches everything that is found, on so many threads (one at least) beside one that loads, until
+/// Searches everything that is found, on so many threads (one at least) next to one that walks, until
 /// all is done or `tell` says that it is enough by `false`. Every event and the time that the stages
 /// were busy so far go to `tell`, one after the other.
 pub fn scan(
@@ -163,13 +150,13 @@ pub fn scan(
     tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) {
     let threads = threads.max(1);
-    let (loaded, to_search) = sync_channel::<Input>(threads);
+    let (walked, to_search) = WaitingImages::with_sender(threads);
     let (searched, answers) = sync_channel::<ImageAnswer>(threads);
-    let to_search = Arc::new(Mutex::new(to_search));
+    let to_search = Arc::new(to_search);
     let clocks = Arc::new(Clocks::default());
     let enough = Arc::new(AtomicBool::new(false));
-    let (load_clocks, load_enough) = (Arc::clone(&clocks), Arc::clone(&enough));
-    thread::spawn(move || load(found, loaded, &load_clocks, &load_enough));
+    let (walk_clocks, walk_enough) = (Arc::clone(&clocks), Arc::clone(&enough));
+    thread::spawn(move || walk(found, &walked, &walk_clocks.load, &walk_enough));
     let efforts: Vec<Arc<Effort>> =
         (0..threads).map(|_| Arc::new(Effort::until(&enough))).collect();
     for effort in &efforts {
@@ -212,43 +199,23 @@ pub(crate) fn hear(
     }
 }
 
-fn load(
-    mut found: impl Iterator<Item = FoundInput>,
-    loaded: SyncSender<Input>,
-    clocks: &Clocks,
-    enough: &AtomicBool,
-) {
-    let mut begin = Instant::now();
-    let mut hand_on = |input: Input| {
-        let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        clocks.load.fetch_add(nanos, Ordering::Relaxed);
-        let is_wanted = !enough.load(Ordering::Relaxed) && loaded.send(input).is_ok();
-        begin = Instant::now();
-        is_wanted
-    };
-    while let (false, Some(next)) = (enough.load(Ordering::Relaxed), found.next()) {
-        next.read(&mut hand_on);
-    }
-}
-
 fn search(
-    to_search: &Mutex<Receiver<Input>>,
+    to_search: &WaitingImages,
     searched: SyncSender<ImageAnswer>,
     searcher: &Searcher,
     crops: Crops,
     clocks: &Clocks,
     effort: &Effort,
 ) {
-    loop {
-        let next = match to_search.lock() {
-            Ok(queue) => queue.recv(),
-            Err(poisoned) => poisoned.into_inner().recv(),
+    while let Some(waiting) = to_search.next() {
+        let (image, origin) = (waiting.name(), waiting.origin());
+        effort.begin(&image);
+        let bytes = match waiting {
+            WaitingImage::File(path, _) => timed(&clocks.load, || file(&path)),
+            WaitingImage::Read(input) => input.bytes,
         };
-        let Ok(input) = next else { return };
-        effort.begin(&input.name);
-        let (image, origin) = (input.name.clone(), input.origin);
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
-        let done = catch_unwind(AssertUnwindSafe(|| one(input, searcher, crops, clocks, effort)));
+        let done = catch_unwind(AssertUnwindSafe(|| one(bytes, searcher, crops, clocks, effort)));
         let (found, crops, left_out) = done.unwrap_or(Err(ScanError::Failed)).map_or_else(
             |error| (Err(error), Vec::new(), Vec::new()),
             |looked| (Ok((looked.pixels, looked.hits)), looked.crops, looked.left_out),
@@ -268,8 +235,7 @@ fn search(
 /// # Errors
 /// [`ScanError::Format`] for what is not an image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
-    let input = Input { name: String::new(), origin: InputOrigin::Named, bytes: Ok(bytes) };
-    let looked = one(input, searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;
+    let looked = one(Ok(bytes), searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;
     Ok((looked.pixels, looked.hits))
 }
 
@@ -320,14 +286,14 @@ pub(crate) fn crops_of(image: &Gray, hits: &[Hit]) -> Vec<Gray> {
 }
 
 fn one(
-    input: Input,
+    bytes: Result<Vec<u8>, InputError>,
     searcher: &Searcher,
     crops: Crops,
     clocks: &Clocks,
     effort: &Effort,
 ) -> Result<Looked, ScanError> {
     let mut looked = Looked::default();
-    each_page(input.bytes?, &mut |page| {
+    each_page(bytes?, &mut |page| {
         if effort.is_over() {
             return;
         }

@@ -161,7 +161,11 @@ impl EndpointError {
                 "device memory lies between source and target: name it with `--via {memory}`"
             )),
             Self::NotPayload { notation: Notation::Host } => {
-                Some("for a copy through host memory use `--route host`".to_owned())
+                Some(
+                "`peerlane bench stream FILE host` reads into host memory; `--route host` copies \
+                 between two files or drives through it"
+                    .to_owned(),
+            )
             }
             Self::NotPayload { notation: Notation::Gpu(gpu) } => Some(format!(
                 "a GPU keeps no files: `peerlane bench stream --source FILE --target gpu:{gpu}` moves \

@@ -26,7 +26,7 @@ pub(super) fn section(
     let all = bench.warnings.iter().chain(bench.cases.iter().flat_map(|case| &case.warnings));
     blocks.extend(warnings(all));
     if cases.is_empty() {
-        let text = "There are no figures: the record holds what was asked for, and no run.";
+        let text = "There are no figures: the record holds what was requested, and no run.";
         blocks.push(Block::Text(text.to_owned()));
     } else {
         blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));

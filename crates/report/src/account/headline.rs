@@ -21,7 +21,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdi
     let contradicted: Vec<String> = contradicted.map(RanCase::name).collect();
     if let [first, ..] = contradicted.as_slice() {
         let text = format!(
-            "The route was contradicted in {}, {first} among them: what was seen does not fit the route asked for, \
+            "The route was contradicted in {}, {first} among them: what was seen does not fit the requested route, \
              and these figures are no result.",
             count(contradicted.len(), "case")
         );
@@ -29,7 +29,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdi
     }
     if cases.is_empty() {
         let asked = count(bench.asked.cases.len(), "case");
-        let text = format!("No case was completed: {asked} asked for, no run, and so no figures.");
+        let text = format!("No case was completed: {asked} requested, no run, and so no figures.");
         let hint = match bench.basis {
             Basis::Predicted => None,
             _ => Some(
@@ -284,7 +284,7 @@ fn route(cases: &[RanCase<'_>]) -> String {
     let p2p: Vec<&RanCase<'_>> =
         cases.iter().filter(|case| case.path() == Some(Path::P2p)).collect();
     if p2p.is_empty() {
-        return "No case asked for p2p.".to_owned();
+        return "No case requested p2p.".to_owned();
     }
     let of = |verdict| p2p.iter().filter(|case| case.summary.verdict == verdict).count();
     let shown = of(RouteVerdict::Shown);

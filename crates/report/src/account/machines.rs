@@ -107,7 +107,7 @@ fn plan_verdict(plan: &Plan) -> RecordVerdict {
         }
         (None, None) => (
             Tone::Bad,
-            format!("The route asked for from {ends} is not possible: {}.", plain(&plan.reason)),
+            format!("The requested route from {ends} is not possible: {}.", plain(&plan.reason)),
         ),
         (Some(route), None) => (
             Tone::Limited,

@@ -92,9 +92,9 @@ fn route(benches: &[(&BenchRecord, Vec<RanCase<'_>>)]) -> String {
         (_, 0) if benches.iter().all(|(bench, _)| bench.basis == Basis::Predicted) => {
             "predicted, not measured".to_owned()
         }
-        (_, 0) => "none asked for p2p".to_owned(),
-        (shown, all) if shown == all => "p2p was shown wherever it was asked for".to_owned(),
-        (shown, all) => format!("p2p was shown in {shown} of {all} that asked for it"),
+        (_, 0) => "none requested p2p".to_owned(),
+        (shown, all) if shown == all => "p2p was shown wherever it was requested".to_owned(),
+        (shown, all) => format!("p2p was shown in {shown} of {all} that requested it"),
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -25,25 +25,18 @@ use crate::follow::Trail;
 use crate::formats::{
     FileExcerpts, FilePage, PlainPixels, RowOrder, check_known, decode, each_page, find,
 };
-use crate::inputs::{
-    FoundInput, Input, InputError, InputOrigin, check_size, file, limited, regular,
-};
+use crate::inputs::{FoundInput, InputError, check_size, file, limited, regular};
 use crate::pipeline::{
     Busy, Clocks, Crops, ImageAnswer, Looked, ScanError, ScanEvent, crops_of, hear, timed,
     told_by_means,
 };
 use crate::reduce::PixelArea;
 use crate::search::best_of_each;
+use crate::waiting::{WaitingImage, WaitingImages, walk};
 use crate::{Gray, Hit};
 
 /// Areas of one round at most.
 const MOST_AREAS: usize = 4096;
-
-/// An image that waits for a thread.
-enum WaitingImage {
-    File(PathBuf, InputOrigin),
-    Read(Input),
-}
 
 /// An error, by its scope.
 enum Trouble {
@@ -107,9 +100,8 @@ pub fn scan_on_gpu(
     tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) -> Result<GpuWork, GpuScanError> {
     let slots = search.options.slots.max(1);
-    let (walked, to_search) = sync_channel::<WaitingImage>(slots);
+    let (walked, to_search) = WaitingImages::with_sender(slots);
     let (searched, answers) = sync_channel::<ImageAnswer>(slots);
-    let to_search = Mutex::new(to_search);
     let shared = SharedSearch {
         search,
         crops,
@@ -122,14 +114,14 @@ pub fn scan_on_gpu(
         (0..slots).map(|_| Arc::new(Effort::until(&shared.enough))).collect();
     thread::scope(|scope| {
         let (shared, to_search) = (&shared, &to_search);
-        scope.spawn(move || walk(found, walked, shared));
+        scope.spawn(move || walk(found, &walked, &shared.clocks.load, &shared.enough));
         for effort in &efforts {
             let searched = searched.clone();
             scope.spawn(move || {
                 if let Err(error) = take(to_search, searched, shared, effort) {
                     shared.fail(error);
                     // What waits is thrown away, so that nobody waits for room.
-                    while next(to_search).is_some() {}
+                    while to_search.next().is_some() {}
                 }
             });
         }
@@ -148,29 +140,9 @@ pub fn scan_on_gpu(
     Ok(work)
 }
 
-fn walk(
-    mut found: impl Iterator<Item = FoundInput>,
-    walked: SyncSender<WaitingImage>,
-    shared: &SharedSearch<'_>,
-) {
-    while let (false, Some(next)) = (shared.is_enough(), found.next()) {
-        let is_wanted = |work| !shared.is_enough() && walked.send(work).is_ok();
-        match next {
-            FoundInput::File(path, origin) => {
-                is_wanted(WaitingImage::File(path, origin));
-            }
-            other => other.read(|input| is_wanted(WaitingImage::Read(input))),
-        }
-    }
-}
-
-fn next(to_search: &Mutex<Receiver<WaitingImage>>) -> Option<WaitingImage> {
-    to_search.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
-}
-
 /// Searches one image after the other.
 fn take(
-    to_search: &Mutex<Receiver<WaitingImage>>,
+    to_search: &WaitingImages,
     searched: SyncSender<ImageAnswer>,
     shared: &SharedSearch<'_>,
     effort: &Effort,
@@ -179,19 +151,16 @@ fn take(
     let search = shared.search;
     let loader = Loader::new(&search.gpu, &search.ways, &clock, search.options.deadline);
     let mut thread = GpuThread { shared, effort, loader, slot: ImageSlot::new(search)? };
-    while let Some(work) = next(to_search) {
+    while let Some(work) = to_search.next() {
         if shared.is_enough() {
             continue;
         }
-        let (image, origin, done) = match work {
-            WaitingImage::File(path, origin) => {
-                let name = path.display().to_string();
-                effort.begin(&name);
-                (name, origin, thread.file(&path))
-            }
-            WaitingImage::Read(Input { name, origin, bytes }) => {
-                effort.begin(&name);
-                (name, origin, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
+        let (image, origin) = (work.name(), work.origin());
+        effort.begin(&image);
+        let done = match work {
+            WaitingImage::File(path, _) => thread.file(&path),
+            WaitingImage::Read(input) => {
+                input.bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes))
             }
         };
         effort.end();

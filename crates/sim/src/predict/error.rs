@@ -93,7 +93,7 @@ pub enum FlowError {
     },
     /// Host memory at one end of a peer-to-peer route.
     #[error(
-        "cannot predict {from} to {to} by p2p: one end is host memory, and p2p needs memory of a device"
+        "{from} to {to}: p2p is not possible: it needs memory of a device, and one of both is host memory"
     )]
     HostMemory {
         /// Source.
@@ -169,6 +169,12 @@ fn few(names: &[String]) -> String {
 }
 
 impl PredictError {
+    /// True when the machine has no such route, however it is asked for.
+    pub fn is_not_possible(&self) -> bool {
+        let Self::Case { source: CaseError::Flow(source), .. } = self else { return false };
+        matches!(source, FlowError::HostMemory { .. } | FlowError::NoMemory { .. })
+    }
+
     /// Advice for the person who asked.
     pub fn hint(&self, fabric: &Fabric) -> Option<String> {
         let source = match self {
@@ -215,10 +221,10 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
         }
         FlowError::NoMemory { .. } => Some(
             "name a memory between them (`via`), say in the machine file which drive lends one \
-             (`cmb = \"64M\"`), or take the route `host`"
+             (`cmb = \"64M\"`), or use the route `host`"
                 .to_owned(),
         ),
-        FlowError::HostMemory { .. } => Some("take the route `host`".to_owned()),
+        FlowError::HostMemory { .. } => Some("use the route `host`".to_owned()),
         FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
         FlowError::Setting(source) => source.hint(),
         FlowError::StageRate { stage } => Some(format!(

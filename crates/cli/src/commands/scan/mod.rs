@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
                 failure = count.aside(|| tell(answer, printer, &mut tally)).err();
             }
         }
-        count.set(|| tally.words(start.elapsed(), place.limit(tally.busy)) + &now);
+        count.set(|| tally.words(start.elapsed(), tally.busy.limit()) + &now);
         failure.is_none() && !stop.load(Ordering::Relaxed)
     });
     count.finish();
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
         return Err(failure);
     }
     let done = done?;
-    let summary = tally.words(start.elapsed(), place.limit(tally.busy));
+    let summary = tally.words(start.elapsed(), tally.busy.limit());
     if let (Some(sheet), Some(output)) = (sheet, output) {
         sheet.write(output, &summary)?;
     }

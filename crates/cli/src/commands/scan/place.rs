@@ -70,14 +70,6 @@ impl<'a> SearchDevice<'a> {
         }
     }
 
-    /// The stage that had least time to spare.
-    pub(super) fn limit(&self, busy: Busy) -> &'static str {
-        match self {
-            Self::Cpu { threads, .. } => busy.limit(*threads),
-            Self::Gpu { .. } => busy.longest(),
-        }
-    }
-
     /// Says how images came to a GPU, and how long its kernels took.
     pub(super) fn tell(&self, done: &Option<GpuWork>, printer: Printer) {
         let (Self::Gpu { search, name }, Some(work)) = (self, done) else { return };

@@ -120,7 +120,8 @@ fn transfers(workload: &Workload) -> usize {
 /// The failure of a prediction, with advice.
 fn not_predicted(error: PredictError, tried: String, fabric: &Fabric) -> Failure {
     let hint = error.hint(fabric);
-    Tried::to(tried)(error).hint(hint)
+    let exit = if error.is_not_possible() { Exit::NotPossible } else { Exit::Failed };
+    Tried::to(tried)(error).hint(hint).exit(exit)
 }
 
 /// The failure of a notation, with advice.
