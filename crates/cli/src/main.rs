@@ -47,6 +47,10 @@ fn main() -> ExitCode {
 fn run(words: &[OsString], plain: Printer, is_check: bool) -> Exit {
     let cli = match words::read(words, plain) {
         Ok(cli) => cli,
+        // The object of `--json` says it.
+        Err(Exit::Failed) if is_check && words::wants_json(words) => {
+            return Exit::Command(check::UNKNOWN);
+        }
         Err(Exit::Failed) if is_check => return check::failed("wrong usage", plain),
         Err(exit) => return exit,
     };

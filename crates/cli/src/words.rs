@@ -45,7 +45,8 @@ pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     Err(if error.use_stderr() { Exit::Failed } else { Exit::Done })
 }
 
-fn wants_json(words: &[OsString]) -> bool {
+/// True when the words ask for JSON.
+pub(crate) fn wants_json(words: &[OsString]) -> bool {
     words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 

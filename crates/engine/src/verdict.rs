@@ -65,6 +65,9 @@ pub fn devices_verdict(
 pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
     let typed = [plan.asked.source.clone(), plan.asked.target.clone()];
     let by_plan = planned_state(fabric, plan);
+    if plan.route.is_some() && !plan.refusals.is_empty() {
+        return refused(&typed, by_plan, plan);
+    }
     let reason = [plan_reason(plan)];
     let ends = [&plan.source, &plan.target];
     let functions: Vec<FunctionId> = ends.iter().filter_map(|end| initiator(fabric, end)).collect();
@@ -75,8 +78,35 @@ pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
         if let Some((state, facts)) = by_rules.filter(|(state, _)| *state > by_plan) {
             return EndsVerdict::new(&typed, state, &facts);
         }
+        if let Some((state, mut facts)) = judged_open(fabric, [*one, *other], by_plan) {
+            facts.insert(0, plan.reason.clone());
+            return EndsVerdict::new(&typed, state, &facts);
+        }
     }
     EndsVerdict::new(&typed, by_plan, &reason)
+}
+
+/// A copy that is refused, whatever the route could be.
+fn refused(typed: &[String; 2], state: UseState, plan: &Plan) -> EndsVerdict {
+    let [source, target] = typed;
+    let reasons: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+    EndsVerdict {
+        state,
+        sentence: format!("{source} -> {target}: refused: {}", reasons.join("; ")),
+    }
+}
+
+/// The state by the drivers' rules of a pair between which Peerlane can move nothing, where these leave a fact open or
+/// say that payload goes through host memory: what stops Peerlane stops no other program.
+fn judged_open(
+    fabric: &Fabric,
+    [one, other]: [FunctionId; 2],
+    by_plan: UseState,
+) -> Option<(UseState, Vec<String>)> {
+    let judged = judged_between(fabric, one, other).into_iter();
+    let worst = judged.map(|pairs| (state_record(pairs.state), pairs.facts)).max()?;
+    let is_open = matches!(worst.0, UseState::Unknown | UseState::Host);
+    (by_plan == UseState::No && is_open).then_some(worst)
 }
 
 /// The reason of a plan, headed by the memory that payload rests in.

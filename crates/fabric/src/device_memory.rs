@@ -46,8 +46,7 @@ impl Fabric {
             FunctionKind::Gpu => {
                 let is_accelerator = function.is_accelerator
                     || function.vendor.is_none_or(|vendor| gpu::MAKERS.contains(&vendor));
-                let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
-                is_accelerator && !(is_on_root_bus && function.vendor == Some(VENDOR_INTEL))
+                is_accelerator && !self.is_graphics_of_processor(function)
             }
             FunctionKind::RootPort
             | FunctionKind::UpstreamPort
@@ -55,6 +54,14 @@ impl Fabric {
             | FunctionKind::OtherBridge
             | FunctionKind::Other => false,
         }
+    }
+
+    /// Intel's processors have their graphics at 00:02.0; a text may leave out the bridge above a card, so that the
+    /// card, too, seems to be on a root bus, but not on the first one.
+    fn is_graphics_of_processor(&self, function: &Function) -> bool {
+        let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
+        let is_first_bus = function.address.is_none_or(|address| address.bus() == 0);
+        function.vendor == Some(VENDOR_INTEL) && is_on_root_bus && is_first_bus
     }
 
     /// Functions that may be GPUs, drives or NICs, since what was read shows no class of theirs.

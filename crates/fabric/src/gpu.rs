@@ -235,7 +235,8 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(at, maker)| {
-                    let address = format!("address = '0000:{:02x}:00.0'", 9 - at);
+                    let (bus, device) = if maker.contains("8086") { (0, 2) } else { (9 - at, 0) };
+                    let address = format!("address = '0000:{bus:02x}:{device:02x}.0'");
                     format!("[[function]]\nname = 'g{at}'\nkind = 'gpu'\n{address}\n{maker}\n")
                 })
                 .collect();

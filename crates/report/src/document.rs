@@ -61,6 +61,8 @@ pub(crate) enum Block {
     Figure(Figure),
     /// A table.
     Table(Table),
+    /// Commands of a step, in its words, a line each.
+    Commands(String, Vec<String>),
     /// Warnings, each with its advice.
     Warnings(Vec<(String, String)>),
 }

@@ -46,6 +46,9 @@ fn write_block(text: &mut String, block: &Block) {
         Block::Text(words) => {
             let _ = writeln!(text, "{}", escape(words));
         }
+        Block::Commands(step, lines) => {
+            let _ = writeln!(text, "{}\n\n```sh\n{}\n```", escape(step), lines.join("\n"));
+        }
         Block::Warnings(warnings) => {
             for (warning, advice) in warnings {
                 let _ = writeln!(text, "- **warning:** {}; {}", escape(warning), escape(advice));

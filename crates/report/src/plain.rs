@@ -4,14 +4,25 @@
 
 /// Longest text that is shown of one name, in characters.
 const LONGEST: usize = 600;
+/// Longest line of a command: parameters of the kernel may name hundreds of ports.
+const LONGEST_COMMAND: usize = 1 << 16;
 
 /// A text in one line, without what a terminal, a browser or an editor would obey.
 ///
 /// Control characters and direction marks (Unicode annex 9, section 2) are shown by their numbers.
 pub(crate) fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len().min(4 * LONGEST));
+    within(text, LONGEST)
+}
+
+/// A line of a command, which is worth nothing if it is cut.
+pub(crate) fn command_line(text: &str) -> String {
+    within(text, LONGEST_COMMAND)
+}
+
+fn within(text: &str, longest: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(4 * longest));
     for (count, character) in text.chars().enumerate() {
-        if count == LONGEST {
+        if count == longest {
             shown.push('\u{2026}');
             break;
         }

@@ -56,11 +56,19 @@ impl DoctorRecord {
         self.findings.is_empty()
     }
 
-    /// Returns whether the answer is neither negative nor unknown: the pair is peer to peer; or the machine has no
-    /// open fix, and the states of its uses are known.
+    /// Returns whether a finding refuses the copy of the pair, and not one of its routes.
+    pub fn is_of_copy(&self, finding: &Finding) -> bool {
+        let object = self.pair.as_ref().map(|[source, target]| format!("{source} to {target}"));
+        finding.kind == FindingKind::CopyRefused && object.as_ref() == Some(&finding.object)
+    }
+
+    /// Returns whether the answer is neither negative nor unknown: the pair is peer to peer, and a copy between both
+    /// is not refused; or the machine has no open fix, and the states of its uses are known.
     pub fn is_positive(&self) -> bool {
         match self.state {
-            Some(state) => state.is_peer_to_peer(),
+            Some(state) => {
+                state.is_peer_to_peer() && !self.findings.iter().any(|one| self.is_of_copy(one))
+            }
             None => {
                 self.steps.is_empty()
                     && self.hidden_devices.is_none()

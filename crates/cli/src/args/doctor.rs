@@ -25,11 +25,11 @@ Examples:
   peerlane doctor gpu:0
   peerlane doctor gpu:0 mlx5_0
   sudo peerlane doctor /dev/nvme0n1 /dev/nvme1n1 --probe
-  peerlane doctor --machine acs --write-fix fix
-  peerlane doctor --machine acs --assume fix
+  peerlane doctor --machine translating --write-fix fix
+  peerlane doctor --machine translating --assume fix
   sudo peerlane doctor --check --expect storage-gpu")]
 pub(crate) struct DoctorArgs {
-    /// Device: block device, file, or PCI function; alone, all its pairs
+    /// PCI function, alone for all its pairs; or block device or file
     pub(crate) source: Option<String>,
     /// Second device
     pub(crate) target: Option<String>,

@@ -43,6 +43,23 @@ fn with_help(mut command: Command) -> Command {
     without_globals(command).help_template(template)
 }
 
+/// A space at which help is not wrapped; [`as_shown`] makes it one again.
+const WHOLE: char = '\u{a0}';
+
+/// Text whose commands, which are indented, are not wrapped.
+fn whole(text: &str) -> String {
+    let line = |line: &str| match line.starts_with("  ") {
+        true => line.replace(' ', &WHOLE.to_string()),
+        false => line.to_owned(),
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Rendered help as a user sees it.
+pub(crate) fn as_shown(help: &str) -> String {
+    help.replace(WHOLE, " ")
+}
+
 /// Global options remain on every command; the help of the program alone shows them.
 fn without_globals(command: Command) -> Command {
     let names: Vec<String> =
@@ -54,7 +71,7 @@ fn without_globals(command: Command) -> Command {
                 if is_global { arg.hide(true) } else { arg }
             });
             let text = below.get_after_help().map(|text| format!("{text}\n\n"));
-            let text = text.unwrap_or_default() + "Global options: peerlane help";
+            let text = whole(&text.unwrap_or_default()) + "Global options: peerlane help";
             without_globals(below).after_help(text)
         })
     })

@@ -35,7 +35,7 @@ pub(crate) use completions::CompletionsArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use export::{AskedMemory, ExportArgs};
-pub(crate) use help::{bare_command, command, command_at_width};
+pub(crate) use help::{as_shown, bare_command, command, command_at_width};
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,
@@ -85,7 +85,7 @@ pub(crate) struct GlobalArgs {
     /// Print nothing on success, except the object of --json
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Print details on standard error; twice for more
+    /// Print details, and a log on standard error; twice for more
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Colour text; auto: on a terminal, unless NO_COLOR is set

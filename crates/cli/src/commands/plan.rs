@@ -74,6 +74,7 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
             (Some(*plan), None, ends, verdict)
         }
         PlannedEnds::Pair { ends, reason } => {
+            refuse_ports(fabric, ends)?;
             let typed = [asked.source.clone(), asked.target.clone()];
             (None, Some(reason), Some(ends), devices_verdict(fabric, ends, &typed))
         }
@@ -201,6 +202,18 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan, deadline: Nanos) -> Result<Vec
 pub(super) fn make(fabric: &Fabric, asked: &Asked, deadline: Nanos) -> Result<Plan, Failure> {
     let clock = MonotonicClock::start();
     peerlane_engine::plan(fabric, asked, &Surveyor::new(&clock, deadline)).map_err(failure)
+}
+
+/// Refuses ports and bridges, which exchange no payload.
+///
+/// # Errors
+/// When one of both is one.
+pub(super) fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), Failure> {
+    let port = [ends.0, ends.1].into_iter().find(|&id| fabric.function(id).kind.is_bridge());
+    let Some(id) = port else { return Ok(()) };
+    let name = fabric.device_word(id);
+    let hint = "name a device below it: `peerlane topo` shows the names".to_owned();
+    Err(Failure::new(format!("cannot examine {name}: it is a port or bridge")).hint(hint))
 }
 
 /// The plan for several targets.

@@ -24,7 +24,7 @@ use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::args::{ColorChoice, GlobalArgs};
+use crate::args::{ColorChoice, GlobalArgs, as_shown};
 use crate::error::{Failure, Tried};
 use crate::render::one_line;
 
@@ -171,6 +171,11 @@ impl Printer {
         }
     }
 
+    /// Text in words for a file: without marks for the terminal, and unwrapped.
+    pub(crate) fn for_file(text: &str) -> String {
+        wrap::wrapped(text, usize::MAX).into_owned()
+    }
+
     /// Writes a line that a program reads, also with `-q`.
     fn line(self, text: &str) {
         self.stderr(&format!("{text}\n"));
@@ -199,7 +204,7 @@ impl Printer {
 
     /// Writes what the argument parser has to say: help to standard output, errors to standard error.
     pub(crate) fn usage(self, error: &clap::Error) {
-        let text = error.render().ansi().to_string();
+        let text = as_shown(&error.render().ansi().to_string());
         if error.use_stderr() {
             self.stderr(&text);
         } else {

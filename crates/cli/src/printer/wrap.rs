@@ -20,7 +20,10 @@ const LABEL_MAX: usize = 24;
 
 /// Columns of standard output: those of `COLUMNS`, of the terminal, or 100.
 pub(super) fn columns() -> usize {
-    let named = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let named = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .filter(|&columns| columns > 0);
     let columns = named.or_else(|| terminal_size().map(|(Width(width), _)| width.into()));
     columns.unwrap_or(COLUMNS).max(MIN_COLUMNS)
 }
@@ -49,9 +52,10 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(all)
 }
 
-/// True for a row of a table: more than a label stands apart.
+/// True for a row of a table, where more than a label stands apart, and for a line of a tree.
 fn is_row(line: &str) -> bool {
-    line.trim().split("  ").filter(|part| !part.is_empty()).count() > 2
+    let parts = line.trim().split("  ").filter(|part| !part.is_empty());
+    parts.count() > 2 || line.starts_with(['|', '`']) || line.trim_start().starts_with("`-- ")
 }
 
 fn in_lines(line: &str, columns: usize) -> String {

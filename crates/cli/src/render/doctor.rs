@@ -1,8 +1,8 @@
 //! An examination in words: the headline, uses, findings, and the plan.
 
 use peerlane_results::{
-    AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, Needs, PlanStep, Unknown, Use,
-    UseRecord,
+    AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, Needs, PlanStep, Setting,
+    Unknown, Use, UseRecord,
 };
 
 use super::LabelSheet;
@@ -18,7 +18,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
         None => headline(&mut sheet, record),
     }
     section(&mut sheet, "assumed:", &record.assumed, assumed);
-    section(&mut sheet, "findings:", &record.findings, finding);
+    section(&mut sheet, "findings:", &record.findings, |sheet, one| finding(sheet, one, record));
     plan(&mut sheet, &record.steps);
     section(&mut sheet, "uses:", &record.uses, of_use);
     section(&mut sheet, "between them:", &record.notes, note);
@@ -39,7 +39,12 @@ fn headline(sheet: &mut LabelSheet, record: &DoctorRecord) {
     }
 }
 
-fn section<T>(sheet: &mut LabelSheet, heading: &str, all: &[T], line: fn(&mut LabelSheet, &T)) {
+fn section<T>(
+    sheet: &mut LabelSheet,
+    heading: &str,
+    all: &[T],
+    line: impl Fn(&mut LabelSheet, &T),
+) {
     if all.is_empty() {
         return;
     }
@@ -73,8 +78,10 @@ fn note(sheet: &mut LabelSheet, one: &String) {
     sheet.line(format_args!("  {one}"));
 }
 
-fn finding(sheet: &mut LabelSheet, finding: &Finding) {
-    sheet.line(format_args!("  {}: {}", finding.cost, finding.object));
+fn finding(sheet: &mut LabelSheet, finding: &Finding, record: &DoctorRecord) {
+    let what =
+        if record.is_of_copy(finding) { "refused".to_owned() } else { finding.cost.to_string() };
+    sheet.line(format_args!("  {what}: {}", finding.object));
     sheet.line(format_args!("    {}", finding.what));
     let shown = finding.evidence.iter().take(MAX_EVIDENCE);
     for Evidence { looked_at, showed } in shown {
@@ -90,6 +97,7 @@ fn finding(sheet: &mut LabelSheet, finding: &Finding) {
 
 /// The steps, in groups that take effect together.
 fn plan(sheet: &mut LabelSheet, steps: &[PlanStep]) {
+    let boot = BootParameters::new(steps);
     let mut last = None;
     for one in steps {
         if last != Some(one.needs) {
@@ -97,7 +105,40 @@ fn plan(sheet: &mut LabelSheet, steps: &[PlanStep]) {
             sheet.line(format_args!("{}:", group(one.needs, last.is_some())));
             last = Some(one.needs);
         }
-        step(sheet, one);
+        step(sheet, one, &boot);
+    }
+}
+
+/// Parameters of the kernel, which one command sets for all steps.
+struct BootParameters<'a> {
+    /// By the order of their steps.
+    all: Vec<(u32, &'a str)>,
+}
+
+impl<'a> BootParameters<'a> {
+    fn new(steps: &'a [PlanStep]) -> Self {
+        let all = steps.iter().filter_map(|step| Some((step.order, parameter(step)?)));
+        Self { all: all.collect() }
+    }
+
+    /// The lines of a step's commands: those for all parameters with the last of their steps.
+    fn commands(&self, step: &PlanStep) -> Vec<String> {
+        let (Some(own), Some(&(last, _))) = (parameter(step), self.all.last()) else {
+            return step.command.lines().map(str::to_owned).collect();
+        };
+        if step.order != last {
+            return vec![format!("# {own}: with step {last}")];
+        }
+        let all: Vec<&str> = self.all.iter().map(|&(_, parameter)| parameter).collect();
+        step.command.lines().map(|line| line.replace(own, &all.join(" "))).collect()
+    }
+}
+
+/// The only setting of a step, where that is a parameter of the kernel.
+fn parameter(step: &PlanStep) -> Option<&str> {
+    match step.settings.as_slice() {
+        [Setting::KernelParameter(parameter)] if !step.command.is_empty() => Some(parameter),
+        _ => None,
     }
 }
 
@@ -111,15 +152,15 @@ fn group(needs: Needs, follows: bool) -> String {
     format!("{} ({words})", if follows { "then" } else { "fixes" })
 }
 
-fn step(sheet: &mut LabelSheet, step: &PlanStep) {
+fn step(sheet: &mut LabelSheet, step: &PlanStep, boot: &BootParameters<'_>) {
     sheet.line(format_args!("  {}. {}", step.order, step.what));
     sheet.line(format_args!("     on: {}", objects(&step.objects)));
     if step.pairs > 0 {
         let uses: Vec<String> = step.uses.iter().map(Use::to_string).collect();
         sheet.line(format_args!("     for: {} ({})", uses.join(", "), pairs(step.pairs)));
     }
-    for command in step.command.lines() {
-        sheet.command("     ", command);
+    for command in boot.commands(step) {
+        sheet.command("     ", &command);
     }
     if step.command.is_empty() {
         sheet.line(format_args!("     no command: {}", without_command(step)));
@@ -162,4 +203,34 @@ fn setting(sheet: &mut LabelSheet, one: &LibrarySetting) {
 fn unknown(sheet: &mut LabelSheet, unknown: &Unknown) {
     sheet.line(format_args!("  {}", unknown.what));
     sheet.line(format_args!("    to find out: {}", unknown.needs));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_parameter(order: u32, parameter: &str) -> PlanStep {
+        PlanStep {
+            order,
+            reboot: true,
+            needs: Needs::Reboot,
+            what: parameter.to_owned(),
+            objects: Vec::new(),
+            command: format!("set '{parameter}'   # loader"),
+            uses: Vec::new(),
+            pairs: 0,
+            weakens: None,
+            settings: vec![Setting::KernelParameter(parameter.to_owned())],
+        }
+    }
+
+    #[test]
+    fn parameters_share_one_command() {
+        let steps = [with_parameter(1, "iommu=pt"), with_parameter(2, "pci=x")];
+        let boot = BootParameters::new(&steps);
+        assert_eq!(boot.commands(&steps[0]), ["# iommu=pt: with step 2"]);
+        assert_eq!(boot.commands(&steps[1]), ["set 'iommu=pt pci=x'   # loader"]);
+        let boot = BootParameters::new(&steps[..1]);
+        assert_eq!(boot.commands(&steps[0]), ["set 'iommu=pt'   # loader"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! A plan in words.
 
-use peerlane_results::{Asked, EndpointKind, Plan, Refusal, Verdict, Warning};
+use peerlane_results::{EndpointKind, Plan, Refusal, Verdict, Warning};
 use peerlane_units::Bytes;
 
 use super::LabelSheet;
@@ -8,7 +8,7 @@ use super::LabelSheet;
 /// The answer, then the plan and its candidates with their reasons.
 pub(crate) fn plan(plan: &Plan, verdict: &str) -> String {
     let mut sheet = LabelSheet::default();
-    sheet.line(answer(plan, verdict));
+    sheet.line(verdict);
     sheet.line("");
     let length = plan.shape.as_ref().map(|shape| shape.length).or(plan.asked.length);
     sheet.line(format_args!(
@@ -135,16 +135,6 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
             sheet.line(format_args!("    hint: {hint}"));
         }
     }
-}
-
-/// What stops a copy, else the verdict on its source and target.
-fn answer(plan: &Plan, verdict: &str) -> String {
-    if plan.route.is_none() || plan.refusals.is_empty() {
-        return verdict.to_owned();
-    }
-    let Asked { source, target, .. } = &plan.asked;
-    let reasons: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
-    format!("{source} -> {target}: refused: {}", reasons.join("; "))
 }
 
 /// A reason without the facts that are listed on lines of their own, and without what joins them to it.

@@ -154,7 +154,10 @@ fn one_device_has_its_path_and_pairs() {
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.starts_with("0000:18:00.0 (GPU) gpu:0, 32 GT/s x16"), "{text}");
     assert!(text.contains("\n  0000:16:00.0 (upstream port)"), "{text}");
-    assert!(text.contains("\n  gpu:1, 1c:00.0\n    via CPU"), "{text}");
+    assert!(
+        text.contains("\n  gpu:1, 1c:00.0\n    between the devices, through the CPU"),
+        "{text}"
+    );
     let output = typed(root, &format!("topo gpu:9 {machine}"));
     assert_eq!(output.status.code(), Some(2));
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));

@@ -84,7 +84,11 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> 
     let states = states(uses, seen.unknown);
     match worst(seen) {
         Some(worst) => format!("{worst}. {}", capitalised(&states)),
-        None => format!("{devices}: {states}; nothing to fix"),
+        None => {
+            let is_open = uses.iter().any(|one| one.state == UseState::Unknown);
+            let fix = if is_open { "no fix known yet" } else { "nothing to fix" };
+            format!("{devices}: {states}; {fix}")
+        }
     }
 }
 

@@ -18,6 +18,12 @@ pub enum EndpointError {
         /// The name as typed.
         notation: Notation,
     },
+    /// The name of a drive or GPU that is not there, where a new file could be meant.
+    #[error("{path} is not a device of this machine")]
+    LooksLikeDevice {
+        /// The name as typed.
+        path: PathBuf,
+    },
     /// Nothing is at the path.
     #[error("{path} does not exist")]
     Missing {
@@ -160,13 +166,11 @@ impl EndpointError {
             Self::NotPayload { notation: memory @ Notation::Device(_) } => Some(format!(
                 "device memory lies between source and target: name it with `--via {memory}`"
             )),
-            Self::NotPayload { notation: Notation::Host } => {
-                Some(
+            Self::NotPayload { notation: Notation::Host } => Some(
                 "`peerlane bench stream FILE host` reads into host memory; `--route host` copies \
                  between two files or drives through it"
                     .to_owned(),
-            )
-            }
+            ),
             Self::NotPayload { notation: Notation::Gpu(gpu) } => Some(format!(
                 "a GPU keeps no files: `peerlane bench stream --source FILE --target gpu:{gpu}` moves \
                  payload into its memory"
@@ -179,6 +183,10 @@ impl EndpointError {
             Self::Missing { .. } | Self::NoDevice { .. } => {
                 Some("`ls /dev/nvme*` and `peerlane topo` show the devices".to_owned())
             }
+            Self::LooksLikeDevice { path } => Some(format!(
+                "`peerlane topo` shows the devices; for a new file of this name: ./{}",
+                path.display()
+            )),
             Self::NotADevice { path } => Some(format!(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices; to keep the file, \
                  `mv {} DIRECTORY`",

@@ -236,6 +236,9 @@ fn missing(
         let (path, directory) = (typed.to_owned(), typed.to_owned());
         return Err(EndpointError::NoDirectory { path, directory });
     }
+    if is_device_name(typed) {
+        return Err(EndpointError::LooksLikeDevice { path: typed.to_owned() });
+    }
     let parent = match typed.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -257,6 +260,24 @@ fn missing(
     let traits = ground.traits_of_new(&directory);
     let file = LiveFile { size: Bytes::ZERO, block: None, traits, node: PathNode::NewFile };
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
+}
+
+/// True for a bare name as the kernel gives drives, or that of a GPU without its colon: a typing error more often
+/// than a file.
+fn is_device_name(typed: &Path) -> bool {
+    let is_bare = typed.parent().is_some_and(|parent| parent.as_os_str().is_empty());
+    let Some(name) = typed.to_str().filter(|_| is_bare) else { return false };
+    let is_numbered = |rest: &str| {
+        let mut parts = rest.split(['n', 'p', 'c']);
+        parts.all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit()))
+    };
+    let is_lettered = |rest: &str| {
+        let rest = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+        (1..=2).contains(&rest.len()) && rest.bytes().all(|c| c.is_ascii_lowercase())
+    };
+    let after = |prefix| name.strip_prefix(prefix);
+    ["nvme", "gpu"].into_iter().filter_map(after).any(is_numbered)
+        || ["sd", "vd", "xvd"].into_iter().filter_map(after).any(is_lettered)
 }
 
 /// Facts of a file.

@@ -59,11 +59,14 @@ pub(super) fn from_input() -> Result<Fabric, MachineError> {
 
 fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     let text = decoded(bytes);
+    let name = name_of_text(&place);
     if nccl::is_nccl(&text) {
-        return nccl::read(&text).map_err(|source| MachineError::Nccl { place, source });
+        return match nccl::read(&text) {
+            Ok(fabric) => Ok(Fabric { name, ..fabric }),
+            Err(source) => Err(MachineError::Nccl { place, source }),
+        };
     }
     if !place.ends_with(".toml") && lspci::is_lspci(&text) {
-        let name = name_of_text(&place);
         return match lspci::read(&text) {
             Ok(fabric) => Ok(Fabric { name, ..fabric }),
             Err(source) => Err(MachineError::Lspci { place, source }),

@@ -10,6 +10,13 @@ const VENDOR_MELLANOX: u16 = 0x15b3;
 /// InfiniBand (PCI Code and ID Assignment Specification, base class 02h).
 const CLASS_INFINIBAND: u32 = 0x0207;
 
+/// How names of RDMA devices begin: by their drivers (Linux 7.2, drivers/infiniband/hw), or as udev renames them
+/// (rdma-core 55, kernel-boot/rdma_rename.c).
+const RDMA_NAMES: [&str; 17] = [
+    "bnxt_re", "cxgb4_", "efa_", "erdma_", "hfi1_", "hns_", "ib", "ionic_", "irdma", "iwp",
+    "mana_", "mlx4_", "mlx5_", "opap", "qedr", "rdmap", "roce",
+];
+
 /// Devices of a machine by what they are in uses, in the order of the fabric.
 pub(super) struct Devices {
     drives: Vec<FunctionId>,
@@ -60,9 +67,12 @@ fn has_rdma(function: &Function, is_enough: fn(&str) -> bool) -> bool {
     }
 }
 
+/// A description may leave out the maker: then it may be made for it.
 fn is_made_for_rdma(function: &Function) -> bool {
-    function.vendor == Some(VENDOR_MELLANOX)
+    let has_name = |name: &String| RDMA_NAMES.iter().any(|prefix| name.starts_with(prefix));
+    function.vendor.is_none_or(|vendor| vendor == VENDOR_MELLANOX)
         || function.class.is_some_and(|class| class >> 8 == CLASS_INFINIBAND)
+        || function.kernel_names.iter().any(has_name)
 }
 
 /// Returns the reason why a device takes part in nothing; `None` where it may.

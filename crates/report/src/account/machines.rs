@@ -1,10 +1,12 @@
 //! Machines examined, and plans.
 
-use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan, PlanStep, UseRecord};
+use peerlane_results::{
+    BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan, PlanStep, UseRecord, Warning,
+};
 
 use super::{machine_facts, warnings};
 use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
-use crate::plain::{count, plain};
+use crate::plain::{command_line, count, plain};
 
 /// A machine examined.
 pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (RecordVerdict, Section) {
@@ -35,6 +37,7 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (RecordVerdict, Secti
         )));
     }
     blocks.extend(steps_table(record));
+    blocks.extend(commands(record));
     let evidence = record.findings.iter().flat_map(|finding| &finding.evidence);
     let rows: Vec<_> = evidence
         .map(|one| vec![Cell::text(plain(&one.looked_at)), Cell::text(plain(&one.showed))])
@@ -81,14 +84,22 @@ fn steps_table(record: &DoctorRecord) -> Option<Block> {
             Cell::text(step.order.to_string()),
             Cell::text(&step.what),
             Cell::text(step.objects.join(", ")),
-            if step.command.is_empty() { Cell::none() } else { Cell::text(&step.command) },
             step.weakens.as_ref().map_or_else(Cell::none, Cell::text),
             Cell::text(step.needs.to_string()),
         ]
     };
     let rows: Vec<_> = record.steps.iter().map(row).collect();
-    let columns = vec!["step", "what", "on", "commands", "weakens", "in force"];
+    let columns = vec!["step", "what", "on", "weakens", "in force"];
     (!rows.is_empty()).then(|| Block::Table(Table::new("Plan", columns, rows)))
+}
+
+/// The commands of each step, to be pasted.
+fn commands(record: &DoctorRecord) -> impl Iterator<Item = Block> + '_ {
+    let with_commands = record.steps.iter().filter(|step| !step.command.is_empty());
+    with_commands.map(|step| {
+        let lines = step.command.lines().map(command_line).collect();
+        Block::Commands(format!("Step {}: {}", step.order, plain(&step.what)), lines)
+    })
 }
 
 /// A plan.
@@ -127,13 +138,15 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
     ];
     facts.extend(plan.memory.as_ref().map(|memory| ("memory", plain(&memory.name))));
     if !plan.way.is_empty() {
-        facts.push(("way", plain(&plan.way.join(", "))));
+        facts.push(("path", plain(&plan.way.join(", "))));
     }
     if !plan.unmeasured.is_empty() {
         facts.push(("unknown", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
     }
     let mut blocks = vec![Block::Facts(facts)];
-    blocks.extend(warnings(&plan.warnings));
+    // The verdict says that it falls back, and nothing was copied.
+    let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    blocks.extend(warnings(plan.warnings.iter().filter(is_shown)));
     let rows: Vec<_> = plan
         .candidates
         .iter()

@@ -81,6 +81,9 @@ fn block_value(block: &Block, number: &mut u32) -> Value {
     match block {
         Block::Facts(facts) => context! { kind => "facts", facts => facts.clone() },
         Block::Text(text) => context! { kind => "text", text => text.as_str() },
+        Block::Commands(step, lines) => {
+            context! { kind => "commands", step => step.as_str(), lines => lines.clone() }
+        }
         Block::Warnings(warnings) => context! { kind => "warnings", warnings => warnings.clone() },
         Block::Figure(figure) => {
             *number += 1;

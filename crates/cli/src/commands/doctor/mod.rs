@@ -7,8 +7,8 @@ use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
     examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
+use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
@@ -76,7 +76,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     let ends = pair_ends(fabric, None, words);
     let devices = |ends| examine_devices(fabric, ends, [source.clone(), target.clone()]);
     if let Some(ends) = ends.filter(|_| is_no_copy(fabric, words)) {
-        refuse_ports(fabric, ends)?;
+        plan::refuse_ports(fabric, ends)?;
         return Ok(devices(ends));
     }
     let plan = match (plan::make(fabric, &asked(source, target), PROBE_DEADLINE), ends) {
@@ -98,17 +98,8 @@ fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
         let error = format!("machine {} has no device `{device}`", fabric.name);
         return Err(Failure::new(error).hint(hint_of_device(fabric, device)));
     };
-    refuse_ports(fabric, (id, id))?;
+    plan::refuse_ports(fabric, (id, id))?;
     Ok(examine_device(fabric, id))
-}
-
-/// Refuses ports and bridges, which exchange no payload.
-fn refuse_ports(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<(), Failure> {
-    let port = [ends.0, ends.1].into_iter().find(|&id| fabric.function(id).kind.is_bridge());
-    let Some(id) = port else { return Ok(()) };
-    let name = fabric.device_word(id);
-    let hint = "name a device below it: `peerlane topo` shows the names".to_owned();
-    Err(Failure::new(format!("cannot examine {name}: it is a port or bridge")).hint(hint))
 }
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use peerlane_engine::{DropIn, after_restart, drop_ins};
-use peerlane_results::DoctorRecord;
+use peerlane_results::{DoctorRecord, PlanStep};
 
 use crate::error::Failure;
 use crate::output_file::write_folder;
@@ -22,15 +22,16 @@ const PLAN: &str = "plan.txt";
 /// When the folder is there, or cannot be made.
 pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Result<(), Failure> {
     let files = drop_ins(record);
-    if files.is_empty() {
+    let can_be_written = |step: &PlanStep| !step.command.is_empty() || !step.settings.is_empty();
+    if files.is_empty() || !record.steps.iter().any(can_be_written) {
         printer.note(&format!("{} was not written: no step has a command", folder.display()));
         return Ok(());
     }
     if folder.symlink_metadata().is_ok() {
-        let error = format!("cannot write {}: it is there", folder.display());
-        return Err(Failure::new(error).hint("name a folder that is not there yet".to_owned()));
+        let error = format!("cannot write {}: it already exists", folder.display());
+        return Err(Failure::new(error).hint("name a folder that does not exist yet".to_owned()));
     }
-    let text = render::doctor(record) + &after_restart(record);
+    let text = Printer::for_file(&render::doctor(record)) + &after_restart(record);
     write_folder(folder, |draft| {
         fs::create_dir(draft)?;
         fs::write(draft.join(PLAN), &text)?;

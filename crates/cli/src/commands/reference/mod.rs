@@ -95,7 +95,7 @@ fn command_line() -> String {
 
 fn section(command: &mut clap::Command, text: &mut String) {
     let title = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
-    let help = command.render_long_help().to_string();
+    let help = args::as_shown(&command.render_long_help().to_string());
     // Writing to a String cannot fail.
     let _ = write!(text, "\n## {title}\n\n```text\n{}\n```\n", trimmed(&help));
     for below in command.get_subcommands_mut().filter(|below| is_documented(below)) {

@@ -79,3 +79,14 @@ fn device_in_missing_folder_is_missing() {
     let error = said(&tree, path, Role::Target).unwrap_err();
     assert!(matches!(error, EndpointError::NoDevice { .. }), "{error}");
 }
+
+#[test]
+fn bare_device_names_make_no_file() {
+    for name in ["nvme5", "nvme0n1", "nvme0n1p2", "sda", "sdb1", "vda", "gpu0"] {
+        assert!(is_device_name(Path::new(name)), "{name}");
+        assert!(!is_device_name(&Path::new("./").join(name)), "./{name}");
+    }
+    for name in ["nvme", "nvme0.img", "sdx.bin", "video", "gpu", "target.bin", "vda1.img"] {
+        assert!(!is_device_name(Path::new(name)), "{name}");
+    }
+}

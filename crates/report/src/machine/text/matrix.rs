@@ -45,7 +45,10 @@ pub(super) fn text(fabric: &Fabric) -> String {
                 FPGA whose memory can be seen.\n"
             .to_owned();
     }
-    let mut text = String::from("Who (columns) reaches which memory (rows):\n\n");
+    let mut text = String::from(
+        "What the kernel permits by P2PDMA; drivers may differ (`peerlane topo --matrix`).\n\
+         Rows are memories, columns are devices that would read or write them:\n\n",
+    );
     let members = |peers: &[Peers]| peers.iter().map(|peers| peers.members.len()).sum::<usize>();
     let mut grouped = members(&matrix.memories) > MOST_ROWS;
     if !grouped {
@@ -67,7 +70,10 @@ pub(super) fn text(fabric: &Fabric) -> String {
             let _ = writeln!(text, "{sign}  {meaning}");
         }
     }
-    text += "The numbers are distances in hops.\n";
+    let has_distance = |cell: &MatrixCell| cell.distance.is_some() && cell.map != MapType::Unknown;
+    if matrix.cells.iter().flatten().any(has_distance) {
+        text += "The numbers are distances in hops.\n";
+    }
     text + &reasons(fabric, &matrix)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
-use peerlane_reach::{RouteState, judged_pairs};
+use peerlane_reach::{Pair, RouteState, Verdict, judged_pairs};
 
 use super::{label, port_kind};
 
@@ -14,16 +14,13 @@ const KINDS: [FunctionKind; 4] =
 
 /// The states, each with its word in a cell and its meaning.
 pub(super) const STATES: [(RouteState, &str, &str); 6] = [
-    (RouteState::Direct, "direct", "direct: between the devices, below the CPU"),
-    (RouteState::Expected, "expect", "expected direct, unless an unlikely fact holds"),
-    (RouteState::ViaCpu, "cpu", "via CPU: between the devices, through the CPU's root complex"),
-    (RouteState::Host, "host", "host: through host memory"),
+    (RouteState::Direct, "direct", "between the devices, below the CPU or by a link of their own"),
+    (RouteState::Expected, "expect", "direct, unless an unlikely fact holds"),
+    (RouteState::ViaCpu, "cpu", "between the devices, through the CPU's root complex"),
+    (RouteState::Host, "host", "through host memory"),
     (RouteState::Impossible, "no", "not possible"),
-    (RouteState::Unknown, "?", "unknown; `peerlane doctor A B` names the missing fact"),
+    (RouteState::Unknown, "?", "unknown; `peerlane doctor A B` says why"),
 ];
-/// Pairs that no use has, such as two NICs.
-const NO_USE: &str = "-";
-
 /// The matrix and its legend; one line where fewer than two devices move payload.
 pub fn pairs(fabric: &Fabric) -> String {
     let devices = devices(fabric);
@@ -63,7 +60,6 @@ pub fn pairs(fabric: &Fabric) -> String {
     for (_, word, meaning) in STATES.iter().filter(|(state, ..)| is_used(*state)) {
         let _ = writeln!(text, "{word:6}  {meaning}");
     }
-    let _ = writeln!(text, "{NO_USE:6}  no use of the two kinds of device");
     text
 }
 
@@ -76,7 +72,7 @@ pub(super) fn devices(fabric: &Fabric) -> Vec<FunctionId> {
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-/// The best state of each pair, by both orders of its ends.
+/// The best state of each pair, by both orders of its ends; a pair of no use has that of its better direction.
 pub(super) fn states(fabric: &Fabric) -> HashMap<(FunctionId, FunctionId), RouteState> {
     let mut states = HashMap::new();
     for pairs in judged_pairs(fabric) {
@@ -89,7 +85,19 @@ pub(super) fn states(fabric: &Fabric) -> HashMap<(FunctionId, FunctionId), Route
             }
         }
     }
+    let devices = devices(fabric);
+    for &one in &devices {
+        for &other in devices.iter().filter(|&&other| other != one) {
+            states.entry((one, other)).or_insert_with(|| state_of_pair(fabric, one, other));
+        }
+    }
     states
+}
+
+fn state_of_pair(fabric: &Fabric, one: FunctionId, other: FunctionId) -> RouteState {
+    let pair = Pair::new(fabric, one, other);
+    let states = pair.payload_directions(fabric).map(|one| Verdict::new(fabric, one).state);
+    states.min().unwrap_or(RouteState::Host)
 }
 
 fn cell(
@@ -97,9 +105,7 @@ fn cell(
     row: FunctionId,
     column: FunctionId,
 ) -> &'static str {
-    if row == column {
-        return "";
-    }
-    let Some(state) = states.get(&(row, column)) else { return NO_USE };
-    STATES.iter().find(|(one, ..)| one == state).map_or("", |(_, word, _)| word)
+    let state = states.get(&(row, column)).filter(|_| row != column);
+    let found = state.and_then(|state| STATES.iter().find(|(one, ..)| one == state));
+    found.map_or("", |(_, word, _)| word)
 }
