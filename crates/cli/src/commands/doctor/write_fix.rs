@@ -27,8 +27,8 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         return Ok(());
     }
     if folder.symlink_metadata().is_ok() {
-        let error = format!("cannot write {}: it is there", folder.display());
-        return Err(Failure::new(error).hint("name a folder that is not there yet".to_owned()));
+        let error = format!("cannot write {}: it already exists", folder.display());
+        return Err(Failure::new(error).hint("choose a name that does not exist".to_owned()));
     }
     let text = render::doctor(record) + &after_restart(record);
     write_folder(folder, |draft| {

@@ -92,7 +92,7 @@ fn small_requests_have_thresholds() {
 fn p2pdma_wants_two_keys_from_1_16_on() {
     let (all, drives) = ("properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma");
     let on = format!("'{all}' = true");
-    assert!(!says("", "", all, "nvidia-fs is the only direct way").forces_host);
+    assert!(!says("", "", all, "nvidia-fs is the only direct path").forces_host);
     let forced =
         says(WITHOUT_NVIDIA_FS, &format!("'{all}' = false"), all, "goes through host memory");
     assert!(forced.forces_host);
@@ -171,7 +171,7 @@ fn denied_things_of_this_machine_force_host_memory() {
             DRIVE,
             &format!("'{key}' = ['{here}']"),
             &key,
-            "are here; cuFile takes no direct way",
+            "are here; cuFile takes no direct path",
         );
         assert!(found.forces_host, "{found:?}");
         let found =
