@@ -127,7 +127,7 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
     ];
     facts.extend(plan.memory.as_ref().map(|memory| ("memory", plain(&memory.name))));
     if !plan.way.is_empty() {
-        facts.push(("way", plain(&plan.way.join(", "))));
+        facts.push(("path", plain(&plan.way.join(", "))));
     }
     if !plan.unmeasured.is_empty() {
         facts.push(("unknown", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
@@ -184,7 +184,7 @@ fn limits(limits: &[Limit]) -> Option<Table> {
             vec![Cell::text(&limit.object), Cell::number(rate.0 as f64, rate.to_string())]
         })
         .collect();
-    (!rows.is_empty()).then(|| Table::new("Ceilings on the way", vec!["object", "ceiling"], rows))
+    (!rows.is_empty()).then(|| Table::new("Ceilings on the path", vec!["object", "ceiling"], rows))
 }
 
 /// The plan of a copy with several targets.
