@@ -87,7 +87,7 @@ fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
     let found = match function.acs {
         Acs::Absent => "no capability, so it does not redirect".to_owned(),
         Acs::NotRedirecting => "its redirect bits are clear: it does not redirect".to_owned(),
-        Acs::Unknown => "not to be read from here".to_owned(),
+        Acs::Unknown => "unknown (not in this input)".to_owned(),
         Acs::Present { control } if control & Acs::REDIRECT != 0 => {
             format!("control {control:#06x}, {}: it redirects", acs_bits(control))
         }

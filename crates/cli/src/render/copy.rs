@@ -107,7 +107,7 @@ fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
     };
     format!(
         "{name}: {}, busy {share} % of the time, p50 {}, p99 {}, longest {}{root}",
-        super::counted(chunks, "chunk"),
+        super::counted(*chunks, "chunk"),
         of_chunks.p50_ns,
         of_chunks.p99_ns,
         of_chunks.max_ns

@@ -59,6 +59,12 @@ fn differing(number: u64, one: &str) -> String {
 /// A number of things.
 pub(crate) struct Count(u64);
 
+impl From<u128> for Count {
+    fn from(number: u128) -> Self {
+        Self(u64::try_from(number).unwrap_or(u64::MAX))
+    }
+}
+
 impl From<u32> for Count {
     fn from(number: u32) -> Self {
         Self(number.into())

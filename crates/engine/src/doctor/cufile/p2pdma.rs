@@ -94,7 +94,7 @@ impl Audit<'_> {
             let condition = if self.version.is_some() { "" } else { "from cuFile 1.16 on " };
             let effect = CuFileEffect::new(
                 format!(
-                    "{condition}P2PDMA is preferred and not switched on for drives, which wants both keys \
+                    "{condition}P2PDMA is preferred but not enabled for drives, which needs both keys \
                      (NVIDIA's gds-diag), {}",
                     self.what_remains()
                 ),

@@ -98,10 +98,10 @@ fn p2pdma_wants_two_keys_from_1_16_on() {
     assert!(forced.forces_host);
     silent("", &on, all);
     says("", &on, drives, "from cuFile 1.16 on P2PDMA is preferred");
-    says(&version("1.18.1"), &on, drives, "wants both keys");
+    says(&version("1.18.1"), &on, drives, "needs both keys");
     silent(&version("1.13.1"), &on, drives);
     let late = format!("{}\n{WITHOUT_NVIDIA_FS}", version("1.18.1"));
-    assert!(says(&late, &on, drives, "wants both keys").forces_host);
+    assert!(says(&late, &on, drives, "needs both keys").forces_host);
     let both = format!("{on};'{drives}' = true");
     says(&version("1.18.1"), &both, drives, "is not repeated by nvidia-fs");
     says(&version("1.11.1"), &on, all, "cuFile 1.11 does not know the key");
