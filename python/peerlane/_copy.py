@@ -144,7 +144,7 @@ def copy(
     DataDiffers
         The content at the target is not that of the source.
     Interrupted
-        Ctrl-C. What is written and flushed stays, and ``resume=True`` goes on with it where
+        Ctrl-C. What is written and flushed stays, and ``resume=True`` continues it where
         ``journal`` is set.
     PeerlaneError
         Something failed; ``journal`` as above.

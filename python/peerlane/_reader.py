@@ -25,7 +25,7 @@ class Reading(NamedTuple):
     """Bytes of them that came out of the page cache, where the file takes no direct I/O."""
 
     def plus(self, other: Reading) -> Reading:
-        """Both together, way by way."""
+        """The sum of both, path by path."""
         return Reading(*map(sum, zip(self, other, strict=True)))
 
 
@@ -88,7 +88,7 @@ class Reader:
 
         Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it, and
         next to it and are moved from there at another alignment; a beginning and an end that are no whole
-        blocks go through host memory of Peerlane. The result says how much went which way.
+        blocks go through host memory of Peerlane. The result says how much went by which route.
 
         Memory of a GPU gets its bytes by cuFile, direct, or through pinned host memory, which a
         ``RouteWarning`` says with the reason; either way they are copied once more within the GPU.

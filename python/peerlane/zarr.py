@@ -41,7 +41,7 @@ SMALL = 64 << 10
 class Store(LocalStore):
     """A folder as zarr's ``LocalStore`` has it, whose values are read through :class:`peerlane.Reader`.
 
-    With zarr's GPU buffers (``zarr.config.enable_gpu()``) values come into memory of the GPU by the ways of
+    With zarr's GPU buffers (``zarr.config.enable_gpu()``) values come into memory of the GPU by the paths of
     ``Reader``; a ``RouteWarning`` is given once where that is not direct.
 
     Parameters
@@ -58,7 +58,7 @@ class Store(LocalStore):
 
     @property
     def reading(self) -> Reading:
-        """Bytes of values read so far, by the way they came."""
+        """Bytes of values read so far, by the path they took."""
         return self._counts.total
 
     def with_read_only(self, read_only: bool = False) -> Self:

@@ -326,7 +326,7 @@ fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputErro
     if is_ours(&bytes) {
         return Ok(Some(id_of(&found)));
     }
-    Err(not_ours(&format!("it is there and is not a {name}"), kind))
+    Err(not_ours(&format!("it already exists and is not a {name}"), kind))
 }
 
 /// The system's answer without the name of a draft, which nobody has asked for and `tempfile` adds.
@@ -338,7 +338,7 @@ fn plain(error: &io::Error) -> io::Error {
 
 fn not_ours(why: &str, kind: OutputKind) -> OutputError {
     let hint = match kind {
-        OutputKind::New => "name a file that is not there",
+        OutputKind::New => "choose a name that does not exist",
         OutputKind::Marked { .. } => "choose another name, or remove it first",
     };
     OutputError::NotOurs { why: why.to_owned(), hint }

@@ -67,6 +67,11 @@ pub struct RequestFailure {
     pub cause: Cause,
 }
 
+/// "1 block differs", "2 blocks differ".
+pub(crate) fn differing(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one} differs") } else { format!("{number} {one}s differ") }
+}
+
 fn verb(action: Action) -> &'static str {
     match action {
         Action::Read => "read",

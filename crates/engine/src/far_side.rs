@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 /// A status of an export that is not an end of the copy.
 #[derive(Debug, thiserror::Error)]
-#[error("it is of the export {subsystem}, which is not an end of this copy")]
+#[error("it is of the export {subsystem}, which is not source or target of this copy")]
 pub struct OtherExport {
     subsystem: String,
 }

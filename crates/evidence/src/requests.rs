@@ -12,7 +12,7 @@ use super::says;
 
 pub(super) fn look(asked: BytesByRoute, moved: BytesByRoute) -> RouteEvidence {
     let showed = format!(
-        "{} of {} bytes asked between devices, {} of {} through host memory",
+        "{} of {} bytes requested between devices, {} of {} through host memory",
         moved.p2p.0, asked.p2p.0, moved.host.0, asked.host.0
     );
     let verdict = if moved != asked {

@@ -87,7 +87,7 @@ fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
     let found = match function.acs {
         Acs::Absent => "no capability, so it does not redirect".to_owned(),
         Acs::NotRedirecting => "its redirect bits are clear: it does not redirect".to_owned(),
-        Acs::Unknown => "not to be read from here".to_owned(),
+        Acs::Unknown => "unknown (not in this input)".to_owned(),
         Acs::Present { control } if control & Acs::REDIRECT != 0 => {
             format!("control {control:#06x}, {}: it redirects", acs_bits(control))
         }
@@ -101,9 +101,12 @@ fn sum_of_redirections(fabric: &Fabric, walk: &Walk) -> String {
     let redirects = |id: &FunctionId| acs(*id).redirects() == Some(true);
     let is_unknown = |id: &FunctionId| acs(*id).redirects().is_none();
     match (walk.tested().filter(redirects).count(), walk.tested().filter(is_unknown).count()) {
-        (0, 0) => "nothing on the way redirects: transactions turn round below the root".to_owned(),
+        (0, 0) => "no port on the path redirects: transactions turn below the root".to_owned(),
         (0, unknown) => format!("none is seen to redirect, {unknown} cannot be seen"),
-        (count, _) => format!("{count} on the way redirect: transactions go up to the host bridge"),
+        (1, _) => "1 port on the path redirects: transactions go up to the host bridge".to_owned(),
+        (count, _) => {
+            format!("{count} ports on the path redirect: transactions go up to the host bridge")
+        }
     }
 }
 
@@ -170,7 +173,7 @@ mod tests {
         ACS of up: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
         ACS of a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
         ACS of down-a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
-        nothing on the way redirects: transactions turn round below the root [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        no port on the path redirects: transactions turn below the root [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         PCI_P2PDMA_MAP_BUS_ADDR: the initiator is given the bus address of the memory [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         ");
     }
@@ -179,7 +182,7 @@ mod tests {
     fn clear_redirect_bits_hide_register() {
         let steps = steps("", "acs = 'not-redirecting'").join("\n");
         assert!(steps.contains("ACS of down-a: its redirect bits are clear"), "{steps}");
-        assert!(steps.contains("nothing on the way redirects"), "{steps}");
+        assert!(steps.contains("no port on the path redirects"), "{steps}");
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
         ACS of up: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
         ACS of a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
         ACS of down-a: control 0x001d, request redirect, completion redirect: it redirects [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
-        1 on the way redirect: transactions go up to the host bridge [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        1 port on the path redirects: transactions go up to the host bridge [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         the CPU (GenuineIntel family 6) is not an AMD Zen or later [drivers/pci/p2pdma.c cpu_supports_p2pdma()]
         the identity of host bridge pci0000:00 is unknown [drivers/pci/p2pdma.c pci_host_bridge_dev()]
         what could not be read would change the answer: a probe decides [drivers/pci/p2pdma.c calc_map_type_and_dist()]

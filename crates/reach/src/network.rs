@@ -97,7 +97,7 @@ fn refused(fabric: &Fabric, lender: FunctionId, (nic, drive): (FunctionId, Funct
 
 fn nobody_lends(fabric: &Fabric) -> String {
     if fabric.origin == Origin::Text {
-        return "text does not show which drives lend memory (CMB): `sudo peerlane capture -o \
+        return "the text does not show which drives lend memory (CMB): `sudo peerlane capture -o \
                 machine.tar.zst`; where one does, NVMe over RDMA can use it: `peerlane export DRIVE \
                 --transport rdma --p2pmem auto --listen ADDRESS --allow HOSTNQN`"
             .to_owned();
@@ -136,7 +136,7 @@ fn by_gpu(
     (nic, drive): (FunctionId, FunctionId),
 ) -> String {
     let Some(gpu) = gpu else {
-        return "a direct way takes a drive with a CMB, or a GPU and a controller that registers \
+        return "a direct path needs a drive with a CMB, or a GPU and a controller that registers \
                 its memory"
             .to_owned();
     };
@@ -204,7 +204,7 @@ mod tests {
         assert!(said.contains("lends no memory") && !said.contains("peerlane export"), "{said}");
         assert!(said.contains("`peerlane plan eth gpu:0`, `peerlane plan nvme0 gpu:0`"), "{said}");
         let said = advice(&machine(MLX5, "", ""));
-        assert!(said.contains("takes a drive with a CMB, or a GPU"), "{said}");
+        assert!(said.contains("needs a drive with a CMB, or a GPU"), "{said}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct CopyRecord {
     pub far_sides: Vec<FarSide>,
     /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
-    /// Ceilings on the way, lowest first.
+    /// Ceilings on the path, lowest first.
     pub limits: Vec<Limit>,
 }
 

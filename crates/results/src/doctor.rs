@@ -122,7 +122,7 @@ impl fmt::Display for Use {
     }
 }
 
-/// The way that payload takes, the best first.
+/// The route that payload takes, the best first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -173,7 +173,7 @@ pub struct UseRecord {
     /// The use.
     #[serde(rename = "use")]
     pub of_use: Use,
-    /// The way that payload takes.
+    /// The route that payload takes.
     pub state: UseState,
     /// Number of pairs that have it.
     pub pairs: u64,
@@ -297,7 +297,7 @@ pub enum FindingKind {
     WindowUnassigned,
     /// A device does not answer: its registers read as ones.
     DeviceSilent,
-    /// The maker of a GPU keeps it from every direct way.
+    /// The maker of a GPU keeps it from every direct path.
     GpuExcluded,
     /// A drive is too hot, or has slowed itself down.
     DriveHot,
@@ -307,7 +307,7 @@ pub enum FindingKind {
     StaleDecision,
 }
 
-/// The way to remove an obstacle.
+/// Steps that remove an obstacle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// Description in words.
@@ -387,7 +387,7 @@ impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Nothing => "at once",
-            Self::Rebind => "when the driver is bound anew",
+            Self::Rebind => "when the driver is bound again",
             Self::Reboot => "after a reboot",
             Self::Hardware => "with other hardware, firmware or another slot",
         })
@@ -414,6 +414,6 @@ pub struct LibrarySetting {
 pub struct Unknown {
     /// The fact.
     pub what: String,
-    /// The way to learn it.
+    /// A command that answers it, or what to look at.
     pub needs: String,
 }

@@ -65,7 +65,7 @@ pub struct ExportMemory {
     pub drive: ReachVerdict,
     /// The same for the RDMA device; `None` where that is unknown.
     pub nic: Option<ReachVerdict>,
-    /// True if the kernel permits all known ways.
+    /// True if the kernel permits all known routes.
     pub is_permitted: bool,
     /// Reason for that.
     pub reason: String,

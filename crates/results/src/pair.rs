@@ -102,13 +102,13 @@ pub struct PairDirection {
     pub turn_at: Option<String>,
     /// PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` says; null where it is unknown.
     pub class: Option<String>,
-    /// Hops as the kernel counts them; null where bridges on the way are unknown.
+    /// Hops as the kernel counts them; null where bridges on the path are unknown.
     pub distance: Option<u32>,
     /// Addresses of the ports that redirect to the root complex, and so decide.
     pub ports: Vec<String>,
-    /// The slowest link on the way whose speed is known.
+    /// The slowest link on the path whose speed is known.
     pub slowest_link: Option<PathLink>,
-    /// Functions whose link is on the way, and whose speed is unknown.
+    /// Functions whose link is on the path, and whose speed is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_links: Vec<String>,
     /// The kernel's decision in detail.
@@ -131,7 +131,7 @@ pub enum PairTurn {
     SocketLink,
 }
 
-/// A link on the way.
+/// A link on the path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathLink {
     /// The function below it.

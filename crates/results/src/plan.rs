@@ -334,7 +334,7 @@ pub struct Plan {
     /// empty where they are unknown.
     #[serde(default)]
     pub way: Vec<String>,
-    /// Ceilings on the way, lowest first.
+    /// Ceilings on the path, lowest first.
     pub limits: Vec<Limit>,
     /// Drives at either end whose own rate is unknown, which may be the lowest ceiling of all.
     #[serde(default)]

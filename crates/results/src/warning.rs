@@ -103,8 +103,11 @@ pub enum Warning {
     SourceInUse {
         /// Its mount point, or its holder.
         by: String,
+        /// Set where the running system needs it, so that it cannot be unmounted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        carries_system: bool,
     },
-    /// A link on the way runs below what both its ends support.
+    /// A link on the path runs below what both its ends support.
     LinkTrainedLow {
         /// The device below it.
         device: String,
@@ -246,7 +249,7 @@ pub enum Warning {
         /// The keys of a host bridge in a machine file that would state it.
         keys: Vec<String>,
     },
-    /// A port on the way sends peer-to-peer traffic up to the root complex.
+    /// A port on the path sends peer-to-peer traffic up to the root complex.
     AcsOnPath {
         /// The port.
         port: String,
@@ -288,9 +291,12 @@ impl Warning {
             Self::SharedTarget { .. } => {
                 "make sure that no other host uses it: nothing here can tell"
             }
-            Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
+            Self::SourceInUse { carries_system: true, .. } => {
+                "copy from a snapshot, or from a rescue system"
+            }
+            Self::SourceInUse { carries_system: false, .. } => "unmount it or copy from a snapshot",
             Self::LinkTrainedLow { .. } => {
-                "seat the card or cable anew and look for errors: `peerlane doctor`"
+                "reseat the card or cable and look for errors: `peerlane doctor`"
             }
             Self::RemoteNumaNode { .. } => {
                 "run it on the device's node: `numactl --cpunodebind=N --membind=N`"
@@ -321,8 +327,8 @@ impl Warning {
                 "say it in the machine file (`ethernet = \"12.5GB/s\"` for 100 Gbit/s), or vary `ethernet.rate`"
             }
             Self::PeersNotStated { .. } => {
-                "state that of the host bridge in the machine file, as measured there; docs/model.md has what \
-                 was published of others"
+                "add the measured rate to the host bridge in the machine file; docs/model.md has published rates \
+                 of others"
             }
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
@@ -376,7 +382,7 @@ impl fmt::Display for Warning {
             Self::SharedTarget { path } => {
                 write!(f, "{path} is a namespace that other hosts may have, too (NMIC)")
             }
-            Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
+            Self::SourceInUse { by, .. } => write!(f, "the source is in use by {by}"),
             Self::LinkTrainedLow { device, current, most } => {
                 write!(f, "the link of {device} runs at {current}, and both ends support {most}")
             }
@@ -456,8 +462,8 @@ impl fmt::Display for Warning {
             }
             Self::PeersNotStated { through, others, keys } => write!(
                 f,
-                "nothing states how much goes between peers through {} ({}): predicted as if links alone limited it, of \
-                 which some processors pass a fraction",
+                "the rate between peers through {} is not given ({}), so only links limit this prediction; some CPUs \
+                 pass less",
                 FirstNames(through, *others),
                 keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
             ),

@@ -115,9 +115,7 @@ impl Nonsense {
                  the drive"
             }
             Self::SumDiffers { .. } => "this is a fault of the program: report it with the record",
-            Self::RouteContradicted { .. } => {
-                "`peerlane doctor SOURCE TARGET` shows what stands in the way"
-            }
+            Self::RouteContradicted { .. } => "`peerlane doctor SOURCE TARGET` shows the obstacle",
             Self::ContentDiffers { .. } => {
                 "`peerlane verify SOURCE TARGET` shows where; trust nothing that took this route"
             }

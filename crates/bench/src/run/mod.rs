@@ -161,8 +161,10 @@ fn make(cases: &[PlannedCase<'_>]) -> Result<Made, RunError> {
 pub fn goes_on(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
+    } else if earlier.asked.repeats != fresh.asked.repeats {
+        "the record was made with other --repeats, --warm-up or --until".to_owned()
     } else if earlier.asked != fresh.asked {
-        format!("it is of another workload: {}", differs(&earlier.asked, &fresh.asked))
+        format!("the record is of another workload: {}", differs(&earlier.asked, &fresh.asked))
     } else if earlier.machine != fresh.machine {
         format!(
             "it is of {}, and this is {}, or a device, the kernel or this program changed since",
@@ -181,16 +183,13 @@ fn differs(earlier: &Workload, now: &Workload) -> String {
     if earlier.seed != now.seed {
         return format!("its seed is {}, not {}", earlier.seed, now.seed);
     }
-    if earlier.repeats != now.repeats {
-        return "its runs of each case are other ones (repeats, warm-up, until)".to_owned();
-    }
     let names = |of: &Workload| of.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
     if names(earlier) != names(now) {
-        return "its cases are other ones".to_owned();
+        return "it has other cases".to_owned();
     }
     let mut pairs = earlier.cases.iter().zip(&now.cases);
     let Some((before, after)) = pairs.find(|(before, after)| before != after) else {
-        return "its name or kind is another".to_owned();
+        return "it has another name or kind".to_owned();
     };
     let first = crate::compare::specs(before, after).into_iter().next();
     first.map_or_else(|| before.name.clone(), |reason| format!("{}: {reason}", before.name))

@@ -22,16 +22,16 @@ Examples:
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --trace copy.pftrace
   peerlane copy set.bin /dev/nvme1n1 --force --stage digest --manifest set.digests
 
-With several targets, one that fails is left behind with its journal and the others are completed. \
+With several targets, a target that fails keeps its journal; the others are completed. \
 Copies of a batch that share a drive or a link get equal room on it. The exit status of several is \
 that of the worst (interrupted, failure, difference); 77 only where nothing at all was changed.
 
 A device that is not blank (every 4 KiB all 0x00 or all 0xFF) needs --force, or a yes at the terminal. \
-Up to 1 GiB of it is read to tell, else both ends and samples of the range. `blkdiscard -f DEVICE` or \
-`nvme format DEVICE` makes a drive blank.
+Up to 1 GiB of it is read to tell; beyond that, its start, its end and samples of the range. `blkdiscard -f DEVICE` or \
+`nvme format DEVICE` (NVMe only) makes a drive blank.
 
 An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the \
-target and flushed, and says the command that goes on with it. The same command with --resume, given \
+target and flushed, and prints the command that continues it. The same command with --resume, given \
 again and again, ends with the copy done.")]
 pub(crate) struct CopyArgs {
     #[command(flatten)]

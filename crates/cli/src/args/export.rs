@@ -14,7 +14,7 @@ use super::size;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 The drive is held for the kernel's NVMe target until a signal ends the program (Ctrl-C, or `kill`), \
-which undoes everything. A drive that is mounted, or in use in any other way, is refused. Hosts that \
+which undoes everything. A drive that is mounted or otherwise in use is refused. Hosts that \
 may connect can write to the drive; an NQN is a name and no password, so listen in a network that is \
 yours. The export of a killed program serves on: the next `export` removes it, and so does --remove.
 
@@ -105,6 +105,15 @@ impl ExportArgs {
             (TransportArg::Loop, _) => Some(Listen::Loop),
             (TransportArg::Tcp, address) => address.map(Listen::Tcp),
             (TransportArg::Rdma, address) => address.map(Listen::Rdma),
+        }
+    }
+
+    /// The transport in words.
+    pub(crate) fn transport(&self) -> &'static str {
+        match self.transport {
+            TransportArg::Tcp => "tcp",
+            TransportArg::Rdma => "rdma",
+            TransportArg::Loop => "loop",
         }
     }
 

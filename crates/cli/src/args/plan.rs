@@ -8,7 +8,7 @@ use super::{FabricArgs, TransferArgs};
 #[derive(Debug, Clone, Args)]
 #[command(mut_arg("batch", |batch| batch.hide(true)))]
 #[command(after_help = "\
-Source and target are ends of a copy, or any two PCI functions: gpu:0, mlx5_0, eth0, nvme2, an address. \
+Source and target are the two sides of a copy, or any two PCI functions: gpu:0, mlx5_0, eth0, nvme2, an address. \
 The exit status is 0 when a copy would start, 1 when it would be refused. Where there is nothing to \
 copy, it is 0 when peer-to-peer is possible, or depends on the CPU, and 1 when it is refused or unknown.
 
@@ -26,7 +26,7 @@ pub(crate) struct PlanArgs {
     pub(crate) explain: bool,
     /// Ask the kernel by reading one block into each memory
     ///
-    /// It is the first block of each end; it stays in the memory.
+    /// The first block of source and target is read and stays in the memory.
     #[arg(long)]
     pub(crate) probe: bool,
     /// Judge both devices as passed to one virtual machine

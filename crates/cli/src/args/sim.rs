@@ -11,15 +11,14 @@ Every figure is predicted: from the machine's links, and from parameters of driv
 calibration of the machine replaces (--parameters).
 
 Examples:
-  peerlane sim ten crowd.toml
-  peerlane sim machines/epyc.toml sweep.toml --engine tlp
-  peerlane sim machine.tar.zst crowd.toml -o run.json
-  peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
-  peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
-  peerlane sim ten crowd.toml --vary switch.latency=80e-9,150e-9
-  peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
-  peerlane sim tree:100 random:1000
   peerlane sim trifecta docs/examples/trifecta.toml
+  peerlane sim trifecta docs/examples/trifecta.toml --engine tlp
+  peerlane sim trifecta docs/examples/trifecta.toml -o run.json
+  peerlane sim trifecta docs/examples/trifecta.toml --vary drive.read.rate=1e9..14e9
+  peerlane sim trifecta docs/examples/trifecta.toml --vary depth=1,2,4,8,16,32
+  peerlane sim trifecta docs/examples/trifecta.toml --vary switch.latency=80e-9,150e-9
+  peerlane sim trifecta docs/examples/trifecta.toml --vary drive.lanes=1,2,4,8 --vary drive.generation=3,4,5
+  peerlane sim tree:100 random:1000
   peerlane sim two-servers docs/examples/two-servers.toml --vary ethernet.mtu=1500,9000
 
 A machine file may describe several machines: what stands before a slash in the name of a host bridge \

@@ -129,11 +129,13 @@ fn text(written: &WrittenCapture) -> String {
         written.replaced.iter().map(|one| counted(one.count, one.what)).collect();
     let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
     let mut text = format!(
-        "{}: {} functions, {} files; replaced: {replaced}\n",
-        written.file, written.functions, written.files
+        "{}: {}, {}; replaced: {replaced}\n",
+        written.file,
+        counted(written.functions, "function"),
+        counted(written.files, "file")
     );
     if !written.is_complete {
-        text += "Not all of it could be read: ACS is missing (root may read it, or take the capture).\n";
+        text += "ACS is missing: run as root to include it.\n";
     }
     text
 }

@@ -138,7 +138,7 @@ pub(super) fn failure(error: CopyError) -> Failure {
         None => error.hint(),
         Some(_) => {
             let words: Vec<OsString> = std::env::args_os().collect();
-            let command = format!("`{}` goes on with it", resume::command(&words));
+            let command = format!("`{}` continues it", resume::command(&words));
             Some(error.hint().map_or(command.clone(), |hint| format!("{hint}; {command}")))
         }
     };

@@ -9,6 +9,7 @@ use crate::args::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
+use crate::render::counted;
 use crate::signals;
 
 /// Makes a haystack.
@@ -31,8 +32,8 @@ fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     let images = folder.join("images");
     printer.note(&format!(
-        "{} images in {}, the picture in {planted}; search with `peerlane scan {} {}`",
-        args.images,
+        "{} in {}, the picture in {planted}; search with `peerlane scan {} {}`",
+        counted(args.images, "image"),
         images.display(),
         folder.join("picture.png").display(),
         images.display(),

@@ -80,7 +80,9 @@ pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<
 fn hint(ended: &[EndedTarget]) -> Option<String> {
     let is_kept: Vec<bool> = ended.iter().map(EndedTarget::has_journal).collect();
     let words: Vec<OsString> = std::env::args_os().collect();
-    is_kept.contains(&true).then(|| format!("`{}` goes on", resume::command_with(&words, &is_kept)))
+    is_kept
+        .contains(&true)
+        .then(|| format!("`{}` continues them", resume::command_with(&words, &is_kept)))
 }
 
 /// The end of a command with several targets: names those that are not complete.

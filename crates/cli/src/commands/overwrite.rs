@@ -123,7 +123,7 @@ fn ask(
     let answer = printer
         .ask(&render::question(plan, shown), is_stopped)
         .map_err(Tried::to(format!("ask whether {path} may be overwritten")))?;
-    let untouched = "nothing was changed; `--force` overwrites without a question".to_owned();
+    let untouched = "`--force` overwrites without asking".to_owned();
     match answer {
         Reply::Yes => Ok(()),
         Reply::No => {

@@ -103,7 +103,7 @@ fn plan_or_pair(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<Plann
     let words = (asked.source.as_str(), asked.target.as_str());
     let both = peerlane_engine::pair_ends(fabric, None, words);
     if let Some(ends) = both.filter(|_| peerlane_engine::is_no_copy(fabric, words)) {
-        let reason = "a copy needs a drive or file at one end, and another or a GPU at the other";
+        let reason = "a copy goes from a drive or file to a drive, file or GPU";
         return Ok(PlannedEnds::Pair { ends, reason: reason.to_owned() });
     }
     let clock = MonotonicClock::start();

@@ -25,14 +25,12 @@ fn only_marked_files_are_replaced() {
     assert_eq!(fs::read(at("ours")).expect("it"), b"note 2");
     for name in ["theirs", "empty"] {
         let said = refused(&at(name), NOTE);
-        assert!(
-            said.ends_with(
-                "it is there and is not a note; choose another name, or remove it first"
-            )
-        );
+        assert!(said.ends_with(
+            "it already exists and is not a note; choose another name, or remove it first"
+        ));
     }
     let said = refused(&at("ours"), OutputKind::New);
-    assert!(said.ends_with("it already exists; name a file that is not there"), "{said}");
+    assert!(said.ends_with("it already exists; choose a name that does not exist"), "{said}");
     OutputFile::at(&at("new"), OutputKind::New).expect("nothing").write(b"x").expect("room");
     assert_eq!(fs::read(at("new")).expect("it"), b"x");
     assert_eq!(fs::read(at("theirs")).expect("it"), b"not ours");
@@ -169,7 +167,7 @@ fn group_with_taken_path_names_none() {
     let files = vec![file("first"), file("second"), file("last")];
     fs::write(at("last"), "somebody else's").expect("room");
     let said = said(&write_together(files).expect_err("not ours"));
-    assert!(said.contains("it is there and is not a note"), "{said}");
+    assert!(said.contains("it already exists and is not a note"), "{said}");
     assert_eq!(fs::read(at("first")).expect("it"), b"note 1");
     assert_eq!(fs::read(at("last")).expect("it"), b"somebody else's");
     assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 2, "no draft is left");
@@ -188,7 +186,7 @@ fn partial_group_error_lists_written_files() {
     let said = said(&name_all(drafts.into()).expect_err("not ours"));
     let place = folder.path().display();
     let expected = format!(
-        "cannot write {place}/three; written before it: {place}/one, {place}/two; nor: {place}/four: it is there"
+        "cannot write {place}/three; written before it: {place}/one, {place}/two; nor: {place}/four: it already exists"
     );
     assert!(said.starts_with(&expected), "{said}");
     let mut names: Vec<_> = fs::read_dir(folder.path())

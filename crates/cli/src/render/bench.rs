@@ -282,11 +282,11 @@ fn stages(sheet: &mut LabelSheet, record: &BenchRecord) {
             continue;
         };
         sheet.line(format_args!(
-            "{}: stage {} busy {} % of the time, {} chunks, longest {longest}",
+            "{}: stage {} busy {} % of the time, {}, longest {longest}",
             summary.case,
             names.join(", "),
             100 * busy / elapsed.max(1),
-            sum(|one| one.0.chunks),
+            super::counted(sum(|one| one.0.chunks), "chunk"),
         ));
     }
 }
@@ -299,8 +299,9 @@ fn verification(sheet: &mut LabelSheet, record: &BenchRecord) {
     let bytes: u64 = checked.iter().map(|one| one.bytes.0).sum();
     let mismatches: u64 = checked.iter().map(|one| one.mismatches).sum();
     sheet.line(format_args!(
-        "content: {bytes} bytes of {} runs were read back, {mismatches} blocks differ",
-        checked.len()
+        "content: {bytes} bytes of {} were read back, {}",
+        super::counted(checked.len(), "run"),
+        super::differing(mismatches, "block")
     ));
 }
 

@@ -106,8 +106,11 @@ fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
         (None, None) => String::new(),
     };
     format!(
-        "{name}: {chunks} chunks, busy {share} % of the time, p50 {}, p99 {}, longest {}{root}",
-        of_chunks.p50_ns, of_chunks.p99_ns, of_chunks.max_ns
+        "{name}: {}, busy {share} % of the time, p50 {}, p99 {}, longest {}{root}",
+        super::counted(*chunks, "chunk"),
+        of_chunks.p50_ns,
+        of_chunks.p99_ns,
+        of_chunks.max_ns
     )
 }
 
@@ -143,8 +146,9 @@ fn verified(verification: &Verification) -> String {
     match verification.mode {
         VerifyMode::None => "not".to_owned(),
         mode => format!(
-            "{mode}: {} bytes compared, {} blocks differ",
-            verification.bytes.0, verification.mismatches
+            "{mode}: {} bytes compared, {}",
+            verification.bytes.0,
+            super::differing(verification.mismatches, "block")
         ),
     }
 }

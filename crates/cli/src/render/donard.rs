@@ -6,7 +6,7 @@ use peerlane_results::BenchRecord;
 use super::LabelSheet;
 use super::bench::{aligned, in_words};
 
-const HEAD: [&str; 5] = ["way", "mean rate", "page faults a run", "over p2p", "host memory B/B"];
+const HEAD: [&str; 5] = ["route", "mean rate", "page faults a run", "over p2p", "host memory B/B"];
 
 /// The tables of a record that has a classical way to or from a GPU.
 pub(super) fn show(sheet: &mut LabelSheet, record: &BenchRecord) {

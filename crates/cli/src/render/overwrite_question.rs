@@ -33,10 +33,10 @@ pub(crate) fn question(plan: &Plan, summary: &OverwriteSummary) -> String {
     if let Some((done, total)) = summary.unfinished {
         sheet.row(
             "begun",
-            format_args!("a copy onto it, with {done} of {total} done: `--resume` goes on with it"),
+            format_args!("a copy onto it, with {done} of {total} done: `--resume` continues it"),
         );
     }
-    format!("{}{verb} it? `yes` goes on, anything else stops: ", sheet.0)
+    format!("{}{verb} it? `yes` continues, anything else stops: ", sheet.0)
 }
 
 fn show_device(sheet: &mut LabelSheet, device: &DeviceSummary) {
@@ -148,8 +148,8 @@ b would be overwritten:
             nvme1n1p2, 30 MiB: blank, as far as it was read
             nvme1n1p3, 30 MiB: unknown: it cannot be read
   written   16 MiB, from offset 1048576 on
-  begun     a copy onto it, with 4 MiB of 16 MiB done: `--resume` goes on with it
-Overwrite it? `yes` goes on, anything else stops: ";
+  begun     a copy onto it, with 4 MiB of 16 MiB done: `--resume` continues it
+Overwrite it? `yes` continues, anything else stops: ";
         let mut plan = plan();
         plan.target.path = "b".into();
         assert_eq!(question(&plan, &summary), expected);

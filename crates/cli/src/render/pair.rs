@@ -50,7 +50,7 @@ pub(crate) fn pair(record: &PairRecord, headline: Option<&str>, no_plan: Option<
     guest(&mut sheet, record);
     if let Some(reason) = no_plan {
         sheet.line("");
-        sheet.line(format_args!("no copy between them: {reason}"));
+        sheet.line(format_args!("nothing to copy: {reason}"));
     }
     hints(&mut sheet, record);
     sheet.0
@@ -94,7 +94,7 @@ fn path(sheet: &mut LabelSheet, one: &PairDirection) {
         (Some(PairTurn::SocketLink), _) => {
             "packets cross the root complex and the link between sockets".to_owned()
         }
-        (None, _) => "turning point of packets unknown".to_owned(),
+        (None, _) => "where packets turn is unknown".to_owned(),
     };
     let class = one.class.as_ref().map(|class| format!("{class} for nvidia-smi"));
     let distance = one.distance.map(|hops| format!("{hops} hops"));
@@ -108,7 +108,7 @@ fn path(sheet: &mut LabelSheet, one: &PairDirection) {
         sheet.row(
             "link",
             format_args!(
-                "the slowest, above {}: {}{downgraded}; at most {} each way",
+                "the slowest, above {}: {}{downgraded}; at most {} in each direction",
                 link.function, link.speed, link.bytes_per_second
             ),
         );

@@ -21,7 +21,7 @@ pub(crate) fn probes(probes: &[Probe]) -> String {
         if *agrees == Some(false) {
             sheet.line(format_args!(
                 "    but the plan says: {predicted}; the kernel keeps its answer until the driver of \
-                 {memory}'s device is bound anew"
+                 {memory}'s device is bound again"
             ));
         }
     }

@@ -3,7 +3,7 @@
 use peerlane_results::{ManifestRecord, VerifyRecord};
 use peerlane_units::Bytes;
 
-use super::LabelSheet;
+use super::{LabelSheet, counted, differing};
 
 /// The result of a comparison in one line, then the differences; all details where `is_verbose`.
 pub(crate) fn verify(record: &VerifyRecord, is_verbose: bool) -> String {
@@ -45,19 +45,26 @@ fn differences(record: &VerifyRecord) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(first) = &record.first {
         lines.push(format!(
-            "{} blocks; first at offset {} of the source, {} of the target, {} bytes",
-            record.mismatches, first.source_offset.0, first.target_offset.0, first.length.0
+            "{}; first at offset {} of the source, {} of the target, {}",
+            counted(record.mismatches, "block"),
+            first.source_offset.0,
+            first.target_offset.0,
+            bytes(first.length)
         ));
         lines.push(format!("source {}", first.source_bytes));
         lines.push(format!("target {}", first.target_bytes));
     }
     if record.missing > Bytes::ZERO {
-        lines.push(format!("the target ends {} bytes before the source does", record.missing.0));
+        lines.push(format!("the target is {} shorter", bytes(record.missing)));
     }
     if record.surplus > Bytes::ZERO {
-        lines.push(format!("the target goes on for {} bytes behind it", record.surplus.0));
+        lines.push(format!("the target is {} longer", bytes(record.surplus)));
     }
     lines
+}
+
+fn bytes(size: Bytes) -> String {
+    counted(size.0, "byte")
 }
 
 fn short(record: &VerifyRecord) -> String {
@@ -84,14 +91,15 @@ pub(super) fn no_difference(bytes: Bytes, length: Bytes) -> String {
 pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
     let mut sheet = LabelSheet::default();
     let answer = if record.is_equal() { "equal" } else { "different" };
-    let (bytes, length, chunks) = (record.bytes.0, record.length.0, record.mismatches);
+    let (compared, length) = (record.bytes.0, record.length.0);
+    let chunks = differing(record.mismatches, "chunk");
     sheet.line(format_args!(
-        "{} and {}: {answer}, {bytes} of {length} bytes compared with their digests, {chunks} chunks differ",
+        "{} and {}: {answer}, {compared} of {length} bytes compared with their digests, {chunks}",
         record.end.path, record.manifest
     ));
     sheet.row("end", super::endpoint(&record.end));
     if record.offset > Bytes::ZERO {
-        sheet.row("offset", format_args!("{} bytes", record.offset.0));
+        sheet.row("offset", format_args!("{}", bytes(record.offset)));
     }
     let after = match record.after.as_slice() {
         [] => String::new(),
@@ -99,20 +107,20 @@ pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
     };
     sheet.row(
         "manifest",
-        format_args!("chunks of {} bytes, root {}{after}", record.chunk.0, record.root),
+        format_args!("chunks of {}, root {}{after}", bytes(record.chunk), record.root),
     );
     let rate = record.rate().map(|rate| format!(", {rate}")).unwrap_or_default();
     sheet.row("time", format_args!("{}{rate}", record.elapsed_ns));
     for (index, chunk) in record.differing.iter().enumerate() {
-        let (offset, length) = (chunk.offset.0, chunk.length.0);
-        let words = format!("{length} bytes at {offset}: {}, was {}", chunk.found, chunk.expected);
+        let (offset, length) = (chunk.offset.0, bytes(chunk.length));
+        let words = format!("{length} at {offset}: {}, was {}", chunk.found, chunk.expected);
         sheet.row(if index == 0 { "differs" } else { "" }, words);
     }
     if record.missing > Bytes::ZERO {
-        sheet.row("differs", format_args!("it ends {} bytes too early", record.missing.0));
+        sheet.row("differs", format_args!("it is {} too short", bytes(record.missing)));
     }
     if record.surplus > Bytes::ZERO {
-        sheet.row("differs", format_args!("it goes on for {} bytes", record.surplus.0));
+        sheet.row("differs", format_args!("it is {} too long", bytes(record.surplus)));
     }
     sheet.warnings(&record.warnings);
     sheet.0

@@ -348,7 +348,7 @@ mod full {
             assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
         }
         for (name, words) in
-            [("gone", "--resume"), ("identity", "UUID"), ("size", "room for 4194304 bytes")]
+            [("gone", "--resume"), ("identity", "UUID"), ("size", "room for only 4 MiB")]
         {
             assert!(lab.stderr(name).contains(words), "{name}: {}", lab.stderr(name));
         }

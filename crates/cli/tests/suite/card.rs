@@ -53,9 +53,9 @@ fn plan(kernel: &str, anyway: &str) -> Output {
 #[test]
 fn card_uses_vendor_route_unless_forced() {
     for (kernel, anyway, code, says) in [
-        ("release = '6.12.107'\np2pdma = false", "", 1, "by XRT's own way"),
-        ("release = '7.2.13'\np2pdma = true", "", 1, "or bring the machine down"),
-        ("release = '7.2.13'", "", 1, "cannot be seen"),
+        ("release = '6.12.107'\np2pdma = false", "", 1, "by XRT's own path"),
+        ("release = '7.2.13'\np2pdma = true", "", 1, "refuse the transfer or crash"),
+        ("release = '7.2.13'", "", 1, "CONFIG_PCI_P2PDMA is unknown"),
         ("release = '7.2.13'\np2pdma = true", "1", 0, "inside the switch"),
     ] {
         let output = plan(kernel, anyway);

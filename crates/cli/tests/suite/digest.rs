@@ -171,7 +171,7 @@ fn stale_digests_are_not_trusted() {
     let again = ["copy", "source", "again", "--route", "host", "--stage", "digest"];
     let output = peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("there is a file digests already"), "{}", said(&output));
+    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
     // An unfinished manifest of a copy that left no journal.
     let text = fs::read_to_string(at.join("digests")).expect("a manifest");
     let lines: Vec<&str> = text.lines().collect();
@@ -206,7 +206,7 @@ fn refused_copy_leaves_no_manifest() {
     fs::write(at.join("digests"), "mine").expect("it is there");
     fs::remove_file(at.join("target")).expect("it is there");
     let output = peerlane(&at, &words);
-    assert!(said(&output).contains("there is a file digests already"), "{}", said(&output));
+    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
     assert_eq!(fs::read(at.join("digests")).expect("it is there"), b"mine");
     assert!(!at.join("target").exists());
 }

@@ -47,7 +47,7 @@ fn held_drive_shows_the_way_back() {
 #[test]
 fn consumer_gpu_has_no_direct_way() {
     let plan = text(&about("consumer-gpu", "plan drive gpu:0"), 0);
-    let refused = "    refused: NVIDIA GA102 [GeForce RTX 3090] is a GeForce, and this way is for";
+    let refused = "    refused: NVIDIA GA102 [GeForce RTX 3090] is a GeForce, and this path is for";
     assert_eq!(plan.matches(refused).count(), 2, "{plan}");
     assert!(plan.starts_with("drive -> gpu:0: through host memory: "), "{plan}");
     let pair = text(&about("consumer-gpu", "doctor drive gpu:0"), 1);

@@ -149,7 +149,7 @@ fn failures_are_named_and_losses_found() {
         ("memory=1000", "host", 2, "out of memory"),
         ("fail_copy=3", "host", 2, "cuMemcpyHtoDAsync failed: launch failed (719)"),
         ("mode=p2pdma\nfail_io=3", "p2p", 2, "cannot read 262144 bytes"),
-        ("mode=p2pdma\nlose=5", "p2p", 1, "gpu:0 does not hold what was read: 1 blocks differ"),
+        ("mode=p2pdma\nlose=5", "p2p", 1, "gpu:0 does not hold what was read: 1 block differs"),
     ] {
         let (mock, folder) = (Mock::new(conf), folder());
         let words = format!("stream --source source --target gpu:0 --routes {route}");

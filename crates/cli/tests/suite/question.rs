@@ -44,7 +44,7 @@ fn full_yes_replaces_shown_file() {
 FOLDER/target would be replaced:
   size      3 B (3 bytes)
   changed   2001-09-09 01:46:40 UTC
-Replace it? `yes` goes on, anything else stops: yes
+Replace it? `yes` continues, anything else stops: yes
 ";
     let shown = shown.replace(&place, "FOLDER");
     assert!(shown.starts_with(question), "{shown}");
@@ -148,7 +148,7 @@ fn interrupted_copy_resumes_after_yes() {
     assert!(terminal.read_until("\"remaining_s\":1"), "{}", terminal.shown);
     terminal.keys.write_all(b"\x03").expect("room for keys");
     let (shown, status) = terminal.end();
-    assert!(status == Some(130) && shown.contains("--resume` goes on with it"), "{shown}");
+    assert!(status == Some(130) && shown.contains("--resume` continues it"), "{shown}");
     assert_eq!(content(&folder), OLD);
     let resume = [&words[..], &["--resume"]].concat();
     let (shown, status) = Terminal::start(folder.path(), &resume, "").answer("yes\n");
@@ -210,7 +210,7 @@ DEVICE would be overwritten:
   size      16 MiB (16777216 bytes)
   carries   an SPDK blobstore
   written   4.88 KiB, from offset 0 on
-Overwrite it? `yes` goes on, anything else stops: no
+Overwrite it? `yes` continues, anything else stops: no
 ";
     let shown = shown.replace(device.typed(), "DEVICE");
     assert!(shown.starts_with(question), "{shown}");

@@ -239,8 +239,12 @@ fn misfits_are_explained_with_hint() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
         (wrong.as_str(), &[][..], "no d77"),
-        (&wrong, &[], "hint: ends are d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, host, null"),
-        (&wrong, &["--vary", "depth=1,2"], "hint: ends are d0, d1,"),
+        (
+            &wrong,
+            &[],
+            "hint: sources and targets are d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, host, null",
+        ),
+        (&wrong, &["--vary", "depth=1,2"], "hint: sources and targets are d0, d1,"),
         (CROWD, &["--vary", "queues.shared=0.5,5"], "a share is 1 at most"),
         (
             CROWD,

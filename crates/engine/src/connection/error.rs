@@ -139,7 +139,7 @@ fn refusal_hint(
         | None => {
             let at = address.map_or_else(|| drive.host().to_owned(), |address| address.to_string());
             format!(
-                "nothing that speaks NVMe answers at {at}: `ip route get` shows the way, `peerlane \
+                "nothing that speaks NVMe answers at {at}: `ip route get` shows the route, `peerlane \
                  export --list` there shows what listens"
             )
         }

@@ -105,7 +105,7 @@ impl CopyJob<'_> {
                  since{or_source}",
                 journal.unwrap_or_default()
             ),
-            hint: Some("`--force` without `--resume` begins anew".to_owned()),
+            hint: Some("`--force` without `--resume` starts over".to_owned()),
             forceable: false,
         }
     }

@@ -110,7 +110,7 @@ fn device_written_since_is_not_resumed() {
     bench.write(&[0x53, 0xef], EXT4_MARK);
     let (reason, hint) = bench.refused();
     assert!(reason.contains("is not there") && reason.contains("was written to since"), "{reason}");
-    assert_eq!(hint, "`--force` without `--resume` begins anew");
+    assert_eq!(hint, "`--force` without `--resume` starts over");
     let forced = Asked { force: true, ..bench.asked() };
     assert!(bench.run(&forced, &mut ()).is_err(), "force does not make a journal true");
     bench.options.start = Start::Anew;

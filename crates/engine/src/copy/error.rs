@@ -258,7 +258,7 @@ impl CopyError {
             Self::Plan(error) => error.hint(),
             Self::Differs { .. } => Some(
                 "the route loses data or the source changed: `dmesg | tail` shows bus errors, \
-                 `--route host` takes another way"
+                 `--route host` takes another route"
                     .to_owned(),
             ),
             Self::Interrupted { .. } | Self::WithOthers { .. } => None,
@@ -269,13 +269,13 @@ impl CopyError {
                 if differences.iter().any(JournalDifference::is_of_another_target) =>
             {
                 Some(
-                    "leave out `--resume`, use `--force`, and name another file with `--journal` to \
-                     begin anew"
+                    "to start over, use `--force` without `--resume`, and name another file with \
+                     `--journal`"
                         .to_owned(),
                 )
             }
             Self::Changed { journal, .. } => Some(format!(
-                "leave out `--resume` and use `--force` to begin anew; {} is replaced then",
+                "to start over, use `--force` without `--resume`; this replaces {}",
                 journal.display()
             )),
             Self::SourceChanged { .. } => {

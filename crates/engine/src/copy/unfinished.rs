@@ -34,7 +34,7 @@ pub(super) fn refusal(target: &str, journal: &Journal) -> Refusal {
         reason: format!(
             "a copy onto {target} was begun before and is not finished: {done} of {length} are there"
         ),
-        hint: Some("`--resume` goes on with it; `--force` begins anew".to_owned()),
+        hint: Some("`--resume` continues it; `--force` starts over".to_owned()),
         forceable: true,
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn pairs(on: &mut Examination<'_>, dnas: &Dnas) {
                     fabric.function(pair.card).name
                 )],
                 ..fix(
-                    "measure which of them is nearer, and name it; the switch says what the way is, and the DNA what \
+                    "measure which of them is nearer, and name it; the switch says what the path is, and the DNA what \
                        was built",
                     Needs::Nothing,
                 )
@@ -176,14 +176,21 @@ fn window_fix(function: &Function) -> Fix {
 
 fn window_off(function: &Function) -> Option<Finding> {
     (function.fpga_p2p == Some(false)).then(|| Finding {
-evidence: vec![saw(format!("{}/p2p*/p2p_enable", at(function)), "0")],
-fix: Some(Fix {
-commands: vec![format!(
+        evidence: vec![saw(format!("{}/p2p*/p2p_enable", at(function)), "0")],
+        fix: Some(Fix {
+            commands: vec![format!(
                 "echo 1 | sudo tee /sys/bus/pci/devices/{}/p2p*/p2p_enable",
-                function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
+                function
+                    .address
+                    .map_or_else(|| function.name.clone(), |address| address.to_string())
             )],
-..fix("switch it on; where the window does not fit, the machine must be switched off and on", Needs::Nothing)
-}),
-..finding(FindingKind::FpgaWindowOff, Cost::Routes, function.name.clone(), "the card does not lend its memory to peers")
-})
+            ..fix("enable it; if the window does not fit, power-cycle the machine", Needs::Nothing)
+        }),
+        ..finding(
+            FindingKind::FpgaWindowOff,
+            Cost::Routes,
+            function.name.clone(),
+            "the card does not lend its memory to peers",
+        )
+    })
 }

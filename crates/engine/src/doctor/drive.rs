@@ -119,7 +119,7 @@ pub(super) fn multipath(
             fabric,
             "Switch native multipath of NVMe off",
             WITHOUT_MULTIPATH,
-            Some("without multipath a failed path takes its block device along"),
+            Some("without multipath, losing a path removes the block device"),
         )),
         ..finding(FindingKind::MultipathHead, Cost::Routes, object, what)
     }
@@ -238,7 +238,7 @@ fn refusing_layer<'a>(
     stacked: &'a StackedDevice,
 ) -> Finding {
     let name = &stacked.name;
-    let what = if is_md(stacked) { "an md array" } else { "a device-mapper device" };
+    let what = if is_md(stacked) { "md" } else { "device-mapper" };
     let above = stack.up([name.as_str()]);
     let mounts = fabric.mounts.iter().flatten();
     let mut mounted: Vec<&str> = mounts
@@ -249,25 +249,19 @@ fn refusing_layer<'a>(
     mounted.truncate(MOUNTS_NAMED);
     let files = match mounted.as_slice() {
         [] => String::new(),
-        points => format!(", and with it every file below {}{more}", points.join(", ")),
+        points => format!(", so no file below {}{more} can", points.join(", ")),
     };
     let slaves = |one: &StackedDevice| {
         saw(format!("/sys/class/block/{}/slaves", one.name), one.below.join(", "))
     };
     Finding {
         evidence: stack.down(name).into_iter().map(slaves).collect(),
-        fix: Some(fix(
-            "keep what is to go peer to peer on a namespace or partition of a drive itself",
-            Needs::Nothing,
-        )),
+        fix: Some(fix("keep data for P2P directly on a namespace or partition", Needs::Nothing)),
         ..finding(
             FindingKind::QueueRefuses,
             Cost::Routes,
             name.clone(),
-            format!(
-                "{name} is {what} ({}), which takes no peer-to-peer pages{files}",
-                kind_of(stacked)
-            ),
+            format!("{name} ({what}, {}) cannot take peer-to-peer pages{files}", kind_of(stacked)),
         )
     }
 }

@@ -124,8 +124,8 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
             Cost::Routes,
             gpus.words(fabric),
             format!(
-                "storage reaches a {line} only through host memory: NVIDIA keeps P2PDMA and nvidia-fs to GPUs of data \
-             centres and workstations"
+                "storage reaches a {line} only through host memory: NVIDIA offers P2PDMA and nvidia-fs only on data-centre \
+             and workstation GPUs"
             ),
         )
     })
@@ -180,7 +180,7 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
         let (word, are) = if open.len() == 1 { ("module", "is") } else { ("modules", "are") };
         on.unknown(
             format!("whether the {word} {} {are} loaded", open.join(" and ")),
-            "the list of modules: `cat /proc/modules`",
+            "`cat /proc/modules`",
         );
         return;
     }
@@ -189,7 +189,7 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     if library.is_none() && kernel.modules.is_some() {
         on.unknown(
             format!("whether {CUFILE} (cuFile) is installed"),
-            format!("a look: `ldconfig -p | grep {CUFILE}`"),
+            format!("`ldconfig -p | grep {CUFILE}`"),
         );
     }
     let without_p2pdma = without_p2pdma(fabric, &functions);
@@ -244,7 +244,7 @@ fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     }
     if nvidia_fs_question(on.fabric).is_some() && !is_by_p2pdma {
         on.unknown(
-            "whether the driver nvme is registered with nvidia_fs, which alone is a direct way here",
+            "whether the driver nvme is registered with nvidia_fs, the only direct path here",
             "`/usr/local/cuda/gds/tools/gdscheck -p`, or `cat /proc/driver/nvidia-fs/modules` while a \
              program uses cuFile",
         );
@@ -328,8 +328,8 @@ fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str, without_nvidia_fs: &str
         settings: vec![Setting::ModuleOptions(format!("nvidia {options}"))],
         ..fix(
             "set the registry keys of the driver that NVIDIA documents for P2PDMA (data centre GPUs from \
-             Ampere on, window as large as the memory); where the initial RAM disk holds the driver, make \
-             that anew, too",
+             Ampere on, window as large as the memory); if the initramfs contains the driver, rebuild it \
+             as well",
             Needs::Reboot,
         )
     };
@@ -345,8 +345,8 @@ fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str, without_nvidia_fs: &str
             Cost::Routes,
             gpus.words(fabric),
             format!(
-                "storage goes through host memory: the driver lends none of the GPU's memory until its \
-                 registry keys say so, and nvidia-fs is no other way, since {without_nvidia_fs}"
+                "storage goes through host memory: the driver shares GPU memory only when its registry keys \
+                 allow it, and nvidia-fs cannot help: {without_nvidia_fs}"
             ),
         )
     }

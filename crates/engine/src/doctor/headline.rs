@@ -165,7 +165,7 @@ fn without_uses(fabric: &Fabric, devices: &str) -> String {
             let nothing = "and no second device: nothing to exchange payload with";
             (format!("one {kind} ({name}) {nothing}"), "also missing")
         }
-        _ => (format!("{devices}: no two of them exchange payload"), "missing"),
+        _ => (format!("{devices}: none can exchange data directly"), "missing"),
     };
     match missing(fabric, &movers) {
         list if list.is_empty() => answer,
@@ -178,7 +178,7 @@ fn missing(fabric: &Fabric, movers: &[FunctionId]) -> Vec<&'static str> {
     let may_lend = movers.iter().any(|&id| PeerMemory::new(fabric, id) != PeerMemory::Absent);
     let has_nic = movers.iter().any(|&id| fabric.function(id).kind == FunctionKind::Nic);
     let is_refused = kernel_refusal(&fabric.kernel).is_some();
-    let memory = "memory to meet in (a GPU, an FPGA card, or a drive with a CMB)";
+    let memory = "shareable memory (a GPU, an FPGA card, or a drive with a CMB)";
     [
         (!may_lend).then_some(memory),
         (may_lend && has_nic && movers.len() > 1).then_some("RDMA of the NIC"),

@@ -20,7 +20,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         IommuMode::Off | IommuMode::Passthrough => {}
         IommuMode::Unknown => on.unknown(
             "whether an IOMMU translates the addresses that devices use",
-            "the types of the IOMMU groups: `cat /sys/kernel/iommu_groups/*/type`",
+            "`cat /sys/kernel/iommu_groups/*/type`",
         ),
         IommuMode::Translating => translating(on),
     }
@@ -39,7 +39,7 @@ fn translating(on: &mut Examination<'_>) {
     if loses_writes {
         // CUDA C++ Programming Guide 12, "IOMMU on Linux"; NVIDIA/open-gpu-kernel-modules #1324.
         costs.push(
-            "NVIDIA supports no peer access over PCIe so, and writes of peers into its GPUs may be \
+            "in this mode NVIDIA does not support peer access over PCIe, and writes of peers into its GPUs may be \
              lost without an error",
         );
     }

@@ -52,9 +52,9 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         Some(_) if !has_other_memory => return,
         None => what,
         Some(card) => {
-            fix.weakens = Some(format!("XRT's own way to {} is gone then", card.name));
+            fix.weakens = Some(format!("XRT's own path to {} is lost", card.name));
             format!(
-                "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md)",
+                "{what}; drives still reach the memory of {} by XRT's own path (docs/fpga.md)",
                 card.name
             )
         }

@@ -46,7 +46,7 @@ fn trained_low(fabric: &Fabric, id: FunctionId, function: &Function) -> Option<F
         }));
     }
     let what = format!(
-        "it runs at {current}, and both ends support {most}: {} of {} one way",
+        "it runs at {current}, and both ends support {most}: {} of {} in one direction",
         current.raw_rate(),
         most.raw_rate()
     );

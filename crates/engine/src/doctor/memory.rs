@@ -29,8 +29,8 @@ pub(super) fn examine(on: &mut Examination<'_>, no_permission: NoPermission<'_>)
     }
     if fabric.origin == Origin::Text && on.has_use(&[Use::DriveToDrive]) {
         on.unknown(
-            "which drives lend memory: text does not say",
-            "a capture: `sudo peerlane capture -o machine.tar.zst`",
+            "which drives lend memory: the text does not say",
+            "`sudo peerlane capture -o machine.tar.zst`",
         );
     }
     for (id, function) in fabric.iter() {

@@ -174,7 +174,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
         evidence: vec![
             saw("one block read into the memory", answer),
             saw(
-                format!("{}/config of every port on the way", at(function)),
+                format!("{}/config of every port on the path", at(function)),
                 probe.predicted.to_string(),
             ),
         ],
@@ -184,7 +184,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
                 format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/bind"),
             ],
             weakens: Some(format!("{} and what is on it are away meanwhile", function.name)),
-            ..fix("bind the driver of the memory's owner anew", Needs::Rebind)
+            ..fix("rebind the driver of the memory's owner", Needs::Rebind)
         }),
         ..finding(
             FindingKind::StaleDecision,

@@ -79,7 +79,7 @@ impl Redirected {
 
     fn finding(&self, fabric: &Fabric) -> Finding {
         let consequence = if self.loses_route {
-            "up to the CPU, where the kernel stops it,"
+            "to the CPU, where the kernel refuses it"
         } else {
             "through the CPU"
         };
@@ -87,7 +87,7 @@ impl Redirected {
         let pairs = counted(self.counted.values().sum(), "pair");
         let ports = counted(self.ports.len(), "port");
         let what =
-            format!("ACS sends P2P traffic of {pairs} {consequence} at {ports}: e.g. {example}");
+            format!("ACS at {ports} redirects P2P traffic {consequence} ({pairs}): e.g. {example}");
         let cost = if self.loses_route { Cost::Routes } else { Cost::Speed };
         Finding {
             evidence: self.ports.iter().map(|&id| register(fabric, id)).collect(),

@@ -46,7 +46,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
             Cost::Routes,
             format!("host bridge {}", bridges.into_iter().collect::<Vec<_>>().join(", ")),
             format!(
-                "the kernel lets no P2P traffic of {} through the CPU's root complex: e.g. {} -> {}",
+                "the kernel refuses P2P through the CPU's root complex ({}): e.g. {} -> {}",
                 super::counted(counted.values().sum(), "pair"),
                 fabric.device_word(initiator),
                 fabric.device_word(provider),

@@ -38,7 +38,7 @@ fn examine_cards(on: &mut Examination<'_>, cards: &[&Function]) -> Vec<Finding> 
             Some(true) => {}
             Some(false) => missing.push(name),
             None => {
-                on.unknown(format!("whether {name} is there"), format!("a look: `{command}`"));
+                on.unknown(format!("whether {name} is installed"), format!("`{command}`"));
             }
         }
     }
@@ -81,8 +81,8 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
         fix: Some(Fix {
             commands: vec!["lspci -kd 10ee:".to_owned(), "sudo xrt-smi examine".to_owned()],
             ..fix(
-                "see whether the card has a second function, and bind it; without one, its platform \
-                   (shell) must be flashed, and the machine switched off and on",
+                "check whether the card has a second function, and bind it; if not, flash its platform \
+                   (shell) and power-cycle the machine",
                 Needs::Reboot,
             )
         }),
@@ -111,8 +111,8 @@ fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
             commands: vec!["zgrep PCI_P2PDMA /proc/config.gz /boot/config-*".to_owned()],
             weakens: Some("the kernel does not check the route".to_owned()),
             ..fix(
-                "run a kernel without it, on which XRT's own way is left (not tried here), as Debian 13's 6.12; then no \
-                   memory is to be had by the kernel's rules",
+                "boot a kernel without CONFIG_PCI_P2PDMA, e.g. Debian 13's 6.12: XRT's own path still works there (not \
+                   tested), but the kernel then offers no P2P memory",
                 Needs::Reboot,
             )
         }),

@@ -12,7 +12,7 @@ const DRIVER: &str = "nvme";
 /// The fix for a window without address space.
 pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in the firmware's settings, or give a \
      virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
-     among the kernel's parameters lets Linux assign anew";
+     among the kernel's parameters lets Linux assign it again";
 
 /// Reason why the driver `nvme` does not serve a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Unserved {
                 "give it back to nvme once it is unused; what driverctl or SPDK have set is undone by \
                  `driverctl unset-override` or `scripts/setup.sh reset`"
             }
-            Self::NotLive(state) if state == NvmeController::DEAD => "let the kernel find it anew",
+            Self::NotLive(state) if state == NvmeController::DEAD => "let the kernel find it again",
             Self::NotLive(_) => {
                 "wait: the driver works on it; where that does not end, the kernel's log says why"
             }

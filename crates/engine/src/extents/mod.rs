@@ -89,7 +89,7 @@ impl fmt::Display for Density {
             Self::FileSystem { magic } => {
                 write!(f, "holes are not trusted on a file system of type {magic:#x}")
             }
-            Self::NotReopened(errno) => write!(f, "the file cannot be opened anew: {errno}"),
+            Self::NotReopened(errno) => write!(f, "the file cannot be opened again: {errno}"),
             Self::NoAnswer(errno) => write!(f, "the file system does not tell holes: {errno}"),
         }
     }

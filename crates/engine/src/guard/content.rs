@@ -144,7 +144,7 @@ fn on_device(target: &Endpoint, live: &Live, look: ContentLook<'_>) -> Vec<Refus
         let names = names.unwrap_or_else(|_| vec![naming::unknown(first)]);
         refuse_unless_forced(
             format!("{path} carries {}", names.join(", ")),
-            how_to_blank(live.guarded_path()),
+            how_to_blank(live.guarded_path(), live.device.as_ref()),
         )
     });
     let partitions = live.device.as_ref().and_then(|device| partitions(path, device));
@@ -161,11 +161,14 @@ fn unreadable(path: &str, error: &SurveyError) -> Refusal {
 }
 
 /// Says how to overwrite a device all the same, to see what it carries, and to blank it first.
-fn how_to_blank(node: &Path) -> String {
+fn how_to_blank(node: &Path, device: Option<&BlockDevice>) -> String {
     let node = node.display();
+    // A namespace of NVMe; no partition of one can be formatted.
+    let is_nvme = device.is_some_and(|one| one.name.starts_with("nvme") && one.partition.is_none());
+    let or_format = if is_nvme { format!(" (or `nvme format {node}`)") } else { String::new() };
     format!(
-        "`--force` overwrites it; `wipefs {node}` shows signatures; `blkdiscard -f {node}` (or \
-         `nvme format {node}`) destroys its content first"
+        "`--force` overwrites it; `wipefs {node}` shows signatures; `blkdiscard -f {node}`{or_format} \
+         destroys its content first"
     )
 }
 

@@ -89,6 +89,7 @@ fn use_of(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
     let mounts = mounts(fabric, source);
     let warning = |mount: &Mount| Warning::SourceInUse {
         by: format!("a file system mounted at {}", mount.point),
+        carries_system: is_system_mount(Path::new(&mount.point)),
     };
     Findings { refusals, warnings: mounts.into_iter().filter(written).map(warning).collect() }
 }
@@ -191,7 +192,24 @@ file_system = 'ext4'
         let free = planned(MACHINE, "b", "a", Origin::Description);
         assert!(!free.refusals.iter().any(|one| one.reason.contains("mounted")), "{free:?}");
         let by = "a file system mounted at /data".to_owned();
-        assert!(free.warnings.contains(&Warning::SourceInUse { by }), "{:?}", free.warnings);
+        let warning = Warning::SourceInUse { by, carries_system: false };
+        assert!(free.warnings.contains(&warning), "{:?}", free.warnings);
+    }
+
+    #[test]
+    fn system_source_is_not_to_be_unmounted() {
+        for (point, advice) in [
+            ("/", "copy from a snapshot, or from a rescue system"),
+            ("/boot/efi", "copy from a snapshot, or from a rescue system"),
+            ("/home", "copy from a snapshot, or from a rescue system"),
+            ("/data", "unmount it or copy from a snapshot"),
+        ] {
+            let text = MACHINE.replace("point = '/data'", &format!("point = '{point}'"));
+            let warnings = planned(&text, "b", "a", Origin::Description).warnings;
+            let is_of_use = |one: &&Warning| matches!(one, Warning::SourceInUse { .. });
+            let found = warnings.iter().find(is_of_use).map(Warning::advice);
+            assert_eq!(found, Some(advice), "{point}");
+        }
     }
 
     /// Two controllers of one drive, joined by a head or not.

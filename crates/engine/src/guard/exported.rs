@@ -105,7 +105,8 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
 pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
     let Some(reach) = ExportReach::from_endpoint(system, source) else { return Vec::new() };
     let by = |export: &Export| format!("NVMe hosts of this machine: {}", in_words(export));
-    reach.exports(system).map(|export| Warning::SourceInUse { by: by(export) }).collect()
+    let warning = |export: &Export| Warning::SourceInUse { by: by(export), carries_system: false };
+    reach.exports(system).map(warning).collect()
 }
 
 /// Everything by which bytes of an end can be reached.

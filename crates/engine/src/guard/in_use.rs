@@ -10,6 +10,7 @@ use peerlane_results::{Refusal, Warning};
 
 use super::backing::{ByteOwner, ResolvedEnd};
 use super::refuse;
+use super::running_system::is_system_mount;
 use crate::endpoint::{Endpoint, PathNode};
 use crate::system::{MountinfoLine, System};
 
@@ -88,13 +89,16 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
     let Some(device) = block_device(source) else { return Vec::new() };
     let relatives = Relatives::from_device(system, device);
     let mounts = relatives.mounts(system);
-    let mounted = mounts
-        .iter()
-        .filter(|mount| !mount.is_read_only)
-        .map(|mount| format!("a file system mounted at {}", mount.point.display()));
-    let swaps =
-        relatives.swaps(system, &mounts).into_iter().map(|swap| format!("the swap space {swap}"));
-    mounted.chain(swaps).map(|by| Warning::SourceInUse { by }).collect()
+    let mounted =
+        mounts.iter().filter(|mount| !mount.is_read_only).map(|mount| Warning::SourceInUse {
+            by: format!("a file system mounted at {}", mount.point.display()),
+            carries_system: is_system_mount(&mount.point),
+        });
+    let swaps = relatives.swaps(system, &mounts).into_iter().map(|swap| Warning::SourceInUse {
+        by: format!("the swap space {swap}"),
+        carries_system: true,
+    });
+    mounted.chain(swaps).collect()
 }
 
 pub(super) fn block_device(end: &Endpoint) -> Option<&BlockDevice> {

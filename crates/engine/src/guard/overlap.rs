@@ -69,8 +69,7 @@ fn same_bytes(system: &System, wanted: GuardSubject<'_>, words: &str) -> Option<
     };
     if !is_one_disk(system, wanted) {
         if let Some(reason) = loops(system, wanted) {
-            let hint =
-                "detach the loop device or end the NVMe export between them, or copy another end";
+            let hint = "detach the loop device or end the NVMe export between them, or choose another source or target";
             return Some(refuse(reason, Some(hint.to_owned())));
         }
     }

@@ -65,7 +65,13 @@ fn inside_source(asked: &Asked, source: &EndpointFacts, length: Bytes) -> Option
     let rest = Bytes(source.size.0 - asked.offset.0);
     (length > rest).then(|| {
         refuse(
-            format!("{} has {} bytes from there, not {}", source.path, rest.0, length.0),
+            format!(
+                "{} has only {} from offset {}, not {}",
+                source.path,
+                in_words(rest, length),
+                asked.offset.0,
+                in_words(length, rest)
+            ),
             Some(format!("use `--length {}`", rest.0)),
         )
     })
@@ -76,12 +82,21 @@ fn fits_device(asked: &Asked, target: &EndpointFacts, length: Bytes) -> Option<R
     (length > room).then(|| {
         refuse(
             format!(
-                "{} has room for {} bytes from offset {}, not for {}",
-                target.path, room.0, asked.target_offset.0, length.0
+                "{} has room for only {} from offset {}, not for {}",
+                target.path,
+                in_words(room, length),
+                asked.target_offset.0,
+                in_words(length, room)
             ),
             (room > Bytes::ZERO).then(|| format!("use `--length {}` for a part", room.0)),
         )
     })
+}
+
+/// A size in words; in bytes where the words would not tell it from another size.
+fn in_words(size: Bytes, other: Bytes) -> String {
+    let is_told_apart = size.to_string() != other.to_string();
+    if is_told_apart { size.to_string() } else { format!("{} bytes", size.0) }
 }
 
 /// A file appears under its name only when it is complete, so it is always written as a whole.

@@ -357,7 +357,7 @@ fn a_source_that_may_change_is_a_warning() {
     };
     tree.mount(&number, "rw");
     let by = "a file system mounted at /mnt/data".to_owned();
-    assert_eq!(findings().warnings, [Warning::SourceInUse { by }]);
+    assert_eq!(findings().warnings, [Warning::SourceInUse { by, carries_system: false }]);
     assert_eq!(findings().refusals, []);
     tree.mount(&number, "ro");
     assert_eq!(findings().warnings, []);

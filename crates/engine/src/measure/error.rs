@@ -13,7 +13,7 @@ use peerlane_units::{Bytes, Nanos};
 use crate::copy::CopyError;
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::EndError;
-use crate::failure::RequestError;
+use crate::failure::{RequestError, differing};
 use crate::plan::PlanError;
 use crate::prove::ProofFailure;
 use crate::relay::RelayError;
@@ -119,6 +119,14 @@ pub enum MeasureError {
     /// No device memory.
     #[error("cannot take device memory")]
     Device(#[from] DeviceRefusal),
+    /// No GPU by that name, and no library that could know one.
+    #[error("machine {machine} has no {gpu}")]
+    NoGpu {
+        /// The machine.
+        machine: String,
+        /// Name of the GPU.
+        gpu: String,
+    },
     /// No GPU, or not by CUDA.
     #[error("cannot use {gpu}")]
     Gpu {
@@ -136,7 +144,7 @@ pub enum MeasureError {
         source: CuFileError,
     },
     /// cuFile took another way than the one that was required.
-    #[error("cuFile took another way to or from {memory} than the one that was required")]
+    #[error("cuFile took another route to or from {memory} than the required one")]
     CuFileFellBack {
         /// The memory.
         memory: String,
@@ -169,8 +177,8 @@ pub enum MeasureError {
     },
     /// Every request succeeded and the content of a GPU's memory is other.
     #[error(
-        "every request succeeded, but {memory} does not hold what was read: {mismatches} blocks \
-         differ, the first at byte {} of the range", offset.0
+        "every request succeeded, but {memory} does not hold what was read: {}, \
+         the first at byte {} of the range", differing(*mismatches, "block"), offset.0
     )]
     MemoryDiffers {
         /// The memory.
@@ -239,7 +247,7 @@ impl MeasureError {
     /// Returns true when this machine cannot do it; nothing was changed.
     pub fn is_not_possible(&self) -> bool {
         match self {
-            Self::NotPossible { .. } | Self::NoRoute { .. } => true,
+            Self::NotPossible { .. } | Self::NoRoute { .. } | Self::NoGpu { .. } => true,
             Self::Device(_) | Self::CuFile { .. } => true,
             Self::Gpu { source, .. } => source.is_missing(),
             _ => false,
@@ -280,7 +288,7 @@ impl MeasureError {
             }
             Self::Refused(refusals) => refusals.iter().find_map(|one| one.hint.clone()),
             Self::NotPossible { .. } => {
-                Some("`peerlane doctor` says what stands in the way; `--routes host`".to_owned())
+                Some("`peerlane doctor` shows the obstacle; `--routes host`".to_owned())
             }
             Self::NoRoute { route: Path::P2p, .. } => Some("`--routes host`".to_owned()),
             Self::NoRoute { .. } => Some("`--routes p2p`".to_owned()),
@@ -291,7 +299,7 @@ impl MeasureError {
             Self::Gpu { source, .. } => source.hint().map(str::to_owned),
             Self::CuFile { source, .. } => source.hint().map(str::to_owned),
             Self::CuFileFellBack { .. } => Some(
-                "cufile.log says why; `--routes host` measures the way through host memory"
+                "cufile.log says why; `--routes host` measures the route through host memory"
                     .to_owned(),
             ),
             Self::CuFileNotCounted { source, .. } => Some(source.hint().to_owned()),

@@ -57,7 +57,7 @@ impl PlannedFlow {
             [Notation::Path(_), memory] => look.one_way(&memory, Role::Source),
             [memory, Notation::Path(_)] => look.one_way(&memory, Role::Target),
             [Notation::Host, Notation::Host] => look.processor(),
-            _ => Err(look.no_pair("one end is a drive or a file")),
+            _ => Err(look.no_pair("source or target must be a drive or a file")),
         };
         look.with_stage(planned?, stage)
     }
@@ -245,7 +245,7 @@ impl FlowLook<'_> {
         match (is_device, self.flow.path) {
             (true, Way::P2p) => Ok(RouteChoice::P2p),
             (false, Way::P2p) => {
-                no_route("one end is host memory, and p2p needs memory of a device")
+                no_route("source or target is host memory, and p2p needs memory of a device")
             }
             (true, _) => no_route("memory of this device is reached by p2p only"),
             (false, _) => Ok(RouteChoice::Host),

@@ -54,7 +54,7 @@ fn hint(name: &StageName, planned: &PlannedFlow) -> String {
     match name {
         StageName::Digest if is_between_drives => "take the route `host`".to_owned(),
         StageName::Cuda { .. } if is_between_drives => {
-            "`peerlane bench roundtrip DRIVE --via gpu:0` measures both halves of the way through a GPU"
+            "`peerlane bench roundtrip DRIVE --via gpu:0` measures both halves of the path through a GPU"
                 .to_owned()
         }
         _ => format!("take {} as the memory", name.memory_example()),
@@ -65,7 +65,8 @@ impl PlannedFlow {
     /// Reason why no chunk rests where a stage could work on it; `None` where requests of a ring move payload.
     fn way_without_stages(&self) -> Option<&'static str> {
         if self.gpu.is_some() {
-            let reason = "the driver moves payload of this way by the CPU, in one call for a block";
+            let reason =
+                "the driver moves payload of this route by the CPU, in one call for a block";
             return self.is_classical().then_some(reason);
         }
         if self.source.storage().is_none() && self.target.storage().is_none() {
@@ -73,9 +74,9 @@ impl PlannedFlow {
         }
         match self.flow.path {
             Way::HostSerial | Way::HostPageCache => {
-                Some("this way has one buffer, which calls of the system read and write in turn")
+                Some("this route has one buffer, which calls of the system read and write in turn")
             }
-            Way::HostMapped => Some("payload of this way rests in a map, and in no slot"),
+            Way::HostMapped => Some("payload of this route rests in a map, not in slots"),
             Way::P2p | Way::HostPipelined | Way::HostCufile => None,
         }
     }

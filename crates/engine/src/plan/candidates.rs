@@ -226,7 +226,9 @@ fn one_leg(
         MapType::Conditional | MapType::Unknown => Verdict::Unknown,
     };
     if verdict == Verdict::NotSupported {
-        refusals.push(format!("{}: {}", fabric.function(initiator).name, reach.summary()));
+        let drive = &fabric.function(initiator).name;
+        let memory = memory_name(fabric.function(memory));
+        refusals.push(format!("{drive} cannot reach {memory}: {}", reach.summary()));
     }
     (verdict, reach.distance)
 }

@@ -23,9 +23,9 @@ pub(crate) fn goes_by_own_way(fabric: &Fabric, id: FunctionId) -> bool {
 pub(super) fn own_way(fabric: &Fabric) -> String {
     let release = fabric.kernel.release.as_deref().unwrap_or("unknown");
     format!(
-        "by XRT's own way: kernel {release} has no CONFIG_PCI_P2PDMA, so drives treat the card's window as plain \
+        "by XRT's own path: kernel {release} has no CONFIG_PCI_P2PDMA, so drives treat the card's window as plain \
          memory and nothing checks that there is a route; where there is none, only the proof before a copy shows it; \
-         not tried on a card"
+         not tested on a card"
     )
 }
 
@@ -34,7 +34,7 @@ pub(super) fn risk(fabric: &Fabric) -> Option<String> {
     let is_taken = std::env::var_os(ANYWAY).is_some_and(|value| !value.is_empty());
     let risk = card_risk(&fabric.kernel).filter(|_| !is_taken)?;
     Some(format!(
-        "{risk}; a kernel without it (Debian 13's 6.12) goes by XRT's own way; {ANYWAY}=1 tries this kernel all \
-         the same"
+        "{risk}; on a kernel without CONFIG_PCI_P2PDMA (Debian 13's 6.12) XRT's own path is used; {ANYWAY}=1 tries \
+         this kernel anyway"
     ))
 }

@@ -41,7 +41,7 @@ pub enum PlanError {
         count: usize,
     },
     /// Memory between two ends of which one is memory itself.
-    #[error("`--via {via}` makes no sense where an end is memory of a GPU")]
+    #[error("`--via {via}` makes no sense where source or target is memory of a GPU")]
     ViaWithGpu {
         /// The memory as typed.
         via: String,

@@ -132,7 +132,10 @@ fn obstacle<'a>(
         None => "no device of this machine offers peer-to-peer memory".to_owned(),
     })?;
     if let Some(reason) = best.refusals.first() {
-        return Err(format!("{}: {reason}", best.memory.name));
+        let name = &best.memory.name;
+        // The reason of the kernel names the memory already.
+        let is_named = reason.contains(&format!("cannot reach {name}:"));
+        return Err(if is_named { reason.clone() } else { format!("{name}: {reason}") });
     }
     whole_or_merged(question, best)
 }

@@ -60,7 +60,9 @@ fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     );
     let unit = common_multiple(ends.source.facts.block, ends.target.facts.block);
     match least.round_down(unit) {
-        Bytes::ZERO => (unit, format!("the smallest request for both ends, {} bytes", unit.0)),
+        Bytes::ZERO => {
+            (unit, format!("the smallest request for source and target, {} bytes", unit.0))
+        }
         request => (request, reason),
     }
 }

@@ -115,8 +115,7 @@ fn evidence(length: u64, payload: u64) -> Vec<Evidence> {
         },
         Evidence {
             looked_at: format!(
-                "the first {} of the copy: source to memory, memory to target, both ends read back by \
-                 host memory",
+                "the first {} of the copy: source to memory, memory to target, both read back by host memory",
                 Bytes(payload)
             ),
             showed: "source and target are equal".to_owned(),

@@ -94,7 +94,7 @@ pub struct Transfer {
 #[non_exhaustive]
 pub enum RelayError {
     /// The transfer does not add up; nothing was moved.
-    #[error("cannot move payload this way: {0}")]
+    #[error("cannot move payload: {0}")]
     Shape(ShapeFault),
     /// The ring still has requests of an earlier use; nothing was moved.
     #[error("cannot move payload: {in_flight} earlier requests are in flight")]

@@ -61,7 +61,7 @@ const NAMES: &[(u16, &str)] = &[
     (0x301, "asymmetric access: persistent loss"),
     (0x302, "asymmetric access: inaccessible"),
     (0x303, "asymmetric access: in transition"),
-    (0x370, "no way to the drive: it is being reset, or gone"),
+    (0x370, "no path to the drive: it is being reset, or gone"),
     (0x371, "given up, since the drive is being reset or gone"),
 ];
 

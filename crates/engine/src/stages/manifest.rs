@@ -117,8 +117,8 @@ pub enum ManifestError {
         /// Answer of the system.
         source: io::Error,
     },
-    /// A line is none of a manifest.
-    #[error("line {line} is none of a manifest: {reason}")]
+    /// A line that is not part of a manifest.
+    #[error("line {line} is not a manifest line: {reason}")]
     Line {
         /// Its number, from 1.
         line: usize,
@@ -177,7 +177,7 @@ pub enum ManifestError {
         reason: String,
     },
     /// There is a file of that name.
-    #[error("there is a file {} already", path.display())]
+    #[error("{} already exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -190,7 +190,7 @@ impl ManifestError {
         match self {
             Self::Exists { path } if path.extension().is_some_and(|end| end == "part") => {
                 Some(format!(
-                    "`--resume` goes on with the copy that left it; `head -n 1 {}` shows which; or name another file",
+                    "`--resume` continues the copy that left it; `head -n 1 {}` shows which; or name another file",
                     path.display()
                 ))
             }
@@ -204,7 +204,8 @@ impl ManifestError {
             | Self::Replaced { .. } => Some("name another file with `--manifest`".to_owned()),
             Self::NoEnd => Some("the command of its copy with `--resume` completes it".to_owned()),
             Self::Gap { .. } | Self::Count { .. } | Self::Root { .. } | Self::Line { .. } => Some(
-                "`peerlane verify SOURCE TARGET` compares two ends without a manifest".to_owned(),
+                "`peerlane verify SOURCE TARGET` compares two files or devices without a manifest"
+                    .to_owned(),
             ),
             Self::File { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 hint_of_path(path)

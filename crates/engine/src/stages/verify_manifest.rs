@@ -13,7 +13,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::manifest::{ChunkDigest, Manifest, ManifestError, hex};
 use crate::endpoint::{EndError, Endpoint};
-use crate::failure::{RequestError, Role};
+use crate::failure::{RequestError, Role, differing};
 use crate::guard;
 use crate::machine_record::{machine_of, warnings_of_machine};
 use crate::open::{Opened, open_end};
@@ -105,7 +105,7 @@ pub enum VerifyManifestError {
         source: RequestError,
     },
     /// A wish to stop came from outside.
-    #[error("interrupted after {done} of {length}, {mismatches} chunks of it differ")]
+    #[error("interrupted after {done} of {length}, {} there", differing(*mismatches, "chunk"))]
     Interrupted {
         /// Bytes compared.
         done: Bytes,

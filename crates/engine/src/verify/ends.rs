@@ -13,7 +13,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::{ComparisonRequest, Coverage, Digests, Verified, VerifyError, verify};
 use crate::endpoint::{EndError, Endpoint};
-use crate::failure::Role;
+use crate::failure::{Role, differing};
 use crate::guard;
 use crate::machine_record::{machine_of, warnings_of_machine};
 use crate::open::{Opened, open_end};
@@ -122,7 +122,7 @@ pub enum VerifyEndsError {
         source: VerifyError,
     },
     /// A wish to stop came from outside.
-    #[error("interrupted after {done} of {length}, {mismatches} blocks of it differ")]
+    #[error("interrupted after {done} of {length}, {} there", differing(*mismatches, "block"))]
     Interrupted {
         /// Bytes compared.
         done: Bytes,

@@ -61,7 +61,7 @@ pub enum CudaError {
         memory: Bdf,
     },
     /// A range that somebody else gave for memory of a GPU, and that is not, or only in part.
-    #[error("{length} at {address:#x} are not to be written on a GPU: {why}")]
+    #[error("{length} at {address:#x} cannot be written on a GPU: {why}")]
     NotOfAGpu {
         /// Its address.
         address: u64,

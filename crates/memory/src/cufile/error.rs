@@ -175,7 +175,7 @@ fn hint_of(code: i32) -> Option<&'static str> {
             "`sudo modprobe nvidia_fs` loads it; `/usr/local/cuda/gds/tools/gdscheck -p` shows its state",
         ),
         5007..=5009 | 5049 => Some(
-            "`peerlane doctor FILE gpu:N` says what stands in the way; `--route host`, or `--routes host` of a \
+            "`peerlane doctor FILE gpu:N` shows the obstacle; `--route host`, or `--routes host` of a \
              benchmark, goes through host memory",
         ),
         5016 | 5036 | 5045 => Some(

@@ -159,7 +159,7 @@ impl<'a> DriverEnds<'a> {
             MapType::BusAddress | MapType::ThroughHostBridge => "the kernel permits this pair",
             MapType::NotSupported => "the kernel refuses this pair",
             MapType::Conditional | MapType::Unknown => {
-                "the kernel's decision for this pair is unknown in full"
+                "the kernel's decision for this pair is not fully determined"
             }
         }
     }

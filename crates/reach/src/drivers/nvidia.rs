@@ -71,7 +71,7 @@ fn in_tree(driver: &str) -> DriverRule {
 fn kept_from_gpudirect(ends: &DriverEnds<'_>) -> Option<String> {
     let line = ConsumerLine::from_function(ends.provider())?;
     Some(format!(
-        "{} is a {line}, and NVIDIA keeps GPUDirect to GPUs of data centres and workstations",
+        "{} is a {line}, and NVIDIA offers GPUDirect only on data-centre and workstation GPUs",
         ends.word(ends.provider())
     ))
 }

@@ -112,7 +112,7 @@ pub(super) fn translated(ends: &DriverEnds<'_>) -> Option<DriverRule> {
         );
         (DriverAnswer::Refused, reason)
     } else if ports.is_empty() {
-        (DriverAnswer::NotKnown, "the ACS bits on the way are unknown".to_owned())
+        (DriverAnswer::NotKnown, "the ACS bits on the path are unknown".to_owned())
     } else {
         let reason = "ports redirect all but translated requests, so it needs ATS on in the controller: \
                       `mlxconfig -d DEVICE query ATS_ENABLED`";

@@ -37,7 +37,7 @@ pub(super) fn rules(ends: &DriverEnds<'_>) -> Vec<DriverRule> {
             None => vec![dma_buf(ends, rdma::importer(initiator).unwrap_or(Pinning::Moves))],
         },
         FunctionKind::Nvme => {
-            vec![refused("drives import no dma-bufs, and xe lends memory in no other way", BLOCK)]
+            vec![refused("drives import no dma-bufs, and xe lends memory only by them", BLOCK)]
         }
         _ => vec![ends.not_known()],
     }

@@ -46,14 +46,15 @@ pub fn card_risk(kernel: &Kernel) -> Option<String> {
     let release = kernel.release.as_deref().unwrap_or("unknown");
     let with = match CardPages::new(kernel) {
         CardPages::Plain | CardPages::NoKernel => return None,
-        CardPages::Foreign => format!("kernel {release} has CONFIG_PCI_P2PDMA"),
-        CardPages::NotSeen => {
-            format!("whether kernel {release} has CONFIG_PCI_P2PDMA cannot be seen, and with it")
-        }
+        CardPages::Foreign => format!(
+            "xocl cannot safely share card memory on a kernel with CONFIG_PCI_P2PDMA ({release})"
+        ),
+        CardPages::NotSeen => format!(
+            "whether kernel {release} has CONFIG_PCI_P2PDMA is unknown, and with it xocl cannot safely share card memory"
+        ),
     };
     Some(format!(
-        "{with}: it would look for the owner of the card's window where xocl has put none, which may refuse the \
-         route or bring the machine down"
+        "{with}: xocl does not register the card's window with P2PDMA; the kernel may refuse the transfer or crash"
     ))
 }
 

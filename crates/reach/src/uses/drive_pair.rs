@@ -25,7 +25,7 @@ impl<'a> Lenders<'a> {
     /// The reason why there is no memory.
     fn absence(&self) -> (RouteState, String) {
         if self.fabric.origin == Origin::Text {
-            let reason = "text does not show which drives lend memory: `sudo peerlane capture -o \
+            let reason = "the text does not show which drives lend memory: `sudo peerlane capture -o \
                           machine.tar.zst`";
             return (RouteState::Unknown, reason.to_owned());
         }

@@ -83,13 +83,18 @@ fn copy_verdict(record: &CopyRecord) -> RecordVerdict {
     }
 }
 
+/// A number of blocks that differ, which should meet the eye.
+pub(super) fn blocks_differ(number: u64) -> String {
+    if number == 1 { "1 block DIFFERS".to_owned() } else { format!("{number} blocks DIFFER") }
+}
+
 fn verification_words(record: &CopyRecord) -> String {
     let check = record.verification;
     match (check.mode, check.mismatches) {
         (VerifyMode::None, _) => "Content at the target was not checked.".to_owned(),
         (mode, 0) => format!("Content was checked ({mode}, {}); no block differs.", check.bytes),
         (mode, wrong) => {
-            format!("Content was checked ({mode}, {}); {wrong} blocks DIFFER.", check.bytes)
+            format!("Content was checked ({mode}, {}); {}.", check.bytes, blocks_differ(wrong))
         }
     }
 }
@@ -161,7 +166,7 @@ fn limits(record: &CopyRecord) -> Option<Figure> {
     Some(Figure {
         title: "The copy and its ceilings".to_owned(),
         caption: format!(
-            "{emulated}Payload over elapsed time, and the lowest ceilings on the way."
+            "{emulated}Payload over elapsed time, and the lowest ceilings on the path."
         ),
         art: Art::Chart(bars.picture()),
     })
@@ -325,8 +330,11 @@ pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Secti
     ]);
     if let Some(first) = &record.first {
         let text = format!(
-            "at {} of the source, {} of the target, {} bytes",
-            first.source_offset.0, first.target_offset.0, first.length.0
+            "at {} of the source, {} of the target, {} byte{}",
+            first.source_offset.0,
+            first.target_offset.0,
+            first.length.0,
+            if first.length.0 == 1 { "" } else { "s" }
         );
         facts.push(("first difference", text));
     }

@@ -18,7 +18,7 @@ pub(super) fn blocks(bench: &BenchRecord) -> Vec<Block> {
             let caption =
                 format!("Donard's table: {source} to {target}, blocks of {}", table.block);
             let columns =
-                vec!["way", "mean", "page faults a run", "over p2p", "host bytes per byte"];
+                vec!["route", "mean", "page faults a run", "over p2p", "host bytes per byte"];
             Block::Table(Table::new(&caption, columns, table.rows.iter().map(row).collect()))
         })
         .collect();

@@ -34,7 +34,7 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[RanCase<'_>]) -> RecordVerdi
             Basis::Predicted => None,
             _ => Some(
                 "It was interrupted or failed before the first run was done; the same command with `--resume` \
-                 goes on with it."
+                 continues it."
                     .to_owned(),
             ),
         };

@@ -197,7 +197,7 @@ fn limits(limits: &[Limit]) -> Option<Table> {
             vec![Cell::text(&limit.object), Cell::number(rate.0 as f64, rate.to_string())]
         })
         .collect();
-    (!rows.is_empty()).then(|| Table::new("Ceilings on the way", vec!["object", "ceiling"], rows))
+    (!rows.is_empty()).then(|| Table::new("Ceilings on the path", vec!["object", "ceiling"], rows))
 }
 
 /// The plan of a copy with several targets.

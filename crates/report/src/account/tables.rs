@@ -144,7 +144,7 @@ fn content(case: &RanCase<'_>) -> String {
     let Some(first) = checks.first() else { return "not checked".to_owned() };
     let wrong = checks.iter().fold(0u64, |sum, check| sum.saturating_add(check.mismatches));
     if wrong > 0 {
-        return format!("{wrong} blocks DIFFER");
+        return super::copies::blocks_differ(wrong);
     }
     let some = if checks.len() < case.runs.len() {
         format!(", in {} of {} runs", checks.len(), case.runs.len())

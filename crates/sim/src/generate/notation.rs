@@ -22,7 +22,7 @@ const MAX_FLOWS: usize = 100_000;
 #[derive(Debug, thiserror::Error)]
 pub enum NotationError {
     /// Another form.
-    #[error("`{text}` is none of {forms}")]
+    #[error("`{text}` is not one of {forms}")]
     Form {
         /// The notation.
         text: String,

@@ -19,7 +19,7 @@ pub enum PathError {
         to: String,
     },
     /// Both ends are the same node.
-    #[error("{0} is both ends of a flow")]
+    #[error("{0} is both source and target of a flow")]
     SameNode(String),
     /// A root complex that passes writes only.
     #[error("root complex {0} passes no reads between peers")]

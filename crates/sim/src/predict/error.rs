@@ -50,7 +50,7 @@ pub enum CaseError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FlowError {
     /// A name that the machine does not have.
-    #[error("the machine {machine} has no {name}")]
+    #[error("machine {machine} has no device named `{name}`")]
     NoSuchEnd {
         /// The machine.
         machine: String,
@@ -59,7 +59,7 @@ pub enum FlowError {
     },
     /// A port or a switch, which holds no data.
     #[error(
-        "{name} of the machine {machine} is not an end of a transfer: it passes data on and keeps none"
+        "{name} of machine {machine} cannot be source or target: it passes data on and keeps none"
     )]
     NoEnd {
         /// The machine.
@@ -93,7 +93,7 @@ pub enum FlowError {
     },
     /// Host memory at one end of a peer-to-peer route.
     #[error(
-        "{from} to {to}: p2p is not possible: it needs memory of a device, and one of both is host memory"
+        "{from} to {to}: p2p is not possible: it needs memory of a device, and one of the two is host memory"
     )]
     HostMemory {
         /// Source.
@@ -102,7 +102,7 @@ pub enum FlowError {
         to: String,
     },
     /// A transport where it has no place.
-    #[error("`{via}` is not a way between these ends: {problem}")]
+    #[error("`{via}` cannot carry this transfer: {problem}")]
     Transport {
         /// The transport.
         via: String,
@@ -215,7 +215,7 @@ fn flow_hint(error: &FlowError, fabric: &Fabric) -> Option<String> {
             }
             names.extend(["host", "null"]);
             Some(format!(
-                "ends are {}; `peerlane topo --machine` draws a machine",
+                "sources and targets are {}; `peerlane topo --machine` draws a machine",
                 names.join(", ")
             ))
         }

@@ -85,7 +85,7 @@ impl Limiter {
             }
             Self::Resource(ResourceOrigin::Stage(_)) => format!("{count} stages"),
             Self::Resource(ResourceOrigin::Copies(_)) => format!("copies in {count} memories"),
-            Self::Resource(_) => format!("{count} ways between peers"),
+            Self::Resource(_) => format!("{count} paths between peers"),
             Self::Commands(_) => format!("commands of {count} drives"),
             Self::RandomCommands(_) => format!("random commands of {count} drives"),
             Self::Processor | Self::Cap | Self::Depth | Self::Stages => return None,

@@ -38,6 +38,11 @@ impl Study {
     }
 }
 
+/// A number of things, and the kind that they are: "1 is fitted", "2 are inputs".
+fn are(number: usize, one: &str, several: &str) -> String {
+    if number == 1 { format!("1 is {one}") } else { format!("{number} are {several}") }
+}
+
 /// Counts the figures of documents, then those held out.
 pub(super) fn summary(sources: &[SourceReport], rows: &[FigureRow]) -> String {
     let mut text = Vec::new();
@@ -59,15 +64,15 @@ pub(super) fn summary(sources: &[SourceReport], rows: &[FigureRow]) -> String {
             ),
         });
         text.push(format!(
-            "{} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} \
-             structural statements hold; {} are excluded, with reasons.",
-            count(FigureRole::Fitted),
-            count(FigureRole::Input),
+            "{} and {}, which proves nothing; {} of {} bounds and {} of {} \
+             structural statements hold; {}, with reasons.",
+            are(count(FigureRole::Fitted), "fitted", "fitted"),
+            are(count(FigureRole::Input), "an input", "inputs"),
             met(FigureRole::Bound),
             count(FigureRole::Bound),
             met(FigureRole::Structural),
             count(FigureRole::Structural),
-            count(FigureRole::Excluded),
+            are(count(FigureRole::Excluded), "excluded", "excluded"),
         ));
     }
     if !held_out.is_empty() {

@@ -222,7 +222,7 @@ impl Batch<'_> {
         let commands: Vec<String> = (self.jobs.iter().zip(&ended))
             .filter_map(|(job, ended)| resume_command(job, self.args.limit, ended))
             .collect();
-        let hint = (!commands.is_empty()).then(|| format!("{} goes on", commands.join("; ")));
+        let hint = (!commands.is_empty()).then(|| format!("{} continues", commands.join("; ")));
         outcome::end(&all, hint)
     }
 }

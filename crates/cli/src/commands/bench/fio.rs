@@ -43,7 +43,7 @@ pub(super) fn check(fabric: &Fabric, workload: &Workload) -> Result<(), Failure>
         let has_way = way_of_cufile(flow.path).is_some() && gpu_of(fabric, flow).is_some();
         if is_with_gpu(flow) && !has_way {
             let what = format!("write a job of fio by {}", flow.path);
-            return Err(Tried::to(what)("its engine for GPUs has no such way").hint(
+            return Err(Tried::to(what)("its engine for GPUs has no such route").hint(
                 "leave `--fio` out, or name `--routes p2p` or `--routes host` first".to_owned(),
             ));
         }

@@ -367,7 +367,7 @@ fn failure(error: RunError, output: Option<&Path>) -> Failure {
     };
     let hint = match (&error, output) {
         (RunError::Interrupted(record), Some(output)) if !record.cases.is_empty() => {
-            Some(format!("`--resume {}` with the same options goes on", output.display()))
+            Some(format!("`--resume {}` with the same options continues", output.display()))
         }
         (error, _) => error.hint(),
     };

@@ -30,7 +30,7 @@ pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
 pub(super) fn tell(brief: &Brief, printer: Printer) {
     if let ([_], [memory], []) = (&*brief.source, &*brief.target, &*brief.drives) {
         printer.note(&format!(
-            "the way out of {memory} is not measured, since nothing may be written: `--scratch FILE` names \
+            "reading out of {memory} is not measured, since nothing may be written: `--scratch FILE` names \
              a new file or a drive for it"
         ));
     }

@@ -29,7 +29,7 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
     }
     if folder.symlink_metadata().is_ok() {
         let error = format!("cannot write {}: it already exists", folder.display());
-        return Err(Failure::new(error).hint("name a folder that does not exist yet".to_owned()));
+        return Err(Failure::new(error).hint("choose a name that does not exist".to_owned()));
     }
     let text = Printer::for_file(&render::doctor(record)) + &after_restart(record);
     write_folder(folder, |draft| {

@@ -57,8 +57,8 @@ pub(crate) fn run(args: &ExportArgs, printer: Printer) -> Result<Exit, Failure> 
 
 fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Failure> {
     let listen = args.listen().ok_or_else(|| {
-        let error = "cannot listen: --listen names no address of this machine";
-        Failure::new(error).hint("`ip address` lists them".to_owned())
+        let error = format!("`--listen ADDRESS` is needed for {}", args.transport());
+        Failure::new(error).hint("`ip address` lists the addresses of this machine".to_owned())
     })?;
     if args.has_idle_address() {
         printer.warning("--listen changes nothing with --transport loop");

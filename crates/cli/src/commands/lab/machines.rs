@@ -61,7 +61,7 @@ pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure
     for (index, MachineEntry { name, summary, .. }) in entries.iter().enumerate() {
         if index == booted {
             text.push_str(
-                "\nnot to be booted; for topo, plan, report, sim and bench --on model:\n",
+                "\ncannot be booted; for topo, plan, report, sim and bench --on model:\n",
             );
         }
         text.push_str(&format!("{name:width$}  {summary}\n"));

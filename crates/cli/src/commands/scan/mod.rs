@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     match tally {
         // In none of no images it was not looked for.
         ScanTally { images: 0, failed: 0, .. } => {
-            let error = "there is no image where the picture was to be looked for";
+            let error = format!("no images found in {}", args.images.join(", "));
             let hint =
                 "`file NAME` says what a file is: JPEG, PNG, TIFF, BMP, PGM and WebP are read";
             Err(Failure::new(error).hint(hint.to_owned()))

@@ -13,6 +13,7 @@ use crate::args::{ScanArgs, ScanOn};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
+use crate::render::counted;
 
 /// Images on a GPU at a time, unless it is said: each takes memory there.
 const SLOTS: usize = 16;
@@ -103,7 +104,7 @@ fn failed(name: &str, error: GpuScanError) -> Failure {
     Tried::to(format!("search on {name}"))(error).hint(hint).exit(exit)
 }
 
-/// Ways of images to the GPU, in words.
+/// Paths of images to the GPU, in words.
 fn ways(work: &GpuWork) -> String {
     let mut ways = Vec::new();
     if let ((images @ 1.., bytes), Some(mode)) = (work.direct, work.mode) {
@@ -111,20 +112,29 @@ fn ways(work: &GpuWork) -> String {
             Some(Err(_)) => "cuFile, by a route that is unknown".to_owned(),
             _ => mode.to_string(),
         };
-        ways.push(format!("{images} images, {bytes}, by {by}"));
+        ways.push(format!("{}, {bytes}, by {by}", counted(images, "image")));
     }
     if let (images @ 1.., bytes) = work.through_host {
         let cached = match work.page_cache {
             0 => String::new(),
             cached => format!(", {cached} of them out of the page cache"),
         };
-        ways.push(format!("{images} images, {bytes}, through pinned host memory{cached}"));
+        ways.push(format!(
+            "{}, {bytes}, through pinned host memory{cached}",
+            counted(images, "image")
+        ));
     }
     if let (images @ 1.., bytes) = work.decoded {
-        ways.push(format!("{images} images, {bytes} of pixels, decoded and copied up"));
+        ways.push(format!(
+            "{}, {bytes} of pixels, decoded and copied up",
+            counted(images, "image")
+        ));
     }
     if work.by_means > 0 {
-        ways.push(format!("{} images looked at by their blocks on the processor", work.by_means));
+        ways.push(format!(
+            "{} looked at by their blocks on the processor",
+            counted(work.by_means, "image")
+        ));
     }
     if ways.is_empty() { "no images".to_owned() } else { ways.join("; ") }
 }

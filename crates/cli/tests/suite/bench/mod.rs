@@ -211,7 +211,7 @@ fn record_resumes_with_same_workload_only() {
 
     let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json"));
     assert_eq!(output.status.code(), Some(2));
-    let reason = "it is of another workload: 4K host: another depth of flow 0: 16, 3";
+    let reason = "the record is of another workload: 4K host: another depth of flow 0: 16, 3";
     assert!(said(&output).contains(reason), "{}", said(&output));
 
     let output = bench(folder.path(), &format!("{words} --resume run.json --json"));

@@ -169,7 +169,7 @@ fn socket_link_is_named_by_bridges() {
         "limit     link between sockets from pci0000:00 to pci0000:80 (8 of 8 transfers)",
         "gain      10 % more of link between sockets from pci0000:00 to pci0000:80: 10.0 % more",
         "link      pci0000:00 to pci0000:80: 31.0 GB/s, 100 % busy in the mean",
-        "warning: nothing states how much goes between peers through pci0000:00 and pci0000:80 (`p2p_write`):",
+        "warning: the rate between peers through pci0000:00 and pci0000:80 is not given (`p2p_write`),",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -4,7 +4,7 @@ use peerlane_fabric::FunctionKind;
 
 use super::{Audit, CuFileEffect, CufileNote, EARLY};
 
-const WITHOUT_WAY: &str = "cuFile takes no direct way there: payload goes through host memory, or is refused without \
+const WITHOUT_WAY: &str = "cuFile takes no direct path there: payload goes through host memory, or is refused without \
                            compatibility mode";
 
 impl Audit<'_> {

@@ -120,7 +120,7 @@ impl Audit<'_> {
     fn threads(&self) -> Option<CufileNote> {
         self.flagged("execution.parallel_io", false, EARLY, || {
             CuFileEffect::new(
-                "requests on a stream cannot go by P2PDMA, which wants the library's threads for them",
+                "requests on a stream cannot go by P2PDMA, which needs the library's threads for them",
                 "set it to true",
             )
         })

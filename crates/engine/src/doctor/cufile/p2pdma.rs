@@ -9,7 +9,7 @@ use crate::endpoint::MD_SINCE;
 const ALL: &str = "properties.use_pci_p2pdma";
 const DRIVES: &str = "block.nvme.use_pci_p2pdma";
 
-const BY_COUNTERS: &str = "check by cuFile's counters that requests go that way; not tried";
+const BY_COUNTERS: &str = "check by cuFile's counters that requests take that path; not tested";
 
 /// Kinds of arrays with their keys.
 const ARRAYS: [(&str, &str, Since); 3] = [
@@ -52,7 +52,7 @@ impl Audit<'_> {
     /// The end of a sentence that says that P2PDMA is off.
     fn what_remains(&self) -> &'static str {
         if !self.lacks_nvidia_fs() {
-            "and nvidia-fs is the only direct way"
+            "and nvidia-fs is the only direct path"
         } else if self.fabric.kernel.has_module("nvidia_fs") == Some(true) {
             "and nvme is not registered with nvidia_fs: payload goes through host memory, or requests fail"
         } else {
@@ -94,7 +94,7 @@ impl Audit<'_> {
             let condition = if self.version.is_some() { "" } else { "from cuFile 1.16 on " };
             let effect = CuFileEffect::new(
                 format!(
-                    "{condition}P2PDMA is preferred and not switched on for drives, which wants both keys \
+                    "{condition}P2PDMA is preferred but not enabled for drives, which needs both keys \
                      (NVIDIA's gds-diag), {}",
                     self.what_remains()
                 ),

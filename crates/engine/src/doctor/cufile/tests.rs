@@ -92,16 +92,16 @@ fn small_requests_have_thresholds() {
 fn p2pdma_wants_two_keys_from_1_16_on() {
     let (all, drives) = ("properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma");
     let on = format!("'{all}' = true");
-    assert!(!says("", "", all, "nvidia-fs is the only direct way").forces_host);
+    assert!(!says("", "", all, "nvidia-fs is the only direct path").forces_host);
     let forced =
         says(WITHOUT_NVIDIA_FS, &format!("'{all}' = false"), all, "goes through host memory");
     assert!(forced.forces_host);
     silent("", &on, all);
     says("", &on, drives, "from cuFile 1.16 on P2PDMA is preferred");
-    says(&version("1.18.1"), &on, drives, "wants both keys");
+    says(&version("1.18.1"), &on, drives, "needs both keys");
     silent(&version("1.13.1"), &on, drives);
     let late = format!("{}\n{WITHOUT_NVIDIA_FS}", version("1.18.1"));
-    assert!(says(&late, &on, drives, "wants both keys").forces_host);
+    assert!(says(&late, &on, drives, "needs both keys").forces_host);
     let both = format!("{on};'{drives}' = true");
     says(&version("1.18.1"), &both, drives, "is not repeated by nvidia-fs");
     says(&version("1.11.1"), &on, all, "cuFile 1.11 does not know the key");
@@ -171,7 +171,7 @@ fn denied_things_of_this_machine_force_host_memory() {
             DRIVE,
             &format!("'{key}' = ['{here}']"),
             &key,
-            "are here; cuFile takes no direct way",
+            "are here; cuFile takes no direct path",
         );
         assert!(found.forces_host, "{found:?}");
         let found =

@@ -16,7 +16,7 @@ const GPU: &str = "[[function]]\nname = 'a'\nkind = 'gpu'\nvendor = '0x10de'\n";
 
 #[test]
 fn lone_device_lacks_a_second_one() {
-    let memory = "memory to meet in (a GPU, an FPGA card, or a drive with a CMB)";
+    let memory = "shareable memory (a GPU, an FPGA card, or a drive with a CMB)";
     let lone = "one NVMe drive (nvme0) and no second device: nothing to exchange payload with";
     assert_eq!(verdict(DRIVE).verdict, format!("{lone}; also missing: {memory}"));
     let kernel = format!("[kernel]\np2pdma = false\n{DRIVE}");
@@ -35,7 +35,7 @@ fn lone_device_lacks_a_second_one() {
 #[test]
 fn devices_without_use_lack_memory_or_rdma() {
     let found = verdict(&format!("{DRIVE}{NIC}"));
-    let expected = "1 NIC, 1 drive: no two of them exchange payload; missing: memory to meet in";
+    let expected = "1 NIC, 1 drive: none can exchange data directly; missing: shareable memory";
     assert!(found.verdict.starts_with(expected), "{}", found.verdict);
     let found = verdict(&format!("{GPU}{NIC}"));
     assert!(found.verdict.ends_with("missing: RDMA of the NIC"), "{}", found.verdict);

@@ -60,7 +60,10 @@ fn exported_drive_is_never_overwritten() {
     let innocent = disk(&tree, block_device("innocent"));
     assert_eq!(said(&tree, &innocent, &target).len(), 1, "force does not help");
     let warned = super::super::warnings_of_use(&tree.system(), &target);
-    assert!(matches!(&warned[..], [Warning::SourceInUse { by }] if by.contains(NQN)), "{warned:?}");
+    assert!(
+        matches!(&warned[..], [Warning::SourceInUse { by, .. }] if by.contains(NQN)),
+        "{warned:?}"
+    );
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn sibling_mounted_namespace_is_not_written() {
     let source = disk(&tree, block_device("nvme3n1"));
     let warned = super::super::warnings_of_use(&tree.system(), &source);
     let by = "a file system mounted at /mnt/data".to_owned();
-    assert_eq!(warned, [Warning::SourceInUse { by }]);
+    assert_eq!(warned, [Warning::SourceInUse { by, carries_system: false }]);
 }
 
 #[test]

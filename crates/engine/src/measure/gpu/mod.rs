@@ -13,7 +13,8 @@ mod check;
 mod classical;
 mod ready;
 
-use peerlane_memory::cuda::{Cuda, GpuFacts};
+use peerlane_memory::LibraryError;
+use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
 use peerlane_memory::cufile::CounterMark;
 use peerlane_results::{
     BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, RouteEvidence,
@@ -71,14 +72,20 @@ impl FlowLook<'_> {
         let by_cufile = matches!(self.flow.path, Way::P2p | Way::HostCufile);
         let mut warnings = Vec::new();
         if !is_direct && by_cufile {
-            let reason = format!("{} takes no direct I/O, which cuFile wants", drive.facts.path);
+            let reason = format!("{} takes no direct I/O, which cuFile needs", drive.facts.path);
             return Err(MeasureError::NotPossible { reason });
         }
         if !is_direct {
             warnings.push(Warning::PageCache { path: drive.facts.path.clone() });
         }
-        let (cuda, facts) =
-            find_gpu(name).map_err(|source| MeasureError::Gpu { gpu: typed.clone(), source })?;
+        let (cuda, facts) = find_gpu(name).map_err(|source| {
+            let has_no_driver = matches!(source, CudaError::Library(LibraryError::NotThere { .. }));
+            let gpu = typed.clone();
+            if has_no_driver && self.fabric.find(&typed).is_none() {
+                return MeasureError::NoGpu { machine: self.fabric.name.clone(), gpu };
+            }
+            MeasureError::Gpu { gpu, source }
+        })?;
         let memory = MemoryFacts {
             name: typed,
             kind: MemoryKind::Gpu,

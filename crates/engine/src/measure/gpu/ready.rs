@@ -339,7 +339,7 @@ impl CommonParts<'_> {
             Some(session) => session.mode().to_string(),
             None if open.hands.is_some() => match self.role {
                 Role::Source => "out of a map of the file, copied by the driver from pageable memory".to_owned(),
-                Role::Target => "through a buffer of pageable memory, taken anew for each block, and the page cache".to_owned(),
+                Role::Target => "through a buffer of pageable memory, allocated for each block, and the page cache".to_owned(),
             },
             None => format!(
                 "through {} slots of pinned host memory, {} each, copied by the GPU's copy engine",
@@ -349,7 +349,10 @@ impl CommonParts<'_> {
         };
         let facts = self.gpu.facts();
         saw(
-            format!("the way to {} ({}, {})", self.planned.memory.name, facts.model, facts.address),
+            format!(
+                "the path to {} ({}, {})",
+                self.planned.memory.name, facts.model, facts.address
+            ),
             way,
         )
     }

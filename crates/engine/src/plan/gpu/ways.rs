@@ -23,7 +23,7 @@ const P2PDMA_GPUS: &str = "A100, A40, L4, L40S, H100, H200, B100, B200 and B300 
     Installation and Troubleshooting Guide\", P2PDMA Supported GPUs)";
 /// The GPUs that nvidia-fs reaches, and who lists them.
 const NVIDIA_FS_GPUS: &str =
-    "GPUs of data centres and workstations (NVIDIA, README of gds-nvidia-fs, Requirements)";
+    "data-centre and workstation GPUs (NVIDIA, README of gds-nvidia-fs, Requirements)";
 /// Kernel whose io_uring waits with a deadline, which ours needs.
 const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
@@ -100,7 +100,7 @@ impl GpuScene<'_> {
                 ));
             }
             let is_cached = is_direct && !live.is_direct;
-            is_cached.then(|| format!("{path} takes no direct I/O, which cuFile wants"))
+            is_cached.then(|| format!("{path} takes no direct I/O, which cuFile needs"))
         };
         self.ends.iter().filter_map(reason).collect()
     }
@@ -110,7 +110,7 @@ impl GpuScene<'_> {
         let excluded = self.consumer(P2PDMA_GPUS).or_else(|| {
             self.too_old(
                 Generation::Ampere,
-                &format!("lends no memory by P2PDMA, which wants one of {P2PDMA_GPUS}"),
+                &format!("shares no memory by P2PDMA, which needs one of {P2PDMA_GPUS}"),
             )
         });
         if let Some(excluded) = excluded {
@@ -139,7 +139,7 @@ impl GpuScene<'_> {
         } else if self.fabric.function(self.gpu).p2pmem.is_none() {
             candidate.facts.push(
                 format!(
-                    "its memory is not seen to be lent: that wants one of {P2PDMA_GPUS}, and on x86 \
+                    "its memory is not seen to be shared: P2PDMA needs one of {P2PDMA_GPUS}, and on x86 \
                      `options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"`"
                 ),
             );
@@ -168,8 +168,8 @@ impl GpuScene<'_> {
         let excluded = self.consumer(NVIDIA_FS_GPUS).or_else(|| {
             self.too_old(
                 Generation::Pascal,
-                "is reached by cuFile in compatibility mode only: the direct ways want compute capability 6, \
-                 which is Pascal, or later (NVIDIA, \"GPUDirect Storage Release Notes\", Support Matrix)",
+                "is reached by cuFile in compatibility mode only: direct paths need compute capability 6.0 \
+                 (Pascal) or later (NVIDIA, \"GPUDirect Storage Release Notes\", Support Matrix)",
             )
         });
         if let Some(excluded) = excluded {
@@ -219,8 +219,8 @@ impl GpuScene<'_> {
     /// amdgpu has none, and hipFile then goes through host memory (ROCm documentation, "hipFile").
     fn amd(&self) -> Candidate {
         let mut refusals = vec![
-            "AMD's GPUs are reached by hipFile of ROCm, which this program does not drive: no machine \
-             with one was there to try it on; `ais-check` and `aiscp` of ROCm do"
+            "AMD's GPUs are reached by hipFile of ROCm, which this program does not support: no machine \
+             with one was available for tests; use `ais-check` and `aiscp` of ROCm"
                 .to_owned(),
         ];
         let gpu = self.fabric.function(self.gpu);
@@ -239,7 +239,7 @@ impl GpuScene<'_> {
         let mut candidate = self.candidate("hipFile", MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
         candidate.facts.push(
-            "hipFile's direct way wants the amdgpu driver of ROCm (amdgpu-dkms) and CONFIG_PCI_P2PDMA"
+            "hipFile's direct path needs the amdgpu driver of ROCm (amdgpu-dkms) and CONFIG_PCI_P2PDMA"
                 .to_owned(),
         );
         candidate
@@ -249,12 +249,10 @@ impl GpuScene<'_> {
     fn of_nobody(&self) -> Candidate {
         let gpu = self.fabric.function(self.gpu);
         let refusal = match names::look_up(gpu) {
-            Some(name) => format!("{name} has no way to storage that this program knows"),
-            None => {
-                "the description does not say whose GPU it is, and every maker has another way: \
-                     `vendor = \"0x10de\"` in it is NVIDIA"
-                    .to_owned()
-            }
+            Some(name) => format!("{name} has no path to storage that this program knows"),
+            None => "the path depends on the maker, which the machine file does not give: add \
+                     `vendor = \"0x10de\"` for NVIDIA"
+                .to_owned(),
         };
         let mut candidate =
             self.candidate("the driver of its maker", MemoryKind::Gpu, vec![refusal]);
@@ -273,7 +271,7 @@ impl GpuScene<'_> {
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::from_function(gpu)?;
-        Some(format!("{} is a {line}, and this way is for {listed}", names::look_up(gpu)?))
+        Some(format!("{} is a {line}, and this path is for {listed}", names::look_up(gpu)?))
     }
 
     /// Returns the reason against a GPU whose memory has no window with address space.
@@ -321,7 +319,9 @@ impl GpuScene<'_> {
             if verdict == Verdict::NotSupported {
                 let name = &self.fabric.function(drive).name;
                 let way_out = self.around(&reach);
-                candidate.refusals.push(format!("{name}, {}: {way_out}", reach.summary()));
+                candidate
+                    .refusals
+                    .push(format!("{name} cannot reach the GPU: {}: {way_out}", reach.summary()));
             }
         }
         worst

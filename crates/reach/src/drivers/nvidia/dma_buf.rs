@@ -39,7 +39,7 @@ fn verdict(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     let needs = needs(ends);
     let (place, is_allowed) = place(ends);
     if !needs.is_empty() {
-        return (DriverAnswer::Conditional, format!("it needs {}; {place}", needs.join(" and ")));
+        return (DriverAnswer::Conditional, format!("it needs {}; {place}", listed(&needs)));
     }
     let (route, is_open) = route(ends);
     let importer = ends.initiator().driver.name().unwrap_or_default();
@@ -86,6 +86,14 @@ fn needs(ends: &DriverEnds<'_>) -> Vec<&'static str> {
     conditions.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
 }
 
+/// A list in words: "a", "a and b", "a, b and c".
+fn listed(items: &[&str]) -> String {
+    match items {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        items => items.join(""),
+    }
+}
+
 /// The part that the place of both ends has, and whether it settles that the driver allows them.
 pub(super) fn place(ends: &DriverEnds<'_>) -> (&'static str, bool) {
     if gpu::has_c2c(ends.provider()) {
@@ -107,7 +115,7 @@ fn route(ends: &DriverEnds<'_>) -> (String, bool) {
     let ports: Vec<&str> =
         decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
     let way = match ports.as_slice() {
-        [] if ends.is_below_one_switch() => "no port on the way redirects".to_owned(),
+        [] if ends.is_below_one_switch() => "no port on the path redirects".to_owned(),
         [] => "requests go through the root complex".to_owned(),
         [port] => format!("{port} redirects requests, so that they go up to the root complex"),
         ports => format!(
@@ -123,7 +131,7 @@ fn route(ends: &DriverEnds<'_>) -> (String, bool) {
             false,
         ),
         MapType::Unknown if ports.is_empty() && ends.is_below_one_switch() => {
-            ("whether ports on the way redirect is unknown".to_owned(), false)
+            ("whether ports on the path redirect is unknown".to_owned(), false)
         }
         MapType::Conditional | MapType::Unknown => {
             (format!("{way}, and whether it forwards them is unknown: prove the route"), false)

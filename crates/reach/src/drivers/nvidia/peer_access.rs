@@ -156,7 +156,7 @@ fn forced(ends: &DriverEnds<'_>) -> Option<(u32, u32)> {
 fn switched_off(ends: &DriverEnds<'_>) -> Verdict {
     (forced(ends)? == (0, 0)).then(|| {
         let reason = format!(
-            "the driver's registry key {FORCE} switches peer access over PCIe off; without the key the \
+            "the driver's registry key {FORCE} disables peer access over PCIe; without the key the \
              chipset decides"
         );
         // NVLink does not depend on it.
@@ -187,12 +187,12 @@ fn consumer(ends: &DriverEnds<'_>) -> Verdict {
         |one: &&Function| one.device.is_some_and(|id| WITH_CONNECTORS.contains(&id));
     let is_seen = ends.fabric.nvlinks.is_some();
     if !is_seen && ends.both().iter().all(has_connectors) {
-        let reason = "the driver keeps peer access over PCIe from GeForce, and these have it by an \
+        let reason = "the driver disables peer access over PCIe on GeForce cards; these have it by an \
                       NVLink bridge only: `nvidia-smi topo -m` shows one";
         return Some((DriverAnswer::Conditional, reason.to_owned(), GEFORCE));
     }
     let reason = format!(
-        "{} is a GeForce, from which NVIDIA's driver keeps peer access over PCIe; patched drivers exist",
+        "NVIDIA's driver disables peer access over PCIe on GeForce cards ({}); patched drivers exist",
         ends.word(end)
     );
     Some((DriverAnswer::Refused, reason, GEFORCE))
@@ -237,8 +237,8 @@ fn io_hubs(ends: &DriverEnds<'_>) -> Verdict {
 
 fn translated(ends: &DriverEnds<'_>) -> Verdict {
     ends.is_translated().then(|| {
-        let reason = "the IOMMU translates, and NVIDIA supports no peer access over PCIe so outside \
-                      virtual machines: data may be corrupt; boot with iommu=pt";
+        let reason = "the IOMMU translates: in this mode NVIDIA does not support peer access over PCIe outside \
+                      virtual machines, and data may be corrupt; boot with iommu=pt";
         (DriverAnswer::Conditional, reason.to_owned(), IOMMU)
     })
 }

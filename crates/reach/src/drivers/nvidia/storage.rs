@@ -224,7 +224,7 @@ fn served_by_nvidia_fs(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
                       switch that does not redirect";
         return (DriverAnswer::Possible, reason.to_owned());
     }
-    let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS redirection \
+    let reason = "nvidia_fs maps by itself and needs the IOMMU off or in passthrough mode, and ACS redirection \
                   off";
     (DriverAnswer::Conditional, reason.to_owned())
 }

@@ -49,7 +49,7 @@ fn says(rule: &DriverRule, answer: DriverAnswer, words: &str) {
 fn known_facts_make_dma_buf_possible() {
     let rule = dma_buf(&known(OPEN));
     says(&rule, DriverAnswer::Possible, "mlx5_core imports it");
-    says(&rule, DriverAnswer::Possible, "no port on the way redirects");
+    says(&rule, DriverAnswer::Possible, "no port on the path redirects");
     for (from, to, words) in [
         ("open = true\n", "", "it needs NVIDIA's open kernel modules;"),
         ("release = '6.8.0'", "", "it needs Linux 5.12 or later;"),
@@ -161,7 +161,7 @@ fn forced_peer_access_is_said() {
     says(
         &rule("nvlink = []", "ForceP2P=0"),
         DriverAnswer::Refused,
-        "switches peer access over PCIe off",
+        "disables peer access over PCIe",
     );
     says(&rule("", "ForceP2P=0"), DriverAnswer::Conditional, "NVLink unknown");
     says(&rule("", "ForceP2P=0x11"), DriverAnswer::Conditional, "on every chipset");

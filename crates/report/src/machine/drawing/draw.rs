@@ -178,7 +178,11 @@ impl DrawingSheet {
         self.add(format_args!(
             r#"<path class="{class}" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
         ));
-        let text = format!("{}, {} each way; width as the rate", speed(sample), sample.raw_rate());
+        let text = format!(
+            "{}, {} in each direction; width as the rate",
+            speed(sample),
+            sample.raw_rate()
+        );
         self.words(MARGIN + 48.0, y, "q", &text);
         let mut end = MARGIN + 48.0 + wide(&text) + 24.0;
         if self.is_downgraded {

@@ -9,7 +9,7 @@ use super::gauge::Gauge;
 pub(super) fn families(fabric: &Fabric, functions: &[FunctionId]) -> Vec<Gauge> {
     let mut rate = Gauge::new(
         "peerlane_link_bytes_per_second",
-        "Rate of the link above the device as trained, one way, after line encoding.",
+        "Rate of the link above the device as trained, in one direction, after line encoding.",
     );
     let mut max_rate = Gauge::new(
         "peerlane_link_max_bytes_per_second",

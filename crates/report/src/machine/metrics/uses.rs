@@ -1,4 +1,4 @@
-//! The uses that the devices allow, by the way that payload takes.
+//! The uses that the devices allow, by the route that payload takes.
 
 use peerlane_fabric::Fabric;
 use peerlane_reach::{RouteState, answers, judged_pairs};
@@ -19,7 +19,7 @@ const STATES: [(RouteState, &str); 6] = [
 pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
     let mut pairs = Gauge::new(
         "peerlane_use_pairs",
-        "Pairs of a use of peer-to-peer traffic, by the way that payload takes.",
+        "Pairs of a use of peer-to-peer traffic, by the route that payload takes.",
     );
     let judged = judged_pairs(fabric);
     let answers = answers(&judged);

@@ -158,7 +158,7 @@ fn ends_without_data_are_refused() {
         let flow = Flow::new(name, "host", Path::HostPipelined);
         let error = run(&pair, &with(&[]), &one(flow), Engine::Flow).expect_err(name);
         let hint = error.hint(&pair).expect("a hint");
-        assert!(hint.starts_with("ends are a, b, c, host, null;"), "{hint}");
+        assert!(hint.starts_with("sources and targets are a, b, c, host, null;"), "{hint}");
     }
     let nowhere = one(Flow::new("host", "null", Path::P2p));
     let error = run(&pair, &with(&[]), &nowhere, Engine::Auto).expect_err("no device");
