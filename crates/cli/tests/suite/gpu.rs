@@ -269,7 +269,7 @@ fn donards_tables_are_one_command() {
     assert!(text.contains("host-mapped (classical)"), "{text}");
     assert!(text.contains("no count of memory traffic"), "{text}");
     assert!(!text.contains("gpu:0 -> source"), "nothing may be written: {text}");
-    assert!(said(&output).contains("the way out of gpu:0 is not measured"), "{}", said(&output));
+    assert!(said(&output).contains("reading out of gpu:0 is not measured"), "{}", said(&output));
     let content = fs::read(folder.path().join("source")).expect("the source");
     assert_eq!(content[1 << 20], ((1_usize << 20) / 3 + (1 << 20) / 4096).to_le_bytes()[0]);
 
@@ -375,7 +375,7 @@ fn fio_job_goes_into_gpu() {
     }
     let output = run("host-cufile", "none");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("no such way"), "{}", said(&output));
+    assert!(said(&output).contains("no such route"), "{}", said(&output));
     assert!(!folder.path().join("none").exists());
     mock.expect_all_undone();
 }

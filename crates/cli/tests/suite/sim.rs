@@ -107,7 +107,7 @@ fn notation_makes_machines_and_workloads() {
     }
     for (machine, workload, words) in [
         ("tree:1", "random:3", "number of devices is too small; 2 to 10000 is allowed"),
-        ("pods:x", "random:3", "none of tree:DEVICES"),
+        ("pods:x", "random:3", "not one of tree:DEVICES"),
         ("tree:4", "random:0", "number of transfers is too small; 1 to 100000 is allowed"),
         ("tree:99999999999999999999", "random:5", "number of devices is too large; 2 to 10000"),
         ("tree:4", "random:99999999999999999999", "number of transfers is too large; 1 to 100000"),
@@ -116,7 +116,7 @@ fn notation_makes_machines_and_workloads() {
             "random:5",
             "the seed is too large; 0 to 1844674407370955161",
         ),
-        ("tree:-99999999999999999999", "random:5", "none of tree:DEVICES"),
+        ("tree:-99999999999999999999", "random:5", "not one of tree:DEVICES"),
     ] {
         let output = generated(machine, workload, &[]);
         assert_eq!(output.status.code(), Some(2), "{machine} {workload}");
@@ -238,7 +238,7 @@ fn depth_rows_are_unique_integers() {
 fn misfits_are_explained_with_hint() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
-        (wrong.as_str(), &[][..], "no d77"),
+        (wrong.as_str(), &[][..], "no device named `d77`"),
         (
             &wrong,
             &[],
