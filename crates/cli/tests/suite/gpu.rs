@@ -287,7 +287,7 @@ fn donards_tables_are_one_command() {
         assert!(checked.is_none_or(|checked| checked == (run.bytes, 0)), "{}", run.asked.name);
     }
     assert!(found.cases.iter().any(|run| showed(run, "out of a map of the file")));
-    assert!(found.cases.iter().any(|run| showed(run, "taken anew for each block")));
+    assert!(found.cases.iter().any(|run| showed(run, "allocated for each block")));
     assert_eq!(fs::metadata(folder.path().join("new")).expect("it").len(), LENGTH as u64);
     mock.expect_all_undone();
     assert_eq!(mock.calls("cuMemcpyDtoH"), 16);
