@@ -1,5 +1,8 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::attempt::{Blame, RunEnding, RunPlan, attempt};
 use super::exchange::exchange;
 use super::machine::Life;
@@ -54,7 +57,7 @@ pub struct Untrue {
     pub seed: u64,
     /// Fault of the drives.
     pub kind: FaultKind,
-    /// Number of the run of the program, from 1.
+    /// Number of the run of the program, from 1; 0 where it is not known.
     pub run: u32,
     /// The invariant that was broken.
     pub what: String,
@@ -64,8 +67,18 @@ pub struct Untrue {
 /// one a file.
 ///
 /// # Errors
-/// [`Untrue`] when a promise was broken.
+/// [`Untrue`] when a promise was broken, or the program panicked.
 pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
+    let runs = Cell::new(1);
+    catch_unwind(AssertUnwindSafe(|| copy(kind, seed, &runs))).unwrap_or_else(|payload| {
+        let words = payload.downcast_ref::<String>().map(String::as_str);
+        let words = words.or(payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+        Err(Untrue { seed, kind, run: runs.get(), what: format!("panic: {words}") })
+    })
+}
+
+/// The same, with the number of the run under way.
+fn copy(kind: FaultKind, seed: u64, run: &Cell<u32>) -> Result<FaultedOutcome, Untrue> {
     let mut world = World::draw(kind, seed);
     let mut outcome =
         FaultedOutcome { first: Ending::Stopped, complete: 0, runs: 0, resumed: 0, operations: 0 };
@@ -78,6 +91,7 @@ pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
         }
         let plan = draw_plan(&mut world, is_faulty);
         let is_resumed = world.targets.iter().any(|target| target.claimed() > 0);
+        run.set(outcome.runs + 1);
         let (verdicts, seen) = attempt(&mut world, plan);
         outcome.runs += 1;
         outcome.resumed += u32::from(is_resumed);

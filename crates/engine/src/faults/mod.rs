@@ -8,6 +8,7 @@
 //! A run that breaks a promise is an [`Untrue`]; its seed replays it.
 
 mod attempt;
+mod batch;
 mod check;
 mod disk;
 mod exchange;
@@ -17,12 +18,14 @@ mod folder;
 mod kind;
 mod life;
 mod machine;
+mod machine_ring;
 mod plan;
 mod tally;
 mod world;
 
 use peerlane_fabric::{Fabric, Origin};
 
+pub use batch::{CopyOfBatch, run_batch};
 pub use kind::FaultKind;
 pub use life::{Ending, FaultedOutcome, Untrue, run};
 pub use tally::{FaultTally, results};

@@ -8,17 +8,16 @@ const SEEDS: u64 = 60;
 #[test]
 fn faulted_copies_complete_or_explain() {
     let mut tally = FaultTally::default();
-    for seed in 0..SEEDS {
-        for kind in FaultKind::ALL {
-            let outcome = run(kind, seed).unwrap_or_else(|untrue| {
-                panic!(
-                    "{untrue}\nreplay: cargo run --release -p peerlane-engine --features simulation \
-                     --example faults -- --runs 1 --seed {seed} --fault {}",
-                    kind.name()
-                )
-            });
-            tally.add(kind, outcome);
-        }
+    let cases = (0..SEEDS).flat_map(|seed| FaultKind::ALL.map(|kind| (kind, seed)));
+    for (kind, seed, outcome) in run_batch(cases.collect(), 1) {
+        let outcome = outcome.unwrap_or_else(|untrue| {
+            panic!(
+                "{untrue}\nreplay: cargo run --release -p peerlane-engine --features simulation \
+                 --example faults -- --runs 1 --seed {seed} --fault {}",
+                kind.name()
+            )
+        });
+        tally.add(kind, outcome);
     }
     assert_eq!(tally.cases(), SEEDS * FaultKind::ALL.len() as u64);
     assert_each_fault_strikes(&tally);

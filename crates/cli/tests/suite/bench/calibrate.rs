@@ -86,11 +86,8 @@ fn sim_predicts_with_calibrated_parameters() {
         parameters["parameter"][name.as_str()]["value"].as_float().expect("a number")
     };
     // What was measured on a busy machine need not fit the model; what was written down must be used.
-    let expected = [
-        value("commands") * 4096.0,
-        value("rate") * 1e6,
-        32.0 * 4096.0 / value("time-4096"),
-    ];
+    let expected =
+        [value("commands") * 4096.0, value("rate") * 1e6, 32.0 * 4096.0 / value("time-4096")];
     let expected = expected.into_iter().fold(f64::INFINITY, f64::min);
     assert!((found / expected - 1.0).abs() < 0.02, "{found} for {expected}: {parameters}");
 }
