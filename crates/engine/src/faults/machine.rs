@@ -20,9 +20,11 @@ use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
+use super::figures::DriveFigures;
 use super::folder::Folder;
 use super::machine_ring::{MachineRing, judge_time};
 use super::world::{FileSystem, QueueEvent};
+use crate::Phase;
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::{Live, PathNode};
 use crate::journal::{
@@ -140,6 +142,8 @@ pub(super) struct FaultState {
     pub(super) is_last_unclean: bool,
     /// Requests that were in flight when their ring was dropped.
     pub(super) left: u32,
+    /// Of the source, then of the targets.
+    pub(super) figures: Vec<DriveFigures>,
     /// A promise that was broken when an operation was asked for.
     pub(super) untrue: Option<String>,
 }
@@ -158,6 +162,8 @@ pub(super) struct SimMachine {
     pub(super) drives: Vec<SimulatedDrive>,
     pub(super) state: Rc<RefCell<FaultState>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
+    /// What the copy says that it does; nothing before it begins.
+    pub(super) phase: Rc<Cell<Option<Phase>>>,
     pub(super) folder: Rc<RefCell<Folder>>,
     /// File system of a target that is a file: it is the only target.
     pub(super) file_system: Option<FileSystem>,
@@ -195,6 +201,7 @@ impl SimMachine {
             drives,
             state: Rc::new(RefCell::new(state)),
             is_stopped: Rc::default(),
+            phase: Rc::default(),
             folder,
             file_system,
             random: RefCell::new(random),

@@ -12,12 +12,13 @@ use std::rc::Rc;
 use peerlane_memory::Region;
 use peerlane_units::Nanos;
 
+use super::figures::MemoryUsed;
 use super::folder::Folder;
 use super::machine::{FaultState, Life, SimMachine, SimulatedDrive, is_zero};
 use super::world::{QueueEvent, index};
-use crate::Clock as _;
 use crate::ring::sim::{SimClock, SimFile, SimRegion, SimRing};
 use crate::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::{Clock as _, Phase};
 
 thread_local! {
     /// Zeroed buffers for reuse, by length: page faults take longer than a simulated copy.
@@ -57,8 +58,13 @@ struct AttachableDrive {
 pub(super) struct MachineRing {
     ring: SimRing,
     drives: Vec<AttachableDrive>,
-    /// Journal names of attached files, by number.
-    journals: Vec<OsString>,
+    /// Numbers of the drives that attached files are, by the number of the file.
+    attached: Vec<Option<usize>>,
+    /// Requests in flight, by their tags.
+    running: BTreeMap<u64, Operation>,
+    phase: Rc<Cell<Option<Phase>>>,
+    /// The target is a file, which needs no claim.
+    has_file: bool,
     folder: Rc<RefCell<Folder>>,
     state: Rc<RefCell<FaultState>>,
     is_stopped: Rc<Cell<bool>>,
@@ -85,7 +91,10 @@ impl MachineRing {
         Self {
             ring: ring.at(&machine.clock),
             drives,
-            journals: Vec::new(),
+            attached: Vec::new(),
+            running: BTreeMap::new(),
+            phase: Rc::clone(&machine.phase),
+            has_file: machine.file_system.is_some(),
             folder: Rc::clone(&machine.folder),
             state: Rc::clone(&machine.state),
             is_stopped: Rc::clone(&machine.is_stopped),
@@ -139,10 +148,49 @@ impl MachineRing {
         if !is_change || self.state.borrow().operations % 8 != 0 || self.alive().is_err() {
             return;
         }
-        let journal = self.journals.get(index(operation.file.0.into()));
+        let journal = self.drive_of(operation.file).map(|number| &self.drives[number].journal);
         if !journal.is_some_and(|journal| self.folder.borrow().is_locked(journal)) {
             let what = "the target is written without the lock of the journal".to_owned();
             self.state.borrow_mut().note_untrue(what);
+        }
+    }
+
+    /// Notes a target drive that is about to change, unless a journal that survives a loss of power claims it.
+    fn judge_claim(&self, operation: Operation) {
+        let is_change = matches!(operation.action, Action::Write | Action::Zero);
+        if !is_change || self.has_file || self.alive().is_err() {
+            return;
+        }
+        let Some(number) = self.drive_of(operation.file) else { return };
+        self.state.borrow_mut().figures[number].is_written = true;
+        if self.folder.borrow().disk.stable_text(&self.drives[number].journal).is_none() {
+            let what = "a drive is written before a journal claims it".to_owned();
+            self.state.borrow_mut().note_untrue(what);
+        }
+    }
+
+    fn drive_of(&self, file: FileId) -> Option<usize> {
+        self.attached.get(index(file.0.into())).copied().flatten()
+    }
+
+    /// Counts a request that ended.
+    fn count(&mut self, completion: &Completion) {
+        let Some(operation) = self.running.remove(&completion.tag) else { return };
+        let Some(number) = self.drive_of(operation.file) else { return };
+        let is_device = self.ring.region(operation.region).is_some_and(|one| one.is_device);
+        let memory = match self.touched.get(index(operation.region.0.into())) {
+            _ if is_device => MemoryUsed::Device,
+            Some(0) => MemoryUsed::Untouched,
+            _ => MemoryUsed::Host,
+        };
+        let figures = &mut self.state.borrow_mut().figures[number];
+        match (operation.action, completion.result) {
+            (Action::Flush, Err(_)) => figures.failed_flushes += 1,
+            (_, Ok(moved)) => {
+                let of = (self.phase.get(), memory);
+                figures.note(&operation, moved.into(), of, number == 0);
+            }
+            (_, Err(_)) => {}
         }
     }
 }
@@ -177,10 +225,10 @@ impl Ring for MachineRing {
 
     fn attach_file(&mut self, file: File) -> io::Result<FileId> {
         let inode = file.metadata()?.ino();
-        let drive = self.drives.iter().find(|drive| drive.inode == inode);
-        self.journals.push(drive.map(|drive| drive.journal.clone()).unwrap_or_default());
+        let drive = self.drives.iter().position(|drive| drive.inode == inode);
+        self.attached.push(drive);
         let content = match drive {
-            Some(drive) => Rc::clone(&drive.content),
+            Some(number) => Rc::clone(&self.drives[number].content),
             None => Rc::new(RefCell::new(read_whole(file)?)),
         };
         Ok(self.ring.attach_shared(content))
@@ -215,7 +263,9 @@ impl Ring for MachineRing {
             let end = operation.region_offset + u64::from(operation.length);
             self.touch(operation.region, index(end));
         }
+        self.running.insert(operation.tag, operation);
         self.judge_lock(operation);
+        self.judge_claim(operation);
         let due = {
             let state = &mut *self.state.borrow_mut();
             state.operations += 1;
@@ -240,7 +290,9 @@ impl Ring for MachineRing {
 
     fn pop(&mut self) -> Option<Completion> {
         self.ask();
-        self.ring.pop()
+        let completion = self.ring.pop()?;
+        self.count(&completion);
+        Some(completion)
     }
 
     fn in_flight(&self) -> u32 {
