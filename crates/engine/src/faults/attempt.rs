@@ -101,8 +101,8 @@ pub(super) struct RunObservations {
     pub(super) is_begun: bool,
     /// Payload read of the source, as the copy counts it.
     pub(super) read: Bytes,
-    /// Reported progress, in bytes.
-    pub(super) progress: Vec<u64>,
+    /// Reported progress and what it is of, in bytes.
+    pub(super) progress: Vec<[u64; 2]>,
     /// Cautions shown while it ran.
     pub(super) cautions: Vec<String>,
     /// True if device memory was released with payload in it.
@@ -454,7 +454,7 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
 struct Listener {
     is_stopped: Rc<Cell<bool>>,
     phase: Rc<Cell<Option<Phase>>>,
-    progress: Vec<u64>,
+    progress: Vec<[u64; 2]>,
     cautions: Vec<String>,
 }
 
@@ -467,8 +467,8 @@ impl Watch for Listener {
         self.progress.clear();
     }
 
-    fn progress(&mut self, done: Bytes, _total: Bytes) {
-        self.progress.push(done.0);
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        self.progress.push([done.0, total.0]);
     }
 
     fn caution(&mut self, text: &str) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use peerlane_results::{MemoryKind, Route, Warning};
+use peerlane_results::{CopyRecord, MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
@@ -33,8 +33,12 @@ pub(super) struct TargetCase<'a> {
     pub(super) after_loss: Vec<u8>,
 }
 
+/// A question in words, and the check that asks it.
+type TargetQuestion = (&'static str, fn(&TargetCase<'_>) -> Check);
+type RunQuestion = (&'static str, fn(&RunCase<'_>) -> Check);
+
 /// Questions about each target after every run.
-pub(super) const OF_TARGETS: [(&str, fn(&TargetCase<'_>) -> Check); 14] = [
+pub(super) const OF_TARGETS: [TargetQuestion; 14] = [
     ("a drive changes within the range of the copy only", nothing_beside_the_copy_changed),
     ("the name of a file shows all of the copy, or what it showed before", final_name::check),
     ("a journal is whole, and its unfinished file is there", the_journal_is_whole),
@@ -52,7 +56,8 @@ pub(super) const OF_TARGETS: [(&str, fn(&TargetCase<'_>) -> Check); 14] = [
 ];
 
 /// Questions about all targets together after every run.
-pub(super) const OF_RUNS: [(&str, fn(&RunCase<'_>) -> Check); 5] = [
+pub(super) const OF_RUNS: [RunQuestion; 6] = [
+    ("a fall-back from the planned route is in the record", a_fall_back_is_told),
     ("the source is read once for all targets", accounts::the_source_is_read_once),
     ("device memory goes back without payload, however a run ends", the_memory_is_clear),
     ("no lock, unfinished file or request is left", nothing_is_left),
@@ -171,10 +176,19 @@ fn the_journal_claims_what_is_there(case: &TargetCase<'_>) -> Check {
 
 fn no_byte_is_lost_or_doubled(case: &TargetCase<'_>) -> Check {
     let TargetCase { run, world, verdict, .. } = case;
-    if run.seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
+    let progress = &run.seen.progress;
+    if progress.windows(2).any(|pair| pair[0][0] > pair[1][0]) {
         return Err("progress went back".to_owned());
     }
     let Some(record) = &verdict.record else { return Ok(()) };
+    let are_all_complete = run.verdicts.iter().all(|one| one.record.is_some());
+    let is_at_end = progress.last().is_none_or(|[done, total]| done == total);
+    if are_all_complete && !is_at_end {
+        return Err(format!(
+            "the copy is complete, and its progress ends at {:?}",
+            progress.last()
+        ));
+    }
     let content = &record.content;
     let sum = content.before.0 + content.data.0 + content.holes.0;
     if sum == world.shape.length {
@@ -240,6 +254,18 @@ fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
         }
     }
     Ok(())
+}
+
+fn a_fall_back_is_told(run: &RunCase<'_>) -> Check {
+    let is_silent = |record: &CopyRecord| {
+        let is_told = record.warnings.iter().any(|one| matches!(one, Warning::FellBack { .. }));
+        record.route == Route::Host && record.content.data > Bytes::ZERO && !is_told
+    };
+    let records = || run.verdicts.iter().filter_map(|verdict| verdict.record.as_ref());
+    match records().find(|record| is_silent(record)).filter(|_| !run.plan.only_host) {
+        Some(record) => Err(format!("payload went by host memory in silence: {}", record.reason)),
+        None => Ok(()),
+    }
 }
 
 fn a_bad_route_is_not_taken(run: &RunCase<'_>) -> Check {
