@@ -241,7 +241,7 @@ fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
     };
     for verdict in *verdicts {
         let is_fine = match &verdict.end {
-            RunEnding::Complete { .. } => true,
+            RunEnding::Complete { .. } | RunEnding::Stopped => true,
             // What is never answered holds the ring that all use.
             RunEnding::Failed(Blame::Others(_)) => {
                 (is_stuck || !is_of_target) && verdicts.iter().any(has_cause)
@@ -312,6 +312,7 @@ fn the_cause_is_named(case: &TargetCase<'_>) -> Check {
                 | FaultKind::JournalFull
                 | FaultKind::Exchanged
                 | FaultKind::OptionsChanged
+                | FaultKind::SectorLost
         ),
         RunEnding::PowerLost => matches!(kind, FaultKind::PowerCut | FaultKind::PowerCutAtSave),
         RunEnding::Failed(Blame::Nobody) => kind == FaultKind::Killed,

@@ -99,7 +99,14 @@ fn copy(kind: FaultKind, seed: u64, run: &Cell<u32>) -> Result<FaultedOutcome, U
         if !is_faulty {
             world.repair();
         }
+        let is_last_faulty = outcome.runs + 1 == breaks;
+        if world.kind == FaultKind::SectorLost && is_last_faulty {
+            world.lose_sector(outcome.runs > 0);
+        }
         let plan = draw_plan(&mut world, is_faulty);
+        let stops = world.kind == FaultKind::SectorLost && is_faulty && !is_last_faulty;
+        let stop = stops.then(|| (world.random.below(60), QueueEvent::Stop));
+        let plan = RunPlan { event: plan.event.or(stop), ..plan };
         let is_resumed = world.targets.iter().any(|target| !target.claims().is_empty());
         run.set(outcome.runs + 1);
         let (verdicts, seen) = attempt(&mut world, plan);
@@ -157,6 +164,7 @@ fn breaks(world: &mut World) -> u32 {
         | FaultKind::Killed
         | FaultKind::Stopped => 1 + 2 * more,
         FaultKind::JournalDamaged
+        | FaultKind::SectorLost
         | FaultKind::JournalFull
         | FaultKind::Exchanged
         | FaultKind::OptionsChanged => 1 + more,

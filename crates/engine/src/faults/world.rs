@@ -342,8 +342,10 @@ impl World {
         }
     }
 
-    /// A sector that each sample has: of the first or the last page, or any where no page is left out.
-    fn sampled_sector(&mut self, start: u64) -> u64 {
+    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or any where a copy
+    /// that begins leaves no page out.
+    pub(super) fn lose_sector(&mut self, is_resumed: bool) {
+        let start = self.targets[self.broken].shape.offset;
         let CopySizes { source_block, length, .. } = self.shape;
         let target = &self.targets[self.broken];
         let is_direct = target.file_system.is_none_or(|one| one.takes_direct);
@@ -351,11 +353,13 @@ impl World {
         let (page, random) = (source_block.max(block).max(4096), &mut self.random);
         let last = (length - 1) / page * page;
         let at = match random.below(3) {
-            _ if length.div_ceil(page) <= sample_size(length) => random.below(length),
+            _ if !is_resumed && length.div_ceil(page) <= sample_size(length) => {
+                random.below(length)
+            }
             0 => random.below(page.min(length)),
             _ => last + random.below(length - last),
         };
-        start + at / 512 * 512
+        self.targets[self.broken].content.lost_sector = Some(start + at / 512 * 512);
     }
 
     /// Puts the faults in place that are there from the start; a wish of the person is `None`.
@@ -365,7 +369,6 @@ impl World {
         let errno = pick(&mut self.random, &[Errno::IO, Errno::NODATA]);
         let at_source = self.sector(source_offset);
         let at_target = self.sector(target_offset);
-        let at_sample = self.sampled_sector(target_offset);
         let flushes = u32::try_from(self.random.below(4)).unwrap_or(0);
         let fault = |action, offset, errno| SimFault { action, offset, errno };
         let (source, target) = (&mut self.source, &mut self.targets[self.broken].content);
@@ -382,7 +385,6 @@ impl World {
                 target.faults.push(fault(Action::Zero, at_target, Some(Errno::NOSPC)));
             }
             FaultKind::FlushErrorOnce => target.failing_flush = Some(flushes),
-            FaultKind::SectorLost => target.lost_sector = Some(at_sample),
             FaultKind::FlushError => target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
             FaultKind::FlushStuck => target.faults.push(fault(Action::Flush, 0, None)),
             FaultKind::ReadStuck => source.faults.push(fault(Action::Read, at_source, None)),
