@@ -31,7 +31,15 @@ struct Suite {
     what: String,
     command: String,
     on: String,
+    tables: Vec<TextTable>,
     cases: Vec<CountedCase>,
+}
+
+/// A table of words: its columns, and its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TextTable {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +101,14 @@ pub fn page(results: &[(String, String)]) -> Result<String, String> {
 }
 
 fn section(suite: &Suite) -> String {
-    let Suite { name, what, command, on, cases } = suite;
+    let Suite { name, what, command, on, tables, cases } = suite;
     let mut text = format!("\n## {}\n\n{what}\n\n    {command}\n\nOn: {on}.\n\n", capital(name));
+    for TextTable { columns, rows } in tables {
+        let heads: Vec<_> = columns.iter().map(|column| capital(column)).collect();
+        let _ = writeln!(text, "| {} |\n|{}", heads.join(" | "), " --- |".repeat(columns.len()));
+        text.extend(rows.iter().map(|row| format!("| {} |\n", row.join(" | "))));
+        text.push('\n');
+    }
     let further = cases.first().map(|case| case.counts.as_slice()).unwrap_or_default();
     text += "| Case | Runs | Completed | Refused clearly | Wrong |";
     text.extend(further.iter().map(|(column, _)| format!(" {} |", capital(column))));
@@ -130,8 +144,29 @@ fn suite(text: &str) -> Result<Suite, String> {
         what: words(&value, "what")?,
         command: words(&value, "command")?,
         on: words(&value, "on")?,
+        tables: tables(&value["tables"])?,
         cases,
     })
+}
+
+/// The tables of a suite, which may have none.
+fn tables(value: &Value) -> Result<Vec<TextTable>, String> {
+    let cells = |row: &Value| -> Option<Vec<String>> {
+        row.as_array()?.iter().map(|cell| plain(cell.as_str()?).map(str::to_owned)).collect()
+    };
+    let table = |value: &Value| -> Option<TextTable> {
+        let columns = cells(&value["columns"])?;
+        let rows: Vec<_> = value["rows"].as_array()?.iter().map(cells).collect::<Option<_>>()?;
+        let is_full = rows.iter().all(|row| row.len() == columns.len());
+        is_full.then_some(TextTable { columns, rows })
+    };
+    let list = value.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter().map(table).collect::<Option<_>>().ok_or("`tables` are not of the form".to_owned())
+}
+
+/// A text of one line that does not break a table.
+fn plain(text: &str) -> Option<&str> {
+    (!text.is_empty() && !text.contains(['\n', '|'])).then_some(text)
 }
 
 fn case(value: &Value) -> Result<CountedCase, String> {
@@ -159,13 +194,10 @@ fn case(value: &Value) -> Result<CountedCase, String> {
     Ok(CountedCase { name, runs, completed, refused_clearly, counts })
 }
 
-/// A text of one line that does not break a table.
 fn words(value: &Value, key: &str) -> Result<String, String> {
     let text = value[key].as_str().ok_or_else(|| format!("no text `{key}`"))?;
-    if text.is_empty() || text.contains(['\n', '|']) {
-        return Err(format!("`{key}` is empty, or not of one line without `|`"));
-    }
-    Ok(text.to_owned())
+    let fault = || format!("`{key}` is empty, or not of one line without `|`");
+    plain(text).map(str::to_owned).ok_or_else(fault)
 }
 
 #[cfg(test)]
@@ -203,6 +235,21 @@ mod tests {
         assert!(page.contains("| a | 1 | 1 | 0 | 0 | 9 |"), "{page}");
         let two = [case("a", r#"[["requests", 9]]"#), case("b", r#"[["runs", 9]]"#)].join(",");
         assert!(result(&two).expect_err("columns differ").contains("other counts"));
+    }
+
+    #[test]
+    fn tables_come_before_cases() {
+        let suite = |rows: &str| {
+            let text = format!(
+                r#"{{"suite": "s", "what": "w", "command": "c", "on": "o", "tables": [{{"columns": ["asked", "when"],
+                "rows": {rows}}}], "cases": [{{"name": "a", "runs": 1, "completed": 1, "refused_clearly": 0, "wrong": 0}}]}}"#
+            );
+            page(&[("s.json".to_owned(), text)])
+        };
+        let text = suite(r#"[["is it", "now"]]"#).expect("a page");
+        let table = "| Asked | When |\n| --- | --- |\n| is it | now |\n\n| Case |";
+        assert!(text.contains(table), "{text}");
+        assert!(suite(r#"[["is it"]]"#).expect_err("a cell is missing").contains("tables"));
     }
 
     #[test]

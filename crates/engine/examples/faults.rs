@@ -6,18 +6,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use peerlane_engine::faults::{FaultKind, FaultTally, FaultedOutcome, Untrue, results, run};
+use peerlane_engine::faults::{FaultKind, FaultTally, results, run_batch};
 
 const COMMAND: &str =
     "cargo run --release -p peerlane-engine --features simulation --example faults --";
 
 /// Arguments of the program.
 struct FaultsArgs {
-    runs: u64,
+    runs: usize,
     seed: u64,
     kinds: Vec<FaultKind>,
     results: Option<PathBuf>,
@@ -29,10 +27,9 @@ fn wanted() -> Result<FaultsArgs, String> {
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} wants a value"))?;
-        let number = || value.parse().map_err(|_| format!("{flag} {value} is not a number"));
         match flag.as_str() {
-            "--runs" => wanted.runs = number()?,
-            "--seed" => wanted.seed = number()?,
+            "--runs" => wanted.runs = number(&value)?,
+            "--seed" => wanted.seed = number(&value)?,
             "--write" => wanted.results = Some(PathBuf::from(&value)),
             "--fault" => {
                 wanted.kinds.retain(|kind| kind.name() == value);
@@ -47,39 +44,15 @@ fn wanted() -> Result<FaultsArgs, String> {
     Ok(wanted)
 }
 
-/// Runs all of it on every core, and stops soon after the first promise that was broken. In order.
-fn run_all(wanted: &FaultsArgs) -> Vec<(FaultKind, u64, Result<FaultedOutcome, Untrue>)> {
-    let count = wanted.kinds.len() as u64;
-    let case = |number: u64| {
-        let kind = wanted.kinds[usize::try_from(number % count).unwrap_or(0)];
-        (kind, wanted.seed + number / count)
-    };
-    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let work = || {
-        let mut done = Vec::new();
-        while !is_over.load(Relaxed) {
-            let number = next.fetch_add(1, Relaxed);
-            if number >= wanted.runs {
-                break;
-            }
-            let (kind, seed) = case(number);
-            let outcome = run(kind, seed);
-            is_over.fetch_or(outcome.is_err(), Relaxed);
-            done.push((number, outcome));
-        }
-        done
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut done: Vec<(u64, Result<FaultedOutcome, Untrue>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
-    });
-    done.sort_by_key(|(number, _)| *number);
-    let named = |(number, outcome)| {
-        let (kind, seed) = case(number);
-        (kind, seed, outcome)
-    };
-    done.into_iter().map(named).collect()
+fn number<N: std::str::FromStr>(value: &str) -> Result<N, String> {
+    value.parse().map_err(|_| format!("{value} is not a number"))
+}
+
+/// The copies, kind by kind for each seed.
+fn cases(wanted: &FaultsArgs) -> Vec<(FaultKind, u64)> {
+    let seeds = wanted.seed..;
+    let cases = seeds.flat_map(|seed| wanted.kinds.iter().map(move |&kind| (kind, seed)));
+    cases.take(wanted.runs).collect()
 }
 
 fn main() -> ExitCode {
@@ -92,7 +65,8 @@ fn main() -> ExitCode {
     };
     let start = Instant::now();
     let mut tally = FaultTally::default();
-    for (kind, seed, outcome) in run_all(&wanted) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for (kind, seed, outcome) in run_batch(cases(&wanted), threads) {
         match outcome {
             Ok(outcome) => tally.add(kind, outcome),
             Err(untrue) => {
@@ -101,6 +75,10 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+    }
+    if tally.cases() != wanted.runs as u64 {
+        eprintln!("error: {} copies of {} ended", tally.cases(), wanted.runs);
+        return ExitCode::FAILURE;
     }
     eprintln!("{} copies in {:.1} s", tally.cases(), start.elapsed().as_secs_f64());
     let write = wanted.results.as_ref().map(|path| format!(" --write {}", path.display()));

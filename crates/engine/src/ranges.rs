@@ -23,6 +23,48 @@ pub struct RangeSet {
     limit: usize,
 }
 
+/// The limit of sets that are made without one.
+#[cfg(not(any(test, feature = "simulation")))]
+fn limit() -> usize {
+    RANGES_MAX
+}
+
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use lowered::{LoweredLimit, limit};
+
+/// A limit that a short copy reaches, for the simulation.
+#[cfg(any(test, feature = "simulation"))]
+mod lowered {
+    use std::cell::Cell;
+
+    use super::RANGES_MAX;
+
+    thread_local! {
+        static LIMIT: Cell<usize> = const { Cell::new(RANGES_MAX) };
+    }
+
+    pub(crate) fn limit() -> usize {
+        LIMIT.get()
+    }
+
+    /// Sets of this thread have this limit until it is dropped.
+    #[derive(Debug)]
+    pub(crate) struct LoweredLimit(());
+
+    impl LoweredLimit {
+        pub(crate) fn new(limit: usize) -> Self {
+            LIMIT.set(limit);
+            Self(())
+        }
+    }
+
+    impl Drop for LoweredLimit {
+        fn drop(&mut self) {
+            LIMIT.set(RANGES_MAX);
+        }
+    }
+}
+
 impl Default for RangeSet {
     fn default() -> Self {
         Self::new()
@@ -32,7 +74,7 @@ impl Default for RangeSet {
 impl RangeSet {
     /// Makes an empty set of at most [`RANGES_MAX`] ranges.
     pub fn new() -> Self {
-        Self::with_limit(RANGES_MAX)
+        Self::with_limit(limit())
     }
 
     /// Makes an empty set of at most `limit` ranges; with zero it holds nothing.

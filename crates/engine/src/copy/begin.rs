@@ -159,6 +159,10 @@ impl<'m> Beginning<'_, 'm> {
         }
         // Before it is made, so that it is known at every moment.
         store.note(&first_name(&self.target_live.path, self.seed))?;
+        if self.options.journal.is_some() {
+            // A file next to its journal outlasts a loss of power only together with this lock.
+            store.flush_directory()?;
+        }
         let target = self.new_file()?;
         let overwrites = self.replaced()?;
         self.with_journal(target, store, source, overwrites)

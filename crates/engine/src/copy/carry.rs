@@ -1,5 +1,6 @@
 //! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
 
+use std::mem;
 use std::rc::Rc;
 
 use peerlane_results::{
@@ -143,9 +144,17 @@ impl CopyJob<'_> {
     }
 
     fn payload(&self, moved: Moved, tail: Bytes) -> Payload {
+        let by_lost_memory = self.by_lost_memory.less(&moved, tail, self.layout.length);
+        let this_run = moved.total() + tail.0 + by_lost_memory.total();
         // A tail that was there may lie in a block of which other bytes were missing.
-        let before = Bytes(self.layout.length.saturating_sub(moved.total() + tail.0));
-        Payload { moved, tail, before }
+        let before = Bytes(self.layout.length.saturating_sub(this_run));
+        Payload { moved, tail, before, by_lost_memory }
+    }
+
+    /// Keeps the account of a move by memory that went away, as far as the copy goes on from it.
+    pub(super) fn keep_account(&mut self) {
+        let moved = mem::take(&mut self.moved);
+        self.by_lost_memory.add(&moved, self.recorder.done(), self.layout.length);
     }
 
     fn stopped(&self, source: RequestError, moved: &Moved, ready: &AttachedMemory) -> CopyError {
@@ -275,12 +284,79 @@ pub(super) struct SoFar {
 }
 
 /// Payload of one target.
+#[derive(Debug, Clone)]
 pub(super) struct Payload {
     pub(super) moved: Moved,
     /// Payload that went through host memory although the route did not.
     pub(super) tail: Bytes,
     /// Bytes that an earlier run moved.
     pub(super) before: Bytes,
+    /// What this run moved before.
+    pub(super) by_lost_memory: MovedByLostMemory,
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        let (tail, before) = (Bytes::ZERO, Bytes::ZERO);
+        Self { moved: Moved::nothing(), tail, before, by_lost_memory: MovedByLostMemory::default() }
+    }
+}
+
+/// Bytes that a run moved by device memory that went away since, and that are done.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MovedByLostMemory {
+    pub(super) data: u64,
+    /// Payload that host memory carried.
+    pub(super) tail: u64,
+    pub(super) skipped: u64,
+    pub(super) zeroed: u64,
+    pub(super) zeroes_written: u64,
+    ranges: RangeSet,
+}
+
+impl MovedByLostMemory {
+    fn total(&self) -> u64 {
+        self.data + self.tail + self.skipped + self.zeroed + self.zeroes_written
+    }
+
+    /// Adds a move, as far as it is done.
+    fn add(&mut self, Payload { moved, tail, .. }: &Payload, done: &RangeSet, length: u64) {
+        self.data += moved.bytes;
+        self.tail += tail.0;
+        self.zeroed += moved.zeroed;
+        self.zeroes_written += moved.zeroes_written;
+        self.skipped += moved.skipped;
+        self.ranges.union(&moved.written);
+        self.ranges.insert(length - tail.0..length);
+        done.missing(0..length).for_each(|undone| self.ranges.subtract(undone));
+        self.keep(self.ranges.total());
+    }
+
+    /// Takes out what is moved again, in whole blocks.
+    fn less(&self, moved: &Moved, Bytes(tail): Bytes, length: u64) -> Self {
+        let mut less = self.clone();
+        moved.written.iter().for_each(|range| less.ranges.subtract(range));
+        less.ranges.subtract(length - tail..length);
+        less.keep(less.ranges.total());
+        less
+    }
+
+    /// Reduces the counts to so many bytes; payload is first.
+    fn keep(&mut self, total: u64) {
+        let mut over = self.total().saturating_sub(total);
+        let counts = [
+            &mut self.data,
+            &mut self.tail,
+            &mut self.zeroed,
+            &mut self.zeroes_written,
+            &mut self.skipped,
+        ];
+        for count in counts {
+            let less = over.min(*count);
+            *count -= less;
+            over -= less;
+        }
+    }
 }
 
 /// Outcome of a relay for several jobs.

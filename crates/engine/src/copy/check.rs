@@ -60,6 +60,11 @@ pub(crate) fn setup(
     }
     // Powers of two, so the larger is a multiple of both.
     let block = transfer.source_block.max(transfer.target_block);
+    if block > LENGTH_MAX {
+        let most = Bytes(LENGTH_MAX);
+        let reason = format!("a block of {} is longer than a proof, {most} at most", Bytes(block));
+        return Err(NotProved::Rejected { reason, hint: None });
+    }
     let most = LENGTH_MAX.min(transfer.request).max(block);
     // What lies behind the copy is not the copy's, and could not be given back after a loss of power;
     // a file that is made for the copy has whole blocks of its own, and is cut in the end.

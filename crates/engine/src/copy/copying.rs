@@ -7,13 +7,13 @@ use std::mem;
 use std::rc::Rc;
 
 use peerlane_evidence::CpuMark;
-use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord};
+use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::carry::{Carried, Payload, SoFar, relay_jobs};
 use super::record::Settled;
 use super::settle::Agreed;
-use super::{CopyError, CopyJob, Done, FanOut, Tools, gone};
+use super::{CopyError, CopyJob, Done, FanOut, Tools, gone, scrub};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
@@ -126,6 +126,7 @@ impl<'a> Copying<'a> {
             let is_lost = failed.as_ref().is_some_and(gone::is_memory_gone);
             if is_lost && job.plan.asked.route == RouteChoice::Auto {
                 *failed = None;
+                job.keep_account();
                 let memory = job.memory.take().unwrap_or_default();
                 lost.get_or_insert((memory, Bytes(job.recorder.done().total())));
             }
@@ -243,6 +244,7 @@ impl<'a> Copying<'a> {
         for (seat, (moved, failed)) in relayed.targets.into_iter().enumerate() {
             agreed.take(seat);
             let TargetLane { job, failed: end, .. } = &mut self.lanes[seats[seat].lane];
+            job.moved = Payload { moved: moved.clone(), ..Payload::default() };
             let failed = failed.or(relayed.stopped.as_ref().map(RequestError::again));
             let so_far = SoFar {
                 moved,
@@ -252,7 +254,10 @@ impl<'a> Copying<'a> {
                 refused: agreed.refuse_busy(given_up),
             };
             match job.end_move(so_far, &mut agreed.ready, agreed.route, tools) {
-                Ok(payload) => payloads.push(Some(payload)),
+                Ok(payload) => {
+                    job.moved.tail = payload.tail;
+                    payloads.push(Some(payload));
+                }
                 Err(error) => {
                     *end = Some(error);
                     payloads.push(None);
@@ -273,9 +278,14 @@ impl<'a> Copying<'a> {
                 Err(error) => error,
             };
             let reason = error_in_words(&error);
+            let is_cleared = scrub::is_cleared(&error);
             let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
             self.lanes[lane].failed.get_or_insert(error);
             if self.well_seat(agreed).is_none() {
+                if !is_cleared {
+                    let warning = Warning::NotScrubbed { reason: reason.clone() };
+                    tools.watch.caution(&warning.to_string());
+                }
                 return Scrubbed { bytes: Bytes::ZERO, reason };
             }
         }

@@ -54,7 +54,7 @@ use crate::plan::Prepared;
 use crate::ranges::RangeSet;
 use crate::stages::StageRow;
 use crate::{Clock, Watch, prove};
-use carry::Payload;
+use carry::{MovedByLostMemory, Payload};
 use copying::Copying;
 use files::Target;
 use ledger::Keeper;
@@ -182,6 +182,9 @@ struct CopyJob<'a> {
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
     memory: Option<String>,
+    /// Account of the last move, and of the moves before it in this run.
+    moved: Payload,
+    by_lost_memory: MovedByLostMemory,
     /// Set when anything may have been written to the target.
     is_touched: bool,
 }

@@ -30,21 +30,26 @@ pub(super) fn write(
     mut warnings: Vec<Warning>,
 ) -> CopyRecord {
     let bytes = settled.shape.length;
-    let Payload { moved, tail, before } = done.payload;
+    let Payload { moved, tail, before, by_lost_memory } = done.payload;
     let relayed = Bytes(moved.bytes);
-    let data = Bytes(relayed.0 + tail.0);
+    let tail = Bytes(tail.0 + by_lost_memory.tail);
+    let data = Bytes(relayed.0 + tail.0 + by_lost_memory.data);
     let is_known = !warnings.iter().any(|one| matches!(one, Warning::RouteNotKnown { .. }));
     let bytes_by_route = match settled.route {
         Route::P2p if is_known => BytesByRoute { p2p: relayed, host: tail },
         Route::P2p => BytesByRoute { p2p: Bytes::ZERO, host: tail },
-        Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: data },
+        Route::Host => {
+            BytesByRoute { p2p: Bytes(by_lost_memory.data), host: Bytes(relayed.0 + tail.0) }
+        }
     };
-    let zeroed = moved.zeroed + moved.zeroes_written;
+    let zeroed = moved.zeroed + by_lost_memory.zeroed;
+    let zeroes_written = moved.zeroes_written + by_lost_memory.zeroes_written;
+    let skipped = moved.skipped + by_lost_memory.skipped;
     let content = Content {
         data,
-        holes: Bytes(moved.skipped + zeroed),
-        zeroed_by_device: Bytes(moved.zeroed),
-        zeroes_written: Bytes(moved.zeroes_written),
+        holes: Bytes(skipped + zeroed + zeroes_written),
+        zeroed_by_device: Bytes(zeroed),
+        zeroes_written: Bytes(zeroes_written),
         before,
     };
     warnings.extend(warnings_of_machine(fabric));

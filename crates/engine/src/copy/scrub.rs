@@ -10,9 +10,9 @@ use super::attempt::AttachedMemory;
 use super::options::Scrub;
 use super::{CopyError, CopyJob, Tools, check};
 use crate::Clock;
-use crate::failure::error_in_words;
+use crate::failure::{Cause, RequestError, error_in_words};
 use crate::journal::{JournalError, Recorder};
-use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
+use crate::prove::{self, ProofCause, ProofFailure, ProofSetup, TargetState};
 use crate::ranges::RangeSet;
 use crate::ring::Ring as _;
 use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, ScrubStep, scrub};
@@ -131,8 +131,8 @@ pub(super) fn after_proof(
     failure: ProofFailure,
     tools: &mut Tools<'_>,
 ) -> ProofFailure {
-    // The first step is the first to put anything there.
-    let is_empty = failure.step == prove::ProofStep::ProbeTarget;
+    // The first step is the first to put anything there, which a read that is refused does not.
+    let is_empty = failure.step == prove::ProofStep::ProbeTarget && is_refusal(&failure.cause);
     if tools.options.scrub == Scrub::Never || is_empty {
         return failure;
     }
@@ -164,6 +164,17 @@ pub(super) fn after_proof(
             ProofFailure { target, ..failure }
         }
     }
+}
+
+/// True when the memory was cleared before the scrub failed.
+pub(super) fn is_cleared(error: &CopyError) -> bool {
+    let CopyError::Scrub { source, .. } = error else { return false };
+    matches!(source.step, ScrubStep::PutBack | ScrubStep::Compare)
+}
+
+fn is_refusal(cause: &ProofCause) -> bool {
+    let ProofCause::Request(RequestError::Failed(failure)) = cause else { return false };
+    matches!(failure.cause, Cause::RouteRefused | Cause::MemoryNotAccepted)
 }
 
 /// All slots, out of as many blocks as one request may carry.

@@ -70,8 +70,19 @@ impl Copying<'_> {
     pub(super) fn settle(&mut self, tools: &mut Tools<'_>) -> Result<Agreed, CopyError> {
         let plan = self.lanes[0].job.plan;
         // A target that has its name already is only looked at, and not by a proof that writes.
-        let is_finished = self.lanes.iter().any(|lane| lane.job.target.is_finished());
-        if plan.route != Some(Route::P2p) || is_finished {
+        let finished = self.lanes.iter().find(|lane| lane.job.target.is_finished());
+        let are_all_finished = self.lanes.iter().all(|lane| lane.job.target.is_finished());
+        if let Some(lane) = finished.filter(|_| plan.route == Some(Route::P2p) && !are_all_finished)
+        {
+            let path = &lane.job.plan.target.path;
+            let reason = format!("{path} is complete and only compared, by host memory");
+            if plan.asked.route == RouteChoice::P2p {
+                let hint = Some("leave out the targets that are complete".to_owned());
+                return Err(CopyError::NotPossible { reason, hint });
+            }
+            return self.fall_back(&reason, tools);
+        }
+        if plan.route != Some(Route::P2p) || are_all_finished {
             let is_fallen_back = |lane: &TargetLane<'_>| lane.job.warnings.iter().any(is_fall_back);
             if self.lanes.iter().any(is_fallen_back) {
                 tools.watch.notice(&format!("copying through host memory: {}", plan.reason));

@@ -7,6 +7,7 @@ use peerlane_results::{Asked, Plan, Refusal, Route};
 use rustix::fs::OFlags;
 
 use super::begin::Beginning;
+use super::carry::{MovedByLostMemory, Payload};
 use super::options::Start;
 use super::pieces::{CopyLayout, HOLE_MIN};
 use super::preserve::{self, Preserved};
@@ -149,6 +150,8 @@ pub(super) fn begin_job<'a>(
         stages: Rc::clone(stages),
         warnings: plan.warnings.clone(),
         memory: None,
+        moved: Payload::default(),
+        by_lost_memory: MovedByLostMemory::default(),
         is_touched: begun.is_resumed,
     };
     for warning in begun.warnings {

@@ -11,19 +11,21 @@ use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
 use super::bare_machine;
+use super::figures::DriveFigures;
 use super::folder::{Folder, TARGET};
 use super::machine::{DriveName, FaultState, Life, Promise, SimMachine, SimulatedDrive};
 use super::plan::{copy_plans, prepared, refusals};
 use super::world::{QueueEvent, World};
-use crate::Watch;
 use crate::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
 use crate::failure::RequestError;
 use crate::journal::{self, Cadence, StateEnvironment};
 use crate::plan::Prepared;
 use crate::prove::ProofCause;
+use crate::ranges::{LoweredLimit, RangeSet};
 use crate::relay::RelayError;
 use crate::scrub::ScrubCause;
 use crate::verify::{Coverage, VerifyError};
+use crate::{Phase, Watch};
 
 /// Outcome of a run of the program for one target.
 #[derive(Debug)]
@@ -32,9 +34,20 @@ pub(super) struct TargetVerdict {
     pub(super) target: usize,
     pub(super) end: RunEnding,
     pub(super) record: Option<CopyRecord>,
+    /// Bytes that the error says are done, by a journal that is kept.
+    pub(super) kept: Option<Bytes>,
+    /// What its journal claimed when the run went on by it.
+    pub(super) before: RangeSet,
+    /// What the simulation counted of it.
+    pub(super) figures: DriveFigures,
 }
 
 impl TargetVerdict {
+    fn new(target: usize, end: RunEnding) -> Self {
+        let (before, figures) = (RangeSet::new(), DriveFigures::default());
+        Self { target, end, record: None, kept: None, before, figures }
+    }
+
     fn is_complete(&self) -> bool {
         matches!(self.end, RunEnding::Complete { .. })
     }
@@ -48,6 +61,13 @@ pub(super) enum RunEnding {
     PowerLost,
     Differs,
     Failed(Blame),
+}
+
+impl RunEnding {
+    /// True when the program did not live to report anything.
+    pub(super) fn is_of_the_program(&self) -> bool {
+        matches!(self, Self::PowerLost | Self::Failed(Blame::Nobody))
+    }
 }
 
 /// Cause that a failed run names.
@@ -81,8 +101,8 @@ pub(super) struct RunObservations {
     pub(super) is_begun: bool,
     /// Payload read of the source, as the copy counts it.
     pub(super) read: Bytes,
-    /// Reported progress, in bytes.
-    pub(super) progress: Vec<u64>,
+    /// Reported progress and what it is of, in bytes.
+    pub(super) progress: Vec<[u64; 2]>,
     /// Cautions shown while it ran.
     pub(super) cautions: Vec<String>,
     /// True if device memory was released with payload in it.
@@ -97,6 +117,8 @@ pub(super) struct RunObservations {
     pub(super) left: Vec<String>,
     /// A target file had its name when the run began.
     pub(super) had_its_name: bool,
+    /// What the simulation counted of the source.
+    pub(super) source_figures: DriveFigures,
 }
 
 /// Events of a run, with their times.
@@ -116,6 +138,8 @@ pub(super) struct RunPlan {
     pub(super) coverage: Option<Coverage>,
     /// Targets that are complete are named again, unless content is to be overwritten.
     pub(super) names_all: bool,
+    /// Only this target is named.
+    pub(super) only: Option<usize>,
 }
 
 /// A command line of a person.
@@ -133,7 +157,9 @@ impl Invocation {
         let is_forced = plan.is_anew || world.needs_force() || !is_left_out;
         let names_all = plan.names_all && !is_forced;
         let all = 0..world.targets.len();
-        let named = all.filter(|&one| names_all || !world.targets[one].is_complete);
+        let is_wanted = |one: usize| plan.only.is_none_or(|only| only == one);
+        let named =
+            all.filter(|&one| names_all || !world.targets[one].is_complete && is_wanted(one));
         let named = named.map(|one| Ok((one, world.name(one, folder)?)));
         Ok(Self { targets: named.collect::<io::Result<_>>()?, is_forced })
     }
@@ -145,9 +171,10 @@ impl Invocation {
 
 /// Runs the program once; the world is then what it left.
 pub(super) fn attempt(world: &mut World, plan: RunPlan) -> (Vec<TargetVerdict>, RunObservations) {
+    let _limit = world.ranges_max.map(LoweredLimit::new);
     run(world, plan).unwrap_or_else(|error| {
         let end = RunEnding::Failed(Blame::Shape(error.to_string()));
-        (vec![TargetVerdict { target: 0, end, record: None }], RunObservations::default())
+        (vec![TargetVerdict::new(0, end)], RunObservations::default())
     })
 }
 
@@ -161,10 +188,16 @@ fn run(world: &mut World, plan: RunPlan) -> io::Result<(Vec<TargetVerdict>, RunO
     let has_journal =
         invocation.targets.iter().any(|(one, _)| world.targets[*one].journal.is_some());
     let is_resumed = !plan.is_anew && has_journal || held.iter().any(|held| !held.is_empty());
+    let before = invocation.targets.iter().map(|(one, _)| world.left_before(*one, is_resumed));
+    let before: Vec<RangeSet> = before.collect();
     let machine = machine(world, plan, &invocation, &folder)?;
     let start = if is_resumed { Start::Resume } else { Start::Anew };
     let options = CopyOptions { start, ..options(world, &invocation, &folder.borrow()) };
-    let mut watch = Listener { is_stopped: Rc::clone(&machine.is_stopped), ..Listener::default() };
+    let mut watch = Listener {
+        is_stopped: Rc::clone(&machine.is_stopped),
+        phase: Rc::clone(&machine.phase),
+        ..Listener::default()
+    };
     let clock = machine.clock.clone();
     let seed = world.random.next();
     let mut tools =
@@ -172,15 +205,26 @@ fn run(world: &mut World, plan: RunPlan) -> io::Result<(Vec<TargetVerdict>, RunO
     let ends: Vec<Prepared> = copies.iter().map(prepared).collect();
     let done = copy_prepared(&machine, &bare_machine(), &copies, (&ends, held), &mut tools);
     let life = machine.state.borrow().life;
-    let mut seen = RunObservations { had_its_name, ..seen(&machine, watch) };
+    let mut figures = std::mem::take(&mut machine.state.borrow_mut().figures).into_iter();
+    let source_figures = figures.next().unwrap_or_default();
+    let mut seen = RunObservations { had_its_name, source_figures, ..seen(&machine, watch) };
     let is_lost = keep(world, &invocation, &machine, &mut folder.borrow_mut())?;
-    let verdicts = verdicts(&invocation, life, done, &mut seen);
+    let mut verdicts = verdicts(&invocation, life, done, &mut seen);
+    for ((verdict, before), figures) in verdicts.iter_mut().zip(before).zip(figures) {
+        (verdict.before, verdict.figures) = (before, figures);
+    }
     if life == Life::Runs && !is_lost {
         let before = if verdicts.iter().all(TargetVerdict::is_complete) { vec![] } else { names };
         seen.left = left(world, &invocation, &folder.borrow(), &before)?;
     }
     for verdict in &verdicts {
-        world.targets[verdict.target].is_complete |= verdict.is_complete();
+        let target = &mut world.targets[verdict.target];
+        target.is_complete |= verdict.is_complete();
+        // Nobody goes on from what differs, or from a source that is not what it was.
+        let is_worthless =
+            matches!(verdict.end, RunEnding::Differs | RunEnding::Failed(Blame::SourceChanged));
+        let is_cut = world.kind == super::FaultKind::SourceShrinks && world.is_file;
+        target.may_need_force |= is_worthless || is_cut;
     }
     Ok((verdicts, seen))
 }
@@ -221,12 +265,17 @@ fn verdicts(
     done: Result<FanOut, CopyError>,
     seen: &mut RunObservations,
 ) -> Vec<TargetVerdict> {
+    // One error for all of them is about one of them.
+    let is_own = done.is_ok() || invocation.targets.len() == 1;
     let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
         Ok(record) => {
             let end = RunEnding::Complete { route: record.route };
-            TargetVerdict { target, end, record: Some(record) }
+            TargetVerdict { record: Some(record), ..TargetVerdict::new(target, end) }
         }
-        Err(error) => TargetVerdict { target, end: end(life, error), record: None },
+        Err(error) => {
+            let kept = kept(error).filter(|_| is_own);
+            TargetVerdict { kept, ..TargetVerdict::new(target, end(life, error)) }
+        }
     };
     let numbers = invocation.targets.iter().map(|(number, _)| *number);
     match done {
@@ -249,9 +298,11 @@ fn left(
     let mut may_stay = vec![OsString::from(TARGET)];
     for number in (0..world.targets.len()).filter(|&one| !invocation.has_target(one)) {
         // A loss of power may have brought back the lock of a target that is complete.
-        let mut lock = world.name(number, folder)?.journal;
+        let journal = world.name(number, folder)?.journal;
+        let mut lock = journal.clone();
         lock.push(".lock");
         may_stay.push(lock);
+        may_stay.extend(world.targets[number].journal.is_some().then_some(journal));
     }
     for (number, name) in &invocation.targets {
         let text = world.targets[*number].journal.as_deref();
@@ -315,17 +366,20 @@ fn machine(
     folder: &Rc<RefCell<Folder>>,
 ) -> io::Result<SimMachine> {
     let targets = &invocation.targets;
+    let length = world.shape.length;
+    let range = |offset| offset..offset + length;
+    let offsets = targets.iter().map(|(one, _)| world.targets[*one].shape.offset);
+    let offsets = std::iter::once(world.shape.source_offset).chain(offsets);
     let state = FaultState {
+        figures: offsets.map(|offset| DriveFigures::new(range(offset))).collect(),
         event: plan.event,
         struck: targets.iter().position(|(one, _)| *one == world.broken).map_or(0, |one| one + 1),
         cut_at_change: plan.cut_at_change,
         room: plan.journal_is_full.then(|| world.random.below(4 * targets.len() as u64)),
         ..FaultState::default()
     };
-    let promise = Promise {
-        payload: world.payload.clone(),
-        is_excused: world.kind == super::FaultKind::LostLater,
-    };
+    let promise =
+        Promise { payload: world.payload.clone(), is_excused: world.kind.loses_silently() };
     let (source, offset) = (std::mem::take(&mut world.source), world.shape.source_offset);
     let name = DriveName::new(0, world.version);
     let token = world.token(0, &source)?;
@@ -342,6 +396,16 @@ fn machine(
     let ring = (random, world.shape.entries, world.mood());
     let files = (Rc::clone(folder), world.targets[0].file_system);
     Ok(SimMachine::new(drives, files, state, promise, ring))
+}
+
+/// Bytes that an error says are done, by a journal that is kept.
+fn kept(error: &CopyError) -> Option<Bytes> {
+    match error {
+        CopyError::Kept { done, .. } | CopyError::Interrupted { done, journal: Some(_), .. } => {
+            Some(*done)
+        }
+        _ => None,
+    }
 }
 
 /// Translates an error of the copy.
@@ -389,17 +453,22 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
 #[derive(Default)]
 struct Listener {
     is_stopped: Rc<Cell<bool>>,
-    progress: Vec<u64>,
+    phase: Rc<Cell<Option<Phase>>>,
+    progress: Vec<[u64; 2]>,
     cautions: Vec<String>,
 }
 
 impl Watch for Listener {
+    fn phase(&mut self, phase: Phase) {
+        self.phase.set(Some(phase));
+    }
+
     fn begin(&mut self, _done: Bytes, _total: Bytes) {
         self.progress.clear();
     }
 
-    fn progress(&mut self, done: Bytes, _total: Bytes) {
-        self.progress.push(done.0);
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        self.progress.push([done.0, total.0]);
     }
 
     fn caution(&mut self, text: &str) {

@@ -2,18 +2,77 @@
 
 use std::ops::Range;
 
-use peerlane_results::{MemoryKind, Route, Warning};
+use peerlane_results::{CopyRecord, MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::attempt::{Blame, RunEnding, RunObservations, RunPlan, TargetVerdict};
-use super::world::{CopySizes, QueueEvent, SimTarget, World, index};
-use super::{FaultKind, final_name};
+use super::world::{QueueEvent, SimTarget, World, index};
+use super::{FaultKind, accounts, final_name, keeping, sample};
 use crate::failure::{Cause, RequestError, RequestFailure, Role};
 use crate::journal;
 use crate::ring::Action;
 
 type Check = Result<(), String>;
+
+/// A run of the program, after it.
+pub(super) struct RunCase<'a> {
+    pub(super) world: &'a World,
+    pub(super) plan: RunPlan,
+    pub(super) verdicts: &'a [TargetVerdict],
+    pub(super) seen: &'a RunObservations,
+}
+
+/// One target of it, whatever becomes of the others.
+pub(super) struct TargetCase<'a> {
+    pub(super) run: &'a RunCase<'a>,
+    pub(super) world: &'a World,
+    pub(super) target: &'a SimTarget,
+    pub(super) verdict: &'a TargetVerdict,
+    /// Its content as a loss of power would leave it.
+    pub(super) after_loss: Vec<u8>,
+}
+
+/// A question in words, and the check that asks it.
+type TargetQuestion = (&'static str, fn(&TargetCase<'_>) -> Check);
+type RunQuestion = (&'static str, fn(&RunCase<'_>) -> Check);
+
+/// Questions about each target after every run.
+pub(super) const OF_TARGETS: [TargetQuestion; 14] = [
+    ("a drive changes within the range of the copy only", nothing_beside_the_copy_changed),
+    ("the name of a file shows all of the copy, or what it showed before", final_name::check),
+    ("a journal is whole, and its unfinished file is there", the_journal_is_whole),
+    ("a journal claims only what is on stable storage", the_journal_claims_what_is_there),
+    ("a drive that was written to is claimed until it is complete", keeping::the_claim_is_there),
+    ("a journal that was reported outlasts a loss of power", keeping::what_was_kept_outlasts),
+    ("a name that was reported outlasts a loss of power", keeping::the_name_outlasts),
+    ("what is counted adds up, and progress only grows", no_byte_is_lost_or_doubled),
+    ("each count is what the simulation counts by itself", accounts::each_count_is_right),
+    ("a sample has every place that it promises", sample::has_what_is_promised),
+    ("what verification reads is equal", sample::what_is_compared_is_equal),
+    ("what a journal claims is looked at before a copy goes on", sample::claims_are_looked_at),
+    ("what is reported complete is, and is on stable storage", complete_is_complete),
+    ("the error names the cause, and no failure is passed over", the_cause_is_named),
+];
+
+/// Questions about all targets together after every run.
+pub(super) const OF_RUNS: [RunQuestion; 6] = [
+    ("a fall-back from the planned route is in the record", a_fall_back_is_told),
+    ("the source is read once for all targets", accounts::the_source_is_read_once),
+    ("device memory goes back without payload, however a run ends", the_memory_is_clear),
+    ("no lock, unfinished file or request is left", nothing_is_left),
+    ("a route that loses data is not taken", a_bad_route_is_not_taken),
+    ("only targets fail whose fault it is", each_has_its_own_verdict),
+];
+
+/// Questions in the moment of a change, asked by the machine.
+pub(super) const OF_MOMENTS: [&str; 5] = [
+    "targets and journals are changed under the lock only",
+    "a drive is written after a journal on stable storage claims it",
+    "a journal that is put in place claims only what is flushed",
+    "a file takes its name when all of it is flushed",
+    "a run ends: within bounds of requests and of time, and without a panic",
+];
 
 /// Asks every check.
 pub(super) fn after(
@@ -25,64 +84,65 @@ pub(super) fn after(
     if let Some(untrue) = &seen.untrue {
         return Err(untrue.clone());
     }
-    for verdict in verdicts {
-        let (number, count) = (verdict.target, world.targets.len());
-        of_one_target(world, verdict, seen).map_err(|what| match count {
+    let after_losses: Vec<_> = verdicts
+        .iter()
+        .map(|one| world.targets[one.target].after_loss(&mut world.random))
+        .collect();
+    let (world, count) = (&*world, world.targets.len());
+    let run = RunCase { world, plan, verdicts, seen };
+    for (verdict, after_loss) in verdicts.iter().zip(after_losses) {
+        let target = &world.targets[verdict.target];
+        let case = TargetCase { run: &run, world, target, verdict, after_loss };
+        let asked = OF_TARGETS.iter().try_for_each(|(_, check)| check(&case));
+        asked.map_err(|what| match count {
             1 => what,
-            _ => format!("target {number} of {count}: {what}"),
+            _ => format!("target {} of {count}: {what}", verdict.target),
         })?;
     }
-    the_source_is_read_once(world, verdicts, seen)?;
-    the_memory_is_clear(world, verdicts, seen)?;
-    nothing_is_left(world, verdicts, seen)?;
-    if seen.is_begun { each_has_its_own_verdict(world, plan, verdicts) } else { Ok(()) }
-}
-
-/// Checks one target, whatever becomes of the others.
-fn of_one_target(world: &mut World, verdict: &TargetVerdict, seen: &RunObservations) -> Check {
-    let target = &world.targets[verdict.target];
-    let after_loss = target.after_loss(&mut world.random);
-    if target.file_system.is_some() {
-        final_name::check(world, target, &verdict.end, seen)?;
-    } else {
-        nothing_beside_the_copy_changed(world, target, &target.content.bytes)?;
-        nothing_beside_the_copy_changed(world, target, &after_loss)?;
-    }
-    the_journal_is_whole(target)?;
-    the_journal_claims_what_is_there(world, target, &after_loss)?;
-    no_byte_is_lost_or_doubled(world, verdict, seen)?;
-    complete_is_complete(world, target, &after_loss)?;
-    a_bad_route_is_not_taken(world.kind, &verdict.end)?;
-    the_cause_is_named(world, target, &verdict.end)
+    OF_RUNS.iter().try_for_each(|(_, check)| check(&run))
 }
 
 /// Whatever happened while it was saved.
-fn the_journal_is_whole(target: &SimTarget) -> Check {
-    match target.journal.as_deref().map(journal::decode) {
+fn the_journal_is_whole(case: &TargetCase<'_>) -> Check {
+    match case.target.journal.as_deref().map(journal::decode) {
         Some(Err(error)) => Err(format!("a journal that nobody can read is left: {error}")),
         _ => Ok(()),
     }
 }
 
-/// Memory of a device goes back without payload in it, where the record says so.
-fn the_memory_is_clear(world: &World, verdicts: &[TargetVerdict], seen: &RunObservations) -> Check {
-    for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
-        if seen.is_last_unclean && record.scrubbed.bytes > Bytes::ZERO {
-            return Err("the memory is said to be cleared, and holds payload".to_owned());
-        }
-        // A memory that was tried before the one of the record is told of when that happens.
-        let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
-        let is_told = record.warnings.iter().any(|one| matches!(one, Warning::NotScrubbed { .. }))
-            || seen.cautions.iter().any(|one| one.starts_with(&caution));
-        let is_gone = world.kind == FaultKind::MemoryGone;
-        if seen.is_unclean && !is_told && !is_gone {
-            return Err("payload is left in the memory, and nobody says so".to_owned());
-        }
+/// Memory of a device goes back without payload in it, or somebody is told.
+fn the_memory_is_clear(run: &RunCase<'_>) -> Check {
+    let RunCase { world, verdicts, seen, .. } = run;
+    let records = || verdicts.iter().filter_map(|verdict| verdict.record.as_ref());
+    let is_lost = world.kind == FaultKind::SectorLost;
+    if seen.is_last_unclean
+        && !is_lost
+        && records().any(|record| record.scrubbed.bytes > Bytes::ZERO)
+    {
+        return Err("the memory is said to be cleared, and holds payload".to_owned());
+    }
+    // A memory that was tried before the one of the record is told of when that happens.
+    let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
+    let is_told = seen.cautions.iter().any(|one| one.starts_with(&caution));
+    let is_ended = verdicts.iter().any(|verdict| verdict.end.is_of_the_program());
+    // What keeps its content clears no memory.
+    let is_excused = matches!(world.kind, FaultKind::MemoryGone | FaultKind::SectorLost);
+    if seen.is_unclean && !is_told && !is_excused && !is_ended {
+        let ends: Vec<_> = verdicts.iter().map(|verdict| &verdict.end).collect();
+        return Err(format!("payload is left in the memory, and nobody says so: {ends:?}"));
     }
     Ok(())
 }
 
-fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]) -> Check {
+fn nothing_beside_the_copy_changed(case: &TargetCase<'_>) -> Check {
+    if case.target.file_system.is_some() {
+        return Ok(());
+    }
+    let contents = [&case.target.content.bytes, &case.after_loss];
+    contents.into_iter().try_for_each(|now| is_equal_beside_the_copy(case.world, case.target, now))
+}
+
+fn is_equal_beside_the_copy(world: &World, target: &SimTarget, now: &[u8]) -> Check {
     let mut range = world.range(target);
     if world.kind == FaultKind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
@@ -100,13 +160,13 @@ fn nothing_beside_the_copy_changed(world: &World, target: &SimTarget, now: &[u8]
 }
 
 /// On stable storage, whatever a loss of power takes away.
-fn the_journal_claims_what_is_there(world: &World, target: &SimTarget, after_loss: &[u8]) -> Check {
+fn the_journal_claims_what_is_there(case: &TargetCase<'_>) -> Check {
+    let TargetCase { world, target, after_loss, .. } = case;
     // Data that are lost while every request succeeds are found by verification, not before.
-    let Some(text) = target.journal.as_ref().filter(|_| world.kind != FaultKind::LostLater) else {
+    if world.kind.loses_silently() {
         return Ok(());
-    };
-    let Ok(journal) = journal::decode(text) else { return Ok(()) };
-    for range in journal.done.iter() {
+    }
+    for range in target.claims().iter() {
         if !holds(world, target, after_loss, range.clone()) {
             return Err(format!("the journal claims {range:?}, which is not there"));
         }
@@ -114,15 +174,21 @@ fn the_journal_claims_what_is_there(world: &World, target: &SimTarget, after_los
     Ok(())
 }
 
-fn no_byte_is_lost_or_doubled(
-    world: &World,
-    verdict: &TargetVerdict,
-    seen: &RunObservations,
-) -> Check {
-    if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
+fn no_byte_is_lost_or_doubled(case: &TargetCase<'_>) -> Check {
+    let TargetCase { run, world, verdict, .. } = case;
+    let progress = &run.seen.progress;
+    if progress.windows(2).any(|pair| pair[0][0] > pair[1][0]) {
         return Err("progress went back".to_owned());
     }
     let Some(record) = &verdict.record else { return Ok(()) };
+    let are_all_complete = run.verdicts.iter().all(|one| one.record.is_some());
+    let is_at_end = progress.last().is_none_or(|[done, total]| done == total);
+    if are_all_complete && !is_at_end {
+        return Err(format!(
+            "the copy is complete, and its progress ends at {:?}",
+            progress.last()
+        ));
+    }
     let content = &record.content;
     let sum = content.before.0 + content.data.0 + content.holes.0;
     if sum == world.shape.length {
@@ -132,7 +198,8 @@ fn no_byte_is_lost_or_doubled(
 }
 
 /// Also of a target that was complete before.
-fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) -> Check {
+fn complete_is_complete(case: &TargetCase<'_>) -> Check {
+    let TargetCase { world, target, after_loss, .. } = case;
     if !target.is_complete {
         return Ok(());
     }
@@ -149,35 +216,19 @@ fn complete_is_complete(world: &World, target: &SimTarget, after_loss: &[u8]) ->
     Ok(())
 }
 
-/// Once for all targets; a tail behind the last block that all have in common is read for each, and what was in slots
-/// of a memory that went away is read again.
-fn the_source_is_read_once(
-    world: &World,
-    verdicts: &[TargetVerdict],
-    seen: &RunObservations,
-) -> Check {
-    let Bytes(read) = seen.read;
-    let CopySizes { block, request, slots, .. } = world.shape;
-    let lost = if world.kind == FaultKind::MemoryGone { u64::from(slots) * request } else { 0 };
-    let again = block * (verdicts.len() as u64 - 1) + lost;
-    for record in verdicts.iter().filter_map(|verdict| verdict.record.as_ref()) {
-        let Bytes(data) = record.content.data;
-        let is_too_little = read + block <= data;
-        let is_too_much = read > data + again && record.content.before == Bytes::ZERO;
-        if is_too_little || is_too_much {
-            return Err(format!("{read} bytes of the source are read, and a target takes {data}"));
-        }
-    }
-    Ok(())
-}
-
 /// A target fails by a fault of its own, or by one of what all use.
-fn each_has_its_own_verdict(world: &World, plan: RunPlan, verdicts: &[TargetVerdict]) -> Check {
+fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
+    let RunCase { world, plan, verdicts, seen } = run;
+    if !seen.is_begun {
+        return Ok(());
+    }
     let is_of_target = matches!(
         world.kind,
         FaultKind::WriteErrorOnce
             | FaultKind::WriteErrorStays
             | FaultKind::FlushError
+            | FaultKind::FlushErrorOnce
+            | FaultKind::SectorLost
             | FaultKind::TargetGone
             | FaultKind::WriteStuck
             | FaultKind::FlushStuck
@@ -188,9 +239,9 @@ fn each_has_its_own_verdict(world: &World, plan: RunPlan, verdicts: &[TargetVerd
     let has_cause = |verdict: &TargetVerdict| {
         !matches!(verdict.end, RunEnding::Complete { .. } | RunEnding::Failed(Blame::Others(_)))
     };
-    for verdict in verdicts {
+    for verdict in *verdicts {
         let is_fine = match &verdict.end {
-            RunEnding::Complete { .. } => true,
+            RunEnding::Complete { .. } | RunEnding::Stopped => true,
             // What is never answered holds the ring that all use.
             RunEnding::Failed(Blame::Others(_)) => {
                 (is_stuck || !is_of_target) && verdicts.iter().any(has_cause)
@@ -205,48 +256,63 @@ fn each_has_its_own_verdict(world: &World, plan: RunPlan, verdicts: &[TargetVerd
     Ok(())
 }
 
-fn a_bad_route_is_not_taken(kind: FaultKind, end: &RunEnding) -> Check {
+fn a_fall_back_is_told(run: &RunCase<'_>) -> Check {
+    let is_silent = |record: &CopyRecord| {
+        let is_told = record.warnings.iter().any(|one| matches!(one, Warning::FellBack { .. }));
+        record.route == Route::Host && record.content.data > Bytes::ZERO && !is_told
+    };
+    let records = || run.verdicts.iter().filter_map(|verdict| verdict.record.as_ref());
+    match records().find(|record| is_silent(record)).filter(|_| !run.plan.only_host) {
+        Some(record) => Err(format!("payload went by host memory in silence: {}", record.reason)),
+        None => Ok(()),
+    }
+}
+
+fn a_bad_route_is_not_taken(run: &RunCase<'_>) -> Check {
     let is_bad = matches!(
-        kind,
+        run.world.kind,
         FaultKind::ReadsLost
             | FaultKind::WritesLost
             | FaultKind::WholeWritesLost
             | FaultKind::RouteRefused
     );
-    match end {
-        RunEnding::Complete { route: Route::P2p } if is_bad => {
-            Err("a route that loses data passed its proof".to_owned())
-        }
-        _ => Ok(()),
+    let is_taken =
+        |one: &TargetVerdict| matches!(one.end, RunEnding::Complete { route: Route::P2p });
+    if is_bad && run.verdicts.iter().any(is_taken) {
+        return Err("a route that loses data passed its proof".to_owned());
     }
+    Ok(())
 }
 
-fn nothing_is_left(world: &World, verdicts: &[TargetVerdict], seen: &RunObservations) -> Check {
+fn nothing_is_left(run: &RunCase<'_>) -> Check {
+    let RunCase { world, verdicts, seen, .. } = run;
     if !seen.left.is_empty() {
         return Err(format!("{:?} are left beside the journal", seen.left));
     }
     // A proof that is not answered by one memory is left behind for the next.
     let is_stuck =
         matches!(world.kind, FaultKind::ReadStuck | FaultKind::WriteStuck | FaultKind::FlushStuck);
-    let is_ended = |verdict: &TargetVerdict| {
-        matches!(verdict.end, RunEnding::PowerLost | RunEnding::Failed(Blame::Nobody))
-    };
-    if seen.in_flight == 0 || is_stuck || verdicts.iter().any(is_ended) {
+    let is_ended = verdicts.iter().any(|verdict| verdict.end.is_of_the_program());
+    if seen.in_flight == 0 || is_stuck || is_ended {
         return Ok(());
     }
     Err(format!("{} requests are left in flight after {verdicts:?}", seen.in_flight))
 }
 
-fn the_cause_is_named(world: &World, target: &SimTarget, end: &RunEnding) -> Check {
-    let kind = world.kind;
+fn the_cause_is_named(case: &TargetCase<'_>) -> Check {
+    let TargetCase { world, target, verdict, .. } = case;
+    let (kind, end) = (world.kind, &verdict.end);
     let is_named = match end {
-        RunEnding::Complete { .. } => true,
+        // A later flush vouches for nothing that an earlier one failed to keep.
+        RunEnding::Complete { .. } => verdict.figures.failed_flushes == 0,
         RunEnding::Stopped => matches!(
             kind,
             FaultKind::Stopped
                 | FaultKind::JournalDamaged
                 | FaultKind::JournalFull
                 | FaultKind::Exchanged
+                | FaultKind::OptionsChanged
+                | FaultKind::SectorLost
         ),
         RunEnding::PowerLost => matches!(kind, FaultKind::PowerCut | FaultKind::PowerCutAtSave),
         RunEnding::Failed(Blame::Nobody) => kind == FaultKind::Killed,
@@ -258,11 +324,11 @@ fn the_cause_is_named(world: &World, target: &SimTarget, end: &RunEnding) -> Che
         }
         RunEnding::Failed(Blame::File { action, errno }) => match kind {
             FaultKind::TargetGone => true,
-            FaultKind::FlushError => *action == "flush",
+            FaultKind::FlushError | FaultKind::FlushErrorOnce => *action == "flush",
             FaultKind::TargetFull | FaultKind::JournalFull => *errno == Some(Errno::NOSPC),
             _ => false,
         },
-        RunEnding::Differs => kind == FaultKind::LostLater,
+        RunEnding::Differs => kind.loses_silently(),
         RunEnding::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
         RunEnding::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {
             FaultKind::ReadStuck => (stuck.role, stuck.action) == (Role::Source, Action::Read),
@@ -290,7 +356,7 @@ fn names(kind: FaultKind, failure: &RequestFailure) -> bool {
             (role, action) == (Role::Target, Action::Write) && is_bad_sector(Action::Write)
         }
         FaultKind::TargetFull => role == Role::Target && cause == Cause::TargetFullOrGone,
-        FaultKind::FlushError => {
+        FaultKind::FlushError | FaultKind::FlushErrorOnce => {
             (role, action) == (Role::Target, Action::Flush)
                 && cause == Cause::from_errno(Errno::IO, Action::Flush, MemoryKind::Host)
         }
@@ -306,7 +372,7 @@ fn names(kind: FaultKind, failure: &RequestFailure) -> bool {
 }
 
 /// True when a range of the copy reads at the target as it does at the source.
-fn holds(world: &World, target: &SimTarget, now: &[u8], range: Range<u64>) -> bool {
+pub(super) fn holds(world: &World, target: &SimTarget, now: &[u8], range: Range<u64>) -> bool {
     let start = index(target.shape.offset);
     let at = start + index(range.start)..start + index(range.end);
     now.get(at) == world.payload.get(index(range.start)..index(range.end))

@@ -1,16 +1,18 @@
 //! Small files under a loss of power: it leaves flushed texts, and names whose directory was
 //! flushed.
 //!
-//! Names change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however many. A text that
+//! Names of one directory change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however
+//! many. Nothing is promised between two directories. A text that
 //! was not flushed is there whole, in part, as zeroes, or not at all; where it replaced one that was, this or the new
 //! one is there, perhaps with the length of the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use crate::random::Random;
 
-/// One folder; files are known by their inodes.
+/// A folder and one in it; files are known by their inodes, names are paths from the outer one.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     stable: BTreeMap<OsString, u64>,
@@ -54,6 +56,11 @@ enum DiskChange {
 }
 
 impl DiskChange {
+    fn directory(&self) -> Option<&Path> {
+        let (Self::Created(name, _) | Self::Renamed(name, _) | Self::Removed(name)) = self;
+        Path::new(name).parent()
+    }
+
     fn apply(&self, names: &mut BTreeMap<OsString, u64>) {
         match self {
             Self::Created(name, inode) => {
@@ -75,7 +82,7 @@ impl Disk {
     /// Puts a file there, flushed.
     pub(super) fn put(&mut self, name: &OsStr, inode: u64, text: &[u8]) {
         self.named(name, inode);
-        self.synced_names();
+        self.synced_all_names();
         self.set_text(inode, text);
     }
 
@@ -124,16 +131,42 @@ impl Disk {
         }
     }
 
-    /// The folder is flushed.
-    pub(super) fn synced_names(&mut self) {
+    /// A directory is flushed: the outer one has an empty path.
+    pub(super) fn synced_names(&mut self, directory: &Path) {
+        let is_in = |change: &DiskChange| change.directory() == Some(directory);
+        let (flushed, left): (Vec<_>, Vec<_>) = self.changes.drain(..).partition(is_in);
+        flushed.iter().for_each(|change| change.apply(&mut self.stable));
+        self.changes = left;
+    }
+
+    /// Both are flushed.
+    pub(super) fn synced_all_names(&mut self) {
         self.changes.drain(..).for_each(|change| change.apply(&mut self.stable));
+    }
+
+    /// The file that has a name whatever a loss of power takes.
+    pub(super) fn stable_inode(&self, name: &OsStr) -> Option<u64> {
+        self.stable.get(name).copied()
+    }
+
+    /// The text under a name whatever a loss of power takes.
+    pub(super) fn stable_text(&self, name: &OsStr) -> Option<&[u8]> {
+        let text = self.texts.get(self.stable.get(name)?)?;
+        text.stable.as_deref().filter(|stable| *stable == text.bytes)
     }
 
     /// Loses what is not flushed, in part. Returns the names that are left.
     pub(super) fn lose_power(&mut self, random: &mut Random) -> &BTreeMap<OsString, u64> {
-        let kept = usize::try_from(random.below(self.changes.len() as u64 + 1)).unwrap_or(0);
-        self.changes.truncate(kept);
-        self.synced_names();
+        let directories: BTreeSet<_> =
+            self.changes.iter().filter_map(|one| Some(one.directory()?.to_owned())).collect();
+        for directory in directories {
+            let is_in = |one: &DiskChange| one.directory() == Some(&directory);
+            let count = self.changes.iter().filter(|one| is_in(one)).count() as u64;
+            let mut kept = random.below(count + 1);
+            self.changes
+                .retain(|one| !is_in(one) || kept.checked_sub(1).map(|left| kept = left).is_some());
+        }
+        self.synced_all_names();
         self.texts.values_mut().for_each(|text| text.lose_power(random));
         &self.stable
     }

@@ -30,7 +30,7 @@ pub(super) fn exchange(world: &mut World) -> Result<bool, String> {
 }
 
 /// A run that must say that something was exchanged, or written to, and change neither targets nor journals.
-fn refused(world: &mut World, plan: RunPlan) -> Result<(), String> {
+pub(super) fn refused(world: &mut World, plan: RunPlan) -> Result<(), String> {
     let state = |world: &World| -> Vec<_> {
         world.targets.iter().map(|one| (one.content.bytes.clone(), one.journal.clone())).collect()
     };

@@ -3,7 +3,7 @@
 //! A file whose length is set is the target of the copy: its content is that of the simulated target, as a drive's is.
 
 use std::cell::RefCell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -51,6 +51,12 @@ impl SimMachine {
     fn locked_change_of(&self, file: &File, what: &str) -> Result<(), Errno> {
         let name = self.folder.borrow().disk.name_of(inode(file));
         self.locked_change(name.as_deref(), what)
+    }
+
+    /// The path of a name from the outer directory.
+    fn path(&self, directory: &File, name: &OsStr) -> Result<OsString, Errno> {
+        let directory = self.folder.borrow().directory(directory).map_err(|_| Errno::IO)?;
+        Ok(directory.join(name).into_os_string())
     }
 
     /// The journal whose lock stands for a name: every name of a target file is under its one.
@@ -142,11 +148,12 @@ impl SmallFiles for SimMachine {
         mode: Mode,
     ) -> Result<File, Errno> {
         self.change()?;
+        let path = self.path(directory, name)?;
         let folder = &mut *self.folder.borrow_mut();
-        let is_new = folder.inode(name).is_none();
+        let is_new = folder.inode(&path).is_none();
         let file = machine::host().create(directory, name, flags, mode)?;
         if is_new {
-            folder.disk.named(name, inode(&file));
+            folder.disk.named(&path, inode(&file));
             folder.disk.wrote(inode(&file), &[]);
         }
         Ok(file)
@@ -206,7 +213,8 @@ impl SmallFiles for SimMachine {
         let folder = &mut *self.folder.borrow_mut();
         let facts = file.metadata().map_err(|_| Errno::IO)?;
         if facts.is_dir() {
-            folder.disk.synced_names();
+            let directory = folder.directory(file).map_err(|_| Errno::IO)?;
+            folder.disk.synced_names(directory);
         } else if folder.target == Some(facts.ino()) {
             let random = &mut *self.random.borrow_mut();
             return self.target_file().borrow_mut().sync(random);
@@ -217,15 +225,16 @@ impl SmallFiles for SimMachine {
     }
 
     fn rename(&self, directory: &File, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-        self.locked_change(Some(from), "a file is renamed")?;
-        self.judge_journal(from, to);
-        self.judge_target(from, to);
+        let (old, new) = (self.path(directory, from)?, self.path(directory, to)?);
+        self.locked_change(Some(&old), "a file is renamed")?;
+        self.judge_journal(&old, &new);
+        self.judge_target(&old, &new);
         let folder = &mut *self.folder.borrow_mut();
-        if folder.inode(to).is_some() {
-            folder.take(to)?;
+        if folder.inode(&new).is_some() {
+            folder.take(&new)?;
         }
         machine::host().rename(directory, from, to)?;
-        folder.disk.renamed(from, to);
+        folder.disk.renamed(&old, &new);
         Ok(())
     }
 
@@ -251,8 +260,9 @@ impl SmallFiles for SimMachine {
         Ok(())
     }
 
-    fn remove(&self, _directory: &File, name: &OsStr) -> Result<(), Errno> {
+    fn remove(&self, directory: &File, name: &OsStr) -> Result<(), Errno> {
         self.change()?;
+        let name = &*self.path(directory, name)?;
         let folder = &mut *self.folder.borrow_mut();
         let is_journal = self.drives[1..].iter().any(|drive| drive.name.journal == name);
         if is_journal && !folder.is_locked(name) {

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::attempt::{Blame, RunEnding, RunObservations};
+use super::attempt::{Blame, RunEnding};
+use super::check::TargetCase;
 use super::folder::{Folder, TARGET};
 use super::world::{SimTarget, World};
 use crate::journal;
@@ -16,13 +17,12 @@ enum ShownTarget {
     Other,
 }
 
-pub(super) fn check(
-    world: &World,
-    target: &SimTarget,
-    end: &RunEnding,
-    seen: &RunObservations,
-) -> Result<(), String> {
-    let Some(folder) = &world.folder else { return Ok(()) };
+pub(super) fn check(case: &TargetCase<'_>) -> Result<(), String> {
+    let TargetCase { run, world, target, verdict, .. } = case;
+    let (end, seen) = (&verdict.end, run.seen);
+    let Some(folder) = world.folder.as_ref().filter(|_| target.file_system.is_some()) else {
+        return Ok(());
+    };
     let folder = folder.borrow();
     let shown = shown(world, target, &folder);
     let before = if target.old.is_some() { ShownTarget::Old } else { ShownTarget::Nothing };

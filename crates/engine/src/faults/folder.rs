@@ -17,6 +17,9 @@ use super::disk::Disk;
 use crate::journal::{self, is_partial_of};
 use crate::random::Random;
 
+/// Name of a directory in the folder, for a journal away from its target.
+pub(super) const ELSEWHERE: &str = "elsewhere";
+
 /// Name of a target that is a file.
 pub(super) const TARGET: &str = "target";
 
@@ -36,7 +39,7 @@ impl Folder {
         let root = PathBuf::from(format!("/dev/shm/peerlane-{}-{number}", std::process::id()));
         fs::create_dir(&root)?;
         let folder = Self { root, disk: Disk::default(), target: None };
-        fs::create_dir(folder.path(""))?;
+        fs::create_dir_all(folder.path(ELSEWHERE))?;
         fs::create_dir(folder.root.join("removed"))?;
         Ok(folder)
     }
@@ -55,9 +58,22 @@ impl Folder {
         fs::symlink_metadata(self.path(name)).ok().map(|facts| facts.ino())
     }
 
+    /// The path of a directory from the outer one.
+    pub(super) fn directory(&self, directory: &File) -> io::Result<&'static Path> {
+        let inner = fs::metadata(self.path(ELSEWHERE))?;
+        Ok(Path::new(if directory.metadata()?.ino() == inner.ino() { ELSEWHERE } else { "" }))
+    }
+
+    /// Names of both directories; those of the inner one are paths.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
-        let names = fs::read_dir(self.path(""))?;
-        names.map(|entry| entry.map(|entry| entry.file_name())).collect()
+        let mut names = Vec::new();
+        for directory in ["", ELSEWHERE] {
+            for entry in fs::read_dir(self.path(directory))? {
+                names.push(Path::new(directory).join(entry?.file_name()).into_os_string());
+            }
+        }
+        names.retain(|name| name != ELSEWHERE);
+        Ok(names)
     }
 
     /// Sees to it that a file of the owner holds this text, or is not there, and was so for long.
@@ -66,7 +82,7 @@ impl Folder {
         let Some(text) = text else {
             if self.take(name).is_ok() {
                 self.disk.removed(name);
-                self.disk.synced_names();
+                self.disk.synced_all_names();
             }
             return Ok(());
         };
@@ -123,7 +139,7 @@ impl Folder {
             self.take(&name)?;
             self.disk.removed(&name);
         }
-        self.disk.synced_names();
+        self.disk.synced_all_names();
         Ok(())
     }
 

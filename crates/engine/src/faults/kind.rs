@@ -17,6 +17,8 @@ pub enum FaultKind {
     WriteErrorStays,
     /// The target does not flush.
     FlushError,
+    /// One flush of the target fails and loses what it was to keep; the next one succeeds.
+    FlushErrorOnce,
     /// Bytes that the source writes into device memory do not arrive, and every request succeeds.
     ReadsLost,
     /// Bytes that the target reads out of device memory are not those in it, and every request
@@ -26,6 +28,8 @@ pub enum FaultKind {
     WholeWritesLost,
     /// The same begins at any operation after the proof.
     LostLater,
+    /// A sector of the target keeps what it held, and every request succeeds.
+    SectorLost,
     /// The kernel refuses the route.
     RouteRefused,
     /// The source is unplugged at any operation.
@@ -60,11 +64,13 @@ pub enum FaultKind {
     JournalDamaged,
     /// A drive, a file or the content of the source is exchanged between two runs.
     Exchanged,
+    /// A person changes options between two runs.
+    OptionsChanged,
 }
 
 impl FaultKind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::None,
         Self::Difficult,
         Self::ReadErrorOnce,
@@ -72,10 +78,12 @@ impl FaultKind {
         Self::WriteErrorOnce,
         Self::WriteErrorStays,
         Self::FlushError,
+        Self::FlushErrorOnce,
         Self::ReadsLost,
         Self::WritesLost,
         Self::WholeWritesLost,
         Self::LostLater,
+        Self::SectorLost,
         Self::RouteRefused,
         Self::SourceGone,
         Self::TargetGone,
@@ -93,7 +101,13 @@ impl FaultKind {
         Self::JournalFull,
         Self::JournalDamaged,
         Self::Exchanged,
+        Self::OptionsChanged,
     ];
+
+    /// True when content is lost while every request succeeds: only verification finds that.
+    pub(super) fn loses_silently(self) -> bool {
+        matches!(self, Self::LostLater | Self::SectorLost)
+    }
 
     /// The fault in words.
     pub fn words(self) -> &'static str {
@@ -105,10 +119,12 @@ impl FaultKind {
             Self::WriteErrorOnce => "a sector of the target cannot be written, once",
             Self::WriteErrorStays => "a sector of the target cannot be written, until repaired",
             Self::FlushError => "the target does not flush",
+            Self::FlushErrorOnce => "a flush of the target fails, and the next one succeeds",
             Self::ReadsLost => "what is read into device memory is lost, silently",
             Self::WritesLost => "what is written out of device memory is wrong, silently",
             Self::WholeWritesLost => "writes out of device memory are lost, silently",
             Self::LostLater => "the same from an operation after the proof on",
+            Self::SectorLost => "a sector of the target keeps what it held, silently",
             Self::RouteRefused => "the kernel refuses the route",
             Self::SourceGone => "the source is unplugged",
             Self::TargetGone => "the target is unplugged, with its cache",
@@ -126,6 +142,7 @@ impl FaultKind {
             Self::JournalFull => "the journal cannot be saved",
             Self::JournalDamaged => "the journal is damaged between two runs",
             Self::Exchanged => "an end is exchanged between two runs",
+            Self::OptionsChanged => "options change between two runs",
         }
     }
 

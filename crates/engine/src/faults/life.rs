@@ -1,6 +1,10 @@
 //! A copy from its beginning to its end, over as many runs of the program as it takes.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::attempt::{Blame, RunEnding, RunPlan, attempt};
+use super::changed_options::change_options;
 use super::exchange::exchange;
 use super::machine::Life;
 use super::world::{QueueEvent, SimTarget, World};
@@ -54,7 +58,7 @@ pub struct Untrue {
     pub seed: u64,
     /// Fault of the drives.
     pub kind: FaultKind,
-    /// Number of the run of the program, from 1.
+    /// Number of the run of the program, from 1; 0 where it is not known.
     pub run: u32,
     /// The invariant that was broken.
     pub what: String,
@@ -64,8 +68,27 @@ pub struct Untrue {
 /// one a file.
 ///
 /// # Errors
-/// [`Untrue`] when a promise was broken.
+/// [`Untrue`] when a promise was broken, or the program panicked.
 pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
+    guarded(kind, seed, |run| copy(kind, seed, run))
+}
+
+/// Runs a copy, and makes a panic a finding of the run under way.
+pub(super) fn guarded(
+    kind: FaultKind,
+    seed: u64,
+    copy: impl FnOnce(&Cell<u32>) -> Result<FaultedOutcome, Untrue>,
+) -> Result<FaultedOutcome, Untrue> {
+    let runs = Cell::new(1);
+    catch_unwind(AssertUnwindSafe(|| copy(&runs))).unwrap_or_else(|payload| {
+        let words = payload.downcast_ref::<String>().map(String::as_str);
+        let words = words.or(payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+        Err(Untrue { seed, kind, run: runs.get(), what: format!("panic: {words}") })
+    })
+}
+
+/// The same, with the number of the run under way.
+fn copy(kind: FaultKind, seed: u64, run: &Cell<u32>) -> Result<FaultedOutcome, Untrue> {
     let mut world = World::draw(kind, seed);
     let mut outcome =
         FaultedOutcome { first: Ending::Stopped, complete: 0, runs: 0, resumed: 0, operations: 0 };
@@ -76,8 +99,16 @@ pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
         if !is_faulty {
             world.repair();
         }
+        let is_last_faulty = outcome.runs + 1 == breaks;
+        if world.kind == FaultKind::SectorLost && is_last_faulty {
+            world.lose_sector(outcome.runs > 0);
+        }
         let plan = draw_plan(&mut world, is_faulty);
-        let is_resumed = world.targets.iter().any(|target| target.claimed() > 0);
+        let stops = world.kind == FaultKind::SectorLost && is_faulty && !is_last_faulty;
+        let stop = stops.then(|| (world.random.below(60), QueueEvent::Stop));
+        let plan = RunPlan { event: plan.event.or(stop), ..plan };
+        let is_resumed = world.targets.iter().any(|target| !target.claims().is_empty());
+        run.set(outcome.runs + 1);
         let (verdicts, seen) = attempt(&mut world, plan);
         outcome.runs += 1;
         outcome.resumed += u32::from(is_resumed);
@@ -100,6 +131,11 @@ pub fn run(kind: FaultKind, seed: u64) -> Result<FaultedOutcome, Untrue> {
         }
         damage_journal(&mut world).and_then(|()| replace_damaged(&mut world)).map_err(untrue)?;
         if exchange(&mut world).map_err(untrue)? {
+            outcome.runs += 1;
+            return Ok(outcome);
+        }
+        change_options(&mut world).map_err(untrue)?;
+        if world.targets.iter().all(|target| target.is_complete) {
             outcome.runs += 1;
             return Ok(outcome);
         }
@@ -127,7 +163,11 @@ fn breaks(world: &mut World) -> u32 {
         | FaultKind::PowerCutAtSave
         | FaultKind::Killed
         | FaultKind::Stopped => 1 + 2 * more,
-        FaultKind::JournalDamaged | FaultKind::JournalFull | FaultKind::Exchanged => 1 + more,
+        FaultKind::JournalDamaged
+        | FaultKind::SectorLost
+        | FaultKind::JournalFull
+        | FaultKind::Exchanged
+        | FaultKind::OptionsChanged => 1 + more,
         _ => 1,
     }
 }
@@ -145,8 +185,10 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> RunPlan {
     let only_host = random.below(6) == 0;
     let flip = random.below(2) == 0;
     let names_all = count > 1 && random.below(4) == 0;
-    if world.kind == FaultKind::LostLater {
-        coverage = Some(Coverage::Full);
+    match world.kind {
+        FaultKind::LostLater => coverage = Some(Coverage::Full),
+        FaultKind::SectorLost => coverage = coverage.or(Some(Coverage::Sample { seed })),
+        _ => {}
     }
     if !is_faulty {
         return RunPlan { coverage, only_host, names_all, ..RunPlan::default() };
@@ -170,7 +212,8 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> RunPlan {
         FaultKind::Stopped
         | FaultKind::JournalDamaged
         | FaultKind::JournalFull
-        | FaultKind::Exchanged => Some(QueueEvent::Stop),
+        | FaultKind::Exchanged
+        | FaultKind::OptionsChanged => Some(QueueEvent::Stop),
         _ => None,
     };
     RunPlan {
@@ -201,7 +244,8 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
     if !verdicts.iter().all(|verdict| is_refused(&verdict.end)) || state(world) != before {
         return Err(format!("a copy goes on by a damaged journal: {verdicts:?}"));
     }
-    world.targets[world.broken].journal = None;
+    let target = &mut world.targets[world.broken];
+    (target.journal, target.may_need_force) = (None, true);
     match &world.folder {
         Some(folder) => {
             folder.borrow_mut().remove_partial_files().map_err(|error| error.to_string())

@@ -6,12 +6,11 @@
 //! and at each of them something may happen. A machine without power, and a program that was killed, change nothing.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::ops::Range;
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -21,8 +20,11 @@ use peerlane_results::MemoryFacts;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
+use super::figures::DriveFigures;
 use super::folder::Folder;
-use super::world::{FileSystem, QueueEvent, index};
+use super::machine_ring::{MachineRing, judge_time};
+use super::world::{FileSystem, QueueEvent};
+use crate::Phase;
 use crate::device_memory::DeviceRefusal;
 use crate::endpoint::{Live, PathNode};
 use crate::journal::{
@@ -31,22 +33,12 @@ use crate::journal::{
 use crate::machine::Machine;
 use crate::open::Opened;
 use crate::random::Random;
-use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
-use crate::ring::{
-    Action, AnyRing, Completion, FileId, Operation, PushError, RegionId, Ring, UringError,
-};
+use crate::ring::sim::{Mood, SimClock, SimFile, SimRing};
+use crate::ring::{AnyRing, UringError};
 use crate::system::System;
 
-thread_local! {
-    /// Zeroed buffers for reuse, by length: page faults take longer than a simulated copy.
-    static POOL: RefCell<BTreeMap<usize, Vec<Vec<u8>>>> = RefCell::default();
-}
-
-/// Lengths of pooled bytes are multiples of so many.
-const POOLED: usize = 64 << 10;
-
 /// True for zeroes only; comparing pages is ten times as fast as comparing bytes.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(4096).all(|page| page == &[0; 4096][..page.len()])
 }
 
@@ -123,7 +115,7 @@ impl SimulatedDrive {
         Ok(token)
     }
 
-    fn inode(&self) -> io::Result<u64> {
+    pub(super) fn inode(&self) -> io::Result<u64> {
         Ok(self.token.metadata()?.ino())
     }
 }
@@ -150,6 +142,8 @@ pub(super) struct FaultState {
     pub(super) is_last_unclean: bool,
     /// Requests that were in flight when their ring was dropped.
     pub(super) left: u32,
+    /// Of the source, then of the targets.
+    pub(super) figures: Vec<DriveFigures>,
     /// A promise that was broken when an operation was asked for.
     pub(super) untrue: Option<String>,
 }
@@ -168,6 +162,8 @@ pub(super) struct SimMachine {
     pub(super) drives: Vec<SimulatedDrive>,
     pub(super) state: Rc<RefCell<FaultState>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
+    /// What the copy says that it does; nothing before it begins.
+    pub(super) phase: Rc<Cell<Option<Phase>>>,
     pub(super) folder: Rc<RefCell<Folder>>,
     /// File system of a target that is a file: it is the only target.
     pub(super) file_system: Option<FileSystem>,
@@ -205,6 +201,7 @@ impl SimMachine {
             drives,
             state: Rc::new(RefCell::new(state)),
             is_stopped: Rc::default(),
+            phase: Rc::default(),
             folder,
             file_system,
             random: RefCell::new(random),
@@ -229,26 +226,9 @@ impl Machine for SimMachine {
 
     fn ring(&self, entries: u32, _has_nodes: bool) -> Result<AnyRing, UringError> {
         let seed = self.random.borrow_mut().next();
-        let attachable = |drive: &SimulatedDrive| Attachable {
-            inode: drive.inode().unwrap_or_default(),
-            journal: drive.name.journal.clone(),
-            content: Rc::clone(&drive.content),
-        };
-        let mut drives: Vec<_> = self.drives.iter().map(attachable).collect();
-        if let Some(inode) = self.folder.borrow().target {
-            drives[1].inode = inode;
-        }
-        Ok(AnyRing::Simulated(Box::new(MachineRing {
-            // Few, so that there is not always room.
-            ring: SimRing::new(entries.min(self.entries), seed, self.mood).at(&self.clock),
-            drives,
-            journals: Vec::new(),
-            folder: Rc::clone(&self.folder),
-            state: Rc::clone(&self.state),
-            is_stopped: Rc::clone(&self.is_stopped),
-            held: Vec::new(),
-            touched: Vec::new(),
-        })))
+        // Few, so that there is not always room.
+        let ring = SimRing::new(entries.min(self.entries), seed, self.mood);
+        Ok(AnyRing::Simulated(Box::new(MachineRing::new(self, ring))))
     }
 
     fn host_memory(&self, length: Bytes) -> Result<Region, MemoryError> {
@@ -307,185 +287,6 @@ impl Machine for SimMachine {
 
     fn nap(&self, time: Nanos) {
         self.clock.pass(time);
-    }
-}
-
-/// A real file, to be read only.
-fn read_whole(mut file: File) -> io::Result<SimFile> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(SimFile { bytes, block: 1, latency: Nanos(20_000), ..SimFile::default() })
-}
-
-/// A drive, for a ring.
-struct Attachable {
-    /// Of the file that stands for it.
-    inode: u64,
-    journal: OsString,
-    content: Rc<RefCell<SimFile>>,
-}
-
-/// A ring of the machine.
-struct MachineRing {
-    ring: SimRing,
-    drives: Vec<Attachable>,
-    /// Journal names of attached files, by number.
-    journals: Vec<OsString>,
-    folder: Rc<RefCell<Folder>>,
-    state: Rc<RefCell<FaultState>>,
-    is_stopped: Rc<Cell<bool>>,
-    /// Regions by number, kept so that no address is allocated twice.
-    held: Vec<Region>,
-    /// End of the possibly non-zero bytes of each region.
-    touched: Vec<usize>,
-}
-
-impl MachineRing {
-    fn happen(&mut self, event: QueueEvent) {
-        match event {
-            QueueEvent::PowerCut => self.state.borrow_mut().life = Life::Dark,
-            QueueEvent::Killed => self.state.borrow_mut().life = Life::Killed,
-            QueueEvent::Stop => self.is_stopped.set(true),
-            _ => {}
-        }
-        let struck = self.state.borrow().struck;
-        for (number, drive) in self.drives.iter().enumerate() {
-            let drive = &mut drive.content.borrow_mut();
-            if number == 0 {
-                event.strike_source(drive);
-            } else if number == struck || event == QueueEvent::MemoryGone {
-                event.strike_target(drive);
-            }
-        }
-    }
-
-    fn touch(&mut self, region: RegionId, end: usize) {
-        let touched = &mut self.touched[index(region.0.into())];
-        *touched = end.max(*touched);
-    }
-
-    fn alive(&self) -> io::Result<()> {
-        match self.state.borrow().life {
-            Life::Runs => Ok(()),
-            Life::Killed => Err(io::Error::other("killed")),
-            Life::Dark => Err(io::Error::other("power is lost")),
-        }
-    }
-
-    /// Notes a target that is about to change, unless its journal is locked.
-    fn judge_lock(&self, operation: Operation) {
-        let is_change = matches!(operation.action, Action::Write | Action::Zero);
-        // Asking takes longer than the operation: what keeps no lock is met by one of eight soon enough.
-        if !is_change || self.state.borrow().operations % 8 != 0 || self.alive().is_err() {
-            return;
-        }
-        let journal = self.journals.get(index(operation.file.0.into()));
-        if !journal.is_some_and(|journal| self.folder.borrow().is_locked(journal)) {
-            let what = "the target is written without the lock of the journal".to_owned();
-            self.state.borrow_mut().note_untrue(what);
-        }
-    }
-}
-
-impl Drop for MachineRing {
-    /// Lets requests in flight go on without their ring: any part of them may happen.
-    fn drop(&mut self) {
-        let in_flight = self.ring.in_flight();
-        self.ring.abandon();
-        let mut state = self.state.borrow_mut();
-        state.left = state.left.max(in_flight);
-        for (region, id) in self.held.drain(..).zip(0..) {
-            state.lent.remove(&(region.address().as_ptr() as usize));
-            let mut simulated =
-                self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
-            let touched = &mut simulated.bytes[..self.touched[index(id.into())]];
-            if simulated.is_device {
-                state.is_last_unclean = !is_zero(touched);
-                state.is_unclean |= state.is_last_unclean;
-            }
-            touched.fill(0);
-            let mut bytes = simulated.bytes;
-            bytes.resize(bytes.len().next_multiple_of(POOLED), 0);
-            POOL.with_borrow_mut(|pool| pool.entry(bytes.len()).or_default().push(bytes));
-        }
-    }
-}
-
-impl Ring for MachineRing {
-    type File = File;
-    type Region = Region;
-
-    fn attach_file(&mut self, file: File) -> io::Result<FileId> {
-        let inode = file.metadata()?.ino();
-        let drive = self.drives.iter().find(|drive| drive.inode == inode);
-        self.journals.push(drive.map(|drive| drive.journal.clone()).unwrap_or_default());
-        let content = match drive {
-            Some(drive) => Rc::clone(&drive.content),
-            None => Rc::new(RefCell::new(read_whole(file)?)),
-        };
-        Ok(self.ring.attach_shared(content))
-    }
-
-    fn attach_region(&mut self, region: Region) -> RegionId {
-        let is_device = self.state.borrow().lent.contains(&(region.address().as_ptr() as usize));
-        let length = index(region.length().0);
-        let pooled = length.next_multiple_of(POOLED);
-        let used = POOL.with_borrow_mut(|pool| pool.get_mut(&pooled).and_then(Vec::pop));
-        let mut bytes = used.unwrap_or_else(|| vec![0; pooled]);
-        bytes.truncate(length);
-        self.touched.push(0);
-        let id = self.ring.attach_region(SimRegion { bytes, is_device });
-        self.held.push(region);
-        id
-    }
-
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
-        self.ring.push(operation)?;
-        if operation.action == Action::Read {
-            let end = operation.region_offset + u64::from(operation.length);
-            self.touch(operation.region, index(end));
-        }
-        self.judge_lock(operation);
-        let due = {
-            let state = &mut *self.state.borrow_mut();
-            state.operations += 1;
-            let operations = state.operations;
-            state.event.take_if(|(at, _)| *at < operations)
-        };
-        if let Some((_, event)) = due {
-            self.happen(event);
-        }
-        Ok(())
-    }
-
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
-        // What was in flight before may end in the last moment; what is queued never begins.
-        self.alive()?;
-        self.ring.submit(wait, timeout)?;
-        self.alive()
-    }
-
-    fn pop(&mut self) -> Option<Completion> {
-        self.ring.pop()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_range(&mut self, region: RegionId, range: Range<u64>) -> Option<&mut [u8]> {
-        let end = index(range.end);
-        let bytes = self.ring.host_range(region, range)?;
-        let touched = &mut self.touched[index(region.0.into())];
-        *touched = end.max(*touched);
-        Some(bytes)
+        judge_time(&self.clock);
     }
 }

@@ -7,22 +7,31 @@
 //!
 //! A run that breaks a promise is an [`Untrue`]; its seed replays it.
 
+mod accounts;
 mod attempt;
+mod batch;
+mod changed_options;
 mod check;
 mod disk;
+mod draw;
 mod exchange;
+mod figures;
 mod files;
 mod final_name;
 mod folder;
+mod keeping;
 mod kind;
 mod life;
 mod machine;
+mod machine_ring;
 mod plan;
+mod sample;
 mod tally;
 mod world;
 
 use peerlane_fabric::{Fabric, Origin};
 
+pub use batch::{CopyOfBatch, run_batch};
 pub use kind::FaultKind;
 pub use life::{Ending, FaultedOutcome, Untrue, run};
 pub use tally::{FaultTally, results};

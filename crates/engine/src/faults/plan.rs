@@ -66,6 +66,7 @@ fn copy_plan(
         length: Some(Bytes(shape.length)),
         target_offset: Bytes(target.shape.offset),
         verify,
+        stages: world.stages.clone(),
         ..Asked::between(&from, &to)
     };
     let facts = |path: String, size, block, is_file| EndpointFacts {

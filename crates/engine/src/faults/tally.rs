@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::check::{OF_MOMENTS, OF_RUNS, OF_TARGETS};
 use super::{Ending, FaultKind, FaultedOutcome};
 
 /// Outcomes of many copies.
@@ -75,19 +76,65 @@ impl FaultTally {
     }
 }
 
-const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
-    that end requests in any order and keep over a loss of power only what a flush vouched for. Two of four go to \
-    one drive, one to a file, and one to several drives, 16 at most, each with a journal of its own. All are the \
-    product's own copy from its journals to its end, on a machine that is passed to it. The fault strikes at any \
-    operation, one of a target at one of them. The further columns count how the **first** run ended for that \
-    target; then what was broken is repaired, the copy goes on by its journals, and in the end every byte is equal. \
-    After every run these are asked: nothing beside the copy changed; the name of a file shows all of the copy, \
-    flushed, or what it showed before; targets and journals are changed under the lock only; the journal claims \
-    only what is on stable storage, in the moment when it is put in place, too; what is counted adds up; what is \
-    reported complete is complete, on stable storage, and without a journal, lock or unfinished file; memory goes \
-    back without payload; a route that loses data is not taken; the error names the cause, and only targets fail \
-    whose fault it is; the source is read once for all of them; nothing is left in flight. An answer of no ends the \
-    command with the seed that replays it.";
+const WHAT: &str = "All are the product's own copy from its journals to its end, on a machine that is passed to it. The \
+    fault strikes at any operation, one of a target at one of them. The further columns count how the **first** run \
+    ended for that target; then what was broken is repaired, the copy goes on by its journals, and in the end every \
+    byte is equal. An answer of no ends the command with the seed that replays it, and so do a panic and a run that \
+    does not end.";
+
+const SIMULATED: [(&str, &str); 9] = [
+    (
+        "targets",
+        "two of four copies go to one drive, one to a file, one to several drives, 16 at most",
+    ),
+    (
+        "sizes",
+        "blocks of 512, 4096, 16 KiB and 64 KiB; length, offsets, depth and holes by the seed",
+    ),
+    ("requests", "end in any order, come back short or late, or are to be tried again"),
+    ("caches", "a loss of power leaves any part of what no flush vouched for"),
+    ("texts", "a loss of power leaves what was flushed, and of the rest a part, zeroes or nothing"),
+    ("names", "a loss of power takes the last changes of each directory that was not flushed"),
+    (
+        "journals",
+        "one for each target, next to it, in a directory of their own, or where a person says",
+    ),
+    ("sets of ranges", "one of eight copies has sets of one to six ranges, which overflow"),
+    (
+        "persons",
+        "say `--force` only where something was there before, or no copy can go on from it",
+    ),
+];
+
+const NOT_SIMULATED: [(&str, &str); 7] = [
+    ("io_uring, file systems, drivers", "booted machines"),
+    ("a target file among several targets", "tests of the copy"),
+    ("memory of a GPU, passthrough nodes, drives of other machines", "tests of these ends"),
+    ("stages: only that a copy does not go on with others", "tests of the stages"),
+    ("two copies at once with one journal", "tests of the journal's place"),
+    ("permissions, owners and times of files", "tests of the copy"),
+    ("a plan and guards, which end before a copy begins", "their tests"),
+];
+
+/// Tables of what is asked, simulated, and not simulated: those of the code.
+fn tables() -> Value {
+    let rows = |rows: &[(&str, &str)]| -> Vec<Value> {
+        rows.iter().map(|(one, other)| json!([one, other])).collect()
+    };
+    let asked = |questions: &mut dyn Iterator<Item = &'static str>, when: &str| -> Vec<Value> {
+        questions.map(|question| json!([question, when])).collect()
+    };
+    let of_targets = asked(&mut OF_TARGETS.iter().map(|one| one.0), "of each target, after a run");
+    let of_runs = asked(&mut OF_RUNS.iter().map(|one| one.0), "after a run");
+    let of_moments = asked(&mut OF_MOMENTS.into_iter(), "at every operation");
+    let asked = [of_targets, of_runs, of_moments].concat();
+    let (simulated, not_simulated) = (rows(&SIMULATED), rows(&NOT_SIMULATED));
+    json!([
+        { "columns": ["asked", "when"], "rows": asked },
+        { "columns": ["simulated", "how"], "rows": simulated },
+        { "columns": ["not simulated", "held by"], "rows": not_simulated },
+    ])
+}
 
 /// The results of the repository that hold a tally (form: `docs/reliability/README.md`), with the
 /// command that made it.
@@ -98,6 +145,7 @@ pub fn results(tally: &FaultTally, command: &str) -> String {
     let results = json!({
         "suite": "simulated drives",
         "what": WHAT,
+        "tables": tables(),
         "command": command,
         "on": "drives and memory simulated in one process, without a kernel's part",
         "cases": tally.cases_as_json(),

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -13,7 +12,8 @@ use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
 use super::FaultKind;
-use super::folder::{Folder, TARGET};
+use super::draw::{Onto, content_before, draw_holes, draw_onto, draw_shape, pick};
+use super::folder::{ELSEWHERE, Folder, TARGET};
 use super::machine::{DriveName, SimulatedDrive};
 use crate::guard;
 use crate::journal::{self, Identity};
@@ -21,6 +21,7 @@ use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::ring::Action;
 use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile};
+use crate::verify::sample_size;
 
 /// A copy, its source and its targets.
 #[derive(Debug)]
@@ -38,9 +39,15 @@ pub(super) struct World {
     pub(super) version: i64,
     /// A person named the place of the journal.
     pub(super) has_own_journal: bool,
+    /// That place is another directory than the target's.
+    is_journal_elsewhere: bool,
     /// Files of the copy; `None` before its first run.
     pub(super) folder: Option<Rc<RefCell<Folder>>>,
     pub(super) targets: Vec<SimTarget>,
+    /// Stages that are asked for.
+    pub(super) stages: Vec<String>,
+    /// Ranges that sets of the copy may hold, where that is not the usual number.
+    pub(super) ranges_max: Option<usize>,
     /// Tokens of drives, by number, version of the source and size.
     tokens: BTreeMap<(usize, i64, usize), Rc<File>>,
     /// Number of the target that has a fault of its own, where that is what is wrong.
@@ -64,6 +71,9 @@ pub(super) struct SimTarget {
     pub(super) journal: Option<Vec<u8>>,
     /// A run reported it complete.
     pub(super) is_complete: bool,
+    /// A person may have to say that its content may be overwritten: it held something before the copy, or was left
+    /// with content that no copy goes on from.
+    pub(super) may_need_force: bool,
 }
 
 /// A file system, as its files are made.
@@ -94,6 +104,7 @@ impl SimTarget {
             old: None,
             journal: None,
             is_complete: false,
+            may_need_force: false,
         }
     }
 
@@ -120,10 +131,10 @@ impl SimTarget {
         content.bytes
     }
 
-    /// Bytes that the journal claims.
-    pub(super) fn claimed(&self) -> u64 {
+    /// What the journal claims.
+    pub(super) fn claims(&self) -> RangeSet {
         let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
-        journal.map_or(0, |journal| journal.done.total())
+        journal.map_or_else(RangeSet::new, |journal| journal.done)
     }
 
     /// True when the journal is of a source of another size.
@@ -142,20 +153,6 @@ impl SimTarget {
             None => self.is_complete || !self.content.bytes.chunks(4096).all(guard::is_blank),
         }
     }
-}
-
-fn content_before(
-    random: &mut Random,
-    shape: TargetShape,
-    length: u64,
-    blank: Option<u8>,
-) -> Vec<u8> {
-    let end = (shape.offset + length).next_multiple_of(shape.block);
-    let mut before = vec![blank.unwrap_or(0); index(end + random.below(3) * shape.block)];
-    if blank.is_none() {
-        random.fill(&mut before);
-    }
-    before
 }
 
 /// Sizes that all targets of a copy have in common, in bytes unless they say otherwise.
@@ -184,10 +181,6 @@ pub(super) fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
-    from[index(random.below(from.len() as u64))]
-}
-
 fn drive(bytes: &[u8], block: u64) -> SimFile {
     SimFile {
         bytes: bytes.to_vec(),
@@ -203,7 +196,7 @@ impl World {
         // Each fault meets copies of its own.
         let mut random = Random::new((seed << 8) | kind as u64);
         let onto = draw_onto(&mut random, seed);
-        let (shape, target_shapes) = draw_shape(&mut random, onto);
+        let (shape, target_shapes) = draw_shape(&mut random, onto, kind);
         let is_file = random.below(2) == 0;
         let CopySizes { source_offset, length, .. } = shape;
         let mut full_source =
@@ -220,7 +213,7 @@ impl World {
             full_source.truncate(index(source_offset + length));
         }
         let payload = full_source[index(source_offset)..index(source_offset + length)].to_vec();
-        let targets: Vec<SimTarget> = match onto {
+        let mut targets: Vec<SimTarget> = match onto {
             Onto::File => vec![SimTarget::file(&mut random, target_shapes[0], length)],
             Onto::Drives(_) => {
                 let blank = pick(&mut random, &[None, None, Some(0), Some(0xff)]);
@@ -228,7 +221,14 @@ impl World {
                 target_shapes.into_iter().map(target).collect()
             }
         };
+        for target in &mut targets {
+            target.may_need_force = target.file_system.is_some() || target.is_held();
+        }
+        // What memory that went away had moved is counted by ranges that are kept.
+        let is_bounded = kind != FaultKind::MemoryGone && random.below(8) == 0;
+        let ranges_max = is_bounded.then(|| index(1 + random.below(6)));
         let count = targets.len() as u64;
+        let has_own_journal = count == 1 && random.below(2) == 0;
         Self {
             kind,
             shape,
@@ -237,9 +237,12 @@ impl World {
             payload,
             is_file,
             version: 0,
-            has_own_journal: count == 1 && random.below(2) == 0,
+            has_own_journal,
+            is_journal_elsewhere: has_own_journal && random.below(2) == 0,
             folder: None,
             targets,
+            stages: Vec::new(),
+            ranges_max,
             tokens: BTreeMap::new(),
             broken: if count > 1 { index(random.below(count)) } else { 0 },
             random,
@@ -276,21 +279,53 @@ impl World {
             name.path = folder.path(TARGET);
         }
         let journal = match target.file_system {
+            _ if self.is_journal_elsewhere => Ok(folder.path(ELSEWHERE).join("journal")),
             _ if self.has_own_journal => Ok(folder.path("journal")),
             Some(_) => journal::beside_file(&name.path),
             None => journal::for_device(&folder.path(""), &name.identity(Bytes::ZERO)),
         };
         let journal = journal.map_err(io::Error::other)?;
-        name.journal = journal.file_name().map(OsStr::to_owned).unwrap_or_default();
+        let outer = folder.path("");
+        let journal = journal.strip_prefix(outer).map_err(io::Error::other)?;
+        name.journal = journal.as_os_str().to_owned();
         Ok(name)
     }
 
     /// True when an incomplete target can be written to only if a person permits it.
     pub(super) fn needs_force(&self) -> bool {
-        let needs = |one: &SimTarget| !one.is_complete && one.journal.is_none() && one.is_held();
+        let needs = |one: &SimTarget| {
+            !one.is_complete && one.journal.is_none() && one.may_need_force && one.is_held()
+        };
         // The slot of a write that was given up takes another part for the other targets, which may still be written.
         let may_hold_others = self.kind == FaultKind::WriteStuck && self.targets.len() > 1;
         may_hold_others || self.targets.iter().any(needs)
+    }
+
+    /// What earlier runs left at a target, as far as this one may know of it.
+    pub(super) fn left_before(&self, number: usize, is_resumed: bool) -> RangeSet {
+        let target = &self.targets[number];
+        let whole = || {
+            let mut whole = RangeSet::new();
+            whole.insert(0..self.shape.length);
+            whole
+        };
+        if target.is_complete {
+            return whole();
+        }
+        match is_resumed {
+            true if target.journal.is_none() && self.holds_all(target) => whole(),
+            true => target.claims(),
+            false => RangeSet::new(),
+        }
+    }
+
+    /// True when a target that is not new holds all of the copy, which a copy without a journal finds by itself.
+    fn holds_all(&self, target: &SimTarget) -> bool {
+        let content = match target.file_system {
+            Some(_) => target.old.as_deref(),
+            None => target.content.bytes.get(self.range(target)),
+        };
+        target.is_held() && content == Some(&self.payload)
     }
 
     /// The range that the copy may change of a target.
@@ -298,9 +333,33 @@ impl World {
         index(target.shape.offset)..index(target.shape.offset + self.shape.length)
     }
 
-    /// A sector of the copy's range at one end.
+    /// A sector of the copy's range at one end; one of three is in the last block, where most is special.
     fn sector(&mut self, start: u64) -> u64 {
-        start + self.random.below(self.shape.length.max(1))
+        let CopySizes { block, length, .. } = self.shape;
+        match self.random.below(3) {
+            0 => start + length - 1 - self.random.below(block.min(length)),
+            _ => start + self.random.below(length),
+        }
+    }
+
+    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or any where a copy
+    /// that begins leaves no page out.
+    pub(super) fn lose_sector(&mut self, is_resumed: bool) {
+        let start = self.targets[self.broken].shape.offset;
+        let CopySizes { source_block, length, .. } = self.shape;
+        let target = &self.targets[self.broken];
+        let is_direct = target.file_system.is_none_or(|one| one.takes_direct);
+        let block = if is_direct { target.shape.block } else { 1 };
+        let (page, random) = (source_block.max(block).max(4096), &mut self.random);
+        let last = (length - 1) / page * page;
+        let at = match random.below(3) {
+            _ if !is_resumed && length.div_ceil(page) <= sample_size(length) => {
+                random.below(length)
+            }
+            0 => random.below(page.min(length)),
+            _ => last + random.below(length - last),
+        };
+        self.targets[self.broken].content.lost_sector = Some(start + at / 512 * 512);
     }
 
     /// Puts the faults in place that are there from the start; a wish of the person is `None`.
@@ -310,6 +369,7 @@ impl World {
         let errno = pick(&mut self.random, &[Errno::IO, Errno::NODATA]);
         let at_source = self.sector(source_offset);
         let at_target = self.sector(target_offset);
+        let flushes = u32::try_from(self.random.below(4)).unwrap_or(0);
         let fault = |action, offset, errno| SimFault { action, offset, errno };
         let (source, target) = (&mut self.source, &mut self.targets[self.broken].content);
         match self.kind {
@@ -324,6 +384,7 @@ impl World {
                 target.faults.push(fault(Action::Write, at_target, Some(Errno::NOSPC)));
                 target.faults.push(fault(Action::Zero, at_target, Some(Errno::NOSPC)));
             }
+            FaultKind::FlushErrorOnce => target.failing_flush = Some(flushes),
             FaultKind::FlushError => target.faults.push(fault(Action::Flush, 0, Some(Errno::IO))),
             FaultKind::FlushStuck => target.faults.push(fault(Action::Flush, 0, None)),
             FaultKind::ReadStuck => source.faults.push(fault(Action::Read, at_source, None)),
@@ -349,6 +410,7 @@ impl World {
             if target.is_of_other_source(size) {
                 // It was begun after the source became shorter; a person takes it away.
                 target.journal = None;
+                target.may_need_force = true;
             }
             if target.content.is_gone {
                 target.content.lose_power(&mut self.random);
@@ -359,6 +421,7 @@ impl World {
             file.faults.clear();
             file.is_gone = false;
             file.lost = Lost::None;
+            (file.lost_sector, file.failing_flush) = (None, None);
             file.device_refusal = None;
         }
         self.source.bytes.clone_from(&self.full_source);
@@ -371,80 +434,6 @@ impl World {
             _ => Mood { short: 40, again: 20, early: 100 },
         }
     }
-}
-
-/// Targets of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Onto {
-    Drives(usize),
-    File,
-}
-
-/// One of four copies goes to several drives, and one to a file.
-fn draw_onto(random: &mut Random, seed: u64) -> Onto {
-    match seed % 4 {
-        1 => Onto::File,
-        3 if random.below(16) == 0 => Onto::Drives(5 + index(random.below(12))),
-        3 => Onto::Drives(2 + index(random.below(3))),
-        _ => Onto::Drives(1),
-    }
-}
-
-fn draw_shape(random: &mut Random, onto: Onto) -> (CopySizes, Vec<TargetShape>) {
-    let count = if let Onto::Drives(count) = onto { count } else { 1 };
-    let source_block = pick(random, &[512, 4096]);
-    let blocks: Vec<u64> = (0..count).map(|_| pick(random, &[512, 4096])).collect();
-    let larger: u64 = blocks.iter().fold(source_block, |larger, &block| larger.max(block));
-    let mut first =
-        pick(random, &[Tail::None, Tail::MergeInHost, Tail::MergeInSlot, Tail::MergeInHost]);
-    if onto == Onto::File && first != Tail::None {
-        first = Tail::RoundUpAndCut;
-    }
-    let unit = match first {
-        Tail::None => blocks[0],
-        Tail::MergeInSlot => source_block,
-        Tail::RoundUpAndCut | Tail::MergeInHost => 1,
-    };
-    // Holes below 64 KiB are moved like data.
-    let long = if random.below(4) == 0 { random.below(8) << 16 } else { 0 };
-    let request = larger * (1 + random.below(4));
-    let slots = u32::try_from(1 + random.below(6)).unwrap_or(1);
-    // Requests of one target that are given up must leave room for those of the others.
-    let given_up = if count > 1 { slots } else { 0 };
-    let entries = 4 + given_up + u32::try_from(random.below(12)).unwrap_or(0);
-    let source_offset = source_block * random.below(4);
-    let places = if onto == Onto::File { 1 } else { 4 };
-    let offsets: Vec<u64> = blocks.iter().map(|block| block * random.below(places)).collect();
-    let length = (1 + long + random.below(20 * larger)).next_multiple_of(unit);
-    if first == Tail::RoundUpAndCut && length % blocks[0] == 0 {
-        first = Tail::None;
-    }
-    let mut tails = vec![first];
-    tails.extend(blocks[1..].iter().map(|&block| draw_tail(random, [source_block, block], length)));
-    let places = blocks.into_iter().zip(offsets).zip(tails);
-    let places =
-        places.map(|((block, offset), tail)| TargetShape { block, offset, tail }).collect();
-    let block = larger;
-    (CopySizes { source_block, block, request, slots, entries, source_offset, length }, places)
-}
-
-/// A tail that can write the end of a copy of this length.
-fn draw_tail(random: &mut Random, [source, target]: [u64; 2], length: u64) -> Tail {
-    let tails = [(Tail::None, target), (Tail::MergeInSlot, source), (Tail::MergeInHost, 1)];
-    let fitting = tails.into_iter().filter(|(_, unit)| length % unit == 0);
-    pick(random, &fitting.map(|(tail, _)| tail).collect::<Vec<_>>())
-}
-
-/// Whole blocks of the copy that are zero at the source.
-fn draw_holes(random: &mut Random, shape: &CopySizes) -> RangeSet {
-    let mut holes = RangeSet::new();
-    let block = if shape.length > 1 << 17 { 1 << 16 } else { shape.block };
-    for number in 0..shape.length / block {
-        if random.below(3) == 0 {
-            holes.insert(number * block..(number + 1) * block);
-        }
-    }
-    holes
 }
 
 /// Event while an operation is queued.

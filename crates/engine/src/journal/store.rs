@@ -234,7 +234,11 @@ impl<'a> Store<'a> {
         let _ = self.machine.remove(&self.directory, new);
     }
 
-    fn flush_directory(&self) -> Result<(), JournalError> {
+    /// Makes the names of lock and journal durable.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`] with the system's answer.
+    pub(crate) fn flush_directory(&self) -> Result<(), JournalError> {
         self.machine
             .sync(&self.directory)
             .map_err(|errno| self.failed("flush the directory of the journal", errno.into()))

@@ -163,9 +163,12 @@ impl RelayState<'_> {
         lane.accounted += range.end - range.start;
         lane.moved.written.insert(range.clone());
         self.work.wrote(target, range);
-        let lanes = self.lanes.iter().filter(|lane| lane.failed.is_none());
-        let Some(done) = lanes.map(|lane| lane.accounted).min() else { return };
         let total = self.transfers.iter().map(Transfer::relayed).max().unwrap_or(0);
-        self.watch.progress(Bytes(done.min(total)), Bytes(total));
+        let lanes = self.lanes.iter().zip(self.transfers).filter(|(lane, _)| lane.failed.is_none());
+        // A target may lack a tail that the relay moves to others.
+        let lacking =
+            lanes.map(|(lane, transfer)| transfer.relayed().saturating_sub(lane.accounted));
+        let Some(lacking) = lacking.max() else { return };
+        self.watch.progress(Bytes(total.saturating_sub(lacking)), Bytes(total));
     }
 }

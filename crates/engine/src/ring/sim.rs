@@ -262,12 +262,14 @@ impl SimRing {
                 if file.bytes.len() < offset + moved {
                     file.bytes.resize(offset + moved, 0);
                 }
+                let kept = file.kept(offset..offset + moved);
                 let content = &mut file.bytes[offset..offset + moved];
                 if region.is_device && file.lost == Lost::Writes {
                     content.fill(0xff);
                 } else {
                     content.copy_from_slice(&memory[..moved]);
                 }
+                file.keep(kept);
                 if let Some(cache) = &mut file.cache {
                     cache.wrote(offset, &file.bytes[offset..offset + moved]);
                 }

@@ -1,5 +1,7 @@
 //! A simulated file or block device: its content, its cache, what is wrong with it.
 
+use std::ops::Range;
+
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
@@ -29,6 +31,10 @@ pub struct SimFile {
     pub zero_refusal: Option<Errno>,
     /// Transfers with device memory that are lost although they succeed.
     pub lost: Lost,
+    /// Offset of a sector that keeps what it holds, although every request succeeds.
+    pub lost_sector: Option<u64>,
+    /// Flushes that succeed before one that fails, once.
+    pub failing_flush: Option<u32>,
     /// Requests that fail.
     pub faults: Vec<SimFault>,
     /// It was unplugged: every request fails, one way or another.
@@ -52,6 +58,19 @@ impl SimFile {
         if let Some(cache) = &mut self.cache {
             cache.set_length(length);
         }
+    }
+
+    /// Content that a lost sector keeps of a range, and its offset.
+    pub(super) fn kept(&self, range: Range<usize>) -> (usize, Vec<u8>) {
+        let Some(lost) = self.lost_sector.map(index_of) else { return (0, Vec::new()) };
+        let start = lost.clamp(range.start, range.end);
+        let end = (lost + index_of(SECTOR)).clamp(range.start, range.end);
+        (start, self.bytes[start..end].to_vec())
+    }
+
+    /// Gives a lost sector its content back.
+    pub(super) fn keep(&mut self, (start, bytes): (usize, Vec<u8>)) {
+        self.bytes[start..start + bytes.len()].copy_from_slice(&bytes);
     }
 
     /// Flushes a file without a ring.
@@ -93,6 +112,9 @@ pub struct SimFault {
 pub(super) fn flush(file: &mut SimFile, barrier: u64, random: &mut Random) -> Result<u32, Errno> {
     let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
     let errno = fault.and_then(|fault| fault.errno).or(file.is_gone.then_some(Errno::IO));
+    let is_failing = file.failing_flush == Some(0);
+    file.failing_flush = file.failing_flush.and_then(|left| left.checked_sub(1));
+    let errno = errno.or(is_failing.then_some(Errno::IO));
     if let Some(cache) = &mut file.cache {
         match errno {
             None => cache.keep(barrier),
@@ -127,7 +149,9 @@ pub(super) fn zero(file: &mut SimFile, offset: u64, length: u64) -> Result<u32, 
     if let Some(errno) = file.faults.iter().find(touched).and_then(|fault| fault.errno) {
         return Err(errno);
     }
+    let kept = file.kept(index_of(offset)..end);
     file.bytes[index_of(offset)..end].fill(0);
+    file.keep(kept);
     if let Some(cache) = &mut file.cache {
         cache.wrote(index_of(offset), &file.bytes[index_of(offset)..end]);
     }
