@@ -105,7 +105,7 @@ pub(super) fn after(
 /// Whatever happened while it was saved.
 fn the_journal_is_whole(case: &TargetCase<'_>) -> Check {
     match case.target.journal.as_deref().map(journal::decode) {
-        Some(Err(error)) => Err(format!("a journal that nobody can read is left: {error}")),
+        Some(Err(error)) => Err(format!("an unreadable journal is left: {error}")),
         _ => Ok(()),
     }
 }
@@ -129,7 +129,7 @@ fn the_memory_is_clear(run: &RunCase<'_>) -> Check {
     let is_excused = matches!(world.kind, FaultKind::MemoryGone | FaultKind::SectorLost);
     if seen.is_unclean && !is_told && !is_excused && !is_ended {
         let ends: Vec<_> = verdicts.iter().map(|verdict| &verdict.end).collect();
-        return Err(format!("payload is left in the memory, and nobody says so: {ends:?}"));
+        return Err(format!("payload is left in the memory, and no warning says so: {ends:?}"));
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ fn a_bad_route_is_not_taken(run: &RunCase<'_>) -> Check {
 fn nothing_is_left(run: &RunCase<'_>) -> Check {
     let RunCase { world, verdicts, seen, .. } = run;
     if !seen.left.is_empty() {
-        return Err(format!("{:?} are left beside the journal", seen.left));
+        return Err(format!("{:?} are left next to the journal", seen.left));
     }
     // A proof that is not answered by one memory is left behind for the next.
     let is_stuck =

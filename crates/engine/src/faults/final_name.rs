@@ -65,7 +65,7 @@ fn the_journal_has_its_file(target: &SimTarget, folder: &Folder) -> Result<(), S
     let journal = target.journal.as_deref().and_then(|text| journal::decode(text).ok());
     match journal.filter(|journal| !journal.done.is_empty()) {
         Some(journal) if !folder.has_file_of(&journal) => {
-            Err("the journal claims parts of a file that nobody finds".to_owned())
+            Err("the journal claims parts of a file that is not found".to_owned())
         }
         _ => Ok(()),
     }
