@@ -9,7 +9,7 @@ use super::world::CopySizes;
 
 pub(super) fn each_count_is_right(case: &TargetCase<'_>) -> Result<(), String> {
     let Some(record) = &case.verdict.record else { return Ok(()) };
-    let of = |origin| case.verdict.figures.bytes_from(origin);
+    let of = case.verdict.figures.bytes_by_origin();
     let (device, host) = (of(ByteOrigin::DeviceMemory), of(ByteOrigin::HostMemory));
     let (zeroed, written) = (of(ByteOrigin::Zeroed), of(ByteOrigin::ZeroWritten));
     let (content, routes) = (&record.content, record.bytes_by_route);

@@ -98,9 +98,13 @@ impl DriveFigures {
         self.marks.iter().filter(|&&mark| holds(mark)).count() as u64
     }
 
-    /// Bytes that came to the target from there, and from nowhere else since.
-    pub(super) fn bytes_from(&self, origin: ByteOrigin) -> u64 {
-        self.count(|mark| mark & ORIGIN == origin as u8 + 1)
+    /// Bytes that came to the target from each origin, and from nowhere else since.
+    pub(super) fn bytes_by_origin(&self) -> impl Fn(ByteOrigin) -> u64 + use<> {
+        let mut counts = [0; 1 + ORIGIN as usize];
+        for mark in &self.marks {
+            counts[usize::from(mark & ORIGIN)] += 1;
+        }
+        move |origin| counts[origin as usize + 1]
     }
 
     /// Bytes of the copy that were read while it was moved, each once.

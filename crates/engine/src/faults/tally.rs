@@ -95,14 +95,11 @@ const SIMULATED: [(&str, &str); 9] = [
     ("caches", "a loss of power leaves any part of what no flush vouched for"),
     ("texts", "a loss of power leaves what was flushed, and of the rest a part, zeroes or nothing"),
     ("names", "a loss of power takes the last changes of each directory that was not flushed"),
-    (
-        "journals",
-        "one for each target, next to it, in a directory of their own, or where a person says",
-    ),
+    ("journals", "one for each target, in the directory of a target file or in another"),
     ("sets of ranges", "one of eight copies has sets of one to six ranges, which overflow"),
     (
         "persons",
-        "say `--force` only where something was there before, or no copy can go on from it",
+        "say `--force` only where content was there before, no copy can go on, or a write was given up",
     ),
 ];
 

@@ -6,7 +6,7 @@ use super::life::guarded;
 use super::*;
 
 /// Copies of each kind: some ten seconds in a debug build.
-const SEEDS: u64 = 36;
+const SEEDS: u64 = 30;
 
 #[test]
 fn faulted_copies_complete_or_explain() {
