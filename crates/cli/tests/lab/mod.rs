@@ -15,8 +15,9 @@ pub(crate) mod schema;
 pub(crate) mod testing;
 use testing::skip;
 
-/// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`.
+/// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`. Text is not wrapped.
 const PRELUDE: &str = "
+export COLUMNS=9999
 leave() { name=$1; shift; \"$@\" >$OUT/$name.json 2>$OUT/$name.err; echo $? >$OUT/$name.status; }
 copy() { name=$1; shift; leave $name peerlane copy \"$@\" --json; }
 plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
