@@ -20,7 +20,7 @@ fn count(case: &Value, column: usize) -> u64 {
 fn results_count_enough_unbroken_copies() {
     let results = results();
     let cases = results["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 28, "one for each fault");
+    assert_eq!(cases.len(), 31, "one for each fault");
     let mut copies = 0;
     for case in cases {
         let runs = case["runs"].as_u64().unwrap();
