@@ -47,7 +47,8 @@ fn write_block(text: &mut String, block: &Block) {
             let _ = writeln!(text, "{}", escape(words));
         }
         Block::Commands(step, lines) => {
-            let _ = writeln!(text, "{}\n\n```sh\n{}\n```", escape(step), lines.join("\n"));
+            let fence = fence(lines);
+            let _ = writeln!(text, "{}\n\n{fence}sh\n{}\n{fence}", escape(step), lines.join("\n"));
         }
         Block::Warnings(warnings) => {
             for (warning, advice) in warnings {
@@ -65,6 +66,13 @@ fn write_block(text: &mut String, block: &Block) {
         }
         Block::Table(table) => write_table(text, table),
     }
+}
+
+/// A fence that no line can end (CommonMark 0.31, section 4.5): what is between is text.
+fn fence(lines: &[String]) -> String {
+    let longest = |line: &String| line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let most = lines.iter().map(longest).max().unwrap_or(0);
+    "`".repeat(most.max(2) + 1)
 }
 
 fn write_table(text: &mut String, table: &Table) {

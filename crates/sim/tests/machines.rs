@@ -98,7 +98,7 @@ fn every_machine_runs_every_workload() {
                             cause.contains("between machines payload moves by")
                         } else {
                             cause.contains("no device lends memory between")
-                                || cause.contains("p2p needs memory of a device")
+                                || cause.contains("it needs memory of a device")
                         };
                         assert!(is_named, "{context}: {error}: {cause}");
                     }

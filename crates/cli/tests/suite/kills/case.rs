@@ -257,7 +257,7 @@ impl<'a> KilledCopy<'a> {
 
     /// True when there was nothing to do: the run before was ended when the target had its name.
     fn is_there(&self, ended: &EndedProcess) -> bool {
-        ended.said.contains("the target exists") && self.is_complete()
+        ended.said.contains("the target already exists") && self.is_complete()
     }
 
     fn journal(&self) -> PathBuf {
