@@ -4,7 +4,9 @@ use std::path::Path;
 
 pub(crate) use peerlane::machines::Description;
 use peerlane::machines::{self, LookDepth, MachineError, MachineSource};
-use peerlane_fabric::Fabric;
+use peerlane_engine::suggestion::hint_of_device;
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_memory::provider::PROVIDERS;
 
 use crate::args::FabricArgs;
 use crate::error::Failure;
@@ -58,6 +60,17 @@ fn read(source: MachineSource<'_>, look: LookDepth, printer: Printer) -> Result<
 
 fn place(args: &FabricArgs) -> MachineSource<'_> {
     args.machine.as_deref().map_or(MachineSource::Here, MachineSource::Described)
+}
+
+/// The device that a person names alone.
+///
+/// # Errors
+/// When the machine has none of that name.
+pub(crate) fn device(fabric: &Fabric, word: &str) -> Result<FunctionId, Failure> {
+    PROVIDERS.find(fabric, word).ok_or_else(|| {
+        let error = format!("machine {} has no device `{word}`", fabric.name);
+        Failure::new(error).hint(hint_of_device(fabric, word))
+    })
 }
 
 /// Every description that can be named: those of `folder`, or else of `./machines` and built in.

@@ -44,8 +44,7 @@ pub fn devices_verdict(
     typed: &[String; 2],
 ) -> EndsVerdict {
     let pair = Pair::new(fabric, one, other);
-    let judged = pair.payload_directions(fabric).map(|one| Verdict::new(fabric, one));
-    if let Some(best) = judged.min_by_key(|verdict| verdict.state) {
+    if let Some(best) = Verdict::best(fabric, &pair) {
         return EndsVerdict::new(typed, state_record(best.state), &best.facts);
     }
     let third = NetworkDriveMemory::new(fabric, one, other).and_then(|memory| memory.third);
@@ -61,7 +60,7 @@ pub fn devices_verdict(
 
 /// The verdict on the ends of a planned copy.
 ///
-/// For a GPU, the drivers' rules can leave open what the plan settles: the worse state counts.
+/// For a GPU the drivers' rules count, too: the worse state of both.
 pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
     let typed = [plan.asked.source.clone(), plan.asked.target.clone()];
     let by_plan = planned_state(fabric, plan);
@@ -75,12 +74,18 @@ pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
     if let ([one, other], true) = (&functions[..], is_with_gpu) {
         let judged = judged_between(fabric, *one, *other).into_iter();
         let by_rules = judged.map(|pairs| (state_record(pairs.state), pairs.facts)).max();
-        if let Some((state, facts)) = by_rules.filter(|(state, _)| *state > by_plan) {
-            return EndsVerdict::new(&typed, state, &facts);
-        }
-        if let Some((state, mut facts)) = judged_open(fabric, [*one, *other], by_plan) {
-            facts.insert(0, plan.reason.clone());
-            return EndsVerdict::new(&typed, state, &facts);
+        match by_rules {
+            Some((state, facts)) if state > by_plan => {
+                return EndsVerdict::new(&typed, state, &facts);
+            }
+            // What stops Peerlane here stops no other program.
+            Some((state @ (UseState::Unknown | UseState::Host), mut facts))
+                if by_plan == UseState::No =>
+            {
+                facts.insert(0, plan.reason.clone());
+                return EndsVerdict::new(&typed, state, &facts);
+            }
+            _ => {}
         }
     }
     EndsVerdict::new(&typed, by_plan, &reason)
@@ -94,19 +99,6 @@ fn refused(typed: &[String; 2], state: UseState, plan: &Plan) -> EndsVerdict {
         state,
         sentence: format!("{source} -> {target}: refused: {}", reasons.join("; ")),
     }
-}
-
-/// The state by the drivers' rules of a pair between which Peerlane can move nothing, where these leave a fact open or
-/// say that payload goes through host memory: what stops Peerlane stops no other program.
-fn judged_open(
-    fabric: &Fabric,
-    [one, other]: [FunctionId; 2],
-    by_plan: UseState,
-) -> Option<(UseState, Vec<String>)> {
-    let judged = judged_between(fabric, one, other).into_iter();
-    let worst = judged.map(|pairs| (state_record(pairs.state), pairs.facts)).max()?;
-    let is_open = matches!(worst.0, UseState::Unknown | UseState::Host);
-    (by_plan == UseState::No && is_open).then_some(worst)
 }
 
 /// The reason of a plan, headed by the memory that payload rests in.

@@ -56,8 +56,8 @@ impl Fabric {
         }
     }
 
-    /// Intel's processors have their graphics at 00:02.0; a text may leave out the bridge above a card, so that the
-    /// card, too, seems to be on a root bus, but not on the first one.
+    /// Intel's processors have their graphics on bus 0. A card whose bridge a text leaves out seems to be on a root bus,
+    /// too, but never on bus 0.
     fn is_graphics_of_processor(&self, function: &Function) -> bool {
         let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
         let is_first_bus = function.address.is_none_or(|address| address.bus() == 0);
@@ -117,6 +117,22 @@ mod tests {
     const PICTURE: &str = "-[0000:00]-+-00.0  Root\n           \\-01.0-[01]----00.0  A\n";
     const BRIDGE: &str = "00:00.0 Host bridge: Intel Corporation Device\n";
     const DUMMY: &str = "00:18.0 Non-Essential Instrumentation: AMD Dummy Function\n";
+
+    #[test]
+    fn only_graphics_of_processor_are_left_out() {
+        let gpu = |address: &str| {
+            format!("{address} VGA compatible controller [0300]: Intel X [8086:e20b]\n")
+        };
+        let text = format!(
+            "00:00.0 Host bridge [0600]: Intel Y [8086:4c43]\n{}{}",
+            gpu("00:02.0"),
+            gpu("03:00.0")
+        );
+        let fabric = crate::lspci::read(&text).expect("text");
+        let moves = |name: &str| fabric.moves_payload(fabric.find(name).expect(name));
+        assert!(moves("0000:03:00.0"), "its bridge is left out");
+        assert!(!moves("0000:00:02.0"));
+    }
 
     #[test]
     fn functions_without_class_are_told() {

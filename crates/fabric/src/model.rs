@@ -211,7 +211,7 @@ pub enum RootBus {
     /// Every function.
     #[default]
     Whole,
-    /// Some functions may be missing, so the first one is unknown to be the kernel's test device.
+    /// Some functions may be missing, so the first one is not known to be the kernel's test device.
     Partial,
     /// The bus may be below a bridge that is not listed, and so not be a root bus at all.
     Assumed,

@@ -89,7 +89,7 @@ impl Exports {
 }
 
 impl Export {
-    /// Returns whether hosts may be served now: the export is unknown to be disabled.
+    /// Returns whether hosts may be served now: the export is not known to be disabled.
     pub fn can_serve(&self) -> bool {
         self.is_enabled != Some(false)
     }

@@ -3,7 +3,8 @@
 use peerlane_fabric::Fabric;
 
 use crate::{
-    Direction, DriverAnswer, DriverRule, GpuLinkState, MapType, PeerMemory, Reach, gpu_link, rules,
+    Direction, DriverAnswer, DriverRule, GpuLinkState, MapType, Pair, PeerMemory, Reach, gpu_link,
+    rules,
 };
 
 /// The way that payload takes between two devices, the best first.
@@ -37,6 +38,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The better verdict on a pair's directions, since an initiator reads and writes; `None` without memory for peers.
+    pub fn best(fabric: &Fabric, pair: &Pair) -> Option<Self> {
+        let judged = pair.payload_directions(fabric).map(|one| Self::new(fabric, one));
+        judged.min_by_key(|verdict| verdict.state)
+    }
+
     /// Judges one direction; the rules of its drivers are alternatives, so the best of them counts.
     pub fn new(fabric: &Fabric, direction: &Direction) -> Self {
         let ends = (direction.provider, direction.initiator);

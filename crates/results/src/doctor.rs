@@ -56,7 +56,7 @@ impl DoctorRecord {
         self.findings.is_empty()
     }
 
-    /// Returns whether a finding refuses the copy of the pair, and not one of its routes.
+    /// True for a finding that refuses the copy between both devices, not one route.
     pub fn is_of_copy(&self, finding: &Finding) -> bool {
         let object = self.pair.as_ref().map(|[source, target]| format!("{source} to {target}"));
         finding.kind == FindingKind::CopyRefused && object.as_ref() == Some(&finding.object)

@@ -257,6 +257,11 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// True for a copy that takes host memory although the direct route was wanted.
+    pub fn is_fall_back(&self) -> bool {
+        matches!(self, Self::FellBack { .. })
+    }
+
     /// Returns advice for a person.
     pub fn advice(&self) -> &'static str {
         match self {

@@ -108,13 +108,10 @@ impl ExportArgs {
         }
     }
 
-    /// The transport in words.
-    pub(crate) fn transport(&self) -> &'static str {
-        match self.transport {
-            TransportArg::Tcp => "tcp",
-            TransportArg::Rdma => "rdma",
-            TransportArg::Loop => "loop",
-        }
+    /// The transport as the option names it.
+    pub(crate) fn transport(&self) -> String {
+        let value = self.transport.to_possible_value();
+        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
     /// True if `--listen` has no effect.

@@ -91,7 +91,7 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
     })
 }
 
-/// Source and target of a plan: ends of a copy, or two devices alone.
+/// Source and target: of a copy, or two devices alone.
 enum PlannedEnds {
     /// The plan of a copy.
     Copy(Box<Plan>),
@@ -123,8 +123,7 @@ fn plan_or_pair(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<Plann
     Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))))
 }
 
-/// Returns whether two functions are judged where no copy between them can be planned: two drives of a machine with
-/// its namespaces mean a copy.
+/// True where two devices are judged although no copy can be planned; two drives with known namespaces mean a copy.
 pub(super) fn is_pair_alone(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> bool {
     let is_drive = |id: FunctionId| fabric.function(id).kind == FunctionKind::Nvme;
     let is_text = matches!(fabric.origin, Origin::Text | Origin::Assumed);

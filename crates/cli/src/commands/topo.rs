@@ -1,9 +1,7 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
 use peerlane::{difference, topology};
-use peerlane_engine::suggestion::hint_of_device;
 use peerlane_fabric::{Fabric, Pairing};
-use peerlane_memory::provider::PROVIDERS;
 use peerlane_report::machine;
 
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
@@ -57,10 +55,7 @@ fn device(args: &TopoArgs, word: &str, printer: Printer) -> Result<Exit, Failure
         return Err(Failure::new("one device is shown as text only").hint(hint));
     }
     let fabric = machines::fabric(&args.fabric, printer)?;
-    let Some(id) = PROVIDERS.find(&fabric, word) else {
-        let error = format!("machine {} has no device `{word}`", fabric.name);
-        return Err(Failure::new(error).hint(hint_of_device(&fabric, word)));
-    };
+    let id = machines::device(&fabric, word)?;
     printer.text(&machine::device(&fabric, id))?;
     Ok(Exit::Done)
 }

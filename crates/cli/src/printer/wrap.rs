@@ -54,8 +54,9 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// True for a row of a table, where more than a label stands apart, and for a line of a tree.
 fn is_row(line: &str) -> bool {
-    let parts = line.trim().split("  ").filter(|part| !part.is_empty());
-    parts.count() > 2 || line.starts_with(['|', '`']) || line.trim_start().starts_with("`-- ")
+    let content = line.trim();
+    let parts = content.split("  ").filter(|part| !part.is_empty());
+    parts.count() > 2 || content.starts_with('|') || content.starts_with("`-- ")
 }
 
 fn in_lines(line: &str, columns: usize) -> String {
@@ -126,6 +127,13 @@ mod tests {
         assert_eq!(wrapped(&line, 40), &line[VERBATIM.len_utf8()..]);
         let row = "  one   two   three   four   five   six   seven\n";
         assert_eq!(wrapped(row, 40), row);
+        for tree in [
+            "|   |-- 0000:17:04.0 (downstream port), up to 32 GT/s\n",
+            "    |   `-- 0000:1c:00.0 (NIC) mlx5_0, 32 GT/s x16\n",
+            "        `-- 0000:1c:00.0 (NIC) mlx5_0, 32 GT/s x16\n",
+        ] {
+            assert_eq!(wrapped(tree, 40), tree);
+        }
     }
 
     #[test]

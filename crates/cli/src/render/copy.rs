@@ -61,7 +61,7 @@ pub(crate) fn copy(record: &CopyRecord, is_verbose: bool) -> String {
         sheet.row("verified", verified(&record.verification));
     }
     // The first line names the route; a fallback was announced before the first byte.
-    let is_shown = |warning: &&Warning| is_verbose || !matches!(warning, Warning::FellBack { .. });
+    let is_shown = |warning: &&Warning| is_verbose || !warning.is_fall_back();
     sheet.warnings(record.warnings.iter().filter(is_shown));
     sheet.0
 }
@@ -116,8 +116,7 @@ fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
 
 fn route(record: &CopyRecord) -> String {
     let by_route = record.bytes_by_route;
-    let falls_back =
-        record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    let falls_back = record.warnings.iter().any(Warning::is_fall_back);
     let reason = if falls_back { "the warning says why" } else { record.reason.as_str() };
     format!(
         "{}, {}: {} bytes p2p, {} bytes through host memory; {reason}",

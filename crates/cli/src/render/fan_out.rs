@@ -80,8 +80,7 @@ fn short(target: &TargetOutcome) -> String {
         let why = errors.unwrap_or_default().iter().skip(1).cloned().collect::<Vec<_>>().join(": ");
         return format!("not complete: {why}");
     };
-    let falls_back =
-        record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    let falls_back = record.warnings.iter().any(Warning::is_fall_back);
     let sign = if falls_back { " (fell back)" } else { "" };
     format!("{}{sign}", super::copy::short(record))
 }

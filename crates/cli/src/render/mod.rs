@@ -46,41 +46,17 @@ pub(crate) use topo_diff::topo_diff;
 pub(crate) use verify::{verify, verify_manifest};
 
 /// A number of things, as a person says it.
-pub(crate) fn counted(number: impl Into<Count>, one: &str) -> String {
-    let Count(number) = number.into();
-    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+pub(crate) fn counted<N>(number: N, one: &str) -> String
+where
+    N: std::fmt::Display + PartialEq + From<u8>,
+{
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {one}{plural}")
 }
 
 /// "1 block differs", "2 blocks differ".
 fn differing(number: u64, one: &str) -> String {
     format!("{} differ{}", counted(number, one), if number == 1 { "s" } else { "" })
-}
-
-/// A number of things.
-pub(crate) struct Count(u64);
-
-impl From<u128> for Count {
-    fn from(number: u128) -> Self {
-        Self(u64::try_from(number).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<u32> for Count {
-    fn from(number: u32) -> Self {
-        Self(number.into())
-    }
-}
-
-impl From<u64> for Count {
-    fn from(number: u64) -> Self {
-        Self(number)
-    }
-}
-
-impl From<usize> for Count {
-    fn from(number: usize) -> Self {
-        Self(number as u64)
-    }
 }
 
 /// Begins a line that is not wrapped; never in a name that a line begins with, since Unicode has no such character.

@@ -43,7 +43,7 @@ pub(crate) fn plan(plan: &Plan, verdict: &str) -> String {
     candidates(&mut sheet, plan);
     refusals(&mut sheet, &plan.refusals);
     // The answer says that it falls back, and nothing was copied yet.
-    let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    let is_shown = |warning: &&Warning| !warning.is_fall_back();
     if plan.warnings.iter().any(|warning| is_shown(&warning)) {
         sheet.line("");
     }

@@ -216,3 +216,12 @@ fn wrong_boot_configurations_are_refused() {
         assert!(said.contains("hint:"), "{said}");
     }
 }
+
+#[test]
+fn plan_without_commands_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = crate::program::typed(folder.path(), "doctor --machine acs --write-fix fix");
+    let said = crate::program::said(&output);
+    assert!(said.contains("fix was not written: no step has a command"), "{said}");
+    assert!(!folder.path().join("fix").exists());
+}

@@ -163,3 +163,55 @@ fn one_device_has_its_path_and_pairs() {
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));
     assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
 }
+
+#[test]
+fn examples_of_help_stay_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = command(folder.path());
+    let output = command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let example = "  peerlane export /dev/nvme0n1 --listen 10.0.0.1 --allow nqn.2014-08.org";
+    assert!(text.contains(example), "{text}");
+    assert!(!text.contains('\u{a0}'), "{text}");
+}
+
+#[test]
+fn ports_are_refused_by_both_commands() {
+    let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
+    for command in ["plan", "doctor"] {
+        let words = "0000:15:01.0 gpu:0 --machine fixtures/lspci/eight-gpus.txt";
+        let output = typed(root, &format!("{command} {words}"));
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(said(&output).contains("it is a port or bridge"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn nics_that_a_topology_names_take_part() {
+    let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
+    let output = typed(root, "topo bnxt_re0 --machine fixtures/nccl/mi300.xml");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("gpu:0, gpu:1, gpu:2, gpu:3\n    unknown"), "{text}");
+    let output = typed(root, "doctor --machine fixtures/nccl/mi300.xml");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("network to GPU   unknown"), "{text}");
+}
+
+#[test]
+fn missing_drive_makes_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("set.bin"), "data").expect("a file");
+    let output = typed(folder.path(), "copy set.bin nvme77");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("nvme77 is not a device of this machine"), "{}", said(&output));
+    assert!(!folder.path().join("nvme77").exists());
+    let output = typed(folder.path(), "copy set.bin ./nvme77 -q");
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn predicted_route_without_memory_is_not_possible() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair");
+    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+}

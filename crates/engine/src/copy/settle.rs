@@ -83,7 +83,8 @@ impl Copying<'_> {
             return self.fall_back(&reason, tools);
         }
         if plan.route != Some(Route::P2p) || are_all_finished {
-            let is_fallen_back = |lane: &TargetLane<'_>| lane.job.warnings.iter().any(is_fall_back);
+            let is_fallen_back =
+                |lane: &TargetLane<'_>| lane.job.warnings.iter().any(Warning::is_fall_back);
             if self.lanes.iter().any(is_fallen_back) {
                 tools.watch.notice(&format!("copying through host memory: {}", plan.reason));
             }
@@ -335,10 +336,6 @@ impl CopyJob<'_> {
         ];
         ends.into_iter().find(|(is_direct, _)| !is_direct).map(|(_, path)| path.as_str())
     }
-}
-
-fn is_fall_back(warning: &Warning) -> bool {
-    matches!(warning, Warning::FellBack { .. })
 }
 
 fn attach(ready: &mut AttachedMemory, job: &CopyJob<'_>) -> Result<Attached, CopyError> {

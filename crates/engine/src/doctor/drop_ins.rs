@@ -32,13 +32,14 @@ pub struct DropIn {
 /// The files for the plan of a record: drop-ins for settings, and scripts that install and undo them; empty
 /// where the plan has no step that a command does.
 pub fn drop_ins(record: &DoctorRecord) -> Vec<DropIn> {
+    let has_command = |step: &PlanStep| !step.command.is_empty() || !step.settings.is_empty();
+    if !record.steps.iter().any(has_command) {
+        return Vec::new();
+    }
     let settings: Vec<&Setting> = record.steps.iter().flat_map(|step| &step.settings).collect();
     let commands: Vec<&PlanStep> =
         record.steps.iter().filter(|step| step.settings.is_empty()).collect();
     let mut files = setting_files(&settings);
-    if files.is_empty() && commands.is_empty() {
-        return Vec::new();
-    }
     if files.is_empty() {
         let head = "#!/bin/sh\n# The plan has no settings to install.\n";
         return vec![script(INSTALL, head.to_owned() + &step_comments(&commands))];

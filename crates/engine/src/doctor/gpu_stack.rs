@@ -382,7 +382,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
             Cost::Routes,
             gpus.words(fabric),
             "network controllers reach memory of NVIDIA's GPUs by dma-bufs of its open kernel modules, \
-             which are unknown to be loaded, or by nvidia-peermem, which is not",
+             which are not known to be loaded, or by nvidia-peermem, which is not",
         )
     };
     on.add(found, gpus.bears_on());

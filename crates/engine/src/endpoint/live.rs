@@ -262,8 +262,7 @@ fn missing(
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
 }
 
-/// True for a bare name as the kernel gives drives, or that of a GPU without its colon: a typing error more often
-/// than a file.
+/// True for a bare name such as `nvme5`, `sda1` or `gpu0`: a typing error more often than a new file.
 fn is_device_name(typed: &Path) -> bool {
     let is_bare = typed.parent().is_some_and(|parent| parent.as_os_str().is_empty());
     let Some(name) = typed.to_str().filter(|_| is_bare) else { return false };

@@ -258,7 +258,7 @@ fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
 
 fn a_fall_back_is_told(run: &RunCase<'_>) -> Check {
     let is_silent = |record: &CopyRecord| {
-        let is_told = record.warnings.iter().any(|one| matches!(one, Warning::FellBack { .. }));
+        let is_told = record.warnings.iter().any(Warning::is_fall_back);
         record.route == Route::Host && record.content.data > Bytes::ZERO && !is_told
     };
     let records = || run.verdicts.iter().filter_map(|verdict| verdict.record.as_ref());

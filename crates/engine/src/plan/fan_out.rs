@@ -181,7 +181,7 @@ fn choose(ends: &[Prepared]) -> Choice {
 }
 
 fn has_fallen_back(plan: &Plan) -> bool {
-    plan.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }))
+    plan.warnings.iter().any(Warning::is_fall_back)
 }
 
 /// The best memory, or which target stands in the way.

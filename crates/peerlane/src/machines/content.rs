@@ -60,17 +60,14 @@ pub(super) fn from_input() -> Result<Fabric, MachineError> {
 fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     let text = decoded(bytes);
     let name = name_of_text(&place);
+    let named = |fabric| Fabric { name, ..fabric };
     if nccl::is_nccl(&text) {
-        return match nccl::read(&text) {
-            Ok(fabric) => Ok(Fabric { name, ..fabric }),
-            Err(source) => Err(MachineError::Nccl { place, source }),
-        };
+        let found = nccl::read(&text).map(named);
+        return found.map_err(|source| MachineError::Nccl { place, source });
     }
     if !place.ends_with(".toml") && lspci::is_lspci(&text) {
-        return match lspci::read(&text) {
-            Ok(fabric) => Ok(Fabric { name, ..fabric }),
-            Err(source) => Err(MachineError::Lspci { place, source }),
-        };
+        let found = lspci::read(&text).map(named);
+        return found.map_err(|source| MachineError::Lspci { place, source });
     }
     let other = if place.ends_with(".toml") { None } else { OtherProgram::new(&text) };
     if let Some(source) = other {

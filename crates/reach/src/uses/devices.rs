@@ -67,7 +67,7 @@ fn has_rdma(function: &Function, is_enough: fn(&str) -> bool) -> bool {
     }
 }
 
-/// A description may leave out the maker: then it may be made for it.
+/// Identity alone tells; a controller without a stated maker counts as made for RDMA.
 fn is_made_for_rdma(function: &Function) -> bool {
     let has_name = |name: &String| RDMA_NAMES.iter().any(|prefix| name.starts_with(prefix));
     function.vendor.is_none_or(|vendor| vendor == VENDOR_MELLANOX)

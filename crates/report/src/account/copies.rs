@@ -330,11 +330,10 @@ pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Secti
     ]);
     if let Some(first) = &record.first {
         let text = format!(
-            "at {} of the source, {} of the target, {} byte{}",
+            "at {} of the source, {} of the target, {}",
             first.source_offset.0,
             first.target_offset.0,
-            first.length.0,
-            if first.length.0 == 1 { "" } else { "s" }
+            count(usize::try_from(first.length.0).unwrap_or(usize::MAX), "byte")
         );
         facts.push(("first difference", text));
     }

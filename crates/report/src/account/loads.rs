@@ -58,7 +58,7 @@ fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
 /// The machine to draw for a record.
 struct LoadedMachine<'a> {
     fabric: Cow<'a, Fabric>,
-    /// True when it is unknown to be the machine of the record.
+    /// True when it is not known to be the machine of the record.
     is_other: bool,
 }
 

@@ -145,7 +145,7 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
     }
     let mut blocks = vec![Block::Facts(facts)];
     // The verdict says that it falls back, and nothing was copied.
-    let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    let is_shown = |warning: &&Warning| !warning.is_fall_back();
     blocks.extend(warnings(plan.warnings.iter().filter(is_shown)));
     let rows: Vec<_> = plan
         .candidates

@@ -3,13 +3,11 @@
 pub(crate) mod check;
 mod write_fix;
 
-use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
     examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
 use peerlane_units::Nanos;
 
@@ -94,10 +92,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
 
 /// All pairs of one device.
 fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
-    let Some(id) = PROVIDERS.find(fabric, device) else {
-        let error = format!("machine {} has no device `{device}`", fabric.name);
-        return Err(Failure::new(error).hint(hint_of_device(fabric, device)));
-    };
+    let id = machines::device(fabric, device)?;
     plan::refuse_ports(fabric, (id, id))?;
     Ok(examine_device(fabric, id))
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use peerlane_engine::{DropIn, after_restart, drop_ins};
-use peerlane_results::{DoctorRecord, PlanStep};
+use peerlane_results::DoctorRecord;
 
 use crate::error::Failure;
 use crate::output_file::write_folder;
@@ -22,8 +22,7 @@ const PLAN: &str = "plan.txt";
 /// When the folder is there, or cannot be made.
 pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Result<(), Failure> {
     let files = drop_ins(record);
-    let can_be_written = |step: &PlanStep| !step.command.is_empty() || !step.settings.is_empty();
-    if files.is_empty() || !record.steps.iter().any(can_be_written) {
+    if files.is_empty() {
         printer.note(&format!("{} was not written: no step has a command", folder.display()));
         return Ok(());
     }

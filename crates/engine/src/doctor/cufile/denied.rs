@@ -57,7 +57,7 @@ impl Audit<'_> {
         let key = "denylist.fsids";
         self.found.number(key).filter(|&count| count > 0).map(|_| {
             let effect = CuFileEffect::new(
-                format!("which file systems they are is unknown here; {WITHOUT_WAY}"),
+                format!("which file systems they are is unknown; {WITHOUT_WAY}"),
                 "take out what is to be reached directly",
             );
             self.note(key, EARLY, effect)

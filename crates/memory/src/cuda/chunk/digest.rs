@@ -101,7 +101,7 @@ impl DigestKernel {
         })
     }
 
-    /// Chunks that were started and are unknown to be over.
+    /// Chunks that were started and are not known to be over.
     pub fn in_flight(&self) -> usize {
         self.pool.in_flight()
     }

@@ -124,7 +124,7 @@ impl ChunkKernel {
         self.pool.finished(|_| Ok(()))
     }
 
-    /// Chunks that were started and are unknown to be over.
+    /// Chunks that were started and are not known to be over.
     pub fn in_flight(&self) -> usize {
         self.pool.in_flight()
     }

@@ -177,7 +177,7 @@ impl Pinned {
         Region::pinned(Arc::clone(self))
     }
 
-    /// The bytes, where nobody else holds the memory: no ring, and no copy that is unknown to be over.
+    /// The bytes, where nobody else holds the memory: no ring, and no copy that is not known to be over.
     pub fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         Arc::get_mut(this)?.region.as_mut()?.host_bytes_mut()
     }
@@ -231,7 +231,7 @@ impl CopyQueue {
         Ok(Self { stream: CudaStream::new(gpu)?, in_flight: VecDeque::new() })
     }
 
-    /// Copies that were begun and are unknown to be over.
+    /// Copies that were begun and are not known to be over.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }

@@ -247,7 +247,7 @@ impl CardKernel {
         None
     }
 
-    /// Chunks that were started and are unknown to be over.
+    /// Chunks that were started and are not known to be over.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId, Parent};
+use peerlane_reach::{RouteState, judged_of};
 
 use super::label;
 use super::lines::{details, heading, line};
-use super::pairs::{STATES, devices, states};
+use super::pairs::{PairStates, STATES, devices};
 use crate::plain::plain;
 
 /// The device in a line and its details, then ports up to the host bridge, then its pairs by state.
@@ -29,12 +30,14 @@ pub fn device(fabric: &Fabric, id: FunctionId) -> String {
 }
 
 fn states_of(fabric: &Fabric, id: FunctionId) -> String {
-    let states = states(fabric);
-    let others: Vec<FunctionId> = devices(fabric).into_iter().filter(|&one| one != id).collect();
+    let states = PairStates::new(fabric, judged_of(fabric, id));
+    let others = devices(fabric).into_iter().filter(|&other| other != id);
+    let others: Vec<(FunctionId, RouteState)> =
+        others.map(|other| (other, states.of_pair(id, other))).collect();
     let mut text = String::new();
     for (state, _, meaning) in STATES {
-        let names = others.iter().filter(|&&other| states.get(&(id, other)) == Some(&state));
-        let names: Vec<String> = names.map(|&other| label(fabric, other)).collect();
+        let names = others.iter().filter(|(_, found)| *found == state);
+        let names: Vec<String> = names.map(|&(other, _)| label(fabric, other)).collect();
         if names.is_empty() {
             continue;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
-use peerlane_reach::{Pair, RouteState, Verdict, judged_pairs};
+use peerlane_reach::{JudgedPairs, Pair, RouteState, Verdict, judged_pairs};
 
 use super::{label, port_kind};
 
@@ -21,12 +21,29 @@ pub(super) const STATES: [(RouteState, &str, &str); 6] = [
     (RouteState::Impossible, "no", "not possible"),
     (RouteState::Unknown, "?", "unknown; `peerlane doctor A B` says why"),
 ];
+
 /// The matrix and its legend; one line where fewer than two devices move payload.
 pub fn pairs(fabric: &Fabric) -> String {
     let devices = devices(fabric);
     if devices.len() < 2 {
         return "fewer than two GPUs, NICs, NVMe drives or FPGA cards found\n".to_owned();
     }
+    let states = PairStates::new(fabric, judged_pairs(fabric));
+    let table: Vec<Vec<Option<RouteState>>> = devices
+        .iter()
+        .map(|&row| {
+            let cell = |&column: &FunctionId| (column != row).then(|| states.of_pair(row, column));
+            devices.iter().map(cell).collect()
+        })
+        .collect();
+    let is_used = |state| table.iter().flatten().any(|&one| one == Some(state));
+    let legend = STATES.iter().filter(|(state, ..)| is_used(*state));
+    let legend: String = legend.map(|(_, word, means)| format!("{word:6}  {means}\n")).collect();
+    format!("{}\n{legend}", grid(fabric, &devices, &table))
+}
+
+/// Names of rows and columns with a cell for each two.
+fn grid(fabric: &Fabric, devices: &[FunctionId], table: &[Vec<Option<RouteState>>]) -> String {
     let names: Vec<String> = devices.iter().map(|&id| label(fabric, id)).collect();
     let rows: Vec<String> = devices
         .iter()
@@ -37,28 +54,21 @@ pub fn pairs(fabric: &Fabric) -> String {
             kind => format!("{} {name}", port_kind(kind)),
         })
         .collect();
-    let states = states(fabric);
     let width = |name: &String| name.chars().count().max(STATES[0].1.len());
     let head = rows.iter().map(|row| row.chars().count()).max().unwrap_or_default();
-    let mut text = String::new();
+    let mut text = format!("{:head$}", "");
     // Writing to a String cannot fail.
-    let _ = write!(text, "{:head$}", "");
     for name in &names {
         let _ = write!(text, "  {name:>0$}", width(name));
     }
     text.push('\n');
-    for (row, name) in devices.iter().zip(&rows) {
-        let _ = write!(text, "{name:head$}");
-        for (column, name) in devices.iter().zip(&names) {
-            let _ = write!(text, "  {:>1$}", cell(&states, *row, *column), width(name));
+    for (row, states) in rows.iter().zip(table) {
+        let _ = write!(text, "{row:head$}");
+        for (state, name) in states.iter().zip(&names) {
+            let _ = write!(text, "  {:>1$}", state.map_or("", cell), width(name));
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
-    }
-    text.push('\n');
-    let is_used = |state: RouteState| states.values().any(|&one| one == state);
-    for (_, word, meaning) in STATES.iter().filter(|(state, ..)| is_used(*state)) {
-        let _ = writeln!(text, "{word:6}  {meaning}");
     }
     text
 }
@@ -72,40 +82,37 @@ pub(super) fn devices(fabric: &Fabric) -> Vec<FunctionId> {
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-/// The best state of each pair, by both orders of its ends; a pair of no use has that of its better direction.
-pub(super) fn states(fabric: &Fabric) -> HashMap<(FunctionId, FunctionId), RouteState> {
-    let mut states = HashMap::new();
-    for pairs in judged_pairs(fabric) {
-        for &provider in &pairs.group.provider.members {
-            for &initiator in &pairs.group.initiator.members {
-                for ends in [(provider, initiator), (initiator, provider)] {
-                    let state = states.entry(ends).or_insert(pairs.state);
-                    *state = pairs.state.min(*state);
+/// Judged states by pairs, in both orders.
+pub(super) struct PairStates<'a> {
+    fabric: &'a Fabric,
+    of_uses: HashMap<(FunctionId, FunctionId), RouteState>,
+}
+
+impl<'a> PairStates<'a> {
+    pub(super) fn new(fabric: &'a Fabric, judged: Vec<JudgedPairs>) -> Self {
+        let mut of_uses = HashMap::new();
+        for pairs in judged {
+            for &provider in &pairs.group.provider.members {
+                for &initiator in &pairs.group.initiator.members {
+                    for ends in [(provider, initiator), (initiator, provider)] {
+                        let state = of_uses.entry(ends).or_insert(pairs.state);
+                        *state = pairs.state.min(*state);
+                    }
                 }
             }
         }
+        Self { fabric, of_uses }
     }
-    let devices = devices(fabric);
-    for &one in &devices {
-        for &other in devices.iter().filter(|&&other| other != one) {
-            states.entry((one, other)).or_insert_with(|| state_of_pair(fabric, one, other));
-        }
+
+    /// The best state of two devices by a use, else by their directions.
+    pub(super) fn of_pair(&self, one: FunctionId, other: FunctionId) -> RouteState {
+        let by_directions = || Verdict::best(self.fabric, &Pair::new(self.fabric, one, other));
+        let by_use = self.of_uses.get(&(one, other)).copied();
+        by_use.unwrap_or_else(|| by_directions().map_or(RouteState::Host, |best| best.state))
     }
-    states
 }
 
-fn state_of_pair(fabric: &Fabric, one: FunctionId, other: FunctionId) -> RouteState {
-    let pair = Pair::new(fabric, one, other);
-    let states = pair.payload_directions(fabric).map(|one| Verdict::new(fabric, one).state);
-    states.min().unwrap_or(RouteState::Host)
-}
-
-fn cell(
-    states: &HashMap<(FunctionId, FunctionId), RouteState>,
-    row: FunctionId,
-    column: FunctionId,
-) -> &'static str {
-    let state = states.get(&(row, column)).filter(|_| row != column);
-    let found = state.and_then(|state| STATES.iter().find(|(one, ..)| one == state));
-    found.map_or("", |(_, word, _)| word)
+/// The word of a state in a cell.
+fn cell(state: RouteState) -> &'static str {
+    STATES.iter().find(|(one, ..)| *one == state).map_or("", |(_, word, _)| word)
 }
