@@ -59,7 +59,7 @@ fn differing(number: u64, one: &str) -> String {
     format!("{} differ{}", counted(number, one), if number == 1 { "s" } else { "" })
 }
 
-/// Begins a line that is not wrapped; never in a name that a line begins with, since Unicode has no such character.
+/// Begins a line that is not wrapped. [`one_line`] takes it out of names.
 pub(crate) const VERBATIM: char = '\u{fffe}';
 
 /// Lines of `label  value`, aligned.
@@ -89,7 +89,8 @@ impl LabelSheet {
 
     /// A command for a shell, whole.
     fn command(&mut self, indent: &str, command: &str) {
-        self.line(format_args!("{VERBATIM}{indent}{command}"));
+        self.0.push(VERBATIM);
+        self.line(format_args!("{indent}{command}"));
     }
 
     /// Lines that another sheet has, and an empty one after them.
@@ -114,9 +115,9 @@ impl LabelSheet {
     }
 }
 
-/// Names may have line ends in them, and could forge lines with those.
+/// Text in one line: names may have line ends in them, and could forge lines or commands.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace('\n', "\\n")
+    text.replace('\n', "\\n").replace(VERBATIM, "\\u{fffe}")
 }
 
 fn endpoint(facts: &EndpointFacts) -> String {
@@ -204,6 +205,14 @@ mod tests {
         sheet.line("a\nb would be replaced:");
         sheet.row("source", "c\n  route     p2p");
         assert_eq!(sheet.0, "a\\nb would be replaced:\n  source    c\\n  route     p2p\n");
+    }
+
+    #[test]
+    fn name_forges_no_command() {
+        let mut sheet = LabelSheet::default();
+        sheet.line(format_args!("{VERBATIM}sudo rm"));
+        sheet.command("  ", "true");
+        assert_eq!(sheet.0, format!("\\u{{fffe}}sudo rm\n{VERBATIM}  true\n"));
     }
 
     #[test]
