@@ -40,5 +40,5 @@ pub use stack::Stack;
 pub use sysfs::snapshot::{NoPlace, Snapshot, TreeEntry};
 pub use sysfs::{
     BlockDevice, DiscoverError, NoPackets, PacketSettings, ParentDisk, PassthroughNode, block_name,
-    passthrough_name,
+    kernel_has_p2pdma, passthrough_name,
 };

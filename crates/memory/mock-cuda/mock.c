@@ -16,8 +16,10 @@
  * parameters and flags are those of that version, and what comes after 1200 has a layout of its own), no_version
  * (which it does not tell), no_counts (counters stay at zero), posix_mode and fallback_io (on whatever is set),
  * p2p_flags (of NVMe). From 1190 on reads of holes go through host memory.
+ * Of copies besides: shuffled (each is over after looks by chance), hang (the work from which on none is over), pinnable
+ * (bytes of host memory that can be registered), no_register (no pages of a file can).
  * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
- * Memory that is freed is noted as `left zeroes` or `left content`. Beside the calls stand `VERB begins at ADDRESS for
+ * Memory that is freed is noted as `left zeroes` or `left content`, and pinned memory so with `host` before it. Beside the calls stand `VERB begins at ADDRESS for
  * BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER is the offset in the file), load, store
  * and kernel by the GPU (NUMBER is that of the stream). An address is that of device memory, and of a kernel its first
  * two words.
@@ -36,6 +38,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,7 +50,8 @@
 /* `map` is `size` rounded up to pages between two that nobody may ever touch; `shown` and `real` are the same memory,
  * which ends where a page does as far as addresses are multiples of 256. */
 typedef struct { char *shown, *real, *map, *real_map; size_t size, pages; int used, registered, busy; } Memory;
-typedef struct { char *at; size_t size; int used, busy; } Host;
+/* `only` may be read by the GPU alone: pages of a file, which the copy engine has for as long as they are registered. */
+typedef struct { char *at; size_t size; int used, busy, only; } Host;
 /* A copy, a fill (`from` is null), or a launch (`size` is 0). */
 typedef struct {
     char *to, *from;
@@ -62,8 +66,8 @@ typedef struct {
     uint64_t at;
 } Work;
 /* `at` is when the work before it was over, in ns; 0 while it is not. */
-typedef struct { int used, flags, looks, recorded; long until, order, at; void *stream; } Event;
-typedef struct { int used; } Stream;
+typedef struct Event { int used, flags, looks, recorded; long until, order, at; void *stream; } Event;
+typedef struct { int used; struct Event *after; } Stream;
 typedef struct { int used, fd, busy; } OpenFile;
 
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -73,6 +77,8 @@ static Work work[1 << 16];
 static long works;
 static Event events[MANY];
 static Stream streams[MANY];
+/* The default streams, whose handles are 1 and 2. */
+static Stream defaults[3];
 static OpenFile files[MANY];
 static int initialised, retained, open_driver, level, started;
 /* What a plain copy took from the host and the device may not have yet. */
@@ -277,11 +283,24 @@ int cuMemFree_v2(uint64_t address) {
 }
 int cuMemHostRegister_v2(void *address, size_t size, unsigned flags) {
     CURRENT("cuMemHostRegister");
-    (void)flags;
+    int only = (flags & 8) != 0;
     if (host_at(address, 1)) LEAVE(712);
+    size_t pinned = 0;
+    for (int i = 0; i < MANY; i++)
+        if (hosts[i].used && !hosts[i].only) pinned += hosts[i].size;
+    if (only ? number("no_register", 0) : pinned + size > (size_t)number("pinnable", LONG_MAX)) {
+        note("cuMemHostRegister refused");
+        LEAVE(1);
+    }
+    /* As the kernel pins pages: those that a file has lost are an error (MADV_POPULATE_READ). */
+    if (only && madvise(address, size, 22)) {
+        note("cuMemHostRegister refused");
+        LEAVE(1);
+    }
+    if (only) note("registered a file");
     for (int i = 0; i < MANY; i++)
         if (!hosts[i].used) {
-            Host host = { address, size, 1, 0 };
+            Host host = { address, size, 1, 0, only };
             hosts[i] = host;
             LEAVE(0);
         }
@@ -292,6 +311,9 @@ int cuMemHostUnregister(void *address) {
     Host *host = host_at(address, 1);
     if (!host) LEAVE(wrong("cuMemHostUnregister", "of memory that is not registered"));
     if (host->busy) LEAVE(wrong("cuMemHostUnregister", "of memory in flight"));
+    size_t zeroes = 0;
+    while (!host->only && zeroes < host->size && !host->at[zeroes]) zeroes++;
+    if (!host->only) note(zeroes == host->size ? "host left zeroes" : "host left content");
     host->used = 0;
     LEAVE(0);
 }
@@ -360,7 +382,12 @@ static void open_memory(int protection) {
         if (memories[i].used) mprotect(memories[i].map + PAGE, memories[i].pages, protection);
 }
 static void carry_out(Work *one) {
-    if (one->from) memcpy(one->to, one->from, one->size);
+    if (one->from && one->host && one->host->only) {
+        /* Pages that the file has lost since are zeroes, and no signal. */
+        struct iovec to = { one->to, one->size }, from = { one->from, one->size };
+        memset(one->to, 0, one->size);
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0) note("lost pages");
+    } else if (one->from) memcpy(one->to, one->from, one->size);
     else if (one->size) memset(one->to, one->byte, one->size);
     else {
         open_memory(PROT_READ | PROT_WRITE);
@@ -453,6 +480,7 @@ int cuStreamCreate(void **stream, unsigned flags) {
     for (int i = 0; i < MANY; i++)
         if (!streams[i].used) {
             streams[i].used = 1;
+            streams[i].after = 0;
             *stream = &streams[i];
             LEAVE(0);
         }
@@ -478,6 +506,7 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 int cuEventRecord(void *event, void *stream) {
     CURRENT("cuEventRecord");
+    if ((uintptr_t)stream <= 2) stream = &defaults[(uintptr_t)stream];
     note("cuEventRecord in %d", (int)((Stream *)stream - streams));
     Event one = { 1, ((Event *)event)->flags, 0, 1, works, ++records, 0, stream };
     *(Event *)event = one;
@@ -492,26 +521,43 @@ static void pass(const Event *last, long next) {
             event->at = nanoseconds();
     }
 }
-int cuEventQuery(void *handle) {
-    CURRENT("cuEventQuery");
-    Event *event = handle;
-    if (!event->used) LEAVE(wrong("cuEventQuery", "of no event"));
-    if (!event->recorded) LEAVE(wrong("cuEventQuery", "of an event that was never recorded"));
-    if (failed) LEAVE(719);
-    if (event->looks++ < number("delay", 2)) LEAVE(600);
+/* Carries out what comes before an event; whether that is over. */
+static int look(Event *event) {
+    if (failed) return 719;
+    Event *before = ((Stream *)event->stream)->after;
+    if (before && !before->at) {
+        int code = look(before);
+        if (code) return code;
+    }
+    if (event->looks++ < (number("shuffled", 0) ? rand() % 8 : number("delay", 2))) return 600;
+    if (number("hang", 0) && event->until >= number("hang", 0)) return 600;
     for (long i = works > 1 << 16 ? works - (1 << 16) : 0; i < event->until; i++) {
         Work *one = &work[i % (1 << 16)];
         if (one->done || one->stream != event->stream) continue;
-        if (one->launch.never) LEAVE(600);
+        if (one->launch.never) return 600;
         if (one->launch.fails) {
             failed = 1;
-            LEAVE(719);
+            return 719;
         }
         pass(event, i);
         carry_out(one);
     }
     pass(event, event->until);
     event->at = nanoseconds();
+    return 0;
+}
+int cuEventQuery(void *handle) {
+    CURRENT("cuEventQuery");
+    Event *event = handle;
+    if (!event->used) LEAVE(wrong("cuEventQuery", "of no event"));
+    if (!event->recorded) LEAVE(wrong("cuEventQuery", "of an event that was never recorded"));
+    LEAVE(look(event));
+}
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    CURRENT("cuStreamWaitEvent");
+    if (flags || !((Event *)event)->recorded) LEAVE(wrong("cuStreamWaitEvent", "flags, or an event that was never recorded"));
+    note("cuStreamWaitEvent in %d for %d", (int)((Stream *)stream - streams), (int)((Stream *)((Event *)event)->stream - defaults));
+    ((Stream *)stream)->after = event;
     LEAVE(0);
 }
 int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
@@ -526,6 +572,8 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
 int cuEventDestroy_v2(void *event) {
     CURRENT("cuEventDestroy");
     if (!((Event *)event)->used) LEAVE(wrong("cuEventDestroy", "of no event"));
+    for (int i = 0; i < MANY; i++)
+        if (streams[i].after == event) streams[i].after = 0;
     ((Event *)event)->used = 0;
     LEAVE(0);
 }

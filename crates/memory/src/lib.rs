@@ -19,6 +19,7 @@ mod map;
 pub mod mapped;
 pub mod nvrtc;
 pub mod p2pmem;
+pub mod page_cache;
 pub mod perf;
 pub mod physical;
 pub mod provider;

@@ -50,6 +50,9 @@ impl fmt::Debug for LentOwner {
 // lent memory may be used from any thread by the promise of `Lent::new`.
 unsafe impl Send for Map {}
 
+// SAFETY: a shared `Map` gives its address and length; its bytes are only seen through `&mut`.
+unsafe impl Sync for Map {}
+
 /// Host memory of somebody else that payload may be read into.
 ///
 /// Clones are of the same memory. Its bytes are only ever stored to: by the kernel for requests of a ring

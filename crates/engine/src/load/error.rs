@@ -1,5 +1,6 @@
 //! Errors of loading.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use peerlane_memory::cuda::CudaError;
 use peerlane_memory::cufile::{FellBack, NoCounter};
 use peerlane_units::Bytes;
 
-use crate::failure::RequestError;
+use crate::failure::{RequestError, RequestFailure};
 use crate::ring::UringError;
 
 /// Reason why a range of a file did not get into memory of a GPU.
@@ -34,6 +35,27 @@ pub enum LoadError {
         /// Reason.
         reason: Arc<str>,
     },
+    /// One of several parts failed, and all with it.
+    #[error(transparent)]
+    Part(PartError),
+    /// The bound of pinned memory is no size.
+    #[error("{}={text} is not a size", super::PINNED_VARIABLE)]
+    Setting {
+        /// The value.
+        text: String,
+    },
+    /// Others of this process have all pinned memory.
+    #[error("no pinned host memory within {pinned}: other loads of this process have it")]
+    NoLane {
+        /// The bound.
+        pinned: Bytes,
+    },
+    /// A wish to stop came from outside.
+    #[error("interrupted after {done}")]
+    Stopped {
+        /// Bytes that are there, in no order.
+        done: Bytes,
+    },
     /// The memory is too small.
     #[error("{needed} do not fit a memory of {size}")]
     Room {
@@ -58,6 +80,33 @@ pub enum LoadError {
     RouteNotKnown(NoCounter),
 }
 
+/// The error of one of several parts.
+#[derive(Debug)]
+pub struct PartError {
+    /// Its place among them, from 0.
+    pub number: usize,
+    /// The error.
+    pub error: Box<LoadError>,
+}
+
+impl fmt::Display for PartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for PartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<RequestFailure> for LoadError {
+    fn from(failure: RequestFailure) -> Self {
+        Self::Request { said: None, source: failure.into() }
+    }
+}
+
 impl LoadError {
     pub(super) fn file(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { action, source }
@@ -74,7 +123,14 @@ impl LoadError {
             Self::Request { said, source } => {
                 said.is_none() && matches!(source, RequestError::Failed(_))
             }
-            Self::Uring(_) | Self::Cuda(_) | Self::FellBack(_) | Self::RouteNotKnown(_) => false,
+            Self::Part(part) => part.error.is_of_one_file(),
+            Self::Uring(_)
+            | Self::Cuda(_)
+            | Self::Setting { .. }
+            | Self::NoLane { .. }
+            | Self::Stopped { .. }
+            | Self::FellBack(_)
+            | Self::RouteNotKnown(_) => false,
         }
     }
 
@@ -84,6 +140,7 @@ impl LoadError {
             Self::Uring(error) => !matches!(error, UringError::Other { .. }),
             Self::Cuda(error) => error.is_missing(),
             Self::RouteNotKnown(_) => true,
+            Self::Part(part) => part.error.is_missing(),
             _ => false,
         }
     }
@@ -94,6 +151,9 @@ impl LoadError {
             Self::Uring(error) => error.hint(),
             Self::Cuda(error) => error.hint(),
             Self::RouteNotKnown(none) => Some(none.hint()),
+            Self::Part(part) => part.error.hint(),
+            Self::Setting { .. } => Some("a number with K, M or G: PEERLANE_PINNED=128M"),
+            Self::NoLane { .. } => Some("a larger bound: PEERLANE_PINNED=256M, or `pinned=`"),
             Self::NotDirect { .. } => Some("`--route auto` or `--route host` takes host memory"),
             _ => None,
         }

@@ -1,299 +1,355 @@
-//! Ranges of files into memory of a GPU, one after the other, each by the way that is asked for.
+//! Ranges of files into memory of a GPU: the one way, for all that load.
 //!
-//! A [`Loader`] belongs to one thread, and several have one set of [`LoadRings`] together: what cuFile said of a file
-//! system, and by which of its modes it is open, which is the whole process's. By [`RouteChoice::P2p`] every range goes
-//! by cuFile, direct by P2PDMA or else by nvidia-fs, or is refused; by [`RouteChoice::Host`] through pinned host memory;
-//! by [`RouteChoice::Auto`] directly where nothing refuses, else through host memory, with the reason.
+//! A [`Loader`] takes any number of [`LoadPart`]s and cuts them into pieces, those of the longest parts first. Threads
+//! take piece after piece: each reads one into a slot of pinned host memory (out of the page cache as far as it lies
+//! there, else from the drive by direct I/O), and the copy engine sends it straight to its place while the thread reads
+//! the next. Where there are few processors, the copy engine reads the page cache itself ([`LoadSettings`]).
 //!
-//! [`fill`] does the same into memory of somebody else on a GPU, in parts through memory of our own.
+//! By [`RouteChoice::P2p`] every part goes by cuFile, direct by P2PDMA or else by nvidia-fs, or is refused; by
+//! [`RouteChoice::Host`] through pinned host memory; by [`RouteChoice::Auto`] directly where the machine has a direct way
+//! at all and nothing refuses, else through host memory, with the reason. cuFile is not opened on a machine that has none.
 //!
 //! The one thing to know: [`LoadRings::judge`] has the last word. What cuFile counted as moved through host memory although
 //! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
 //! the route of what cuFile moved is unknown.
 
+mod direct;
 mod error;
-mod fill;
+mod file;
+mod job;
+mod piece;
+mod pool;
+mod possible;
+mod settings;
 mod ways;
+mod worker;
 
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::CuFileSession;
-use peerlane_results::{MemoryKind, Route, RouteChoice};
+use peerlane_memory::cuda::{Gpu, GpuTarget, StreamMark};
+use peerlane_results::RouteChoice;
 use peerlane_units::{Bytes, Nanos};
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
 
-pub use error::LoadError;
-pub use fill::{Filled, fill};
+pub use error::{LoadError, PartError};
+pub use file::LoadFile;
+pub use pool::PinnedPool;
+pub use settings::{LoadSettings, PINNED_VARIABLE};
 pub use ways::LoadRings;
 
 pub use crate::endpoint::find_gpu;
+pub use crate::watch::ReadTools;
 
-use crate::Clock;
-use crate::cufile::meets_hole;
-use crate::failure::Role;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
+use crate::failure::{Cause, RequestFailure, Role, Stuck};
+use crate::ring::Action;
+use direct::DirectLoader;
+use job::LoadJob;
+use pool::{Lane, NoLane, TakenLanes};
+use worker::Worker;
 
-/// Unit of offsets and lengths of requests: no drive or file system in use asks for more.
+/// Unit of offsets and lengths of direct I/O: no drive or file system in use asks for more.
 const BLOCK: u64 = 4096;
-/// Room of a ring.
-const ENTRIES: u32 = 64;
-/// Pieces through pinned host memory: how many at a time, and how long.
-const PINNED: (u32, u64) = (8, 1 << 20);
-/// The same by cuFile, each a thread.
-const DIRECT: (u32, u64) = (4, 4 << 20);
+/// Between two looks at a wish to stop.
+const TICK: Duration = Duration::from_millis(20);
+/// Between two looks at the load of the machine.
+const LOAD_LOOK: Duration = Duration::from_secs(1);
+/// The wait for workers of a load that is over.
+const END_WAIT: Duration = Duration::from_millis(200);
 
-/// Loads into memory of one GPU, for one thread.
-pub struct Loader<'a> {
-    gpu: Arc<Gpu>,
-    ways: &'a LoadRings,
-    clock: &'a dyn Clock,
-    deadline: Nanos,
-    host: Option<LoadRing>,
-    direct: Option<LoadRing>,
+/// A range of a file, and its place in memory of the loader's GPU.
+#[derive(Debug, Clone)]
+pub struct LoadPart {
+    /// The file.
+    pub file: LoadFile,
+    /// Bytes of it.
+    pub range: Range<u64>,
+    /// The memory.
+    pub memory: GpuTarget,
+    /// Offset in it of the first byte.
+    pub offset: u64,
 }
 
-/// A ring of one way, and the memory that it has now.
-struct LoadRing {
-    ring: GpuRing,
-    memory: Option<(RegionId, Arc<DeviceMemory>)>,
-    /// Bytes of a request at most.
-    piece: u64,
+/// Consequence of a failure that is of one part only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// All parts fail: [`LoadError::Part`].
+    Stop,
+    /// The others go on.
+    GoOn,
 }
 
-/// Result of a load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Bytes of a part by the way they took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Offset in the memory at which the range begins.
-    pub begin: u64,
-    /// Bytes that moved: the range, and what makes it whole blocks.
+    /// All of them.
     pub bytes: Bytes,
-    /// The route that they took.
-    pub route: Route,
-    /// Set when they came out of the page cache, where the file takes no direct I/O.
-    pub page_cache: bool,
-    /// Reason why they did not go directly, where that was not ruled out.
+    /// Those that went from the drive to the GPU; none where cuFile's counters do not show that.
+    pub direct: Bytes,
+    /// Those that came from the drive, and through pinned host memory.
+    pub through_host: Bytes,
+    /// Those that came out of the page cache.
+    pub page_cache: Bytes,
+    /// Reason why they did not go directly, where the machine has a direct way.
     pub reason: Option<Arc<str>>,
 }
 
-/// Bytes of memory that a range takes with what makes it whole blocks.
-pub fn room(range: &Range<u64>) -> Bytes {
-    let all = whole_blocks(range);
-    Bytes(all.end - all.start)
+/// Loads into memory of one GPU.
+#[derive(Debug)]
+pub struct Loader<'a> {
+    gpu: Arc<Gpu>,
+    ways: &'a LoadRings,
+    pool: Arc<PinnedPool>,
+    settings: LoadSettings,
+    on_failure: OnFailure,
+    keeps: bool,
+    direct: DirectLoader,
 }
 
-fn whole_blocks(range: &Range<u64>) -> Range<u64> {
-    let end = range.end.checked_next_multiple_of(BLOCK).unwrap_or(range.end);
-    range.start / BLOCK * BLOCK..end
+/// Returns the offset of the block that a byte is in.
+fn first_block(offset: u64) -> u64 {
+    offset / BLOCK * BLOCK
 }
 
 impl<'a> Loader<'a> {
-    /// A loader; nothing is opened before it is needed.
-    pub fn new(gpu: &Arc<Gpu>, ways: &'a LoadRings, clock: &'a dyn Clock, deadline: Nanos) -> Self {
-        Self { gpu: Arc::clone(gpu), ways, clock, deadline, host: None, direct: None }
+    /// A loader with lanes of a pool; nothing is taken before it is needed.
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        ways: &'a LoadRings,
+        pool: &Arc<PinnedPool>,
+        settings: LoadSettings,
+    ) -> Self {
+        let (gpu, pool, direct) = (Arc::clone(gpu), Arc::clone(pool), DirectLoader::default());
+        Self { gpu, ways, pool, settings, on_failure: OnFailure::Stop, keeps: false, direct }
     }
 
-    /// Loads a range of a file, which must not end before, to the beginning of the memory, which must have
-    /// [`room`] for it. The file is left open for direct I/O where it takes that.
+    /// The same, for many loads: a failure of one part leaves the others alone, and slots are cleared when this is
+    /// dropped, not after each load.
+    #[must_use]
+    pub fn for_many(mut self) -> Self {
+        (self.on_failure, self.keeps) = (OnFailure::GoOn, true);
+        self
+    }
+
+    /// Loads parts of files, which must not end before; all of it is there for any work that the GPU is asked for
+    /// afterwards. What a part's memory holds after an error is not said.
     ///
     /// # Errors
-    /// [`LoadError`]; what the memory holds is not said then.
+    /// [`LoadError`] where nothing came to its end; by part what is of one file only.
     pub fn load(
         &mut self,
-        file: &File,
-        range: &Range<u64>,
-        memory: &Arc<DeviceMemory>,
-    ) -> Result<Loaded, LoadError> {
-        let is_direct = set_direct(file).map_err(LoadError::file("switch direct I/O on for"))?;
-        let reason = match self.ways.choice() {
-            RouteChoice::Host => None,
-            choice => match self.by_cufile(file, is_direct, range, memory) {
-                Err(LoadError::NotDirect { reason }) if choice == RouteChoice::Auto => Some(reason),
-                done => return done,
-            },
+        parts: &[LoadPart],
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Vec<Result<Loaded, LoadError>>, LoadError> {
+        // Dropped last: the caller's thread has its own GPU again.
+        let _kept = self.gpu.keep_context()?;
+        let mut results: Vec<Option<Result<Loaded, LoadError>>> = Vec::new();
+        let mut reasons = Vec::new();
+        for part in parts {
+            let (result, reason) = match self.by_direct_way(part, tools) {
+                Some(Err(LoadError::NotDirect { reason })) if self.goes_by_host() => {
+                    (None, Some(reason))
+                }
+                tried => (tried, None),
+            };
+            results.push(result);
+            reasons.push(reason);
+        }
+        self.stop_at_first(&mut results)?;
+        let by_host: Vec<usize> =
+            (0..parts.len()).filter(|&at| results[at].is_none()).collect();
+        if !by_host.is_empty() {
+            let mut loaded = self.by_host(parts, &by_host, tools)?;
+            for &at in &by_host {
+                let part = std::mem::replace(&mut loaded[at], Ok(Loaded::default()));
+                let reason = reasons[at].take();
+                results[at] = Some(part.map(|loaded| Loaded { reason, ..loaded }));
+            }
+        }
+        self.stop_at_first(&mut results)?;
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    fn goes_by_host(&self) -> bool {
+        self.ways.choice() == RouteChoice::Auto
+    }
+
+    /// Returns the first error where one ends all.
+    fn stop_at_first(
+        &self,
+        results: &mut [Option<Result<Loaded, LoadError>>],
+    ) -> Result<(), LoadError> {
+        let is_end = |error: &LoadError| {
+            self.on_failure == OnFailure::Stop || !error.is_of_one_file()
         };
-        let mut way = match self.host.take() {
-            Some(way) => way,
-            None => self.open_host()?,
+        for (number, result) in results.iter_mut().enumerate() {
+            if let Some(Err(error)) = result.take_if(|one| one.as_ref().is_err_and(is_end)) {
+                return Err(LoadError::Part(PartError { number, error: Box::new(error) }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The result where a part is not to go through host memory, or need not.
+    fn by_direct_way(
+        &mut self,
+        part: &LoadPart,
+        tools: &mut ReadTools<'_>,
+    ) -> Option<Result<Loaded, LoadError>> {
+        let length = part.range.end.saturating_sub(part.range.start);
+        if length == 0 {
+            return Some(Ok(Loaded::default()));
+        }
+        let room = Bytes(part.memory.length().0.saturating_sub(part.offset));
+        if room.0 < length {
+            return Some(Err(LoadError::Room { needed: Bytes(length), size: room }));
+        }
+        match (self.ways.choice(), self.ways.possible(part.file.cached())) {
+            (RouteChoice::Host, _) | (RouteChoice::Auto, Err(_)) => None,
+            (RouteChoice::P2p, Err(reason)) => Some(Err(LoadError::NotDirect { reason })),
+            (_, Ok(())) => Some(self.direct.load(self.ways, part, tools)),
+        }
+    }
+
+    fn by_host(
+        &self,
+        parts: &[LoadPart],
+        wanted: &[usize],
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Vec<Result<Loaded, LoadError>>, LoadError> {
+        let lengths = wanted.iter().map(|&at| parts[at].range.end - parts[at].range.start);
+        let (total, most) = (lengths.sum::<u64>(), self.settings.allowed());
+        let pieces = usize::try_from(total.div_ceil(pool::SLOT)).unwrap_or(usize::MAX);
+        let taken = self.take_lanes(most.min(pieces.max(1)), tools)?;
+        if let Some(shortage) = &taken.shortage {
+            tools.watch.notice(shortage);
+        }
+        let marks = marks(wanted.iter().map(|&at| &parts[at]))?;
+        let job = LoadJob::new(parts, wanted, self.on_failure, marks, taken.lanes.len());
+        let job = Arc::new(job);
+        let lanes = taken.lanes.into_iter().enumerate();
+        let threads: Vec<_> = lanes.map(|(number, lane)| self.begin(&job, number, lane)).collect();
+        self.watch(&job, Bytes(total), tools);
+        if job.wait(Duration::ZERO) {
+            // They hold the memory no longer then.
+            threads.into_iter().flatten().for_each(|thread| drop(thread.join()));
+        }
+        let mut results = job.results()?;
+        for &at in wanted {
+            check_end(&parts[at], &mut results[at]);
+        }
+        Ok(results)
+    }
+
+    fn take_lanes(
+        &self,
+        wanted: usize,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<TakenLanes, LoadError> {
+        let start = tools.clock.now();
+        let mut is_late = false;
+        let mut stops = || {
+            is_late = tools.clock.now().since(start) >= tools.deadline;
+            is_late || tools.watch.stop_requested()
         };
-        let moved = self.carry(&mut way, file, range, memory);
-        self.host = Some(way);
-        let page_cache = !is_direct;
-        Ok(Loaded {
-            begin: range.start % BLOCK,
-            bytes: moved?,
-            route: Route::Host,
-            page_cache,
-            reason,
+        let taken = self.pool.take(&self.gpu, wanted, self.settings.pinned, &mut stops);
+        taken.map_err(|none| match none {
+            NoLane::Cuda(error) => error.into(),
+            NoLane::Stopped if is_late => LoadError::NoLane { pinned: self.settings.pinned },
+            NoLane::Stopped => LoadError::Stopped { done: Bytes::ZERO },
         })
     }
 
-    fn by_cufile(
-        &mut self,
-        file: &File,
-        is_direct: bool,
-        range: &Range<u64>,
-        memory: &Arc<DeviceMemory>,
-    ) -> Result<Loaded, LoadError> {
-        if !is_direct {
-            return Err(LoadError::not_direct("the file takes no direct I/O"));
-        }
-        let session = self.ways.session(file)?;
-        let is_sparse = meets_hole(&session, file, range.clone());
-        if is_sparse.map_err(LoadError::file("look for holes of"))? {
-            return Err(LoadError::not_direct(
-                "the file has holes there, which cuFile reads through host memory from 1.19 on",
-            ));
-        }
-        let mut way = match self.direct.take() {
-            Some(way) => way,
-            None => Self::open_direct(&session)?,
-        };
-        let moved = self.carry(&mut way, file, range, memory);
-        self.direct = Some(way);
-        let (begin, route) = (range.start % BLOCK, Route::P2p);
-        Ok(Loaded { begin, bytes: moved?, route, page_cache: false, reason: None })
-    }
-
-    fn open_host(&self) -> Result<LoadRing, LoadError> {
-        let (slots, piece) = PINNED;
-        let ring = GpuRing::bounce(Uring::new(ENTRIES)?, &self.gpu, slots, Bytes(piece))?;
-        Ok(LoadRing { ring, memory: None, piece })
-    }
-
-    fn open_direct(session: &Arc<CuFileSession>) -> Result<LoadRing, LoadError> {
-        let (depth, piece) = DIRECT;
-        let ring = GpuRing::cufile(Uring::new(ENTRIES)?, session, depth)
-            .map_err(LoadError::file("begin threads for"))?;
-        Ok(LoadRing { ring, memory: None, piece })
-    }
-
-    /// Moves a range by one way; the bytes.
-    fn carry(
-        &self,
-        way: &mut LoadRing,
-        file: &File,
-        range: &Range<u64>,
-        memory: &Arc<DeviceMemory>,
-    ) -> Result<Bytes, LoadError> {
-        let all = whole_blocks(range);
-        if memory.length().0 < all.end - all.start {
-            return Err(LoadError::Room { needed: room(range), size: memory.length() });
-        }
-        let region = way.region(memory)?;
-        let copy = file.try_clone().map_err(LoadError::file("open"))?;
-        let file = way.ring.attach(copy).map_err(|error| match error {
-            AttachError::System(source) => LoadError::File { action: "attach", source },
-            AttachError::CuFile(error) => LoadError::not_direct(&error.to_string()),
-        })?;
-        let mut requests = requests(&all, range.end, way.piece, file, region);
-        let carried = carry_out(&mut way.ring, &mut requests, self.clock, self.deadline);
-        // What is stuck stays attached, and goes with the ring.
-        if way.ring.in_flight() == 0 {
-            way.ring.detach_file(file);
-        }
-        carried.map_err(|source| LoadError::Request {
-            said: way.ring.failure().map(str::to_owned),
-            source,
-        })?;
-        Ok(Bytes(requests.iter().map(Request::moved).sum()))
-    }
-}
-
-impl LoadRing {
-    /// The memory as the ring knows it; another one before is given back.
-    fn region(&mut self, memory: &Arc<DeviceMemory>) -> Result<RegionId, LoadError> {
-        if let Some((region, own)) = &self.memory {
-            if Arc::ptr_eq(own, memory) {
-                return Ok(*region);
+    fn begin(&self, job: &Arc<LoadJob>, number: usize, lane: Lane) -> Option<JoinHandle<()>> {
+        let (registers, keeps) = (self.settings.registers, self.keeps);
+        let (own, pool) = (Arc::clone(job), Arc::clone(&self.pool));
+        let sent = [const { None }; pool::SLOTS];
+        let worker = Worker { job: own, pool, lane, number, registers, keeps, sent };
+        let thread = thread::Builder::new().name(format!("load-{number}"));
+        match thread.spawn(move || worker.run()) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                job.fail(None, LoadError::file("begin a thread for")(error));
+                job.leave();
+                None
             }
-            self.ring.detach_memory(*region);
-            self.memory = None;
-        }
-        let attached = self.ring.attach_memory(Arc::clone(memory));
-        let region = attached.map_err(|error| LoadError::not_direct(&error.to_string()))?;
-        self.memory = Some((region, Arc::clone(memory)));
-        Ok(region)
-    }
-
-    /// Lets go of the memory.
-    fn release(&mut self) {
-        if let Some((region, _)) = self.memory.take() {
-            self.ring.detach_memory(region);
         }
     }
+
+    /// Waits for the workers, with a look at the wish to stop and the deadline.
+    fn watch(
+        &self,
+        job: &LoadJob,
+        total: Bytes,
+        tools: &mut ReadTools<'_>,
+    ) {
+        let (mut steps, mut since) = (job.steps(), tools.clock.now());
+        let mut looked = Instant::now();
+        while !job.wait(TICK) {
+            tools.watch.progress(job.arrived(), total);
+            let now = tools.clock.now();
+            if job.steps() != steps {
+                (steps, since) = (job.steps(), now);
+            }
+            if tools.watch.stop_requested() {
+                job.stop();
+                job.wait(END_WAIT);
+                break;
+            }
+            if now.since(since) >= tools.deadline {
+                job.fail(None, stuck(job, now.since(since)));
+                job.wait(END_WAIT);
+                break;
+            }
+            if looked.elapsed() >= LOAD_LOOK {
+                looked = Instant::now();
+                job.allow(self.settings.allowed());
+            }
+        }
+        tools.watch.progress(job.arrived(), total);
+    }
 }
 
-impl Loader<'_> {
-    /// Lets go of the memory that was loaded into last, so that its owner can free it.
-    pub fn release(&mut self) {
-        for way in [&mut self.host, &mut self.direct].into_iter().flatten() {
-            way.release();
+impl Drop for Loader<'_> {
+    fn drop(&mut self) {
+        if self.keeps {
+            self.pool.clear();
         }
     }
 }
 
-/// The requests for whole blocks, of which those before `end` are needed.
-fn requests(
-    all: &Range<u64>,
-    end: u64,
-    piece: u64,
-    file: FileId,
-    region: RegionId,
-) -> Vec<Request> {
-    let starts = std::iter::successors(Some(all.start), |start| start.checked_add(piece));
-    let request = |start: u64| {
-        let place = (region, start - all.start, MemoryKind::Gpu);
-        Request::new(
-            (Role::Source, Action::Read),
-            (file, start),
-            place,
-            piece.min(end - start),
-            BLOCK,
-        )
-    };
-    starts.take_while(|start| *start < end).map(request).collect()
+/// What owners still do to memory that is to be written.
+fn marks<'a>(parts: impl Iterator<Item = &'a LoadPart>) -> Result<Vec<StreamMark>, LoadError> {
+    let foreign = parts.filter_map(|part| match &part.memory {
+        GpuTarget::Foreign(memory) => Some(memory),
+        GpuTarget::Own(_) => None,
+    });
+    let mut marks = Vec::new();
+    for memory in foreign {
+        marks.extend(memory.mark()?);
+    }
+    Ok(marks)
 }
 
-/// Switches direct I/O on where the file has it in truth.
-fn set_direct(file: &File) -> std::io::Result<bool> {
-    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
-    let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags)?;
-    let is_told = told.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-    let align = u64::from(told.stx_dio_offset_align);
-    if is_told && (align == 0 || BLOCK % align != 0) {
-        return Ok(false);
-    }
-    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL) => Ok(false),
-        Err(errno) => Err(errno.into()),
-    }
+fn stuck(job: &LoadJob, age: Nanos) -> LoadError {
+    let (role, action, offset) = (Role::Source, Action::Read, job.place());
+    let source = Stuck { role, action, offset, age }.into();
+    LoadError::Request { said: None, source }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_blocks_just_hold_range() {
-        let (file, region) = (FileId(0), RegionId(0));
-        for (range, piece, expected) in [
-            (15..10_015, 8192, vec![(0, 8192, 8192), (8192, 1823, 4096)]),
-            (0..4096, 4096, vec![(0, 4096, 4096)]),
-            (5000..5001, 1 << 20, vec![(4096, 905, 4096)]),
-        ] {
-            let all = whole_blocks(&range);
-            let got: Vec<(u64, u64, u64)> = requests(&all, range.end, piece, file, region)
-                .iter()
-                .map(|one| (one.file_offset, one.need, one.ask))
-                .collect();
-            assert_eq!(got, expected, "{range:?}");
-            assert_eq!(room(&range).0, got.iter().map(|one| one.2).sum::<u64>());
+/// Fails a part whose file has become shorter: pages that it lost meanwhile may have come as zeroes.
+fn check_end(part: &LoadPart, result: &mut Result<Loaded, LoadError>) {
+    if result.is_err() {
+        return;
+    }
+    match part.file.ends_before(part.range.end) {
+        Ok(false) => {}
+        Err(error) => *result = Err(error),
+        Ok(true) => {
+            let (offset, length) = (part.range.start, part.range.end - part.range.start);
+            let (role, action, cause) = (Role::Source, Action::Read, Cause::EndedEarly);
+            *result = Err(RequestFailure { role, action, offset, length, cause }.into());
         }
     }
 }

@@ -4,14 +4,17 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peerlane_memory::cufile::{
     self, Counted, CounterMark, CuFileError, CuFileSession, Mode, NoCounter,
 };
 use peerlane_results::RouteChoice;
+use peerlane_units::Bytes;
 
-use super::LoadError;
+use super::{LoadError, Loaded, possible};
+use crate::Watch;
 use crate::cufile as evidence;
 
 /// File systems that are known to be refused at most; of more the answer is asked for again.
@@ -21,6 +24,8 @@ const MOST_REFUSED: usize = 1024;
 #[derive(Debug)]
 pub struct LoadRings {
     choice: RouteChoice,
+    /// The root of the machine's file system.
+    root: PathBuf,
     state: Mutex<LoaderState>,
 }
 
@@ -31,12 +36,33 @@ struct LoaderState {
     missing: Option<Arc<str>>,
     /// Reasons why it does not serve a file system, by the number of its device.
     refused: HashMap<u64, Arc<str>>,
+    /// Whether a direct way can exist, by the number of the device below a file.
+    possible: HashMap<u64, Result<(), Arc<str>>>,
 }
 
 impl LoadRings {
     /// Ways by choice; nothing is opened yet.
     pub fn new(choice: RouteChoice) -> Self {
-        Self { choice, state: Mutex::default() }
+        Self::of_machine(choice, Path::new("/"))
+    }
+
+    /// The same for a machine whose file system has its root there.
+    pub fn of_machine(choice: RouteChoice, root: &Path) -> Self {
+        Self { choice, root: root.to_owned(), state: Mutex::default() }
+    }
+
+    /// Refuses with the reason where no direct way can exist for a file, as the machine shows without being asked.
+    pub(super) fn possible(&self, file: &File) -> Result<(), Arc<str>> {
+        let Ok(device) = possible::device_of(file) else { return Ok(()) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = state.possible.get(&device) {
+            return known.clone();
+        }
+        let told = possible::check(&self.root, device);
+        if state.possible.len() < MOST_REFUSED {
+            state.possible.insert(device, told.clone());
+        }
+        told
     }
 
     pub(super) fn choice(&self) -> RouteChoice {
@@ -104,6 +130,23 @@ impl LoadRings {
             Err(none) => self.allowed(Err(none))?,
         }
         Ok(Some(counted))
+    }
+
+    /// What was loaded, by what cuFile counted, with a notice where that shows another route or none.
+    ///
+    /// # Errors
+    /// As [`LoadRings::judge`].
+    pub fn told(&self, loaded: Loaded, watch: &mut dyn Watch) -> Result<Loaded, LoadError> {
+        if let Some(reason) = &loaded.reason {
+            watch.notice(&format!("not directly into the GPU: {reason}"));
+        }
+        match self.judge()? {
+            Some(Err(none)) if loaded.direct > Bytes::ZERO => {
+                watch.notice(&format!("the route into the GPU is unknown: {none}"));
+                Ok(Loaded { direct: Bytes::ZERO, ..loaded })
+            }
+            _ => Ok(loaded),
+        }
     }
 
     /// Refuses a way without counters where no other route is allowed.

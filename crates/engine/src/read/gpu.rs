@@ -2,26 +2,27 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
-use peerlane_memory::cuda::Foreign;
+use peerlane_memory::cuda::{Foreign, GpuTarget};
 use peerlane_units::Bytes;
 
 use super::{ReadError, ReadTools, Reader, Reading};
 use crate::Phase;
-use crate::load::{LoadRings, fill};
+use crate::load::{LoadError, LoadFile, LoadPart, LoadRings, LoadSettings, Loader, PinnedPool};
 
 impl Reader {
     /// Fills memory of a GPU with what lies at an offset, as far as there is something. Bytes that cuFile moved are
     /// `direct`; those that went through pinned host memory are `copied`, or `page_cache` where they came from there.
-    /// All of them are copied once more within the GPU.
     ///
     /// # Errors
     /// [`ReadError`]; what the memory holds is not said then.
     pub fn read_into_gpu(
         &self,
         offset: Bytes,
-        memory: &Foreign,
+        memory: Foreign,
         ways: &LoadRings,
+        settings: LoadSettings,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
         let there = self.size()?.0.saturating_sub(offset.0);
@@ -31,20 +32,30 @@ impl Reader {
         if total == Bytes::ZERO {
             return Ok(Reading::default());
         }
-        // An open file of its own: its flags change, and others read by this reader meanwhile.
+        // An open file of its own: its flags are others, and this reader is used meanwhile.
         let same = format!("/proc/self/fd/{}", self.opened.file.as_raw_fd());
         let file = File::open(same).map_err(|error| self.failed("open", error))?;
-        let range = offset.0..offset.0 + total.0;
-        let filled = fill(&file, &range, memory, ways, tools)
-            .map_err(|source| ReadError::Load { path: self.path.clone(), source })?;
-        if filled.is_stopped {
-            return Err(ReadError::Interrupted { done: filled.bytes, total });
-        }
+        let gpu = Arc::clone(memory.gpu());
+        let part = LoadPart {
+            file: LoadFile::new(file),
+            range: offset.0..offset.0 + total.0,
+            memory: GpuTarget::Foreign(Arc::new(memory)),
+            offset: 0,
+        };
+        let mut loader = Loader::new(&gpu, ways, &PinnedPool::of_process(), settings);
+        let loaded = loader.load(&[part], tools).and_then(|mut loaded| {
+            let loaded = loaded.pop().unwrap_or_else(|| Ok(Default::default()))?;
+            ways.told(loaded, tools.watch)
+        });
+        let loaded = loaded.map_err(|source| match source {
+            LoadError::Stopped { done } => ReadError::Interrupted { done, total },
+            source => ReadError::Load { path: self.path.clone(), source },
+        })?;
         Ok(Reading {
-            bytes: filled.bytes,
-            direct: filled.direct,
-            copied: filled.through_host,
-            page_cache: filled.page_cache,
+            bytes: loaded.bytes,
+            direct: loaded.direct,
+            copied: loaded.through_host,
+            page_cache: loaded.page_cache,
             ..Reading::default()
         })
     }

@@ -12,6 +12,7 @@ mod testing;
 mod xrt_mock;
 
 mod gpu;
+mod load;
 mod reliability;
 mod uring;
 mod xrt;

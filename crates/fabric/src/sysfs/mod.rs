@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 pub use block::{BlockDevice, ParentDisk};
 pub use packets::{NoPackets, PacketSettings};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
+pub use system::kernel_has_p2pdma;
 
 use crate::{Fabric, Origin, capture};
 use snapshot::Snapshot;

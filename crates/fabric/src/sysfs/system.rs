@@ -70,6 +70,13 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
     }
 }
 
+/// Returns whether the kernel of the machine at a root is built with `CONFIG_PCI_P2PDMA`; `None` where its configuration
+/// cannot be read.
+pub fn kernel_has_p2pdma(root: &Path) -> Option<bool> {
+    let tree = Tree::new(root);
+    has_p2pdma(&tree, tree.word(Path::new("proc/sys/kernel/osrelease")).as_deref())
+}
+
 /// Returns whether the configuration has `CONFIG_PCI_P2PDMA`; `None` where none can be read.
 fn has_p2pdma(tree: &Tree, release: Option<&str>) -> Option<bool> {
     let release = release.filter(|release| !release.contains('/'));

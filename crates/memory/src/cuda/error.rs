@@ -76,6 +76,9 @@ pub enum CudaError {
         /// Its kind.
         kind: crate::RegionKind,
     },
+    /// This process was forked off one that had initialised CUDA.
+    #[error("this process was forked after CUDA was initialised, and has none")]
+    Forked,
     /// There is no host memory to copy through.
     #[error("cannot take host memory for a GPU")]
     Host(#[from] crate::MemoryError),
@@ -114,6 +117,9 @@ impl CudaError {
             }
             Self::Call { code, .. } => hint_of(*code),
             Self::Host(error) => error.hint(),
+            Self::Forked => Some(
+                "begin such processes by `spawn`: multiprocessing.set_start_method(\"spawn\")",
+            ),
             Self::Address { .. }
             | Self::Length { .. }
             | Self::Range { .. }

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::CudaError;
 use crate::library::ffi::Library;
@@ -60,6 +61,7 @@ table! {
     pointer_attribute, b"cuPointerGetAttribute", (*mut c_void, c_int, u64);
     stream_create, b"cuStreamCreate", (*mut *mut c_void, c_uint);
     stream_destroy, b"cuStreamDestroy_v2", (*mut c_void);
+    stream_wait, b"cuStreamWaitEvent", (*mut c_void, *mut c_void, c_uint);
     event_create, b"cuEventCreate", (*mut *mut c_void, c_uint);
     event_record, b"cuEventRecord", (*mut c_void, *mut c_void);
     event_query, b"cuEventQuery", (*mut c_void);
@@ -111,9 +113,22 @@ impl Driver {
     }
 
     /// Initialises the driver; a second call does no harm.
+    ///
+    /// A child that `fork` made after that has no CUDA (CUDA C++ Programming Guide, "Initialization"), and calls would
+    /// fail or hang there one by one.
     pub(super) fn init(&self) -> Result<(), CudaError> {
+        /// The process that initialised a driver; 0 for none.
+        static PROCESS: AtomicU32 = AtomicU32::new(0);
+        let own = std::process::id();
+        match PROCESS.load(Ordering::Relaxed) {
+            0 => {}
+            process if process == own => {}
+            _ => return Err(CudaError::Forked),
+        }
         // SAFETY: takes flags, which must be zero, and no pointer.
-        check("cuInit", unsafe { (self.table.init)(0) })
+        check("cuInit", unsafe { (self.table.init)(0) })?;
+        PROCESS.store(own, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Version of the driver API: 12040 is 12.4.

@@ -15,8 +15,10 @@
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
 //!
-//! - [`Cuda::foreign`] gives [`Foreign`] memory: what another library of the process has on a GPU. [`Foreign::take`]
-//!   fills it from memory of our own.
+//! - [`Gpu::slot`] gives a [`PinnedSlot`], which files are read into; [`Gpu::register`] lets the copy engine read the page
+//!   cache of a mapped file itself.
+//! - [`Cuda::foreign`] gives [`Foreign`] memory: what another library of the process has on a GPU. [`CopyQueue::send`] fills
+//!   it, after what [`Foreign::mark`] says that its owner still does to it; [`Foreign::take`] does from memory of our own.
 //!
 //! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
 //!   the bytes by the CPU through memory of its own. They are what papers compare with.
@@ -30,11 +32,13 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod foreign;
+mod slot;
 mod stream;
 mod transfer;
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,10 +49,13 @@ pub use chunk::{ChunkKernel, ChunkKernelError, DigestKernel};
 pub use compute::{Argument, CudaKernel, GpuModule, KernelQueue, LaunchGrid};
 pub use error::CudaError;
 use ffi::{Context, CudaDevice, Driver};
-pub use foreign::{Foreign, KeptContext};
+pub use foreign::{Foreign, KeptContext, OwnersWork};
+pub use slot::PinnedSlot;
+pub use stream::StreamMark;
 use transfer::within;
-pub use transfer::{Copy, CopyDirection, CopyQueue, DeviceMemory, Pinned};
+pub use transfer::{Copy, CopyDirection, CopyQueue, DeviceMemory, GpuTarget, Pinned};
 
+use crate::Region;
 use crate::nvrtc::Image;
 
 /// The user part of NVIDIA's driver.
@@ -172,6 +179,12 @@ impl Gpu {
         &self.facts
     }
 
+    /// Whether another is the same GPU by the same driver library, which share one primary context.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let library = |gpu: &Self| gpu.context.driver().name.clone();
+        self.facts.device == other.facts.device && library(self) == library(other)
+    }
+
     /// Memory that is free now.
     ///
     /// # Errors
@@ -194,6 +207,27 @@ impl Gpu {
     /// When there is none, or the driver refuses to register it.
     pub fn pin(self: &Arc<Self>, length: Bytes) -> Result<Arc<Pinned>, CudaError> {
         Pinned::register(self, length).map(Arc::new)
+    }
+
+    /// Registers a range of a mapped file, which begins on a page, for the copy engine to read the page cache itself.
+    ///
+    /// # Errors
+    /// [`CudaError::NotPlain`] for other memory, [`CudaError::Range`] beyond its end; else the driver's error, also where
+    /// the file has become shorter.
+    pub fn register(
+        self: &Arc<Self>,
+        mapped: &Arc<Region>,
+        range: Range<u64>,
+    ) -> Result<Arc<Pinned>, CudaError> {
+        Pinned::of_file(self, mapped, range).map(Arc::new)
+    }
+
+    /// A slot of pinned host memory.
+    ///
+    /// # Errors
+    /// As [`Gpu::pin`].
+    pub fn slot(self: &Arc<Self>, length: Bytes) -> Result<PinnedSlot, CudaError> {
+        self.pin(length).map(PinnedSlot::new)
     }
 
     /// A queue of copies, which are done in order.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use peerlane_units::Bytes;
 
-use super::{Told, judge};
+use super::{OwnersWork, Told, judge};
 use crate::cuda::ffi::{Driver, check};
+use crate::cuda::stream::StreamMark;
 use crate::cuda::{Cuda, CudaError, DeviceMemory, Gpu, within};
 
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`, `_MEMORY_TYPE`, `_DEVICE_ORDINAL`, `_RANGE_START_ADDR` and `_RANGE_SIZE`.
@@ -26,6 +27,7 @@ pub struct Foreign {
     gpu: Arc<Gpu>,
     address: u64,
     length: Bytes,
+    work: OwnersWork,
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -88,7 +90,7 @@ impl Cuda {
         if told.context != 0 && told.context != gpu.context.handle().addr() as u64 {
             return Err(refused("it is of another context than the primary one"));
         }
-        Ok(Foreign { gpu, address, length, _owner: owner })
+        Ok(Foreign { gpu, address, length, work: OwnersWork::All, _owner: owner })
     }
 }
 
@@ -115,6 +117,36 @@ impl Foreign {
     /// The GPU that it is of.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    pub(in crate::cuda) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Says what its owner may still do to it; [`OwnersWork::All`] until then.
+    ///
+    /// # Safety
+    /// A stream of [`OwnersWork::Stream`] is one of the GPU's primary context, by the driver's handle, or 1 or 2, and is
+    /// not destroyed before this.
+    #[must_use]
+    pub unsafe fn with_work(self, work: OwnersWork) -> Self {
+        Self { work, ..self }
+    }
+
+    /// Marks what its owner still does to it, for those who write it after that; nothing where there is nothing to wait
+    /// for. [`OwnersWork::All`] is waited for here, without a deadline: CUDA has none.
+    ///
+    /// # Errors
+    /// The driver's error; an earlier failure shows here, too.
+    pub fn mark(&self) -> Result<Option<StreamMark>, CudaError> {
+        match self.work {
+            OwnersWork::None => Ok(None),
+            OwnersWork::Stream(handle) => {
+                // SAFETY: the promise of `with_work`.
+                unsafe { StreamMark::record(&self.gpu, handle) }.map(Some)
+            }
+            OwnersWork::All => self.settle().map(|()| None),
+        }
     }
 
     /// Waits for everything that was asked of the GPU in its primary context, its owner's work among it. There is

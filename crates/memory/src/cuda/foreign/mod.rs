@@ -15,6 +15,17 @@ use super::CudaError;
 /// `CU_MEMORYTYPE_DEVICE`.
 const DEVICE: u64 = 2;
 
+/// Work on a memory that its owner has asked of the GPU, and that may not be over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnersWork {
+    /// None.
+    None,
+    /// Work of one stream, by the driver's handle; 1 and 2 are its two default streams.
+    Stream(u64),
+    /// Any, since the owner does not say.
+    All,
+}
+
 /// The driver's attributes of an address.
 #[derive(Debug, Clone, Copy)]
 struct Told {

@@ -1,6 +1,7 @@
 //! The calls on streams and their events.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
@@ -34,6 +35,58 @@ pub(in crate::cuda) struct CudaStream {
 pub(in crate::cuda) struct CudaEvent {
     handle: *mut c_void,
     timing: Timing,
+}
+
+// SAFETY: the driver API may be called from any thread (CUDA C Programming Guide, "Context"); the handle is only ever
+// handed back to it.
+unsafe impl Send for CudaStream {}
+// SAFETY: as above.
+unsafe impl Send for CudaEvent {}
+
+/// An event in a stream of somebody else: comes when what they asked of it so far is over.
+pub struct StreamMark {
+    gpu: Arc<Gpu>,
+    event: CudaEvent,
+}
+
+// SAFETY: as above; nothing is changed through a shared mark.
+unsafe impl Sync for StreamMark {}
+
+impl StreamMark {
+    /// Records an event in a stream by the driver's handle; 1 and 2 are its two default streams.
+    ///
+    /// # Safety
+    /// The handle is that of a stream of the GPU's primary context, or 1 or 2.
+    pub(in crate::cuda) unsafe fn record(gpu: &Arc<Gpu>, stream: u64) -> Result<Self, CudaError> {
+        gpu.make_current()?;
+        let table = gpu.context.table();
+        let mut handle = ptr::null_mut();
+        // SAFETY: a context is current, and one handle is written to a local.
+        let code = unsafe { (table.event_create)(&raw mut handle, Timing::Off as u32) };
+        check("cuEventCreate", code)?;
+        let event = CudaEvent { handle, timing: Timing::Off };
+        let mark = Self { gpu: Arc::clone(gpu), event };
+        let stream = usize::try_from(stream).unwrap_or(0);
+        let stream = ptr::without_provenance_mut(stream);
+        // SAFETY: the event was made in the current context; the stream is the caller's promise.
+        check("cuEventRecord", unsafe { (table.event_record)(mark.event.handle, stream) })?;
+        Ok(mark)
+    }
+}
+
+impl Drop for StreamMark {
+    fn drop(&mut self) {
+        if self.gpu.make_current().is_ok() {
+            // SAFETY: made by `record` and destroyed once, here; who waits for it goes on doing so (`cuEventDestroy`).
+            let _ = unsafe { (self.gpu.context.table().event_destroy)(self.event.handle) };
+        }
+    }
+}
+
+impl fmt::Debug for StreamMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamMark").field("gpu", &self.gpu.facts().address).finish_non_exhaustive()
+    }
 }
 
 /// Choice of events with or without the time at which they came.
@@ -79,18 +132,39 @@ impl CudaStream {
         let device = copy.memory.address().wrapping_add(copy.memory_offset);
         let table = self.gpu.context.table();
         match copy.direction {
-            CopyDirection::ToDevice => {
-                // SAFETY: a context is current; both ranges lie within their memories by `check`, and the caller
-                // keeps those.
-                let code = unsafe { (table.copy_to_device)(device, host, length, self.handle) };
-                check("cuMemcpyHtoDAsync", code)
-            }
+            // SAFETY: both ranges lie within their memories by `check`, and the caller keeps those.
+            CopyDirection::ToDevice => unsafe { self.load((device, host), copy.length) },
             CopyDirection::ToHost => {
                 // SAFETY: as above; no reference to the host bytes is given out while the caller has an `Arc`.
                 let code = unsafe { (table.copy_to_host)(host, device, length, self.handle) };
                 check("cuMemcpyDtoHAsync", code)
             }
         }
+    }
+
+    /// Asks for a copy from registered host memory to an address of the GPU.
+    ///
+    /// # Safety
+    /// As many bytes lie at both addresses, in memory that is kept until the copy is known to be over, or for ever.
+    pub(in crate::cuda) unsafe fn load(
+        &self,
+        (device, host): (u64, *mut c_void),
+        length: u64,
+    ) -> Result<(), CudaError> {
+        self.gpu.make_current()?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let load = self.gpu.context.table().copy_to_device;
+        // SAFETY: a context is current; the rest is the caller's promise.
+        check("cuMemcpyHtoDAsync", unsafe { load(device, host, length, self.handle) })
+    }
+
+    /// Lets all work from here on wait for a mark.
+    pub(in crate::cuda) fn wait_for(&self, mark: &StreamMark) -> Result<(), CudaError> {
+        self.gpu.make_current()?;
+        let wait = self.gpu.context.table().stream_wait;
+        // SAFETY: a context is current; the mark's event was recorded and lives as long as the mark. The flags must
+        // be zero.
+        check("cuStreamWaitEvent", unsafe { wait(self.handle, mark.event.handle, 0) })
     }
 
     /// An event that records nothing: one that was given back, or a new one.

@@ -6,4 +6,5 @@
 #[allow(unsafe_code)]
 mod ffi;
 
+pub use ffi::StreamMark;
 pub(super) use ffi::{CudaEvent, CudaStream, Timing, settles};

@@ -4,20 +4,23 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
 use peerlane_units::Bytes;
 
-use super::Copy;
+use super::{Copy, GpuTarget};
 use crate::cuda::ffi::check;
-use crate::cuda::stream::{CudaEvent, CudaStream, Timing, settles};
+use crate::cuda::stream::{CudaEvent, CudaStream, StreamMark, Timing, settles};
 use crate::cuda::{CudaError, Gpu};
 use crate::host;
 use crate::region::{Region, RegionKind};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
+/// `CU_MEMHOSTREGISTER_READ_ONLY`: the GPU only reads it, and this process may map it without a right to write.
+const READ_ONLY: u32 = 8;
 
 /// Memory of a GPU; freed when dropped. Only devices and the driver can use its address, so nothing
 /// here makes a reference of it.
@@ -145,8 +148,16 @@ impl fmt::Debug for DeviceMemory {
 pub struct Pinned {
     gpu: Arc<Gpu>,
     /// `None` only while it is dropped.
-    region: Option<Region>,
+    memory: Option<RegisteredMemory>,
     length: Bytes,
+}
+
+/// The memory behind a registration.
+enum RegisteredMemory {
+    /// Our own.
+    Own(Region),
+    /// The page cache of a file from an offset on.
+    File(Arc<Region>, usize),
 }
 
 // SAFETY: the memory is owned, and registering is not tied to a thread.
@@ -156,15 +167,41 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub(in crate::cuda) fn register(gpu: &Arc<Gpu>, length: Bytes) -> Result<Self, CudaError> {
-        let region = host::allocate(length)?;
+        Self::new(gpu, RegisteredMemory::Own(host::allocate(length)?), length, PORTABLE)
+    }
+
+    pub(in crate::cuda) fn of_file(
+        gpu: &Arc<Gpu>,
+        mapped: &Arc<Region>,
+        range: Range<u64>,
+    ) -> Result<Self, CudaError> {
+        let kind = mapped.kind();
+        if kind != RegionKind::MappedFile {
+            return Err(CudaError::NotPlain { kind });
+        }
+        let length = range.end.saturating_sub(range.start);
+        super::within(range.start, length, mapped.length())?;
+        let length = Bytes(length);
+        let offset = usize::try_from(range.start).map_err(|_| CudaError::Length { length })?;
+        let memory = RegisteredMemory::File(Arc::clone(mapped), offset);
+        Self::new(gpu, memory, length, PORTABLE | READ_ONLY)
+    }
+
+    fn new(
+        gpu: &Arc<Gpu>,
+        memory: RegisteredMemory,
+        length: Bytes,
+        flags: u32,
+    ) -> Result<Self, CudaError> {
         let bytes = usize::try_from(length.0).map_err(|_| CudaError::Length { length })?;
         gpu.make_current()?;
-        let address = region.address().as_ptr();
+        let address = memory.address().as_ptr();
         // SAFETY: a context is current; the range is mapped, and stays so until it is unregistered: `drop`
-        // does that first, and keeps the memory for ever where that fails.
-        let code = unsafe { (gpu.context.table().host_register)(address, bytes, PORTABLE) };
+        // does that first, and keeps the memory for ever where that fails. The driver pins the pages in the kernel, where
+        // pages that a file has lost are an error and no signal (`get_user_pages`, Linux 6.18: `-EFAULT`).
+        let code = unsafe { (gpu.context.table().host_register)(address, bytes, flags) };
         check("cuMemHostRegister", code)?;
-        Ok(Self { gpu: Arc::clone(gpu), region: Some(region), length })
+        Ok(Self { gpu: Arc::clone(gpu), memory: Some(memory), length })
     }
 
     /// Size in bytes, as it was asked for.
@@ -179,11 +216,14 @@ impl Pinned {
 
     /// The bytes, where nobody else holds the memory: no ring, and no copy that is not known to be over.
     pub fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
-        Arc::get_mut(this)?.region.as_mut()?.host_bytes_mut()
+        match Arc::get_mut(this)?.memory.as_mut()? {
+            RegisteredMemory::Own(region) => region.host_bytes_mut(),
+            RegisteredMemory::File(..) => None,
+        }
     }
 
     pub(crate) fn address(&self) -> ptr::NonNull<c_void> {
-        self.region.as_ref().map_or(ptr::NonNull::dangling(), Region::address)
+        self.memory.as_ref().map_or(ptr::NonNull::dangling(), RegisteredMemory::address)
     }
 
     pub(in crate::cuda) fn at(&self, offset: u64) -> *mut c_void {
@@ -200,7 +240,19 @@ impl Drop for Pinned {
         let unregister = || unsafe { (self.gpu.context.table().host_unregister)(address) };
         if self.gpu.make_current().is_err() || unregister() != 0 {
             // The driver may still use it.
-            mem::forget(self.region.take());
+            mem::forget(self.memory.take());
+        }
+    }
+}
+
+impl RegisteredMemory {
+    fn address(&self) -> ptr::NonNull<c_void> {
+        match self {
+            Self::Own(region) => region.address(),
+            Self::File(region, offset) => {
+                let address = region.address();
+                ptr::NonNull::new(address.as_ptr().wrapping_byte_add(*offset)).unwrap_or(address)
+            }
         }
     }
 }
@@ -223,7 +275,7 @@ struct PendingCopy {
     event: CudaEvent,
     tag: u64,
     _pinned: Arc<Pinned>,
-    _memory: Arc<DeviceMemory>,
+    _memory: GpuTarget,
 }
 
 impl CopyQueue {
@@ -243,9 +295,51 @@ impl CopyQueue {
     pub fn begin(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
         let event = self.stream.event(Timing::Off)?;
-        let (tag, _pinned, _memory) = (copy.tag, Arc::clone(copy.pinned), Arc::clone(copy.memory));
+        let memory = GpuTarget::Own(Arc::clone(copy.memory));
         // SAFETY: both memories are held until the event has come, or for ever.
-        if let Err(error) = unsafe { self.stream.copy(copy) } {
+        let asked = unsafe { self.stream.copy(copy) };
+        self.keep(asked, event, copy.tag, (Arc::clone(copy.pinned), memory))
+    }
+
+    /// Begins a copy to memory of the GPU, whosever it is; both ends are held until [`CopyQueue::finished`] has named
+    /// the tag.
+    ///
+    /// # Errors
+    /// [`CudaError::Range`] beyond an end; else the driver's error.
+    pub fn send(
+        &mut self,
+        (pinned, pinned_offset): (&Arc<Pinned>, u64),
+        (memory, memory_offset): (&GpuTarget, u64),
+        length: u64,
+        tag: u64,
+    ) -> Result<(), CudaError> {
+        super::within(pinned_offset, length, pinned.length())?;
+        super::within(memory_offset, length, memory.length())?;
+        let event = self.stream.event(Timing::Off)?;
+        let (host, device) = (pinned.at(pinned_offset), memory.address() + memory_offset);
+        // SAFETY: both ranges lie within their memories by the checks above, and both are held until the event has come,
+        // or for ever.
+        let asked = unsafe { self.stream.load((device, host), length) };
+        self.keep(asked, event, tag, (Arc::clone(pinned), memory.clone()))
+    }
+
+    /// Lets what is begun from here on wait for a mark in another stream.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn wait_for(&self, mark: &StreamMark) -> Result<(), CudaError> {
+        self.stream.wait_for(mark)
+    }
+
+    /// Keeps what a copy that was asked for needs until its event has come.
+    fn keep(
+        &mut self,
+        asked: Result<(), CudaError>,
+        event: CudaEvent,
+        tag: u64,
+        (_pinned, _memory): (Arc<Pinned>, GpuTarget),
+    ) -> Result<(), CudaError> {
+        if let Err(error) = asked {
             self.stream.give_back(event);
             return Err(error);
         }

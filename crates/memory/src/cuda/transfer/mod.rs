@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use peerlane_units::Bytes;
 
-use super::CudaError;
+use super::{CudaError, Foreign, Gpu};
 pub use ffi::{CopyQueue, DeviceMemory, Pinned};
 
 /// Direction of a copy.
@@ -50,6 +50,40 @@ impl Copy<'_> {
             (self.memory_offset, self.memory.length()),
         ];
         ends.into_iter().try_for_each(|(offset, size)| within(offset, self.length, size))
+    }
+}
+
+/// Memory of a GPU that bytes may be sent to.
+#[derive(Debug, Clone)]
+pub enum GpuTarget {
+    /// Our own.
+    Own(Arc<DeviceMemory>),
+    /// Somebody else's.
+    Foreign(Arc<Foreign>),
+}
+
+impl GpuTarget {
+    /// Size in bytes.
+    pub fn length(&self) -> Bytes {
+        match self {
+            Self::Own(memory) => memory.length(),
+            Self::Foreign(memory) => memory.length(),
+        }
+    }
+
+    /// The GPU that it is of.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        match self {
+            Self::Own(memory) => memory.gpu(),
+            Self::Foreign(memory) => memory.gpu(),
+        }
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        match self {
+            Self::Own(memory) => memory.address(),
+            Self::Foreign(memory) => memory.address(),
+        }
     }
 }
 

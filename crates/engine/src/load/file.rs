@@ -1,0 +1,131 @@
+//! A file to load from: through the page cache where it lies there, round it where not.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, OnceLock};
+
+use peerlane_memory::page_cache::cached_pages;
+use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags, fadvise, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::{BLOCK, LoadError};
+
+/// Bytes that come all out of the page cache, or all round it.
+const WINDOW: u64 = 256 << 10;
+
+/// `f_type` of file systems in memory (`linux/magic.h`): tmpfs, ramfs, hugetlbfs.
+const IN_MEMORY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
+
+/// A file open for loading; clones are of one file.
+#[derive(Debug, Clone)]
+pub struct LoadFile(Arc<OpenFile>);
+
+#[derive(Debug)]
+struct OpenFile {
+    cached: File,
+    /// The same for direct I/O, from the first need on; `None` where it takes none.
+    direct: OnceLock<Option<File>>,
+}
+
+/// How much of a range is in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CachedShare {
+    None,
+    Part,
+    All,
+}
+
+impl LoadFile {
+    /// Takes a file that is open for reading through the page cache; nobody else reads by this open file.
+    pub fn new(file: File) -> Self {
+        // A look at what is not cached would read ahead of it; it is only advice.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        Self(Arc::new(OpenFile { cached: file, direct: OnceLock::new() }))
+    }
+
+    pub(super) fn cached(&self) -> &File {
+        &self.0.cached
+    }
+
+    /// The file for direct I/O, where it has that in truth.
+    pub(super) fn direct(&self) -> Option<&File> {
+        self.0.direct.get_or_init(|| reopen(&self.0.cached)).as_ref()
+    }
+
+    /// A range in windows, and whether each is in the page cache.
+    pub(super) fn windows(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
+        let starts = std::iter::successors(Some(range.start), |at| Some((at / WINDOW + 1) * WINDOW));
+        let starts = starts.take_while(|start| *start < range.end);
+        let window = |start: u64| start..range.end.min((start / WINDOW + 1) * WINDOW);
+        match self.cached_share(range) {
+            Some(CachedShare::Part) | None => {
+                starts.map(window).map(|window| (window.clone(), self.is_cached(&window))).collect()
+            }
+            Some(share) => vec![(range.clone(), share == CachedShare::All)],
+        }
+    }
+
+    /// Whether all of a range is in the page cache; where the kernel does not tell, by a byte of each [`WINDOW`].
+    pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
+        if let Some(share) = self.cached_share(range) {
+            return share == CachedShare::All;
+        }
+        let mut places = range.clone().step_by(to_usize(WINDOW)).chain(range.end.checked_sub(1));
+        places.all(|at| self.has_byte(at))
+    }
+
+    /// Whether a read of one byte is answered at once. Where it is not, Linux reads that page, and no other, ahead into
+    /// the page cache of a file that is read at random.
+    fn has_byte(&self, at: u64) -> bool {
+        let mut byte = [0];
+        preadv2(&self.0.cached, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
+    fn cached_share(&self, range: &Range<u64>) -> Option<CachedShare> {
+        let page = rustix::param::page_size() as u64;
+        let pages = range.end.div_ceil(page) - range.start / page;
+        match cached_pages(&self.0.cached, range.clone()).ok()? {
+            0 => Some(CachedShare::None),
+            count if count >= pages => Some(CachedShare::All),
+            _ => Some(CachedShare::Part),
+        }
+    }
+
+    /// Whether it is a file that ends before an offset.
+    pub(super) fn ends_before(&self, end: u64) -> Result<bool, LoadError> {
+        let facts = self.0.cached.metadata().map_err(LoadError::file("look at"))?;
+        Ok(facts.is_file() && facts.len() < end)
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// The same file, open for direct I/O; `None` where it takes none of [`BLOCK`].
+fn reopen(file: &File) -> Option<File> {
+    let kind = u64::try_from(rustix::fs::fstatfs(file).ok()?.f_type).unwrap_or(0) & 0xffff_ffff;
+    if IN_MEMORY.contains(&kind) {
+        return None;
+    }
+    let same = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    set_direct(&same).ok()?.then_some(same)
+}
+
+/// Switches direct I/O on where the file has it in truth.
+fn set_direct(file: &File) -> std::io::Result<bool> {
+    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags)?;
+    let is_told = told.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    let align = u64::from(told.stx_dio_offset_align);
+    if is_told && (align == 0 || BLOCK % align != 0) {
+        return Ok(false);
+    }
+    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}

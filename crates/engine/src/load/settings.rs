@@ -1,0 +1,93 @@
+//! Bounds of a load on this machine: threads, and pinned host memory.
+
+use std::str::FromStr as _;
+use std::thread;
+
+use peerlane_units::Bytes;
+
+use super::LoadError;
+
+/// Environment variable that bounds pinned host memory.
+pub const PINNED_VARIABLE: &str = "PEERLANE_PINNED";
+/// The bound where nothing else is said.
+const PINNED: Bytes = Bytes::mib(128);
+/// Threads at most: with 12 to 16, each with two slots of 4 MiB, the page cache of an H100's machine came to within
+/// 6 % of the rate of the copy engine alone (November 2026).
+const MOST_WORKERS: usize = 16;
+/// Threads at least: those that wait for a drive need no processor.
+const LEAST_WORKERS: usize = 4;
+/// Processors up to which the copy engine reads the page cache itself: registering gave 9.6 to 12.8 GB/s on that machine
+/// whatever the number of threads, and a thread that copies 6 GB/s.
+const FEW_PROCESSORS: usize = 2;
+
+/// Bounds of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadSettings {
+    /// Threads that read and send at a time.
+    pub workers: usize,
+    /// Whether files in the page cache are registered with the GPU, rather than copied by the processor.
+    pub registers: bool,
+    /// Whether half of them wait while the load average exceeds their number.
+    pub yields: bool,
+    /// Pinned host memory of all loads of the process at most.
+    pub pinned: Bytes,
+}
+
+impl LoadSettings {
+    /// The bounds for the processors that this process may use, by its affinity and its control group.
+    ///
+    /// # Errors
+    /// [`LoadError::Setting`] where [`PINNED_VARIABLE`] is needed and is no size.
+    pub fn here(pinned: Option<Bytes>) -> Result<Self, LoadError> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let pinned = match pinned {
+            Some(pinned) => pinned,
+            None => variable()?.unwrap_or(PINNED),
+        };
+        let (workers, registers) =
+            (processors.clamp(LEAST_WORKERS, MOST_WORKERS), processors <= FEW_PROCESSORS);
+        Ok(Self { workers, registers, yields: true, pinned })
+    }
+
+    /// Workers for now.
+    pub(super) fn allowed(&self) -> usize {
+        if !self.yields {
+            return self.workers;
+        }
+        allowed(self.workers, std::fs::read_to_string("/proc/loadavg").ok().as_deref())
+    }
+}
+
+fn variable() -> Result<Option<Bytes>, LoadError> {
+    let Some(text) = std::env::var_os(PINNED_VARIABLE) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    let size = Bytes::from_str(&text).ok().filter(|size| *size > Bytes::ZERO);
+    size.map(Some).ok_or_else(|| LoadError::Setting { text: text.into_owned() })
+}
+
+fn allowed(workers: usize, loadavg: Option<&str>) -> usize {
+    let load = loadavg.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let is_busy = load.is_some_and(|load| load > workers as f64);
+    if is_busy { workers.div_ceil(2) } else { workers }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_machine_gets_half_the_workers() {
+        assert_eq!(allowed(16, Some("16.50 9.1 3.2 1/321 77")), 8);
+        for loadavg in [Some("16.00 20.0 20.0"), Some(""), Some("x"), None] {
+            assert_eq!(allowed(16, loadavg), 16, "{loadavg:?}");
+        }
+        assert_eq!(allowed(1, Some("9.0")), 1);
+    }
+
+    #[test]
+    fn own_bound_comes_first() {
+        let settings = LoadSettings::here(Some(Bytes::mib(1))).unwrap();
+        assert_eq!(settings.pinned, Bytes::mib(1));
+        assert!((LEAST_WORKERS..=MOST_WORKERS).contains(&settings.workers));
+    }
+}

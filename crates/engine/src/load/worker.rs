@@ -1,0 +1,165 @@
+//! A thread of a load: reads the next piece into a slot while the copy engine works on the other.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use peerlane_memory::cuda::CudaError;
+
+use super::job::{LoadJob, Piece};
+use super::piece::{self, PieceBytes};
+use super::pool::{Lane, PinnedPool, SLOTS};
+use super::{LoadError, first_block};
+
+/// Bytes of the page cache that are registered at a time.
+const REGISTERED: u64 = 16 << 20;
+/// Pause between two looks at a copy: about what a quarter of a slot takes over 16 lanes of PCIe 5.0.
+const NAP: Duration = Duration::from_micros(20);
+/// Time that a load that is over waits for its copies.
+const END_WAIT: Duration = Duration::from_millis(100);
+
+/// A worker with its lane.
+pub(super) struct Worker {
+    pub(super) job: Arc<LoadJob>,
+    pub(super) pool: Arc<PinnedPool>,
+    pub(super) lane: Lane,
+    pub(super) number: usize,
+    /// Whether the page cache is registered with the GPU.
+    pub(super) registers: bool,
+    /// Whether slots keep their content for the next load.
+    pub(super) keeps: bool,
+    pub(super) sent: [Option<Sent>; SLOTS],
+}
+
+/// A piece that the copy engine has.
+pub(super) struct Sent {
+    part: usize,
+    bytes: PieceBytes,
+}
+
+/// Reason why a worker does not go on.
+enum Halt {
+    /// The load is over.
+    Over,
+    Failed(Option<usize>, LoadError),
+}
+
+impl From<CudaError> for Halt {
+    fn from(error: CudaError) -> Self {
+        Self::Failed(None, error.into())
+    }
+}
+
+impl Worker {
+    /// Works until there is no piece left, and gives the lane back.
+    pub(super) fn run(mut self) {
+        let worked = self.work();
+        if let Err(Halt::Failed(part, error)) = worked {
+            self.job.fail(part, error);
+        }
+        let is_settled = (0..SLOTS).all(|slot| self.settle(slot).is_ok());
+        let Self { job, pool, mut lane, keeps, .. } = self;
+        if is_settled && (keeps || lane.clear()) {
+            pool.give_back([lane]);
+        } else {
+            pool.lose(lane);
+        }
+        job.leave();
+    }
+
+    fn work(&mut self) -> Result<(), Halt> {
+        for mark in &self.job.marks {
+            self.lane.queue.wait_for(mark)?;
+        }
+        let most = if self.registers { REGISTERED } else { self.lane.slot_bytes() };
+        let mut slot = 0;
+        while !self.job.is_over() && self.job.allows(self.number) {
+            let Some(piece) = self.job.next(most) else { break };
+            let carried = self.carry(&piece, &mut slot);
+            match carried {
+                Err(Halt::Failed(Some(part), error)) => self.job.fail(Some(part), error),
+                Err(Halt::Over) => break,
+                done => done?,
+            }
+        }
+        (0..SLOTS).try_for_each(|slot| self.settle(slot))
+    }
+
+    /// Brings a piece on its way: registered where that can be, else by slots in turn.
+    fn carry(&mut self, piece: &Piece, slot: &mut usize) -> Result<(), Halt> {
+        if self.registers && self.register(piece, slot)? {
+            return Ok(());
+        }
+        let (mut at, most) = (piece.range.start, self.lane.slot_bytes());
+        while at < piece.range.end {
+            let end = piece.range.end.min(first_block(at) + most);
+            self.fill(piece, at..end, *slot)?;
+            *slot = (*slot + 1) % SLOTS;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Reads a range into a slot and sends it.
+    fn fill(&mut self, piece: &Piece, range: Range<u64>, slot: usize) -> Result<(), Halt> {
+        self.settle(slot)?;
+        let job = Arc::clone(&self.job);
+        let part = job.part(piece);
+        let used = range.end.next_multiple_of(super::BLOCK) - first_block(range.start);
+        self.lane.used[slot] = self.lane.used[slot].max(used);
+        let read = piece::read(&mut self.lane.slots[slot], &part.file, range.clone());
+        let bytes = read.map_err(|failure| Halt::Failed(Some(piece.part), failure.into()))?;
+        job.step();
+        if job.is_over() {
+            return Err(Halt::Over);
+        }
+        let from = (self.lane.slots[slot].pinned(), range.start - first_block(range.start));
+        let to = (&part.memory, part.place(range.start));
+        self.lane.queue.send(from, to, range.end - range.start, slot as u64)?;
+        self.sent[slot] = Some(Sent { part: piece.part, bytes });
+        Ok(())
+    }
+
+    /// Lets the copy engine read the page cache itself; false where not all of it is there, or it cannot be registered.
+    fn register(&mut self, piece: &Piece, slot: &mut usize) -> Result<bool, Halt> {
+        let job = Arc::clone(&self.job);
+        let (part, range) = (job.part(piece), &piece.range);
+        if !part.file.is_cached(range) {
+            return Ok(false);
+        }
+        self.settle(*slot)?;
+        let Some(mapped) = part.mapped() else { return Ok(false) };
+        let first = first_block(range.start);
+        let Ok(pinned) = part.memory.gpu().register(mapped, first..range.end) else {
+            return Ok(false);
+        };
+        job.step();
+        let (from, to) = ((&pinned, range.start - first), (&part.memory, part.place(range.start)));
+        let length = range.end - range.start;
+        self.lane.queue.send(from, to, length, *slot as u64)?;
+        let bytes = PieceBytes { page_cache: length, drive: 0 };
+        self.sent[*slot] = Some(Sent { part: piece.part, bytes });
+        *slot = (*slot + 1) % SLOTS;
+        Ok(true)
+    }
+
+    /// Waits until the copy out of a slot is over; a load that is over waits for [`END_WAIT`] only.
+    fn settle(&mut self, slot: usize) -> Result<(), Halt> {
+        let mut end = None;
+        while self.sent[slot].is_some() {
+            if let Some(tag) = self.lane.queue.finished()? {
+                let sent = usize::try_from(tag).ok().and_then(|slot| self.sent.get_mut(slot)?.take());
+                if let Some(sent) = sent {
+                    self.job.arrive(sent.part, sent.bytes);
+                }
+                continue;
+            }
+            if self.job.is_over() && *end.get_or_insert_with(Instant::now) + END_WAIT < Instant::now() {
+                return Err(Halt::Over);
+            }
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
