@@ -11,6 +11,7 @@ __all__ = [
     "copy",
     "doctor",
     "image_files",
+    "load_to_gpu",
     "machines",
     "make_haystack",
     "plan",
@@ -41,8 +42,16 @@ class Reader:
         target: Any,
         offset: int,
         timeout: int,
+        pinned: str | None,
         warn: Callable[[str], object] | None,
     ) -> dict[str, int]: ...
+
+def load_to_gpu(
+    parts: list[tuple[PathLike[str], int, Any]],
+    timeout: int,
+    pinned: str | None,
+    warn: Callable[[str], object] | None,
+) -> list[dict[str, int]]: ...
 
 def topology(arguments: dict[str, Any]) -> str: ...
 def machines() -> list[str]: ...

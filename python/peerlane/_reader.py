@@ -6,7 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from . import _peerlane
-from ._types import Path, words
+from ._types import Path, Size, words
 from .errors import BadInput, RouteWarning
 
 
@@ -22,7 +22,8 @@ class Reading(NamedTuple):
     copied: int
     """Bytes of them that came through host memory of Peerlane and were stored by a CPU, or by a GPU's copy engine."""
     page_cache: int
-    """Bytes of them that came out of the page cache, where the file takes no direct I/O."""
+    """Bytes of them that came out of the page cache: where the file takes no direct I/O, and on their way to a GPU
+    those that lay there."""
 
     def plus(self, other: Reading) -> Reading:
         """The sum of both, path by path."""
@@ -83,16 +84,20 @@ class Reader:
         """Whether reads go round the page cache."""
         return self._reader.is_direct
 
-    def read_into(self, target: Any, offset: int = 0, *, timeout: int = 60) -> Reading:
+    def read_into(
+        self, target: Any, offset: int = 0, *, timeout: int = 60, pinned: Size | None = None
+    ) -> Reading:
         """Fills memory with what lies at an offset, as far as there is something.
 
         Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it, and
         next to it and are moved from there at another alignment; a beginning and an end that are no whole
         blocks go through host memory of Peerlane. The result says how much went by which route.
 
-        Memory of a GPU gets its bytes by cuFile, direct, or through pinned host memory, which a
-        ``RouteWarning`` says with the reason; either way they are copied once more within the GPU.
-        Waits for all earlier work of the GPU.
+        Memory of a GPU gets its bytes by cuFile, direct, where the machine has such a way (a ``RouteWarning`` says,
+        once a process, why it was not taken); else through pinned host memory, by several threads: out of the page
+        cache what lies there, the rest round it. What the memory's owner has asked of its current stream comes first
+        (version 3 of the interface, and PyTorch; of others everything in the context is waited for), and all bytes
+        are there on return.
 
         Parameters
         ----------
@@ -105,6 +110,9 @@ class Reader:
             Bytes from the beginning of the file.
         timeout
             Seconds to wait for a device.
+        pinned
+            The most pinned host memory of all loads of this process, for a GPU: ``PEERLANE_PINNED`` in the
+            environment unless it is given, else 128 MiB.
 
         Raises
         ------
@@ -113,16 +121,31 @@ class Reader:
         CudaUnavailable
             The memory is that of a GPU, and there is no driver or no GPU.
         Interrupted
-            Ctrl-C; ``done`` bytes from the beginning on are in the memory.
+            Ctrl-C; ``done`` bytes are there, in host memory from the beginning on, on a GPU in no order.
         """
         if offset < 0 or not 1 <= timeout <= 86_400:
             raise BadInput(["offset: 0 or more is needed, timeout: 1 to 86400"])
-        return Reading(**self._reader.read_into(target, offset, timeout, _warn))
+        return Reading(**self._reader.read_into(target, offset, timeout, size(pinned), _warn_above))
 
     def __repr__(self) -> str:
         return f"Reader({self.path!r})"
 
 
-def _warn(text: str) -> None:
+_said: set[str] = set()
+
+
+def size(value: Size | None) -> str | None:
+    """A size as text; ``None`` stays ``None``."""
+    return None if value is None else str(value)
+
+
+def warn(text: str, stacklevel: int) -> None:
+    """Says why bytes did not go directly, once a process."""
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, RouteWarning, stacklevel=stacklevel + 1)
+
+
+def _warn_above(text: str) -> None:
     # Over the frames of this function and of `read_into`, to the line that called.
-    warnings.warn(text, RouteWarning, stacklevel=3)
+    warn(text, 3)

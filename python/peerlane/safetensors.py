@@ -1,4 +1,4 @@
-"""Tensors of safetensors files, read round the page cache or out of it, whichever is quicker.
+"""Tensors of safetensors files, read round the page cache or out of it, whichever is quicker, also into a GPU.
 
 >>> import pathlib, struct
 >>> header = b'{"weights":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from . import _peerlane
-from ._reader import NOTHING, Reader, Reading
+from ._reader import NOTHING, Reader, Reading, warn
+from ._reader import size as size_words
+from ._types import Size
 from ._views import NumpyViews, TorchViews, Views
 from .errors import BadInput, PeerlaneError
 
@@ -35,8 +37,10 @@ SAMPLES = 64
 """Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
 PART = 256 << 20
 """Bytes read between two looks at whether another shard has failed."""
+TIMEOUT = 60
+"""Seconds to wait for a GPU or a drive that does nothing."""
 SHARDS = 8
-"""Shards that are read at the same time."""
+"""Shards that are read into host memory at the same time."""
 INDEX_MAX = 100_000_000
 """The longest index that is read, in bytes."""
 POPULATE_READ = 22
@@ -49,7 +53,7 @@ class FileRoute(NamedTuple):
     path: str
     route: str
     """``direct``: by DMA into the tensors' memory; ``mapped``: the page cache itself; ``page cache``: copied
-    out of it; ``p2p``: from the drive to the GPU; ``host``: to the GPU through host memory."""
+    out of it; ``p2p``: from the drive to the GPU; ``host``: to the GPU through pinned host memory."""
     reason: str
     reading: Reading
 
@@ -74,12 +78,15 @@ def load(
     path: str | os.PathLike[str],
     device: str = "cpu",
     framework: Literal["numpy", "torch"] = "numpy",
+    *,
+    pinned: Size | None = None,
 ) -> Tensors:
     """Loads all tensors of a file, or of all files that an index names.
 
     A file that lies in the page cache is mapped: nothing is copied, stores to the tensors stay in this process,
     and **a file that is cut afterwards ends it** (``SIGBUS``), as with other loaders that map. Any other is read
-    by direct I/O into memory of its own.
+    by direct I/O into memory of its own. Into a GPU all files are one load: several threads send what lies in the page
+    cache and what comes from the drive straight to its place.
 
     Parameters
     ----------
@@ -89,6 +96,9 @@ def load(
         ``"cpu"``, ``"cuda"`` or ``"cuda:0"`` and so on; a GPU needs ``framework="torch"``.
     framework
         Whose tensors to make. ``bfloat16`` and ``float8`` of NumPy need the package ``ml_dtypes``.
+    pinned
+        The most pinned host memory of all loads of this process, for a GPU: ``PEERLANE_PINNED`` in the environment
+        unless it is given, else 128 MiB.
 
     Raises
     ------
@@ -103,8 +113,11 @@ def load(
     _check_names(shards, headers, wanted)
     for shard, header in zip(shards, headers, strict=True):
         views.check(shard, header["tensors"])
-    stop = threading.Event()
-    loaded = _each(lambda pair: _load(*pair, views, stop), list(zip(shards, headers)), stop)
+    if views.allocate is not None:
+        loaded = _to_gpu(shards, headers, views, views.allocate, pinned)
+    else:
+        stop = threading.Event()
+        loaded = _each(lambda pair: _load(*pair, views, stop), list(zip(shards, headers)), stop)
     tensors: dict[str, Any] = {}
     metadata: dict[str, str] = {}
     for header, (found, _) in zip(headers, loaded, strict=True):
@@ -180,20 +193,39 @@ def _load(
     path: Path, header: dict[str, Any], views: Views, stop: threading.Event
 ) -> tuple[dict[str, Any], FileRoute]:
     start, size = header["start"], header["size"]
-    if views.allocate is not None:
-        memory, route = _to_gpu(path, start, views.allocate(size - start), stop)
-        start = 0
-    else:
-        memory, route = _to_host(path, start, size, stop)
+    memory, route = _to_host(path, start, size, stop)
     return views.make(memory, start, header["tensors"]), route
 
 
 def _to_gpu(
-    path: Path, start: int, memory: Any, stop: threading.Event
-) -> tuple[Any, FileRoute]:
-    reading = _read(Reader(path), memory, start, stop)
-    route = "p2p" if reading.direct == reading.bytes else "host"
-    return memory, FileRoute(str(path), route, "as Reader says", reading)
+    shards: list[Path],
+    headers: list[dict[str, Any]],
+    views: Views,
+    allocate: Callable[[int], Any],
+    pinned: Size | None,
+) -> list[tuple[dict[str, Any], FileRoute]]:
+    memories = [allocate(header["size"] - header["start"]) for header in headers]
+    parts = [
+        (path, header["start"], memory)
+        for path, header, memory in zip(shards, headers, memories, strict=True)
+    ]
+    found = _peerlane.load_to_gpu(parts, TIMEOUT, size_words(pinned), _warn_above)
+    return [
+        (views.make(memory, 0, header["tensors"]), _gpu_route(path, Reading(**reading)))
+        for (path, _, memory), header, reading in zip(parts, headers, found, strict=True)
+    ]
+
+
+def _gpu_route(path: Path, reading: Reading) -> FileRoute:
+    if reading.direct == reading.bytes:
+        return FileRoute(str(path), "p2p", "by cuFile's counters", reading)
+    reason = f"{reading.page_cache} bytes out of the page cache, {reading.copied} from the drive"
+    return FileRoute(str(path), "host", reason, reading)
+
+
+def _warn_above(text: str) -> None:
+    # Over the frames of this function, of `_to_gpu` and of `load`, to the line that called.
+    warn(text, 4)
 
 
 def _to_host(path: Path, start: int, size: int, stop: threading.Event) -> tuple[Any, FileRoute]:

@@ -6,15 +6,20 @@
 use std::sync::Arc;
 
 use peerlane::Bytes;
-use peerlane::cuda::{Cuda, CudaError, Foreign};
+use peerlane::cuda::{Cuda, CudaError, Foreign, OwnersWork};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use crate::buffer::bad;
 use crate::error::{ErrorDetails, ExceptionKind};
+use crate::ffi;
 
 /// The oldest version that says what the keys mean.
 const VERSION: u64 = 2;
+/// The first that names a stream.
+const VERSION_WITH_STREAM: u64 = 3;
+/// `CU_STREAM_LEGACY`.
+const DEFAULT_STREAM: u64 = 1;
 /// Kinds of elements that are bytes and nothing else; `O` would be addresses of Python objects.
 const KINDS: &str = "biufcmMSUV";
 /// More dimensions than NumPy or PyTorch have.
@@ -25,6 +30,8 @@ const DIMENSIONS: usize = 64;
 pub(crate) struct GpuMemory {
     address: u64,
     pub(crate) length: u64,
+    /// What is still done to it.
+    work: OwnersWork,
     /// The object.
     owner: Py<PyAny>,
 }
@@ -60,7 +67,35 @@ pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
         }
     }
     let address = address(&interface)?;
-    Ok(GpuMemory { address, length, owner: target.clone().unbind() })
+    let work = work(target, &interface, version)?;
+    Ok(GpuMemory { address, length, work, owner: target.clone().unbind() })
+}
+
+/// What may still be done to the memory: by version 3 of the interface in the stream that it names, if any; by PyTorch,
+/// which shows version 2, in its current stream; by others anywhere.
+fn work(
+    target: &Bound<'_, PyAny>,
+    interface: &Bound<'_, PyDict>,
+    version: u64,
+) -> PyResult<OwnersWork> {
+    if version >= VERSION_WITH_STREAM {
+        return match interface.get_item("stream")?.filter(|stream| !stream.is_none()) {
+            None => Ok(OwnersWork::None),
+            Some(stream) => match stream.extract::<u64>() {
+                Ok(0) | Err(_) => Err(odd("stream is none of CUDA").into()),
+                Ok(stream) => Ok(OwnersWork::Stream(stream)),
+            },
+        };
+    }
+    let module = target.get_type().module()?.to_string();
+    if module != "torch" && !module.starts_with("torch.") {
+        return Ok(OwnersWork::All);
+    }
+    let cuda = target.py().import("torch")?.getattr("cuda")?;
+    let current = cuda.call_method1("current_stream", (target.getattr("device")?,))?;
+    let stream = current.getattr("cuda_stream")?.extract::<u64>()?;
+    // The default stream is that of the whole context.
+    Ok(OwnersWork::Stream(stream.max(DEFAULT_STREAM)))
 }
 
 /// The address, of memory that may be written.
@@ -133,7 +168,9 @@ impl GpuMemory {
     /// When there is no driver or GPU, or no such memory.
     pub(crate) fn lend(self) -> Result<Foreign, ErrorDetails> {
         let cuda = Cuda::load().map_err(refused)?;
-        cuda.foreign(self.address, Bytes(self.length), Arc::new(self.owner)).map_err(refused)
+        let owner = Arc::new(self.owner);
+        let memory = cuda.foreign(self.address, Bytes(self.length), owner).map_err(refused)?;
+        Ok(ffi::with_work(memory, self.work))
     }
 }
 

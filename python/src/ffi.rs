@@ -1,4 +1,4 @@
-//! Memory of Python objects as memory that a ring may be lent; nothing else.
+//! Memory of Python objects as memory that a ring or a GPU's copy engine may be lent; nothing else.
 //!
 //! The owner of the memory (a `Py_buffer`, a DLPack tensor) is kept until the last request on it is over,
 //! even where that is for ever. As with `readinto` of Python's own files, threads of the caller that look
@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use peerlane::Lent;
+use peerlane::cuda::{Foreign, OwnersWork};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
@@ -24,6 +25,14 @@ pub(crate) fn lend_buffer(buffer: PyUntypedBuffer) -> Lent {
     // is released only when the owner is dropped. The callers have checked that it is writable and
     // contiguous. It is host memory that Rust has no reference to.
     unsafe { Lent::new(address, length, Arc::new(buffer)) }
+}
+
+/// Memory of a GPU with what its object says that is still done to it.
+pub(crate) fn with_work(memory: Foreign, work: OwnersWork) -> Foreign {
+    // SAFETY: by version 3 of the CUDA Array Interface, and by PyTorch of its own streams, the handle is that of a stream
+    // which the object keeps; the object is kept with the memory. As for its address, an object that lies about this can
+    // end the process, as any other user of the interface finds.
+    unsafe { memory.with_work(work) }
 }
 
 /// `DLDevice` of `dlpack.h`.

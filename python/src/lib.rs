@@ -14,6 +14,7 @@ mod doctor;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
+mod load;
 mod machine;
 mod reader;
 mod safetensors;
@@ -36,6 +37,7 @@ use pyo3::prelude::*;
 fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<reader::Reader>()?;
+    module.add_function(wrap_pyfunction!(load::load_to_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(machine::topology, module)?)?;
     module.add_function(wrap_pyfunction!(machine::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machine::plan, module)?)?;

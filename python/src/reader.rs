@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 
 use crate::buffer::{self, BufferTarget};
 use crate::error::ErrorDetails;
+use crate::load;
 use crate::watch::PyWatch;
 
 /// This machine as it was when the first file was opened. Opening a path asks the system about the path
@@ -79,25 +80,32 @@ impl Reader {
         target: Bound<'py, PyAny>,
         offset: u64,
         timeout: u64,
+        pinned: Option<String>,
         warn: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let memory = buffer::lend(&target)?;
+        let pinned = load::pinned(pinned.as_deref())?;
         let mut watch = PyWatch::new(None, warn);
         let result = py.detach(|| {
             let clock = MonotonicClock::start();
             let deadline = Nanos::seconds(timeout);
             let mut tools = ReadTools { clock: &clock, watch: &mut watch, deadline };
-            self.fill(Bytes(offset), memory, &mut tools)
+            self.fill(Bytes(offset), memory, pinned, &mut tools)
         });
         let reading = watch.end(result)?;
-        let found = PyDict::new(py);
-        found.set_item("bytes", reading.bytes.0)?;
-        found.set_item("direct", reading.direct.0)?;
-        found.set_item("shifted", reading.shifted.0)?;
-        found.set_item("copied", reading.copied.0)?;
-        found.set_item("page_cache", reading.page_cache.0)?;
-        Ok(found)
+        counts(py, &reading)
     }
+}
+
+/// Bytes by the way they came, as `Reading` of Python has them.
+pub(crate) fn counts<'py>(py: Python<'py>, reading: &Reading) -> PyResult<Bound<'py, PyDict>> {
+    let found = PyDict::new(py);
+    found.set_item("bytes", reading.bytes.0)?;
+    found.set_item("direct", reading.direct.0)?;
+    found.set_item("shifted", reading.shifted.0)?;
+    found.set_item("copied", reading.copied.0)?;
+    found.set_item("page_cache", reading.page_cache.0)?;
+    Ok(found)
 }
 
 impl Reader {
@@ -105,6 +113,7 @@ impl Reader {
         &self,
         offset: Bytes,
         memory: BufferTarget,
+        pinned: Option<Bytes>,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ErrorDetails> {
         match memory {
@@ -112,7 +121,8 @@ impl Reader {
             BufferTarget::Gpu(memory) if memory.length == 0 => Ok(Reading::default()),
             BufferTarget::Gpu(memory) => {
                 let memory = memory.lend()?;
-                Ok(self.reader.read_into_gpu(offset, &memory, &self.ways, tools)?)
+                let settings = load::settings(pinned)?;
+                Ok(self.reader.read_into_gpu(offset, memory, &self.ways, settings, tools)?)
             }
         }
     }

@@ -29,6 +29,10 @@ def library(tmp_path_factory) -> pathlib.Path:
     return path
 
 
+# Shows the module nvidia_fs as loaded, which only the program sees.
+MOUNT = 'mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_fs && exec "$@"'
+
+
 class Machine:
     """A process whose CUDA is the mock: a Python of its own, since libraries are found when it starts."""
 
@@ -38,12 +42,19 @@ class Machine:
         shutil.copy(library, folder / "libcuda.so.1")
         (folder / "libcufile.so.0").symlink_to("libcuda.so.1")
         (folder / "libcuda.so.1.conf").write_text(conf + "\n")
+        self.begin: list[str] = []
+        if "mode=" in conf:
+            # A direct way is taken only where the machine shows that there is one.
+            self.begin = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
+            tried = subprocess.run([*self.begin, "true"], capture_output=True, text=True, check=False)
+            if tried.returncode:
+                pytest.skip(f"no mount namespace: {tried.stderr.strip()}")
 
     def run(self, *calls: dict[str, object]) -> list[dict[str, object]]:
         program = pathlib.Path(__file__).with_name("on_a_gpu.py")
         found = self.folder / "found.json"
         done = subprocess.run(
-            [sys.executable, program, json.dumps(calls), found],
+            [*self.begin, sys.executable, program, json.dumps(calls), found],
             env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)},
             capture_output=True,
             text=True,
@@ -74,35 +85,84 @@ def test_memory_of_a_gpu_is_filled_by_the_way_that_the_result_says(source, libra
     is_direct = peerlane.Reader(source).is_direct
     for (skip, offset, length), found in zip(ranges, machine.run(*calls), strict=True):
         count = max(min(length, SIZE - offset), 0)
+        reading = found["reading"]
         by_drive = count if conf and is_direct else 0
-        by_host = 0 if by_drive or not is_direct else count
-        assert found["reading"] == [count, by_drive, 0, by_host, count - by_drive - by_host]
+        assert (reading[0], reading[1], reading[2]) == (count, by_drive, 0)
+        assert sum(reading[3:]) == count - by_drive
         assert found["bytes"] == expected(skip, offset, count, 80_000)
         assert found["is_same_context"]
-        says = [] if by_drive or not count else ["RouteWarning"]
+        says = ["RouteWarning"] if conf and count and not by_drive else []
         assert found["warnings"] == says
     log = machine.log()
     assert not [line for line in log if line.startswith("VIOLATION")]
-    # Those of Peerlane are cleared, the caller's are not; where nothing is read, nothing is taken.
-    assert (log.count("left zeroes"), log.count("left content")) == (3, 5)
-    assert log.count("cuMemcpyDtoD") == 3
+    # Memory of the GPU is taken by the direct way alone, and cleared; the caller's is not.
+    own = 3 if conf and is_direct else 0
+    assert (log.count("left zeroes"), log.count("left content")) == (own, 5)
+    assert log.count("cuMemcpyDtoD") == own
+    if not conf:
+        assert "cuFileDriverOpen" not in log
+
+
+def test_only_the_stream_of_the_caller_is_waited_for(source, library, tmp_path):
+    machine = Machine(tmp_path, library, "")
+    call = {"path": str(source), "skip": 0, "offset": 0, "shape": [4096]}
+    machine.run(call | {"stream": 1}, call | {"stream": None})
+    log = machine.log()
+    waits = [line for line in log if line.startswith("cuStreamWaitEvent in ")]
+    assert len(waits) == 1 and waits[0].endswith(" for 1")
+    first = log.index("cuMemcpyHtoDAsync")
+    assert log.index(waits[0]) < first
+    assert "cuCtxSynchronize" not in log
+    (found,) = machine.run(call | {"stream": 0})
+    assert (found["error"], "stream" in found["words"]) == ("BadInput", True)
+    machine.run(call | {"version": 2})
+    assert "cuCtxSynchronize" in machine.log(), "who names no stream may use any"
+
+
+def test_a_forked_process_has_no_cuda(source, library, tmp_path):
+    (found,) = Machine(tmp_path, library, "").run({"fork": str(source)})
+    assert found["reading"][0] == 100
+    assert "forked" in found["child"]["words"] and "spawn" in found["child"]["hint"]
+
+
+def shard(path: pathlib.Path, names: str, data: bytes) -> None:
+    """A file of tensors of equal size."""
+    size = len(data) // len(names)
+    header = json.dumps({
+        name: {"dtype": "U8", "shape": [size], "data_offsets": [at * size, (at + 1) * size]}
+        for at, name in enumerate(names)
+    }).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
 
 
 @pytest.mark.parametrize("conf", ["", "mode=p2pdma"])
 def test_safetensors_reach_gpu_memory(library, tmp_path, conf):
-    data = content(10_000)
-    header = json.dumps({
-        "a": {"dtype": "U8", "shape": [4096], "data_offsets": [0, 4096]},
-        "b": {"dtype": "U8", "shape": [5904], "data_offsets": [4096, 10_000]},
-    }).encode()  # fmt: skip
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
-    (found,) = Machine(tmp_path, library, conf).run({"load": str(path)})
-    assert found["tensors"] == {"a": [0, 4096], "b": [4096, 10_000]}
+    data = content(30_000)
+    paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
+    shard(paths[0], "ab", data[:20_000])
+    shard(paths[1], "c", data[20_000:])
+    (found,) = Machine(tmp_path, library, conf).run({"load": [str(path) for path in paths]})
+    assert found["tensors"] == [{"a": [0, 10_000], "b": [10_000, 20_000]}, {"c": [0, 10_000]}]
     assert found["bytes"] == data.ljust(80_000, b"\xee").hex()
-    is_p2p = bool(conf) and peerlane.Reader(path).is_direct
-    assert found["route"] == ("p2p" if is_p2p else "host")
-    assert (found["reading"][0], found["reading"][1]) == (10_000, 10_000 if is_p2p else 0)
+    is_p2p = bool(conf) and peerlane.Reader(paths[0]).is_direct
+    assert found["routes"] == ["p2p" if is_p2p else "host"] * 2
+    assert [reading[:2] for reading in found["readings"]] == [
+        [20_000, 20_000 if is_p2p else 0],
+        [10_000, 10_000 if is_p2p else 0],
+    ]
+    assert found["warnings"] == 0 or not is_p2p
+
+
+def test_the_shard_that_fails_is_named(library, tmp_path):
+    paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
+    for path in paths:
+        shard(path, "a", content(20_000))
+    machine = Machine(tmp_path, library, "fail_copy=1")
+    (found,) = machine.run({"load": [str(path) for path in paths]})
+    assert found["error"] == "PeerlaneError" and "cuMemcpyHtoDAsync failed" in found["words"]
+    machine = Machine(tmp_path / "other", library, "") if (tmp_path / "other").mkdir() is None else machine
+    (found,) = machine.run({"load": [str(path) for path in paths], "pinned": "many"})
+    assert (found["error"], "pinned" in found["words"]) == ("BadInput", True)
 
 
 def test_forms_of_an_interface_that_are_in_one_piece(source, library, tmp_path):

@@ -56,7 +56,8 @@ impl LoadFile {
 
     /// A range in windows, and whether each is in the page cache.
     pub(super) fn windows(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
-        let starts = std::iter::successors(Some(range.start), |at| Some((at / WINDOW + 1) * WINDOW));
+        let starts =
+            std::iter::successors(Some(range.start), |at| Some((at / WINDOW + 1) * WINDOW));
         let starts = starts.take_while(|start| *start < range.end);
         let window = |start: u64| start..range.end.min((start / WINDOW + 1) * WINDOW);
         match self.cached_share(range) {
@@ -80,7 +81,8 @@ impl LoadFile {
     /// the page cache of a file that is read at random.
     fn has_byte(&self, at: u64) -> bool {
         let mut byte = [0];
-        preadv2(&self.0.cached, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) == Ok(1)
+        preadv2(&self.0.cached, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT)
+            == Ok(1)
     }
 
     fn cached_share(&self, range: &Range<u64>) -> Option<CachedShare> {

@@ -74,7 +74,8 @@ impl LoadJob {
         marks: Vec<StreamMark>,
         workers: usize,
     ) -> Self {
-        let mut order: Vec<JobPart> = wanted.iter().map(|&at| JobPart::new(at, &parts[at])).collect();
+        let mut order: Vec<JobPart> =
+            wanted.iter().map(|&at| JobPart::new(at, &parts[at])).collect();
         order.sort_by_key(|part| std::cmp::Reverse(part.range.end - part.range.start));
         let first = order.first().map_or(0, |part| part.range.start);
         let states = parts.iter().map(|_| PartState::default()).collect();

@@ -157,8 +157,7 @@ impl<'a> Loader<'a> {
             reasons.push(reason);
         }
         self.stop_at_first(&mut results)?;
-        let by_host: Vec<usize> =
-            (0..parts.len()).filter(|&at| results[at].is_none()).collect();
+        let by_host: Vec<usize> = (0..parts.len()).filter(|&at| results[at].is_none()).collect();
         if !by_host.is_empty() {
             let mut loaded = self.by_host(parts, &by_host, tools)?;
             for &at in &by_host {
@@ -180,9 +179,8 @@ impl<'a> Loader<'a> {
         &self,
         results: &mut [Option<Result<Loaded, LoadError>>],
     ) -> Result<(), LoadError> {
-        let is_end = |error: &LoadError| {
-            self.on_failure == OnFailure::Stop || !error.is_of_one_file()
-        };
+        let is_end =
+            |error: &LoadError| self.on_failure == OnFailure::Stop || !error.is_of_one_file();
         for (number, result) in results.iter_mut().enumerate() {
             if let Some(Err(error)) = result.take_if(|one| one.as_ref().is_err_and(is_end)) {
                 return Err(LoadError::Part(PartError { number, error: Box::new(error) }));
@@ -278,12 +276,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Waits for the workers, with a look at the wish to stop and the deadline.
-    fn watch(
-        &self,
-        job: &LoadJob,
-        total: Bytes,
-        tools: &mut ReadTools<'_>,
-    ) {
+    fn watch(&self, job: &LoadJob, total: Bytes, tools: &mut ReadTools<'_>) {
         let (mut steps, mut since) = (job.steps(), tools.clock.now());
         let mut looked = Instant::now();
         while !job.wait(TICK) {

@@ -18,13 +18,16 @@ pub(super) fn check(root: &Path, device: u64) -> Result<(), Arc<str>> {
         return Ok(());
     }
     if kernel_has_p2pdma(root) == Some(false) {
-        return Err("nvidia-fs is not loaded, and the kernel is built without CONFIG_PCI_P2PDMA".into());
+        return Err(
+            "nvidia-fs is not loaded, and the kernel is built without CONFIG_PCI_P2PDMA".into()
+        );
     }
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     if is_on_nvme(&root.join(format!("sys/dev/block/{major}:{minor}")), DEPTH) {
         return Ok(());
     }
-    Err("nvidia-fs is not loaded, and the file is on no local NVMe drive, which P2PDMA needs".into())
+    Err("nvidia-fs is not loaded, and the file is on no local NVMe drive, which P2PDMA needs"
+        .into())
 }
 
 /// Whether a block device, or one that it is made of, is an NVMe drive.
@@ -74,7 +77,9 @@ mod tests {
         assert_eq!(check(with.path(), device(259, 0)), Ok(()));
         assert_eq!(check(with.path(), device(253, 0)), Ok(()), "a volume on such a drive");
         for other in [device(8, 0), device(0, 44)] {
-            assert!(check(with.path(), other).is_err_and(|why| why.contains("no local NVMe drive")));
+            assert!(
+                check(with.path(), other).is_err_and(|why| why.contains("no local NVMe drive"))
+            );
         }
         let without = machine("# CONFIG_PCI_P2PDMA is not set\n");
         let refused = check(without.path(), device(259, 0));

@@ -149,13 +149,16 @@ impl Worker {
         let mut end = None;
         while self.sent[slot].is_some() {
             if let Some(tag) = self.lane.queue.finished()? {
-                let sent = usize::try_from(tag).ok().and_then(|slot| self.sent.get_mut(slot)?.take());
+                let sent =
+                    usize::try_from(tag).ok().and_then(|slot| self.sent.get_mut(slot)?.take());
                 if let Some(sent) = sent {
                     self.job.arrive(sent.part, sent.bytes);
                 }
                 continue;
             }
-            if self.job.is_over() && *end.get_or_insert_with(Instant::now) + END_WAIT < Instant::now() {
+            if self.job.is_over()
+                && *end.get_or_insert_with(Instant::now) + END_WAIT < Instant::now()
+            {
                 return Err(Halt::Over);
             }
             thread::sleep(NAP);

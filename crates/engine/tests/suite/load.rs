@@ -75,8 +75,7 @@ impl LoadBench {
     /// Memory that is lent to the loader from its byte `skip` on.
     fn lent(&self, owner: &Arc<DeviceMemory>, skip: u64, length: u64) -> GpuTarget {
         let kept = Arc::<DeviceMemory>::clone(owner);
-        let lent: Foreign =
-            self.cuda.foreign(owner.address() + skip, Bytes(length), kept).unwrap();
+        let lent: Foreign = self.cuda.foreign(owner.address() + skip, Bytes(length), kept).unwrap();
         GpuTarget::Foreign(Arc::new(lent))
     }
 
@@ -355,7 +354,10 @@ fn hung_gpu_ends_at_deadline_and_keeps_its_slots() {
     let start = Instant::now();
     let stuck = bench.load(&[part], &mut ()).unwrap_err();
     assert!(start.elapsed() >= Duration::from_millis(300));
-    assert!(matches!(stuck, LoadError::Request { source: RequestError::Stuck(_), .. }), "{stuck:?}");
+    assert!(
+        matches!(stuck, LoadError::Request { source: RequestError::Stuck(_), .. }),
+        "{stuck:?}"
+    );
     drop((owner, target));
     let LoadBench { mock, pool, gpu, cuda, .. } = bench;
     drop((pool, gpu, cuda));

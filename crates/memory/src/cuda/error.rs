@@ -117,9 +117,9 @@ impl CudaError {
             }
             Self::Call { code, .. } => hint_of(*code),
             Self::Host(error) => error.hint(),
-            Self::Forked => Some(
-                "begin such processes by `spawn`: multiprocessing.set_start_method(\"spawn\")",
-            ),
+            Self::Forked => {
+                Some("begin such processes by `spawn`: multiprocessing.set_start_method(\"spawn\")")
+            }
             Self::Address { .. }
             | Self::Length { .. }
             | Self::Range { .. }

@@ -30,9 +30,8 @@ pub(super) fn cachestat(file: BorrowedFd<'_>, offset: u64, length: u64) -> Resul
     let (range, mut counts) = (CacheRange { offset, length }, CacheCounts::default());
     // SAFETY: the kernel reads `range` and writes `counts`, both of which live until the call returns and are laid out as
     // it wants them; the descriptor is open. The flags must be zero.
-    let code = unsafe {
-        libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0)
-    };
+    let code =
+        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0) };
     if code == 0 {
         return Ok(counts.cached);
     }

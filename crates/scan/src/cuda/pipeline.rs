@@ -12,8 +12,11 @@ use std::thread;
 use std::time::Duration;
 
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::load::{LoadError, Loader, room};
-use peerlane_results::{Route, RouteChoice};
+use peerlane_engine::load::{
+    LoadError, LoadFile, LoadPart, LoadSettings, Loader, PinnedPool, ReadTools,
+};
+use peerlane_memory::cuda::GpuTarget;
+use peerlane_results::RouteChoice;
 use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 
@@ -147,9 +150,14 @@ fn take(
     shared: &SharedSearch<'_>,
     effort: &Effort,
 ) -> Result<(), GpuScanError> {
-    let clock = MonotonicClock::start();
     let search = shared.search;
-    let loader = Loader::new(&search.gpu, &search.ways, &clock, search.options.deadline);
+    let loader = Loader::new(
+        &search.gpu,
+        &search.ways,
+        &PinnedPool::of_process(),
+        LoadSettings::here(None)?,
+    )
+    .for_many();
     let mut thread = GpuThread { shared, effort, loader, slot: ImageSlot::new(search)? };
     while let Some(work) = to_search.next() {
         if shared.is_enough() {
@@ -212,7 +220,7 @@ impl GpuThread<'_> {
         match find(&FileExcerpts::new(&file, size))? {
             Some(pixels) => {
                 let (height, width) = (pixels.height, pixels.width);
-                let frame = self.load(&file, &pixels)?;
+                let frame = self.load(file, &pixels)?;
                 let hits = self.search(&frame)?;
                 let crops = self.crops(&hits, || again(path));
                 let mut looked = Looked::default();
@@ -227,22 +235,31 @@ impl GpuThread<'_> {
     }
 
     /// Loads pixels that lie in a file as they are.
-    fn load(&mut self, file: &File, pixels: &PlainPixels) -> Result<Frame, Trouble> {
+    fn load(&mut self, file: File, pixels: &PlainPixels) -> Result<Frame, Trouble> {
         let begin = pixels.begin as u64;
         let range = begin..begin + (pixels.stride * pixels.height) as u64;
         let Self { shared, loader, slot, .. } = self;
-        let memory = slot.frame(room(&range), || loader.release())?;
-        let loaded = timed(&shared.clocks.load, || loader.load(file, &range, &memory))?;
-        let way = match loaded.route {
-            Route::P2p => &mut slot.work.direct,
-            Route::Host => &mut slot.work.through_host,
+        let offset = begin % 4096;
+        let memory =
+            slot.frame(Bytes((offset + range.end - begin).next_multiple_of(4096)), || {})?;
+        let part =
+            LoadPart { file: LoadFile::new(file), range, memory: GpuTarget::Own(memory), offset };
+        let clock = MonotonicClock::start();
+        let mut tools =
+            ReadTools { clock: &clock, watch: &mut (), deadline: shared.search.options.deadline };
+        let loaded = timed(&shared.clocks.load, || loader.load(&[part], &mut tools))?;
+        let loaded = loaded.into_iter().next().unwrap_or_else(|| Ok(Default::default()))?;
+        let way = if loaded.direct == loaded.bytes {
+            &mut slot.work.direct
+        } else {
+            &mut slot.work.through_host
         };
         *way = (way.0 + 1, Bytes(way.1.0.saturating_add(loaded.bytes.0)));
-        slot.work.page_cache += u64::from(loaded.page_cache);
+        slot.work.page_cache += u64::from(loaded.page_cache == loaded.bytes);
         if slot.work.reason.is_none() {
             slot.work.reason = loaded.reason;
         }
-        Ok(frame_of(pixels, loaded.begin))
+        Ok(frame_of(pixels, offset))
     }
 
     /// A file whose bytes the CPU has.
@@ -290,8 +307,8 @@ impl GpuThread<'_> {
         };
         let (width, height) = (gray.width(), gray.height());
         let pixels = width as u64 * height as u64;
-        let Self { loader, slot, .. } = self;
-        timed(&clocks.load, || slot.copy_up(gray.pixels(), || loader.release()))?;
+        let Self { slot, .. } = self;
+        timed(&clocks.load, || slot.copy_up(gray.pixels(), || {}))?;
         let (images, bytes) = slot.work.decoded;
         slot.work.decoded = (images + 1, Bytes(bytes.0.saturating_add(pixels)));
         let stride = i64::try_from(width).unwrap_or(i64::MAX);
