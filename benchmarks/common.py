@@ -7,11 +7,11 @@ HERE = Path(__file__).resolve().parent
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def size_of(text):
+def size_of(text: str) -> int:
     return int(float(text[:-1]) * UNITS[text[-1].upper()]) if text[-1].upper() in UNITS else int(text)
 
 
-def drop_caches():
+def drop_caches() -> bool:
     """Empties the page cache; says whether it could, for which it must be root."""
     os.sync()
     try:

@@ -1,0 +1,1 @@
+"""Measures peerlane on a machine with a GPU; `benchmarks/gpu.sh` starts it."""
