@@ -147,7 +147,7 @@ def readers(part: Part, setting: Setting, source: Path) -> None:
     weights = source.with_name("small.safetensors")
     weights.write_bytes(small_weights())
     program = ROOT / "python" / "tests" / "on_a_gpu.py"
-    command = [setting.python, program, json.dumps([*calls, {"load": str(weights)}]), found]
+    command = [setting.python, program, json.dumps([*calls, {"load": [str(weights)]}]), found]
 
     def judge(_: Ended) -> Record:
         *reads, loaded = json.loads(found.read_text())
