@@ -72,15 +72,15 @@ impl DirectLoader {
         }
         match &part.memory {
             GpuTarget::Own(memory) => {
-                self.to_own(&session, file, &part.range, (memory, part.offset), tools)?;
+                self.load_own(&session, file, &part.range, (memory, part.offset), tools)?;
             }
-            GpuTarget::Foreign(memory) => self.to_others(&session, file, part, memory, tools)?,
+            GpuTarget::Foreign(memory) => self.load_others(&session, file, part, memory, tools)?,
         }
         let bytes = Bytes(part.range.end - part.range.start);
         Ok(Loaded { bytes, direct: bytes, ..Loaded::default() })
     }
 
-    fn to_others(
+    fn load_others(
         &mut self,
         session: &Arc<CuFileSession>,
         file: &File,
@@ -114,7 +114,7 @@ impl DirectLoader {
             // As much as whole blocks around it fit.
             let next = at..range.end.min(first_block(at).saturating_add(own.length().0));
             let begin = at - first_block(at);
-            self.to_own(session, file, &next, (own, begin), tools)?;
+            self.load_own(session, file, &next, (own, begin), tools)?;
             let place = part.offset + (at - range.start);
             memory.take(place, (own, begin), next.end - at)?;
             at = next.end;
@@ -124,7 +124,7 @@ impl DirectLoader {
     }
 
     /// Loads a range to an offset of memory of our own, which has room for the blocks around it.
-    fn to_own(
+    fn load_own(
         &mut self,
         session: &Arc<CuFileSession>,
         file: &File,
