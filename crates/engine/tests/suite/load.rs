@@ -273,7 +273,7 @@ fn file_that_is_cut_meanwhile_is_an_error() {
         let mut watch = Meanwhile { first: Some(Box::new(cut)), ..Meanwhile::default() };
         let error = bench.load(&[part], &mut watch).unwrap_err();
         assert!(error.is_of_one_file(), "{error:?}");
-        let said = format!("{:?}", error);
+        let said = format!("{error:?}");
         assert!(said.contains("EndedEarly"), "{said}");
         drop((owner, target));
         bench.end();
