@@ -1,8 +1,8 @@
 //! The plan between drives and memory of a GPU, as an end or between two ends: every way in order of preference,
-//! with what is against it.
+//! with its obstacles.
 //!
-//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here; whether a way
-//! that nothing speaks against is really taken shows when cuFile opens with its fallback switched off.
+//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here. Whether cuFile takes
+//! a way without an obstacle shows when it opens with its fallback switched off: a probe asks it.
 
 mod settings;
 mod ways;
@@ -13,8 +13,8 @@ use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
-    Plan, Route, RouteChoice, Warning,
+    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan,
+    Route, RouteChoice, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -49,6 +49,8 @@ pub(crate) enum GpuWay {
     Pinned,
 }
 
+const COMPATIBLE: GpuWay = GpuWay::CuFile(Mode::Compatible);
+
 impl fmt::Display for GpuWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,15 +67,6 @@ pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     let mut ways = ways.into_iter().chain([GpuWay::Pinned]);
     let is_gpu = matches!(name.parse(), Ok(Notation::Gpu(_)));
     ways.find(|way| is_gpu && way.to_string() == words)
-}
-
-/// Returns the path of a measurement for the way that a plan between a drive and a GPU has chosen.
-pub fn gpu_path(plan: &Plan) -> Path {
-    match plan.memory.as_ref().and_then(way_of) {
-        _ if plan.route == Some(Route::P2p) => Path::P2p,
-        Some(GpuWay::CuFile(Mode::Compatible)) => Path::HostCufile,
-        _ => Path::HostPipelined,
-    }
 }
 
 /// Plans what goes between a drive and a GPU.
@@ -159,7 +152,8 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
     }
 }
 
-/// The first way of the route that was asked for that nothing speaks against.
+/// The first way without an obstacle of the route that was asked for. Compatibility mode is never chosen: pinned host
+/// memory does the same without cuFile, whose registration fails where udev is missing.
 fn choose(
     fabric: &Fabric,
     choice: RouteChoice,
@@ -174,7 +168,9 @@ fn choose(
         RouteChoice::P2p => route_of(one) == Route::P2p,
         RouteChoice::Host => route_of(one) == Route::Host,
     };
-    let best = candidates.iter().filter(fits).find(|one| one.refusals.is_empty());
+    let is_chosen = |one: &&Candidate| way_of(&one.memory) != Some(COMPATIBLE);
+    let open = |one: &&Candidate| one.refusals.is_empty();
+    let best = candidates.iter().filter(is_chosen).filter(fits).find(open);
     match best {
         Some(best) if route_of(best) == Route::Host && choice == RouteChoice::Auto => {
             let reason =
@@ -190,7 +186,8 @@ fn choose(
         }
         None if choice == RouteChoice::P2p => (None, None, why_not_direct(candidates)),
         None => {
-            let first = candidates.iter().rev().find_map(|one| one.refusals.first());
+            let mut last_first = candidates.iter().filter(is_chosen).rev();
+            let first = last_first.find_map(|one| one.refusals.first());
             (None, None, first.cloned().unwrap_or_default())
         }
     }

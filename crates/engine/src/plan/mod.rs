@@ -32,7 +32,6 @@ pub use explain::explain;
 pub(crate) use explain::initiator;
 pub(crate) use fan_out::{memories_for_all, shapes_for};
 pub use fan_out::{plan_fan_out, plan_jobs};
-pub use gpu::gpu_path;
 pub(crate) use gpu::{GpuWay, find as find_gpu, way_of};
 pub use probe::probe;
 pub(crate) use route::host_memory;

@@ -3,6 +3,7 @@
 
 mod counters;
 mod machine;
+mod routes;
 mod stages;
 
 use std::fs;
