@@ -14,12 +14,12 @@ use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
 use peerlane_results::{
     Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan,
-    Route, RouteChoice, Warning,
+    Probe, ProbeAnswer, Route, RouteChoice, Warning,
 };
 use peerlane_units::Bytes;
 
 use super::{PlanError, look};
-use crate::endpoint::{GpuName, Notation};
+use crate::endpoint::{Endpoint, GpuName, Notation};
 use crate::failure::Role;
 use crate::guard;
 use crate::system::System;
@@ -74,8 +74,18 @@ pub(super) fn plan(
     system: &System,
     fabric: &Fabric,
     asked: &Asked,
-    (name, role): (GpuName, Role),
+    gpu: (GpuName, Role),
 ) -> Result<Plan, PlanError> {
+    prepare(system, fabric, asked, gpu).map(|(plan, _)| plan)
+}
+
+/// The same with the drive.
+pub(super) fn prepare(
+    system: &System,
+    fabric: &Fabric,
+    asked: &Asked,
+    (name, role): (GpuName, Role),
+) -> Result<(Plan, Endpoint), PlanError> {
     if let Some(via) = &asked.via {
         return Err(PlanError::ViaWithGpu { via: via.clone() });
     }
@@ -95,7 +105,7 @@ pub(super) fn plan(
         Role::Target => (drive.facts.clone(), facts),
     };
     let length = (role == Role::Target).then(|| guard::length_of(asked, &drive.facts));
-    Ok(Plan {
+    let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         asked: Asked { length: asked.length.or(length), ..asked.clone() },
         source,
@@ -110,7 +120,30 @@ pub(super) fn plan(
         unmeasured: drive.facts.device.iter().cloned().collect(),
         refusals: Vec::new(),
         warnings: warnings.into_iter().collect(),
-    })
+    };
+    Ok((plan, drive))
+}
+
+/// The plan between a drive and a GPU with what the libraries refused; any other plan stays as it is.
+pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
+    if asked_for(&plan.asked).is_none() {
+        return plan;
+    }
+    let mut candidates = plan.candidates.clone();
+    for candidate in &mut candidates {
+        let own = probes.iter().filter(|probe| probe.memory == candidate.memory.name);
+        candidate.refusals.extend(own.filter_map(|probe| match &probe.answer {
+            ProbeAnswer::Refused { reason } => Some(reason.clone()),
+            _ => None,
+        }));
+    }
+    let route = plan.asked.route;
+    let (chosen, memory, reason) = choose(fabric, route, &candidates);
+    let fell_back = route == RouteChoice::Auto && chosen == Some(Route::Host);
+    let warning = fell_back.then(|| Warning::FellBack { reason: why_not_direct(&candidates) });
+    let others = plan.warnings.into_iter().filter(|warning| !warning.is_fall_back());
+    let warnings = others.chain(warning).collect();
+    Plan { route: chosen, memory, reason, candidates, warnings, ..plan }
 }
 
 /// The function of a GPU, by what was typed for it.
@@ -198,7 +231,7 @@ pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
     let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
     match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {
         Some(question) => format!("{question}; cuFile decides when it opens"),
-        None => "available as far as is visible here; cuFile decides when it opens".to_owned(),
+        None => "no obstacle known; cuFile decides when it opens".to_owned(),
     }
 }
 

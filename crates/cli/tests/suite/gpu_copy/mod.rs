@@ -3,6 +3,7 @@
 
 mod counters;
 mod machine;
+mod probe;
 mod routes;
 mod stages;
 
