@@ -70,8 +70,8 @@ pub use machine_record::{machine_of, warnings_of_machine};
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{
-    PlanError, depends_on_unknown, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs,
-    probe,
+    LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, depends_on_unknown, explain,
+    links_between, plan, plan_fan_out, plan_jobs, probe,
 };
 pub use route_answer::{RouteAnswer, RouteWord, route_answer};
 pub use verdict::{EndsVerdict, devices_verdict, plan_verdict};

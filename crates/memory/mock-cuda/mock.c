@@ -15,14 +15,15 @@
  * Of cuFile besides: version (1200 unless it is said: 1000 for each major one, 10 for each minor one; counters,
  * parameters and flags are those of that version, and what comes after 1200 has a layout of its own), no_version
  * (which it does not tell), no_counts (counters stay at zero), posix_mode and fallback_io (on whatever is set),
- * p2p_flags (of NVMe). From 1190 on reads of holes go through host memory.
- * Of copies besides: null (they move nothing), shuffled (each is over after looks by chance), hang (the work from which on none is over), pinnable
- * (bytes of host memory that can be registered), no_register (no pages of a file can).
+ * p2p_flags (of NVMe), no_udev (no file can be registered, and cufile.log says why), crash (registering a file ends the
+ * process). From 1190 on reads of holes go through host memory.
+ * Of copies besides: null (they move nothing), shuffled (each is over after looks by chance), hang (the work from which
+ * on none is over), pinnable (bytes of host memory that can be registered), no_register (no pages of a file can).
  * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
- * Memory that is freed is noted as `left zeroes` or `left content`, and pinned memory so with `host` before it. Beside the calls stand `VERB begins at ADDRESS for
- * BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER is the offset in the file), load, store
- * and kernel by the GPU (NUMBER is that of the stream). An address is that of device memory, and of a kernel its first
- * two words.
+ * Memory that is freed is noted as `left zeroes` or `left content`, and pinned memory so with `host` before it. Beside
+ * the calls stand `VERB begins at ADDRESS for BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER
+ * is the offset in the file), load, store and kernel by the GPU (NUMBER is that of the stream). An address is that of
+ * device memory, and of a kernel its first two words.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -671,10 +672,25 @@ static int way(void) {
     if (!use_p2pdma && is("mode", "nvfs")) return 1;
     return may_compat || has_mode("fallback_io") ? 2 : -1;
 }
+/* cuFile's own log, in its form: in the working directory unless the environment says another place. */
+static void log_error(const char *words) {
+    const char *path = getenv("CUFILE_LOGFILE_PATH");
+    FILE *log = fopen(path ? path : "cufile.log", "a");
+    if (!log) return;
+    fprintf(log, " 27-11-2026 10:11:12:131 [pid=%d tid=%d] ERROR  %s\n", (int)getpid(), (int)getpid(), words);
+    fclose(log);
+}
 Status cuFileHandleRegister(void **handle, Descriptor *descriptor) {
     ENTER("cuFileHandleRegister");
     if (!open_driver) { wrong("cuFileHandleRegister", "not open"); GIVE(5001); }
     if (descriptor->type != 1 || descriptor->fs_ops) { wrong("cuFileHandleRegister", "descriptor"); GIVE(5022); }
+    if (number("crash", 0)) abort();
+    if (number("no_udev", 0)) {
+        log_error("cufio-udev:131 no devices found by udev enumeration for pci class: nvme");
+        log_error("cufio:307 cuFileHandleRegister error, failed to allocate file object");
+        note("cuFileHandleRegister refused");
+        GIVE(5027);
+    }
     if (way() < 0) {
         note("cuFileHandleRegister refused");
         GIVE(5049);

@@ -267,6 +267,11 @@ impl Fact {
     }
 }
 
+/// A function and the port that it is below; alone where it is on a root bus itself.
+fn with_top(function: &str, top: &str) -> String {
+    if function == top { function.to_owned() } else { format!("{function} (below {top})") }
+}
+
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -274,12 +279,18 @@ impl fmt::Display for Fact {
                 write!(f, "{function} reaches its own memory without leaving the device")
             }
             Self::CommonAncestor { provider, initiator, ancestor } => {
-                write!(f, "{initiator} and {provider} meet at {ancestor}, below the CPU")
+                let is_other = |one: &&String| *one != ancestor;
+                match [initiator, provider].into_iter().filter(is_other).collect::<Vec<_>>()[..] {
+                    [below] => write!(f, "{below} lies below {ancestor}, and both below the CPU"),
+                    _ => write!(f, "{initiator} and {provider} meet at {ancestor}, below the CPU"),
+                }
             }
             Self::SeparateRootPorts { provider, initiator, provider_top, initiator_top } => write!(
                 f,
-                "{initiator} (below {initiator_top}) and {provider} (below {provider_top}) share no \
-                 switch or port, so traffic between them must pass through the CPU's root complex"
+                "{} and {} share no switch or port, so traffic between them must pass through the CPU's \
+                 root complex",
+                with_top(initiator, initiator_top),
+                with_top(provider, provider_top)
             ),
             Self::OtherMachine { provider, initiator } => {
                 write!(f, "{initiator} and {provider} are in different machines")

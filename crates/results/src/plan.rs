@@ -377,7 +377,8 @@ pub struct ExplainedPlan {
     pub probes: Option<Vec<Probe>>,
 }
 
-/// The kernel's answer to one request: a block read from an end into a memory.
+/// An answer to a probe: the kernel's to a block read from an end into a memory, or a library's to the registration of
+/// an end and of memory of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// Name of the memory.
@@ -386,21 +387,26 @@ pub struct Probe {
     pub endpoint: String,
     /// Verdict of the plan.
     pub predicted: Verdict,
-    /// Answer of the kernel.
+    /// Answer of the kernel or of the library.
     pub answer: ProbeAnswer,
     /// True when the two agree; `None` where one of them is not an answer.
     pub agrees: Option<bool>,
 }
 
-/// Results of asking the kernel.
+/// Results of asking the kernel or a library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum ProbeAnswer {
     /// The request succeeded.
     Permitted,
-    /// The kernel refused it.
+    /// The library took what it was given, and gave it back; no payload moved, so its route is open.
+    Registered {
+        /// What it took, and what it says of itself.
+        showed: String,
+    },
+    /// The kernel or the library refused it.
     Refused {
-        /// The kernel's error, in words.
+        /// The error in words, with the reason out of the library's own log where it has one.
         reason: String,
     },
     /// It could not be asked, or its result does not answer this question.

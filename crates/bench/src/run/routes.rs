@@ -1,4 +1,6 @@
 //! Cases by a route that this machine does not have between their ends, left out where no route was named.
+//!
+//! Whether cuFile takes a file shows only when it is asked, so that its way to a GPU is opened once.
 
 use std::collections::HashMap;
 
@@ -6,7 +8,8 @@ use peerlane_engine::Surveyor;
 use peerlane_engine::measure::{MeasureError, PlannedFlow};
 use peerlane_results::{Flow, Path, Workload};
 
-use super::{Conditions, RunError};
+use super::{Conditions, RunError, by_itself};
+use crate::workload::is_gpu;
 
 /// Cases by p2p that were left out of a workload.
 #[derive(Debug)]
@@ -19,7 +22,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Removes the p2p cases that are not possible between their ends; nothing is changed.
+/// Removes the p2p cases that are not possible between their ends; nothing that is there is changed.
 ///
 /// # Errors
 /// [`RunError::Flow`] when no case is left.
@@ -28,14 +31,20 @@ pub fn possible_cases(
     conditions: &Conditions<'_>,
 ) -> Result<(Workload, Option<LeftOut>), RunError> {
     let surveyor = Surveyor::new(&conditions.clock, conditions.deadline);
-    // What the target holds is looked at before the run, and says nothing of routes.
-    let consent = super::Consent { force: true, ..conditions.consent.clone() };
+    // What the target holds is looked at before the run, and says nothing of routes; but one that is opened is given
+    // its length.
+    let forced = super::Consent { force: true, ..conditions.consent.clone() };
     let mut known: HashMap<(String, String), bool> = HashMap::new();
     let mut first: Option<(String, MeasureError)> = None;
     let mut is_possible = |case: &str, flow: &Flow| {
         let ends = (flow.source.clone(), flow.target.clone());
         *known.entry(ends).or_insert_with(|| {
-            match PlannedFlow::look(conditions.fabric, flow, &consent, &surveyor) {
+            let has_gpu = is_gpu(&flow.source) || is_gpu(&flow.target);
+            let consent = if has_gpu { conditions.consent } else { &forced };
+            let looked = PlannedFlow::look(conditions.fabric, flow, consent, &surveyor);
+            let opened =
+                |planned: PlannedFlow| by_itself(0, conditions, |tools| planned.try_gpu(tools));
+            match looked.and_then(opened) {
                 Err(error) if error.is_not_possible() => {
                     first.get_or_insert_with(|| (case.to_owned(), error));
                     false

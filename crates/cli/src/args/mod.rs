@@ -2,6 +2,7 @@
 //!
 //! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
 
+mod ask_library;
 mod bench;
 mod capture;
 mod completions;
@@ -24,6 +25,7 @@ mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use ask_library::AskLibraryArgs;
 pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
@@ -138,4 +140,7 @@ pub(crate) enum Command {
     /// Write the reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),
+    /// Ask CUDA or cuFile about one way to a GPU
+    #[command(hide = true)]
+    AskLibrary(AskLibraryArgs),
 }

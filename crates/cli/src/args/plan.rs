@@ -16,6 +16,7 @@ Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1
   peerlane plan /dev/nvme0n1 /data/copy.img --route p2p --via cmb:nvme2
   peerlane plan /dev/nvme0n1 /dev/nvme1n1 --probe
+  peerlane plan /data/set.bin gpu:0 --probe
   peerlane plan a b --machine acs --explain
   peerlane plan mlx5_0 gpu:0")]
 pub(crate) struct PlanArgs {
@@ -24,9 +25,10 @@ pub(crate) struct PlanArgs {
     /// Show each step of the kernel's decision, with its source
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Ask the kernel by reading one block into each memory
+    /// Ask the kernel, or CUDA and cuFile, about each path
     ///
-    /// The first block of source and target is read and stays in the memory.
+    /// The kernel reads the first block of source and target into each memory, where it stays. For a
+    /// GPU, cuFile registers the file and 64 KiB of the GPU, and CUDA pins 64 KiB of host memory.
     #[arg(long)]
     pub(crate) probe: bool,
     /// Judge both devices as passed to one virtual machine

@@ -1,5 +1,6 @@
 //! The commands: each calls the library and hands the result to the printer.
 
+mod ask_library;
 mod batch;
 mod bench;
 mod capture;
@@ -58,5 +59,6 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Scan(args) => scan::run(args, printer),
         Command::Haystack(args) => haystack::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
+        Command::AskLibrary(args) => ask_library::run(args, printer),
     }
 }

@@ -2,7 +2,7 @@
 
 use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
-    MonotonicClock, PlanError, Surveyor, devices_verdict, plan_fan_out, plan_verdict,
+    MonotonicClock, PlanError, ProbeTools, Surveyor, devices_verdict, plan_fan_out, plan_verdict,
 };
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
@@ -12,7 +12,7 @@ use peerlane_results::{
 };
 use peerlane_units::Nanos;
 
-use super::target_folder;
+use super::{ask_library, target_folder};
 use crate::args::PlanArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -69,6 +69,8 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
     };
     let (plan, no_plan, ends, verdict) = match planned {
         PlannedEnds::Copy(plan) => {
+            let answers = probes.as_deref().unwrap_or_default();
+            let plan = Box::new(peerlane_engine::after_probes(fabric, *plan, answers));
             let ends = peerlane_engine::pair_ends(fabric, Some(&plan), words);
             let verdict = plan_verdict(fabric, &plan);
             (Some(*plan), None, ends, verdict)
@@ -146,11 +148,12 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
 }
 
 fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
+    let probes = answer.probes.as_deref().unwrap_or_default();
     if printer.is_json() {
         printer.object(answer)?;
     } else {
         if let Some(plan) = &answer.plan {
-            printer.text(&render::plan(plan, &answer.verdict))?;
+            printer.text(&render::plan(plan, &answer.verdict, probes))?;
         }
         if let Some(pair) = answer.pair.as_ref().filter(|pair| is_pair_shown(answer, pair)) {
             if answer.plan.is_some() {
@@ -160,7 +163,7 @@ fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
             printer.text(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
         }
         printer.text(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
-        printer.text(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
+        printer.text(&render::probes(probes))?;
     }
     let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
     Ok(match answer.state {
@@ -178,7 +181,7 @@ fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
     answer.plan.is_none() || has_gpu || pair.guest.is_some()
 }
 
-/// Asks the kernel about a plan.
+/// Asks the kernel, and the libraries of a GPU, about a plan.
 ///
 /// # Errors
 /// On a machine that is not this one, and as [`run`].
@@ -188,7 +191,9 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan, deadline: Nanos) -> Result<Vec
         return Err(Failure::new(error).hint("leave --probe out".to_owned()));
     }
     let clock = MonotonicClock::start();
-    peerlane_engine::probe(fabric, plan, &clock, deadline).map_err(|error| {
+    let library = |question| ask_library::ask(question, deadline);
+    let tools = ProbeTools { clock: &clock, deadline, library: &library };
+    peerlane_engine::probe(fabric, plan, tools).map_err(|error| {
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })

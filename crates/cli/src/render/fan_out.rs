@@ -30,11 +30,11 @@ pub(crate) fn fan_out(record: &FanOutRecord, is_verbose: bool) -> String {
 /// The plan for each target with the verdict on it, and what is common to several.
 pub(crate) fn fan_out_plan(plan: &FanOutPlan, verdict: &dyn Fn(&Plan) -> String) -> String {
     if let [one] = plan.targets.as_slice() {
-        return super::plan(one, &verdict(one));
+        return super::plan(one, &verdict(one), &[]);
     }
     let mut sheet = LabelSheet::default();
     for one in &plan.targets {
-        sheet.block(&super::plan(one, &verdict(one)));
+        sheet.block(&super::plan(one, &verdict(one), &[]));
     }
     let count = plan.targets.len();
     sheet.line(match plan.route {

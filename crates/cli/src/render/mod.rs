@@ -131,12 +131,12 @@ fn endpoint(facts: &EndpointFacts) -> String {
         },
     };
     let mut text = format!("{}, {kind}, {}, blocks of {}", facts.path, facts.size, facts.block);
-    let on: Vec<&str> = [&facts.device, &facts.address, &facts.drive]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .filter(|name| !facts.path.ends_with(name))
-        .collect();
+    let mut on: Vec<&str> = Vec::new();
+    for name in [&facts.device, &facts.address, &facts.drive].into_iter().flatten() {
+        if !facts.path.ends_with(name) && !on.contains(&name.as_str()) {
+            on.push(name);
+        }
+    }
     if !on.is_empty() {
         let _ = write!(text, " ({})", on.join(", "));
     }
@@ -155,7 +155,7 @@ fn endpoint(facts: &EndpointFacts) -> String {
 /// A GPU has no size as files have it, and no blocks.
 fn gpu(facts: &EndpointFacts) -> String {
     let mut text = format!("{}, memory of a GPU", facts.path);
-    if let Some(address) = &facts.address {
+    if let Some(address) = facts.address.as_ref().filter(|one| !facts.path.contains(*one)) {
         let _ = write!(text, " ({address})");
     }
     text
@@ -163,7 +163,7 @@ fn gpu(facts: &EndpointFacts) -> String {
 
 fn memory(facts: &MemoryFacts) -> String {
     let mut text = facts.name.clone();
-    if let Some(address) = &facts.address {
+    if let Some(address) = facts.address.as_ref().filter(|one| !facts.name.contains(*one)) {
         let _ = write!(text, " at {address}");
     }
     if let Some(size) = facts.size {

@@ -72,7 +72,8 @@ fn of_guest(guest: &GuestRecord) -> String {
 }
 
 fn device(device: &PairDevice) -> String {
-    let parts = [device.address.as_deref(), device.product.as_deref()];
+    let address = device.address.as_deref().filter(|address| *address != device.name);
+    let parts = [address, device.product.as_deref()];
     let driver = device.driver.as_ref().map(|driver| format!("driver {driver}"));
     let parts: Vec<String> = parts.into_iter().flatten().map(str::to_owned).chain(driver).collect();
     match parts.join(", ") {

@@ -1,12 +1,14 @@
 //! A plan in words.
 
-use peerlane_results::{EndpointKind, Plan, Refusal, Verdict, Warning};
+use peerlane_results::{
+    Candidate, EndpointKind, Plan, Probe, ProbeAnswer, Refusal, Verdict, Warning,
+};
 use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// The answer, then the plan and its candidates with their reasons.
-pub(crate) fn plan(plan: &Plan, verdict: &str) -> String {
+/// The answer, then the plan and its candidates with their reasons; `probes` tell what was asked.
+pub(crate) fn plan(plan: &Plan, verdict: &str, probes: &[Probe]) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(verdict);
     sheet.line("");
@@ -40,7 +42,7 @@ pub(crate) fn plan(plan: &Plan, verdict: &str) -> String {
     }
     sheet.limits(&plan.limits);
     unmeasured(&mut sheet, plan);
-    candidates(&mut sheet, plan);
+    candidates(&mut sheet, plan, probes);
     refusals(&mut sheet, &plan.refusals);
     // The answer says that it falls back, and nothing was copied yet.
     let is_shown = |warning: &&Warning| !warning.is_fall_back();
@@ -89,7 +91,7 @@ fn options(plan: &Plan) -> String {
     text
 }
 
-fn candidates(sheet: &mut LabelSheet, plan: &Plan) {
+fn candidates(sheet: &mut LabelSheet, plan: &Plan, probes: &[Probe]) {
     let candidates = plan.candidates.as_slice();
     let is_with_gpu = [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu);
     sheet.line("");
@@ -103,8 +105,7 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan) {
         let distance = candidate.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
         sheet.line(format_args!("  {}{distance}", super::memory(&candidate.memory)));
         if is_with_gpu {
-            let refused = candidate.refusals.iter().any(|one| !one.is_empty());
-            let state = if refused { "blocked" } else { "available" };
+            let state = state(candidate, probes);
             match candidate.source {
                 Verdict::Unknown => sheet.line(format_args!("    {state}")),
                 source => sheet.line(format_args!("    {state}; the kernel's decision: {source}")),
@@ -119,6 +120,20 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan) {
         for refusal in &candidate.refusals {
             sheet.line(format_args!("    refused: {}", without(refusal, &candidate.facts)));
         }
+    }
+}
+
+/// The state of a path to a GPU. A library that was not asked may refuse what no obstacle is known of.
+fn state(candidate: &Candidate, probes: &[Probe]) -> &'static str {
+    let mut own = probes.iter().filter(|probe| probe.memory == candidate.memory.name);
+    if candidate.refusals.iter().any(|one| !one.is_empty()) {
+        "blocked"
+    } else if own.any(|probe| matches!(probe.answer, ProbeAnswer::Registered { .. })) {
+        "available"
+    } else if probes.is_empty() {
+        "no obstacle known; the library was not asked: `--probe` asks it"
+    } else {
+        "no obstacle known; the library was not asked"
     }
 }
 

@@ -1,4 +1,4 @@
-//! The kernel's answers to a probe, beside what the plan says.
+//! The answers to a probe, beside what the plan says.
 
 use peerlane_results::{Probe, ProbeAnswer};
 
@@ -9,11 +9,16 @@ pub(crate) fn probes(probes: &[Probe]) -> String {
     let mut sheet = LabelSheet::default();
     if !probes.is_empty() {
         sheet.line("");
-        sheet.line("the kernel, asked with one block each:");
+        sheet.line(if probes.iter().any(is_of_library) {
+            "cuFile and CUDA, asked for each path; nothing was written:"
+        } else {
+            "the kernel, asked with one block each:"
+        });
     }
     for Probe { memory, endpoint, predicted, answer, agrees } in probes {
         let answer = match answer {
             ProbeAnswer::Permitted => "permitted".to_owned(),
+            ProbeAnswer::Registered { showed } => showed.clone(),
             ProbeAnswer::Refused { reason } => format!("refused: {reason}"),
             ProbeAnswer::NotAsked { reason } => format!("no answer: {reason}"),
         };
@@ -26,4 +31,9 @@ pub(crate) fn probes(probes: &[Probe]) -> String {
         }
     }
     sheet.0
+}
+
+/// True for a path to a GPU, by the name that a plan gives it: `gpu:0 by pinned host memory`.
+fn is_of_library(probe: &Probe) -> bool {
+    probe.memory.starts_with("gpu:")
 }

@@ -77,6 +77,7 @@ fn cells(pair: &PairVoices) -> [String; 5] {
             Some((_, errno)) => format!("refused ({errno}"),
             None => "refused".to_owned(),
         },
+        ProbeAnswer::Registered { showed } => showed.clone(),
         ProbeAnswer::NotAsked { reason } => format!("not asked: {reason}"),
     };
     let log = if pair.probe_log == pair.nvmet_log {

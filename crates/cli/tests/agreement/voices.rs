@@ -57,7 +57,7 @@ impl PairVoices {
         let probed = match &self.probe {
             ProbeAnswer::Permitted => is_permitted,
             ProbeAnswer::Refused { .. } => !is_permitted,
-            ProbeAnswer::NotAsked { .. } => false,
+            ProbeAnswer::Registered { .. } | ProbeAnswer::NotAsked { .. } => false,
         };
         let agree = [
             ("description and /sys", self.described == self.decided),

@@ -1,5 +1,5 @@
 //! Benchmarks against memory of a GPU, with a mock of CUDA and cuFile that the program opens as it would open
-//! theirs, and that demands their order of calls. No GPU has run these.
+//! theirs, and that demands their order of calls. What ran on a GPU is in docs/gpu.md.
 
 use std::fs;
 use std::path::Path;

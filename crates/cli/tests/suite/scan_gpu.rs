@@ -1,5 +1,5 @@
 //! `scan --on cuda` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
-//! runs the kernels on the processor. No GPU has run these.
+//! runs the kernels on the processor. What ran on a GPU is in docs/gpu.md.
 
 use std::fs;
 use std::path::Path;

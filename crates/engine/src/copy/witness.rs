@@ -39,7 +39,12 @@ impl Witnesses {
             let drive = CaseDrive::from_facts(facts, !is_direct)?;
             Some(BlockCounters::begin(&self.root, drive))
         };
-        self.counters = [counters(source, are_direct[0]), counters(target, are_direct[1])];
+        self.counters = if is_one_drive(plan) {
+            // Its counters hold both directions, of which the page cache may answer either.
+            [counters(source, are_direct == [true, true]), None]
+        } else {
+            [counters(source, are_direct[0]), counters(target, are_direct[1])]
+        };
         if let Some(Ok(dma)) = &mut self.dma {
             dma.mark();
         }
@@ -58,15 +63,17 @@ impl Witnesses {
         let written = DriveBytes { read: Bytes::ZERO, written: moved.written() };
         let holes = [moved.source.map(|source| Bytes(source.holes)), Some(Bytes::ZERO)];
         let mut claims = [read, written];
-        if is_one_drive(plan) {
-            // Its counters hold both directions.
-            self.counters[1] = None;
+        let is_one_drive = is_one_drive(plan);
+        if is_one_drive {
             claims[0].written = written.written;
         }
         let claims = claims.into_iter().zip(holes);
         for (counters, (claimed, holes)) in self.counters.iter_mut().zip(claims) {
             let Some(counters) = counters.take() else { continue };
-            let (_, item) = counters.end(&self.root, claimed, holes);
+            let (_, mut item) = counters.end(&self.root, claimed, holes);
+            if is_one_drive {
+                item.evidence.looked_at.push_str(", which holds source and target");
+            }
             evidence.push(item);
         }
         let memory = memory.address.as_ref().and_then(|address| address.parse().ok());
@@ -233,6 +240,42 @@ mod tests {
             assert_eq!(judged(sectors, None, true).says, RouteVerdict::NotKnown);
         }
         assert_eq!(judged(7, Some(READS), false).says, RouteVerdict::NotKnown, "no direct I/O");
+    }
+
+    /// The evidence of a copy within a drive, where so many sectors were read and written.
+    fn within_a_drive(sectors: [u64; 2], are_direct: [bool; 2]) -> RouteEvidence {
+        let (tree, mut plan, fabric) = (DeviceTree::new(), plan(), bare_machine());
+        plan.target.device = plan.source.device.clone();
+        let stat = |[read, written]: [u64; 2]| {
+            let text = format!("9 0 {} 5 20 0 {} 5 0 10 10\n", 100 + read, 200 + written);
+            tree.write("sys/class/block/nvme7n1/stat", &text);
+        };
+        stat([0, 0]);
+        let mut witnesses = Witnesses::new(&tree.system(), &fabric, &plan, false);
+        witnesses.begin(&plan, are_direct);
+        stat(sectors);
+        let taken = (Route::Host, &host_memory());
+        let mut found = witnesses.end(&fabric, &plan, taken, &moved(Some(READS)));
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+
+    #[test]
+    fn one_drive_has_one_line() {
+        let both = within_a_drive([8, 20], [true, true]);
+        assert_eq!(both.says, RouteVerdict::Consistent);
+        let said = &both.evidence;
+        assert_eq!(
+            said.looked_at,
+            "block layer counters of nvme7n1, which holds source and target"
+        );
+        assert!(said.showed.contains("4096 bytes read and 10240 written"), "{said:?}");
+        assert!(said.showed.contains("payload was 4096 and 10240"), "{said:?}");
+        assert_eq!(within_a_drive([8, 19], [true, true]).says, RouteVerdict::Contradicted);
+        for are_direct in [[true, false], [false, true]] {
+            let cached = within_a_drive([8, 0], are_direct);
+            assert_eq!(cached.says, RouteVerdict::NotKnown, "written or read later");
+        }
     }
 
     #[test]

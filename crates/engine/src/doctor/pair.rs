@@ -164,7 +164,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
     let answer = match &probe.answer {
         ProbeAnswer::Permitted => "permitted".to_owned(),
         ProbeAnswer::Refused { reason } => reason.clone(),
-        ProbeAnswer::NotAsked { .. } => return None,
+        ProbeAnswer::Registered { .. } | ProbeAnswer::NotAsked { .. } => return None,
     };
     let owner = fabric.find(PROVIDERS.lender(&probe.memory)?)?;
     let function = fabric.function(owner);

@@ -8,7 +8,8 @@ use super::blocks::{BlockAccount, BlockLayout, Blocks};
 use super::planned::PlannedFlow;
 use super::requests::{OneWayFlow, RelayedFlow};
 use super::{
-    FlowMoved, FlowOutcome, FlowTools, MeasureError, Result, cached, gpu, mapped, processor, serial,
+    FlowMoved, FlowOutcome, FlowTools, Made, MeasureError, Result, cached, gpu, mapped, processor,
+    serial,
 };
 use crate::plan::rules_evidence;
 use crate::relay::{Pace, StageTally};
@@ -80,6 +81,17 @@ impl PlannedFlow {
         let run = run?;
         let checked = carrier.check(self, &run, tools)?;
         Ok(self.outcome(run, checked))
+    }
+
+    /// Opens the way to a GPU once and closes it, which shows whether cuFile takes the file and the memory. A target
+    /// that is not there is made and removed again; other flows open nothing.
+    ///
+    /// # Errors
+    /// As [`PlannedFlow::carry`], before anything has moved.
+    pub fn try_gpu(&self, tools: &FlowTools<'_>) -> Result<()> {
+        let Some(end) = &self.gpu else { return Ok(()) };
+        let _made = Made::targets([self])?;
+        gpu::try_open(self, end, tools)
     }
 
     /// Opens what carries the flow.

@@ -1,8 +1,8 @@
 //! The plan between drives and memory of a GPU, as an end or between two ends: every way in order of preference,
-//! with what is against it.
+//! with its obstacles.
 //!
-//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here; whether a way
-//! that nothing speaks against is really taken shows when cuFile opens with its fallback switched off.
+//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here. Whether cuFile takes
+//! a way without an obstacle shows when it opens with its fallback switched off: a probe asks it.
 
 mod settings;
 mod ways;
@@ -13,13 +13,13 @@ use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
-    Plan, Route, RouteChoice, Warning,
+    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan,
+    Probe, ProbeAnswer, Route, RouteChoice, Warning,
 };
 use peerlane_units::Bytes;
 
 use super::{PlanError, look};
-use crate::endpoint::{GpuName, Notation};
+use crate::endpoint::{Endpoint, GpuName, Notation};
 use crate::failure::Role;
 use crate::guard;
 use crate::system::System;
@@ -49,6 +49,8 @@ pub(crate) enum GpuWay {
     Pinned,
 }
 
+const COMPATIBLE: GpuWay = GpuWay::CuFile(Mode::Compatible);
+
 impl fmt::Display for GpuWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,22 +69,23 @@ pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     ways.find(|way| is_gpu && way.to_string() == words)
 }
 
-/// Returns the path of a measurement for the way that a plan between a drive and a GPU has chosen.
-pub fn gpu_path(plan: &Plan) -> Path {
-    match plan.memory.as_ref().and_then(way_of) {
-        _ if plan.route == Some(Route::P2p) => Path::P2p,
-        Some(GpuWay::CuFile(Mode::Compatible)) => Path::HostCufile,
-        _ => Path::HostPipelined,
-    }
-}
-
 /// Plans what goes between a drive and a GPU.
 pub(super) fn plan(
     system: &System,
     fabric: &Fabric,
     asked: &Asked,
-    (name, role): (GpuName, Role),
+    gpu: (GpuName, Role),
 ) -> Result<Plan, PlanError> {
+    prepare(system, fabric, asked, gpu).map(|(plan, _)| plan)
+}
+
+/// The same with the drive.
+pub(super) fn prepare(
+    system: &System,
+    fabric: &Fabric,
+    asked: &Asked,
+    (name, role): (GpuName, Role),
+) -> Result<(Plan, Endpoint), PlanError> {
     if let Some(via) = &asked.via {
         return Err(PlanError::ViaWithGpu { via: via.clone() });
     }
@@ -102,7 +105,7 @@ pub(super) fn plan(
         Role::Target => (drive.facts.clone(), facts),
     };
     let length = (role == Role::Target).then(|| guard::length_of(asked, &drive.facts));
-    Ok(Plan {
+    let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         asked: Asked { length: asked.length.or(length), ..asked.clone() },
         source,
@@ -117,7 +120,30 @@ pub(super) fn plan(
         unmeasured: drive.facts.device.iter().cloned().collect(),
         refusals: Vec::new(),
         warnings: warnings.into_iter().collect(),
-    })
+    };
+    Ok((plan, drive))
+}
+
+/// The plan between a drive and a GPU with what the libraries refused; any other plan stays as it is.
+pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
+    if asked_for(&plan.asked).is_none() {
+        return plan;
+    }
+    let mut candidates = plan.candidates.clone();
+    for candidate in &mut candidates {
+        let own = probes.iter().filter(|probe| probe.memory == candidate.memory.name);
+        candidate.refusals.extend(own.filter_map(|probe| match &probe.answer {
+            ProbeAnswer::Refused { reason } => Some(reason.clone()),
+            _ => None,
+        }));
+    }
+    let route = plan.asked.route;
+    let (chosen, memory, reason) = choose(fabric, route, &candidates);
+    let fell_back = route == RouteChoice::Auto && chosen == Some(Route::Host);
+    let warning = fell_back.then(|| Warning::FellBack { reason: why_not_direct(&candidates) });
+    let others = plan.warnings.into_iter().filter(|warning| !warning.is_fall_back());
+    let warnings = others.chain(warning).collect();
+    Plan { route: chosen, memory, reason, candidates, warnings, ..plan }
 }
 
 /// The function of a GPU, by what was typed for it.
@@ -159,7 +185,8 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
     }
 }
 
-/// The first way of the route that was asked for that nothing speaks against.
+/// The first way without an obstacle of the route that was asked for. Compatibility mode is never chosen: pinned host
+/// memory does the same without cuFile, whose registration fails where udev is missing.
 fn choose(
     fabric: &Fabric,
     choice: RouteChoice,
@@ -174,7 +201,9 @@ fn choose(
         RouteChoice::P2p => route_of(one) == Route::P2p,
         RouteChoice::Host => route_of(one) == Route::Host,
     };
-    let best = candidates.iter().filter(fits).find(|one| one.refusals.is_empty());
+    let is_chosen = |one: &&Candidate| way_of(&one.memory) != Some(COMPATIBLE);
+    let open = |one: &&Candidate| one.refusals.is_empty();
+    let best = candidates.iter().filter(is_chosen).filter(fits).find(open);
     match best {
         Some(best) if route_of(best) == Route::Host && choice == RouteChoice::Auto => {
             let reason =
@@ -190,7 +219,8 @@ fn choose(
         }
         None if choice == RouteChoice::P2p => (None, None, why_not_direct(candidates)),
         None => {
-            let first = candidates.iter().rev().find_map(|one| one.refusals.first());
+            let mut last_first = candidates.iter().filter(is_chosen).rev();
+            let first = last_first.find_map(|one| one.refusals.first());
             (None, None, first.cloned().unwrap_or_default())
         }
     }
@@ -201,7 +231,7 @@ pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
     let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
     match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {
         Some(question) => format!("{question}; cuFile decides when it opens"),
-        None => "available as far as is visible here; cuFile decides when it opens".to_owned(),
+        None => "no obstacle known; cuFile decides when it opens".to_owned(),
     }
 }
 

@@ -1,9 +1,11 @@
-//! The kernel asked: one block read from each end into each memory.
+//! The kernel and the libraries of a GPU asked: one block read from each end into each memory, and each end registered
+//! with each way of cuFile.
 //!
 //! The only authoritative answer about a pair is a request; everything else mirrors it. A probe writes
 //! to no drive, and does not show that data arrive: the proof at the start of a copy does. The block
 //! that was read stays in the memory, where the next user may see it; it is the first of the end.
 
+use std::fs::File;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
@@ -12,10 +14,9 @@ use peerlane_results::Asked;
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::{Bytes, Nanos};
 
-use super::gpu::{GpuWay, way_of};
+use super::gpu::{self, GpuWay, way_of};
 use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
-use crate::cufile;
 use crate::device_memory;
 use crate::endpoint::{Endpoint, Live, PathNode};
 use crate::failure::error_in_words;
@@ -23,28 +24,48 @@ use crate::failure::{RequestError, Role};
 use crate::guard::Surveyor;
 use crate::open::open_source;
 use crate::request::{Request, carry_out};
-use crate::ring::{Action, Ring as _, open_cufile};
+use crate::ring::{Action, Ring as _};
 use crate::session::Session;
 use crate::system::System;
 
-/// Asks the kernel about every candidate of a plan and either end.
+/// A question to a library of a GPU's maker. Such a library may end its process, and keeps settings of the process, so
+/// that each question has a process of its own: it answers by [`super::ask_library`].
+#[derive(Debug)]
+pub struct LibraryQuestion {
+    /// Name of the memory, which says the way: `gpu:0 by pinned host memory`.
+    pub memory: String,
+    /// The file that cuFile is to register, open for direct reads; `None` for pinned memory.
+    pub file: Option<File>,
+}
+
+/// What a probe uses.
+#[derive(Clone, Copy)]
+pub struct ProbeTools<'a> {
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// The longest wait for one answer.
+    pub deadline: Nanos,
+    /// Carries a question to a process that calls [`super::ask_library`].
+    pub library: &'a dyn Fn(LibraryQuestion) -> ProbeAnswer,
+}
+
+/// Asks about every candidate of a plan and either end.
 ///
 /// # Errors
 /// As [`super::plan`], when the ends are not what they were.
-pub fn probe(
-    fabric: &Fabric,
-    plan: &Plan,
-    clock: &dyn Clock,
-    deadline: Nanos,
-) -> Result<Vec<Probe>, PlanError> {
+pub fn probe(fabric: &Fabric, plan: &Plan, tools: ProbeTools<'_>) -> Result<Vec<Probe>, PlanError> {
     // Nothing is written: what the target holds does not matter.
     let asked = Asked { force: true, ..plan.asked.clone() };
-    let surveyor = Surveyor::new(clock, deadline);
-    let now = prepare(&System::at(Path::new("/")), &surveyor, fabric, &asked)?;
+    let (candidates, ends) = looked_at(fabric, &asked, tools)?;
     let mut probes = Vec::new();
-    for candidate in &now.plan.candidates {
-        for (end, predicted) in [(&now.source, candidate.source), (&now.target, candidate.target)] {
-            let answer = ask(end, candidate, clock, deadline);
+    for candidate in &candidates {
+        let of_candidate = [candidate.source, candidate.target];
+        for (index, (end, predicted)) in ends.iter().zip(of_candidate).enumerate() {
+            // Pinned memory is that of all ends.
+            if index > 0 && way_of(&candidate.memory) == Some(GpuWay::Pinned) {
+                continue;
+            }
+            let answer = ask(end, candidate, tools);
             probes.push(Probe {
                 memory: candidate.memory.name.clone(),
                 endpoint: end.facts.path.clone(),
@@ -57,12 +78,28 @@ pub fn probe(
     Ok(probes)
 }
 
+/// The candidates, and the ends that are no GPU.
+fn looked_at(
+    fabric: &Fabric,
+    asked: &Asked,
+    tools: ProbeTools<'_>,
+) -> Result<(Vec<Candidate>, Vec<Endpoint>), PlanError> {
+    let system = System::at(Path::new("/"));
+    if let Some(gpu) = gpu::asked_for(asked) {
+        let (plan, drive) = gpu::prepare(&system, fabric, asked, gpu)?;
+        return Ok((plan.candidates, vec![drive]));
+    }
+    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let now = prepare(&system, &surveyor, fabric, asked)?;
+    Ok((now.plan.candidates, vec![now.source, now.target]))
+}
+
 /// `None` where one of the two is no answer.
 fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
     let is_permitted = match answer {
         ProbeAnswer::Permitted => true,
         ProbeAnswer::Refused { .. } => false,
-        ProbeAnswer::NotAsked { .. } => return None,
+        ProbeAnswer::Registered { .. } | ProbeAnswer::NotAsked { .. } => return None,
     };
     match predicted {
         Verdict::BusAddress | Verdict::ThroughHostBridge => Some(is_permitted),
@@ -71,30 +108,51 @@ fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
     }
 }
 
-fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos) -> ProbeAnswer {
-    let Some(live) = end.live.as_ref().filter(|live| live.node != PathNode::NewFile) else {
-        return ProbeAnswer::NotAsked { reason: "there is nothing yet to read".to_owned() };
-    };
-    let Some(address) = &candidate.memory.address else {
-        return ProbeAnswer::NotAsked { reason: "the memory has no PCI address".to_owned() };
-    };
-    if let Some(way) = way_of(&candidate.memory) {
-        // Nothing of cuFile is opened for a way that is known to be closed.
-        let refusal = candidate.refusals.first().cloned();
-        return ProbeAnswer::NotAsked { reason: refusal.unwrap_or_else(|| ask_library(way)) };
-    }
+fn ask(end: &Endpoint, candidate: &Candidate, tools: ProbeTools<'_>) -> ProbeAnswer {
+    let not_asked = |reason: &str| ProbeAnswer::NotAsked { reason: reason.to_owned() };
+    let refusal = candidate.refusals.first();
+    let way = way_of(&candidate.memory);
     let is_card = PROVIDERS.kind(&candidate.memory.name) == Some(ProviderKind::Card);
-    if let (true, Some(refusal)) = (is_card, candidate.refusals.first()) {
-        // The request itself is what some kernels may not survive.
-        return ProbeAnswer::NotAsked { reason: refusal.clone() };
+    let has_gpu = way.is_some() || candidate.memory.kind == MemoryKind::Gpu;
+    // Nothing is opened for a way that is known to be closed, and some kernels may not survive a request into a card.
+    if let (true, Some(refusal)) = (has_gpu || is_card, refusal) {
+        return not_asked(refusal);
     }
+    let memory = || candidate.memory.name.clone();
+    if way == Some(GpuWay::Pinned) {
+        return (tools.library)(LibraryQuestion { memory: memory(), file: None });
+    }
+    let Some(live) = end.live.as_ref().filter(|live| live.node != PathNode::NewFile) else {
+        return not_asked("there is nothing yet to read");
+    };
+    if way.is_some() {
+        return match open_for_library(live, tools.deadline) {
+            Ok(file) => (tools.library)(LibraryQuestion { memory: memory(), file: Some(file) }),
+            Err(reason) => not_asked(&reason),
+        };
+    }
+    let Some(address) = &candidate.memory.address else {
+        return not_asked("the memory has no PCI address");
+    };
     let block = end.facts.block;
     if end.facts.size < block {
-        return ProbeAnswer::NotAsked { reason: "it holds less than one block".to_owned() };
+        return not_asked("it holds less than one block");
     }
     let room = block.round_up(SLOT_ALIGNMENT).unwrap_or(block);
-    let asked = read_block(live, &candidate.memory, (address, room), block.0, clock, deadline);
+    let asked = read_block(live, &candidate.memory, (address, room), block.0, tools);
     asked.unwrap_or_else(|reason| ProbeAnswer::NotAsked { reason })
+}
+
+/// Opens an end as cuFile wants it; the error is in words.
+fn open_for_library(live: &Live, deadline: Nanos) -> Result<File, String> {
+    if live.passthrough.is_some() {
+        return Err("a passthrough node reaches no GPU".to_owned());
+    }
+    let opened = open_source(live, deadline).map_err(in_words)?;
+    if !opened.is_direct {
+        return Err("it takes no direct I/O, which cuFile needs".to_owned());
+    }
+    opened.file.try_clone().map_err(in_words)
 }
 
 /// Reads the first block of an end into memory of a device; the error is in words.
@@ -103,8 +161,7 @@ fn read_block(
     memory: &MemoryFacts,
     (address, room): (&str, Bytes),
     block: u64,
-    clock: &dyn Clock,
-    deadline: Nanos,
+    ProbeTools { clock, deadline, .. }: ProbeTools<'_>,
 ) -> Result<ProbeAnswer, String> {
     let region = device_memory::allocate(memory, address, room).map_err(in_words)?;
     let opened = open_source(live, deadline).map_err(in_words)?;
@@ -120,22 +177,6 @@ fn read_block(
 
 fn in_words(error: impl std::error::Error) -> String {
     error_in_words(&error)
-}
-
-/// Asks cuFile about its direct ways. It answers for a file and memory only when a copy registers
-/// them.
-fn ask_library(way: GpuWay) -> String {
-    let later = "a copy asks cuFile, which opens the GPU, before anything is written";
-    let GpuWay::CuFile(mode) = way else { return later.to_owned() };
-    match open_cufile(mode) {
-        Ok(session) => match cufile::flags(&session) {
-            Some(flags) => {
-                format!("{later}; {}: {}", flags.evidence.looked_at, flags.evidence.showed)
-            }
-            None => later.to_owned(),
-        },
-        Err(error) => error_in_words(&error),
-    }
 }
 
 fn judge(outcome: Result<(), RequestError>) -> ProbeAnswer {

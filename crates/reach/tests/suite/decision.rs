@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{BridgeId, Fabric, RootBus};
 use peerlane_reach::decide;
-use peerlane_reach::{MapType, Need, Reach};
+use peerlane_reach::{Fact, MapType, Need, Reach};
 
 use MapType::{BusAddress, Conditional, NotSupported, ThroughHostBridge, Unknown};
 
@@ -233,6 +233,26 @@ fn reasons_are_sentences_with_names() {
     the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge two (8086:3c00) is on Linux 7.3's list only for traffic that stays below it
     the kernel's decision is unknown: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are unknown; the identity of host bridge one is unknown
     "#);
+}
+
+#[test]
+fn functions_are_named_once() {
+    let fact = |provider: &str, initiator: &str, tops: (&str, &str)| {
+        Fact::SeparateRootPorts {
+            provider: provider.to_owned(),
+            initiator: initiator.to_owned(),
+            provider_top: tops.0.to_owned(),
+            initiator_top: tops.1.to_owned(),
+        }
+        .to_string()
+    };
+    let both = fact("0000:00:01.0", "0000:00:02.0", ("0000:00:01.0", "0000:00:02.0"));
+    assert!(both.starts_with("0000:00:02.0 and 0000:00:01.0 share no switch or port"), "{both}");
+    let one = fact("p", "i", ("p", "root-i"));
+    assert!(one.starts_with("i (below root-i) and p share no switch or port"), "{one}");
+    let fabric = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED);
+    let above = between(&fabric, "p", "up").summary();
+    assert!(above.ends_with("p lies below up, and both below the CPU"), "{above}");
 }
 
 #[test]

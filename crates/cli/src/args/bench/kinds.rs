@@ -75,8 +75,8 @@ pub(crate) struct StreamArgs {
     target: Vec<String>,
     /// Measure these routes to or from a GPU
     ///
-    /// p2p is cuFile without its fallback, host-cufile its compatibility mode. The default is p2p
-    /// where it is available, else the route that the plan names, with a note.
+    /// p2p is cuFile without its fallback, host-cufile its compatibility mode. The default is
+    /// `p2p,host`; p2p is left out, with a note, where the plan or cuFile refuses it.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(crate) routes: Vec<BenchRouteArg>,
     /// Run N transfers on each drive, each on its part

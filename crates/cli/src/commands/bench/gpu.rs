@@ -3,9 +3,9 @@
 use peerlane_bench::workload::{Brief, is_gpu};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::measure::find_gpu;
-use peerlane_engine::{DEADLINE, MonotonicClock, Surveyor, gpu_path};
+use peerlane_engine::{DEADLINE, MonotonicClock, Surveyor};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Path};
+use peerlane_results::{Asked, Path, Route};
 
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -20,8 +20,13 @@ pub(super) enum Classical {
     LeftOut,
 }
 
-/// The brief with ways to its GPU: direct where nothing stands in its way, else through host memory, which is
-/// said. A brief without a GPU stays as it is.
+/// True when a brief moves bytes to or from a GPU and names no route.
+pub(super) fn has_default_routes(brief: &Brief) -> bool {
+    brief.routes.is_empty() && pair(brief).is_some()
+}
+
+/// The brief with routes to its GPU: p2p unless the plan excludes it, which is said, and pinned host memory. A
+/// brief without a GPU stays as it is.
 ///
 /// # Errors
 /// When there is no such GPU to choose a way to.
@@ -44,7 +49,7 @@ pub(super) fn with_routes(
     };
     let mut routes = brief.routes.clone();
     if routes.is_empty() {
-        routes.push(best(fabric, source, target, printer)?);
+        routes = default_routes(fabric, source, target, printer)?;
     }
     if classical == Classical::Too && !routes.contains(&Path::HostMapped) {
         routes.push(Path::HostMapped);
@@ -72,22 +77,24 @@ fn is_there(typed: &str) -> Result<(), Failure> {
     })
 }
 
-fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Result<Path, Failure> {
+fn default_routes(
+    fabric: &Fabric,
+    source: &str,
+    target: &str,
+    printer: Printer,
+) -> Result<Vec<Path>, Failure> {
     for typed in [source, target] {
         is_there(typed)?;
     }
     let asked = Asked { force: true, ..Asked::between(source, target) };
-    let (path, reason) = match peerlane_engine::plan(
-        fabric,
-        &asked,
-        &Surveyor::new(&MonotonicClock::start(), DEADLINE),
-    ) {
-        Ok(plan) => (gpu_path(&plan), plan.reason),
-        Err(error) => (Path::HostPipelined, error.to_string()),
+    let clock = MonotonicClock::start();
+    let planned = peerlane_engine::plan(fabric, &asked, &Surveyor::new(&clock, DEADLINE));
+    let obstacle = match planned {
+        Ok(plan) if plan.route == Some(Route::P2p) => None,
+        Ok(plan) => Some(plan.reason),
+        Err(error) => Some(error.to_string()),
     };
-    if path == Path::P2p {
-        return Ok(path);
-    }
-    printer.note(&format!("by {path}, since p2p is not possible: {reason}"));
-    Ok(path)
+    let Some(reason) = obstacle else { return Ok(vec![Path::P2p, Path::HostPipelined]) };
+    printer.note(&format!("p2p is left out: {reason}"));
+    Ok(vec![Path::HostPipelined])
 }

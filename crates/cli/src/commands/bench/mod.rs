@@ -105,15 +105,17 @@ fn workload_of(
     printer: Printer,
 ) -> Result<Workload, Failure> {
     let (has_usual_routes, workload) = match asked {
-        AskedWorkload::File(file) => (file.has_usual_routes(), in_reach(fabric, file, printer)?),
+        AskedWorkload::File(file) => in_reach(fabric, file, printer)?,
         AskedWorkload::Words(brief) => {
             let brief = length::within(fabric, *brief).map_err(no_length)?;
+            let is_default = gpu::has_default_routes(&brief);
             let brief = gpu::with_routes(fabric, brief, classical(command), printer)?;
             if let BenchCommand::Roundtrip(_) = command {
                 roundtrip::tell(&brief, printer);
             }
             tell_excluded(&brief, printer);
-            (brief.has_usual_routes(), brief.build().map_err(Failure::new)?)
+            let is_usual = is_default || brief.has_usual_routes();
+            (is_usual, brief.build().map_err(Failure::new)?)
         }
     };
     if !has_usual_routes {
@@ -179,18 +181,22 @@ fn ends_of_brief(brief: &Brief) -> Vec<&String> {
     brief.source.iter().chain(&brief.target).chain(&brief.drives).collect()
 }
 
-/// A file in its short form says no more of lengths than the options do.
+/// The workload of a file, and whether cases by a route that it does not name may be left out. A file in its short
+/// form says no more of lengths and routes than the options do.
 fn in_reach(
     fabric: &Fabric,
     mut file: WorkloadFile<'_>,
     printer: Printer,
-) -> Result<Workload, Failure> {
+) -> Result<(bool, Workload), Failure> {
+    let mut is_usual = file.has_usual_routes();
     if let WrittenWorkload::Brief(brief) = file.written {
         tell_excluded(&brief, printer);
-        file.written =
-            WrittenWorkload::Brief(Box::new(length::within(fabric, *brief).map_err(no_length)?));
+        let brief = length::within(fabric, *brief).map_err(no_length)?;
+        is_usual |= gpu::has_default_routes(&brief);
+        let brief = gpu::with_routes(fabric, brief, Classical::LeftOut, printer)?;
+        file.written = WrittenWorkload::Brief(Box::new(brief));
     }
-    file.build()
+    Ok((is_usual, file.build()?))
 }
 
 fn no_length(error: LengthError) -> Failure {

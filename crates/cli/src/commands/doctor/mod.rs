@@ -4,7 +4,8 @@ pub(crate) mod check;
 mod write_fix;
 
 use peerlane_engine::{
-    examine_cards, examine_device, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
+    after_probes, examine_cards, examine_device, examine_devices, examine_pair, is_no_copy,
+    pair_ends, read_dna,
 };
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
@@ -87,6 +88,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
         (Err(failure), _) => return Err(plan::answer(failure)),
     };
     let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
+    let plan = after_probes(fabric, plan, &probes);
     Ok(examine_pair(fabric, &plan, &probes))
 }
 

@@ -100,7 +100,7 @@ fn holes_that_are_read_are_named() {
 #[test]
 fn a_probe_shows_the_flags() {
     for (conf, says) in [
-        ("", "the P2P flags of cuFile 1.20: NVMe: P2PDMA, nvidia-fs; NVMe-oF: none"),
+        ("", "its P2P flags: NVMe: P2PDMA, nvidia-fs; NVMe-oF: none"),
         ("p2p_flags=8", "NVMe: C2C"),
         ("fallback_io=1", "keeps its second try through host memory"),
     ] {

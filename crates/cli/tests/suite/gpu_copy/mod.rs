@@ -1,8 +1,10 @@
 //! Copies through memory of a GPU: the program as it is typed, on a machine that is made up, with a mock of CUDA
-//! and cuFile. No GPU has run these.
+//! and cuFile. What ran on a GPU is in docs/gpu.md.
 
 mod counters;
 mod machine;
+mod probe;
+mod routes;
 mod stages;
 
 use std::fs;

@@ -118,6 +118,11 @@ impl PlannedFlow {
     }
 }
 
+/// Opens the way of a flow and closes it; nothing moves.
+pub(super) fn try_open(planned: &PlannedFlow, gpu: &GpuEnd, tools: &FlowTools<'_>) -> Result<()> {
+    ReadyGpuFlow::open(planned, gpu, tools).map(drop)
+}
+
 /// A flow between a drive and memory of a GPU.
 pub(super) struct GpuFlow {
     ready: ReadyGpuFlow,

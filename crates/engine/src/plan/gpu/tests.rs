@@ -40,8 +40,8 @@ fn ways_come_in_order_of_preference_and_are_named() {
         [
             "gpu:0 by cuFile, direct by P2PDMA",
             "gpu:0 by cuFile, direct by nvidia-fs",
-            "gpu:0 by cuFile in compatibility mode, through host memory",
             "gpu:0 by pinned host memory",
+            "gpu:0 by cuFile in compatibility mode, through host memory",
         ]
     );
     assert_eq!(plan.route, Some(Route::P2p));
@@ -143,8 +143,8 @@ fn missing_parts_named_for_their_way() {
         ),
         (("nvidia_fs_nvme = true", "nvidia_fs_nvme = false"), 1, "not registered with nvidia_fs"),
         (("'passthrough'", "'translating'"), 1, "iommu=pt"),
-        (("'libcufile.so.0'", "'libxrt_coreutil.so.2'"), 2, "nvidia-gds"),
-        (("'libcuda.so.1'", "'libxrt_coreutil.so.2'"), 3, "libcuda"),
+        (("'libcuda.so.1'", "'libxrt_coreutil.so.2'"), 2, "libcuda"),
+        (("'libcufile.so.0'", "'libxrt_coreutil.so.2'"), 3, "nvidia-gds"),
     ] {
         let found = refusals(&[change]);
         assert!(found[way].iter().any(|one| one.contains(says)), "{change:?}: {found:?}");
@@ -157,10 +157,11 @@ fn missing_parts_named_for_their_way() {
 fn missing_udev_leaves_pinned_memory() {
     let udev = ("[kernel]\n", "[environment]\ncontainer = 'docker'\nudev = false\n[kernel]\n");
     let found = refusals(&[udev]);
-    for way in &found[..3] {
+    for way in [0, 1, 3] {
+        let way = &found[way];
         assert!(way.len() == 1 && way[0].contains("`-v /run/udev:/run/udev:ro`"), "{found:?}");
     }
-    assert!(found[3].is_empty(), "{found:?}");
+    assert!(found[2].is_empty(), "{found:?}");
     let plan = planned(RouteChoice::Auto, &[udev]).expect("a plan");
     let record = crate::doctor::examine_pair(&machine(&[udev]), &plan, &[]);
     let steps = record.steps.iter().filter(|step| step.what.contains("-v /run/udev"));
@@ -189,10 +190,26 @@ fn no_direct_way_auto_explains_p2p_refuses() {
     let auto = planned(RouteChoice::Auto, &lacks).expect("a plan");
     assert_eq!(auto.route, Some(Route::Host));
     assert!(matches!(auto.warnings.as_slice(), [Warning::FellBack { .. }]), "{:?}", auto.warnings);
-    assert!(auto.memory.is_some_and(|memory| memory.name.contains("compatibility mode")));
+    assert_eq!(auto.memory.as_ref().and_then(way_of), Some(GpuWay::Pinned));
+    assert!(
+        auto.reason.ends_with("what is left is gpu:0 by pinned host memory"),
+        "{}",
+        auto.reason
+    );
+    let host = planned(RouteChoice::Host, &[]).expect("a plan");
+    assert_eq!(host.memory.as_ref().and_then(way_of), Some(GpuWay::Pinned));
     let p2p = planned(RouteChoice::P2p, &lacks).expect("a plan");
     assert_eq!((p2p.route, p2p.memory), (None, None));
     assert!(p2p.reason.contains("CONFIG_PCI_P2PDMA") && p2p.reason.contains("iommu=pt"));
+}
+
+#[test]
+fn compatibility_mode_replaces_nothing() {
+    let lacks = [("'libcuda.so.1'", "'libxrt_coreutil.so.2'")];
+    let host = planned(RouteChoice::Host, &lacks).expect("a plan");
+    assert!(host.candidates[3].refusals.is_empty(), "{:?}", host.candidates);
+    assert_eq!((host.route, host.memory), (None, None));
+    assert!(host.reason.contains("libcuda"), "{}", host.reason);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every way between drives and a GPU of a machine, with what speaks against it.
+//! Every way between drives and a GPU of a machine, with its obstacles.
 
 use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
@@ -42,11 +42,11 @@ pub(super) struct GpuScene<'a> {
     pub(super) typed: &'a str,
 }
 
-/// Every way, the best first.
+/// Every way, the best first; compatibility mode comes last, since nothing takes it unless it is asked for.
 pub(super) fn ways(scene: &GpuScene<'_>) -> Vec<Candidate> {
     match scene.fabric.function(scene.gpu).vendor {
         Some(VENDOR_NVIDIA) => {
-            vec![scene.p2pdma(), scene.nvidia_fs(), scene.compatible(), scene.pinned()]
+            vec![scene.p2pdma(), scene.nvidia_fs(), scene.pinned(), scene.compatible()]
         }
         Some(VENDOR_AMD) => vec![scene.amd()],
         _ => vec![scene.of_nobody()],
@@ -197,6 +197,9 @@ impl GpuScene<'_> {
         let mut candidate =
             self.by(GpuWay::CuFile(Mode::Compatible), MemoryKind::Host, self.stack(CUFILE));
         self.refuse_without_udev(&mut candidate);
+        candidate.facts.push(
+            "taken only where it is named: `peerlane bench stream --routes host-cufile`".to_owned(),
+        );
         candidate
     }
 

@@ -1,0 +1,153 @@
+//! `peerlane ask-library`: one question to CUDA or cuFile, in a process of its own.
+//!
+//! cuFile reads where its log goes from the environment when it is loaded, keeps its settings for the process, and may
+//! end the process: NVIDIA's own tests of it switch the log off, since closing it twice with one crashes (CCCL,
+//! `cudax/test/cufile`). So `plan --probe` starts this program once for each way, with the log in a folder that is gone
+//! afterwards. NVIDIA documents both variables ("GPUDirect Storage Installation and Troubleshooting Guide", README of
+//! GDS); they win over `logging` in cufile.json.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use peerlane_engine::LibraryQuestion;
+use peerlane_results::ProbeAnswer;
+use peerlane_units::Nanos;
+
+use crate::args::AskLibraryArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+const LOG_PATH: &str = "CUFILE_LOGFILE_PATH";
+const LOG_LEVEL: &str = "CUFILE_LOGGING_LEVEL";
+/// Lines of the log that are shown: the first is the cause, and later ones follow from it.
+const LOG_LINES: usize = 3;
+/// Longest log that is read.
+const LOG_MAX: u64 = 1 << 20;
+/// Pause between two looks whether the process has ended.
+const NAP: Duration = Duration::from_millis(5);
+
+/// Answers the question, as JSON.
+///
+/// # Errors
+/// When standard input or output cannot be used.
+pub(crate) fn run(args: &AskLibraryArgs, printer: Printer) -> Result<Exit, Failure> {
+    let file = args.file.then(|| io::stdin().as_fd().try_clone_to_owned()).transpose();
+    let file = file.map_err(Tried::to("use standard input"))?.map(File::from);
+    let question = LibraryQuestion { memory: args.memory.clone(), file };
+    printer.object(&peerlane_engine::ask_library(question))?;
+    Ok(Exit::Done)
+}
+
+/// Asks in another process, and adds what cuFile's log says of a refusal.
+pub(super) fn ask(question: LibraryQuestion, deadline: Nanos) -> ProbeAnswer {
+    match tried(question, deadline) {
+        Ok(answer) => answer,
+        Err(error) => {
+            ProbeAnswer::NotAsked { reason: format!("cannot start a process that asks: {error}") }
+        }
+    }
+}
+
+fn tried(question: LibraryQuestion, deadline: Nanos) -> io::Result<ProbeAnswer> {
+    let folder = tempfile::tempdir()?;
+    let (log, answer) = (folder.path().join("cufile.log"), folder.path().join("answer"));
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--json", "ask-library", "--memory", &question.memory]);
+    command.env(LOG_PATH, &log).env(LOG_LEVEL, "ERROR");
+    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(File::create(&answer)?);
+    if let Some(file) = question.file {
+        command.arg("--file").stdin(file);
+    }
+    let ended = wait(command.spawn()?, deadline)?;
+    Ok(match ended {
+        Some(status) => judged(status, &fs::read(&answer)?, &log),
+        None => ProbeAnswer::NotAsked {
+            reason: format!("the library did not answer within {} s", deadline.0 / 1_000_000_000),
+        },
+    })
+}
+
+/// Waits until the process has ended, and ends it at the deadline: `None` then. A process in the driver may outlive that.
+fn wait(mut child: Child, deadline: Nanos) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from(deadline) {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(NAP);
+    }
+    child.kill()?;
+    Ok(None)
+}
+
+fn judged(status: ExitStatus, answer: &[u8], log: &Path) -> ProbeAnswer {
+    let answer = serde_json::from_slice(answer).unwrap_or_else(|_| ProbeAnswer::Refused {
+        reason: match status.signal() {
+            Some(signal) => format!("the library ended its process (signal {signal})"),
+            None => "the library ended its process".to_owned(),
+        },
+    });
+    match (answer, reasons(log)) {
+        (ProbeAnswer::Refused { reason }, Some(logged)) => {
+            ProbeAnswer::Refused { reason: format!("{reason}; cufile.log: {logged}") }
+        }
+        (answer, _) => answer,
+    }
+}
+
+/// The first errors of a log of cuFile, each once.
+fn reasons(log: &Path) -> Option<String> {
+    let is_short = fs::metadata(log).is_ok_and(|facts| facts.len() <= LOG_MAX);
+    let text = is_short.then(|| fs::read(log).ok()).flatten()?;
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<&str> = Vec::new();
+    for line in text.lines().filter_map(message) {
+        if lines.len() < LOG_LINES && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// The message of a line such as ` 27-11-2026 10:11:12:131 [pid=7 tid=7] ERROR  cufio-udev:131 no devices found`.
+fn message(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("] ERROR ")?;
+    let (_, words) = rest.trim_start().split_once(' ')?;
+    Some(words.trim()).filter(|words| !words.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of cuFile 1.15 without libcuda.
+    const LOG: &str = " 28-11-2026 14:26:14:143 [pid=7034 tid=7034] ERROR  cufio-cuda:140 unable to load,  libcuda.so.1 \n\
+        \n 28-11-2026 14:26:14:143 [pid=7034 tid=7034] ERROR  cufio_core:961 missing cuda symbols while dynamic loading\n \
+        28-11-2026 14:26:14:143 [pid=7034 tid=7034] ERROR  cufio-cuda:140 unable to load,  libcuda.so.1 \n \
+        28-11-2026 14:26:14:144 [pid=7034 tid=7034] NOTICE  cufio-drv:705 running in compatible mode\n";
+
+    #[test]
+    fn log_errors_are_listed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("cufile.log");
+        assert_eq!(reasons(&log), None);
+        fs::write(&log, LOG).unwrap();
+        let said = "unable to load,  libcuda.so.1; missing cuda symbols while dynamic loading";
+        assert_eq!(reasons(&log).as_deref(), Some(said));
+    }
+
+    #[test]
+    fn late_process_is_ended() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(wait(child, Nanos(20_000_000)).unwrap(), None);
+        let child = Command::new("true").spawn().unwrap();
+        assert!(wait(child, Nanos::seconds(60)).unwrap().is_some_and(|status| status.success()));
+    }
+}
