@@ -21,9 +21,9 @@ use peerlane_units::Nanos;
 /// Hits of each image by name; `None` for one that was not searched.
 type Found = BTreeMap<String, Option<(u64, Vec<String>)>>;
 
-fn options(slots: usize) -> GpuOptions {
+fn options(threads: usize) -> GpuOptions {
     let deadline = Nanos::seconds(60);
-    GpuOptions { gpu: GpuName::Index(0), route: RouteChoice::Host, slots, deadline }
+    GpuOptions { gpu: GpuName::Index(0), route: RouteChoice::Host, threads, deadline }
 }
 
 fn open<'a>(

@@ -1,0 +1,84 @@
+//! Answers of files whose pages are searched apart from each other, in whatever order.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::inputs::InputOrigin;
+use crate::pipeline::{ImageAnswer, Looked, ScanError};
+use crate::waiting::WaitingImage;
+use crate::{Gray, Hit};
+
+/// Pixels of a page, hits and their crops, or the reason why there are none.
+pub(super) type PageAnswer = Result<(u64, Vec<Hit>, Vec<Gray>), ScanError>;
+
+/// The answer of a file, until all its pages have one.
+pub(super) struct OpenAnswer {
+    image: String,
+    origin: InputOrigin,
+    pages: Mutex<OpenPages>,
+}
+
+#[derive(Default)]
+struct OpenPages {
+    all: Vec<(Option<u32>, Option<PageAnswer>)>,
+    /// Set when no more pages come.
+    end: Option<Result<(), ScanError>>,
+}
+
+impl OpenAnswer {
+    pub(super) fn new(waiting: &WaitingImage) -> Self {
+        Self { image: waiting.name(), origin: waiting.origin(), pages: Mutex::default() }
+    }
+
+    /// The name of the file.
+    pub(super) fn image(&self) -> &str {
+        &self.image
+    }
+
+    /// Adds a page by its number; its place among all.
+    pub(super) fn add_page(&self, number: Option<u32>) -> usize {
+        let mut pages = self.pages();
+        pages.all.push((number, None));
+        pages.all.len() - 1
+    }
+
+    /// Takes the answer of a page; that of the file, where it was the last one.
+    pub(super) fn settle(&self, page: usize, answer: PageAnswer) -> Option<ImageAnswer> {
+        let mut pages = self.pages();
+        if let Some((_, own)) = pages.all.get_mut(page) {
+            *own = Some(answer);
+        }
+        self.whole(&mut pages)
+    }
+
+    /// Takes note that no more pages come, or why none of them counts; the answer of the file, where none is open.
+    pub(super) fn end(&self, end: Result<(), ScanError>) -> Option<ImageAnswer> {
+        let mut pages = self.pages();
+        pages.end = Some(end);
+        self.whole(&mut pages)
+    }
+
+    fn whole(&self, pages: &mut OpenPages) -> Option<ImageAnswer> {
+        if pages.all.iter().any(|(_, answer)| answer.is_none()) {
+            return None;
+        }
+        let looked = pages.end.take()?.and_then(|()| {
+            let mut looked = Looked::default();
+            for (number, answer) in pages.all.drain(..) {
+                if let Some(answer) = answer {
+                    looked.add(number, answer);
+                }
+            }
+            looked.finish()
+        });
+        let (found, crops, left_out) = match looked {
+            Ok(looked) => (Ok((looked.pixels, looked.hits)), looked.crops, looked.left_out),
+            Err(error) => (Err(error), Vec::new(), Vec::new()),
+        };
+        let (image, origin) = (self.image.clone(), self.origin);
+        Some(ImageAnswer { image, origin, found, left_out, crops })
+    }
+
+    fn pages(&self) -> MutexGuard<'_, OpenPages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
