@@ -82,3 +82,43 @@ impl OpenAnswer {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::Pose;
+
+    fn open() -> OpenAnswer {
+        OpenAnswer::new(&WaitingImage::File(PathBuf::from("a.tiff"), InputOrigin::Named))
+    }
+
+    fn hit(x: usize) -> Hit {
+        let (pose, page) = (Pose::default(), None);
+        Hit { x, y: 0, width: 8, height: 8, pose, score: 1.0, page }
+    }
+
+    #[test]
+    fn pages_settled_in_any_order_are_answered_in_theirs() {
+        let answer = open();
+        let pages = [1, 2, 3].map(|number| answer.add_page(Some(number)));
+        assert!(answer.settle(pages[2], Ok((10, vec![hit(30)], Vec::new()))).is_none());
+        assert!(answer.settle(pages[1], Err(ScanError::Failed)).is_none());
+        assert!(answer.end(Ok(())).is_none(), "the first page is open");
+        let whole = answer.settle(pages[0], Ok((5, vec![hit(10)], Vec::new()))).expect("all");
+        let (pixels, hits) = whole.found.expect("two pages were searched");
+        let places: Vec<_> = hits.iter().map(|hit| (hit.page, hit.x)).collect();
+        assert_eq!((pixels, places), (15, vec![(Some(1), 10), (Some(3), 30)]));
+        assert_eq!(whole.left_out.iter().map(|(page, _)| *page).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn broken_file_is_answered_once_when_its_pages_are() {
+        let answer = open();
+        let page = answer.add_page(None);
+        assert!(answer.end(Err(ScanError::Encoded)).is_none());
+        let whole = answer.settle(page, Ok((5, Vec::new(), Vec::new()))).expect("all");
+        assert!(matches!(whole.found, Err(ScanError::Encoded)), "{:?}", whole.found);
+    }
+}

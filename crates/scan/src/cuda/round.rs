@@ -142,10 +142,6 @@ impl<'a> Round<'a> {
         Self { wanted, planes: Vec::new(), tasks: Vec::new(), cost: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-    }
-
     pub(super) fn plane_count(&self) -> usize {
         self.planes.len()
     }
