@@ -1,6 +1,6 @@
 //! The direct route, asked for before a search that allows no other.
 
-use std::iter;
+use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_engine::MonotonicClock;
@@ -41,7 +41,7 @@ pub(super) fn ask(
     Ok(taken)
 }
 
-fn plain_file(input: &FoundInput) -> Option<(std::fs::File, PlainPixels)> {
+fn plain_file(input: &FoundInput) -> Option<(File, PlainPixels)> {
     let FoundInput::File(path, _) = input else { return None };
     let (file, size) = regular(path).ok()?;
     let pixels = find(&FileExcerpts::new(&file, size)).ok()??;
@@ -50,7 +50,7 @@ fn plain_file(input: &FoundInput) -> Option<(std::fs::File, PlainPixels)> {
 
 fn load_first(
     search: &GpuSearch<'_>,
-    file: &std::fs::File,
+    file: &File,
     pixels: &PlainPixels,
 ) -> Result<(), GpuScanError> {
     let clock = MonotonicClock::start();
@@ -62,7 +62,7 @@ fn load_first(
     let Some(offset) = frames.reserve(&range, &mut staging)? else { return Ok(()) };
     let memory = Arc::clone(frames.memory());
     let part = FramePart { file, range, memory, offset };
-    let loaded = load_frames(&mut loader, &Vec::from_iter(iter::once(part)));
+    let loaded = load_frames(&mut loader, &[part]);
     staging.clear(frames.memory())?;
     loader.end()?;
     match loaded.into_iter().next() {

@@ -1,5 +1,6 @@
 //! Batches filled with images, while the GPU searches the batch before.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
@@ -107,7 +108,7 @@ impl<'a> Filler<'a> {
     ) -> Result<Batch, GpuScanError> {
         let until = Instant::now() + PATIENCE;
         let mut batch = Batch { frames, images: Vec::new() };
-        batch.frames.reset(&mut self.staging)?;
+        batch.frames.reset();
         let mut plain = Vec::new();
         let mut next = Some(first);
         while let Some(image) = next {
@@ -173,14 +174,7 @@ impl<'a> Filler<'a> {
         if self.shared.is_enough() {
             return Ok(());
         }
-        let part = |image: &'_ PlainImage| (image.pixels.range(), image.offset);
-        let parts: Vec<FramePart<'_>> = plain
-            .iter()
-            .map(|one| {
-                let ((range, offset), memory) = (part(one), Arc::clone(batch.frames.memory()));
-                FramePart { file: &one.file, range, memory, offset }
-            })
-            .collect();
+        let parts = plain.iter().map(|image| image.part(&batch.frames)).collect::<Vec<_>>();
         let loaded = timed(&self.shared.clocks.load, || load_frames(loader, &parts));
         drop(parts);
         for (PlainImage { image, .. }, loaded) in plain.into_iter().zip(loaded) {
@@ -221,10 +215,17 @@ impl<'a> Filler<'a> {
 
 /// An image whose pixels are still in its file.
 struct PlainImage {
-    file: std::fs::File,
+    file: File,
     pixels: PlainPixels,
     offset: u64,
     image: BatchImage,
+}
+
+impl PlainImage {
+    fn part(&self, frames: &Frames) -> FramePart<'_> {
+        let (range, memory) = (self.pixels.range(), Arc::clone(frames.memory()));
+        FramePart { file: &self.file, range, memory, offset: self.offset }
+    }
 }
 
 fn add_one((images, all): &mut (u64, Bytes), bytes: Bytes) {

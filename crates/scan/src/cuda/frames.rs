@@ -74,9 +74,8 @@ impl Frames {
     }
 
     /// Begins a new batch.
-    pub(super) fn reset(&mut self, staging: &mut Staging) -> Result<(), GpuScanError> {
+    pub(super) fn reset(&mut self) {
         self.filled = 0;
-        self.growing.make_room(self.most, staging)
     }
 
     /// Returns the offset for a range of a file; `None` where the batch is full. The first image of a batch may be larger
@@ -90,10 +89,12 @@ impl Frames {
         staging: &mut Staging,
     ) -> Result<Option<u64>, GpuScanError> {
         let end = self.filled.saturating_add(room(range).0);
-        if end > self.most && self.filled > 0 {
+        if self.filled == 0 {
+            // Memory is taken while it holds nothing: an image without room may have left little of it.
+            self.growing.make_room(end.max(self.most), staging)?;
+        } else if end > self.most {
             return Ok(None);
         }
-        self.growing.make_room(end, staging)?;
         let begin = self.filled + range.start % BLOCK;
         self.filled = end;
         Ok(Some(begin))

@@ -166,7 +166,8 @@ impl<'a> Round<'a> {
         plane.has_sums |= at.weights.is_none();
         let plane = self.planes.len() - 1;
         let task = LayerTask { plane, layer, at, enough, width, height };
-        self.cost += task.places() * SINGLE * (1 + task.slices() * task.series());
+        self.cost +=
+            task.places() * SINGLE * (1 + task.slices() * task.series()) + self.list_cost();
         self.tasks.push(task);
         true
     }
@@ -174,6 +175,11 @@ impl<'a> Round<'a> {
     /// Bytes of the arena that it takes, about.
     pub(super) fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// The part of a task in the list of peaks.
+    fn list_cost(&self) -> u64 {
+        if self.wanted == RoundGoal::Peaks { USUAL_PEAKS * PEAK } else { 0 }
     }
 
     /// Peaks for which there is room: as many as the largest task can have, or as all tasks usually have. One task always
