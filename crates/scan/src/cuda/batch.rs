@@ -9,7 +9,7 @@ use std::sync::Arc;
 use peerlane_memory::cuda::{CudaError, DeviceMemory};
 
 use super::frames::Frame;
-use super::launch::{Places, RoundRunner};
+use super::launch::{RoundRunner, TaskPlaces};
 use super::round::{Round, RoundGoal};
 use super::{GpuScanError, GpuSearch, is_for_want_of_room};
 use crate::Hit;
@@ -23,7 +23,7 @@ use crate::search::best_of_each;
 const MOST_TASKS: usize = 1 << 14;
 
 /// Hits of an image, or the reason why there is no room for it.
-pub(super) type Found = Result<Vec<Hit>, CudaError>;
+pub(super) type ImageHits = Result<Vec<Hit>, CudaError>;
 
 /// A place of the coarse level on its way down.
 struct ImageTrail<'a> {
@@ -57,7 +57,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
     }
 
     /// Every place of each image where the picture is; means nothing after it was told to stop.
-    pub(super) fn run(mut self) -> Result<Vec<Found>, GpuScanError> {
+    pub(super) fn run(mut self) -> Result<Vec<ImageHits>, GpuScanError> {
         let mut trails = self.coarse()?;
         let mut open: Vec<usize> = (0..trails.len()).collect();
         while !open.is_empty() && !self.effort.is_over() {
@@ -82,7 +82,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         let image_and_pose = |index: usize| (index / pictures.len(), index % pictures.len());
         let wanted = (0..images.len())
             .flat_map(|image| poses.iter().map(move |pose| image * pictures.len() + pose));
-        let mut places: Vec<Places> = vec![Vec::new(); images.len() * pictures.len()];
+        let mut places: Vec<TaskPlaces> = vec![Vec::new(); images.len() * pictures.len()];
         let add = |round: &mut Round<'a>, index: usize| {
             let (image, pose) = image_and_pose(index);
             let (frame, layer) = (images[image], pictures[pose].coarse());

@@ -7,7 +7,7 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::LoadError;
 use peerlane_results::RouteChoice;
 
-use super::frames::Frames;
+use super::frames::FrameMemory;
 use super::load::{FrameLoader, FramePart, load_frames};
 use super::staging::Staging;
 use super::{GpuScanError, GpuSearch};
@@ -56,7 +56,7 @@ fn load_first(
     let clock = MonotonicClock::start();
     let mut staging = Staging::new(&search.gpu, search.options.deadline)?;
     let mut loader = FrameLoader::new(search, &clock)?;
-    let mut frames = Frames::new(&search.gpu, 0, &mut staging)?;
+    let mut frames = FrameMemory::new(&search.gpu, 0, &mut staging)?;
     let begin = pixels.range().start;
     let range = begin..begin + 1;
     let Some(offset) = frames.reserve(&range, &mut staging)? else { return Ok(()) };

@@ -11,7 +11,7 @@ use peerlane_results::Route;
 use peerlane_units::Bytes;
 
 use super::answers::OpenAnswer;
-use super::frames::{Frame, Frames};
+use super::frames::{Frame, FrameMemory};
 use super::load::{FrameLoader, FramePart, load_frames};
 use super::pipeline::SharedScan;
 use super::prepare::{ReadyImage, ReadyPixels};
@@ -26,20 +26,20 @@ const MOST_IMAGES: usize = 128;
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// An image on the GPU.
-pub(super) struct BatchImage {
+pub(super) struct LoadedImage {
     pub(super) frame: Frame,
     pub(super) answer: Arc<OpenAnswer>,
     pub(super) page: usize,
 }
 
 /// Images on the GPU, and the memory that they lie in.
-pub(super) struct Batch {
-    pub(super) frames: Frames,
-    pub(super) images: Vec<BatchImage>,
+pub(super) struct ImageBatch {
+    pub(super) frames: FrameMemory,
+    pub(super) images: Vec<LoadedImage>,
 }
 
 /// The thread that fills batches.
-pub(super) struct Filler<'a> {
+pub(super) struct BatchFiller<'a> {
     shared: &'a SharedScan<'a>,
     ready: Receiver<ReadyImage>,
     searched: SyncSender<ImageAnswer>,
@@ -49,7 +49,7 @@ pub(super) struct Filler<'a> {
     work: GpuWork,
 }
 
-impl<'a> Filler<'a> {
+impl<'a> BatchFiller<'a> {
     pub(super) fn new(
         shared: &'a SharedScan<'a>,
         ready: Receiver<ReadyImage>,
@@ -63,15 +63,15 @@ impl<'a> Filler<'a> {
     /// data are overwritten at the end.
     pub(super) fn run(
         mut self,
-        filled: SyncSender<Batch>,
-        free: &Receiver<Frames>,
+        filled: SyncSender<ImageBatch>,
+        free: &Receiver<FrameMemory>,
     ) -> Result<(), GpuScanError> {
         let clock = MonotonicClock::start();
         let mut loader = FrameLoader::new(self.shared.search, &clock)?;
         let most = self.shared.search.rooms.batch;
         let mut spare = Vec::new();
         for _ in 0..2 {
-            spare.push(Frames::new(&self.shared.search.gpu, most, &mut self.staging)?);
+            spare.push(FrameMemory::new(&self.shared.search.gpu, most, &mut self.staging)?);
         }
         let mut in_use = 0;
         while let Some(first) = self.first() {
@@ -102,12 +102,12 @@ impl<'a> Filler<'a> {
 
     fn fill(
         &mut self,
-        frames: Frames,
+        frames: FrameMemory,
         first: ReadyImage,
         loader: &mut FrameLoader<'_>,
-    ) -> Result<Batch, GpuScanError> {
+    ) -> Result<ImageBatch, GpuScanError> {
         let until = Instant::now() + PATIENCE;
-        let mut batch = Batch { frames, images: Vec::new() };
+        let mut batch = ImageBatch { frames, images: Vec::new() };
         batch.frames.reset();
         let mut plain = Vec::new();
         let mut next = Some(first);
@@ -131,7 +131,7 @@ impl<'a> Filler<'a> {
     fn add(
         &mut self,
         image: ReadyImage,
-        batch: &mut Batch,
+        batch: &mut ImageBatch,
         plain: &mut Vec<PlainImage>,
     ) -> Result<Option<ReadyImage>, GpuScanError> {
         let range = match &image.pixels {
@@ -150,15 +150,15 @@ impl<'a> Filler<'a> {
         let ReadyImage { answer, page, pixels } = image;
         match pixels {
             ReadyPixels::Plain(file, pixels) => {
-                let image = BatchImage { frame: Frame::of_file(&pixels, offset), answer, page };
+                let image = LoadedImage { frame: Frame::from_file(&pixels, offset), answer, page };
                 plain.push(PlainImage { file, pixels, offset, image });
             }
             ReadyPixels::Decoded(gray) => {
                 let (clocks, memory) = (&self.shared.clocks, batch.frames.memory());
                 timed(&clocks.load, || self.staging.copy_up(gray.pixels(), memory, offset))?;
                 add_one(&mut self.work.decoded, Bytes(gray.pixels().len() as u64));
-                let frame = Frame::packed(gray.width(), gray.height(), offset);
-                batch.images.push(BatchImage { frame, answer, page });
+                let frame = Frame::from_decoded(gray.width(), gray.height(), offset);
+                batch.images.push(LoadedImage { frame, answer, page });
             }
         }
         Ok(None)
@@ -168,7 +168,7 @@ impl<'a> Filler<'a> {
     fn load(
         &mut self,
         plain: Vec<PlainImage>,
-        batch: &mut Batch,
+        batch: &mut ImageBatch,
         loader: &mut FrameLoader<'_>,
     ) -> Result<(), GpuScanError> {
         if self.shared.is_enough() {
@@ -218,11 +218,11 @@ struct PlainImage {
     file: File,
     pixels: PlainPixels,
     offset: u64,
-    image: BatchImage,
+    image: LoadedImage,
 }
 
 impl PlainImage {
-    fn part(&self, frames: &Frames) -> FramePart<'_> {
+    fn part(&self, frames: &FrameMemory) -> FramePart<'_> {
         let (range, memory) = (self.pixels.range(), Arc::clone(frames.memory()));
         FramePart { file: &self.file, range, memory, offset: self.offset }
     }

@@ -29,12 +29,12 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Pixels without a gap from an offset on.
-    pub(super) fn packed(width: usize, height: usize, offset: u64) -> Self {
+    pub(super) fn from_decoded(width: usize, height: usize, offset: u64) -> Self {
         Self { width, height, begin: signed(offset), stride: signed(width as u64) }
     }
 
     /// Pixels as they lie in a file, from an offset on.
-    pub(super) fn of_file(pixels: &PlainPixels, offset: u64) -> Self {
+    pub(super) fn from_file(pixels: &PlainPixels, offset: u64) -> Self {
         let PlainPixels { width, height, stride, rows, .. } = *pixels;
         let (begin, stride) = (signed(offset), signed(stride as u64));
         let last = begin + stride * signed(height.saturating_sub(1) as u64);
@@ -50,7 +50,7 @@ fn signed(value: u64) -> i64 {
 }
 
 /// Memory of the GPU for the pixels of one batch after the other.
-pub(super) struct Frames {
+pub(super) struct FrameMemory {
     growing: Growing,
     /// Bytes that are given to images.
     filled: u64,
@@ -58,7 +58,7 @@ pub(super) struct Frames {
     most: u64,
 }
 
-impl Frames {
+impl FrameMemory {
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         most: u64,

@@ -16,8 +16,8 @@ use crate::search::MOST_CANDIDATES;
 /// Peaks that come with their number.
 const FIRST_PEAKS: u64 = 8192;
 
-/// Places of a task, best first.
-pub(super) type Places = Vec<(usize, usize)>;
+/// TaskPlaces of a task, best first.
+pub(super) type TaskPlaces = Vec<(usize, usize)>;
 
 /// Arena and queue of the thread that searches.
 pub(super) struct RoundRunner<'a> {
@@ -41,7 +41,7 @@ impl<'a> RoundRunner<'a> {
         &mut self,
         frames: &Arc<DeviceMemory>,
         round: &Round<'_>,
-    ) -> Result<Option<Vec<Places>>, GpuScanError> {
+    ) -> Result<Option<Vec<TaskPlaces>>, GpuScanError> {
         let layout = self.launch(frames, round)?;
         let first = LIST_HEADER + layout.capacity.min(FIRST_PEAKS) * PEAK;
         let mut bytes = self.bring(layout.list_at, first)?.to_vec();
@@ -154,7 +154,11 @@ impl<'a> RoundRunner<'a> {
 }
 
 /// The best places of each task, of a list in no order.
-fn best_places(round: &Round<'_>, list: &[u8], count: u64) -> Result<Vec<Places>, GpuScanError> {
+fn best_places(
+    round: &Round<'_>,
+    list: &[u8],
+    count: u64,
+) -> Result<Vec<TaskPlaces>, GpuScanError> {
     let mut found: Vec<Vec<(u32, f32)>> = vec![Vec::new(); round.tasks.len()];
     let mut words = words(list);
     for _ in 0..count {

@@ -92,7 +92,7 @@ struct Rooms {
 
 impl Rooms {
     /// At most three eighths of what is free, and little where there is little.
-    fn of(free: Bytes) -> Self {
+    fn new(free: Bytes) -> Self {
         let share = |most: Bytes| (free.0 / 8).min(most.0).max(staging::LEAST);
         Self { round: share(MOST_ROUND), batch: share(MOST_BATCH) }
     }
@@ -163,7 +163,7 @@ impl<'a> GpuSearch<'a> {
             ways: LoadRings::new(options.route),
             kernels,
             layers,
-            rooms: Rooms::of(gpu.free()?),
+            rooms: Rooms::new(gpu.free()?),
             gpu,
         })
     }

@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::answers::PageAnswer;
-use super::batch::{BatchSearch, Found};
+use super::batch::{BatchSearch, ImageHits};
 use super::crops::crops_of;
-use super::fill::{Batch, BatchImage, Filler};
-use super::frames::{Frame, Frames};
+use super::fill::{BatchFiller, ImageBatch, LoadedImage};
+use super::frames::{Frame, FrameMemory};
 use super::launch::RoundRunner;
 use super::prepare::Preparer;
 use super::{GpuScanError, GpuSearch, GpuWork, direct};
@@ -88,11 +88,11 @@ pub fn scan_on_gpu(
         }
         let (effort, told) = (&efforts[0], searched.clone());
         scope.spawn(move || {
-            shared.run(|| Filler::new(shared, prepared, told)?.run(filled, &free));
+            shared.run(|| BatchFiller::new(shared, prepared, told)?.run(filled, &free));
         });
         scope.spawn(move || {
-            let searching = Searching { shared, crops, effort, searched, used };
-            shared.run(|| searching.run(&batches));
+            let work = SearchThread { shared, crops, effort, searched, used };
+            shared.run(|| work.run(&batches));
         });
         drop(ready);
         // Memory of the GPU is cleared before the end: all threads are waited for.
@@ -115,18 +115,18 @@ fn finish(shared: SharedScan<'_>) -> Result<GpuWork, GpuScanError> {
 }
 
 /// The thread that searches batches.
-struct Searching<'a> {
+struct SearchThread<'a> {
     shared: &'a SharedScan<'a>,
     crops: Crops,
     effort: &'a Effort,
     searched: SyncSender<ImageAnswer>,
-    used: SyncSender<Frames>,
+    used: SyncSender<FrameMemory>,
 }
 
-impl<'a> Searching<'a> {
-    fn run(self, batches: &Receiver<Batch>) -> Result<(), GpuScanError> {
+impl<'a> SearchThread<'a> {
+    fn run(self, batches: &Receiver<ImageBatch>) -> Result<(), GpuScanError> {
         let mut runner = RoundRunner::new(self.shared.search)?;
-        for Batch { frames, images } in batches {
+        for ImageBatch { frames, images } in batches {
             if let (Some(first), false) = (images.first(), self.shared.is_enough()) {
                 self.effort.begin(first.answer.image());
                 self.batch(&frames, &images, &mut runner)?;
@@ -142,8 +142,8 @@ impl<'a> Searching<'a> {
 
     fn batch(
         &self,
-        frames: &Frames,
-        images: &[BatchImage],
+        frames: &FrameMemory,
+        images: &[LoadedImage],
         runner: &mut RoundRunner<'a>,
     ) -> Result<(), GpuScanError> {
         let SharedScan { search, clocks, .. } = self.shared;
@@ -166,9 +166,9 @@ impl<'a> Searching<'a> {
 
     fn answer(
         &self,
-        frames: &Frames,
-        image: &BatchImage,
-        found: Found,
+        frames: &FrameMemory,
+        image: &LoadedImage,
+        found: ImageHits,
         runner: &mut RoundRunner<'_>,
     ) -> Result<PageAnswer, GpuScanError> {
         let hits = match found {

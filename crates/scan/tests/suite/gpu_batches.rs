@@ -91,6 +91,21 @@ fn small_memory_makes_more_batches() {
     assert!(waits[1] > waits[0], "{waits:?}");
 }
 
+#[test]
+fn images_after_oversized_one_are_searched() {
+    let (folder, picture) = small_images(70);
+    let large = Gray::filled(4000, 3600, 90);
+    let bytes = encode(&large, Encoding::Pgm).unwrap();
+    fs::write(folder.path().join("000-large.pgm"), bytes).unwrap();
+    let searcher = searcher(&picture, &[1.0], &[0.0], 0.8);
+    let mut expected = by_processor(folder.path(), &searcher);
+    assert!(expected.insert("000-large.pgm".to_owned(), None).unwrap().is_some());
+    // The large one leaves its batch with less memory than the others need.
+    let mock = Mock::new("delay=1\nmemory=16000000");
+    let (found, _) = by_gpu(&mock, folder.path(), &searcher, options(1));
+    assert_eq!(found, expected);
+}
+
 /// An image in which nearly each pixel differs from its neighbours.
 fn noise(state: &mut u64, side: usize) -> Gray {
     let pixels = (0..side * side).map(|_| {
