@@ -33,6 +33,14 @@ struct ImageTrail<'a> {
     hit: Option<Hit>,
 }
 
+/// What is asked of the GPU, by numbers.
+struct Wanted<'w, 'a> {
+    indices: VecDeque<usize>,
+    /// Adds one of them to a round; false where it does not fit its image.
+    add: &'w dyn Fn(&mut Round<'a>, usize) -> bool,
+    image_of: &'w dyn Fn(usize) -> usize,
+}
+
 /// The search of one batch.
 pub(super) struct BatchSearch<'a, 'b> {
     search: &'a GpuSearch<'a>,
@@ -94,7 +102,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         let image_of = |index: usize| image_and_pose(index).0;
         self.rounds(
             RoundGoal::Peaks,
-            (wanted.collect(), &add, &image_of),
+            Wanted { indices: wanted.collect(), add: &add, image_of: &image_of },
             |runner, memory, round| runner.peaks(memory, round),
             |index, found| places[index] = found,
         )?;
@@ -127,7 +135,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         let image_of = |index: usize| trails[index].image;
         self.rounds(
             RoundGoal::Scores,
-            (open.into(), &add, &image_of),
+            Wanted { indices: open.into(), add: &add, image_of: &image_of },
             |runner, memory, round| runner.scores(memory, round).map(Some),
             |index, map| taken.push((index, map)),
         )?;
@@ -143,16 +151,12 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Ok(left)
     }
 
-    /// Asks for what is wanted in as few rounds as have room for it. `add` puts one of it into a round, or says that
-    /// it does not fit its image; `ask` gives the answers of a round, or nothing where they are too many.
+    /// Asks for what is wanted in as few rounds as have room for it. `ask` gives the answers of a round, or nothing
+    /// where they are too many.
     fn rounds<T>(
         &mut self,
         goal: RoundGoal,
-        (mut wanted, add, image_of): (
-            VecDeque<usize>,
-            &dyn Fn(&mut Round<'a>, usize) -> bool,
-            &dyn Fn(usize) -> usize,
-        ),
+        wanted: Wanted<'_, 'a>,
         ask: impl Fn(
             &mut RoundRunner<'a>,
             &Arc<DeviceMemory>,
@@ -160,6 +164,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         ) -> Result<Option<Vec<T>>, GpuScanError>,
         mut take: impl FnMut(usize, T),
     ) -> Result<(), GpuScanError> {
+        let Wanted { indices: mut wanted, add, image_of } = wanted;
         let mut most = MOST_TASKS;
         while !wanted.is_empty() && !self.effort.is_over() {
             let (round, members) = self.pack(goal, &mut wanted, most, add);
