@@ -1,4 +1,4 @@
-//! Answers of files whose pages are searched apart from each other, in whatever order.
+//! Answers of files whose pages are searched apart from each other, in any order.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ impl OpenAnswer {
         pages.all.len() - 1
     }
 
-    /// Takes the answer of a page; that of the file, where it was the last one.
+    /// Takes the answer of a page. Returns the answer of the file after its last open page.
     pub(super) fn settle(&self, page: usize, answer: PageAnswer) -> Option<ImageAnswer> {
         let mut pages = self.pages();
         if let Some((_, own)) = pages.all.get_mut(page) {
@@ -50,7 +50,7 @@ impl OpenAnswer {
         self.whole(&mut pages)
     }
 
-    /// Takes note that no more pages come, or why none of them counts; the answer of the file, where none is open.
+    /// Takes the end of the pages, or an error of the whole file. Returns the answer of the file unless a page is open.
     pub(super) fn end(&self, end: Result<(), ScanError>) -> Option<ImageAnswer> {
         let mut pages = self.pages();
         pages.end = Some(end);

@@ -1,7 +1,7 @@
 //! The search of all images of a batch at once: the coarse levels of all of them, then all trails step by step.
 //!
-//! Leaves out where the images come from. The one thing to know: what is too much for one round is asked for again in
-//! halves, and an image that is too much by itself fails alone.
+//! Leaves out loading. The one thing to know: a round that is too large is asked for again in halves, and an image that
+//! is too large by itself fails alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ struct ImageTrail<'a> {
     hit: Option<Hit>,
 }
 
-/// What is asked of the GPU, by numbers.
+/// Areas wanted of the GPU, by numbers.
 struct Wanted<'w, 'a> {
     indices: VecDeque<usize>,
-    /// Adds one of them to a round; false where it does not fit its image.
+    /// Adds one of them to a round; false for a layer that does not fit its image.
     add: &'w dyn Fn(&mut Round<'a>, usize) -> bool,
     image_of: &'w dyn Fn(usize) -> usize,
 }
@@ -64,7 +64,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Self { search, runner, memory, images, effort, failed }
     }
 
-    /// Every place of each image where the picture is; means nothing after it was told to stop.
+    /// Returns the hits of each image, unless it was told to stop.
     pub(super) fn run(mut self) -> Result<Vec<ImageHits>, GpuScanError> {
         let mut trails = self.coarse()?;
         let mut open: Vec<usize> = (0..trails.len()).collect();
@@ -80,7 +80,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Ok(found.collect())
     }
 
-    /// The places of the coarse levels of all images that are worth a closer look.
+    /// Returns the places of the coarse levels of all images that are worth a closer look.
     fn coarse(&mut self) -> Result<Vec<ImageTrail<'a>>, GpuScanError> {
         let (search, images) = (self.search, self.images);
         let pictures = search.searcher.pictures();
@@ -117,7 +117,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Ok(trails.collect())
     }
 
-    /// Takes every open trail one step on; those that are open still.
+    /// Takes every open trail one step on. Returns those that are still open.
     fn step(
         &mut self,
         trails: &mut [ImageTrail<'a>],
@@ -151,8 +151,8 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Ok(left)
     }
 
-    /// Asks for what is wanted in as few rounds as have room for it. `ask` gives the answers of a round, or nothing
-    /// where they are too many.
+    /// Asks for all wanted areas in as few rounds as have room for them. `ask` returns the answers of a round, or
+    /// `None` for too many.
     fn rounds<T>(
         &mut self,
         goal: RoundGoal,
@@ -197,7 +197,7 @@ impl<'a, 'b> BatchSearch<'a, 'b> {
         Ok(())
     }
 
-    /// A round of what is wanted next, one at least.
+    /// Returns a round of the next wanted areas, at least one.
     fn pack(
         &self,
         goal: RoundGoal,

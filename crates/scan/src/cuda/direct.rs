@@ -17,11 +17,11 @@ use crate::inputs::{FoundInput, regular};
 /// Inputs that are looked at for one with plain pixels.
 const MOST_INPUTS: usize = 1024;
 
-/// Loads a byte of the first file with plain pixels directly, where no other route is allowed. Returns the inputs that
-/// it took.
+/// Loads a byte of the first file with plain pixels directly, if no other route is allowed. Returns the inputs that it
+/// took.
 ///
 /// # Errors
-/// [`GpuScanError::NotDirect`] where the file system or the machine rules the route out.
+/// [`GpuScanError::NotDirect`] if the file system or the machine rules the route out.
 pub(super) fn ask(
     found: &mut impl Iterator<Item = FoundInput>,
     search: &GpuSearch<'_>,
@@ -66,7 +66,7 @@ fn load_first(
     staging.clear(frames.memory())?;
     loader.end()?;
     match loaded.into_iter().next() {
-        // A file may have an obstacle of its own; where cuFile serves no file, the obstacle is not of this one.
+        // One file may have an obstacle of its own. Without a mode cuFile has served no file at all.
         Some(Err(error @ LoadError::NotDirect { .. })) if search.ways.mode().is_none() => {
             Err(GpuScanError::NotDirect(error))
         }

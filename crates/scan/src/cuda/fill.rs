@@ -75,7 +75,7 @@ impl<'a> BatchFiller<'a> {
         }
         let mut in_use = 0;
         while let Some(first) = self.first() {
-            // Where nobody gives frames back, the search has failed.
+            // The search gives frames back until it fails.
             let next = spare.pop().or_else(|| free.recv().ok().inspect(|_| in_use -= 1));
             let Some(frames) = next else { return Ok(()) };
             let batch = self.fill(frames, first, &mut loader)?;
@@ -126,7 +126,7 @@ impl<'a> BatchFiller<'a> {
         Ok(batch)
     }
 
-    /// Adds an image to a batch; returns it where there is no room. Decoded pixels are copied up at once, so that the
+    /// Adds an image to a batch; returns it if the batch is full. Decoded pixels are copied up at once, so that the
     /// host keeps few of them.
     fn add(
         &mut self,

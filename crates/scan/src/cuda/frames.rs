@@ -1,7 +1,7 @@
 //! The pixels of a batch of images in one memory of the GPU.
 //!
-//! The one thing to know: each image has whole blocks of that memory, and its bytes lie in them as they lie in the blocks
-//! of its file, so that a direct read needs no other memory.
+//! The one thing to know: each image has whole blocks of that memory, and its bytes lie in them as they lie in the
+//! blocks of its file, so that a direct read needs no other memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,11 +78,11 @@ impl FrameMemory {
         self.filled = 0;
     }
 
-    /// Returns the offset for a range of a file; `None` where the batch is full. The first image of a batch may be larger
+    /// Returns the offset for a range of a file; `None` if the batch is full. The first image of a batch may be larger
     /// than a batch.
     ///
     /// # Errors
-    /// Where the GPU has no room for the first image.
+    /// The GPU has no room for the first image.
     pub(super) fn reserve(
         &mut self,
         range: &Range<u64>,

@@ -1,6 +1,6 @@
-//! Rounds on the GPU: their kernels are asked for, and their numbers brought back.
+//! Launches of rounds on the GPU, and their results.
 //!
-//! The one thing to know: a round waits once, whatever number of images it has, and once more where it has many peaks.
+//! The one thing to know: a round of any number of images waits once, and once more to fetch many peaks.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl<'a> RoundRunner<'a> {
         Ok(Self { search, staging, arena, work: GpuWork::default() })
     }
 
-    /// For each task of a round, the places that are worth a closer look, best first; `None` where all tasks together
-    /// have more than the list has room for, which one task never has.
+    /// Returns the places of each task that are worth a closer look, best first. `None` means more than the list has
+    /// room for, which a round of one task never has.
     pub(super) fn peaks(
         &mut self,
         frames: &Arc<DeviceMemory>,
@@ -127,7 +127,7 @@ impl<'a> RoundRunner<'a> {
         queue.stamp()
     }
 
-    /// Adds what the kernels of a round took.
+    /// Adds the time and the work of a round's kernels.
     fn count(&mut self, round: &Round<'_>) -> Result<(), GpuScanError> {
         let times = self.staging.queue.times()?;
         let [means, sums, correlate, scores] = times[..] else {
@@ -147,7 +147,7 @@ impl<'a> RoundRunner<'a> {
         Ok(())
     }
 
-    /// Overwrites what images left in the arena.
+    /// Overwrites image data in the arena.
     pub(super) fn end(&mut self) -> Result<(), GpuScanError> {
         self.staging.clear(&self.arena.memory)
     }

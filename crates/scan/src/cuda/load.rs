@@ -12,7 +12,7 @@ use super::launch::grid;
 use super::staging::{Growing, Staging};
 use super::{GpuScanError, GpuSearch};
 
-/// A range of a file, and where its bytes belong.
+/// A range of a file, and its destination.
 pub(super) struct FramePart<'a> {
     pub(super) file: &'a File,
     pub(super) range: Range<u64>,
@@ -43,7 +43,7 @@ impl<'a> FrameLoader<'a> {
         })
     }
 
-    /// Overwrites what the parts left outside the memory of their batch.
+    /// Overwrites image data outside the memory of the batch.
     pub(super) fn end(mut self) -> Result<(), GpuScanError> {
         self.loader.release();
         self.staging.clear(&self.scratch.memory)
@@ -71,7 +71,7 @@ impl<'a> FrameLoader<'a> {
     }
 }
 
-/// Loads all parts of a batch; what an answer says is of the part in its place.
+/// Loads all parts of a batch. Answers are in the order of the parts.
 pub(super) fn load_frames(
     loader: &mut FrameLoader<'_>,
     parts: &[FramePart<'_>],

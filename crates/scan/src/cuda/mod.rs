@@ -50,10 +50,10 @@ pub use work::{GpuWork, WorkPart};
 /// The kernels, compiled when the program runs.
 pub const KERNELS: &str = include_str!("kernels.cu");
 
-/// Memory that the areas of one round take at most, where one area does not take more.
+/// Memory that the areas of one round take at most, unless one area takes more.
 const MOST_ROUND: Bytes = Bytes::mib(512);
 
-/// Memory that the pixels of a batch take at most, where one image does not take more.
+/// Memory that the pixels of a batch take at most, unless one image takes more.
 const MOST_BATCH: Bytes = Bytes::mib(1024);
 
 /// Options of a search on a GPU.
@@ -91,7 +91,7 @@ struct Rooms {
 }
 
 impl Rooms {
-    /// At most three eighths of what is free, and little where there is little.
+    /// Three eighths of the free memory at most, for a round and two batches.
     fn new(free: Bytes) -> Self {
         let share = |most: Bytes| (free.0 / 8).min(most.0).max(staging::LEAST);
         Self { round: share(MOST_ROUND), batch: share(MOST_BATCH) }

@@ -1,6 +1,6 @@
 //! Many images on a GPU: one thread walks the inputs, several prepare images, one fills batches, and one searches them.
 //!
-//! The one thing to know: what is wrong with an image is an answer, and what is wrong with the GPU ends the scan.
+//! The one thing to know: an error of an image is an answer, and an error of the GPU ends the scan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -132,7 +132,7 @@ impl<'a> SearchThread<'a> {
                 self.batch(&frames, &images, &mut runner)?;
                 self.effort.end();
             }
-            // Where nobody fills batches, these were the last.
+            // The thread that fills batches ends first only after an error.
             let _ = self.used.send(frames);
         }
         runner.end()?;

@@ -1,6 +1,6 @@
 //! Files made ready for a batch: plain pixels found, others decoded, by several threads.
 //!
-//! The one thing to know: what is wrong with a file or a page is its answer here, and does not reach the GPU.
+//! The one thing to know: an error of a file or a page is its answer here, and does not reach the GPU.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +53,7 @@ pub(super) struct Preparer<'a> {
 }
 
 impl Preparer<'_> {
-    /// Prepares one file after the other; once it is enough, the rest is thrown away, so that nobody waits for room.
+    /// Prepares one file after the other. A stopped scan throws the rest away, so that no thread waits for room.
     pub(super) fn run(mut self, waiting: &WaitingImages) {
         while let Some(next) = waiting.next() {
             if self.shared.is_enough() {
@@ -131,7 +131,7 @@ impl Preparer<'_> {
         Ok(decoded.map_err(|_| ScanError::Failed)??)
     }
 
-    /// Where nobody takes the image, the scan is at its end.
+    /// Sending fails only at the end of the scan.
     fn hand_on(&self, answer: &Arc<OpenAnswer>, page: usize, pixels: ReadyPixels) {
         let _ = self.ready.send(ReadyImage { answer: Arc::clone(answer), page, pixels });
     }

@@ -24,7 +24,7 @@ const PLANE_SIZE: u64 = 56;
 const TASK_SIZE: u64 = 80;
 /// Bytes of two sums in double precision.
 const SUMS: u64 = 16;
-/// Bytes of a `Peak`, and of what stands before the first one: `LIST_HEADER` of the kernels.
+/// Bytes of a `Peak`, and of the header before the first one: `LIST_HEADER` of the kernels.
 pub(super) const PEAK: u64 = 12;
 pub(super) const LIST_HEADER: u64 = 16;
 /// Peaks of a task for which the list has room, on average of all tasks.
@@ -182,8 +182,8 @@ impl<'a> Round<'a> {
         if self.wanted == RoundGoal::Peaks { USUAL_PEAKS * PEAK } else { 0 }
     }
 
-    /// Peaks for which there is room: as many as the largest task can have, or as all tasks usually have. One task always
-    /// finds room for all.
+    /// Peaks for which the list has room: the most of the largest task, or the usual number of all tasks, so that a
+    /// round of one task always has room.
     fn capacity(&self) -> u64 {
         let largest = self.tasks.iter().map(LayerTask::most_peaks).max().unwrap_or(0);
         match self.wanted {

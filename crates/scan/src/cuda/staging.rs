@@ -141,8 +141,8 @@ impl Growing {
         Ok(Self { gpu: Arc::clone(gpu), memory: gpu.allocate(Bytes(LEAST))? })
     }
 
-    /// Has as many bytes at least. What is there is cleared and given back before more is taken, and where there is no
-    /// more, little is left.
+    /// Grows to at least as many bytes. Smaller memory is cleared and given back before more is taken; after an error
+    /// [`LEAST`] is left.
     pub(super) fn make_room(
         &mut self,
         bytes: u64,
