@@ -21,12 +21,13 @@ when it is in none of the images, 2 when an image could not be searched, whateve
 others, or when there is no image.
 
 A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage \
-into its memory by --route; others are decoded by the processor and copied up.
+into its memory by --route; others are decoded by the processor and copied up. Where the machine or \
+file system has no direct route, --route p2p ends with status 77 before the search.
 
 Examples:
   peerlane scan logo.png /data/photos
   peerlane scan logo.png '/data/*.jpg' --scales 0.5,0.71,1,1.41 --json
-  peerlane scan logo.png /data/photos --on cuda --route p2p
+  peerlane scan logo.png /data/photos --on gpu --route p2p
   peerlane haystack make --seed 7 --images 100 --format pgm -o hay
   peerlane scan hay/picture.png hay/images")]
 pub(crate) struct ScanArgs {
@@ -58,13 +59,13 @@ pub(crate) struct ScanArgs {
     pub(crate) sheet: Option<PathBuf>,
     /// Decode and search with N threads
     ///
-    /// The default is all processors, and on a GPU, where each thread has an image and memory there,
-    /// 16 at most.
+    /// The default is all processors. For a search on a GPU they read and decode.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Search on cpu, cuda, or a GPU such as gpu:1
+    /// Search on cpu, gpu, or a GPU such as gpu:1
     ///
-    /// cuda is the first NVIDIA GPU; gpu:0000:41:00.0 names one by its address.
+    /// gpu is gpu:0, the first NVIDIA GPU; gpu:0000:41:00.0 names one by its address. cuda and cuda:N
+    /// mean the same as gpu and gpu:N.
     #[arg(long, value_name = "WHERE", default_value = "cpu", value_parser = on)]
     pub(crate) on: ScanOn,
     /// Choose the route of images to the GPU
@@ -85,11 +86,12 @@ pub(crate) enum ScanOn {
 }
 
 fn on(text: &str) -> Result<ScanOn, String> {
-    match (text, text.parse()) {
+    let alias = text.strip_prefix("cuda:").map(|name| format!("gpu:{name}"));
+    match (text, alias.as_deref().unwrap_or(text).parse()) {
         ("cpu", _) => Ok(ScanOn::Cpu),
-        ("cuda", _) => Ok(ScanOn::Gpu(GpuName::Index(0))),
+        ("gpu" | "cuda", _) => Ok(ScanOn::Gpu(GpuName::Index(0))),
         (_, Ok(Notation::Gpu(gpu))) => Ok(ScanOn::Gpu(gpu)),
-        _ => Err("cpu, cuda, or a GPU such as gpu:0 or gpu:0000:41:00.0 is needed".to_owned()),
+        _ => Err("cpu, gpu, or a GPU such as gpu:0 or gpu:0000:41:00.0 is needed".to_owned()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! `scan --on cuda` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
-//! runs the kernels on the processor. What ran on a GPU is in docs/gpu.md.
+//! `scan --on gpu` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
+//! runs the kernels on the processor. No GPU has run these.
 
 use std::fs;
 use std::path::Path;
@@ -42,8 +42,9 @@ fn hits(output: &Output) -> Vec<String> {
 fn gpu_hits_match_processor_hits() {
     let folder = hay("pgm");
     for (conf, words, way) in [
-        ("mode=p2pdma", "--on cuda --route p2p", "4 images, "),
+        ("mode=p2pdma", "--on gpu --route p2p", "4 images, "),
         ("mode=p2pdma", "--on cuda", "direct by P2PDMA"),
+        ("mode=p2pdma", "--on cuda:0", "gpu:0 (Mock GPU 0"),
         ("mode=nvfs", "--on gpu:0", "direct by nvidia-fs"),
         ("mode=p2pdma", "--on cuda --route host", "through pinned host memory"),
         ("mode=compat", "--on cuda --route auto", "through pinned host memory"),
@@ -81,12 +82,33 @@ fn cufile_refusal_needs_allowed_fallback() {
     let strict = scan(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!((strict.status.code(), hits(&strict).len()), (Some(77), 0), "{}", said(&strict));
     assert!(said(&strict).contains("not possible without host memory"), "{}", said(&strict));
+    // One error, before any image is searched, and no table.
+    assert_eq!(said(&strict).matches("error:").count(), 1, "{}", said(&strict));
+    assert!(!said(&strict).contains("kernels:"), "{}", said(&strict));
     mock.expect_all_undone();
     let lies = Mock::new("mode=p2pdma\nlie=1");
     let lied = scan(&lies, folder.path(), "--on cuda --route p2p");
     assert_eq!(lied.status.code(), Some(2), "{}", said(&lied));
     assert!(said(&lied).contains("requests through host memory"), "{}", said(&lied));
     lies.expect_no_violation();
+}
+
+#[test]
+fn file_with_holes_is_refused_alone() {
+    let folder = hay("pgm");
+    let path = folder.path().join("hay/images/000001.pgm");
+    let bytes = fs::read(&path).expect("an image");
+    let file = fs::File::options().write(true).truncate(true).open(&path).expect("the image");
+    std::io::Write::write_all(&mut &file, &bytes[..4096]).expect("room");
+    file.set_len(bytes.len() as u64).expect("a hole");
+    // Holes go through host memory from 1.19 on.
+    let mock = Mock::new("mode=p2pdma\nversion=1190");
+    let output = scan(&mock, folder.path(), "--on gpu --route p2p");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let refused = said(&output).matches("the file has holes there").count();
+    assert_eq!((refused, said(&output).matches("error:").count()), (1, 1), "{}", said(&output));
+    assert!(said(&output).contains("in 3 images, 1 not searched"), "{}", said(&output));
+    mock.expect_all_undone();
 }
 
 #[test]
@@ -111,7 +133,9 @@ fn missing_parts_never_fall_back() {
         ("late_code=1", "--on cuda", 2, "of a later CUDA than the driver (222)"),
         ("bad_kernels=1", "--on cuda", 2, "NVRTC refuses the kernels"),
         ("memory=100000", "--on cuda", 2, "out of memory"),
-        ("", "--on vulkan", 2, "cpu, cuda, or a GPU"),
+        ("", "--on cuda:7", 77, "there is no gpu:7"),
+        ("", "--on vulkan", 2, "cpu, gpu, or a GPU"),
+        ("", "--on cuda:x", 2, "cpu, gpu, or a GPU"),
         ("", "--route p2p", 2, "`--on cpu` has none"),
     ] {
         let mock = Mock::new(conf);

@@ -18,6 +18,9 @@ pub enum GpuScanError {
     /// The way of images to it.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// No image gets to it directly, and no other route was allowed.
+    #[error(transparent)]
+    NotDirect(LoadError),
     /// It does not get done.
     #[error("the GPU did not finish within {deadline}")]
     Stuck {
@@ -36,12 +39,16 @@ pub enum GpuScanError {
 }
 
 impl GpuScanError {
+    /// Host memory that a copy should have let go of.
+    pub(super) const IN_USE: Self = Self::Answer { what: "host memory is still in use" };
+
     /// Returns whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Cuda(error) => error.is_missing(),
             Self::Nvrtc(error) => error.is_missing(),
             Self::Load(error) => error.is_missing(),
+            Self::NotDirect(_) => true,
             Self::Stuck { .. } | Self::Method | Self::Answer { .. } => false,
         }
     }
@@ -51,7 +58,7 @@ impl GpuScanError {
         match self {
             Self::Cuda(error) => error.hint(),
             Self::Nvrtc(error) => error.hint(),
-            Self::Load(error) => error.hint(),
+            Self::Load(error) | Self::NotDirect(error) => error.hint(),
             Self::Stuck { .. } => {
                 Some("`nvidia-smi` and `sudo dmesg | grep -i nvrm` say how it is")
             }

@@ -24,21 +24,30 @@ typedef long long i64;
 /* As in correlate.rs: rows that are added in short numbers, and the variance of what is flat. */
 #define ROWS 16
 #define FLAT 0.05
+/* Bytes before the first entry of a list of peaks; as in round.rs. */
+#define LIST_HEADER 16
 
-/* An area of the image as means of squares; as in round.rs. */
+/* An area of an image as means of squares; as in round.rs. The image's top row begins at `begin` of the frames, and the
+ * next row `stride` further, which is negative where the file has the last row first. */
 typedef struct {
     u64 values, sums;
+    i64 begin, stride;
     u32 x, y, width, height, level, has_sums;
 } Plane;
 
 /* A layer of a picture against a plane; as in round.rs. */
 typedef struct {
-    u64 taps, weights, partials, scores, peaks;
+    u64 taps, weights, partials, scores;
     double weight, norm;
-    u32 plane, width, height, layer_width, layer_height, slices, series, capacity;
+    u32 plane, width, height, layer_width, layer_height, slices, series;
     float enough;
-    u32 unused;
 } Task;
+
+/* A place that is worth a closer look; as in round.rs. */
+typedef struct {
+    u32 task, index;
+    float score;
+} Peak;
 
 DEVICE u32 sum_of_bytes(u32 word) {
     u32 pairs = (word & 0x00ff00ffu) + ((word >> 8) & 0x00ff00ffu);
@@ -60,15 +69,21 @@ DEVICE u32 sum_of_run(const u8 *at, u32 count) {
     return sum;
 }
 
-/* A thread a square. `begin` and `stride` say where the rows lie, whichever comes first. */
-KERNEL means(const u8 *frame, i64 begin, i64 stride, u8 *arena, u64 planes) {
+/* Bytes moved to where they belong, a thread a byte. */
+KERNEL move(const u8 *from, u64 begin, u64 length, u8 *to, u64 at) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < length) to[at + index] = from[begin + index];
+}
+
+/* A thread a square. */
+KERNEL means(const u8 *frames, u8 *arena, u64 planes) {
     Plane plane = ((const Plane *)(arena + planes))[blockIdx.z];
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= plane.width * plane.height) return;
     u32 side = 1u << plane.level, sum = 0;
     i64 row = plane.y + (i64)(index / plane.width) * side;
-    const u8 *at = frame + begin + row * stride + plane.x + (i64)(index % plane.width) * side;
-    for (u32 line = 0; line < side; line++) sum += sum_of_run(at + (i64)line * stride, side);
+    const u8 *at = frames + plane.begin + row * plane.stride + plane.x + (i64)(index % plane.width) * side;
+    for (u32 line = 0; line < side; line++) sum += sum_of_run(at + (i64)line * plane.stride, side);
     /* A power of two: exact. */
     ((float *)(arena + plane.values))[index] = (float)sum * (1.0f / (float)(1u << (2 * plane.level)));
 }
@@ -183,8 +198,9 @@ KERNEL scores(u8 *arena, u64 planes, u64 tasks) {
     ((float *)(arena + task->scores))[index] = score;
 }
 
-/* Places whose score is enough and not below that of a neighbour: how many, where, and how high, in no order. */
-KERNEL peaks(u8 *arena, u64 tasks, u64 counts) {
+/* Places whose score is enough and not below that of a neighbour, in no order. The list begins with their number, which
+ * goes on where the list is full. */
+KERNEL peaks(u8 *arena, u64 tasks, u64 list, u64 capacity) {
     const Task *task = (const Task *)(arena + tasks) + blockIdx.z;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= task->width * task->height) return;
@@ -198,9 +214,10 @@ KERNEL peaks(u8 *arena, u64 tasks, u64 counts) {
             /* Of equal neighbours the first one is the peak. */
             if (map[other] > score || (map[other] == score && other < index)) return;
         }
-    u32 slot = atomicAdd((u32 *)(arena + counts) + blockIdx.z, 1u);
-    if (slot >= task->capacity) return;
-    u32 *peak = (u32 *)(arena + task->peaks) + 2 * (u64)slot;
-    peak[0] = index;
-    ((float *)peak)[1] = score;
+    u32 slot = atomicAdd((u32 *)(arena + list), 1u);
+    if (slot >= capacity) return;
+    Peak *peak = (Peak *)(arena + list + LIST_HEADER) + slot;
+    peak->task = blockIdx.z;
+    peak->index = index;
+    peak->score = score;
 }

@@ -6,7 +6,7 @@ use peerlane_memory::cuda::{DeviceMemory, Gpu};
 use peerlane_units::{Bytes, Nanos};
 
 use super::GpuScanError;
-use super::slot::Staging;
+use super::staging::Staging;
 use crate::Searcher;
 
 /// Bytes of a number in single precision.
@@ -49,7 +49,7 @@ impl Layers {
             places.push(layers.collect());
         }
         let memory = gpu.allocate(Bytes((bytes.len() as u64).max(SINGLE)))?;
-        Staging::new(gpu, deadline)?.copy_up(&bytes, &memory)?;
+        Staging::new(gpu, deadline)?.copy_up(&bytes, &memory, 0)?;
         Ok(Self { memory, places })
     }
 

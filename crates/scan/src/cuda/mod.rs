@@ -3,20 +3,33 @@
 //! Images whose pixels lie in the file as they are go from storage into memory of the GPU, without host memory where
 //! the route allows it; others are decoded by the CPU and copied up. The GPU computes means, scores and peaks
 //! (`kernels.cu`); which areas it is asked for is decided by the code that decides it for a CPU (`follow`), so
-//! that few numbers come back: how many places of the coarse level are worth a look, and the scores around those.
+//! that few numbers come back: the places of the coarse level that are worth a look, and the scores around those.
+//!
+//! Images are searched in batches. The pixels of a batch lie in one memory of the GPU (`frames`), and each kernel runs
+//! once for all of them (`round`, `launch`), so that a batch costs as many waits as its longest trail has steps
+//! (`batch`). Threads find or decode the next images (`prepare`) and fill the next batch with them (`fill`) while the
+//! GPU searches the last (`pipeline`).
 //!
 //! The interface: [`GpuSearch::open`] compiles the kernels for the GPU and puts the picture there; [`scan_on_gpu`]
-//! searches many images, each thread with memory and a queue of its own, so that the next image is read while the last
-//! is searched.
+//! searches many images.
 //!
 //! The one thing to know: sums are made in the same order as on a CPU, without fused operations, so that scores are
 //! the same bit for bit.
 
+mod answers;
+mod batch;
+mod crops;
+mod direct;
 mod error;
+mod fill;
+mod frames;
+mod launch;
 mod layers;
+mod load;
 mod pipeline;
+mod prepare;
 mod round;
-mod slot;
+mod staging;
 mod work;
 
 use std::sync::Arc;
@@ -37,8 +50,11 @@ pub use work::{GpuWork, WorkPart};
 /// The kernels, compiled when the program runs.
 pub const KERNELS: &str = include_str!("kernels.cu");
 
-/// Memory that the areas of one round take at most, where one area does not take more.
-const MOST_ROUND: Bytes = Bytes::mib(256);
+/// Memory that the areas of one round take at most, unless one area takes more.
+const MOST_ROUND: Bytes = Bytes::mib(512);
+
+/// Memory that the pixels of a batch take at most, unless one image takes more.
+const MOST_BATCH: Bytes = Bytes::mib(1024);
 
 /// Options of a search on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +63,8 @@ pub struct GpuOptions {
     pub gpu: GpuName,
     /// Route of images to it.
     pub route: RouteChoice,
-    /// Images that are on it at a time.
-    pub slots: usize,
+    /// Threads that read and decode images.
+    pub threads: usize,
     /// The longest wait for the GPU, or for a request to a drive.
     pub deadline: Nanos,
 }
@@ -62,13 +78,30 @@ pub struct GpuSearch<'a> {
     ways: LoadRings,
     kernels: Kernels,
     layers: Layers,
-    /// Bytes that the areas of a round may take.
-    room: u64,
+    rooms: Rooms,
+}
+
+/// Bytes of the GPU's memory that parts of a search may take.
+#[derive(Debug, Clone, Copy)]
+struct Rooms {
+    /// Areas of a round.
+    round: u64,
+    /// Pixels of a batch, of which there are two.
+    batch: u64,
+}
+
+impl Rooms {
+    /// Three eighths of the free memory at most, for a round and two batches.
+    fn new(free: Bytes) -> Self {
+        let share = |most: Bytes| (free.0 / 8).min(most.0).max(staging::LEAST);
+        Self { round: share(MOST_ROUND), batch: share(MOST_BATCH) }
+    }
 }
 
 /// The kernels by what they do.
 #[derive(Debug)]
 struct Kernels {
+    move_bytes: CudaKernel,
     means: CudaKernel,
     sums_of_rows: CudaKernel,
     sums_of_columns: CudaKernel,
@@ -82,6 +115,7 @@ impl Kernels {
         let image = nvrtc.compile(KERNELS, "kernels.cu", gpu.facts().compute)?;
         let module = gpu.module(&image)?;
         Ok(Self {
+            move_bytes: module.kernel(c"move")?,
             means: module.kernel(c"means")?,
             sums_of_rows: module.kernel(c"sums_of_rows")?,
             sums_of_columns: module.kernel(c"sums_of_columns")?,
@@ -122,7 +156,6 @@ impl<'a> GpuSearch<'a> {
         let gpu = cuda.open(facts)?;
         let kernels = Kernels::load(&gpu, nvrtc)?;
         let layers = Layers::copy_up(&gpu, searcher, options.deadline)?;
-        let share = gpu.free()?.0 / 4 / (options.slots.max(1) as u64);
         Ok(Self {
             searcher,
             options,
@@ -130,7 +163,7 @@ impl<'a> GpuSearch<'a> {
             ways: LoadRings::new(options.route),
             kernels,
             layers,
-            room: share.min(MOST_ROUND.0),
+            rooms: Rooms::new(gpu.free()?),
             gpu,
         })
     }
@@ -151,4 +184,8 @@ fn is_for_want_of_room(error: &CudaError) -> bool {
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     const NO_MEMORY: i32 = 2;
     matches!(error, CudaError::Call { code: NO_MEMORY, .. } | CudaError::Host(_))
+}
+
+fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -1,9 +1,10 @@
-//! One request to the GPU: areas of an image as planes, and layers against them.
+//! One request to the GPU: areas of images as planes, and layers against them.
 //!
-//! Leaves out the image and what becomes of the scores. The one thing to know: descriptors, planes, sums, scores and
+//! Leaves out the images and what becomes of the scores. The one thing to know: descriptors, planes, sums, scores and
 //! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here; `kernels.cu` has the same
-//! two structures.
+//! structures.
 
+use super::frames::Frame;
 use super::layers::{LayerPlace, SINGLE};
 use crate::picture::PictureLayer;
 use crate::reduce::PixelArea;
@@ -19,13 +20,15 @@ const MANY_PLACES: u64 = 1 << 16;
 /// Parts of the arena begin at multiples of this.
 const ALIGNMENT: u64 = 256;
 /// Bytes of the structures `Plane` and `Task`.
-const PLANE_SIZE: u64 = 40;
-const TASK_SIZE: u64 = 96;
-/// Bytes of two sums in double precision, and of a peak.
+const PLANE_SIZE: u64 = 56;
+const TASK_SIZE: u64 = 80;
+/// Bytes of two sums in double precision.
 const SUMS: u64 = 16;
-const PEAK: u64 = 8;
-/// Bytes of a count.
-pub(super) const COUNT: u64 = 4;
+/// Bytes of a `Peak`, and of the header before the first one: `LIST_HEADER` of the kernels.
+pub(super) const PEAK: u64 = 12;
+pub(super) const LIST_HEADER: u64 = 16;
+/// Peaks of a task for which the list has room, on average of all tasks.
+const USUAL_PEAKS: u64 = 1024;
 
 /// Results wanted of the tasks of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +39,10 @@ pub(super) enum RoundGoal {
     Scores,
 }
 
-/// An area of the image at a level.
+/// An area of an image at a level.
 #[derive(Debug, Clone, Copy)]
 struct LevelArea {
+    frame: Frame,
     area: PixelArea,
     level: u32,
     has_sums: bool,
@@ -102,6 +106,7 @@ pub(super) struct Round<'a> {
     pub(super) wanted: RoundGoal,
     planes: Vec<LevelArea>,
     pub(super) tasks: Vec<LayerTask<'a>>,
+    cost: u64,
 }
 
 /// A round with a place for everything.
@@ -110,12 +115,13 @@ pub(super) struct RoundLayout {
     /// First bytes of the arena: planes, then tasks.
     pub(super) descriptors: Vec<u8>,
     pub(super) tasks_at: u64,
-    pub(super) counts_at: u64,
+    /// Peaks of all tasks, behind their number.
+    pub(super) list_at: u64,
+    /// Peaks for which the list has room.
+    pub(super) capacity: u64,
     /// Scores of all tasks, one after the other without a gap.
     pub(super) scores_at: u64,
     pub(super) scores_length: u64,
-    /// Of each task.
-    pub(super) peaks_at: Vec<u64>,
     /// Bytes of the arena.
     pub(super) room: u64,
 }
@@ -133,22 +139,21 @@ pub(super) struct LaunchSize {
 
 impl<'a> Round<'a> {
     pub(super) fn new(wanted: RoundGoal) -> Self {
-        Self { wanted, planes: Vec::new(), tasks: Vec::new() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        Self { wanted, planes: Vec::new(), tasks: Vec::new(), cost: 0 }
     }
 
     pub(super) fn plane_count(&self) -> usize {
         self.planes.len()
     }
 
-    /// Adds an area, where it is not the last one already.
-    pub(super) fn area(&mut self, area: PixelArea, level: u32) {
-        let is_last = |last: &LevelArea| last.area == area && last.level == level;
+    /// Adds an area of an image, where it is not the last one already.
+    pub(super) fn area(&mut self, frame: Frame, area: PixelArea, level: u32) {
+        let is_last =
+            |last: &LevelArea| (last.frame, last.area, last.level) == (frame, area, level);
         if !self.planes.last().is_some_and(is_last) {
-            self.planes.push(LevelArea { area, level, has_sums: false });
+            let plane = LevelArea { frame, area, level, has_sums: false };
+            self.cost += plane.squares() * (SINGLE + SUMS);
+            self.planes.push(plane);
         }
     }
 
@@ -160,18 +165,31 @@ impl<'a> Round<'a> {
         let (Some(width), Some(height)) = sizes else { return false };
         plane.has_sums |= at.weights.is_none();
         let plane = self.planes.len() - 1;
-        self.tasks.push(LayerTask { plane, layer, at, enough, width, height });
+        let task = LayerTask { plane, layer, at, enough, width, height };
+        self.cost +=
+            task.places() * SINGLE * (1 + task.slices() * task.series()) + self.list_cost();
+        self.tasks.push(task);
         true
     }
 
     /// Bytes of the arena that it takes, about.
     pub(super) fn cost(&self) -> u64 {
-        let planes = self.planes.iter().map(|plane| plane.squares() * (SINGLE + SUMS));
-        let tasks = self.tasks.iter().map(|task| {
-            let peaks = if self.wanted == RoundGoal::Peaks { task.most_peaks() * PEAK } else { 0 };
-            task.places() * SINGLE * (1 + task.slices() * task.series()) + peaks
-        });
-        planes.chain(tasks).sum()
+        self.cost
+    }
+
+    /// The part of a task in the list of peaks.
+    fn list_cost(&self) -> u64 {
+        if self.wanted == RoundGoal::Peaks { USUAL_PEAKS * PEAK } else { 0 }
+    }
+
+    /// Peaks for which the list has room: the most of the largest task, or the usual number of all tasks, so that a
+    /// round of one task always has room.
+    fn capacity(&self) -> u64 {
+        let largest = self.tasks.iter().map(LayerTask::most_peaks).max().unwrap_or(0);
+        match self.wanted {
+            RoundGoal::Peaks => largest.max(USUAL_PEAKS * self.tasks.len() as u64),
+            RoundGoal::Scores => 0,
+        }
     }
 
     /// Pixels of its areas.
@@ -209,7 +227,8 @@ impl<'a> Round<'a> {
         };
         take(self.planes.len() as u64 * PLANE_SIZE);
         let tasks_at = take(self.tasks.len() as u64 * TASK_SIZE);
-        let counts_at = take(self.tasks.len() as u64 * COUNT);
+        let capacity = self.capacity();
+        let list_at = take(LIST_HEADER + capacity * PEAK);
         let scores_length = self.tasks.iter().map(LayerTask::places).sum::<u64>() * SINGLE;
         let scores_at = take(scores_length);
         let mut descriptors = Writer::default();
@@ -221,18 +240,14 @@ impl<'a> Round<'a> {
             descriptors.plane(plane, values, sums);
         }
         descriptors.pad(tasks_at);
-        let (mut scores, mut peaks_at) = (scores_at, Vec::new());
+        let mut scores = scores_at;
         for task in &self.tasks {
             let partials = take(task.places() * task.slices() * task.series() * SINGLE);
-            let is_wanted = self.wanted == RoundGoal::Peaks;
-            let peaks = take(if is_wanted { task.most_peaks() * PEAK } else { 0 });
-            descriptors.task(task, [partials, scores, peaks]);
+            descriptors.task(task, [partials, scores]);
             scores += task.places() * SINGLE;
-            peaks_at.push(peaks);
         }
-        let descriptors = descriptors.bytes;
-        let room = end;
-        RoundLayout { descriptors, tasks_at, counts_at, scores_at, scores_length, peaks_at, room }
+        let (descriptors, room) = (descriptors.bytes, end);
+        RoundLayout { descriptors, tasks_at, list_at, capacity, scores_at, scores_length, room }
     }
 }
 
@@ -246,6 +261,8 @@ impl Writer {
     fn plane(&mut self, plane: &LevelArea, values: u64, sums: u64) {
         self.whole(values);
         self.whole(sums);
+        self.bytes.extend(plane.frame.begin.to_ne_bytes());
+        self.bytes.extend(plane.frame.stride.to_ne_bytes());
         let PixelArea { x, y, .. } = plane.area;
         let sizes = [x as u64, y as u64, plane.width(), plane.height()];
         sizes.into_iter().for_each(|size| self.half(size));
@@ -253,12 +270,11 @@ impl Writer {
         self.half(plane.has_sums.into());
     }
 
-    fn task(&mut self, task: &LayerTask<'_>, [partials, scores, peaks]: [u64; 3]) {
+    fn task(&mut self, task: &LayerTask<'_>, [partials, scores]: [u64; 2]) {
         self.whole(task.at.taps);
         self.whole(task.at.weights.unwrap_or(0));
         self.whole(partials);
         self.whole(scores);
-        self.whole(peaks);
         self.bytes.extend(task.layer.weight.to_ne_bytes());
         self.bytes.extend(task.layer.norm.to_ne_bytes());
         let (width, height) = (task.layer.width as u64, task.layer.height as u64);
@@ -266,9 +282,7 @@ impl Writer {
         sizes.into_iter().for_each(|size| self.half(size));
         self.half(task.slices());
         self.half(task.series());
-        self.half(task.most_peaks());
         self.bytes.extend(task.enough.to_ne_bytes());
-        self.half(0);
     }
 
     fn whole(&mut self, value: u64) {
@@ -291,21 +305,23 @@ mod tests {
     use crate::haystack::Recipe;
     use crate::picture::{Picture, Pose};
 
+    const FRAME: Frame = Frame { width: 1000, height: 900, begin: 4096, stride: 1000 };
+
     #[test]
     fn descriptors_match_kernel_structures() {
         let picture = Picture::new(&Recipe::default().picture(), None, Pose::default()).unwrap();
         let (layer, at) = (picture.layer(1), LayerPlace { taps: 0, weights: Some(9) });
         let mut round = Round::new(RoundGoal::Peaks);
         for x in 0..3 {
-            round.area(PixelArea { x, y: 0, width: 1000, height: 900 }, 1);
+            round.area(FRAME, PixelArea { x, y: 0, width: 1000, height: 900 }, 1);
             assert!(round.layer(layer, at, 0.5));
         }
-        round.area(PixelArea { x: 0, y: 0, width: 8, height: 8 }, 1);
+        round.area(FRAME, PixelArea { x: 0, y: 0, width: 8, height: 8 }, 1);
         assert!(!round.layer(layer, at, 0.5), "it does not fit");
         let layout = round.lay_out();
         assert_eq!(layout.tasks_at, (4 * PLANE_SIZE).next_multiple_of(ALIGNMENT));
         assert_eq!(layout.descriptors.len() as u64, layout.tasks_at + 3 * TASK_SIZE);
-        assert_eq!(layout.peaks_at.len(), 3);
+        assert_eq!(layout.capacity, round.tasks[0].most_peaks().max(3 * USUAL_PEAKS));
         assert!(layout.room > layout.scores_at + layout.scores_length);
     }
 
@@ -316,12 +332,14 @@ mod tests {
         let area = PixelArea { x: 0, y: 0, width: 1000, height: 900 };
         let mut round = Round::new(RoundGoal::Scores);
         for _ in 0..2 {
-            round.area(area, 2);
+            round.area(FRAME, area, 2);
             round.layer(picture.layer(2), at, 0.5);
         }
-        assert_eq!(
-            (round.plane_count(), round.tasks.len(), round.pixels()),
-            (1, 2, 250 * 225 * 16)
-        );
+        let sizes = |round: &Round<'_>| (round.plane_count(), round.tasks.len(), round.pixels());
+        assert_eq!(sizes(&round), (1, 2, 250 * 225 * 16));
+        // The same area of another image.
+        round.area(Frame { begin: 904_096, ..FRAME }, area, 2);
+        round.layer(picture.layer(2), at, 0.5);
+        assert_eq!(sizes(&round), (2, 3, 2 * 250 * 225 * 16));
     }
 }

@@ -215,6 +215,12 @@ pub(crate) enum RowOrder {
 }
 
 impl PlainPixels {
+    /// Bytes of the file that the rows take.
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
+        let begin = self.begin as u64;
+        begin..begin + self.stride as u64 * self.height as u64
+    }
+
     fn gray(self, mut bytes: Vec<u8>) -> Result<Gray, GrayError> {
         if self.stride == self.width && self.rows == RowOrder::TopFirst {
             bytes.truncate(self.begin + self.width * self.height);

@@ -9,6 +9,7 @@ mod real_nvrtc;
 mod testing;
 
 mod gpu;
+mod gpu_batches;
 mod images;
 mod kinds;
 mod nvrtc;

@@ -15,9 +15,6 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render::counted;
 
-/// Images on a GPU at a time, unless it is said: each takes memory there.
-const SLOTS: usize = 16;
-
 /// Time that a GPU or a drive may take, unless it is said.
 const TIMEOUT: Nanos = Nanos::seconds(60);
 
@@ -34,19 +31,17 @@ impl<'a> SearchDevice<'a> {
     /// When there is no such GPU, or what it needs is missing: nothing falls back to the processors.
     pub(super) fn new(args: &ScanArgs, searcher: &'a Searcher) -> Result<Self, Failure> {
         let processors = available_parallelism().map_or(1, usize::from);
-        let threads = args.threads.map(usize::from);
+        let threads = args.threads.map_or(processors, usize::from);
         let ScanOn::Gpu(gpu) = args.on else {
             if args.route.is_some() || args.timeout.is_some() {
                 let error = "`--route` and `--timeout` are of a GPU, and `--on cpu` has none";
-                return Err(Failure::new(error).hint("`--on cuda`".to_owned()));
+                return Err(Failure::new(error).hint("`--on gpu`".to_owned()));
             }
-            return Ok(Self::Cpu { searcher, threads: threads.unwrap_or(processors) });
+            return Ok(Self::Cpu { searcher, threads });
         };
         let route = args.route.map_or(RouteChoice::Auto, RouteChoice::from);
-        // One is read while another is searched.
-        let slots = threads.unwrap_or(processors.clamp(2, SLOTS));
         let deadline = args.timeout.unwrap_or(TIMEOUT);
-        let options = GpuOptions { gpu, route, slots, deadline };
+        let options = GpuOptions { gpu, route, threads, deadline };
         let name = format!("gpu:{gpu}");
         let search = GpuSearch::open(searcher, options).map_err(|error| failed(&name, error))?;
         Ok(Self::Gpu { search: Box::new(search), name })
@@ -150,7 +145,7 @@ fn kernels(work: &GpuWork, limits: Limits) -> String {
     let milliseconds = |time: Nanos| time.0 as f64 / 1e6;
     let (means, correlate) = (work.means, work.correlate);
     format!(
-        "kernels: means {:.3} ms, {:.2} GB/s{}; correlation {:.3} ms, {:.2} G operations/s{}; others {:.3} ms in {} rounds",
+        "kernels: means {:.3} ms, {:.2} GB/s{}; correlation {:.3} ms, {:.2} G operations/s{}; others {:.3} ms in {} waits",
         milliseconds(means.time),
         means.rate() / 1e9,
         share(means, limits.memory_rate),
