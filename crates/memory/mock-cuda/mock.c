@@ -19,6 +19,7 @@
  * process). From 1190 on reads of holes go through host memory.
  * Of copies besides: null (they move nothing), shuffled (each is over after looks by chance), hang (the work from which
  * on none is over), pinnable (bytes of host memory that can be registered), no_register (no pages of a file can).
+ * Of two GPUs: peers (0: none has access to the other), peer_lies (drop, mirror) and peer_window, as `loses` says.
  * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
  * Memory that is freed is noted as `left zeroes` or `left content`, and pinned memory so with `host` before it. Beside
  * the calls stand `VERB begins at ADDRESS for BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER
@@ -50,7 +51,7 @@
 #define PAGE 4096
 /* `map` is `size` rounded up to pages between two that nobody may ever touch; `shown` and `real` are the same memory,
  * which ends where a page does as far as addresses are multiples of 256. */
-typedef struct { char *shown, *real, *map, *real_map; size_t size, pages; int used, registered, busy; } Memory;
+typedef struct { char *shown, *real, *map, *real_map; size_t size, pages; int used, registered, busy, device; } Memory;
 /* `only` may be read by the GPU alone: pages of a file, which the copy engine has for as long as they are registered. */
 typedef struct { char *at; size_t size; int used, busy, only; } Host;
 /* A copy, a fill (`from` is null), or a launch (`size` is 0). */
@@ -68,7 +69,7 @@ typedef struct {
 } Work;
 /* `at` is when the work before it was over, in ns; 0 while it is not. */
 typedef struct Event { int used, flags, looks, recorded; long until, order, at; void *stream; } Event;
-typedef struct { int used; struct Event *after; } Stream;
+typedef struct { int used, device; struct Event *after; } Stream;
 typedef struct { int used, fd, busy; } OpenFile;
 
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,7 +82,9 @@ static Stream streams[MANY];
 /* The default streams, whose handles are 1 and 2. */
 static Stream defaults[3];
 static OpenFile files[MANY];
-static int initialised, retained, open_driver, level, started;
+#define MOST_DEVICES 8
+static int initialised, retained, retained_of[MOST_DEVICES], may_access[MOST_DEVICES][MOST_DEVICES];
+static int open_driver, level, started;
 /* What a plain copy took from the host and the device may not have yet. */
 static int staged;
 /* A kernel failed, and the context with it. */
@@ -90,7 +93,7 @@ static bool may_compat = true, force_compat, use_p2pdma;
 static long copies, requests, taken, launches, records;
 static uint64_t reads[3], writes[3];
 static __thread void *current;
-static char context;
+static char contexts[MOST_DEVICES];
 
 const char *beside(const char *end) {
     static __thread char path[PATH_MAX + 16], file[PATH_MAX];
@@ -142,9 +145,13 @@ int wrong(const char *call, const char *why) {
     return 999;
 }
 
+/* The device of a context. */
+static int device_of(void *handle) { return (int)((char *)handle - contexts); }
+static int is_current(void) { return current && retained_of[device_of(current)]; }
+
 #define INIT(name) do { ENTER(name); if (!initialised) LEAVE(wrong(name, "before cuInit") ? 3 : 3); } while (0)
 #define CURRENT(name) do { INIT(name); \
-    if (current != &context || !retained) LEAVE(wrong(name, "without a current context")); } while (0)
+    if (!is_current()) LEAVE(wrong(name, "without a current context")); } while (0)
 
 int cuInit(unsigned flags) {
     ENTER("cuInit");
@@ -190,15 +197,14 @@ int cuDeviceGetPCIBusId(char *text, int length, int device) {
 }
 int cuDevicePrimaryCtxRetain(void **handle, int device) {
     INIT("cuDevicePrimaryCtxRetain");
-    (void)device;
-    retained++;
-    *handle = &context;
+    retained++, retained_of[device]++;
+    *handle = &contexts[device];
     LEAVE(0);
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
     INIT("cuDevicePrimaryCtxRelease");
-    (void)device;
-    if (retained-- < 1) LEAVE(wrong("cuDevicePrimaryCtxRelease", "not retained"));
+    retained--;
+    if (retained_of[device]-- < 1) LEAVE(wrong("cuDevicePrimaryCtxRelease", "not retained"));
     if (!retained)
         for (int i = 0; i < MANY; i++) {
             if (memories[i].used) wrong("cuDevicePrimaryCtxRelease", "with memory allocated");
@@ -210,7 +216,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 int cuCtxSetCurrent(void *handle) {
     pthread_mutex_lock(&lock);
-    if (handle && !retained) LEAVE(wrong("cuCtxSetCurrent", "of a context that is not retained"));
+    if (handle && !retained_of[device_of(handle)]) LEAVE(wrong("cuCtxSetCurrent", "of a context that is not retained"));
     if (!handle) note("cuCtxSetCurrent none");
     current = handle;
     LEAVE(0);
@@ -258,7 +264,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t size) {
             mmap(map + PAGE, pages, PROT_NONE, MAP_SHARED | MAP_FIXED, both, 0);
             char *real = mmap(0, pages, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0);
             close(both);
-            Memory memory = { map + PAGE + skip, real + skip, map, real, size, pages, 1, 0, 0 };
+            Memory memory = { map + PAGE + skip, real + skip, map, real, size, pages, 1, 0, 0, device_of(current) };
             memset(memory.real, 0xEE, size);
             memories[i] = memory;
             taken += (long)size;
@@ -348,6 +354,23 @@ int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t size, void *stream) 
     memory->busy++;
     LEAVE(0);
 }
+/* How a driver lies about peer access: `drop` and `mirror` (stores go nowhere, or to a copy that only their GPU sees),
+ * `window` (those beyond so many bytes of a memory are lost). */
+static int loses(void) { return is("peer_lies", "drop") || is("peer_lies", "mirror"); }
+/* Takes back what a GPU stored in memory of another that the driver's lie leaves out; `kept` is what was there. */
+static void lie(Memory *memory, char *kept) {
+    size_t from = loses() ? 0 : (size_t)number("peer_window", LONG_MAX);
+    if (from < memory->size) memcpy(memory->real + from, kept + from, memory->size - from);
+}
+/* The first memory of another device that a launch points to. */
+static Memory *peer_of(const Launch *launch, int device) {
+    for (int i = 0; i < launch->words; i++)
+        for (int at = 0; at < MANY; at++)
+            if (memories[at].used && memories[at].device != device
+                && launch->word[i] == (uint64_t)(uintptr_t)memories[at].shown)
+                return &memories[at];
+    return 0;
+}
 /* What a launch points to is busy until it has run. */
 static void touch(const Launch *launch, int by) {
     for (int i = 0; i < launch->words; i++)
@@ -369,6 +392,9 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     Work one = { 0, 0, 0, 0, 0, stream, 0, 0, { 0 }, 0, 0 };
     if (!launch_of(&one.launch, function, x, y, z, threads, parameters)) LEAVE(wrong("cuLaunchKernel", "no function"));
     note_begin("kernel", one.launch.word[0], (size_t)one.launch.word[1], (Stream *)stream - streams);
+    Memory *peer = peer_of(&one.launch, ((Stream *)stream)->device);
+    if (peer && !may_access[((Stream *)stream)->device][peer->device])
+        LEAVE(wrong("cuLaunchKernel", "on memory of another GPU without access"));
     touch(&one.launch, 1);
     work[works++ % (1 << 16)] = one;
     LEAVE(0);
@@ -393,9 +419,14 @@ static void carry_out(Work *one) {
     } else if (one->from) memcpy(one->to, one->from, one->size);
     else if (one->size) memset(one->to, one->byte, one->size);
     else {
+        Memory *peer = peer_of(&one->launch, ((Stream *)one->stream)->device);
+        char *kept = peer ? malloc(peer->size) : 0;
+        if (peer) memcpy(kept, peer->real, peer->size);
         open_memory(PROT_READ | PROT_WRITE);
         run(&one->launch);
         open_memory(PROT_NONE);
+        if (peer) lie(peer, kept);
+        free(kept);
         touch(&one->launch, -1);
         note_end("kernel", one->launch.word[0]);
     }
@@ -451,9 +482,9 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
     Memory *memory = memory_at(address, 1);
     if (!memory) LEAVE(1);
     switch (attribute) {
-    case 1: *(void **)value = number("other_context", 0) ? (void *)&lock : (void *)&context; LEAVE(0);
+    case 1: *(void **)value = number("other_context", 0) ? (void *)&lock : (void *)&contexts[memory->device]; LEAVE(0);
     case 2: *(unsigned *)value = (unsigned)number("memory_type", 2); LEAVE(0);
-    case 9: *(int *)value = (int)number("ordinal", 0); LEAVE(0);
+    case 9: *(int *)value = (int)number("ordinal", memory->device); LEAVE(0);
     case 11: *(uint64_t *)value = (uint64_t)(uintptr_t)memory->shown; LEAVE(0);
     case 12: *(size_t *)value = memory->size; LEAVE(0);
     default: LEAVE(1);
@@ -472,6 +503,44 @@ int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size) {
     staged = 1;
     LEAVE(0);
 }
+/* The driver's word on peer access: `peers=0` refuses it, so that copies between GPUs go through host memory. */
+int cuDeviceCanAccessPeer(int *answer, int device, int peer) {
+    INIT("cuDeviceCanAccessPeer");
+    *answer = device != peer && number("peers", 1);
+    LEAVE(0);
+}
+int cuCtxEnablePeerAccess(void *peer, unsigned flags) {
+    CURRENT("cuCtxEnablePeerAccess");
+    int own = device_of(current), other = device_of(peer);
+    if (flags || own == other) LEAVE(wrong("cuCtxEnablePeerAccess", "flags, or of itself"));
+    if (!number("peers", 1)) LEAVE(217);
+    if (may_access[own][other]++) LEAVE(704);
+    LEAVE(0);
+}
+int cuCtxDisablePeerAccess(void *peer) {
+    CURRENT("cuCtxDisablePeerAccess");
+    if (!may_access[device_of(current)][device_of(peer)]) LEAVE(wrong("cuCtxDisablePeerAccess", "without access"));
+    may_access[device_of(current)][device_of(peer)] = 0;
+    LEAVE(0);
+}
+int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t size, void *stream) {
+    CURRENT("cuMemcpyPeerAsync");
+    Memory *target = memory_at(to, size), *source = memory_at(from, size);
+    if (!target || !source) LEAVE(wrong("cuMemcpyPeerAsync", "beyond device memory"));
+    if (target->device != device_of(to_context) || source->device != device_of(from_context))
+        LEAVE(wrong("cuMemcpyPeerAsync", "of memory of another context"));
+    int is_direct = may_access[source->device][target->device];
+    note(is_direct ? "copied straight" : "copied through host memory");
+    char *real = target->real + (to - (uint64_t)(uintptr_t)target->shown);
+    size_t kept = size;
+    if (is_direct && loses()) kept = 0;
+    else if (is_direct && (size_t)number("peer_window", LONG_MAX) < size) kept = (size_t)number("peer_window", LONG_MAX);
+    if (!kept) LEAVE(0);
+    Work one = { real, source->real + (from - (uint64_t)(uintptr_t)source->shown), kept, target, 0, stream, 0, 0, { 0 }, 0, 0 };
+    work[works++ % (1 << 16)] = one;
+    target->busy++;
+    LEAVE(0);
+}
 int cuCtxSynchronize(void) {
     CURRENT("cuCtxSynchronize");
     staged = 0;
@@ -484,6 +553,7 @@ int cuStreamCreate(void **stream, unsigned flags) {
         if (!streams[i].used) {
             streams[i].used = 1;
             streams[i].after = 0;
+            streams[i].device = device_of(current);
             *stream = &streams[i];
             LEAVE(0);
         }
@@ -720,7 +790,7 @@ void cuFileHandleDeregister(void *handle) {
 Status cuFileBufRegister(const void *base, size_t size, int flags) {
     ENTER("cuFileBufRegister");
     if (!open_driver || flags) { wrong("cuFileBufRegister", "not open"); GIVE(5001); }
-    if (current != &context) { wrong("cuFileBufRegister", "without a current context"); GIVE(5015); }
+    if (!is_current()) { wrong("cuFileBufRegister", "without a current context"); GIVE(5015); }
     Memory *memory = memory_at((uint64_t)(uintptr_t)base, size);
     if (!memory) { wrong("cuFileBufRegister", "of no device memory"); GIVE(5013); }
     if (memory->registered) GIVE(5023);
@@ -756,7 +826,7 @@ static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t 
     Memory *memory = memory_at(base + (uint64_t)offset, size);
     int taken_way = way();
     long turn = ++requests;
-    if (!open_driver || !file->used || !memory || current != &context || taken_way < 0) {
+    if (!open_driver || !file->used || !memory || !is_current() || taken_way < 0) {
         wrong("cuFileRead or cuFileWrite", "of what is not registered, or without a context");
         pthread_mutex_unlock(&lock);
         return -5022;

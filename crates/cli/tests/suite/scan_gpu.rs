@@ -3,10 +3,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::mock::Mock;
 use crate::program::{self, said};
+use crate::testing::skip;
+
+/// Shows the module `nvidia_fs` as loaded, which only the program sees: a direct path is asked for where the machine
+/// shows that there can be one.
+const MOUNT: &str = "mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_fs && exec \"$@\"";
 
 /// Images with a picture in half of them, as `hay`.
 fn hay(format: &str) -> tempfile::TempDir {
@@ -29,6 +34,25 @@ fn scan(mock: &Mock, folder: &Path, words: &str) -> Output {
     peerlane(folder, mock.folder(), &format!("scan hay/picture.png hay/images --json {words}"))
 }
 
+/// The same on a machine with nvidia-fs.
+fn scan_with_module(mock: &Mock, folder: &Path, words: &str) -> Output {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", MOUNT, "sh", env!("CARGO_BIN_EXE_peerlane")]);
+    command.args("scan hay/picture.png hay/images --json".split(' ').chain(words.split(' ')));
+    command.current_dir(folder).env("NO_COLOR", "1").env(program::COLUMNS.0, program::COLUMNS.1);
+    command.env("LD_LIBRARY_PATH", mock.folder()).output().expect("unshare")
+}
+
+/// Whether mount namespaces can be made here; skips loudly where not.
+fn has_namespaces() -> bool {
+    let tried = Command::new("unshare").args(["--mount", "sh", "-c", MOUNT, "sh", "true"]).output();
+    let is_made = tried.as_ref().is_ok_and(|tried| tried.status.success());
+    if !is_made {
+        skip("mount-namespace", &format!("no mount namespace: {tried:?}"));
+    }
+    is_made
+}
+
 /// Lines of hits, in the order of their images.
 fn hits(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
@@ -40,6 +64,9 @@ fn hits(output: &Output) -> Vec<String> {
 
 #[test]
 fn gpu_hits_match_processor_hits() {
+    if !has_namespaces() {
+        return;
+    }
     let folder = hay("pgm");
     for (conf, words, way) in [
         ("mode=p2pdma", "--on gpu --route p2p", "4 images, "),
@@ -52,7 +79,7 @@ fn gpu_hits_match_processor_hits() {
         let mock = Mock::new(conf);
         let processor = scan(&mock, folder.path(), "");
         assert_eq!(mock.log().len(), 0, "nothing is opened for a search by the processor");
-        let gpu = scan(&mock, folder.path(), &format!("{words} --threads 2"));
+        let gpu = scan_with_module(&mock, folder.path(), &format!("{words} --threads 2"));
         assert_eq!(gpu.status.code(), Some(0), "{words}: {}", said(&gpu));
         assert_eq!((hits(&gpu).len(), hits(&gpu)), (2, hits(&processor)), "{words}");
         assert!(said(&gpu).contains(way), "{words}: {}", said(&gpu));
@@ -64,9 +91,12 @@ fn gpu_hits_match_processor_hits() {
 
 #[test]
 fn non_images_are_skipped_without_decoding() {
+    if !has_namespaces() {
+        return;
+    }
     let (mock, folder) = (Mock::new("mode=p2pdma"), hay("pgm"));
     fs::write(folder.path().join("hay/images/notes.txt"), "no image").expect("room");
-    let output = scan(&mock, folder.path(), "--on cuda --route p2p");
+    let output = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("1 file passed over, no image"), "{}", said(&output));
     mock.expect_all_undone();
@@ -74,12 +104,15 @@ fn non_images_are_skipped_without_decoding() {
 
 #[test]
 fn cufile_refusal_needs_allowed_fallback() {
+    if !has_namespaces() {
+        return;
+    }
     let folder = hay("bmp");
     let mock = Mock::new("mode=compat");
-    let auto = scan(&mock, folder.path(), "--on cuda");
+    let auto = scan_with_module(&mock, folder.path(), "--on cuda");
     assert_eq!(auto.status.code(), Some(0), "{}", said(&auto));
     assert!(said(&auto).contains("not directly: cuFile, direct by P2PDMA"), "{}", said(&auto));
-    let strict = scan(&mock, folder.path(), "--on cuda --route p2p");
+    let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!((strict.status.code(), hits(&strict).len()), (Some(77), 0), "{}", said(&strict));
     assert!(said(&strict).contains("not possible without host memory"), "{}", said(&strict));
     // One error, before any image is searched, and no table.
@@ -87,7 +120,7 @@ fn cufile_refusal_needs_allowed_fallback() {
     assert!(!said(&strict).contains("kernels:"), "{}", said(&strict));
     mock.expect_all_undone();
     let lies = Mock::new("mode=p2pdma\nlie=1");
-    let lied = scan(&lies, folder.path(), "--on cuda --route p2p");
+    let lied = scan_with_module(&lies, folder.path(), "--on cuda --route p2p");
     assert_eq!(lied.status.code(), Some(2), "{}", said(&lied));
     assert!(said(&lied).contains("requests through host memory"), "{}", said(&lied));
     lies.expect_no_violation();
@@ -95,6 +128,9 @@ fn cufile_refusal_needs_allowed_fallback() {
 
 #[test]
 fn file_with_holes_is_refused_alone() {
+    if !has_namespaces() {
+        return;
+    }
     let folder = hay("pgm");
     let path = folder.path().join("hay/images/000001.pgm");
     let bytes = fs::read(&path).expect("an image");
@@ -103,7 +139,7 @@ fn file_with_holes_is_refused_alone() {
     file.set_len(bytes.len() as u64).expect("a hole");
     // Holes go through host memory from 1.19 on.
     let mock = Mock::new("mode=p2pdma\nversion=1190");
-    let output = scan(&mock, folder.path(), "--on gpu --route p2p");
+    let output = scan_with_module(&mock, folder.path(), "--on gpu --route p2p");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let refused = said(&output).matches("the file has holes there").count();
     assert_eq!((refused, said(&output).matches("error:").count()), (1, 1), "{}", said(&output));
@@ -113,14 +149,35 @@ fn file_with_holes_is_refused_alone() {
 
 #[test]
 fn decoding_is_refused_without_host_memory() {
+    if !has_namespaces() {
+        return;
+    }
     let folder = hay("png");
     let mock = Mock::new("mode=p2pdma");
-    let auto = scan(&mock, folder.path(), "--on cuda");
+    let auto = scan_with_module(&mock, folder.path(), "--on cuda");
     assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
     assert!(said(&auto).contains("decoded and copied up"), "{}", said(&auto));
-    let strict = scan(&mock, folder.path(), "--on cuda --route p2p");
+    let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!(strict.status.code(), Some(77), "{}", said(&strict));
     assert!(said(&strict).contains("have to be decoded"), "{}", said(&strict));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn machine_without_direct_path_is_not_asked() {
+    let folder = hay("pgm");
+    let mock = Mock::new("mode=compat");
+    let auto = scan(&mock, folder.path(), "--on gpu");
+    assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
+    assert!(!said(&auto).contains("not directly"), "{}", said(&auto));
+    let strict = scan(&mock, folder.path(), "--on gpu --route p2p");
+    assert_eq!(strict.status.code(), Some(77), "{}", said(&strict));
+    if !said(&strict).contains("nvidia-fs is not loaded") {
+        skip("direct-path", "this machine may have a direct path");
+        return;
+    }
+    assert_eq!(said(&strict).matches("error:").count(), 1, "{}", said(&strict));
+    assert_eq!(mock.calls("cuFileDriverOpen"), 0, "{}", said(&strict));
     mock.expect_all_undone();
 }
 

@@ -124,8 +124,8 @@ impl<'a> Loader<'a> {
         Self { gpu, ways, pool, settings, on_failure: OnFailure::Stop, keeps: false, direct }
     }
 
-    /// The same, for many loads: a failure of one part leaves the others alone, and slots are cleared when this is
-    /// dropped, not after each load.
+    /// The same, for many loads: a failure of one part leaves the others alone, and slots are cleared and given back when
+    /// this is dropped, not after each load.
     #[must_use]
     pub fn for_many(mut self) -> Self {
         (self.on_failure, self.keeps) = (OnFailure::GoOn, true);
@@ -307,7 +307,7 @@ impl<'a> Loader<'a> {
 impl Drop for Loader<'_> {
     fn drop(&mut self) {
         if self.keeps {
-            self.pool.clear();
+            self.pool.release();
         }
     }
 }

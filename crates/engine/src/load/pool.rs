@@ -185,9 +185,13 @@ impl PinnedPool {
         }
     }
 
-    /// Overwrites what idle lanes hold.
-    pub(super) fn clear(&self) {
-        for (_, lane) in &mut self.lock().idle {
+    /// Gives back idle lanes at once.
+    pub(super) fn release(&self) {
+        let mut state = self.lock();
+        let idle = std::mem::take(&mut state.idle);
+        state.pinned -= idle.iter().map(|(_, lane)| lane.bytes()).sum::<u64>();
+        drop(state);
+        for (_, mut lane) in idle {
             let _ = lane.clear();
         }
     }

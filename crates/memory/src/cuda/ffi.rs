@@ -48,6 +48,10 @@ table! {
     context_set, b"cuCtxSetCurrent", (*mut c_void);
     context_get, b"cuCtxGetCurrent", (*mut *mut c_void);
     context_synchronise, b"cuCtxSynchronize", ();
+    peer_can, b"cuDeviceCanAccessPeer", (*mut c_int, c_int, c_int);
+    peer_enable, b"cuCtxEnablePeerAccess", (*mut c_void, c_uint);
+    peer_disable, b"cuCtxDisablePeerAccess", (*mut c_void);
+    copy_between, b"cuMemcpyPeerAsync", (u64, *mut c_void, u64, *mut c_void, usize, *mut c_void);
     memory_info, b"cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_allocate, b"cuMemAlloc_v2", (*mut u64, usize);
     memory_free, b"cuMemFree_v2", (u64);

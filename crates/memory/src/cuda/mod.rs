@@ -17,6 +17,8 @@
 //!
 //! - [`Gpu::slot`] gives a [`PinnedSlot`], which files are read into; [`Gpu::register`] lets the copy engine read the page
 //!   cache of a mapped file itself.
+//! - [`Gpu::access`] lets the kernels of one GPU store to memory of another ([`Argument::Peer`]);
+//!   [`KernelQueue::copy_between`] copies between two.
 //! - [`Cuda::foreign`] gives [`Foreign`] memory: what another library of the process has on a GPU. [`CopyQueue::send`] fills
 //!   it, after what [`Foreign::mark`] says that its owner still does to it; [`Foreign::take`] does from memory of our own.
 //!
@@ -32,6 +34,7 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod foreign;
+mod peer;
 mod slot;
 mod stream;
 mod transfer;
@@ -50,6 +53,7 @@ pub use compute::{Argument, CudaKernel, GpuModule, KernelQueue, LaunchGrid};
 pub use error::CudaError;
 use ffi::{Context, CudaDevice, Driver};
 pub use foreign::{Foreign, KeptContext, OwnersWork};
+pub use peer::PeerAccess;
 pub use slot::PinnedSlot;
 pub use stream::StreamMark;
 use transfer::within;

@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::LoadError;
 use peerlane_results::RouteChoice;
 
 use super::frames::FrameMemory;
-use super::load::{FrameLoader, FramePart, load_frames};
+use super::load::{FrameLoader, FramePart};
 use super::staging::Staging;
 use super::{GpuScanError, GpuSearch};
 use crate::formats::{FileExcerpts, PlainPixels, find};
@@ -34,7 +33,7 @@ pub(super) fn ask(
         let plain = plain_file(&input);
         taken.push(input);
         if let Some((file, pixels)) = plain {
-            load_first(search, &file, &pixels)?;
+            load_first(search, file, &pixels)?;
             break;
         }
     }
@@ -50,22 +49,20 @@ fn plain_file(input: &FoundInput) -> Option<(File, PlainPixels)> {
 
 fn load_first(
     search: &GpuSearch<'_>,
-    file: &File,
+    file: File,
     pixels: &PlainPixels,
 ) -> Result<(), GpuScanError> {
-    let clock = MonotonicClock::start();
     let mut staging = Staging::new(&search.gpu, search.options.deadline)?;
-    let mut loader = FrameLoader::new(search, &clock)?;
+    let mut loader = FrameLoader::new(search)?;
     let mut frames = FrameMemory::new(&search.gpu, 0, &mut staging)?;
     let begin = pixels.range().start;
     let range = begin..begin + 1;
     let Some(offset) = frames.reserve(&range, &mut staging)? else { return Ok(()) };
     let memory = Arc::clone(frames.memory());
     let part = FramePart { file, range, memory, offset };
-    let loaded = load_frames(&mut loader, &[part]);
+    let loaded = loader.load(vec![part]);
     staging.clear(frames.memory())?;
-    loader.end()?;
-    match loaded.into_iter().next() {
+    match loaded?.into_iter().next() {
         // One file may have an obstacle of its own. Without a mode cuFile has served no file at all.
         Some(Err(error @ LoadError::NotDirect { .. })) if search.ways.mode().is_none() => {
             Err(GpuScanError::NotDirect(error))

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::{LoadError, Loaded};
-use peerlane_results::Route;
 use peerlane_units::Bytes;
 
 use super::answers::OpenAnswer;
 use super::frames::{Frame, FrameMemory};
-use super::load::{FrameLoader, FramePart, load_frames};
+use super::load::{FrameLoader, FramePart};
 use super::pipeline::SharedScan;
 use super::prepare::{ReadyImage, ReadyPixels};
 use super::staging::Staging;
@@ -66,8 +64,7 @@ impl<'a> BatchFiller<'a> {
         filled: SyncSender<ImageBatch>,
         free: &Receiver<FrameMemory>,
     ) -> Result<(), GpuScanError> {
-        let clock = MonotonicClock::start();
-        let mut loader = FrameLoader::new(self.shared.search, &clock)?;
+        let mut loader = FrameLoader::new(self.shared.search)?;
         let most = self.shared.search.rooms.batch;
         let mut spare = Vec::new();
         for _ in 0..2 {
@@ -89,7 +86,6 @@ impl<'a> BatchFiller<'a> {
         for frames in &spare {
             self.staging.clear(frames.memory())?;
         }
-        loader.end()?;
         self.shared.add(self.work);
         Ok(())
     }
@@ -174,10 +170,10 @@ impl<'a> BatchFiller<'a> {
         if self.shared.is_enough() {
             return Ok(());
         }
-        let parts = plain.iter().map(|image| image.part(&batch.frames)).collect::<Vec<_>>();
-        let loaded = timed(&self.shared.clocks.load, || load_frames(loader, &parts));
-        drop(parts);
-        for (PlainImage { image, .. }, loaded) in plain.into_iter().zip(loaded) {
+        let (images, parts): (Vec<_>, Vec<_>) =
+            plain.into_iter().map(|image| image.split(&batch.frames)).unzip();
+        let loaded = timed(&self.shared.clocks.load, || loader.load(parts))?;
+        for (image, loaded) in images.into_iter().zip(loaded) {
             match loaded {
                 Ok(loaded) => {
                     self.note(loaded);
@@ -195,12 +191,10 @@ impl<'a> BatchFiller<'a> {
     }
 
     fn note(&mut self, loaded: Loaded) {
-        let way = match loaded.route {
-            Route::P2p => &mut self.work.direct,
-            Route::Host => &mut self.work.through_host,
-        };
+        let is_direct = loaded.direct == loaded.bytes;
+        let way = if is_direct { &mut self.work.direct } else { &mut self.work.through_host };
         add_one(way, loaded.bytes);
-        self.work.page_cache += u64::from(loaded.page_cache);
+        self.work.page_cache += u64::from(loaded.page_cache == loaded.bytes);
         if self.work.reason.is_none() {
             self.work.reason = loaded.reason;
         }
@@ -222,9 +216,11 @@ struct PlainImage {
 }
 
 impl PlainImage {
-    fn part(&self, frames: &FrameMemory) -> FramePart<'_> {
-        let (range, memory) = (self.pixels.range(), Arc::clone(frames.memory()));
-        FramePart { file: &self.file, range, memory, offset: self.offset }
+    /// The image as it is to be, and what is to be loaded of it.
+    fn split(self, frames: &FrameMemory) -> (LoadedImage, FramePart) {
+        let Self { file, pixels, offset, image } = self;
+        let (range, memory) = (pixels.range(), Arc::clone(frames.memory()));
+        (image, FramePart { file, range, memory, offset })
     }
 }
 

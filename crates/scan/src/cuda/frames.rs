@@ -6,7 +6,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use peerlane_engine::load::room;
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
 
 use super::GpuScanError;
@@ -43,6 +42,11 @@ impl Frame {
             RowOrder::BottomFirst => Self { width, height, begin: last, stride: -stride },
         }
     }
+}
+
+/// Bytes of the blocks that a range is in.
+fn room(range: &Range<u64>) -> u64 {
+    range.end.next_multiple_of(BLOCK) - range.start / BLOCK * BLOCK
 }
 
 fn signed(value: u64) -> i64 {
@@ -88,7 +92,7 @@ impl FrameMemory {
         range: &Range<u64>,
         staging: &mut Staging,
     ) -> Result<Option<u64>, GpuScanError> {
-        let end = self.filled.saturating_add(room(range).0);
+        let end = self.filled.saturating_add(room(range));
         if self.filled == 0 {
             // Memory is taken while it holds nothing: an image without room may have left little of it.
             self.growing.make_room(end.max(self.most), staging)?;

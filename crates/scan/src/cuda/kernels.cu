@@ -69,12 +69,6 @@ DEVICE u32 sum_of_run(const u8 *at, u32 count) {
     return sum;
 }
 
-/* Bytes moved to where they belong, a thread a byte. */
-KERNEL move(const u8 *from, u64 begin, u64 length, u8 *to, u64 at) {
-    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (index < length) to[at + index] = from[begin + index];
-}
-
 /* A thread a square. */
 KERNEL means(const u8 *frames, u8 *arena, u64 planes) {
     Plane plane = ((const Plane *)(arena + planes))[blockIdx.z];

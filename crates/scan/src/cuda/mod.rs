@@ -101,7 +101,6 @@ impl Rooms {
 /// The kernels by what they do.
 #[derive(Debug)]
 struct Kernels {
-    move_bytes: CudaKernel,
     means: CudaKernel,
     sums_of_rows: CudaKernel,
     sums_of_columns: CudaKernel,
@@ -115,7 +114,6 @@ impl Kernels {
         let image = nvrtc.compile(KERNELS, "kernels.cu", gpu.facts().compute)?;
         let module = gpu.module(&image)?;
         Ok(Self {
-            move_bytes: module.kernel(c"move")?,
             means: module.kernel(c"means")?,
             sums_of_rows: module.kernel(c"sums_of_rows")?,
             sums_of_columns: module.kernel(c"sums_of_columns")?,

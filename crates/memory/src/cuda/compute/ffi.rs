@@ -13,7 +13,7 @@ use super::{Argument, LaunchGrid};
 use crate::cuda::ffi::check;
 use crate::cuda::stream::{CudaEvent, CudaStream, Timing, settles};
 use crate::cuda::transfer::within;
-use crate::cuda::{Copy, CudaError, DeviceMemory, Gpu};
+use crate::cuda::{Copy, CudaError, DeviceMemory, Gpu, PeerAccess};
 use crate::nvrtc::Image;
 
 /// Code that is loaded; unloaded when dropped.
@@ -108,6 +108,36 @@ impl KernelQueue {
         unsafe { self.stream.copy(copy) }
     }
 
+    /// Asks for a copy from memory of this queue's GPU to memory of another one: straight where the one has access to the
+    /// other, else by the driver through host memory.
+    ///
+    /// # Errors
+    /// [`CudaError::Range`] beyond an end, [`CudaError::OtherGpu`] for a source elsewhere; else the driver's error.
+    pub fn copy_between(
+        &mut self,
+        from: &Arc<DeviceMemory>,
+        to: &Arc<DeviceMemory>,
+        length: u64,
+    ) -> Result<(), CudaError> {
+        within(0, length, from.length())?;
+        within(0, length, to.length())?;
+        if !from.gpu().is_same(self.gpu()) {
+            let (kernel, memory) = (self.gpu().facts().address, from.gpu().facts().address);
+            return Err(CudaError::OtherGpu { kernel, memory });
+        }
+        self.begin()?;
+        self.held.extend([Arc::clone(from) as Arc<dyn Any + Send + Sync>, Arc::clone(to) as _]);
+        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+        let copy = self.gpu().context.table().copy_between;
+        let contexts = [to.gpu().context.handle(), from.gpu().context.handle()];
+        let (to, from) = (to.address(), from.address());
+        // SAFETY: a context is current; both ranges lie within their memories, of the contexts named, and are held until
+        // all is over.
+        let code =
+            unsafe { copy(to, contexts[0], from, contexts[1], bytes, self.stream.handle()) };
+        check("cuMemcpyPeerAsync", code)
+    }
+
     /// Asks for memory to be set to a byte.
     ///
     /// # Errors
@@ -154,6 +184,9 @@ impl KernelQueue {
             if let Argument::Range { memory, offset, length } = argument {
                 within(*offset, *length, memory.length())?;
             }
+            if let Argument::Peer { memory, access } = argument {
+                access.check(self.gpu(), memory)?;
+            }
         }
         self.begin()?;
         let mut words: Vec<u64> = Vec::with_capacity(arguments.len());
@@ -166,6 +199,11 @@ impl KernelQueue {
                 Argument::Range { memory, offset, .. } => {
                     self.held.push(Arc::<DeviceMemory>::clone(memory));
                     memory.address() + offset
+                }
+                Argument::Peer { memory, access } => {
+                    self.held.push(Arc::<PeerAccess>::clone(access));
+                    self.held.push(Arc::<DeviceMemory>::clone(memory));
+                    memory.address()
                 }
                 Argument::Whole(whole) => *whole,
                 Argument::Signed(signed) => u64::from_ne_bytes(signed.to_ne_bytes()),

@@ -9,7 +9,7 @@ mod ffi;
 
 use std::sync::Arc;
 
-use super::DeviceMemory;
+use super::{DeviceMemory, PeerAccess};
 pub use ffi::{CudaKernel, GpuModule, KernelQueue};
 
 /// Threads of a launch: blocks in three directions, and threads of each block.
@@ -34,6 +34,13 @@ pub enum Argument<'a> {
         offset: u64,
         /// Its length in bytes, which the kernel gets by another argument.
         length: u64,
+    },
+    /// The address of memory of another GPU, which the queue's GPU may use.
+    Peer {
+        /// The memory.
+        memory: &'a Arc<DeviceMemory>,
+        /// The permission, from the queue's GPU to that of the memory.
+        access: &'a Arc<PeerAccess>,
     },
     /// A whole number of 64 bits.
     Whole(u64),
