@@ -16,7 +16,7 @@ fn routes(machine: &GpuMachine, words: &str) -> (Vec<Path>, String) {
     let record: BenchRecord = serde_json::from_slice(&output.stdout).expect("a record");
     let mut paths: Vec<Path> =
         record.cases.iter().flat_map(|case| &case.asked.flows).map(|flow| flow.path).collect();
-    paths.sort_by_key(|path| path.to_string());
+    paths.sort_by_key(Path::to_string);
     (paths, said(&output))
 }
 
