@@ -1,10 +1,10 @@
 //! `peerlane ask-library`: one question to CUDA or cuFile, in a process of its own.
 //!
-//! cuFile reads where its log goes from the environment when it is loaded, keeps its settings for the process, and may
-//! end the process: NVIDIA's own tests of it switch the log off, since closing it twice with one crashes (CCCL,
-//! `cudax/test/cufile`). So `plan --probe` starts this program once for each way, with the log in a folder that is gone
-//! afterwards. NVIDIA documents both variables ("GPUDirect Storage Installation and Troubleshooting Guide", README of
-//! GDS); they win over `logging` in cufile.json.
+//! cuFile reads where its log goes from the environment, keeps its settings for the process, and may end the process:
+//! NVIDIA's own tests of cudax open and close it several times with the log off, since it crashes on the second close
+//! with one. So `plan --probe` starts this program once for each way, with the log in a folder that is gone afterwards.
+//! `CUFILE_LOGFILE_PATH` wins over `logging.dir` of cufile.json (README of GDS 1.0, "cuFile Configuration"); the
+//! libraries 1.11 to 1.20 read `CUFILE_LOGGING_LEVEL` as well (`strings libcufile.so.0`).
 
 use std::fs::{self, File};
 use std::io;

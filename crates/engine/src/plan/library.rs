@@ -3,12 +3,12 @@
 
 use std::error::Error;
 use std::fs::File;
+use std::sync::Arc;
 
 use peerlane_memory::cuda::Gpu;
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{MemoryFacts, MemoryKind, ProbeAnswer};
 use peerlane_units::Bytes;
-use std::sync::Arc;
 
 use super::gpu::{GpuWay, way_of};
 use super::probe::LibraryQuestion;

@@ -16,7 +16,7 @@ fn routes(machine: &GpuMachine, words: &str) -> (Vec<Path>, String) {
     let record: BenchRecord = serde_json::from_slice(&output.stdout).expect("a record");
     let mut paths: Vec<Path> =
         record.cases.iter().flat_map(|case| &case.asked.flows).map(|flow| flow.path).collect();
-    paths.sort_by_key(|path| path.to_string());
+    paths.sort_by_key(Path::to_string);
     (paths, said(&output))
 }
 
@@ -81,4 +81,20 @@ fn excluded_default_route_opens_no_cufile() {
     let record: BenchRecord = serde_json::from_slice(&output.stdout).expect("a record");
     assert_eq!(record.asked.cases.len(), 1);
     assert_eq!(record.asked.cases[0].flows[0].path, Path::HostPipelined);
+}
+
+#[test]
+fn classical_table_follows_default_routes() {
+    for (conf, has_p2p) in [("mode=p2pdma", true), ("mode=compat", false)] {
+        let Some(machine) = GpuMachine::new(conf) else { return };
+        machine.source(LENGTH);
+        let words = "bench roundtrip --source source --target gpu:0 --classical --block 64K --depth 4 \
+                     --length 1M --repeats 1 --warm-up 0";
+        let output = machine.peerlane(words);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert!(text.contains("host-mapped (classical)"), "{text}");
+        assert_eq!(text.contains("-> gpu:0 p2p"), has_p2p, "{text}");
+        machine.mock.expect_all_undone();
+    }
 }
