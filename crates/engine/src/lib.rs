@@ -28,6 +28,7 @@ pub mod measure;
 mod open;
 mod pair;
 mod pairs;
+mod peer_proof;
 mod plan;
 pub mod prove;
 mod random;
@@ -69,6 +70,7 @@ pub use guard::{Surveyor, overwrite_summary};
 pub use machine_record::{machine_of, warnings_of_machine};
 pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
+pub use peer_proof::{PeerProofError, ProofLimits, prove_peers};
 pub use plan::{
     LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, depends_on_unknown, explain,
     links_between, plan, plan_fan_out, plan_jobs, probe,

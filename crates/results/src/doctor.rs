@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Machine};
+use crate::{Evidence, Machine, PairProof};
 
 /// Schema of [`DoctorRecord`].
 pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/2";
@@ -29,6 +29,9 @@ pub struct DoctorRecord {
     /// State of the pair that was asked for; null for a whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<UseState>,
+    /// The proof between two GPUs, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PairProof>,
     /// Reason why devices of uses may be missing here; null where the kinds of all functions are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_devices: Option<String>,

@@ -15,6 +15,7 @@ mod hit;
 mod nodes;
 mod pair;
 mod plan;
+mod proof;
 mod schema;
 mod topo_diff;
 mod trace;
@@ -62,6 +63,7 @@ pub use plan::{
     Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,
     Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
 };
+pub use proof::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 pub use schema::{RecordSchema, schemas};
 pub use topo_diff::{
     TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,

@@ -6,7 +6,7 @@ use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Explanation, Plan, Probe, UseState};
+use crate::{Explanation, PairProof, Plan, Probe, UseState};
 
 /// Schema of [`PlanAnswer`].
 pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
@@ -35,6 +35,9 @@ pub struct PlanAnswer {
     /// The kernel's own answers, with `--probe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Vec<Probe>>,
+    /// The proof between two GPUs, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PairProof>,
 }
 
 /// Two PCI functions, both directions.

@@ -25,6 +25,7 @@ Examples:
   peerlane doctor gpu:0
   peerlane doctor gpu:0 mlx5_0
   sudo peerlane doctor /dev/nvme0n1 /dev/nvme1n1 --probe
+  peerlane doctor gpu:0 gpu:1 --probe
   peerlane doctor --machine translating --write-fix fix
   peerlane doctor --machine translating --assume fix
   sudo peerlane doctor --check --expect storage-gpu")]
@@ -33,9 +34,10 @@ pub(crate) struct DoctorArgs {
     pub(crate) source: Option<String>,
     /// Second device
     pub(crate) target: Option<String>,
-    /// Ask the kernel by reading one block into each memory
+    /// Ask the kernel by reading one block into each memory; of two GPUs, prove what arrives
     ///
-    /// It is the first block of each device; it stays in the memory.
+    /// It is the first block of each device; it stays in the memory. Each of two GPUs of NVIDIA
+    /// stores a pattern in 64 MiB of the other, whose own copy engine reads it back.
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,
     /// Judge with the settings of FILE or a folder in force

@@ -13,6 +13,7 @@ mod help;
 mod lab;
 mod machine;
 mod plan;
+mod prove_peers;
 mod progress;
 mod reference;
 mod report;
@@ -44,6 +45,7 @@ pub(crate) use lab::{
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
+pub(crate) use prove_peers::ProvePeersArgs;
 pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
@@ -143,4 +145,7 @@ pub(crate) enum Command {
     /// Ask CUDA or cuFile about one way to a GPU
     #[command(hide = true)]
     AskLibrary(AskLibraryArgs),
+    /// Prove what one GPU stores in memory of another
+    #[command(hide = true)]
+    ProvePeers(ProvePeersArgs),
 }

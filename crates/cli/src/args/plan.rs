@@ -18,7 +18,8 @@ Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1 --probe
   peerlane plan /data/set.bin gpu:0 --probe
   peerlane plan a b --machine acs --explain
-  peerlane plan mlx5_0 gpu:0")]
+  peerlane plan mlx5_0 gpu:0
+  peerlane plan gpu:0 gpu:1 --probe")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
@@ -29,6 +30,8 @@ pub(crate) struct PlanArgs {
     ///
     /// The kernel reads the first block of source and target into each memory, where it stays. For a
     /// GPU, cuFile registers the file and 64 KiB of the GPU, and CUDA pins 64 KiB of host memory.
+    /// Each of two GPUs of NVIDIA stores a pattern in 64 MiB of the other, whose own copy engine
+    /// reads it back.
     #[arg(long)]
     pub(crate) probe: bool,
     /// Judge both devices as passed to one virtual machine

@@ -75,7 +75,7 @@ fn tried(question: LibraryQuestion, deadline: Nanos) -> io::Result<ProbeAnswer> 
 }
 
 /// Waits until the process has ended, and ends it at the deadline: `None` then. A process in the driver may outlive that.
-fn wait(mut child: Child, deadline: Nanos) -> io::Result<Option<ExitStatus>> {
+pub(super) fn wait(mut child: Child, deadline: Nanos) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     while start.elapsed() < Duration::from(deadline) {
         if let Some(status) = child.try_wait()? {

@@ -16,6 +16,7 @@ mod marks;
 mod outcome;
 mod overwrite;
 mod plan;
+mod prove_peers;
 mod reference;
 mod report;
 mod reporter;
@@ -60,5 +61,6 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Haystack(args) => haystack::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
         Command::AskLibrary(args) => ask_library::run(args, printer),
+        Command::ProvePeers(args) => prove_peers::run(args, printer),
     }
 }

@@ -12,7 +12,7 @@ use peerlane_results::{
 };
 use peerlane_units::Nanos;
 
-use super::{ask_library, target_folder};
+use super::{ask_library, prove_peers, target_folder};
 use crate::args::PlanArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -61,9 +61,12 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         PlannedEnds::Copy(plan) if args.probe => {
             Some(probe(fabric, plan, args.transfer.deadline())?)
         }
-        PlannedEnds::Pair { .. } if args.probe => {
-            let hint = "leave --probe out".to_owned();
-            return Err(Failure::new("cannot probe: there is no copy between the two").hint(hint));
+        _ => None,
+    };
+    let proof = match &planned {
+        PlannedEnds::Pair { ends, .. } if args.probe => {
+            refuse_ports(fabric, *ends)?;
+            Some(prove_peers::ask(fabric, *ends, args.transfer.deadline())?)
         }
         _ => None,
     };
@@ -78,7 +81,8 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         PlannedEnds::Pair { ends, reason } => {
             refuse_ports(fabric, ends)?;
             let typed = [asked.source.clone(), asked.target.clone()];
-            (None, Some(reason), Some(ends), devices_verdict(fabric, ends, &typed))
+            let verdict = devices_verdict(fabric, ends, &typed);
+            (None, Some(reason), Some(ends), prove_peers::verdict(words, verdict, proof.as_ref()))
         }
     };
     Ok(PlanAnswer {
@@ -90,6 +94,7 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         pair: ends.map(|ends| peerlane_engine::pair_record(fabric, ends, args.guest)),
         explanation,
         probes,
+        proof,
     })
 }
 
@@ -162,13 +167,17 @@ fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
             let headline = answer.plan.is_none().then_some(answer.verdict.as_str());
             printer.text(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
         }
+        if let Some((proof, pair)) = answer.proof.as_ref().zip(answer.pair.as_ref()) {
+            printer.text(&render::proof(proof, [&pair.first.name, &pair.second.name]))?;
+        }
         printer.text(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
         printer.text(&render::probes(probes))?;
     }
+    let is_unproved = answer.proof.as_ref().is_some_and(|proof| !proof.is_proved());
     let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
     Ok(match answer.state {
         UseState::Unknown | UseState::No => Exit::Negative,
-        _ if is_refused => Exit::Negative,
+        _ if is_refused || is_unproved => Exit::Negative,
         UseState::Direct | UseState::Expected | UseState::ViaCpu | UseState::Host => Exit::Done,
     })
 }

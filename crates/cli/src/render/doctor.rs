@@ -17,6 +17,9 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
         Some(_) => sheet.line(&record.verdict),
         None => headline(&mut sheet, record),
     }
+    if let (Some(proof), Some([first, second])) = (&record.proof, &record.pair) {
+        sheet.0.push_str(&super::proof(proof, [first, second]));
+    }
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "findings:", &record.findings, |sheet, one| finding(sheet, one, record));
     plan(&mut sheet, &record.steps);

@@ -141,6 +141,7 @@ impl<'a> Examination<'a> {
             assumed: Vec::new(),
             verdict,
             state,
+            proof: None,
             hidden_devices: headline::hidden_devices(self.fabric),
             uses,
             notes: Vec::new(),

@@ -4,15 +4,15 @@ pub(crate) mod check;
 mod write_fix;
 
 use peerlane_engine::{
-    after_probes, examine_cards, examine_device, examine_devices, examine_pair, is_no_copy,
+    EndsVerdict, after_probes, examine_cards, examine_device, examine_devices, examine_pair, is_no_copy,
     pair_ends, read_dna,
 };
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
+use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, UseState};
 use peerlane_units::Nanos;
 
-use super::plan;
+use super::{plan, prove_peers};
 use crate::args::DoctorArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -21,6 +21,8 @@ use crate::{machines, render};
 
 /// The longest wait for one block: a mapping that cannot be made hangs in the kernel.
 const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
+/// The longest wait for two GPUs.
+const PROOF_DEADLINE: Nanos = Nanos::seconds(60);
 
 /// Examines the machine and prints what was found.
 ///
@@ -76,7 +78,11 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     let devices = |ends| examine_devices(fabric, ends, [source.clone(), target.clone()]);
     if let Some(ends) = ends.filter(|_| is_no_copy(fabric, words)) {
         plan::refuse_ports(fabric, ends)?;
-        return Ok(devices(ends));
+        if !args.probe {
+            return Ok(devices(ends));
+        }
+        let proof = prove_peers::ask(fabric, ends, PROOF_DEADLINE)?;
+        return Ok(with_proof(devices(ends), words, proof));
     }
     let plan = match (plan::make(fabric, &asked(source, target), PROBE_DEADLINE), ends) {
         (Ok(plan), _) => plan,
@@ -90,6 +96,14 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
     let plan = after_probes(fabric, plan, &probes);
     Ok(examine_pair(fabric, &plan, &probes))
+}
+
+/// The examination of two GPUs, with the proof of what arrives.
+fn with_proof(record: DoctorRecord, words: (&str, &str), proof: PairProof) -> DoctorRecord {
+    let state = record.state.unwrap_or(UseState::Unknown);
+    let verdict = EndsVerdict { state, sentence: record.verdict.clone() };
+    let EndsVerdict { state, sentence } = prove_peers::verdict(words, verdict, Some(&proof));
+    DoctorRecord { state: Some(state), verdict: sentence, proof: Some(proof), ..record }
 }
 
 /// All pairs of one device.

@@ -1,0 +1,200 @@
+//! `peerlane prove-peers`: what one GPU stores in memory of another, proved in a process of its own.
+//!
+//! A pair that the driver is wrong about may hang a GPU, and with it whoever asked. So `plan --probe` and
+//! `doctor --probe` start this program, and end it at the deadline.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use peerlane_engine::{EndsVerdict, PeerProofError, ProofLimits, prove_peers};
+use peerlane_fabric::{Bdf, Fabric, FunctionId, FunctionKind, gpu};
+use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
+use peerlane_memory::nvrtc::Nvrtc;
+use peerlane_results::{PairProof, ProofResult, UseState};
+use peerlane_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::ask_library;
+use crate::args::ProvePeersArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Bytes of the longest store.
+const BYTES: Bytes = Bytes::mib(64);
+/// Windows up to this are passed by the longest store, so that it shows whether more of the memory is reached.
+const SMALL_WINDOW: Bytes = Bytes::mib(512);
+/// Time for which the other process is waited for after its own deadline.
+const GRACE: Nanos = Nanos::seconds(5);
+
+/// The answer of the other process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ProofAnswer {
+    Proof(PairProof),
+    Failed { error: String, hint: Option<String>, is_missing: bool },
+}
+
+/// Proves, and answers as JSON.
+///
+/// # Errors
+/// When standard output cannot be used.
+pub(crate) fn run(args: &ProvePeersArgs, printer: Printer) -> Result<Exit, Failure> {
+    let limits = ProofLimits {
+        bytes: Bytes(args.bytes),
+        deadline: Nanos::seconds(u64::from(args.seconds)),
+    };
+    let answer = match prove(&args.gpus, limits) {
+        Ok(proof) => ProofAnswer::Proof(proof),
+        Err(error) => ProofAnswer::Failed {
+            hint: error.hint(),
+            is_missing: error.is_missing(),
+            error: peerlane_engine::failure::error_in_words(&error),
+        },
+    };
+    printer.object(&answer)?;
+    // A queue that hangs is not waited for again.
+    Ok(Exit::Done)
+}
+
+fn prove(gpus: &[Bdf], limits: ProofLimits) -> Result<PairProof, PeerProofError> {
+    let cuda = Cuda::load()?;
+    let shown = cuda.gpus()?;
+    let find = |address: Bdf| {
+        let found = shown.iter().find(|facts| facts.address == address);
+        found.ok_or_else(|| CudaError::NoSuchGpu {
+            asked: format!("GPU {address}"),
+            shown: shown.iter().map(|facts: &GpuFacts| facts.address.to_string()).collect(),
+        })
+    };
+    let [first, second] = [find(gpus[0])?, find(gpus[1])?];
+    prove_peers(&cuda, [first, second], &Nvrtc::load(cuda.version()?)?, limits)
+}
+
+/// Proves two functions of this machine, in another process.
+///
+/// # Errors
+/// Where there is no proof for such a pair, or none came in time.
+pub(super) fn ask(
+    fabric: &Fabric,
+    ends: (FunctionId, FunctionId),
+    deadline: Nanos,
+) -> Result<PairProof, Failure> {
+    let addresses = provable(fabric, ends)?;
+    let started = start(addresses, bytes(fabric, ends), deadline);
+    let answer = started.map_err(|error| {
+        Failure::new(format!("cannot probe: no process could be started: {error}"))
+    })?;
+    let names = [fabric.device_word(ends.0), fabric.device_word(ends.1)];
+    match answer {
+        Some(ProofAnswer::Proof(proof)) => Ok(proof),
+        Some(ProofAnswer::Failed { error, hint, is_missing }) => {
+            let exit = if is_missing { Exit::NotPossible } else { Exit::Failed };
+            Err(Failure::new(format!("cannot probe {} and {}: {error}", names[0], names[1]))
+                .hint(hint)
+                .exit(exit))
+        }
+        None => {
+            let error = format!(
+                "cannot probe {} and {}: the driver did not answer within {} s",
+                names[0],
+                names[1],
+                deadline.0 / 1_000_000_000
+            );
+            let hint = "`nvidia-smi` and `sudo dmesg | grep -i -e nvrm -e xid` say how they are";
+            Err(Failure::new(error).hint(hint.to_owned()))
+        }
+    }
+}
+
+/// The addresses of two functions that can be proved.
+fn provable(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<[Bdf; 2], Failure> {
+    let refused = |why: &str, hint: &str| {
+        let error = format!(
+            "cannot probe {} and {}: {why}",
+            fabric.device_word(ends.0),
+            fabric.device_word(ends.1)
+        );
+        Failure::new(error).hint(hint.to_owned()).exit(Exit::NotPossible)
+    };
+    if !fabric.is_this_machine() {
+        return Err(refused("that machine is not this one", "leave --probe out"));
+    }
+    let functions = [fabric.function(ends.0), fabric.function(ends.1)];
+    let is_provable = |function: &&peerlane_fabric::Function| {
+        function.kind == FunctionKind::Gpu && function.vendor == Some(gpu::VENDOR_NVIDIA)
+    };
+    if !functions.iter().all(is_provable) {
+        let hint = "leave --probe out; perftest between two machines shows what a NIC does";
+        return Err(refused("only two GPUs of NVIDIA can be probed as yet", hint));
+    }
+    if ends.0 == ends.1 {
+        return Err(refused("it is one GPU", "name two"));
+    }
+    match functions.map(|function| function.address) {
+        [Some(first), Some(second)] => Ok([first, second]),
+        _ => Err(refused("their addresses are not known", "leave --probe out")),
+    }
+}
+
+/// Bytes of the longest store: beyond a small window of either GPU.
+fn bytes(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Bytes {
+    let pair = peerlane_engine::pair_record(fabric, ends, false);
+    let windows = [pair.forward, pair.backward].map(|one| one.and_then(|one| one.memory));
+    let small = windows.into_iter().flatten().filter(|window| *window <= SMALL_WINDOW).max();
+    Bytes(BYTES.0 + small.map_or(0, |window| window.0))
+}
+
+fn start(
+    gpus: [Bdf; 2],
+    bytes: Bytes,
+    deadline: Nanos,
+) -> io::Result<Option<ProofAnswer>> {
+    let folder = tempfile::tempdir()?;
+    let answer = folder.path().join("answer");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--json", "prove-peers"]).args(gpus.map(|gpu| gpu.to_string()));
+    let seconds = (deadline.0 / 1_000_000_000).max(1);
+    command.args(["--bytes", &bytes.0.to_string(), "--seconds", &seconds.to_string()]);
+    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(std::fs::File::create(&answer)?);
+    ask_library::wait(command.spawn()?, Nanos(deadline.0 + GRACE.0))?;
+    Ok(serde_json::from_slice(&std::fs::read(&answer)?).ok())
+}
+
+/// The verdict on a pair, with its proof where there is one.
+pub(super) fn verdict(
+    (first, second): (&str, &str),
+    verdict: EndsVerdict,
+    proof: Option<&PairProof>,
+) -> EndsVerdict {
+    let Some(proof) = proof else { return verdict };
+    let state = match (proof.result(), verdict.state) {
+        (ProofResult::Refuted, _) => UseState::No,
+        (ProofResult::Staged, _) => UseState::Host,
+        (ProofResult::Proved, UseState::ViaCpu) => UseState::ViaCpu,
+        (ProofResult::Proved, _) => UseState::Direct,
+    };
+    EndsVerdict { state, sentence: sentence([first, second], proof) }
+}
+
+/// The answer of a proof in one sentence.
+fn sentence(names: [&str; 2], proof: &PairProof) -> String {
+    let [first, second] = names;
+    let (forward, backward) = (&proof.forward, &proof.backward);
+    match proof.result() {
+        ProofResult::Proved => format!(
+            "{first} -> {second}: proved: every block arrived in both directions, at {} and {}",
+            forward.bytes_per_second, backward.bytes_per_second
+        ),
+        ProofResult::Staged => format!(
+            "{first} -> {second}: staged: the driver grants no peer access, and its copies go through \
+             host memory"
+        ),
+        ProofResult::Refuted => format!(
+            "{first} -> {second}: refuted: {} of {} blocks did not arrive, though the driver grants \
+             peer access",
+            forward.missing + backward.missing,
+            forward.blocks + backward.blocks
+        ),
+    }
+}

@@ -1,0 +1,328 @@
+//! Proof between two GPUs: one stores a pattern in memory of the other, whose owner reads it back.
+//!
+//! The one thing to know: that the driver grants peer access is its opinion. GPUs that share a clique have seen a private
+//! mirror in place of the other's memory (NVIDIA/nccl #2335), where a read by the GPU that stored finds everything. So the
+//! owner's copy engine reads its own memory, and the processor compares.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peerlane_memory::cuda::{
+    Argument, Copy, CopyDirection, Cuda, CudaError, CudaKernel, DeviceMemory, Gpu, GpuFacts,
+    KernelQueue, LaunchGrid, PeerAccess, Pinned,
+};
+use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
+use peerlane_results::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use crate::random::Random;
+
+const KERNEL: &str = include_str!("peer_proof.cu");
+/// Unit in which stores are counted: pages of the processor, and of the smallest mapping of a BAR.
+const BLOCK: usize = 4096;
+/// Lengths of stores before the longest: within a page, a page, over a page of 64 KiB and one of 2 MiB of the GPU.
+const LENGTHS: [u64; 4] = [4096 - 8, 4096, (64 << 10) + 4096, (2 << 20) + 4096];
+/// Host memory that content is compared in.
+const ROOM: Bytes = Bytes::mib(16);
+/// Bytes of a word of the pattern.
+const WORD: usize = 8;
+const GRID: LaunchGrid = LaunchGrid { blocks: [256, 1, 1], threads: 128 };
+/// Pause between two looks at a GPU.
+const NAP: Duration = Duration::from_micros(50);
+/// What the memory of the owner holds before.
+const BEFORE: u8 = 0x5a;
+
+/// Bounds of a proof.
+#[derive(Debug, Clone, Copy)]
+pub struct ProofLimits {
+    /// Bytes of the longest store.
+    pub bytes: Bytes,
+    /// The time that all of it may take.
+    pub deadline: Nanos,
+}
+
+/// Reason why there is no proof.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerProofError {
+    /// A GPU, or its driver.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// The compiler of the kernel that stores.
+    #[error(transparent)]
+    Nvrtc(#[from] NvrtcError),
+    /// A GPU did not get done.
+    #[error("GPU {gpu} did not finish within {deadline}")]
+    Stuck {
+        /// Its address.
+        gpu: String,
+        /// The time that was allowed.
+        deadline: Nanos,
+    },
+}
+
+impl PeerProofError {
+    /// Returns whether the machine lacks something.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Cuda(error) => error.is_missing(),
+            Self::Nvrtc(error) => error.is_missing(),
+            Self::Stuck { .. } => false,
+        }
+    }
+
+    /// Returns advice.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Cuda(error) => error.hint().map(str::to_owned),
+            Self::Nvrtc(error) => error.hint().map(str::to_owned),
+            Self::Stuck { gpu, .. } => Some(format!(
+                "`nvidia-smi -q -i {gpu}` and `sudo dmesg | grep -i -e nvrm -e xid` say how it is"
+            )),
+        }
+    }
+}
+
+/// Two GPUs, each with memory of its own that the other stores in. The memories are overwritten with zeroes at the end.
+struct ProofBench {
+    deadline: Nanos,
+    end: Instant,
+    seeds: Random,
+    kernels: [CudaKernel; 2],
+    ends: [ProofEnd; 2],
+}
+
+/// One GPU of a proof.
+struct ProofEnd {
+    gpu: Arc<Gpu>,
+    /// What the other stores in.
+    memory: Arc<DeviceMemory>,
+    /// The pattern of its own, for its copy engine.
+    pattern: Arc<DeviceMemory>,
+    queue: KernelQueue,
+    pinned: Arc<Pinned>,
+}
+
+/// Proves both directions between two GPUs.
+///
+/// # Errors
+/// [`PeerProofError`] where there is no answer; what the memories hold is not said then.
+pub fn prove_peers(
+    cuda: &Cuda,
+    gpus: [&GpuFacts; 2],
+    nvrtc: &Nvrtc,
+    limits: ProofLimits,
+) -> Result<PairProof, PeerProofError> {
+    let mut bench = ProofBench::open(cuda, gpus, nvrtc, limits)?;
+    let forward = bench.direction(0, limits.bytes)?;
+    let backward = bench.direction(1, limits.bytes)?;
+    bench.clear()?;
+    Ok(PairProof { forward, backward })
+}
+
+impl ProofBench {
+    fn open(
+        cuda: &Cuda,
+        gpus: [&GpuFacts; 2],
+        nvrtc: &Nvrtc,
+        limits: ProofLimits,
+    ) -> Result<Self, PeerProofError> {
+        let end = |facts: &GpuFacts| {
+            let gpu = cuda.open(facts)?;
+            let image = nvrtc.compile(KERNEL, "peer_proof.cu", facts.compute)?;
+            let kernel = gpu.module(&image)?.kernel(c"store")?;
+            let (memory, pattern) = (gpu.allocate(limits.bytes)?, gpu.allocate(limits.bytes)?);
+            let (queue, pinned) = (gpu.queue()?, gpu.pin(ROOM)?);
+            Ok::<_, PeerProofError>((kernel, ProofEnd { gpu, memory, pattern, queue, pinned }))
+        };
+        let [(first_kernel, first), (second_kernel, second)] = [end(gpus[0])?, end(gpus[1])?];
+        let (kernels, ends) = ([first_kernel, second_kernel], [first, second]);
+        let last = Instant::now() + Duration::from(limits.deadline);
+        let seeds = Random::new(crate::request::fresh_tag() ^ u64::from(std::process::id()));
+        Ok(Self { deadline: limits.deadline, end: last, seeds, kernels, ends })
+    }
+
+    /// What the GPU of this number stores in memory of the other.
+    fn direction(&mut self, from: usize, longest: Bytes) -> Result<DirectionProof, PeerProofError> {
+        let (own, other) = (&self.ends[from].gpu, &self.ends[1 - from].gpu);
+        if !own.can_access(other)? {
+            let method = self.method(from, longest, None, ProofMethod::CopyEngine)?;
+            return Ok(direction(ProofResult::Staged, vec![method]));
+        }
+        let access = own.access(other)?;
+        let methods = [ProofMethod::KernelStores, ProofMethod::CopyEngine]
+            .map(|method| self.method(from, longest, Some(&access), method));
+        let methods = methods.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let is_missing = methods.iter().any(|method| method.missing > 0);
+        let result = if is_missing { ProofResult::Refuted } else { ProofResult::Proved };
+        Ok(direction(result, methods))
+    }
+
+    fn method(
+        &mut self,
+        from: usize,
+        longest: Bytes,
+        access: Option<&Arc<PeerAccess>>,
+        method: ProofMethod,
+    ) -> Result<MethodProof, PeerProofError> {
+        let shorter = LENGTHS.into_iter().filter(|length| *length < longest.0);
+        let mut proof =
+            MethodProof { method, blocks: 0, missing: 0, bytes_per_second: ByteRate(0) };
+        for length in shorter.chain([longest.0 / WORD as u64 * WORD as u64]) {
+            let seed = self.seeds.next();
+            self.fill(1 - from, BEFORE, FilledMemory::Target)?;
+            let took = match (method, access) {
+                (ProofMethod::KernelStores, Some(access)) => {
+                    self.store(from, length, seed, access)?
+                }
+                _ => self.copy(from, length, seed)?,
+            };
+            proof.blocks += length.div_ceil(BLOCK as u64);
+            proof.missing += self.missing(1 - from, length, seed)?;
+            let rate = u128::from(length) * 1_000_000_000 / u128::from(took.0.max(1));
+            proof.bytes_per_second = ByteRate(u64::try_from(rate).unwrap_or(u64::MAX));
+        }
+        Ok(proof)
+    }
+
+    /// Lets a kernel of one GPU store the pattern in memory of the other.
+    fn store(
+        &mut self,
+        from: usize,
+        length: u64,
+        seed: u64,
+        access: &Arc<PeerAccess>,
+    ) -> Result<Nanos, PeerProofError> {
+        let memory = Arc::clone(&self.ends[1 - from].memory);
+        let queue = &mut self.ends[from].queue;
+        let words = Argument::Whole(length / WORD as u64);
+        let target = Argument::Peer { memory: &memory, access };
+        queue.stamp()?;
+        queue.launch(&self.kernels[from], GRID, &[target, words, Argument::Whole(seed)])?;
+        queue.stamp()?;
+        self.took(from)
+    }
+
+    /// Lets the copy engine of one GPU copy the pattern to memory of the other.
+    fn copy(&mut self, from: usize, length: u64, seed: u64) -> Result<Nanos, PeerProofError> {
+        let memory = Arc::clone(&self.ends[1 - from].memory);
+        let kernel = &self.kernels[from];
+        let end = &mut self.ends[from];
+        let words = Argument::Whole(length / WORD as u64);
+        let own = Argument::Memory(&end.pattern);
+        end.queue.launch(kernel, GRID, &[own, words, Argument::Whole(seed)])?;
+        end.queue.stamp()?;
+        end.queue.copy_between(&end.pattern, &memory, length)?;
+        end.queue.stamp()?;
+        self.took(from)
+    }
+
+    /// Waits for a GPU, and says how long it took between its two stamps.
+    fn took(&mut self, number: usize) -> Result<Nanos, PeerProofError> {
+        self.wait(number)?;
+        let times = self.ends[number].queue.times()?;
+        Ok(times.into_iter().next().unwrap_or_default())
+    }
+
+    /// Blocks of the pattern that the owner of a memory does not find in it.
+    fn missing(&mut self, owner: usize, length: u64, seed: u64) -> Result<u64, PeerProofError> {
+        let mut missing = 0;
+        for begin in (0..length).step_by(to_usize(ROOM.0)) {
+            let part = ROOM.0.min(length - begin);
+            let end = &mut self.ends[owner];
+            let copy = Copy {
+                direction: CopyDirection::ToHost,
+                pinned: &end.pinned,
+                pinned_offset: 0,
+                memory: &end.memory,
+                memory_offset: begin,
+                length: part,
+                tag: 0,
+            };
+            end.queue.copy(&copy)?;
+            self.wait(owner)?;
+            let bytes = Pinned::bytes_mut(&mut self.ends[owner].pinned).unwrap_or_default();
+            let bytes = &bytes[..to_usize(part).min(bytes.len())];
+            missing += wrong_blocks(bytes, begin / WORD as u64, seed);
+        }
+        Ok(missing)
+    }
+
+    fn fill(
+        &mut self,
+        number: usize,
+        byte: u8,
+        which: FilledMemory,
+    ) -> Result<(), PeerProofError> {
+        let end = &mut self.ends[number];
+        let memory = match which {
+            FilledMemory::Target => &end.memory,
+            FilledMemory::Pattern => &end.pattern,
+        };
+        end.queue.fill(memory, 0, memory.length().0, byte)?;
+        self.wait(number)
+    }
+
+    fn clear(&mut self) -> Result<(), PeerProofError> {
+        for number in 0..self.ends.len() {
+            for which in [FilledMemory::Target, FilledMemory::Pattern] {
+                self.fill(number, 0, which)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all that was asked of a GPU, until the deadline of the whole proof.
+    fn wait(&mut self, number: usize) -> Result<(), PeerProofError> {
+        let end = &mut self.ends[number];
+        end.queue.close()?;
+        while !end.queue.is_over()? {
+            if Instant::now() >= self.end {
+                let gpu = end.gpu.facts().address.to_string();
+                return Err(PeerProofError::Stuck { gpu, deadline: self.deadline });
+            }
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
+
+/// A memory of one end.
+#[derive(Debug, Clone, Copy)]
+enum FilledMemory {
+    Target,
+    Pattern,
+}
+
+fn direction(result: ProofResult, methods: Vec<MethodProof>) -> DirectionProof {
+    let fastest = methods.iter().map(|method| method.bytes_per_second).max();
+    DirectionProof {
+        result,
+        blocks: methods.iter().map(|method| method.blocks).sum(),
+        missing: methods.iter().map(|method| method.missing).sum(),
+        bytes_per_second: fastest.unwrap_or(ByteRate(0)),
+        methods,
+    }
+}
+
+/// Blocks that differ from the pattern, of which the first word has this number.
+fn wrong_blocks(bytes: &[u8], first: u64, seed: u64) -> u64 {
+    let words = (BLOCK / WORD) as u64;
+    let is_wrong = |(block, bytes): (u64, &[u8])| {
+        let mut places = (first + block * words..).zip(bytes.chunks_exact(WORD));
+        places.any(|(place, word)| word != pattern(seed, place).to_ne_bytes())
+    };
+    (0..).zip(bytes.chunks(BLOCK)).filter(|&block| is_wrong(block)).count() as u64
+}
+
+/// The word at a place, as `peer_proof.cu` has it (splitmix64, Steele, Lea and Flood, 2014).
+fn pattern(seed: u64, place: u64) -> u64 {
+    let word = seed.wrapping_add((place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

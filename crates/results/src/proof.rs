@@ -1,0 +1,76 @@
+//! Proof of what one GPU stores in memory of another.
+
+use peerlane_units::ByteRate;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was found of two GPUs, in both directions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PairProof {
+    /// The first stores in memory of the second.
+    pub forward: DirectionProof,
+    /// The second stores in memory of the first.
+    pub backward: DirectionProof,
+}
+
+impl PairProof {
+    /// The worse of both results.
+    pub fn result(&self) -> ProofResult {
+        self.forward.result.max(self.backward.result)
+    }
+
+    /// Returns whether all arrived straight, in both directions.
+    pub fn is_proved(&self) -> bool {
+        self.result() == ProofResult::Proved
+    }
+}
+
+/// What one GPU stored in memory of the other, read back on its owner by the owner's copy engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectionProof {
+    /// The result.
+    pub result: ProofResult,
+    /// Blocks of 4 KiB that were stored, by all methods.
+    pub blocks: u64,
+    /// Those that did not arrive.
+    pub missing: u64,
+    /// The rate of the fastest method, of the longest run.
+    pub bytes_per_second: ByteRate,
+    /// Each method by itself.
+    pub methods: Vec<MethodProof>,
+}
+
+/// The stores of one method.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MethodProof {
+    /// The method.
+    pub method: ProofMethod,
+    /// Blocks of 4 KiB that were stored.
+    pub blocks: u64,
+    /// Those that did not arrive.
+    pub missing: u64,
+    /// The rate of the longest run.
+    pub bytes_per_second: ByteRate,
+}
+
+/// Result of a proof; the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProofResult {
+    /// Every block arrived.
+    Proved,
+    /// The driver grants no access: its copies go through host memory.
+    Staged,
+    /// Blocks did not arrive.
+    Refuted,
+}
+
+/// A way in which one GPU stores in memory of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProofMethod {
+    /// Stores of a kernel.
+    KernelStores,
+    /// Its copy engine.
+    CopyEngine,
+}
