@@ -248,12 +248,7 @@ impl ProofBench {
         Ok(missing)
     }
 
-    fn fill(
-        &mut self,
-        number: usize,
-        byte: u8,
-        which: FilledMemory,
-    ) -> Result<(), PeerProofError> {
+    fn fill(&mut self, number: usize, byte: u8, which: FilledMemory) -> Result<(), PeerProofError> {
         let end = &mut self.ends[number];
         let memory = match which {
             FilledMemory::Target => &end.memory,

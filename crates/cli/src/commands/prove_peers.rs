@@ -40,10 +40,8 @@ enum ProofAnswer {
 /// # Errors
 /// When standard output cannot be used.
 pub(crate) fn run(args: &ProvePeersArgs, printer: Printer) -> Result<Exit, Failure> {
-    let limits = ProofLimits {
-        bytes: Bytes(args.bytes),
-        deadline: Nanos::seconds(u64::from(args.seconds)),
-    };
+    let limits =
+        ProofLimits { bytes: Bytes(args.bytes), deadline: Nanos::seconds(u64::from(args.seconds)) };
     let answer = match prove(&args.gpus, limits) {
         Ok(proof) => ProofAnswer::Proof(proof),
         Err(error) => ProofAnswer::Failed {
@@ -145,11 +143,7 @@ fn bytes(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Bytes {
     Bytes(BYTES.0 + small.map_or(0, |window| window.0))
 }
 
-fn start(
-    gpus: [Bdf; 2],
-    bytes: Bytes,
-    deadline: Nanos,
-) -> io::Result<Option<ProofAnswer>> {
+fn start(gpus: [Bdf; 2], bytes: Bytes, deadline: Nanos) -> io::Result<Option<ProofAnswer>> {
     let folder = tempfile::tempdir()?;
     let answer = folder.path().join("answer");
     let mut command = Command::new(std::env::current_exe()?);

@@ -38,6 +38,7 @@ mod many;
 mod nodes;
 mod outputs;
 mod pair;
+mod peer_proof;
 mod picture;
 mod privileges;
 mod question;

@@ -4,8 +4,8 @@ pub(crate) mod check;
 mod write_fix;
 
 use peerlane_engine::{
-    EndsVerdict, after_probes, examine_cards, examine_device, examine_devices, examine_pair, is_no_copy,
-    pair_ends, read_dna,
+    EndsVerdict, after_probes, examine_cards, examine_device, examine_devices, examine_pair,
+    is_no_copy, pair_ends, read_dna,
 };
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};

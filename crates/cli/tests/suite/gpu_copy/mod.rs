@@ -2,7 +2,7 @@
 //! and cuFile. What ran on a GPU is in docs/gpu.md.
 
 mod counters;
-mod machine;
+pub(crate) mod machine;
 mod probe;
 mod routes;
 mod stages;

@@ -133,8 +133,7 @@ impl KernelQueue {
         let (to, from) = (to.address(), from.address());
         // SAFETY: a context is current; both ranges lie within their memories, of the contexts named, and are held until
         // all is over.
-        let code =
-            unsafe { copy(to, contexts[0], from, contexts[1], bytes, self.stream.handle()) };
+        let code = unsafe { copy(to, contexts[0], from, contexts[1], bytes, self.stream.handle()) };
         check("cuMemcpyPeerAsync", code)
     }
 
