@@ -49,6 +49,9 @@ pub struct DoctorRecord {
     /// Settings of libraries that bear on routes and force none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<LibrarySetting>,
+    /// Variables of NCCL that follow from the pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nccl: Vec<NcclSetting>,
     /// Facts that could not be read.
     pub unknown: Vec<Unknown>,
 }
@@ -410,6 +413,19 @@ pub struct LibrarySetting {
     pub advice: String,
     /// First version of the library that has it.
     pub since: String,
+}
+
+/// A variable of NCCL that follows from the pairs of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NcclSetting {
+    /// Its name in the environment.
+    pub name: String,
+    /// The value to set; null where it is best left alone.
+    pub value: Option<String>,
+    /// The fact that it follows from.
+    pub because: String,
+    /// NCCL's own rule: version, file and function.
+    pub source: String,
 }
 
 /// A fact that could not be read.

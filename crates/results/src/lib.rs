@@ -38,7 +38,7 @@ pub use copy::{
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
-    LibrarySetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
+    LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
 };
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{

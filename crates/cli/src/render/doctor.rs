@@ -1,8 +1,8 @@
 //! An examination in words: the headline, uses, findings, and the plan.
 
 use peerlane_results::{
-    AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, Needs, PlanStep, Setting,
-    Unknown, Use, UseRecord,
+    AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, NcclSetting, Needs, PlanStep,
+    Setting, Unknown, Use, UseRecord,
 };
 
 use super::LabelSheet;
@@ -29,6 +29,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     if record.pair.is_some() {
         section(&mut sheet, "settings of cuFile (/etc/cufile.json):", &record.settings, setting);
     }
+    section(&mut sheet, "NCCL:", &record.nccl, nccl);
     section(&mut sheet, "unknown:", &record.unknown, unknown);
     sheet.0
 }
@@ -201,6 +202,14 @@ fn pairs(count: u64) -> String {
 fn setting(sheet: &mut LabelSheet, one: &LibrarySetting) {
     sheet.line(format_args!("  {}: {} (since {})", one.key, one.value, one.since));
     sheet.line(format_args!("    {}; {}", one.consequence, one.advice));
+}
+
+fn nccl(sheet: &mut LabelSheet, one: &NcclSetting) {
+    match &one.value {
+        Some(value) => sheet.command("  ", &format!("{}={value}", one.name)),
+        None => sheet.line(format_args!("  {}: leave it unset", one.name)),
+    }
+    sheet.line(format_args!("    {}", one.because));
 }
 
 fn unknown(sheet: &mut LabelSheet, unknown: &Unknown) {

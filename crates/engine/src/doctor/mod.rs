@@ -18,6 +18,7 @@ mod iommu;
 mod kernel;
 mod link;
 mod memory;
+mod nccl;
 mod pair;
 mod redirection;
 mod root_complex;
@@ -148,6 +149,7 @@ impl<'a> Examination<'a> {
             findings,
             steps,
             settings: self.settings,
+            nccl: nccl::settings(self.fabric, &self.judged),
             unknown: self.unknown,
         }
     }

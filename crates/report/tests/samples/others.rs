@@ -163,6 +163,7 @@ pub(crate) fn doctor() -> DoctorRecord {
         pair: None,
         assumed: Vec::new(),
         state: None,
+        nccl: Vec::new(),
         proof: None,
         hidden_devices: None,
         verdict: "4 drives: drive to drive through host memory; 1 step below".to_owned(),
