@@ -7,6 +7,7 @@ use crate::drivers::ends::DriverEnds;
 use crate::drivers::nvidia::switches::CommonSwitch;
 use crate::drivers::{DriverAnswer, emulated_chipset, gpu_link};
 
+const DENIED: &str = "NVIDIA/nccl #2335; nvidia-smi documentation, topo -p2p";
 const ANSWERS: &str = "NVIDIA, nvidia-smi documentation, topo -p2p; nvmlDeviceGetP2PStatus";
 
 /// The driver's own answer, where the text shows it.
@@ -39,24 +40,42 @@ fn consent(ends: &DriverEnds<'_>, command: &str) -> (DriverAnswer, String, &'sta
         let (answer, reason, source) = patched::granted(ends);
         return (answer, format!("the driver says yes ({command}: OK); {reason}"), source);
     }
-    let is_given = overrides::setting(ends.fabric).is_some() || overrides::is_in_guest(ends);
-    let answer = if is_unlocked || (is_given && !is_linked) {
-        DriverAnswer::Conditional
-    } else {
-        DriverAnswer::Possible
-    };
-    let given = match (is_unlocked, is_given && !is_linked) {
+    let is_given =
+        !is_linked && (overrides::setting(ends.fabric).is_some() || overrides::is_in_guest(ends));
+    let given = match (is_unlocked, is_given) {
         (true, _) => {
-            ", and a clique makes GeForce cards reach a private copy or hang (NVIDIA/nccl #2335)"
+            ", and GeForce cards of one clique were seen to reach a private copy or to hang \
+             (NVIDIA/nccl #2335)"
         }
         (false, true) => ", given by a registry key or a clique and not by hardware",
         (false, false) => "",
     };
+    let risk = if is_linked || is_given { None } else { risk(ends) };
+    let answer =
+        if is_given || risk.is_some() { DriverAnswer::Conditional } else { DriverAnswer::Possible };
     let reason = format!(
         "the driver allows it ({command}: OK{given}), which is its word and no proof: compare data \
-         after a copy"
+         after a copy{}",
+        risk.map(|risk| format!("; {risk}")).unwrap_or_default()
     );
-    (answer, reason, ANSWERS)
+    (answer, reason, if is_unlocked { DENIED } else { ANSWERS })
+}
+
+/// The fact for which data may not arrive although the driver says yes: the first collective of NCCL was seen to
+/// hang with redirecting root ports (NVIDIA/nccl #1999 and #2079).
+fn risk(ends: &DriverEnds<'_>) -> Option<String> {
+    if ends.is_translated() {
+        return Some("the IOMMU translates, and data may be lost: boot with iommu=pt".to_owned());
+    }
+    let redirecting = ends.decision().redirecting;
+    let port = ends.fabric.function(*redirecting.first()?);
+    ends.translates().is_none().then(|| {
+        format!(
+            "{} redirects (ACS), so data may be lost if the IOMMU translates, which is unknown: \
+             `cat /sys/kernel/iommu_groups/*/type`",
+            port.name
+        )
+    })
 }
 
 fn refusal(ends: &DriverEnds<'_>, refused: &PeerAccess) -> (DriverAnswer, String, &'static str) {
