@@ -15,6 +15,8 @@ use peerlane_results::{
 
 use crate::plan::initiator;
 
+mod slow_path;
+
 /// The functions that two words name; `None` where one of them names none.
 ///
 /// The ends of a plan are taken where there is one, so that a file stands for the drive below it.
@@ -60,6 +62,7 @@ pub fn pair_record(
     let mut notes = environment_notes(fabric);
     let mut both = vec![first, second];
     both.dedup();
+    notes.extend(slow_path::notes(fabric, &pair));
     let between = NetworkDriveMemory::new(fabric, first, second);
     notes.extend(between.iter().flat_map(|memory| memory.advice.clone()));
     notes.extend(

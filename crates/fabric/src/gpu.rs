@@ -107,9 +107,21 @@ impl fmt::Display for Generation {
 /// Blackwell, by its name in the PCI ID repository.
 pub fn has_c2c(function: &Function) -> bool {
     let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA);
+    /// Numbers of GB300, which older copies of the PCI ID repository lack.
+    const GB300: [u16; 2] = [0x31c2, 0x31c3];
     let name =
         vendor.zip(function.device).and_then(|(vendor, device)| names::device(vendor, device));
-    name.is_some_and(|name| ["GH200", "GB200", "GB300"].iter().any(|chip| name.contains(chip)))
+    let is_gb300 = vendor.is_some() && function.device.is_some_and(|id| GB300.contains(&id));
+    is_gb300
+        || name
+            .is_some_and(|name| ["GH200", "GB200", "GB300"].iter().any(|chip| name.contains(chip)))
+}
+
+/// Returns whether a GPU is that of GB10 (DGX Spark), which shares the processor's memory.
+pub fn is_gb10(function: &Function) -> bool {
+    /// Its number, which older copies of the PCI ID repository lack.
+    const GB10: u16 = 0x2e12;
+    function.vendor == Some(VENDOR_NVIDIA) && function.device == Some(GB10)
 }
 
 /// Returns whether the maker's driver may hold a GPU, so that its programs count it.

@@ -146,6 +146,8 @@ pub struct Cpu {
     pub vendor: Option<String>,
     /// `cpu family` of `/proc/cpuinfo`.
     pub family: Option<u32>,
+    /// `model` of `/proc/cpuinfo`, by which NVIDIA's driver knows Intel's processors.
+    pub model_number: Option<u32>,
     /// `model name` of `/proc/cpuinfo`.
     pub model: Option<String>,
 }

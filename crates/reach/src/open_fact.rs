@@ -51,7 +51,7 @@ impl UnknownFact {
     }
 }
 
-const CPU_COMMAND: &str = "grep -m3 -E 'vendor_id|cpu family|model name' /proc/cpuinfo";
+const CPU_COMMAND: &str = "grep -m4 -E 'vendor_id|cpu family|model' /proc/cpuinfo";
 
 impl Need {
     /// The fact in words, with the names of functions.

@@ -8,7 +8,8 @@ use super::{BearsOn, Examination, at, finding, fix, saw};
 /// Examines the links above functions that move or hold payload, and above every port on their way.
 pub(super) fn examine(on: &mut Examination<'_>, of_interest: &[FunctionId]) {
     let fabric = on.fabric;
-    for (id, function) in fabric.iter().filter(|(id, _)| fabric.is_downgraded(*id)) {
+    let is_fault = |id: FunctionId| fabric.is_downgraded(id) && !fabric.may_save_power(id);
+    for (id, function) in fabric.iter().filter(|(id, _)| is_fault(*id)) {
         let is_below = |&&below: &&FunctionId| fabric.upward(below).any(|above| above == id);
         let below: Vec<FunctionId> = of_interest.iter().filter(is_below).copied().collect();
         if below.is_empty() {

@@ -308,7 +308,7 @@ fn processor(text: &str) -> String {
     let first = text.split("\n\n").next().unwrap_or_default();
     let is_kept = |line: &&str| {
         let key = line.split(':').next().unwrap_or_default().trim();
-        matches!(key, "vendor_id" | "cpu family" | "model name" | "CPU implementer")
+        matches!(key, "vendor_id" | "cpu family" | "model" | "model name" | "CPU implementer")
     };
     let mut kept: Vec<&str> = first.lines().filter(is_kept).collect();
     let flags = environment::flags(first);

@@ -5,7 +5,7 @@
 
 use super::account::{Ledger, SetAsideReason};
 use super::clean::{self, CleanLine};
-use super::{acs, cuts, gdscheck, heading, nvlink, picture, smi, surroundings};
+use super::{acs, cuts, gdscheck, heading, nvidia_proc, nvlink, picture, smi, surroundings};
 use crate::Bdf;
 
 /// A statement of a block: `LnkSta: Speed 16GT/s, Width x4`.
@@ -60,6 +60,8 @@ pub(super) struct SortedText<'a> {
     pub(super) matrices: Vec<Matrix<'a>>,
     /// Lines of `nvidia-smi -q`.
     pub(super) smi: Vec<CleanLine<'a>>,
+    /// Lines of `/proc/driver/nvidia`.
+    pub(super) nvidia_proc: Vec<CleanLine<'a>>,
     /// Lines of `gdscheck -p`.
     pub(super) gdscheck: Vec<CleanLine<'a>>,
     /// Lines about kernel and processor.
@@ -202,6 +204,10 @@ impl<'a> Splitter<'a> {
         }
         if trimmed.contains("nvidia-smi topo ") {
             self.matrix_command = Some(trimmed.to_owned());
+        }
+        if nvidia_proc::is_line(trimmed) {
+            self.text.nvidia_proc.push(line.clone());
+            return true;
         }
         if gdscheck::is_line(trimmed) {
             self.text.gdscheck.push(line.clone());

@@ -14,6 +14,7 @@ mod gdscheck;
 mod heading;
 mod links;
 mod numbering;
+mod nvidia_proc;
 mod nvlink;
 mod peer_access;
 mod picture;
@@ -82,6 +83,7 @@ pub fn read(text: &str) -> Result<Fabric, LspciError> {
     fabric.account = Some(account::account(&found.lines, &found.ledger, fabric.functions.len()));
     gdscheck::apply(&found.gdscheck, &mut fabric);
     smi::apply(&found.smi, &mut fabric);
+    nvidia_proc::apply(&found.nvidia_proc, &mut fabric);
     for matrix in &found.matrices {
         match peer_access::read(matrix, &fabric) {
             Some(answers) => fabric.peer_access.extend(answers),

@@ -5,6 +5,7 @@
 use peerlane_units::Bytes;
 
 use super::clean::{self, CleanLine};
+use crate::gpu::VENDOR_NVIDIA;
 use crate::{Bar, Bdf, Fabric, Function, NvidiaDriver};
 
 /// The register behind which NVIDIA's GPUs show their memory (`nvidia-smi` calls it BAR1).
@@ -24,6 +25,8 @@ fn gpu_address(line: &str) -> Option<Bdf> {
 /// What the text says of one GPU.
 #[derive(Debug, Default)]
 struct GpuReport {
+    /// Vendor and device.
+    numbers: Option<(u16, u16)>,
     window: Option<Bytes>,
     memory: Option<Bytes>,
     has_mig: Option<bool>,
@@ -57,6 +60,9 @@ const UNNAMED_HYPERVISOR: &str = "unknown";
 
 impl GpuReport {
     fn apply(&self, function: &mut Function) {
+        if let (Some((vendor, device)), None) = (self.numbers, function.device) {
+            (function.vendor, function.device) = (Some(vendor), Some(device));
+        }
         function.memory_size = self.memory.or(function.memory_size);
         if let Some(has_mig) = self.has_mig {
             // Without instances nothing is divided, and enabled MIG without a list of them is at least one.
@@ -105,6 +111,7 @@ impl SmiReader {
         let section = self.sections.last().map_or("", |(_, name)| name.as_str());
         let Some((_, gpu)) = self.gpus.last_mut() else { return };
         match (section, key) {
+            ("PCI", "Device Id") => gpu.numbers = numbers(value),
             ("BAR1 Memory Usage", "Total") => gpu.window = size(value),
             ("FB Memory Usage", "Total") if gpu.memory.is_none() => gpu.memory = size(value),
             ("MIG Mode", "Current") => {
@@ -121,6 +128,13 @@ impl SmiReader {
             _ => {}
         }
     }
+}
+
+/// Reads `0x233010DE`: the device, then the vendor.
+fn numbers(text: &str) -> Option<(u16, u16)> {
+    let number = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
+    let vendor = u16::try_from(number & 0xffff).ok().filter(|&vendor| vendor == VENDOR_NVIDIA)?;
+    Some((vendor, u16::try_from(number >> 16).ok()?))
 }
 
 /// Reads `81559 MiB`.
@@ -172,6 +186,17 @@ Linux host 6.8.0-60-generic #63-Ubuntu SMP x86_64 GNU/Linux
         assert_eq!(fabric.nvidia.and_then(|driver| driver.version).as_deref(), Some("570.133.20"));
         assert!(fabric.environment.hypervisor.is_some());
         assert_eq!(fabric.kernel.release.as_deref(), Some("6.8.0-60-generic"));
+    }
+
+    #[test]
+    fn device_numbers_fill_names() {
+        let named = TEXT.replace(" [10de:2330]", "").replace(" [0302]", "");
+        let named = named.replace("GH100", "Device");
+        let with = "    PCI\n        Bus                               : 0x17\n        Device Id                         \
+                    : 0x233010DE\n    FB Memory Usage";
+        let fabric = super::super::read(&named.replace("    FB Memory Usage", with));
+        let gpu = &fabric.expect("a machine").functions[0];
+        assert_eq!((gpu.vendor, gpu.device), (Some(0x10de), Some(0x2330)));
     }
 
     #[test]

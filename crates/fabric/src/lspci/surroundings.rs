@@ -11,12 +11,14 @@ const VENDOR: [&str; 2] = ["vendor_id", "Vendor ID"];
 const IMPLEMENTER: [&str; 1] = ["CPU implementer"];
 const FAMILY: [&str; 2] = ["cpu family", "CPU family"];
 const MODEL: [&str; 2] = ["model name", "Model name"];
+const MODEL_NUMBER: [&str; 2] = ["model", "Model"];
 
 /// Returns whether a trimmed line is one of them, or a command.
 pub(super) fn is_line(line: &str) -> bool {
     is_command(line)
         || release(line).is_some()
         || is_command_line(line)
+        || model_number(line).is_some()
         || [&VENDOR[..], &IMPLEMENTER, &FAMILY, &MODEL]
             .iter()
             .any(|keys| value(line, keys).is_some())
@@ -84,6 +86,11 @@ fn value<'a>(line: &'a str, keys: &[&str]) -> Option<&'a str> {
     (keys.contains(&key.trim()) && !value.is_empty()).then_some(value)
 }
 
+/// The number of a processor's model; `Model:` with other text is of a drive or a board.
+fn model_number(line: &str) -> Option<u32> {
+    value(line, &MODEL_NUMBER)?.parse().ok()
+}
+
 /// Release and parameters of the kernel.
 pub(super) fn kernel(text: &SortedText<'_>) -> Kernel {
     let lines = || text.surroundings.iter().map(|line| line.text.trim());
@@ -105,7 +112,8 @@ pub(super) fn cpu(text: &SortedText<'_>) -> Option<Cpu> {
     let implementer = || Some(format!("CPU implementer {}", find(&IMPLEMENTER)?));
     let vendor = find(&VENDOR).or_else(implementer)?;
     let family = find(&FAMILY).and_then(|family| family.parse().ok());
-    Some(Cpu { vendor: Some(vendor), family, model: find(&MODEL) })
+    let model_number = text.surroundings.iter().find_map(|line| model_number(line.text.trim()));
+    Some(Cpu { vendor: Some(vendor), family, model_number, model: find(&MODEL) })
 }
 
 /// The maker of the processor, by its host bridge: an Intel root complex is part of an Intel processor, or

@@ -61,6 +61,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         cpu: Cpu {
             vendor: machine.cpu.vendor,
             family: machine.cpu.family,
+            model_number: machine.cpu.model_number,
             model: machine.cpu.model,
         },
         iommu: machine.iommu,

@@ -172,6 +172,8 @@ pub(super) struct CpuTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) family: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model_number: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
 }
 

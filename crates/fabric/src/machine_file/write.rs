@@ -30,6 +30,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         cpu: shape::CpuTable {
             vendor: fabric.cpu.vendor.clone(),
             family: fabric.cpu.family,
+            model_number: fabric.cpu.model_number,
             model: fabric.cpu.model.clone(),
         },
         nvidia: fabric.nvidia.clone().map(|driver| shape::NvidiaDriverTable {

@@ -92,12 +92,14 @@ pub(super) fn cpu<'a>(nodes: impl Iterator<Item = Node<'a, 'a>>) -> Cpu {
     let mut cpus = nodes.map(|node| Cpu {
         vendor: node.attribute("vendor").and_then(vendor),
         family: node.attribute("familyid").and_then(family),
+        model_number: node.attribute("modelid").and_then(|id| id.trim().parse().ok()),
         model: None,
     });
     let Some(first) = cpus.next() else { return Cpu::default() };
     cpus.fold(first, |known, other| Cpu {
         family: known.family.filter(|_| known.family == other.family),
         vendor: known.vendor.clone().filter(|_| known.vendor == other.vendor),
+        model_number: known.model_number.filter(|_| known.model_number == other.model_number),
         model: None,
     })
 }

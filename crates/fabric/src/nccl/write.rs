@@ -6,7 +6,7 @@
 //! - They take 256 elements (1024 before 2.21), and in one element 640 others (128 before 2.30, 32 before 2.21).
 //! - They take no XML declaration and decode no entities. Attributes are one space apart and have at most 254 bytes.
 //! - `version` has to be 1, for RCCL 2, and `numaid`, `busid`, and `class` of a switch have to be there. A
-//!   processor of Intel with `familyid` needs `modelid`, which no fabric knows; both are left out for it.
+//!   processor of Intel with `familyid` needs `modelid`; both are written where both are known.
 //! - `link_speed`, `link_width`, `affinity`, `arch`, `sm`, `dev`, `gdr` and identities that are not there come from
 //!   `/sys`, NVML and CUDA of the machine that NCCL runs on. `rank`, and `dev` of a `<net>`, are always NCCL's own.
 //! - A GPU with any `<nvlink>` is not asked for its NVLinks. So either all are written or none. RCCL adds the
@@ -241,13 +241,19 @@ fn cpu(cpu: &Cpu, node: Option<u32>, below: Vec<Element>) -> Element {
         vendor.len() <= LONGEST_VENDOR && vendor.chars().all(|c| c == ' ' || c.is_ascii_graphic())
     };
     let vendor = cpu.vendor.as_deref().filter(is_a_word);
-    let family = cpu.family.filter(|_| vendor == Some("AuthenticAMD")).map(family_id);
+    let family = cpu.family.map(family_id);
+    let (family, model) = match vendor {
+        Some("AuthenticAMD") => (family, None),
+        Some("GenuineIntel") => family.zip(cpu.model_number).unzip(),
+        _ => (None, None),
+    };
     Element::new("cpu")
         // As NCCL writes where /sys has no node.
         .with("numaid", Some(node.map_or(-1, i64::from)))
         .with("arch", vendor.and_then(arch))
         .with("vendor", vendor)
         .with("familyid", family)
+        .with("modelid", model)
         .above(below)
 }
 

@@ -12,12 +12,12 @@ pub(crate) const VERSION: &str = "proc/driver/nvidia/version";
 pub(crate) const PARAMETERS: &str = "proc/driver/nvidia/params";
 
 /// Start of the line of `version` that names the driver.
-const DRIVER_LINE: &str = "NVRM version:";
+pub(crate) const DRIVER_LINE: &str = "NVRM version:";
 /// Longest value of a module parameter that is a text (`param_set_charp` in kernel/params.c).
 const LONGEST_VALUE: usize = 1024;
 
 /// Parameters that bear on peer traffic, by their names in `params`.
-const KEPT: [&str; 8] = [
+pub(crate) const KEPT: [&str; 8] = [
     "CoherentGPUMemoryMode",
     "DmaRemapPeerMmio",
     "EnablePCIERelaxedOrderingMode",

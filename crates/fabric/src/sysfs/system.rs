@@ -148,6 +148,7 @@ pub(super) fn cpu(tree: &Tree) -> Cpu {
     Cpu {
         vendor: value("vendor_id").or_else(implementer),
         family: value("cpu family").and_then(|family| family.parse().ok()),
+        model_number: value("model").and_then(|model| model.parse().ok()),
         model: value("model name"),
     }
 }

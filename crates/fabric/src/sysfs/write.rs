@@ -155,7 +155,9 @@ impl TreeWriter<'_> {
             Some(Err(vendor)) => lines += &format!("vendor_id\t: {vendor}\n"),
             None => {}
         }
-        lines += &cpu.family.map(|family| format!("cpu family\t: {family}\n")).unwrap_or_default();
+        for (key, number) in [("cpu family", cpu.family), ("model\t", cpu.model_number)] {
+            lines += &number.map(|number| format!("{key}\t: {number}\n")).unwrap_or_default();
+        }
         lines +=
             &cpu.model.as_ref().map(|name| format!("model name\t: {name}\n")).unwrap_or_default();
         lines += &environment::flags(self.fabric);

@@ -199,8 +199,14 @@ fn mount() -> impl Strategy<Value = Mount> {
 
 fn cpu() -> impl Strategy<Value = Cpu> {
     let vendor = select(vec!["AuthenticAMD", "GenuineIntel", "HygonGenuine"]);
-    (of(vendor), of(select(vec![6, 0x16, 0x17, 0x19])), of(".*")).prop_map(
-        |(vendor, family, model)| Cpu { vendor: vendor.map(str::to_owned), family, model },
+    let family = of(select(vec![6, 0x16, 0x17, 0x19]));
+    (of(vendor), family, of(0..256_u32), of(".*")).prop_map(
+        |(vendor, family, model_number, model)| Cpu {
+            vendor: vendor.map(str::to_owned),
+            family,
+            model_number,
+            model,
+        },
     )
 }
 

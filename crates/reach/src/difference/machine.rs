@@ -39,6 +39,7 @@ fn cpu(found: &mut Collector, before: &Cpu, after: &Cpu) {
     let common = |one: &Cpu, other: &Cpu| Cpu {
         vendor: one.vendor.clone().filter(|_| other.vendor.is_some()),
         family: one.family.filter(|_| other.family.is_some()),
+        model_number: one.model_number.filter(|_| other.model_number.is_some()),
         model: one.model.clone().filter(|_| other.model.is_some()),
     };
     let known = |cpu: &Cpu| (*cpu != Cpu::default()).then(|| cpu.clone());
@@ -52,11 +53,13 @@ fn cpu(found: &mut Collector, before: &Cpu, after: &Cpu) {
 }
 
 fn in_words(cpu: &Cpu) -> String {
-    let maker = match (&cpu.vendor, cpu.family) {
-        (Some(vendor), Some(family)) => Some(format!("{vendor} family {family:#x}")),
-        (Some(vendor), None) => Some(vendor.clone()),
-        (None, family) => family.map(|family| format!("family {family:#x}")),
-    };
+    let parts = [
+        cpu.vendor.clone(),
+        cpu.family.map(|family| format!("family {family:#x}")),
+        cpu.model_number.map(|number| format!("model {number}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let maker = (!parts.is_empty()).then(|| parts.join(" "));
     match (&cpu.model, maker) {
         (Some(model), Some(maker)) => format!("{model} ({maker})"),
         (model, maker) => model.clone().or(maker).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Reliability of a topology inside a virtual machine, a container, or a confidential guest.
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, gpu};
 
 /// Name of a hypervisor or container runtime of which only a sign was seen.
 const UNNAMED: &str = "unknown";
@@ -34,4 +34,16 @@ pub fn environment_notes(fabric: &Fabric) -> Vec<String> {
         )
     });
     [hypervisor, container, confidential].into_iter().flatten().collect()
+}
+
+/// Host bridges that QEMU emulates, by device number: q35 and i440FX.
+const EMULATED: [(u16, &str); 2] =
+    [(0x29c0, "8086:29c0, QEMU's q35"), (0x1237, "8086:1237, QEMU's i440FX")];
+
+/// The chipset that a virtual machine is given, by its host bridge at 00:00.0.
+pub(super) fn emulated_chipset(fabric: &Fabric) -> Option<&'static str> {
+    let is_first = |at: peerlane_fabric::Bdf| (at.domain(), at.bus(), at.devfn()) == (0, 0, 0);
+    let bridge = fabric.functions.iter().find(|one| one.address.is_some_and(is_first))?;
+    let device = bridge.device.filter(|_| bridge.vendor == Some(gpu::VENDOR_INTEL))?;
+    EMULATED.iter().find(|(emulated, _)| *emulated == device).map(|(_, name)| *name)
 }

@@ -1,5 +1,6 @@
 //! The host's side of two devices that are passed to one virtual machine.
 
+use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
 
 use super::DriverAnswer;
@@ -183,12 +184,20 @@ impl GuestFindings {
             end.kind == FunctionKind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA)
         };
         if ends.both().iter().all(is_nvidia) {
-            self.needs.push(
+            let is_geforce =
+                |end: &&Function| ConsumerLine::from_function(end) == Some(ConsumerLine::GeForce);
+            let seen = if ends.both().iter().any(is_geforce) {
+                ", and GeForce cards with one were seen to reach a private copy or to hang \
+                 (NVIDIA/nccl #2335)"
+            } else {
+                ""
+            };
+            self.needs.push(format!(
                 "give both GPUs one clique, or the guest's driver sees no peers: \
                  `x-nv-gpudirect-clique=0` on each vfio-pci of QEMU, `x_nv_gpudirect_clique=0` on each \
-                 --device of cloud-hypervisor"
-                    .to_owned(),
-            );
+                 --device of cloud-hypervisor; it makes the driver say yes and is no proof{seen}: compare \
+                 data after a copy in the guest"
+            ));
         }
     }
 }

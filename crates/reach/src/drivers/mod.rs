@@ -23,6 +23,7 @@ use peerlane_fabric::{Fabric, FunctionId};
 
 pub(crate) use ends::is_held_by_vfio;
 use ends::{DriverEnds, DriverMemory};
+use environment::emulated_chipset;
 pub use environment::environment_notes;
 pub use gpu_link::{GpuLinkKind, GpuLinkState, gpu_link};
 pub use guest::{GuestVerdict, guest};

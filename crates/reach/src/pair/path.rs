@@ -70,7 +70,8 @@ impl PathClass {
 pub struct SlowestLink {
     /// The function below it.
     pub function: FunctionId,
-    /// Speed and width it trained to; what both ends support where that is unknown.
+    /// Speed and width it trained to; what both ends support where that is unknown, or where a GPU may have
+    /// slowed its link while idle.
     pub speed: LinkSpeed,
     /// It trained to less than both ends support.
     pub is_downgraded: bool,
@@ -89,7 +90,7 @@ impl PacketPath {
         let walk = Walk::new(fabric, second, first);
         let turn = turn(fabric, &walk, &reach, (first, second));
         let crossed = crossed_links(fabric, &walk, turn);
-        let speed = |&id: &FunctionId| fabric.speed_above(id).map(|speed| (id, speed));
+        let speed = |&id: &FunctionId| working_speed(fabric, id).map(|speed| (id, speed));
         let slowest = crossed
             .iter()
             .filter(|id| has_link(fabric, **id))
@@ -103,12 +104,20 @@ impl PacketPath {
             slowest_link: slowest.map(|(function, speed)| SlowestLink {
                 function,
                 speed,
-                is_downgraded: fabric.is_downgraded(function),
+                is_downgraded: fabric.is_downgraded(function) && !fabric.may_save_power(function),
             }),
             unknown_links: crossed.iter().copied().filter(is_unknown).collect(),
             turn,
         }
     }
+}
+
+/// The speed of a link under load: a GPU lowers it while idle, and keeps the width.
+fn working_speed(fabric: &Fabric, id: FunctionId) -> Option<LinkSpeed> {
+    if fabric.is_downgraded(id) && fabric.may_save_power(id) {
+        return fabric.trainable(id);
+    }
+    fabric.speed_above(id)
 }
 
 /// Returns whether bridges above an end are not listed.

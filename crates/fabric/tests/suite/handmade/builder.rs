@@ -51,7 +51,7 @@ impl MachineBuilder {
 
     pub(crate) fn cpu(&mut self, vendor: &str, family: Option<u32>, model: &str) {
         let model = (!model.is_empty()).then(|| model.to_owned());
-        self.fabric.cpu = Cpu { vendor: Some(vendor.to_owned()), family, model };
+        self.fabric.cpu = Cpu { vendor: Some(vendor.to_owned()), family, model, ..Cpu::default() };
     }
 
     /// A host bridge at a bus, with what the kernel knows it by at device 0.

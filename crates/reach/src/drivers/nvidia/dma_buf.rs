@@ -4,16 +4,19 @@
 
 use peerlane_fabric::gpu::{self, Generation};
 
-use super::{DRIVER, kept_from_gpudirect, topology_refusal};
+use super::{DRIVER, kept_from_gpudirect, listed, topology_refusal};
 use crate::MapType;
 use crate::drivers::ends::DriverEnds;
 use crate::drivers::{DriverAnswer, DriverRule, rdma};
 
-const SOURCE: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia/nv-dmabuf.c and #1324";
+const SOURCE: &str = "open-gpu-kernel-modules 595.45.04, nv-dmabuf.c, nv-pci.c, osinit.c and #1324";
+const SUPERCHIP: &str = "open-gpu-kernel-modules 595.45.04, nv-dmabuf.c, nv-pci.c; NVIDIA/nccl #1579; \
+                         meta-pytorch/torchcomms #3014 and #3104";
 
 /// The rule for a network controller that imports it.
 pub(super) fn rdma(ends: &DriverEnds<'_>) -> DriverRule {
-    DriverRule::new(DRIVER, "GPUDirect RDMA by dma-buf", Some(false), verdict(ends), SOURCE)
+    let source = if gpu::has_c2c(ends.provider()) { SUPERCHIP } else { SOURCE };
+    DriverRule::new(DRIVER, "GPUDirect RDMA by dma-buf", Some(false), verdict(ends), source)
 }
 
 /// The rule for any other function, whose driver may import it.
@@ -86,31 +89,48 @@ fn needs(ends: &DriverEnds<'_>) -> Vec<&'static str> {
     conditions.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
 }
 
-/// A list in words: "a", "a and b", "a, b and c".
-fn listed(items: &[&str]) -> String {
-    match items {
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        items => items.join(""),
+/// The part that the place of both ends has, and whether it settles that the driver allows them
+/// (`nv_grdma_pci_topology_supported`). Any bridge above both counts.
+pub(super) fn place(ends: &DriverEnds<'_>) -> (String, bool) {
+    let of_chipset = "on Grace, Ampere Altra and AmpereOne, from 580 on";
+    if gpu::has_c2c(ends.provider()) {
+        return (on_superchip(ends), false);
     }
+    let (place, is_allowed) = if ends.fabric.environment.hypervisor.is_some() {
+        ("in a virtual machine the driver checks no topology".to_owned(), false)
+    } else if ends.nvidia_parameter(super::TOPOLOGY_CHECK) == Some("1") {
+        ("NVreg_GrdmaPciTopoCheckOverride=1 makes the driver allow every place".to_owned(), true)
+    } else if ends.is_below_one_switch() {
+        ("both are below one switch, where the driver allows it on every chipset".to_owned(), true)
+    } else if ends.fabric.cpu.vendor.is_some() && !ends.fabric.cpu.is_arm() {
+        (format!("they share no switch, which the driver refuses only {of_chipset}"), true)
+    } else {
+        (format!("they share no switch, which the driver refuses {of_chipset}"), false)
+    };
+    (place, is_allowed)
 }
 
-/// The part that the place of both ends has, and whether it settles that the driver allows them.
-pub(super) fn place(ends: &DriverEnds<'_>) -> (&'static str, bool) {
-    if gpu::has_c2c(ends.provider()) {
-        ("on a superchip the driver checks no topology", false)
-    } else if ends.fabric.environment.hypervisor.is_some() {
-        ("in a virtual machine the driver checks no topology", false)
-    } else if ends.nvidia_parameter(super::TOPOLOGY_CHECK) == Some("1") {
-        ("NVreg_GrdmaPciTopoCheckOverride=1 makes the driver allow every place", true)
-    } else if ends.is_below_one_switch() {
-        ("both are below one switch, where the driver allows it on every chipset", true)
-    } else {
-        ("they share no switch, so the driver allows it on chipsets of its list only", false)
-    }
+/// The place on a superchip: network controllers reach memory through the processor, by C2C. Data Direct
+/// goes by PCIe and needs one IOMMU group (`nv_pci_is_valid_topology_for_direct_pci`).
+fn on_superchip(ends: &DriverEnds<'_>) -> String {
+    let groups = (ends.provider().iommu_group, ends.initiator().iommu_group);
+    let direct = match groups {
+        (Some(one), Some(other)) if one == other => {
+            format!("for Data Direct both are in one IOMMU group ({one})")
+        }
+        (Some(one), Some(other)) => {
+            format!("Data Direct needs both in one IOMMU group, and they are in {one} and {other}")
+        }
+        _ => "Data Direct needs both in one IOMMU group".to_owned(),
+    };
+    format!(
+        "on a superchip the driver checks no topology; NCCL uses it with NCCL_NET_GDR_C2C=1 or \
+         NCCL_NET_GDR_LEVEL=SYS; {direct}"
+    )
 }
 
 /// The route of the requests, and whether they are known to arrive: the driver does not ask.
-fn route(ends: &DriverEnds<'_>) -> (String, bool) {
+pub(super) fn route(ends: &DriverEnds<'_>) -> (String, bool) {
     let decision = ends.decision();
     let ports: Vec<&str> =
         decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();

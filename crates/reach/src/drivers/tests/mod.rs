@@ -3,14 +3,24 @@
 mod gpus;
 mod guests;
 mod nvidia;
+mod nvidia_network;
+mod nvidia_peers;
 mod others;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
 use super::{DriverAnswer, DriverRule, rules};
 
+/// PLX PEX 8747, which NVIDIA's driver has on its list.
+const SWITCH: &str = "vendor = '0x10b5'\ndevice = '0x8747'\n";
+
 /// A switch below a root port with ports `p0` to `p2`, and a second root port `apart`; device lines follow.
 pub(super) fn machine(system: &str, devices: &str) -> Fabric {
+    with_switch(SWITCH, system, devices)
+}
+
+/// The same with other numbers of the switch.
+pub(super) fn with_switch(switch: &str, system: &str, devices: &str) -> Fabric {
     let mut text = format!("name = 'm'\n{system}\n");
     for (name, kind, under) in [
         ("root", "root-port", None),
@@ -21,7 +31,8 @@ pub(super) fn machine(system: &str, devices: &str) -> Fabric {
         ("p2", "downstream-port", Some("up")),
     ] {
         let under = under.map(|under| format!("under = '{under}'\n")).unwrap_or_default();
-        text += &format!("[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}");
+        let numbers = if kind == "root-port" { "" } else { switch };
+        text += &format!("[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}{numbers}");
     }
     Fabric::from_toml(&(text + devices)).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -164,6 +164,7 @@ fn forced_peer_access_is_said() {
         "disables peer access over PCIe",
     );
     says(&rule("", "ForceP2P=0"), DriverAnswer::Conditional, "NVLink unknown");
-    says(&rule("", "ForceP2P=0x11"), DriverAnswer::Conditional, "on every chipset");
-    says(&rule("", "ForceP2P=0x22"), DriverAnswer::Expected, "the firmware refuses");
+    says(&rule("", "ForceP2P=0x11"), DriverAnswer::Conditional, "no proof that data arrives");
+    says(&rule("", "ForceP2P=0x21"), DriverAnswer::Conditional, "allow reads alone");
+    says(&rule("nvlink = []", "ForceP2P=0x22"), DriverAnswer::Refused, "ForceP2P disables");
 }
