@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _peerlane
@@ -16,7 +17,7 @@ class Reading(NamedTuple):
     bytes: int
     """Bytes read; fewer than there is room for only where the file ends."""
     direct: int
-    """Bytes of them that the drive's DMA put where they are; on a GPU, next to it: by cuFile, direct."""
+    """Bytes of them that the drive's DMA put where they are; into a GPU: by cuFile, without host memory."""
     shifted: int
     """Bytes of them that the drive's DMA put into the memory next to their place, and a CPU moved there."""
     copied: int
@@ -29,6 +30,9 @@ class Reading(NamedTuple):
         """The sum of both, path by path."""
         return Reading(*map(sum, zip(self, other, strict=True)))
 
+
+TIMEOUT = 60
+"""Seconds to wait for a device."""
 
 NOTHING = Reading(0, 0, 0, 0, 0)
 """Before anything was read."""
@@ -85,7 +89,7 @@ class Reader:
         return self._reader.is_direct
 
     def read_into(
-        self, target: Any, offset: int = 0, *, timeout: int = 60, pinned: Size | None = None
+        self, target: Any, offset: int = 0, *, timeout: int = TIMEOUT, pinned: Size | None = None
     ) -> Reading:
         """Fills memory with what lies at an offset, as far as there is something.
 
@@ -126,6 +130,10 @@ class Reader:
         if offset < 0 or not 1 <= timeout <= 86_400:
             raise BadInput(["offset: 0 or more is needed, timeout: 1 to 86400"])
         return Reading(**self._reader.read_into(target, offset, timeout, size(pinned), _warn_above))
+
+    def _read_into(self, target: Any, offset: int, said: Callable[[str], object]) -> Reading:
+        """Reads as :meth:`read_into` does, and hands warnings to a function."""
+        return Reading(**self._reader.read_into(target, offset, TIMEOUT, None, said))
 
     def __repr__(self) -> str:
         return f"Reader({self.path!r})"

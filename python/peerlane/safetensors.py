@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from . import _peerlane
-from ._reader import NOTHING, Reader, Reading, warn
+from ._reader import NOTHING, TIMEOUT, Reader, Reading, warn
 from ._reader import size as size_words
 from ._types import Size
 from ._views import NumpyViews, TorchViews, Views
@@ -37,8 +37,6 @@ SAMPLES = 64
 """Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
 PART = 256 << 20
 """Bytes read between two looks at whether another shard has failed."""
-TIMEOUT = 60
-"""Seconds to wait for a GPU or a drive that does nothing."""
 SHARDS = 8
 """Shards that are read into host memory at the same time."""
 INDEX_MAX = 100_000_000
@@ -167,7 +165,8 @@ def _check_names(
                 raise BadInput([f"tensor {name!r} is in {where[name]} and in {shard}"])
             where[name] = shard
     for name, file in (wanted or {}).items():
-        if name not in where or where[name].name != Path(file).name:
+        parts = Path(file).parts
+        if name not in where or where[name].parts[-len(parts) :] != parts:
             raise BadInput([f"tensor {name!r} is not in {file}, where the index has it"])
 
 
@@ -217,6 +216,8 @@ def _to_gpu(
 
 
 def _gpu_route(path: Path, reading: Reading) -> FileRoute:
+    if not reading.bytes:
+        return FileRoute(str(path), "host", "it has no data", reading)
     if reading.direct == reading.bytes:
         return FileRoute(str(path), "p2p", "by cuFile's counters", reading)
     reason = f"{reading.page_cache} bytes out of the page cache, {reading.copied} from the drive"
@@ -233,16 +234,19 @@ def _to_host(path: Path, start: int, size: int, stop: threading.Event) -> tuple[
         return bytearray(size), FileRoute(str(path), "direct", "it has no data", NOTHING)
     with path.open("rb", buffering=0) as file:
         if _is_cached(file.fileno(), size):
-            memory = mmap.mmap(
-                file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
-            )
+            try:
+                memory = mmap.mmap(
+                    file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
+                )
+            except ValueError as error:
+                raise PeerlaneError([f"{path} became shorter while it was read"]) from error
             with suppress(OSError):
                 memory.madvise(POPULATE_READ)
             count = size - start
             reason = f"each of {SAMPLES} places of the file that were looked up is in the page cache"
             return memory, FileRoute(str(path), "mapped", reason, Reading(count, 0, 0, 0, count))
     # The file's blocks lie in pages as they lie in the file, so that DMA may put them where they belong.
-    memory = mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     reader = Reader(path)

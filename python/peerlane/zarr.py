@@ -30,7 +30,7 @@ except ImportError as error:
     raise ImportError(f"{error}; hint: pip install 'peerlane[zarr]'") from error
 
 from ._reader import NOTHING, Reader, Reading
-from .errors import RouteWarning
+from .errors import PeerlaneError, RouteWarning
 
 __all__ = ["Store"]
 
@@ -118,24 +118,28 @@ class Store(LocalStore):
         # Of NumPy or, by its protocol, of the library that the GPU's buffers are made of.
         array: Any = numpy.empty_like(empty, shape=(end - start,), dtype="uint8")
         is_host = isinstance(array, numpy.ndarray)
-        if is_host and end - start < SMALL:
-            with path.open("rb") as file:
-                file.seek(start)
-                count = file.readinto(array)
-            reading = Reading(bytes=count, direct=0, shifted=0, copied=0, page_cache=count)
-        else:
-            reading = self._read(path, array, start)
+        try:
+            if is_host and end - start < SMALL:
+                with path.open("rb") as file:
+                    file.seek(start)
+                    count = file.readinto(array)
+                reading = Reading(bytes=count, direct=0, shifted=0, copied=0, page_cache=count)
+            else:
+                reading = self._read(path, array, start)
+        except (FileNotFoundError, PeerlaneError):
+            # It may have been deleted meanwhile.
+            if path.exists():
+                raise
+            return None
         self._counts.add(reading)
         # The file may have become shorter meanwhile.
         return prototype.buffer.from_array_like(array[: reading.bytes])
 
     def _read(self, path: Path, array: Any, start: int) -> Reading:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RouteWarning)
-            reading = Reader(path).read_into(array, start) if array.size else NOTHING
-        for warning in caught:
-            self._counts.warn_once(str(warning.message))
-        return reading
+        if not array.size:
+            return NOTHING
+        # Warnings are the process's: they must not be caught while other threads read.
+        return Reader(path)._read_into(array, start, self._counts.warn_once)
 
 
 class _Counts:

@@ -82,7 +82,7 @@ fn work(
         return match interface.get_item("stream")?.filter(|stream| !stream.is_none()) {
             None => Ok(OwnersWork::None),
             Some(stream) => match stream.extract::<u64>() {
-                Ok(0) | Err(_) => Err(odd("stream is none of CUDA").into()),
+                Ok(0) | Err(_) => Err(odd("stream is not a CUDA stream").into()),
                 Ok(stream) => Ok(OwnersWork::Stream(stream)),
             },
         };
@@ -114,7 +114,7 @@ fn address(interface: &Bound<'_, PyDict>) -> PyResult<u64> {
 }
 
 fn odd(why: impl std::fmt::Display) -> ErrorDetails {
-    bad(format!("its __cuda_array_interface__ is not to be understood: {why}"))
+    bad(format!("its __cuda_array_interface__ is malformed: {why}"))
 }
 
 fn get<'py>(interface: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -133,12 +133,12 @@ fn numbers(tuple: &Bound<'_, PyAny>, key: &str) -> PyResult<Vec<u64>> {
     }
     let numbers = tuple.iter().map(|number| number.extract::<u64>());
     let numbers = numbers.collect::<PyResult<Vec<u64>>>();
-    Ok(numbers.map_err(|_| odd(format!("{key} has what is not a size")))?)
+    Ok(numbers.map_err(|_| odd(format!("{key} has an entry that is not a size")))?)
 }
 
 /// Bytes of an element: `<f4` has 4.
 fn item_size(typestr: &str) -> Result<u64, ErrorDetails> {
-    let refused = || odd("typestr is of no plain number");
+    let refused = || odd("typestr is not a plain number type");
     let rest = typestr.strip_prefix(['<', '>', '|', '=']).ok_or_else(refused)?;
     let kind = rest.chars().next().filter(|kind| KINDS.contains(*kind)).ok_or_else(refused)?;
     let digits = &rest[kind.len_utf8()..];

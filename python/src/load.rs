@@ -21,6 +21,9 @@ use crate::error::{ErrorDetails, ExceptionKind};
 use crate::reader::counts;
 use crate::watch::PyWatch;
 
+/// Files that are open at a time, each once or twice: a process may have 1024.
+const OPEN_FILES: usize = 128;
+
 /// A file, the offset in it, and the memory that is filled from there on.
 struct PyPart {
     path: PathBuf,
@@ -61,7 +64,7 @@ pub(crate) fn load_to_gpu<'py>(
     let settings = settings(self::pinned(pinned.as_deref())?)?;
     let parts = parts.into_iter().map(|(path, offset, target)| match buffer::lend(&target)? {
         BufferTarget::Gpu(memory) => Ok(PyPart { path, offset, memory }),
-        BufferTarget::Host(_) => Err(bad("it is no memory of a GPU".to_owned()).into()),
+        BufferTarget::Host(_) => Err(bad("it is not GPU memory".to_owned()).into()),
     });
     let parts = parts.collect::<PyResult<Vec<PyPart>>>()?;
     let mut watch = PyWatch::new(None, warn);
@@ -78,6 +81,26 @@ fn load(
     deadline: Nanos,
     watch: &mut PyWatch,
 ) -> Result<Vec<Reading>, ErrorDetails> {
+    let total = Bytes(parts.iter().map(|part| part.memory.length).sum());
+    watch.phase(Phase::Move);
+    watch.begin(Bytes::ZERO, total);
+    let (ways, clock) = (LoadRings::new(RouteChoice::Auto), MonotonicClock::start());
+    let mut readings = Vec::new();
+    let mut parts = parts.into_iter().peekable();
+    while parts.peek().is_some() {
+        let some = parts.by_ref().take(OPEN_FILES).collect();
+        let mut tools = ReadTools { clock: &clock, watch, deadline };
+        readings.extend(load_some(some, (&ways, settings), total, &mut tools)?);
+    }
+    Ok(readings)
+}
+
+fn load_some(
+    parts: Vec<PyPart>,
+    (ways, settings): (&LoadRings, LoadSettings),
+    total: Bytes,
+    tools: &mut ReadTools<'_>,
+) -> Result<Vec<Reading>, ErrorDetails> {
     let paths: Vec<PathBuf> = parts.iter().map(|part| part.path.clone()).collect();
     let mut all = Vec::new();
     let (mut readings, mut numbers) = (vec![Reading::default(); parts.len()], Vec::new());
@@ -92,21 +115,23 @@ fn load(
     if all.iter().any(|part| !part.memory.gpu().is_same(&gpu)) {
         return Err(bad("the memories are of several GPUs".to_owned()));
     }
-    let total = Bytes(all.iter().map(|part| part.range.end - part.range.start).sum());
-    watch.phase(Phase::Move);
-    watch.begin(Bytes::ZERO, total);
-    let (ways, clock) = (LoadRings::new(RouteChoice::Auto), MonotonicClock::start());
-    let mut loader = Loader::new(&gpu, &ways, &PinnedPool::of_process(), settings);
-    let mut tools = ReadTools { clock: &clock, watch, deadline };
+    let mut loader = Loader::new(&gpu, ways, &PinnedPool::of_process(), settings);
     let failed = |error: LoadError| match error {
         LoadError::Part(PartError { number, error }) => {
             let path = numbers.get(number).map_or_else(PathBuf::new, |&at| paths[at].clone());
             ReadError::Load { path, source: *error }.into()
         }
         LoadError::Stopped { done } => ReadError::Interrupted { done, total }.into(),
-        error => ErrorDetails::tried(ExceptionKind::Failed, "load", &error).hint(error.hint()),
+        error => {
+            let kind = if matches!(&error, LoadError::Cuda(error) if error.is_missing()) {
+                ExceptionKind::CudaUnavailable
+            } else {
+                ExceptionKind::Failed
+            };
+            ErrorDetails::tried(kind, "load", &error).hint(error.hint())
+        }
     };
-    let loaded = loader.load(&all, &mut tools).map_err(failed)?;
+    let loaded = loader.load(&all, tools).map_err(failed)?;
     for (loaded, &number) in loaded.into_iter().zip(&numbers) {
         let told = loaded.and_then(|loaded| ways.told(loaded, tools.watch));
         readings[number] = reading(&told.map_err(failed)?);

@@ -160,7 +160,8 @@ def test_the_shard_that_fails_is_named(library, tmp_path):
     machine = Machine(tmp_path, library, "fail_copy=1")
     (found,) = machine.run({"load": [str(path) for path in paths]})
     assert found["error"] == "PeerlaneError" and "cuMemcpyHtoDAsync failed" in found["words"]
-    machine = Machine(tmp_path / "other", library, "") if (tmp_path / "other").mkdir() is None else machine
+    (tmp_path / "other").mkdir()
+    machine = Machine(tmp_path / "other", library, "")
     (found,) = machine.run({"load": [str(path) for path in paths], "pinned": "many"})
     assert (found["error"], "pinned" in found["words"]) == ("BadInput", True)
 
@@ -209,10 +210,10 @@ GOOD = {"shape": (4,), "typestr": "|u1", "data": (4096, False), "version": 3}
         ({"version": None}, "version is not a number"),
         ({"mask": object()}, "mask"),
         ({"shape": 4}, "shape is not a tuple"),
-        ({"shape": (-1,)}, "shape has what is not a size"),
+        ({"shape": (-1,)}, "shape has an entry that is not a size"),
         ({"shape": (2**63, 2)}, "larger than any memory"),
         ({"shape": (2**62, 2)}, "larger than any memory"),
-        ({"shape": (2**64,)}, "shape has what is not a size"),
+        ({"shape": (2**64,)}, "shape has an entry that is not a size"),
         ({"shape": (1,) * 65}, "dimensions"),
         ({"typestr": "<f"}, "typestr"),
         ({"typestr": "<f0"}, "typestr"),
@@ -224,7 +225,7 @@ GOOD = {"shape": (4,), "typestr": "|u1", "data": (4096, False), "version": 3}
         ({"typestr": 4}, "typestr is not text"),
         ({"strides": (2,)}, "gaps"),
         ({"strides": (1, 1)}, "gaps"),
-        ({"strides": (-1,)}, "strides has what is not a size"),
+        ({"strides": (-1,)}, "strides has an entry that is not a size"),
         ({"shape": (2, 2), "strides": (1, 2)}, "order"),
         ({"data": (4096, True)}, "read only"),
         ({"data": (4096, 0)}, "does not say"),

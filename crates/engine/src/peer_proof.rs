@@ -88,6 +88,7 @@ struct ProofBench {
     deadline: Nanos,
     end: Instant,
     seeds: Random,
+    accesses: Vec<Arc<PeerAccess>>,
     kernels: [CudaKernel; 2],
     ends: [ProofEnd; 2],
 }
@@ -114,10 +115,12 @@ pub fn prove_peers(
     limits: ProofLimits,
 ) -> Result<PairProof, PeerProofError> {
     let mut bench = ProofBench::open(cuda, gpus, nvrtc, limits)?;
-    let forward = bench.direction(0, limits.bytes)?;
-    let backward = bench.direction(1, limits.bytes)?;
-    bench.clear()?;
-    Ok(PairProof { forward, backward })
+    let proved = bench.prove(limits.bytes);
+    if proved.is_err() {
+        // To free memory would wait for a GPU that hangs; the process ends with it.
+        std::mem::forget(bench);
+    }
+    proved
 }
 
 impl ProofBench {
@@ -127,6 +130,7 @@ impl ProofBench {
         nvrtc: &Nvrtc,
         limits: ProofLimits,
     ) -> Result<Self, PeerProofError> {
+        let last = Instant::now() + Duration::from(limits.deadline);
         let end = |facts: &GpuFacts| {
             let gpu = cuda.open(facts)?;
             let image = nvrtc.compile(KERNEL, "peer_proof.cu", facts.compute)?;
@@ -137,9 +141,16 @@ impl ProofBench {
         };
         let [(first_kernel, first), (second_kernel, second)] = [end(gpus[0])?, end(gpus[1])?];
         let (kernels, ends) = ([first_kernel, second_kernel], [first, second]);
-        let last = Instant::now() + Duration::from(limits.deadline);
         let seeds = Random::new(crate::request::fresh_tag() ^ u64::from(std::process::id()));
-        Ok(Self { deadline: limits.deadline, end: last, seeds, kernels, ends })
+        let accesses = Vec::new();
+        Ok(Self { deadline: limits.deadline, end: last, seeds, accesses, kernels, ends })
+    }
+
+    fn prove(&mut self, longest: Bytes) -> Result<PairProof, PeerProofError> {
+        let forward = self.direction(0, longest)?;
+        let backward = self.direction(1, longest)?;
+        self.clear()?;
+        Ok(PairProof { forward, backward })
     }
 
     /// What the GPU of this number stores in memory of the other.
@@ -147,9 +158,13 @@ impl ProofBench {
         let (own, other) = (&self.ends[from].gpu, &self.ends[1 - from].gpu);
         if !own.can_access(other)? {
             let method = self.method(from, longest, None, ProofMethod::CopyEngine)?;
-            return Ok(direction(ProofResult::Staged, vec![method]));
+            let result =
+                if method.missing > 0 { ProofResult::Refuted } else { ProofResult::Staged };
+            return Ok(direction(result, vec![method]));
         }
         let access = own.access(other)?;
+        // Kept: to give it up waits for a GPU that hangs.
+        self.accesses.push(Arc::clone(&access));
         let methods = [ProofMethod::KernelStores, ProofMethod::CopyEngine]
             .map(|method| self.method(from, longest, Some(&access), method));
         let methods = methods.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -241,9 +256,11 @@ impl ProofBench {
             };
             end.queue.copy(&copy)?;
             self.wait(owner)?;
-            let bytes = Pinned::bytes_mut(&mut self.ends[owner].pinned).unwrap_or_default();
-            let bytes = &bytes[..to_usize(part).min(bytes.len())];
-            missing += wrong_blocks(bytes, begin / WORD as u64, seed);
+            let bytes = Pinned::bytes_mut(&mut self.ends[owner].pinned);
+            missing += match bytes.and_then(|bytes| bytes.get(..to_usize(part))) {
+                Some(bytes) => wrong_blocks(bytes, begin / WORD as u64, seed),
+                None => part.div_ceil(BLOCK as u64),
+            };
         }
         Ok(missing)
     }

@@ -4,7 +4,8 @@
 //! `doctor --probe` start this program, and end it at the deadline.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus, Stdio};
 
 use peerlane_engine::{EndsVerdict, PeerProofError, ProofLimits, prove_peers};
 use peerlane_fabric::{Bdf, Fabric, FunctionId, FunctionKind, gpu};
@@ -79,28 +80,28 @@ pub(super) fn ask(
     deadline: Nanos,
 ) -> Result<PairProof, Failure> {
     let addresses = provable(fabric, ends)?;
-    let started = start(addresses, bytes(fabric, ends), deadline);
-    let answer = started.map_err(|error| {
-        Failure::new(format!("cannot probe: no process could be started: {error}"))
-    })?;
     let names = [fabric.device_word(ends.0), fabric.device_word(ends.1)];
-    match answer {
-        Some(ProofAnswer::Proof(proof)) => Ok(proof),
-        Some(ProofAnswer::Failed { error, hint, is_missing }) => {
+    let failed =
+        |why: String| Failure::new(format!("cannot probe {} and {}: {why}", names[0], names[1]));
+    let started = start(addresses, bytes(fabric, ends), deadline);
+    let (status, answer) =
+        started.map_err(|error| failed(format!("no process could be started: {error}")))?;
+    match (answer, status) {
+        (Some(ProofAnswer::Proof(proof)), _) => Ok(proof),
+        (Some(ProofAnswer::Failed { error, hint, is_missing }), _) => {
             let exit = if is_missing { Exit::NotPossible } else { Exit::Failed };
-            Err(Failure::new(format!("cannot probe {} and {}: {error}", names[0], names[1]))
-                .hint(hint)
-                .exit(exit))
+            Err(failed(error).hint(hint).exit(exit))
         }
-        None => {
-            let error = format!(
-                "cannot probe {} and {}: the driver did not answer within {} s",
-                names[0],
-                names[1],
-                deadline.0 / 1_000_000_000
-            );
+        (None, status) => {
+            let why = match status.map(|status| status.signal()) {
+                Some(Some(signal)) => format!("the driver ended its process (signal {signal})"),
+                Some(None) => "the driver ended its process".to_owned(),
+                None => {
+                    format!("the driver did not answer within {} s", deadline.0 / 1_000_000_000)
+                }
+            };
             let hint = "`nvidia-smi` and `sudo dmesg | grep -i -e nvrm -e xid` say how they are";
-            Err(Failure::new(error).hint(hint.to_owned()))
+            Err(failed(why).hint(hint.to_owned()))
         }
     }
 }
@@ -143,7 +144,11 @@ fn bytes(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Bytes {
     Bytes(BYTES.0 + small.map_or(0, |window| window.0))
 }
 
-fn start(gpus: [Bdf; 2], bytes: Bytes, deadline: Nanos) -> io::Result<Option<ProofAnswer>> {
+fn start(
+    gpus: [Bdf; 2],
+    bytes: Bytes,
+    deadline: Nanos,
+) -> io::Result<(Option<ExitStatus>, Option<ProofAnswer>)> {
     let folder = tempfile::tempdir()?;
     let answer = folder.path().join("answer");
     let mut command = Command::new(std::env::current_exe()?);
@@ -151,8 +156,8 @@ fn start(gpus: [Bdf; 2], bytes: Bytes, deadline: Nanos) -> io::Result<Option<Pro
     let seconds = (deadline.0 / 1_000_000_000).max(1);
     command.args(["--bytes", &bytes.0.to_string(), "--seconds", &seconds.to_string()]);
     command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(std::fs::File::create(&answer)?);
-    ask_library::wait(command.spawn()?, Nanos(deadline.0 + GRACE.0))?;
-    Ok(serde_json::from_slice(&std::fs::read(&answer)?).ok())
+    let status = ask_library::wait(command.spawn()?, Nanos(deadline.0 + GRACE.0))?;
+    Ok((status, serde_json::from_slice(&std::fs::read(&answer)?).ok()))
 }
 
 /// The verdict on a pair, with its proof where there is one.
@@ -180,13 +185,19 @@ fn sentence(names: [&str; 2], proof: &PairProof) -> String {
             "{first} -> {second}: proved: every block arrived in both directions, at {} and {}",
             forward.bytes_per_second, backward.bytes_per_second
         ),
-        ProofResult::Staged => format!(
-            "{first} -> {second}: staged: the driver grants no peer access, and its copies go through \
-             host memory"
-        ),
+        ProofResult::Staged => {
+            let one = match (forward.result, backward.result) {
+                (ProofResult::Proved, _) => format!(" from {second} to {first}"),
+                (_, ProofResult::Proved) => format!(" from {first} to {second}"),
+                _ => String::new(),
+            };
+            format!(
+                "{first} -> {second}: staged: the driver grants no peer access{one}, and its copies go \
+                 through host memory"
+            )
+        }
         ProofResult::Refuted => format!(
-            "{first} -> {second}: refuted: {} of {} blocks did not arrive, though the driver grants \
-             peer access",
+            "{first} -> {second}: refuted: {} of {} blocks did not arrive",
             forward.missing + backward.missing,
             forward.blocks + backward.blocks
         ),

@@ -136,7 +136,9 @@ impl DirectLoader {
         let place = offset.checked_sub(begin).filter(|place| place % BLOCK == 0);
         let place = place.filter(|place| place + room(range) <= memory.length().0);
         let Some(place) = place else {
-            return Err(LoadError::not_direct("its blocks are no blocks of the memory"));
+            return Err(LoadError::not_direct(
+                "its blocks do not line up with those of the memory",
+            ));
         };
         let mut ring = match self.ring.take() {
             Some(ring) => ring,

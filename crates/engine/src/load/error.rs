@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use peerlane_memory::cuda::CudaError;
 use peerlane_memory::cufile::{FellBack, NoCounter};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use crate::failure::{RequestError, RequestFailure};
 use crate::ring::UringError;
@@ -49,6 +49,14 @@ pub enum LoadError {
     NoLane {
         /// The bound.
         pinned: Bytes,
+    },
+    /// The copy engine did nothing.
+    #[error(
+        "the GPU copied nothing for {age}: it hangs, or earlier work on the stream of the memory's owner is not over"
+    )]
+    GpuStuck {
+        /// Time that it has been waited for.
+        age: Nanos,
     },
     /// A wish to stop came from outside.
     #[error("interrupted after {done}")]
@@ -128,6 +136,7 @@ impl LoadError {
             | Self::Cuda(_)
             | Self::Setting { .. }
             | Self::NoLane { .. }
+            | Self::GpuStuck { .. }
             | Self::Stopped { .. }
             | Self::FellBack(_)
             | Self::RouteNotKnown(_) => false,
@@ -153,7 +162,10 @@ impl LoadError {
             Self::RouteNotKnown(none) => Some(none.hint()),
             Self::Part(part) => part.error.hint(),
             Self::Setting { .. } => Some("a number with K, M or G: PEERLANE_PINNED=128M"),
-            Self::NoLane { .. } => Some("a larger bound: PEERLANE_PINNED=256M, or `pinned=`"),
+            Self::NoLane { .. } => Some("raise the bound: PEERLANE_PINNED=256M, or `pinned=`"),
+            Self::GpuStuck { .. } => {
+                Some("`nvidia-smi -q` and `sudo dmesg | grep -i xid` say how the GPU is")
+            }
             Self::NotDirect { .. } => Some("`--route auto` or `--route host` takes host memory"),
             _ => None,
         }

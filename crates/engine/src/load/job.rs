@@ -25,6 +25,8 @@ pub(super) struct LoadJob {
     changed: Condvar,
     /// Pieces read and pieces arrived, so that a standstill shows.
     steps: AtomicU64,
+    /// Copies that the copy engine has.
+    under_way: AtomicUsize,
     arrived: AtomicU64,
     is_over: AtomicBool,
     /// Workers that may go on.
@@ -87,6 +89,7 @@ impl LoadJob {
             state: Mutex::new(JobState { running: workers, failed: None, parts: states }),
             changed: Condvar::new(),
             steps: AtomicU64::new(0),
+            under_way: AtomicUsize::new(0),
             arrived: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             allowed: AtomicUsize::new(workers),
@@ -122,9 +125,19 @@ impl LoadJob {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a piece that the copy engine has.
+    pub(super) fn send(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_copying(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
+    }
+
     /// Counts a piece that is in memory of the GPU.
     pub(super) fn arrive(&self, part: usize, bytes: PieceBytes) {
         self.step();
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
         let all = bytes.drive + bytes.page_cache;
         self.arrived.fetch_add(all, Ordering::Relaxed);
         let loaded = &mut self.lock().parts[self.parts[part].number].loaded;

@@ -24,6 +24,7 @@ mod settings;
 mod ways;
 mod worker;
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -42,6 +43,7 @@ pub use ways::LoadRings;
 pub use crate::endpoint::find_gpu;
 pub use crate::watch::ReadTools;
 
+use crate::Clock;
 use crate::failure::{Cause, RequestFailure, Role, Stuck};
 use crate::ring::Action;
 use direct::DirectLoader;
@@ -56,7 +58,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// Between two looks at the load of the machine.
 const LOAD_LOOK: Duration = Duration::from_secs(1);
 /// The wait for workers of a load that is over.
-const END_WAIT: Duration = Duration::from_millis(200);
+const END_WAIT: Duration = Duration::from_millis(150);
+/// What a pause between two looks counts at most: a program that was stopped for a while finds everything old.
+const MOST_GAP: Nanos = Nanos::seconds(1);
 
 /// A range of a file, and its place in memory of the loader's GPU.
 #[derive(Debug, Clone)]
@@ -196,6 +200,10 @@ impl<'a> Loader<'a> {
         tools: &mut ReadTools<'_>,
     ) -> Option<Result<Loaded, LoadError>> {
         let length = part.range.end.saturating_sub(part.range.start);
+        if i64::try_from(part.range.end).is_err() {
+            let source = std::io::ErrorKind::InvalidInput.into();
+            return Some(Err(LoadError::File { action: "read so far into", source }));
+        }
         if length == 0 {
             return Some(Ok(Loaded::default()));
         }
@@ -219,11 +227,11 @@ impl<'a> Loader<'a> {
         let lengths = wanted.iter().map(|&at| parts[at].range.end - parts[at].range.start);
         let (total, most) = (lengths.sum::<u64>(), self.settings.allowed());
         let pieces = usize::try_from(total.div_ceil(pool::SLOT)).unwrap_or(usize::MAX);
+        let marks = marks(wanted.iter().map(|&at| &parts[at]))?;
         let taken = self.take_lanes(most.min(pieces.max(1)), tools)?;
         if let Some(shortage) = &taken.shortage {
             tools.watch.notice(shortage);
         }
-        let marks = marks(wanted.iter().map(|&at| &parts[at]))?;
         let job = LoadJob::new(parts, wanted, self.on_failure, marks, taken.lanes.len());
         let job = Arc::new(job);
         let lanes = taken.lanes.into_iter().enumerate();
@@ -245,10 +253,10 @@ impl<'a> Loader<'a> {
         wanted: usize,
         tools: &mut ReadTools<'_>,
     ) -> Result<TakenLanes, LoadError> {
-        let start = tools.clock.now();
+        let mut standstill = Standstill::new(self.pool.steps(), tools.clock);
         let mut is_late = false;
         let mut stops = || {
-            is_late = tools.clock.now().since(start) >= tools.deadline;
+            is_late = standstill.look(self.pool.steps(), tools.clock) >= tools.deadline;
             is_late || tools.watch.stop_requested()
         };
         let taken = self.pool.take(&self.gpu, wanted, self.settings.pinned, &mut stops);
@@ -259,6 +267,7 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// Begins a thread; where there is none, the lane goes with the worker.
     fn begin(&self, job: &Arc<LoadJob>, number: usize, lane: Lane) -> Option<JoinHandle<()>> {
         let (registers, keeps) = (self.settings.registers, self.keeps);
         let (own, pool) = (Arc::clone(job), Arc::clone(&self.pool));
@@ -268,7 +277,7 @@ impl<'a> Loader<'a> {
         match thread.spawn(move || worker.run()) {
             Ok(thread) => Some(thread),
             Err(error) => {
-                job.fail(None, LoadError::file("begin a thread for")(error));
+                job.fail(None, LoadError::file("start a thread for")(error));
                 job.leave();
                 None
             }
@@ -277,21 +286,18 @@ impl<'a> Loader<'a> {
 
     /// Waits for the workers, with a look at the wish to stop and the deadline.
     fn watch(&self, job: &LoadJob, total: Bytes, tools: &mut ReadTools<'_>) {
-        let (mut steps, mut since) = (job.steps(), tools.clock.now());
+        let mut standstill = Standstill::new(job.steps(), tools.clock);
         let mut looked = Instant::now();
         while !job.wait(TICK) {
             tools.watch.progress(job.arrived(), total);
-            let now = tools.clock.now();
-            if job.steps() != steps {
-                (steps, since) = (job.steps(), now);
-            }
             if tools.watch.stop_requested() {
                 job.stop();
                 job.wait(END_WAIT);
                 break;
             }
-            if now.since(since) >= tools.deadline {
-                job.fail(None, stuck(job, now.since(since)));
+            let age = standstill.look(job.steps(), tools.clock);
+            if age >= tools.deadline {
+                job.fail(None, stuck(job, age));
                 job.wait(END_WAIT);
                 break;
             }
@@ -312,20 +318,48 @@ impl Drop for Loader<'_> {
     }
 }
 
-/// What owners still do to memory that is to be written.
+/// How long nothing was done, by looks.
+struct Standstill {
+    steps: u64,
+    last: Nanos,
+    age: Nanos,
+}
+
+impl Standstill {
+    fn new(steps: u64, clock: &dyn Clock) -> Self {
+        Self { steps, last: clock.now(), age: Nanos(0) }
+    }
+
+    fn look(&mut self, steps: u64, clock: &dyn Clock) -> Nanos {
+        let now = clock.now();
+        self.age = Nanos(self.age.0.saturating_add(now.since(self.last).0.min(MOST_GAP.0)));
+        self.last = now;
+        if steps != self.steps {
+            (self.steps, self.age) = (steps, Nanos(0));
+        }
+        self.age
+    }
+}
+
+/// What owners still do to memory that is to be written; one mark for each stream.
 fn marks<'a>(parts: impl Iterator<Item = &'a LoadPart>) -> Result<Vec<StreamMark>, LoadError> {
     let foreign = parts.filter_map(|part| match &part.memory {
         GpuTarget::Foreign(memory) => Some(memory),
         GpuTarget::Own(_) => None,
     });
-    let mut marks = Vec::new();
+    let (mut marks, mut seen) = (Vec::new(), HashSet::new());
     for memory in foreign {
-        marks.extend(memory.mark()?);
+        if seen.insert(memory.work()) {
+            marks.extend(memory.mark()?);
+        }
     }
     Ok(marks)
 }
 
 fn stuck(job: &LoadJob, age: Nanos) -> LoadError {
+    if job.is_copying() {
+        return LoadError::GpuStuck { age };
+    }
     let (role, action, offset) = (Role::Source, Action::Read, job.place());
     let source = Stuck { role, action, offset, age }.into();
     LoadError::Request { said: None, source }

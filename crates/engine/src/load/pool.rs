@@ -3,6 +3,7 @@
 //! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November 2026), so lanes are
 //! kept for the next load, and given back when nobody has loaded for ten seconds.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub struct PinnedPool {
     state: Mutex<PoolState>,
     returned: Condvar,
     idle: Duration,
+    /// Pieces that any load has read or sent, so that a standstill of all shows.
+    steps: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -36,12 +39,15 @@ struct PoolState {
     /// Bytes of all lanes, in use or not.
     pinned: u64,
     most: u64,
-    idle: Vec<(Instant, Lane)>,
+    idle: Vec<IdleLane>,
     has_keeper: bool,
     has_said: bool,
 }
 
-/// Two slots, and the queue of copies out of them.
+/// A lane, and since when nobody uses it.
+type IdleLane = (Instant, Lane);
+
+/// Two slots, and the queue of copies out of them. Cleared when dropped, where no copy may still be reading.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) slots: [PinnedSlot; SLOTS],
@@ -49,12 +55,52 @@ pub(super) struct Lane {
     /// Bytes of each slot that may hold content.
     pub(super) used: [u64; SLOTS],
     gpu: Arc<Gpu>,
+    /// Behind the slots, so that they are given back before they are counted so.
+    _count: LaneCount,
+}
+
+/// Bytes of a lane that are counted as pinned until this is dropped, which locks the pool.
+#[derive(Debug)]
+struct LaneCount {
+    pool: Weak<PinnedPool>,
+    bytes: u64,
+}
+
+impl LaneCount {
+    fn shrink(&mut self, bytes: u64) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.lock().pinned -= self.bytes - bytes;
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for LaneCount {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.lock().pinned -= self.bytes;
+            pool.returned.notify_all();
+        }
+    }
 }
 
 impl Lane {
-    fn new(gpu: &Arc<Gpu>, slot: u64) -> Result<Self, CudaError> {
-        let slots = [gpu.slot(Bytes(slot))?, gpu.slot(Bytes(slot))?];
-        Ok(Self { slots, queue: gpu.lane()?, used: [0; SLOTS], gpu: Arc::clone(gpu) })
+    /// A lane of slots of this size, or smaller ones where the system has no room for it and `may_shrink`.
+    fn new(gpu: &Arc<Gpu>, mut count: LaneCount, may_shrink: bool) -> Result<Self, CudaError> {
+        loop {
+            let slot = count.bytes / SLOTS as u64;
+            let slots = gpu.slot(Bytes(slot)).and_then(|one| Ok([one, gpu.slot(Bytes(slot))?]));
+            match slots {
+                Ok(slots) => {
+                    let (queue, gpu) = (gpu.lane()?, Arc::clone(gpu));
+                    return Ok(Self { slots, queue, used: [0; SLOTS], gpu, _count: count });
+                }
+                Err(_) if may_shrink && slot / 2 >= LEAST_SLOT => {
+                    count.shrink(slot / 2 / BLOCK * BLOCK * SLOTS as u64);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     pub(super) fn slot_bytes(&self) -> u64 {
@@ -71,10 +117,11 @@ impl Lane {
         let pairs = slots.iter_mut().zip(used);
         pairs.into_iter().fold(true, |all, (slot, used)| slot.clear(std::mem::take(used)) && all)
     }
+}
 
-    /// Whether it is of this GPU by the same driver.
-    fn serves(&self, gpu: &Arc<Gpu>) -> bool {
-        self.gpu.is_same(gpu)
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let _ = self.clear();
     }
 }
 
@@ -101,7 +148,8 @@ impl PinnedPool {
 
     /// A pool that gives back what was not used for so long.
     pub fn new(idle: Duration) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), returned: Condvar::new(), idle })
+        let (state, returned, steps) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        Arc::new(Self { state, returned, idle, steps })
     }
 
     /// Pinned memory at its highest.
@@ -118,53 +166,69 @@ impl PinnedPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes that a load did something.
+    pub(super) fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
     /// Takes lanes of a GPU: as many as wanted, or as `limit` and the system allow, at least one. Waits where others
     /// have them all, until `stops` says so.
     pub(super) fn take(
-        &self,
+        self: &Arc<Self>,
         gpu: &Arc<Gpu>,
         wanted: usize,
         limit: Bytes,
         stops: &mut dyn FnMut() -> bool,
     ) -> Result<TakenLanes, NoLane> {
-        let mut state = self.lock();
         loop {
-            let mut lanes = state.take_idle(gpu, wanted);
-            let mut refused = None;
-            while lanes.len() < wanted && refused.is_none() {
-                let slot = slot_within(limit);
-                let Some(others) = state.make_room(slot * SLOTS as u64, limit) else { break };
-                drop(state);
-                drop(others);
-                let made = make(gpu, slot, lanes.is_empty());
-                state = self.lock();
-                state.pinned -= slot * SLOTS as u64;
-                match made {
-                    Ok(lane) => {
-                        state.pinned += lane.bytes();
-                        let is_small = lane.slot_bytes() < slot;
-                        lanes.push(lane);
-                        if is_small {
-                            break;
-                        }
-                    }
-                    Err(error) => refused = Some(error),
-                }
+            let surplus = self.lock().trim(limit);
+            drop(surplus);
+            let mut taken = self.lock().take_idle(gpu, wanted);
+            let made = self.make_up(gpu, &mut taken, wanted, limit);
+            if !taken.is_empty() {
+                let shortage = self.lock().shortage(&taken, wanted, &made);
+                return Ok(TakenLanes { lanes: taken, shortage });
             }
-            state.most = state.most.max(state.pinned);
-            if !lanes.is_empty() {
-                let shortage = state.shortage(&lanes, wanted, limit, refused.as_ref());
-                return Ok(TakenLanes { lanes, shortage });
-            }
-            if let Some(error) = refused {
+            if let (Some(error), Bytes(0)) = (made.refused, self.pinned()) {
                 return Err(NoLane::Cuda(error));
             }
+            // Without the lock: who is asked may run code that loads as well.
             if stops() {
                 return Err(NoLane::Stopped);
             }
-            let waited = self.returned.wait_timeout(state, WAIT);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.returned.wait_timeout(self.lock(), WAIT);
         }
+    }
+
+    /// Makes lanes until there are as many as wanted, or no more can be.
+    fn make_up(
+        self: &Arc<Self>,
+        gpu: &Arc<Gpu>,
+        lanes: &mut Vec<Lane>,
+        wanted: usize,
+        limit: Bytes,
+    ) -> MadeLanes {
+        let mut made = MadeLanes::default();
+        while lanes.len() < wanted && !made.is_small && made.refused.is_none() {
+            let bytes = slot_within(limit) * SLOTS as u64;
+            let Some(others) = self.lock().make_room(bytes, limit) else { break };
+            drop(others);
+            let count = LaneCount { pool: Arc::downgrade(self), bytes };
+            match Lane::new(gpu, count, lanes.is_empty()) {
+                Ok(lane) => {
+                    made.is_small = lane.bytes() < bytes;
+                    lanes.push(lane);
+                    let mut state = self.lock();
+                    state.most = state.most.max(state.pinned);
+                }
+                Err(error) => made.refused = Some(error),
+            }
+        }
+        made
     }
 
     /// Keeps lanes for the next load.
@@ -187,31 +251,17 @@ impl PinnedPool {
 
     /// Gives back idle lanes at once.
     pub(super) fn release(&self) {
-        let mut state = self.lock();
-        let idle = std::mem::take(&mut state.idle);
-        state.pinned -= idle.iter().map(|(_, lane)| lane.bytes()).sum::<u64>();
-        drop(state);
-        for (_, mut lane) in idle {
-            let _ = lane.clear();
-        }
-    }
-
-    /// Counts a lane as gone; a copy that does not end may have it for ever.
-    pub(super) fn lose(&self, lane: Lane) {
-        self.lock().pinned -= lane.bytes();
-        drop(lane);
-        self.returned.notify_all();
+        let idle = std::mem::take(&mut self.lock().idle);
+        drop(idle);
     }
 }
 
-/// Makes a lane, of smaller slots where it is the first and the system has no room for it.
-fn make(gpu: &Arc<Gpu>, mut slot: u64, is_first: bool) -> Result<Lane, CudaError> {
-    loop {
-        match Lane::new(gpu, slot) {
-            Err(_) if is_first && slot / 2 >= LEAST_SLOT => slot = slot / 2 / BLOCK * BLOCK,
-            made => return made,
-        }
-    }
+/// Outcome of making lanes.
+#[derive(Debug, Default)]
+struct MadeLanes {
+    /// The last one is smaller than it should be.
+    is_small: bool,
+    refused: Option<CudaError>,
 }
 
 /// Bytes of a slot such that a lane is within the limit, where that is possible.
@@ -225,10 +275,9 @@ fn keep(pool: &Weak<PinnedPool>) -> bool {
     let mut state = pool.lock();
     let now = Instant::now();
     let idle = pool.idle;
-    let is_old = |(since, _): &(Instant, Lane)| now.duration_since(*since) >= idle;
+    let is_old = |(since, _): &IdleLane| now.duration_since(*since) >= idle;
     let (old, young): (Vec<_>, Vec<_>) = state.idle.drain(..).partition(is_old);
     state.idle = young;
-    state.pinned -= old.iter().map(|(_, lane)| lane.bytes()).sum::<u64>();
     let next = state.idle.iter().map(|(since, _)| *since + idle).min();
     state.has_keeper = next.is_some();
     drop(state);
@@ -243,7 +292,7 @@ impl PoolState {
     fn take_idle(&mut self, gpu: &Arc<Gpu>, wanted: usize) -> Vec<Lane> {
         let mut taken = Vec::new();
         for (since, lane) in std::mem::take(&mut self.idle) {
-            if taken.len() < wanted && lane.serves(gpu) {
+            if taken.len() < wanted && lane.gpu.is_same(gpu) {
                 taken.push(lane);
             } else {
                 self.idle.push((since, lane));
@@ -252,43 +301,40 @@ impl PoolState {
         taken
     }
 
-    /// Counts so many bytes as pinned; lanes of other GPUs that had to go for that. `None` where there is no room.
-    fn make_room(&mut self, bytes: u64, limit: Bytes) -> Option<Vec<(Instant, Lane)>> {
-        let mut gone = Vec::new();
-        while self.pinned + bytes > limit.0 {
-            // One lane there is, however low the limit.
-            if self.pinned == 0 {
-                break;
-            }
-            let Some((since, lane)) = self.idle.pop() else {
-                self.pinned += gone.iter().map(|(_, lane): &(_, Lane)| lane.bytes()).sum::<u64>();
-                self.idle.append(&mut gone);
-                return None;
-            };
-            self.pinned -= lane.bytes();
-            gone.push((since, lane));
+    /// Idle lanes that go beyond a limit; who gets them drops them without the lock.
+    fn trim(&mut self, limit: Bytes) -> Vec<IdleLane> {
+        let (mut gone, mut left) = (Vec::new(), self.pinned);
+        while left > limit.0 {
+            let Some(other) = self.idle.pop() else { break };
+            left -= other.1.bytes();
+            gone.push(other);
         }
+        gone
+    }
+
+    /// Counts so many bytes as pinned; idle lanes that have to go for that. `None` where there is no room.
+    fn make_room(&mut self, bytes: u64, limit: Bytes) -> Option<Vec<IdleLane>> {
+        let idle: u64 = self.idle.iter().map(|(_, lane)| lane.bytes()).sum();
+        let in_use = self.pinned - idle;
+        // One lane there is, however low the limit.
+        if in_use > 0 && in_use + bytes > limit.0 {
+            return None;
+        }
+        let gone = self.trim(Bytes(limit.0.saturating_sub(bytes)));
         self.pinned += bytes;
         Some(gone)
     }
 
-    fn shortage(
-        &mut self,
-        lanes: &[Lane],
-        wanted: usize,
-        limit: Bytes,
-        refused: Option<&CudaError>,
-    ) -> Option<String> {
-        let is_small = lanes.iter().any(|lane| lane.slot_bytes() < slot_within(limit));
-        if self.has_said || !(is_small || refused.is_some()) {
+    fn shortage(&mut self, lanes: &[Lane], wanted: usize, made: &MadeLanes) -> Option<String> {
+        if self.has_said || !(made.is_small || made.refused.is_some()) {
             return None;
         }
         self.has_said = true;
         let bytes = Bytes(lanes.iter().map(Lane::bytes).sum());
-        let why = refused.map(|error| format!(" ({error})")).unwrap_or_default();
+        let why = made.refused.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
         Some(format!(
-            "only {bytes} of pinned host memory, by {} of {wanted} threads{why}: loading is slower; \
-             `ulimit -l` shows the limit of locked memory",
+            "only {bytes} of host memory could be pinned, for {} of {wanted} threads{why}: loading is \
+             slower; `ulimit -l` shows the limit of locked memory",
             lanes.len()
         ))
     }

@@ -26,7 +26,7 @@ pub(super) fn check(root: &Path, device: u64) -> Result<(), Arc<str>> {
     if is_on_nvme(&root.join(format!("sys/dev/block/{major}:{minor}")), DEPTH) {
         return Ok(());
     }
-    Err("nvidia-fs is not loaded, and the file is on no local NVMe drive, which P2PDMA needs"
+    Err("nvidia-fs is not loaded, and the file is not on a local NVMe drive, which P2PDMA needs"
         .into())
 }
 
@@ -78,7 +78,8 @@ mod tests {
         assert_eq!(check(with.path(), device(253, 0)), Ok(()), "a volume on such a drive");
         for other in [device(8, 0), device(0, 44)] {
             assert!(
-                check(with.path(), other).is_err_and(|why| why.contains("no local NVMe drive"))
+                check(with.path(), other)
+                    .is_err_and(|why| why.contains("not on a local NVMe drive"))
             );
         }
         let without = machine("# CONFIG_PCI_P2PDMA is not set\n");

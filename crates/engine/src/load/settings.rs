@@ -27,7 +27,7 @@ pub struct LoadSettings {
     pub workers: usize,
     /// Whether files in the page cache are registered with the GPU, rather than copied by the processor.
     pub registers: bool,
-    /// Whether half of them wait while the load average exceeds their number.
+    /// Whether half of them stop when the load average exceeds the number of the machine's processors.
     pub yields: bool,
     /// Pinned host memory of all loads of the process at most.
     pub pinned: Bytes,
@@ -51,10 +51,11 @@ impl LoadSettings {
 
     /// Workers for now.
     pub(super) fn allowed(&self) -> usize {
-        if !self.yields {
-            return self.workers;
-        }
-        allowed(self.workers, std::fs::read_to_string("/proc/loadavg").ok().as_deref())
+        let load = std::fs::read_to_string("/proc/loadavg").ok();
+        // The load is that of the machine, also in a container.
+        let stat = std::fs::read_to_string("/proc/stat").ok();
+        let is_busy = self.yields && is_busy(load.as_deref(), stat.as_deref());
+        if is_busy { self.workers.div_ceil(2) } else { self.workers }
     }
 }
 
@@ -65,10 +66,15 @@ fn variable() -> Result<Option<Bytes>, LoadError> {
     size.map(Some).ok_or_else(|| LoadError::Setting { text: text.into_owned() })
 }
 
-fn allowed(workers: usize, loadavg: Option<&str>) -> usize {
+/// Whether the load average exceeds the number of processors, by `/proc/loadavg` and `/proc/stat`.
+fn is_busy(loadavg: Option<&str>, stat: Option<&str>) -> bool {
     let load = loadavg.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    let is_busy = load.is_some_and(|load| load > workers as f64);
-    if is_busy { workers.div_ceil(2) } else { workers }
+    let is_processor = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let processors = stat.map(|text| text.lines().filter(is_processor).count());
+    load.zip(processors)
+        .is_some_and(|(load, processors)| processors > 0 && load > processors as f64)
 }
 
 #[cfg(test)]
@@ -76,12 +82,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_machine_gets_half_the_workers() {
-        assert_eq!(allowed(16, Some("16.50 9.1 3.2 1/321 77")), 8);
-        for loadavg in [Some("16.00 20.0 20.0"), Some(""), Some("x"), None] {
-            assert_eq!(allowed(16, loadavg), 16, "{loadavg:?}");
+    fn busy_is_by_processors_of_the_machine() {
+        let stat = "cpu  9 9\ncpu0 4 4\ncpu1 5 5\nintr 7\n";
+        assert!(is_busy(Some("2.50 1.1 0.2 1/321 77"), Some(stat)));
+        for (load, stat) in
+            [(Some("2.00 9.0 9.0"), Some(stat)), (Some("x"), Some(stat)), (None, Some(stat))]
+        {
+            assert!(!is_busy(load, stat), "{load:?}");
         }
-        assert_eq!(allowed(1, Some("9.0")), 1);
+        assert!(!is_busy(Some("9.0"), None) && !is_busy(Some("9.0"), Some("")));
     }
 
     #[test]

@@ -55,15 +55,17 @@ impl Worker {
     /// Works until there is no piece left, and gives the lane back.
     pub(super) fn run(mut self) {
         let worked = self.work();
+        // What failed once fails again in the next load, as after a reset of the device.
+        let is_broken = matches!(worked, Err(Halt::Failed(_, LoadError::Cuda(_))));
         if let Err(Halt::Failed(part, error)) = worked {
             self.job.fail(part, error);
         }
         let is_settled = (0..SLOTS).all(|slot| self.settle(slot).is_ok());
         let Self { job, pool, mut lane, keeps, .. } = self;
-        if is_settled && (keeps || lane.clear()) {
+        if is_settled && !is_broken && (keeps || lane.clear()) {
             pool.give_back([lane]);
         } else {
-            pool.lose(lane);
+            drop(lane);
         }
         job.leave();
     }
@@ -110,13 +112,14 @@ impl Worker {
         self.lane.used[slot] = self.lane.used[slot].max(used);
         let read = piece::read(&mut self.lane.slots[slot], &part.file, range.clone());
         let bytes = read.map_err(|failure| Halt::Failed(Some(piece.part), failure.into()))?;
-        job.step();
+        self.step();
         if job.is_over() {
             return Err(Halt::Over);
         }
         let from = (self.lane.slots[slot].pinned(), range.start - first_block(range.start));
         let to = (&part.memory, part.place(range.start));
         self.lane.queue.send(from, to, range.end - range.start, slot as u64)?;
+        job.send();
         self.sent[slot] = Some(Sent { part: piece.part, bytes });
         Ok(())
     }
@@ -134,14 +137,20 @@ impl Worker {
         let Ok(pinned) = part.memory.gpu().register(mapped, first..range.end) else {
             return Ok(false);
         };
-        job.step();
+        self.step();
         let (from, to) = ((&pinned, range.start - first), (&part.memory, part.place(range.start)));
         let length = range.end - range.start;
         self.lane.queue.send(from, to, length, *slot as u64)?;
+        job.send();
         let bytes = PieceBytes { page_cache: length, drive: 0 };
         self.sent[*slot] = Some(Sent { part: piece.part, bytes });
         *slot = (*slot + 1) % SLOTS;
         Ok(true)
+    }
+
+    fn step(&self) {
+        self.job.step();
+        self.pool.step();
     }
 
     /// Waits until the copy out of a slot is over; a load that is over waits for [`END_WAIT`] only.
@@ -152,6 +161,7 @@ impl Worker {
                 let sent =
                     usize::try_from(tag).ok().and_then(|slot| self.sent.get_mut(slot)?.take());
                 if let Some(sent) = sent {
+                    self.pool.step();
                     self.job.arrive(sent.part, sent.bytes);
                 }
                 continue;

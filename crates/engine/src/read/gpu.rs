@@ -1,7 +1,9 @@
 //! Reads into lent memory on a GPU.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{Foreign, GpuTarget};
@@ -33,8 +35,7 @@ impl Reader {
             return Ok(Reading::default());
         }
         // An open file of its own: its flags are others, and this reader is used meanwhile.
-        let same = format!("/proc/self/fd/{}", self.opened.file.as_raw_fd());
-        let file = File::open(same).map_err(|error| self.failed("open", error))?;
+        let file = self.again().map_err(|error| self.failed("open", error))?;
         let gpu = Arc::clone(memory.gpu());
         let part = LoadPart {
             file: LoadFile::new(file),
@@ -57,6 +58,17 @@ impl Reader {
             copied: loaded.through_host,
             page_cache: loaded.page_cache,
             ..Reading::default()
+        })
+    }
+
+    /// The same file, opened once more; by its path where there is no `/proc`.
+    fn again(&self) -> io::Result<File> {
+        let own = &self.opened.file;
+        File::open(format!("/proc/self/fd/{}", own.as_raw_fd())).or_else(|error| {
+            let file = File::open(&self.path)?;
+            let (old, new) = (own.metadata()?, file.metadata()?);
+            let is_same = (old.dev(), old.ino()) == (new.dev(), new.ino());
+            if is_same { Ok(file) } else { Err(error) }
         })
     }
 }

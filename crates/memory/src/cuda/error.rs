@@ -77,7 +77,7 @@ pub enum CudaError {
         kind: crate::RegionKind,
     },
     /// This process was forked off one that had initialised CUDA.
-    #[error("this process was forked after CUDA was initialised, and has none")]
+    #[error("this process was forked after CUDA was initialised, and cannot use CUDA")]
     Forked,
     /// There is no host memory to copy through.
     #[error("cannot take host memory for a GPU")]
@@ -117,9 +117,9 @@ impl CudaError {
             }
             Self::Call { code, .. } => hint_of(*code),
             Self::Host(error) => error.hint(),
-            Self::Forked => {
-                Some("begin such processes by `spawn`: multiprocessing.set_start_method(\"spawn\")")
-            }
+            Self::Forked => Some(
+                "start such processes with `spawn`: multiprocessing.set_start_method(\"spawn\")",
+            ),
             Self::Address { .. }
             | Self::Length { .. }
             | Self::Range { .. }

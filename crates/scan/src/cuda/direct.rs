@@ -60,7 +60,7 @@ fn load_first(
     let Some(offset) = frames.reserve(&range, &mut staging)? else { return Ok(()) };
     let memory = Arc::clone(frames.memory());
     let part = FramePart { file, range, memory, offset };
-    let loaded = loader.load(vec![part]);
+    let loaded = loader.load(vec![part], &|| false);
     staging.clear(frames.memory())?;
     match loaded?.into_iter().next() {
         // One file may have an obstacle of its own. Without a mode cuFile has served no file at all.

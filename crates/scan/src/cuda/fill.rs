@@ -172,7 +172,12 @@ impl<'a> BatchFiller<'a> {
         }
         let (images, parts): (Vec<_>, Vec<_>) =
             plain.into_iter().map(|image| image.split(&batch.frames)).unzip();
-        let loaded = timed(&self.shared.clocks.load, || loader.load(parts))?;
+        let is_enough = || self.shared.is_enough();
+        let loaded = timed(&self.shared.clocks.load, || loader.load(parts, &is_enough));
+        let loaded = match loaded {
+            Err(LoadError::Stopped { .. }) => return Ok(()),
+            loaded => loaded?,
+        };
         for (image, loaded) in images.into_iter().zip(loaded) {
             match loaded {
                 Ok(loaded) => {

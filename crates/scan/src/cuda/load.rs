@@ -4,10 +4,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::{
     LoadError, LoadFile, LoadPart, LoadSettings, Loaded, Loader, PinnedPool, ReadTools,
 };
+use peerlane_engine::{MonotonicClock, Watch};
 use peerlane_memory::cuda::{DeviceMemory, GpuTarget};
 use peerlane_units::Nanos;
 
@@ -41,6 +41,7 @@ impl<'a> FrameLoader<'a> {
     pub(super) fn load(
         &mut self,
         parts: Vec<FramePart>,
+        is_enough: &dyn Fn() -> bool,
     ) -> Result<Vec<Result<Loaded, LoadError>>, LoadError> {
         let part = |FramePart { file, range, memory, offset }| LoadPart {
             file: LoadFile::new(file),
@@ -50,6 +51,16 @@ impl<'a> FrameLoader<'a> {
         };
         let parts: Vec<LoadPart> = parts.into_iter().map(part).collect();
         let (clock, deadline) = (&self.clock, self.deadline);
-        self.loader.load(&parts, &mut ReadTools { clock, watch: &mut (), deadline })
+        let watch = &mut UntilEnough(is_enough);
+        self.loader.load(&parts, &mut ReadTools { clock, watch, deadline })
+    }
+}
+
+/// Stops a load when the scan has enough.
+struct UntilEnough<'a>(&'a dyn Fn() -> bool);
+
+impl Watch for UntilEnough<'_> {
+    fn stop_requested(&self) -> bool {
+        (self.0)()
     }
 }

@@ -133,6 +133,11 @@ impl Foreign {
         Self { work, ..self }
     }
 
+    /// What its owner may still do to it.
+    pub fn work(&self) -> OwnersWork {
+        self.work
+    }
+
     /// Marks what its owner still does to it, for those who write it after that; nothing where there is nothing to wait
     /// for. [`OwnersWork::All`] is waited for here, without a deadline: CUDA has none.
     ///

@@ -16,7 +16,7 @@ use super::CudaError;
 const DEVICE: u64 = 2;
 
 /// Work on a memory that its owner has asked of the GPU, and that may not be over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OwnersWork {
     /// None.
     None,
