@@ -156,7 +156,11 @@ fn bar1_needs_key_and_processor() {
     let auto = "RMPcieP2PType=2";
     for cpu in [zen.to_owned(), intel(143)] {
         only(&on(&cpu, auto), DriverAnswer::Conditional, "lets payload go by BAR1");
-        only(&on(&cpu, ""), DriverAnswer::Conditional, "by mailboxes, the default");
+        only(
+            &on(&cpu, ""),
+            DriverAnswer::Conditional,
+            "by default payload goes by mailboxes, which may be slower",
+        );
     }
     for model in [207, 173] {
         let rule =
