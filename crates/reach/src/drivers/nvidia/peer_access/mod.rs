@@ -225,6 +225,13 @@ fn place(ends: &DriverEnds<'_>, switch: CommonSwitch<'_>) -> (String, &'static s
             );
             (place, SWITCHES)
         }
+        CommonSwitch::Hidden => {
+            let place = format!(
+                "whether a switch of the driver's list is above both is unknown (bridges are not in this \
+                 input), and otherwise {chipset}"
+            );
+            (place, SWITCHES)
+        }
         CommonSwitch::Absent => (format!("they share no switch, so {chipset}"), RULES),
     }
 }
