@@ -4,7 +4,7 @@
 //! `RMPcieP2PType` asks for it, both windows are static, and reads pass the processor
 //! (`_kp2pCapsGetStatusOverPcieBar1`, `kbusIsPcieBar1P2PMappingSupported_GH100`).
 
-use peerlane_fabric::{Bar, Cpu, Function};
+use peerlane_fabric::{Bar, Cpu, Function, NvidiaDriver};
 use peerlane_units::Bytes;
 
 use super::chip;
@@ -56,63 +56,79 @@ pub(super) fn small_window(ends: &DriverEnds<'_>) -> Option<String> {
     Some(format!("BAR1 of {} shows {}{of}{more}", ends.word(gpu), bar.size))
 }
 
+/// First driver with the key.
+const SINCE: u32 = 575;
+
 /// The way of payload between two GPUs of one chip over PCIe, in words; `None` for chips that have
 /// mailboxes alone.
 pub(super) fn way(ends: &DriverEnds<'_>) -> Option<String> {
     let chips = ends.both().map(chip);
     let is_of = |list: &[&str]| chips.iter().all(|one| one.is_some_and(|one| list.contains(&one)));
     let driver = ends.fabric.nvidia.as_ref();
+    if driver.and_then(NvidiaDriver::major_version).is_some_and(|major| major < SINCE) {
+        return None;
+    }
     let key = driver.and_then(|driver| dword(driver, WAY));
     let is_default = is_of(&BY_DEFAULT);
     match key {
-        Some(1) if is_default || is_of(&BY_KEY) => Some(by_window(ends)),
-        Some(2) if is_default => Some(by_window(ends)),
-        _ if !is_default => None,
-        _ => Some(match obstacle(ends) {
-            Some(why) => {
-                format!("payload goes by mailboxes, and {WAY}=2 would not change it: {why}")
-            }
-            None => format!(
-                "payload goes by mailboxes, the default, which may be slower than BAR1 ({WAY}=2)"
-            ),
-        }),
+        Some(1) if is_default || is_of(&BY_KEY) => Some(with_key(ends)),
+        Some(2) if is_default => Some(with_key(ends)),
+        _ => is_default.then(|| without_key(ends)),
     }
 }
 
-fn by_window(ends: &DriverEnds<'_>) -> String {
+fn with_key(ends: &DriverEnds<'_>) -> String {
     match obstacle(ends) {
-        Some(why) => format!("{why}, so it falls back to mailboxes, which may be slower"),
-        None => {
+        Obstacle::Known(why) => {
+            format!("{why}, so it falls back to mailboxes, which may be slower")
+        }
+        Obstacle::Open(what) => format!("payload goes by BAR1 or falls back to mailboxes: {what}"),
+        Obstacle::Absent => {
             format!("{WAY} lets payload go by BAR1 where that is static: as large as the memory")
         }
     }
 }
 
-/// The fact for which the driver takes no BAR1.
-fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
+fn without_key(ends: &DriverEnds<'_>) -> String {
+    let default = "by default payload goes by mailboxes";
+    match obstacle(ends) {
+        Obstacle::Known(why) => format!("{default}, and {WAY}=2 would not change it: {why}"),
+        Obstacle::Open(what) => format!("{default}; whether {WAY}=2 changes it is open: {what}"),
+        Obstacle::Absent => format!("{default}, which may be slower than BAR1 ({WAY}=2)"),
+    }
+}
+
+/// A fact for which the driver takes no BAR1.
+enum Obstacle {
+    Known(String),
+    Open(String),
+    Absent,
+}
+
+fn obstacle(ends: &DriverEnds<'_>) -> Obstacle {
     let driver = ends.fabric.nvidia.as_ref();
     if driver.and_then(|driver| dword(driver, "RMForceStaticBar1")) == Some(0) {
-        return Some("RMForceStaticBar1=0 forbids a static BAR1".to_owned());
+        return Obstacle::Known("RMForceStaticBar1=0 forbids a static BAR1".to_owned());
     }
     if let Some(small) = small_window(ends) {
-        return Some(format!("{small}, and BAR1 has to show all"));
+        return Obstacle::Known(format!("{small}, and BAR1 has to show all"));
     }
     if matches!(CommonSwitch::new(ends), CommonSwitch::Listed) {
-        return None;
+        return Obstacle::Absent;
     }
     let cpu = &ends.fabric.cpu;
     let needed = "reads by BAR1 need a switch of the driver's list, AMD Zen or Intel's model 143 (Sapphire \
                   Rapids)";
     match reads(cpu) {
-        Some(true) => None,
+        Some(true) => Obstacle::Absent,
         Some(false) => {
             let vendor = cpu.vendor.as_deref().unwrap_or_default();
             let model = cpu.model_number.map(|model| format!(" model {model}"));
-            Some(format!("{needed}, and this is {vendor}{}", model.unwrap_or_default()))
+            Obstacle::Known(format!("{needed}, and this is {vendor}{}", model.unwrap_or_default()))
         }
-        None => {
-            Some(format!("{needed}, and which processor this is, is unknown (not in this input)"))
-        }
+        None => Obstacle::Open(format!(
+            "{needed}, and which processor this is, is unknown (not in this input)"
+        )),
     }
 }
 

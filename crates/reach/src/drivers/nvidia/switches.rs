@@ -6,6 +6,7 @@
 
 use peerlane_fabric::{Function, FunctionKind, gpu};
 
+use crate::Need;
 use crate::drivers::ends::DriverEnds;
 
 /// PCI vendors of listed switches, each with a mask and a value of the device number.
@@ -32,6 +33,8 @@ pub(super) enum CommonSwitch<'a> {
     NotListed(&'a Function),
     /// Its maker or number is unknown.
     Unknown(&'a Function),
+    /// Bridges above an end are not in the input.
+    Hidden,
     /// None is above both.
     Absent,
 }
@@ -40,7 +43,9 @@ impl<'a> CommonSwitch<'a> {
     pub(super) fn new(ends: &DriverEnds<'a>) -> Self {
         let above: Vec<_> = ends.fabric.upward(ends.provider).skip(1).collect();
         let common = ends.fabric.upward(ends.initiator).skip(1).filter(|port| above.contains(port));
-        let mut found = Self::Absent;
+        let is_hidden = |need: &Need| matches!(need, Need::Bridges(_));
+        let mut found =
+            if ends.decision().needs.iter().any(is_hidden) { Self::Hidden } else { Self::Absent };
         for port in common.map(|id| ends.fabric.function(id)) {
             if !matches!(port.kind, FunctionKind::UpstreamPort | FunctionKind::OtherBridge) {
                 continue;
@@ -48,7 +53,7 @@ impl<'a> CommonSwitch<'a> {
             found = match (is_listed(port), found) {
                 (Some(true), _) => return Self::Listed,
                 (None, _) => Self::Unknown(port),
-                (Some(false), Self::Absent) => Self::NotListed(port),
+                (Some(false), Self::Absent | Self::Hidden) => Self::NotListed(port),
                 (Some(false), found) => found,
             };
         }

@@ -156,7 +156,11 @@ fn bar1_needs_key_and_processor() {
     let auto = "RMPcieP2PType=2";
     for cpu in [zen.to_owned(), intel(143)] {
         only(&on(&cpu, auto), DriverAnswer::Conditional, "lets payload go by BAR1");
-        only(&on(&cpu, ""), DriverAnswer::Conditional, "by mailboxes, the default");
+        only(
+            &on(&cpu, ""),
+            DriverAnswer::Conditional,
+            "by default payload goes by mailboxes, which may be slower",
+        );
     }
     for model in [207, 173] {
         let rule =
@@ -231,4 +235,23 @@ fn translation_defeats_patched_drivers() {
     let system = format!("iommu = 'translating'\n{}", keys("PeerMappingOverride=1"));
     let fabric = machine(&system, &pair(RTX_4090, RTX_4090));
     only(&fabric, DriverAnswer::Conditional, "boot with iommu=pt");
+}
+
+/// NVIDIA/nccl #2079: redirecting root ports with an IOMMU that translates made the first collective hang.
+#[test]
+fn granted_pairs_behind_redirecting_ports_are_open() {
+    let root = |name: &str| device(name, "pci0000:00", "root-port", "acs = 'redirect'");
+    let ends = device("a", "r0", "gpu", RTX_PRO_6000) + &device("b", "r1", "gpu", RTX_PRO_6000);
+    let text = format!(
+        "[[host_bridge]]\nname = 'pci0000:00'\n{}{}{ends}{}",
+        root("r0"),
+        root("r1"),
+        answered("OK")
+    );
+    let on = |iommu: &str| {
+        Fabric::from_toml(&format!("name = 'm'\niommu = '{iommu}'\n{text}")).expect("a machine")
+    };
+    only(&on("unknown"), DriverAnswer::Conditional, "r0 redirects (ACS)");
+    only(&on("translating"), DriverAnswer::Conditional, "boot with iommu=pt");
+    only(&on("passthrough"), DriverAnswer::Possible, "no proof");
 }

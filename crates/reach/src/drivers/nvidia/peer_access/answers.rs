@@ -1,6 +1,6 @@
 //! The driver's own answers in the text of `nvidia-smi topo -p2p`, and what explains them.
 
-use peerlane_fabric::{Fabric, FunctionId, PeerAccess, PeerCapability, gpu, names};
+use peerlane_fabric::{Acs, Fabric, Function, FunctionId, PeerAccess, PeerCapability, gpu, names};
 
 use super::{Verdict, is_kept_geforce, overrides, patched};
 use crate::drivers::ends::DriverEnds;
@@ -67,8 +67,7 @@ fn risk(ends: &DriverEnds<'_>) -> Option<String> {
     if ends.is_translated() {
         return Some("the IOMMU translates, and data may be lost: boot with iommu=pt".to_owned());
     }
-    let redirecting = ends.decision().redirecting;
-    let port = ends.fabric.function(*redirecting.first()?);
+    let port = redirecting(ends)?;
     ends.translates().is_none().then(|| {
         format!(
             "{} redirects (ACS), so data may be lost if the IOMMU translates, which is unknown: \
@@ -76,6 +75,18 @@ fn risk(ends: &DriverEnds<'_>) -> Option<String> {
             port.name
         )
     })
+}
+
+/// A port above an end that sends requests of peers up, root ports included.
+fn redirecting<'a>(ends: &DriverEnds<'a>) -> Option<&'a Function> {
+    /// ACS request and completion redirect (PCIe 6.0 section 7.7.11.3).
+    const REDIRECT: u16 = 0x0c;
+    let is_redirecting = |port: &&Function| {
+        port.kind.is_bridge()
+            && matches!(port.acs, Acs::Present { control } if control & REDIRECT != 0)
+    };
+    let above = |id| ends.fabric.upward(id).map(|id| ends.fabric.function(id)).find(is_redirecting);
+    above(ends.provider).or_else(|| above(ends.initiator))
 }
 
 fn refusal(ends: &DriverEnds<'_>, refused: &PeerAccess) -> (DriverAnswer, String, &'static str) {

@@ -191,41 +191,47 @@ fn by_firmware(ends: &DriverEnds<'_>) -> (DriverAnswer, String, &'static str) {
         );
         return (DriverAnswer::Expected, reason, SWITCHES);
     }
-    let chipset = || match answers::host_bridge(ends.fabric) {
+    let (place, source) = place(ends, switch);
+    let reason = format!(
+        "{place}; the firmware decides, and `nvidia-smi topo -p2p r` shows its answer{way}"
+    );
+    (DriverAnswer::Conditional, reason, source)
+}
+
+/// The fact by which the firmware decides, and its source.
+fn place(ends: &DriverEnds<'_>, switch: CommonSwitch<'_>) -> (String, &'static str) {
+    if ends.both().iter().all(|end| gpu::has_c2c(end)) {
+        let place = "both are on superchips, where the driver tries C2C, then NVLink, then PCIe";
+        return (place.to_owned(), RULES);
+    }
+    let chipset = match answers::host_bridge(ends.fabric) {
         Some(numbers) => format!("the chipset counts (host bridge 00:00.0, {numbers})"),
         None => "the chipset counts".to_owned(),
     };
-    let (place, source) = match switch {
-        _ if ends.both().iter().all(|end| gpu::has_c2c(end)) => {
-            let place =
-                "both are on superchips, where the driver tries C2C, then NVLink, then PCIe";
-            (place.to_owned(), RULES)
-        }
+    match switch {
         CommonSwitch::Listed => {
             ("both are below one switch of the driver's list".to_owned(), SWITCHES)
         }
         CommonSwitch::NotListed(switch) => {
             let name = names::look_up(switch).unwrap_or_else(|| switch.name.clone());
-            (
-                format!(
-                    "the switch above both ({name}) is not on the driver's list, so {}",
-                    chipset()
-                ),
-                SWITCHES,
-            )
+            let place =
+                format!("the switch above both ({name}) is not on the driver's list, so {chipset}");
+            (place, SWITCHES)
         }
         CommonSwitch::Unknown(switch) => {
             let place = format!(
-                "whether the switch above both ({}) is on the driver's list is unknown, and otherwise {}",
-                switch.name,
-                chipset()
+                "whether the switch above both ({}) is on the driver's list is unknown, and otherwise {chipset}",
+                switch.name
             );
             (place, SWITCHES)
         }
-        CommonSwitch::Absent => (format!("they share no switch, so {}", chipset()), RULES),
-    };
-    let reason = format!(
-        "{place}; the firmware decides, and `nvidia-smi topo -p2p r` shows its answer{way}"
-    );
-    (DriverAnswer::Conditional, reason, source)
+        CommonSwitch::Hidden => {
+            let place = format!(
+                "whether a switch of the driver's list is above both is unknown (bridges are not in this \
+                 input), and otherwise {chipset}"
+            );
+            (place, SWITCHES)
+        }
+        CommonSwitch::Absent => (format!("they share no switch, so {chipset}"), RULES),
+    }
 }
