@@ -51,6 +51,14 @@ pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
     }
 }
 
+/// Reasons why a pair is slow although nothing is wrong with it.
+pub(crate) fn slow_notes(
+    fabric: &Fabric,
+    (first, second): (FunctionId, FunctionId),
+) -> Vec<String> {
+    slow_path::notes(fabric, &Pair::new(fabric, first, second))
+}
+
 /// Judges two functions, both directions; `for_guest` adds what holds in a virtual machine.
 pub fn pair_record(
     fabric: &Fabric,

@@ -17,6 +17,9 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
         Some(_) => sheet.line(&record.verdict),
         None => headline(&mut sheet, record),
     }
+    for note in &record.notes {
+        sheet.line(format_args!("note: {note}"));
+    }
     if let (Some(proof), Some([first, second])) = (&record.proof, &record.pair) {
         sheet.0.push_str(&super::proof(proof, [first, second]));
     }
@@ -24,7 +27,6 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     section(&mut sheet, "findings:", &record.findings, |sheet, one| finding(sheet, one, record));
     plan(&mut sheet, &record.steps);
     section(&mut sheet, "uses:", &record.uses, of_use);
-    section(&mut sheet, "between them:", &record.notes, note);
     // A whole machine has them in --json.
     if record.pair.is_some() {
         section(&mut sheet, "settings of cuFile (/etc/cufile.json):", &record.settings, setting);
@@ -76,10 +78,6 @@ fn of_use(sheet: &mut LabelSheet, one: &UseRecord) {
     for reason in one.because.split("; ") {
         sheet.line(format_args!("    {reason}"));
     }
-}
-
-fn note(sheet: &mut LabelSheet, one: &String) {
-    sheet.line(format_args!("  {one}"));
 }
 
 fn finding(sheet: &mut LabelSheet, finding: &Finding, record: &DoctorRecord) {

@@ -9,6 +9,11 @@ const STATUS: &str = "# exit status ";
 /// Lines that are left out, and at the end of a line its rest.
 const CUT: &str = "...";
 
+/// Head of the table of short questions.
+const TABLE: &str = "| ENDS | NAME | Answer |";
+/// Lines at the beginning in which a short question is answered.
+const FIRST_LINES: usize = 3;
+
 /// A question of the page, with its command and the quoted part of the answer.
 #[derive(Debug)]
 struct PageQuestion<'a> {
@@ -20,7 +25,8 @@ struct PageQuestion<'a> {
 
 /// The questions of a page. The last line of the first block runs as it stands; the second block quotes its answer.
 fn questions(page: &str) -> Vec<PageQuestion<'_>> {
-    page.split("\n## ").skip(1).map(question).collect()
+    let sections = page.split("\n## ").skip(1);
+    sections.filter(|section| !section.contains(TABLE)).map(question).collect()
 }
 
 fn question(section: &str) -> PageQuestion<'_> {
@@ -74,6 +80,26 @@ fn answers_on_page_are_printed() {
         let said = program::said(&output);
         assert_eq!(output.status.code(), Some(status), "{heading}: {command}: {said}");
         assert_eq!(missing(&answer, &printed), None, "{heading}: {command} printed\n{printed}");
+    }
+}
+
+#[test]
+fn short_questions_are_answered_first() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(repository.join("docs/questions.md")).expect("a page");
+    let rows = page.lines().skip_while(|line| !line.contains(TABLE)).skip(2);
+    let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
+    assert!(rows.len() >= 17, "{} questions", rows.len());
+    for row in rows {
+        let [question, ends, name, answer] = row[..] else { panic!("{row:?}") };
+        let ends = ends.trim_matches('`');
+        let machine = format!("fixtures/questions/{name}.toml");
+        let output = program::typed(&repository, &format!("doctor {ends} --machine {machine}"));
+        let printed = String::from_utf8(output.stdout.clone()).expect("text");
+        let first: Vec<&str> = printed.lines().take(FIRST_LINES).collect();
+        let said = program::said(&output);
+        assert!(first.join("\n").contains(answer), "{question}: {name}:\n{printed}{said}");
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex,
     silence, window, xrt_stack,
 };
+use crate::pair::slow_notes;
 use crate::verdict::devices_verdict;
 
 /// Examines two functions; `typed` is how a person named them.
@@ -30,6 +31,7 @@ pub fn examine_devices(
     xrt_stack::examine(on);
     let memory = NetworkDriveMemory::new(fabric, one, other);
     let verdict = devices_verdict(fabric, (one, other), &typed);
-    let notes = memory.map(|memory| memory.advice).unwrap_or_default();
+    let mut notes = memory.map(|memory| memory.advice).unwrap_or_default();
+    notes.extend(slow_notes(fabric, (one, other)));
     DoctorRecord { notes, ..examination.finished(Some((typed, verdict))) }
 }

@@ -74,8 +74,12 @@ fn default_level(fabric: &Fabric) -> PathClass {
 }
 
 fn of_network(fabric: &Fabric, pairs: &[&JudgedPairs]) -> Vec<NcclSetting> {
-    let usable: Vec<&JudgedPairs> =
-        pairs.iter().copied().filter(|one| one.state.is_peer_to_peer()).collect();
+    // On a superchip no public rule says whether; NCCL leaves such pairs alone unless it is told.
+    let is_usable = |one: &&JudgedPairs| {
+        let gpu = fabric.function(one.group.example().0);
+        one.state.is_peer_to_peer() || (one.state == RouteState::Unknown && gpu::has_c2c(gpu))
+    };
+    let usable: Vec<&JudgedPairs> = pairs.iter().copied().filter(is_usable).collect();
     let Some((gpu, class)) = nearest_of_the_farthest(fabric, &usable) else { return Vec::new() };
     let mut settings = Vec::new();
     let name = fabric.device_word(gpu);

@@ -354,10 +354,7 @@ fn hung_gpu_ends_at_deadline_and_keeps_its_slots() {
     let start = Instant::now();
     let stuck = bench.load(&[part], &mut ()).unwrap_err();
     assert!(start.elapsed() >= Duration::from_millis(300));
-    assert!(
-        matches!(stuck, LoadError::Request { source: RequestError::Stuck(_), .. }),
-        "{stuck:?}"
-    );
+    assert!(matches!(stuck, LoadError::GpuStuck { .. }), "{stuck:?}");
     drop((owner, target));
     let LoadBench { mock, pool, gpu, cuda, .. } = bench;
     drop((pool, gpu, cuda));
