@@ -39,7 +39,7 @@ fn between_gpus(fabric: &Fabric, pairs: &[&JudgedPairs]) -> Option<NcclSetting> 
     }
     if fabric.iommu == IommuMode::Translating && !usable.is_empty() {
         let because = "the IOMMU translates: stores of one GPU in another may be lost without an error, \
-                       or hang, until it passes addresses through";
+                       or hang, until it is in passthrough mode";
         return Some(set("NCCL_P2P_DISABLE", "1", because.to_owned(), PEER_ACCESS));
     }
     if over_pcie.iter().any(|one| one.state == RouteState::Unknown) {
