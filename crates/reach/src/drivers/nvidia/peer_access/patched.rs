@@ -78,7 +78,7 @@ fn needs(ends: &DriverEnds<'_>) -> Vec<&'static str> {
     let conditions = [
         (has_keys, "`RMForceStaticBar1=1;PeerMappingOverride=1`"),
         (shows_all, "BAR1 as large as the memory"),
-        (ends.translates() == Some(false), "an IOMMU that is off or passes addresses through"),
+        (ends.translates() == Some(false), "an IOMMU that is off or in passthrough mode"),
     ];
     conditions.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
 }
