@@ -155,7 +155,9 @@ fn one_device_has_its_path_and_pairs() {
     assert!(text.starts_with("0000:18:00.0 (GPU) gpu:0, 32 GT/s x16"), "{text}");
     assert!(text.contains("\n  0000:16:00.0 (upstream port)"), "{text}");
     assert!(
-        text.contains("\n  gpu:1, 1c:00.0\n    between the devices, through the CPU"),
+        text.contains(
+            "\n  1c:00.0, 3e:00.0, 9e:00.0, be:00.0\n    between the devices, through the CPU"
+        ),
         "{text}"
     );
     let output = typed(root, &format!("topo gpu:9 {machine}"));

@@ -5,7 +5,7 @@ use peerlane_fabric::{Acs, Fabric, Function, FunctionId, PeerAccess, PeerCapabil
 use super::{Verdict, is_kept_geforce, overrides, patched};
 use crate::drivers::ends::DriverEnds;
 use crate::drivers::nvidia::switches::CommonSwitch;
-use crate::drivers::{DriverAnswer, emulated_chipset, gpu_link};
+use crate::drivers::{DriverAnswer, GpuLinkState, emulated_chipset, gpu_link};
 
 const DENIED: &str = "NVIDIA/nccl #2335; nvidia-smi documentation, topo -p2p";
 const ANSWERS: &str = "NVIDIA, nvidia-smi documentation, topo -p2p; nvmlDeviceGetP2PStatus";
@@ -34,7 +34,7 @@ pub(super) fn stated(ends: &DriverEnds<'_>) -> Verdict {
 /// A yes, which says that the driver will try.
 fn consent(ends: &DriverEnds<'_>, command: &str) -> (DriverAnswer, String, &'static str) {
     let is_linked =
-        gpu_link(ends.fabric, ends.provider, ends.initiator).is_some_and(|state| state.is_linked());
+        gpu_link(ends.fabric, ends.provider, ends.initiator).is_some_and(GpuLinkState::is_linked);
     let is_unlocked = !is_linked && ends.both().into_iter().any(is_kept_geforce);
     if is_unlocked && !overrides::is_in_guest(ends) {
         let (answer, reason, source) = patched::granted(ends);

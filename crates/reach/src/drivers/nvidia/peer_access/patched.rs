@@ -61,7 +61,7 @@ fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
     driver.parameters.get("RegistryDwords")?;
     let is_missing = |(key, value): &(&str, u32)| dword(driver, key) != Some(*value);
-    KEYS.iter().any(|key| is_missing(key)).then(|| {
+    KEYS.iter().any(is_missing).then(|| {
         "`NVreg_RegistryDwords=\"RMForceStaticBar1=1;PeerMappingOverride=1\"` is not set \
          (`grep Registry /proc/driver/nvidia/params`)"
             .to_owned()
