@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, gpu};
-use peerlane_reach::{DriverAnswer, JudgedPairs, PacketPath, PathClass, RouteState, Use, gpu_link};
+use peerlane_reach::{
+    DriverAnswer, GpuLinkState, JudgedPairs, PacketPath, PathClass, RouteState, Use, gpu_link,
+};
 use peerlane_results::NcclSetting;
 
 const PEER_ACCESS: &str = "NCCL 2.30.7, src/graph/paths.cc, ncclTopoCheckP2p";
@@ -124,7 +126,7 @@ fn dma_buf(fabric: &Fabric, pairs: &JudgedPairs) -> Option<NcclSetting> {
 
 fn is_linked(fabric: &Fabric, pairs: &JudgedPairs) -> bool {
     let (first, second) = pairs.group.example();
-    gpu_link(fabric, first, second).is_some_and(|link| link.is_linked())
+    gpu_link(fabric, first, second).is_some_and(GpuLinkState::is_linked)
 }
 
 fn class(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> Option<PathClass> {
