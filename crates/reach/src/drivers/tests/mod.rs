@@ -1,9 +1,11 @@
 //! Small machines, one fact each, and what the drivers' rules say of them.
 
+mod amdgpu;
 mod gpus;
 mod guests;
 mod nvidia;
 mod others;
+mod xe;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
