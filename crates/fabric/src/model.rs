@@ -23,6 +23,7 @@ pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
     StackedDevice, Temperature,
 };
+pub(crate) use window::bits_of;
 pub use window::{Bar, UnassignedBar};
 
 use crate::Bdf;
@@ -97,6 +98,10 @@ pub struct Kernel {
     pub release: Option<String>,
     /// True when it is built with `CONFIG_PCI_P2PDMA`; `None` where that cannot be seen.
     pub has_p2pdma: Option<bool>,
+    /// True when it is built with `CONFIG_HSA_AMD_P2P`, without which amdgpu of the kernel gives no peer access.
+    pub has_amd_p2p: Option<bool>,
+    /// True when it is built with `CONFIG_DMABUF_MOVE_NOTIFY`; [`Kernel::notifies_moves`] knows more.
+    pub has_move_notify: Option<bool>,
     /// The parameters it was booted with (`/proc/cmdline`), those that bear on devices only.
     pub parameters: Option<Vec<String>>,
     /// Parameter `use_cmb_sqes` of the `nvme` module: submission queues are put into a CMB, which
@@ -127,6 +132,25 @@ impl Kernel {
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+
+    /// Number of the stable release, 11 in `7.0.11`; 0 where the release names none.
+    pub fn patch_level(&self) -> Option<u32> {
+        let release = self.release.as_deref()?;
+        let mut numbers = release.splitn(3, '.').skip(2);
+        let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+        self.version().map(|_| numbers.next().and_then(digits).unwrap_or(0))
+    }
+
+    /// Returns whether exporters of dma-bufs tell importers that memory moves, instead of pinning it.
+    ///
+    /// Linux 7.1 always does: "dma-buf: Always build with DMABUF_MOVE_NOTIFY" removed the option.
+    pub fn notifies_moves(&self) -> Option<bool> {
+        const ALWAYS_SINCE: (u32, u32) = (7, 1);
+        match self.version() {
+            Some(version) if version >= ALWAYS_SINCE => Some(true),
+            _ => self.has_move_notify,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub use difference::{
 pub use drivers::{
     CardPages, DriverAnswer, DriverRule, GpuLinkKind, GpuLinkState, GuestVerdict, card_risk,
     environment_notes, gpu_link, guest, is_lent_by_xrt, missing_registry_keys, multipath_refuses,
-    nature, nvidia_fs_question, nvidia_fs_refusal, rules, udev_refusal,
+    nature, needs_translation, nvidia_fs_question, nvidia_fs_refusal, rules, udev_refusal,
 };
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};

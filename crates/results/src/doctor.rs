@@ -247,6 +247,8 @@ pub enum FindingKind {
     KernelTooOld,
     /// The kernel is built without `CONFIG_PCI_P2PDMA`.
     KernelWithoutP2pdma,
+    /// The kernel is built without an option that peers of a GPU take.
+    KernelOptionMissing,
     /// A drive, or memory of a device, is missing; only records of version 1 say so.
     #[serde(alias = "no-drive", alias = "no-memory")]
     DeviceMissing,
@@ -280,6 +282,8 @@ pub enum FindingKind {
     DriveTakesLittle,
     /// A window onto device memory is smaller than the memory.
     SmallWindow,
+    /// A window lies above the addresses that a peer can send.
+    WindowOutOfReach,
     /// The module by which network controllers reach memory of GPUs is not loaded.
     PeerModuleMissing,
     /// The driver of a GPU keeps its memory from peers until options are set.

@@ -136,14 +136,20 @@ fn two_graphics_cards_have_three_states() {
     assert_eq!(found["ports"], serde_json::json!(ports));
 
     let (found, status) = forward("lspci/switch-direct.txt", "05:00.0", "09:00.0");
-    assert_eq!((&found["verdict"], status), (&"bus-address".into(), Some(0)));
+    // Whether xe moves what others import depends on the kernel, which the text does not name.
+    assert_eq!((&found["verdict"], status), (&"bus-address".into(), Some(1)));
     assert_eq!((&found["distance"], &found["turn"]), (&8.into(), &"switch".into()));
     assert_eq!(found["slowest_link"]["speed"], "8GT/s x8");
 }
 
 #[test]
 fn lspci_text_is_read_from_stdin() {
-    let file = std::fs::File::open(fixture("lspci/switch-direct.txt")).expect("a fixture");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lspci.txt");
+    let mut text = std::fs::read_to_string(fixture("lspci/switch-direct.txt")).expect("a fixture");
+    text += "Linux host 7.2.13 #1 SMP PREEMPT x86_64 GNU/Linux\n";
+    std::fs::write(&path, text).expect("room");
+    let file = std::fs::File::open(path).expect("a file");
     let output = command(Path::new("."))
         .args(["plan", "gpu:0000:05:00.0", "gpu:0000:09:00.0", "--machine", "-"])
         .stdin(Stdio::from(file))

@@ -5,8 +5,8 @@ use peerlane_reach::NetworkDriveMemory;
 use peerlane_results::DoctorRecord;
 
 use super::{
-    Examination, Subject, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex,
-    silence, window, xrt_stack,
+    Examination, Subject, accelerator, amd_peers, gpu_stack, iommu, kernel, link, redirection,
+    root_complex, silence, window, xrt_stack,
 };
 use crate::pair::slow_notes;
 use crate::verdict::devices_verdict;
@@ -20,6 +20,7 @@ pub fn examine_devices(
     let mut examination = Examination::new(fabric, Subject::Devices(one, other));
     let on = &mut examination;
     kernel::examine(on);
+    amd_peers::examine(on);
     iommu::examine(on);
     redirection::examine(on);
     root_complex::examine(on);

@@ -4,7 +4,7 @@ use peerlane_fabric::{Fabric, Function, FunctionKind, IommuMode, gpu};
 use peerlane_reach::Use;
 use peerlane_results::{Cost, FindingKind};
 
-use super::{BearsOn, Examination, finding, kernel_parameter, saw};
+use super::{BearsOn, Examination, amd_peers, finding, kernel_parameter, saw};
 
 /// Uses in which drives take part.
 pub(super) const OF_DRIVES: [Use; 4] =
@@ -43,7 +43,11 @@ fn translating(on: &mut Examination<'_>) {
              lost without an error",
         );
     }
-    let costs = if costs.is_empty() { "which costs time".to_owned() } else { costs.join("; ") };
+    let mut costs = if costs.is_empty() { "which costs time".to_owned() } else { costs.join("; ") };
+    let against = amd_peers::against_passthrough(on.fabric);
+    if let Some(against) = &against {
+        costs = format!("{costs}; {against}");
+    }
     let cost = if loses_writes { Cost::Routes } else { Cost::Speed };
     let found = finding(
         FindingKind::IommuTranslates,
@@ -58,7 +62,8 @@ fn translating(on: &mut Examination<'_>) {
         passthrough(on.fabric),
         Some("a device, or its firmware, can then reach all of memory by DMA"),
     );
-    let found = peerlane_results::Finding { evidence, fix: Some(fix), ..found };
+    let fix = against.is_none().then_some(fix);
+    let found = peerlane_results::Finding { evidence, fix, ..found };
     on.add(found, BearsOn::everything());
 }
 

@@ -74,9 +74,13 @@ fn changed_by_another(on: &Examination<'_>) -> BTreeMap<Use, usize> {
         has_p2pdma: Some(true),
         ..on.fabric.kernel.clone()
     };
-    let other = Fabric { kernel, ..on.fabric.clone() };
+    changed_pairs(on, &Fabric { kernel, ..on.fabric.clone() })
+}
+
+/// The pairs that are judged otherwise on the same machine with another kernel.
+pub(super) fn changed_pairs(on: &Examination<'_>, other: &Fabric) -> BTreeMap<Use, usize> {
     // Groups do not depend on the kernel, so they come in the same order.
-    let judged = on.subject.judge(&other);
+    let judged = on.subject.judge(other);
     let mut counted = BTreeMap::new();
     // Cards of XRT work without P2PDMA, and with it they may not.
     let is_card = |pairs: &JudgedPairs| pairs.of_use == Use::StorageToFpga;

@@ -6,6 +6,7 @@
 //! findings of a pair come from its plan.
 
 mod accelerator;
+mod amd_peers;
 mod bearing;
 mod boot_loader;
 mod cufile;
@@ -199,6 +200,7 @@ fn examine_subject(
     let on = &mut examination;
     memory::examine(on, no_permission);
     kernel::examine(on);
+    amd_peers::examine(on);
     iommu::examine(on);
     redirection::examine(on);
     root_complex::examine(on);

@@ -37,10 +37,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
             .into_iter()
             .map(|fact| saw("the list of host bridges in drivers/pci/p2pdma.c", fact))
             .collect(),
-        fix: Some(fix(
-            "Put the devices below one switch; no kernel setting changes this",
-            Needs::Hardware,
-        )),
+        fix: Some(fix(way_out(&refused), Needs::Hardware)),
         ..finding(
             FindingKind::HostBridgeNotListed,
             Cost::Routes,
@@ -54,6 +51,25 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         )
     };
     on.add(found, BearsOn::Counted(counted));
+}
+
+/// The way out, and where it is known that a patched list of host bridges is none.
+fn way_out(refused: &[&JudgedPairs]) -> String {
+    /// Host bridge of Rocket Lake.
+    const ROCKET_LAKE: (u16, u16) = (0x8086, 0x4c43);
+    let mut facts = refused.iter().flat_map(|pairs| &pairs.legs).flat_map(|leg| &leg.kernel.facts);
+    let is_of_rocket_lake = |fact: &Fact| {
+        matches!(fact, Fact::HostBridgeNotListed { vendor, device, .. }
+            if (*vendor, *device) == ROCKET_LAKE)
+    };
+    let forced = match facts.any(is_of_rocket_lake) {
+        true => {
+            "; a kernel patched to list this host bridge reports success and copies wrong data \
+             (intel/compute-runtime #935)"
+        }
+        false => "",
+    };
+    format!("Put the devices below one switch; no kernel setting changes this{forced}")
 }
 
 /// Returns whether the kernel refuses a route for its host bridge, and payload takes host memory for it.

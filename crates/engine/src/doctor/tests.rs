@@ -476,6 +476,7 @@ fn reach_of_amd_compute_card_is_unknown() {
     assert_eq!(card("0x030000").unknown, [], "a display");
 }
 
+mod amd;
 mod headline;
 mod kinds;
 mod nvidia_fs;

@@ -64,8 +64,13 @@ fn smartssd() -> Fabric {
     let card = &mut fabric.functions[id.0];
     card.p2pmem = None;
     card.driver = DriverBinding::Bound("xocl".to_owned());
-    card.bars =
-        vec![Bar { index: 4, size: Bytes::mib(8192), is_prefetchable: true, largest: None }];
+    card.bars = vec![Bar {
+        index: 4,
+        size: Bytes::mib(8192),
+        is_prefetchable: true,
+        largest: None,
+        address_bits: None,
+    }];
     fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
     // Debian 13's own, which is built without the option.
     let release = Some("6.12.107".to_owned());

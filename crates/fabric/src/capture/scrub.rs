@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::list::{CaptureRule, Item};
 use super::{device_names, words};
 use crate::sysfs::config_space;
+use crate::sysfs::configuration;
 use crate::sysfs::cufile;
 use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
@@ -17,7 +18,7 @@ use crate::sysfs::nvidia_fs;
 use crate::sysfs::remote;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
-use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
+use crate::sysfs::windows::{self, IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
 use crate::{CufileValue, TreeEntry};
 
 /// Beginning of a made-up serial number; its own number follows.
@@ -155,9 +156,9 @@ impl ScrubState {
                 let is_packed = path.extension() == Some(OsStr::new("gz"));
                 path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
                 if is_packed {
-                    line(&configuration(&crate::sysfs::system::gunzip(bytes)?))
+                    line(&configuration::kept(&configuration::gunzip(bytes)?))
                 } else {
-                    line(&configuration(text))
+                    line(&configuration::kept(text))
                 }
             }
             CaptureRule::Mounts => {
@@ -327,18 +328,20 @@ fn event(text: &str) -> String {
     text.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
 }
 
-fn configuration(text: &str) -> String {
-    text.lines().filter(|line| line.contains("CONFIG_PCI_P2PDMA")).collect::<Vec<_>>().join("\n")
-}
-
-/// Lines `start end flags` that begin at 0; a window that is not there stays so. One without address space is
-/// marked where other windows show that they have some.
+/// Lines `start end flags` whose addresses tell no more than their number of bits; a window that is not there stays
+/// so. One without address space is marked where other windows show that they have some.
 fn windows(text: &str, shows_addresses: bool) -> String {
     let line = |line: &str| match ResourceLine::parse(line) {
-        Some(ResourceLine { start, end, mut flags }) => {
-            let is_unset = shows_addresses && flags & IORESOURCE_MEM != 0 && start == 0;
-            flags |= if is_unset { IORESOURCE_UNSET } else { 0 };
-            format!("0x{:016x} 0x{:016x} 0x{flags:016x}", 0, end.saturating_sub(start))
+        Some(mut line) => {
+            let is_memory = line.flags & IORESOURCE_MEM != 0;
+            let is_unset = shows_addresses && is_memory && line.start == 0;
+            line.flags |= if is_unset { IORESOURCE_UNSET } else { 0 };
+            let bits = line.address_bits().filter(|_| is_memory);
+            let (start, end) = match line.size() {
+                Some(size) => windows::place(size, bits),
+                None => (0, 0),
+            };
+            format!("0x{start:016x} 0x{end:016x} 0x{:016x}", line.flags)
         }
         None => String::new(),
     };
@@ -348,5 +351,5 @@ fn windows(text: &str, shows_addresses: bool) -> String {
 /// Returns whether a file `resource` has a window at an address other than 0.
 fn shows_addresses(text: &str) -> bool {
     let mut windows = text.lines().filter_map(ResourceLine::parse);
-    windows.any(|line| line.flags & IORESOURCE_MEM != 0 && line.start != 0)
+    windows.any(|line| line.flags & IORESOURCE_MEM != 0 && line.shows_address())
 }

@@ -73,7 +73,13 @@ impl GpuReport {
         let known = function.bars.iter_mut().find(shows_memory);
         if let (None, Some(size)) = (known, self.window) {
             let index = MEMORY_WINDOW;
-            function.bars.push(Bar { index, size, is_prefetchable: true, largest: None });
+            function.bars.push(Bar {
+                index,
+                size,
+                is_prefetchable: true,
+                largest: None,
+                address_bits: None,
+            });
             function.bars.sort_by_key(|bar| bar.index);
         }
     }

@@ -1,8 +1,10 @@
-//! Lines about kernel and processor in the same text: `uname -a`, `/proc/cmdline`, `/proc/cpuinfo`, `lscpu`.
+//! Lines about kernel and processor in the same text: `uname -a`, `/proc/cmdline`, `/proc/cpuinfo`, `lscpu`, and
+//! options of the kernel's configuration.
 
 use super::blocks::SortedText;
 use super::function::Listed;
 use crate::gpu::VENDOR_INTEL;
+use crate::sysfs::configuration;
 use crate::sysfs::system::bears_on_devices;
 use crate::{Cpu, IommuMode, Kernel};
 
@@ -19,6 +21,7 @@ pub(super) fn is_line(line: &str) -> bool {
         || release(line).is_some()
         || is_command_line(line)
         || model_number(line).is_some()
+        || configuration::is_known(line)
         || [&VENDOR[..], &IMPLEMENTER, &FAMILY, &MODEL]
             .iter()
             .any(|keys| value(line, keys).is_some())
@@ -99,7 +102,16 @@ pub(super) fn kernel(text: &SortedText<'_>) -> Kernel {
         words.map(str::to_owned).collect()
     });
     let release = lines().filter(|line| !is_command(line)).find_map(release).map(str::to_owned);
-    Kernel { release, parameters, ..Kernel::default() }
+    let options: Vec<&str> = lines().filter(|line| configuration::is_known(line)).collect();
+    let option = |name| configuration::option(&options.join("\n"), name);
+    Kernel {
+        release,
+        parameters,
+        has_p2pdma: option(configuration::P2PDMA),
+        has_amd_p2p: option(configuration::AMD_P2P),
+        has_move_notify: option(configuration::MOVE_NOTIFY),
+        ..Kernel::default()
+    }
 }
 
 /// The processor, where lines name its maker.

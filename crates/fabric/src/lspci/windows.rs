@@ -3,6 +3,7 @@
 use peerlane_units::Bytes;
 
 use super::account::SetAsideReason;
+use crate::model::bits_of;
 use crate::{Bar, UnassignedBar};
 
 /// Base address registers of an endpoint (PCI 3.0 section 6.2.5.1).
@@ -51,7 +52,8 @@ impl FunctionWindows {
         } else if let Some(size) = size {
             let is_prefetchable =
                 window.contains("prefetchable") && !window.contains("non-prefetchable");
-            self.assigned.push(Bar { index, size, is_prefetchable, largest: None });
+            let address_bits = address_bits(window, size);
+            self.assigned.push(Bar { index, size, is_prefetchable, largest: None, address_bits });
         } else if window.contains("[size=") {
             return Err(SetAsideReason::Value);
         } else {
@@ -77,6 +79,13 @@ impl FunctionWindows {
         bar.largest = Some(largest.max(bar.size));
         Ok(())
     }
+}
+
+/// Number of bits of the highest address of a window `4000000000 (64-bit, ...`.
+fn address_bits(window: &str, size: Bytes) -> Option<u8> {
+    let start = u64::from_str_radix(window.split_whitespace().next()?, 16).ok()?;
+    let end = start.checked_add(size.0.checked_sub(1)?)?;
+    bits_of(end).filter(|_| start > 0)
 }
 
 /// Reads `512K`, `32G` and `256MB`, powers of 1024.
@@ -121,8 +130,11 @@ mod tests {
             size: Bytes::mib(mib),
             is_prefetchable,
             largest: None,
+            address_bits: Some(if index == 0 { 32 } else { 31 }),
         };
         assert_eq!(found.assigned, [bar(0, 16, false), bar(1, 256, true), bar(3, 32, true)]);
+        let high = "Region 0: Memory at 380000000000 (64-bit, prefetchable) [size=32G]";
+        assert_eq!(windows(&[high]).assigned[0].address_bits, Some(46));
     }
 
     #[test]

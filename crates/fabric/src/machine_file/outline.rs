@@ -10,6 +10,8 @@ impl Fabric {
             kernel: Kernel {
                 release: self.kernel.release.clone(),
                 has_p2pdma: self.kernel.has_p2pdma,
+                has_amd_p2p: self.kernel.has_amd_p2p,
+                has_move_notify: self.kernel.has_move_notify,
                 ..Kernel::default()
             },
             libraries: None,

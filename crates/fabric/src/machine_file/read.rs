@@ -100,6 +100,8 @@ fn kernel(kernel: shape::KernelEntry) -> Kernel {
     Kernel {
         release: kernel.release,
         has_p2pdma: kernel.p2pdma,
+        has_amd_p2p: kernel.amd_p2p,
+        has_move_notify: kernel.move_notify,
         parameters: kernel.parameters,
         use_cmb_sqes: kernel.use_cmb_sqes,
         nvme_multipath: kernel.nvme_multipath,
@@ -427,6 +429,7 @@ fn bars(function: &shape::FunctionTable) -> Result<Vec<Bar>, Fault> {
             size: bar.size.ok_or(("bars", Problem::Needs("size")))?.0,
             is_prefetchable: bar.prefetchable,
             largest: bar.largest.map(|size| size.0),
+            address_bits: bar.address_bits,
         })
     };
     assigned.map(bar).collect()

@@ -141,6 +141,12 @@ pub(super) struct KernelEntry {
     pub(super) release: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2pdma: Option<bool>,
+    /// `CONFIG_HSA_AMD_P2P`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) amd_p2p: Option<bool>,
+    /// `CONFIG_DMABUF_MOVE_NOTIFY`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) move_notify: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parameters: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -404,6 +410,9 @@ pub(super) struct BarTable {
     pub(super) prefetchable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) largest: Option<Size>,
+    /// Number of bits of its highest address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) address_bits: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

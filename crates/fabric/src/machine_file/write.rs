@@ -20,6 +20,8 @@ pub(super) fn text(fabric: &Fabric) -> String {
         kernel: shape::KernelEntry {
             release: fabric.kernel.release.clone(),
             p2pdma: fabric.kernel.has_p2pdma,
+            amd_p2p: fabric.kernel.has_amd_p2p,
+            move_notify: fabric.kernel.has_move_notify,
             parameters: fabric.kernel.parameters.clone(),
             use_cmb_sqes: fabric.kernel.use_cmb_sqes,
             nvme_multipath: fabric.kernel.nvme_multipath,
@@ -220,6 +222,7 @@ fn bars(function: &Function) -> Vec<shape::BarTable> {
         assigned: true,
         prefetchable: bar.is_prefetchable,
         largest: bar.largest.map(Size),
+        address_bits: bar.address_bits,
     });
     let unassigned = function.unassigned_bars.iter().map(|bar| shape::BarTable {
         index: bar.index,
@@ -227,6 +230,7 @@ fn bars(function: &Function) -> Vec<shape::BarTable> {
         assigned: false,
         prefetchable: false,
         largest: None,
+        address_bits: None,
     });
     assigned.chain(unassigned).collect()
 }

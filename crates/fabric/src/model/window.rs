@@ -13,6 +13,13 @@ pub struct Bar {
     pub is_prefetchable: bool,
     /// The largest size that it can be given (`resourceN_resize`); `None` where it has one size.
     pub largest: Option<Bytes>,
+    /// Number of bits of its highest address: 44 up to 16 TiB; `None` where no address is shown.
+    pub address_bits: Option<u8>,
+}
+
+/// Number of bits of an address; `None` for address 0.
+pub(crate) fn bits_of(address: u64) -> Option<u8> {
+    address.checked_ilog2().and_then(|top| u8::try_from(top + 1).ok())
 }
 
 /// A memory window for which neither firmware nor kernel found address space: nothing reaches it.

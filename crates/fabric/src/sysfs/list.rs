@@ -56,14 +56,14 @@ pub enum CaptureRule {
     Version,
     /// Kernel parameters of a list, which bear on devices.
     Parameters,
-    /// The line of `CONFIG_PCI_P2PDMA`.
+    /// The lines of the options that bear on peers: P2PDMA, peer access of amdgpu, notices of moves.
     Configuration,
     /// Devices of this list, file systems, and well-known places; other paths are replaced.
     Mounts,
     /// Identity, class and the lists of capabilities; of these PCIe and ACS whole. No addresses and
     /// no serial numbers.
     Registers,
-    /// Sizes and flags without addresses.
+    /// Sizes and flags, and how many bits the highest address has.
     Windows,
     /// The part before the first `-`.
     Prefix,
@@ -104,10 +104,14 @@ impl CaptureRule {
             Self::Release => "numbers and known flavours",
             Self::Version => "the numbers that it begins with",
             Self::Parameters => "known parameters that bear on devices",
-            Self::Configuration => "the line of CONFIG_PCI_P2PDMA",
+            Self::Configuration => {
+                "the lines of CONFIG_PCI_P2PDMA, CONFIG_HSA_AMD_P2P and CONFIG_DMABUF_MOVE_NOTIFY"
+            }
             Self::Mounts => "drives, file systems, well-known places; other paths replaced",
             Self::Registers => "identity and capabilities; no addresses, no serial numbers",
-            Self::Windows => "sizes and flags; no addresses",
+            Self::Windows => {
+                "sizes, flags, and the number of bits of the last address; no addresses"
+            }
             Self::Prefix => "what comes before the first `-`",
             Self::Event => "lines of driver, class and identity",
             Self::MinorNumber => "the line of the minor number",

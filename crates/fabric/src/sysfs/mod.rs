@@ -4,6 +4,7 @@
 
 mod block;
 pub(crate) mod config_space;
+pub(crate) mod configuration;
 pub(crate) mod cufile;
 mod disk;
 mod driver;
@@ -28,9 +29,9 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
+pub use configuration::kernel_has_p2pdma;
 pub use packets::{NoPackets, PacketSettings};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
-pub use system::kernel_has_p2pdma;
 
 use crate::{Fabric, Origin, capture};
 use snapshot::Snapshot;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::nvidia_fs;
 use super::tree::Tree;
+use super::{configuration, nvidia_fs};
 use crate::{Cpu, IommuMode, Kernel, Module};
 
 /// Modules that bear on peer-to-peer: those that lend or use memory, and those that change drives.
@@ -56,10 +56,14 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
         words.map(str::to_owned).collect()
     });
     let module = Path::new("sys/module");
+    let text = configuration::read(tree, release.as_deref());
+    let option = |name| configuration::option(text.as_deref()?, name);
     Kernel {
         has_p2pdma: some_function_has_p2pmem
             .then_some(true)
-            .or_else(|| has_p2pdma(tree, release.as_deref())),
+            .or_else(|| configuration::has_p2pdma(text.as_deref()?)),
+        has_amd_p2p: option(configuration::AMD_P2P),
+        has_move_notify: option(configuration::MOVE_NOTIFY),
         release,
         parameters,
         use_cmb_sqes: tree.flag(&module.join("nvme/parameters/use_cmb_sqes")),
@@ -68,38 +72,6 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
         modules: modules(tree),
         seen_modules: Vec::new(),
     }
-}
-
-/// Returns whether the kernel of the machine at a root is built with `CONFIG_PCI_P2PDMA`; `None` where its configuration
-/// cannot be read.
-pub fn kernel_has_p2pdma(root: &Path) -> Option<bool> {
-    let tree = Tree::new(root);
-    has_p2pdma(&tree, tree.word(Path::new("proc/sys/kernel/osrelease")).as_deref())
-}
-
-/// Returns whether the configuration has `CONFIG_PCI_P2PDMA`; `None` where none can be read.
-fn has_p2pdma(tree: &Tree, release: Option<&str>) -> Option<bool> {
-    let release = release.filter(|release| !release.contains('/'));
-    let files = release.map(|release| {
-        [format!("boot/config-{release}"), format!("usr/lib/modules/{release}/config")]
-    });
-    let config = files
-        .iter()
-        .flatten()
-        .find_map(|path| tree.text(Path::new(path)).ok())
-        .or_else(|| gunzip(&tree.bytes(Path::new("proc/config.gz")).ok()?))?;
-    Some(config.lines().any(|line| line == "CONFIG_PCI_P2PDMA=y"))
-}
-
-/// The text in a gzip file that has no optional fields (RFC 1952), as `/proc/config.gz` has none.
-pub(crate) fn gunzip(bytes: &[u8]) -> Option<String> {
-    const HEADER: usize = 10;
-    const TRAILER: usize = 8;
-    const LONGEST_TEXT: usize = 4 << 20;
-    let [0x1f, 0x8b, 8, 0, ..] = bytes else { return None };
-    let deflated = bytes.get(HEADER..bytes.len().checked_sub(TRAILER)?)?;
-    let text = miniz_oxide::inflate::decompress_to_vec_with_limit(deflated, LONGEST_TEXT).ok()?;
-    String::from_utf8(text).ok()
 }
 
 /// The loaded ones of [`MODULES`], built-in ones included where they have parameters.

@@ -3,7 +3,7 @@
 //! A window without address space has one of three forms. The kernel marks it (`IORESOURCE_UNSET`), leaves it
 //! at address 0, or clears its line (`reset_resource()` in drivers/pci/setup-bus.c). A line that was cleared
 //! still has a register, whose low bits say that there is a memory window. Captures write every window at
-//! address 0, so there the second form does not count.
+//! the end of the addresses of as many bits, so there the second form does not count.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use peerlane_units::Bytes;
 
 use super::config_space::{BARS, ConfigSpace};
 use super::tree::Tree;
+use crate::model::bits_of;
 use crate::{Bar, FunctionKind, UnassignedBar};
 
 /// Flags of `include/linux/ioport.h`.
@@ -46,9 +47,31 @@ impl ResourceLine {
         Some(Self { start: numbers.next()??, end: numbers.next()??, flags: numbers.next()?? })
     }
 
-    fn size(self) -> Option<Bytes> {
+    pub(crate) fn size(self) -> Option<Bytes> {
         let length = self.end.checked_sub(self.start).filter(|&length| length > 0)?;
         length.checked_add(1).map(Bytes)
+    }
+
+    /// Number of bits of the highest address; `None` for a window at address 0.
+    pub(crate) fn address_bits(self) -> Option<u8> {
+        bits_of(self.end).filter(|_| self.start > 0)
+    }
+
+    /// Returns whether it begins at an address of the machine, and not where [`place`] puts a window.
+    pub(crate) fn shows_address(self) -> bool {
+        let bits = self.address_bits();
+        let placed = self.size().map(|size| place(size, bits));
+        self.start > 0 && placed != Some((self.start, self.end))
+    }
+}
+
+/// First and last address of a window that tell no more than the number of bits of the last.
+pub(crate) fn place(size: Bytes, bits: Option<u8>) -> (u64, u64) {
+    let last = size.0.saturating_sub(1);
+    let end = bits.and_then(|bits| u64::MAX.checked_shr(64u32.checked_sub(bits.into())?));
+    match end.and_then(|end| Some((end.checked_sub(last)?, end))) {
+        Some(placed) => placed,
+        None => (0, last),
     }
 }
 
@@ -90,13 +113,14 @@ impl MemoryWindows {
         let is_unset = line.flags & IORESOURCE_UNSET != 0;
         match line.size() {
             Some(size) if !is_unset => {
-                self.show_addresses |= line.start != 0;
+                self.show_addresses |= line.shows_address();
                 self.at_zero.extend((line.start == 0).then_some(index));
                 self.assigned.push(Bar {
                     index,
                     size,
                     is_prefetchable: line.flags & IORESOURCE_PREFETCH != 0,
                     largest: largest(),
+                    address_bits: line.address_bits(),
                 });
             }
             size => self.unassigned.push(UnassignedBar { index, size }),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::libraries::MAIN;
 use super::windows::IORESOURCE_UNSET;
+use super::{configuration, windows};
 use crate::{
     Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, LinkSpeed,
     Namespace, NoPlace, NvmeController, Parent, Snapshot,
@@ -139,10 +140,8 @@ impl TreeWriter<'_> {
         let Fabric { name, kernel, cpu, product, iommu, .. } = self.fabric;
         self.file("proc/sys/kernel", "hostname", name)?;
         self.some("proc/sys/kernel", "osrelease", kernel.release.as_ref())?;
-        if let (Some(release), Some(has_p2pdma)) = (&kernel.release, kernel.has_p2pdma) {
-            let line =
-                if has_p2pdma { "CONFIG_PCI_P2PDMA=y" } else { "# CONFIG_PCI_P2PDMA is not set" };
-            self.file("boot", &format!("config-{release}"), line)?;
+        if let (Some(release), Some(_)) = (&kernel.release, kernel.has_p2pdma) {
+            self.file("boot", &format!("config-{release}"), configuration::lines(kernel))?;
         }
         self.some("proc", "cmdline", kernel.parameters.as_ref().map(|list| list.join(" ")))?;
         let mut lines = String::new();
@@ -272,7 +271,8 @@ impl TreeWriter<'_> {
             for bar in &function.bars {
                 let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
                 let prefetch = if bar.is_prefetchable { 0x2000 } else { 0 };
-                *line = [0, bar.size.0.saturating_sub(1), 0x200 | 0x40000 | prefetch];
+                let (start, end) = windows::place(bar.size, bar.address_bits);
+                *line = [start, end, 0x200 | 0x40000 | prefetch];
                 let mask = resize_mask(bar).map(|mask| format!("{mask:016x}"));
                 self.some(at, &format!("resource{}_resize", bar.index), mask)?;
             }

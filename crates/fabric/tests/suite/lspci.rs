@@ -2,7 +2,7 @@
 
 use peerlane_fabric::lspci::{LspciError, is_lspci, read};
 use peerlane_fabric::{
-    Acs, Bdf, Fabric, Function, FunctionKind, IommuMode, Parent, RootBus, lspci,
+    Acs, Bar, Bdf, Fabric, Function, FunctionKind, IommuMode, Parent, RootBus, lspci,
 };
 use peerlane_units::Bytes;
 
@@ -30,7 +30,9 @@ fn handmade_machines_are_read_back() {
                 assert_eq!(found.link, function.link, "{what}");
                 assert_eq!(found.link_below, function.link_below, "{what}");
             }
-            assert_eq!(found.bars, function.bars, "{what}");
+            // The tree that lspci reads has addresses of its own.
+            let bars = found.bars.iter().map(|&bar| Bar { address_bits: None, ..bar });
+            assert_eq!(bars.collect::<Vec<_>>(), function.bars, "{what}");
         }
         let names = |fabric: &Fabric| {
             fabric

@@ -160,16 +160,20 @@ fn cufile() -> impl Strategy<Value = CufileConfiguration> {
 fn kernel() -> impl Strategy<Value = Kernel> {
     let release = of(select(vec!["6.12.107+deb13", "7.2.13", "7.3.4", "x"]));
     let module = (".*", of(".*")).prop_map(|(name, version)| Module { name, version });
-    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
-    (release, switches, of(vec(".*", 0..3)), of(vec(module, 0..3))).prop_map(
+    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
+    let options = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
+    (release, switches, options, of(vec(".*", 0..3)), of(vec(module, 0..3))).prop_map(
         |(
             release,
-            (has_p2pdma, use_cmb_sqes, nvme_multipath, nvidia_fs_nvme),
+            (use_cmb_sqes, nvme_multipath, nvidia_fs_nvme),
+            (has_p2pdma, has_amd_p2p, has_move_notify),
             parameters,
             modules,
         )| Kernel {
             release: release.map(str::to_owned),
             has_p2pdma,
+            has_amd_p2p,
+            has_move_notify,
             parameters,
             use_cmb_sqes,
             nvme_multipath,
@@ -332,8 +336,14 @@ fn bars() -> impl Strategy<Value = (Vec<Bar>, Vec<UnassignedBar>)> {
 
 fn bar() -> impl Strategy<Value = Bar> {
     let size = (1..=u64::MAX).prop_map(Bytes);
-    (any::<u8>(), size, any::<bool>(), of(bytes())).prop_map(
-        |(index, size, is_prefetchable, largest)| Bar { index, size, is_prefetchable, largest },
+    (any::<u8>(), size, any::<bool>(), of(bytes()), of(any::<u8>())).prop_map(
+        |(index, size, is_prefetchable, largest, address_bits)| Bar {
+            index,
+            size,
+            is_prefetchable,
+            largest,
+            address_bits,
+        },
     )
 }
 

@@ -113,6 +113,32 @@ impl<'a> DriverEnds<'a> {
         self.fabric.kernel.version().map(|version| version >= (major, minor))
     }
 
+    /// Returns an error with the verdict where dma-bufs are pinned on import, or may be.
+    ///
+    /// Without move notices the kernel pins a buffer for every importer (`dma_buf_map_attachment`, Linux before 7.1), and
+    /// amdgpu and xe pin only in host memory then.
+    pub(super) fn notifies_moves(&self) -> Result<(), (DriverAnswer, String)> {
+        const OPTION: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
+        match self.fabric.kernel.notifies_moves() {
+            Some(true) => Ok(()),
+            Some(false) => {
+                let reason = format!(
+                    "before Linux 7.1 and without {OPTION} the exporter moves every imported buffer to host memory \
+                     without an error"
+                );
+                Err((DriverAnswer::Refused, reason))
+            }
+            None => {
+                let reason = format!(
+                    "before Linux 7.1 and without {OPTION} the exporter moves every imported buffer to host memory \
+                     without an error; kernel or option is unknown: \
+                     `uname -r; zgrep MOVE_NOTIFY /proc/config.gz /boot/config-$(uname -r)`"
+                );
+                Err((DriverAnswer::Conditional, reason))
+            }
+        }
+    }
+
     /// Returns whether a kernel module is loaded; `None` where modules are not shown.
     pub(super) fn is_loaded(&self, module: &str) -> Option<bool> {
         self.fabric.kernel.has_module(module)

@@ -21,6 +21,7 @@ mod tests;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
+pub use amdgpu::needs_translation;
 pub(crate) use ends::is_held_by_vfio;
 use ends::{DriverEnds, DriverMemory};
 use environment::emulated_chipset;

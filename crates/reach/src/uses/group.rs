@@ -122,7 +122,8 @@ struct Profile<'a> {
     driver: (bool, Option<&'a str>),
     iommu: Option<&'a str>,
     memory: (Option<bool>, Option<bool>, bool),
-    bars: Vec<(u8, u64, Option<u64>)>,
+    bars: Vec<(u8, u64, Option<u64>, Option<u8>)>,
+    memory_size: Option<u64>,
     is_virtual: bool,
     is_divided: bool,
     state: Option<&'a str>,
@@ -136,7 +137,9 @@ impl<'a> Profile<'a> {
     fn new(fabric: &'a Fabric, id: FunctionId) -> Self {
         let one = fabric.function(id);
         let top = fabric.function(fabric.upward(id).last().unwrap_or(id));
-        let bar = |bar: &Bar| (bar.index, bar.size.0, bar.largest.map(|largest| largest.0));
+        let bar = |bar: &Bar| {
+            (bar.index, bar.size.0, bar.largest.map(|largest| largest.0), bar.address_bits)
+        };
         Self {
             kind: one.kind,
             ids: (one.vendor, one.device, one.class),
@@ -148,6 +151,7 @@ impl<'a> Profile<'a> {
                 one.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some()),
             ),
             bars: one.bars.iter().map(bar).collect(),
+            memory_size: one.memory_size.map(|size| size.0),
             is_virtual: one.physical_function.is_some(),
             is_divided: one.mig_instances.is_some_and(|count| count > 0),
             state: one.nvme.as_ref().and_then(|nvme| nvme.state.as_deref()),

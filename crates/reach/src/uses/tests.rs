@@ -49,7 +49,7 @@ fn states(fabric: &Fabric) -> Vec<(Use, RouteState, usize, usize)> {
 
 #[test]
 fn uses_are_those_that_devices_allow() {
-    let found = states(&machine(OPEN, ""));
+    let found = states(&machine(OPEN, "[kernel]\nrelease = '7.2.0'"));
     let direct = RouteState::Direct;
     assert!(found.contains(&(Use::NetworkToGpu, direct, 2, 2)), "{found:?}");
     assert!(found.contains(&(Use::GpuToGpu, direct, 1, 1)), "{found:?}");

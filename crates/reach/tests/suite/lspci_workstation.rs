@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{
-    Acs, DriverBinding, Fabric, FunctionId, FunctionKind, IommuMode, Parent, lspci,
+    Acs, Bar, DriverBinding, Fabric, FunctionId, FunctionKind, IommuMode, Parent, lspci,
 };
 use peerlane_reach::{Fact, MapType, decide};
 use peerlane_units::Bytes;
@@ -112,8 +112,11 @@ fn workstation_texts_match_their_machines() {
                 .iter()
                 .find(|(_, one)| one.address == found.address)
                 .unwrap_or_else(|| panic!("{} {}", found.name, expected.name));
+            // The folder that lspci reads has addresses of its own.
+            let bars = found.bars.iter().map(|&bar| Bar { address_bits: None, ..bar });
+            let bars: Vec<Bar> = bars.collect();
             assert_eq!(
-                (found.kind, found.acs, found.link, &found.driver, &found.bars),
+                (found.kind, found.acs, found.link, &found.driver, &bars),
                 (expected.kind, expected.acs, expected.link, &expected.driver, &expected.bars),
                 "{name}: {}",
                 found.name

@@ -26,6 +26,7 @@ macro_rules! machines {
 machines! {
     KernelTooOld => examined(&[("'7.2.13'", "'6.1.0'")]),
     KernelWithoutP2pdma => examined(&[("p2pdma = true", "p2pdma = false")]),
+    KernelOptionMissing => amd::without_options(),
     MemoryNotRegistered => with_drive("cmb_registers = { location = '0x2', size = '0x3218' }\n", ""),
     MemoryNotPublished => examined(&[("published = true", "published = false")]),
     QueuesInMemory => examined(&[
@@ -65,6 +66,7 @@ machines! {
         "",
         "",
     ),
+    WindowOutOfReach => amd::two_r9700(&[("'translating'", "'passthrough'")]),
     PeerModuleMissing => eight_gpus(|fabric| fabric.nvidia = None),
     GpuMemoryNotLent => eight_gpus(|_| {}),
     CufileConfiguration => eight_gpus(|fabric| {

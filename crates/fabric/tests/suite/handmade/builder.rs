@@ -30,6 +30,8 @@ impl MachineBuilder {
         let kernel = Kernel {
             release: Some(release.to_owned()),
             has_p2pdma: Some(true),
+            has_amd_p2p: None,
+            has_move_notify: None,
             parameters: Some(Vec::new()),
             use_cmb_sqes: Some(true),
             nvme_multipath: Some(true),
@@ -315,7 +317,7 @@ fn module(name: &str) -> Module {
 }
 
 pub(crate) fn bar(index: u8, size: Bytes, is_prefetchable: bool) -> Bar {
-    Bar { index, size, is_prefetchable, largest: None }
+    Bar { index, size, is_prefetchable, largest: None, address_bits: None }
 }
 
 pub(crate) fn speed(text: &str) -> LinkSpeed {

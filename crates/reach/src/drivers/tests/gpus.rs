@@ -5,21 +5,21 @@ use peerlane_fabric::Fabric;
 use super::super::{GpuLinkKind, GpuLinkState, gpu_link};
 use super::{DriverAnswer, answers, device, id, machine, only, rules_of};
 
-const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
+pub(super) const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
 const A100: &str = "vendor = '0x10de';device = '0x20b0';driver = 'nvidia'";
 const RTX_3090: &str = "vendor = '0x10de';device = '0x2204';driver = 'nvidia'";
 const RTX_4090: &str = "vendor = '0x10de';device = '0x2684';driver = 'nvidia'";
 const P100: &str = "vendor = '0x10de';device = '0x15f8';driver = 'nvidia'";
 const KEPLER: &str = "vendor = '0x10de';device = '0x1022';driver = 'nvidia'";
-const MLX5: &str = "vendor = '0x15b3';device = '0x1021';driver = 'mlx5_core'";
-const NAVI: &str = "vendor = '0x1002';device = '0x744c';driver = 'amdgpu'";
-const B580: &str = "vendor = '0x8086';device = '0xe20b';driver = 'xe'";
+pub(super) const MLX5: &str = "vendor = '0x15b3';device = '0x1021';driver = 'mlx5_core'";
+pub(super) const NAVI: &str = "vendor = '0x1002';device = '0x744c';driver = 'amdgpu'";
+pub(super) const B580: &str = "vendor = '0x8086';device = '0xe20b';driver = 'xe'";
 
-fn gpus(system: &str, a: &str, b: &str) -> Fabric {
+pub(super) fn gpus(system: &str, a: &str, b: &str) -> Fabric {
     machine(system, &(device("a", "p0", "gpu", a) + &device("b", "p1", "gpu", b)))
 }
 
-fn with_nic(system: &str, gpu: &str, nic: &str) -> Fabric {
+pub(super) fn with_nic(system: &str, gpu: &str, nic: &str) -> Fabric {
     machine(system, &(device("a", "p0", "gpu", gpu) + &device("b", "p1", "nic", nic)))
 }
 
@@ -262,47 +262,6 @@ fn nouveau_lends_nothing() {
         DriverAnswer::NotKnown,
         "nova_core",
     );
-}
-
-#[test]
-fn amdgpu_asks_the_kernel() {
-    let found = rules_of(&gpus("", NAVI, NAVI));
-    let expected = [
-        ("peer access", Some(true), DriverAnswer::Conditional),
-        ("dma-buf", Some(true), DriverAnswer::Possible),
-        ("XGMI", Some(false), DriverAnswer::NotKnown),
-    ];
-    let seen: Vec<_> =
-        found.iter().map(|rule| (rule.mechanism.as_str(), rule.asks_kernel, rule.answer)).collect();
-    assert_eq!(seen, expected);
-    assert!(found[1].reason.contains("the kernel permits this pair"), "{}", found[1].reason);
-    only(&gpus("", NAVI, H100), DriverAnswer::Refused, "imports no memory");
-    let bar =
-        "[[function.bars]]\nindex = 0\nsize = '256M'\nprefetchable = true\nlargest = '32768M'";
-    let small = gpus("", &format!("{NAVI}\n{bar}"), NAVI);
-    assert_eq!(rules_of(&small)[0].answer, DriverAnswer::Refused, "not all of its memory is seen");
-}
-
-#[test]
-fn amdgpu_moves_what_importers_pin() {
-    only(&with_nic("", NAVI, MLX5), DriverAnswer::Possible, "moves the buffer to host memory");
-    let bnxt = "vendor = '0x14e4';driver = 'bnxt_en'";
-    only(&with_nic("", NAVI, bnxt), DriverAnswer::Conditional, "pins memory");
-    let drive = device("a", "p0", "gpu", NAVI) + &device("b", "p1", "nvme", "driver = 'nvme'");
-    only(&machine("", &drive), DriverAnswer::Conditional, "hipFile");
-}
-
-#[test]
-fn xe_asks_kernel_and_i915_moves() {
-    let rule = only(&gpus("", B580, B580), DriverAnswer::Possible, "the kernel permits this pair");
-    assert_eq!(rule.asks_kernel, Some(true));
-    let i915 = B580.replace("'xe'", "'i915'");
-    only(&gpus("", &i915, B580), DriverAnswer::Refused, "host memory");
-    only(&gpus("", B580, H100), DriverAnswer::Refused, "imports no memory");
-    only(&with_nic("", B580, MLX5), DriverAnswer::Possible, "the kernel permits this pair");
-    only(&with_nic("", B580, "driver = 'ionic'"), DriverAnswer::Conditional, "pins memory");
-    let drive = device("a", "p0", "gpu", B580) + &device("b", "p1", "nvme", "driver = 'nvme'");
-    only(&machine("", &drive), DriverAnswer::Refused, "drives import no dma-bufs");
 }
 
 #[test]

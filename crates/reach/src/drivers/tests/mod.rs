@@ -1,11 +1,13 @@
 //! Small machines, one fact each, and what the drivers' rules say of them.
 
+mod amdgpu;
 mod gpus;
 mod guests;
 mod nvidia;
 mod nvidia_network;
 mod nvidia_peers;
 mod others;
+mod xe;
 
 use peerlane_fabric::{Fabric, FunctionId};
 

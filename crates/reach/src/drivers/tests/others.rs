@@ -83,7 +83,12 @@ fn unbound_ends_are_refused() {
 #[test]
 fn hidden_drivers_make_no_promise() {
     let xe = "vendor = '0x8086';device = '0xe20b'";
-    only(&pair("", ("gpu", xe), ("gpu", xe)), DriverAnswer::Conditional, "bound to a is not shown");
+    let system = "[kernel]\nrelease = '7.2.0'";
+    only(
+        &pair(system, ("gpu", xe), ("gpu", xe)),
+        DriverAnswer::Conditional,
+        "bound to a is not shown",
+    );
 }
 
 #[test]
@@ -93,7 +98,8 @@ fn vfio_needs_a_new_kernel() {
         let system = format!("[kernel]\n{release}");
         pair(&system, ("gpu", held), ("nvme", "driver = 'vfio-pci'"))
     };
-    only(&both("release = '6.19.2'"), DriverAnswer::Possible, "iommufd maps the window");
+    only(&both("release = '7.1.0'"), DriverAnswer::Possible, "iommufd maps the window");
+    only(&both("release = '6.19.2'"), DriverAnswer::Conditional, "702809dabdec, in 7.0.11");
     only(&both("release = '6.12.0'"), DriverAnswer::Conditional, "older container");
     only(&both(""), DriverAnswer::Conditional, "uname -r");
     let nic = |driver: &str, release: &str| {
@@ -104,11 +110,32 @@ fn vfio_needs_a_new_kernel() {
     assert_eq!(rule.asks_kernel, Some(true));
     only(&nic("mlx5_core", "6.12.0"), DriverAnswer::Refused, "since Linux 6.19");
     only(&nic("bnxt_en", "7.2.0"), DriverAnswer::Refused, "for good");
+    only(&nic("ice", "7.1.0"), DriverAnswer::Possible, "revoke");
+    only(&nic("ice", "6.19.2"), DriverAnswer::Refused, "keeps all of those out");
     only(
         &pair("", ("gpu", GPU), ("nvme", "driver = 'vfio-pci'")),
         DriverAnswer::Refused,
         "held by nvidia",
     );
+}
+
+/// NVIDIA/NV-Kernels #583 and CVE-2026-64042: single fixes after 6.19.
+#[test]
+fn vfio_kernels_without_fixes_are_flagged() {
+    let rule = |release: &str| {
+        let held = "vendor = '0x10de';device = '0x2330';driver = 'vfio-pci'";
+        let system = format!("[kernel]\nrelease = '{release}'");
+        let nic = ("nic", "driver = 'mlx5_core'");
+        let rule =
+            only(&pair(&system, ("gpu", held), nic), DriverAnswer::Conditional, "1a8a5227f229");
+        assert!(rule.source.contains("NV-Kernels #583"), "{rule:?}");
+        rule.reason
+    };
+    for unreserved in ["6.19.14", "7.0.0-28-generic", "7.0.10"] {
+        assert!(rule(unreserved).contains("702809dabdec"), "{unreserved}");
+    }
+    assert!(!rule("7.0.11").contains("702809dabdec"));
+    assert!(rule("7.0.13").contains("stable releases not known"));
 }
 
 #[test]
