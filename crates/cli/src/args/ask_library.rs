@@ -5,7 +5,7 @@ use clap::Args;
 /// Arguments of `peerlane ask-library`, which `plan --probe` runs for each way to a GPU.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AskLibraryArgs {
-    /// Ask about this way to a GPU, by its name in a plan
+    /// Ask about the way to a GPU of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) memory: String,
     /// Register the file that is standard input

@@ -34,9 +34,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) source: Option<String>,
     /// Second device
     pub(crate) target: Option<String>,
-    /// Ask the kernel by reading one block into each memory; of two GPUs, prove what arrives
+    /// Ask the kernel about each memory, or prove what two GPUs exchange
     ///
-    /// It is the first block of each device; it stays in the memory. Each of two GPUs of NVIDIA
+    /// It reads the first block of each device, which stays in the memory. Each of two GPUs of NVIDIA
     /// stores a pattern in 64 MiB of the other, whose own copy engine reads it back.
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,

@@ -9,10 +9,10 @@ pub(crate) struct ProvePeersArgs {
     /// Addresses of the two GPUs
     #[arg(num_args = 2, required = true)]
     pub(crate) gpus: Vec<Bdf>,
-    /// Bytes of the longest store
+    /// Store so many bytes at most
     #[arg(long)]
     pub(crate) bytes: u64,
-    /// Seconds that all of it may take
+    /// End after so many seconds
     #[arg(long)]
     pub(crate) seconds: u32,
 }

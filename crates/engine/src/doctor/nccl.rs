@@ -39,7 +39,9 @@ fn between_gpus(fabric: &Fabric, pairs: &[&JudgedPairs]) -> Option<NcclSetting> 
     if pairs.is_empty() || over_pcie.is_empty() {
         return None;
     }
-    if fabric.iommu == IommuMode::Translating && !usable.is_empty() {
+    let may_try =
+        |one: &&JudgedPairs| one.state.is_peer_to_peer() || one.state == RouteState::Unknown;
+    if fabric.iommu == IommuMode::Translating && over_pcie.iter().any(may_try) {
         let because = "the IOMMU translates: stores of one GPU in another may be lost without an error, \
                        or hang, until it is in passthrough mode";
         return Some(set("NCCL_P2P_DISABLE", "1", because.to_owned(), PEER_ACCESS));

@@ -479,6 +479,7 @@ fn reach_of_amd_compute_card_is_unknown() {
 mod amd;
 mod headline;
 mod kinds;
+mod nccl;
 mod nvidia_fs;
 mod pair;
 mod plan;
