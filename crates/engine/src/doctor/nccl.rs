@@ -141,7 +141,9 @@ fn farthest(
     pairs: &[&JudgedPairs],
 ) -> Option<(PathClass, (FunctionId, FunctionId))> {
     let all = pairs.iter().map(|one| one.group.example());
-    let all = all.map(|(memory, other)| Some((class(fabric, (memory, other))?, (other, memory))));
+    let all = all.map(|(memory, other)| {
+        Some((class(fabric, (memory, other))?, (memory.min(other), memory.max(other))))
+    });
     all.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(class, _)| *class)
 }
 
