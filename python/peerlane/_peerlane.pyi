@@ -1,6 +1,6 @@
 """The Rust side of the package; use :mod:`peerlane`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, final
 
@@ -47,7 +47,7 @@ class Reader:
     ) -> dict[str, int]: ...
 
 def load_to_gpu(
-    parts: list[tuple[PathLike[str], int, Any]],
+    parts: Sequence[tuple[PathLike[str], int, Any]],
     timeout: int,
     pinned: str | None,
     warn: Callable[[str], object] | None,
