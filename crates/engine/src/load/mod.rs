@@ -313,7 +313,7 @@ impl<'a> Loader<'a> {
 impl Drop for Loader<'_> {
     fn drop(&mut self) {
         if self.keeps {
-            self.pool.release();
+            self.pool.release(&self.gpu);
         }
     }
 }

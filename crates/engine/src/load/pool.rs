@@ -249,9 +249,9 @@ impl PinnedPool {
         }
     }
 
-    /// Gives back idle lanes at once.
-    pub(super) fn release(&self) {
-        let idle = std::mem::take(&mut self.lock().idle);
+    /// Gives back idle lanes of a GPU at once.
+    pub(super) fn release(&self, gpu: &Arc<Gpu>) {
+        let idle = self.lock().take_idle(gpu, usize::MAX);
         drop(idle);
     }
 }
