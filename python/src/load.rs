@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use peerlane::cuda::{Foreign, GpuTarget};
 use peerlane::load::{
-    LoadError, LoadFile, LoadPart, LoadRings, LoadSettings, Loaded, Loader, PartError, PinnedPool,
+    LoadError, LoadFile, LoadPart, LoadRoutes, LoadSettings, Loader, PartError, PinnedPool,
     ReadTools,
 };
 use peerlane::read::{ReadError, Reading};
@@ -84,7 +84,7 @@ fn load(
     let total = Bytes(parts.iter().map(|part| part.memory.length).sum());
     watch.phase(Phase::Move);
     watch.begin(Bytes::ZERO, total);
-    let (ways, clock) = (LoadRings::new(RouteChoice::Auto), MonotonicClock::start());
+    let (ways, clock) = (LoadRoutes::new(RouteChoice::Auto), MonotonicClock::start());
     let mut readings = Vec::new();
     let mut parts = parts.into_iter().peekable();
     while parts.peek().is_some() {
@@ -97,7 +97,7 @@ fn load(
 
 fn load_some(
     parts: Vec<PyPart>,
-    (ways, settings): (&LoadRings, LoadSettings),
+    (ways, settings): (&LoadRoutes, LoadSettings),
     total: Bytes,
     tools: &mut ReadTools<'_>,
 ) -> Result<Vec<Reading>, ErrorDetails> {
@@ -134,7 +134,7 @@ fn load_some(
     let loaded = loader.load(&all, tools).map_err(failed)?;
     for (loaded, &number) in loaded.into_iter().zip(&numbers) {
         let told = loaded.and_then(|loaded| ways.told(loaded, tools.watch));
-        readings[number] = reading(&told.map_err(failed)?);
+        readings[number] = Reading::from(&told.map_err(failed)?);
     }
     Ok(readings)
 }
@@ -147,14 +147,4 @@ fn open(part: PyPart) -> Result<LoadPart, ErrorDetails> {
     let range = offset..offset.saturating_add(memory.length().0);
     let (file, memory) = (LoadFile::new(file), GpuTarget::Foreign(Arc::new(memory)));
     Ok(LoadPart { file, range, memory, offset: 0 })
-}
-
-fn reading(loaded: &Loaded) -> Reading {
-    Reading {
-        bytes: loaded.bytes,
-        direct: loaded.direct,
-        copied: loaded.through_host,
-        page_cache: loaded.page_cache,
-        ..Reading::default()
-    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use peerlane::load::LoadRings;
+use peerlane::load::LoadRoutes;
 use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::read::{self, ReadTools, Reading};
 use peerlane::{Bytes, DEADLINE, Fabric, MonotonicClock, Nanos, RouteChoice};
@@ -31,7 +31,7 @@ fn machine() -> Result<&'static Fabric, ErrorDetails> {
 pub(crate) struct Reader {
     reader: read::Reader,
     /// The answers of cuFile, which is opened by the first read into memory of a GPU.
-    ways: LoadRings,
+    ways: LoadRoutes,
 }
 
 #[pymethods]
@@ -49,7 +49,7 @@ impl Reader {
                     DEADLINE,
                 )?
             };
-            Ok::<_, ErrorDetails>(Self { reader, ways: LoadRings::new(RouteChoice::Auto) })
+            Ok::<_, ErrorDetails>(Self { reader, ways: LoadRoutes::new(RouteChoice::Auto) })
         })?)
     }
 

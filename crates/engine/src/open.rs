@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -39,6 +40,14 @@ impl Drop for Opened {
             self.closer = Some(apart::Closer::start(&self.file));
         }
     }
+}
+
+/// Opens a file once more for reading, with a position and flags of its own.
+///
+/// # Errors
+/// The system's answer; `ENOENT` where `/proc` is not mounted.
+pub(crate) fn reopen(file: &File) -> io::Result<File> {
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// An open file as a ring knows it.

@@ -5,7 +5,6 @@
 //! owner's copy engine reads its own memory, and the processor compares.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use peerlane_memory::cuda::{
     Argument, Copy, CopyDirection, Cuda, CudaError, CudaKernel, DeviceMemory, Gpu, GpuFacts,
@@ -15,7 +14,9 @@ use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_results::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
+use crate::desk::{Stopped, wait_until};
 use crate::random::Random;
+use crate::{Clock, MonotonicClock};
 
 const KERNEL: &str = include_str!("peer_proof.cu");
 /// Unit in which stores are counted: pages of the processor, and of the smallest mapping of a BAR.
@@ -27,8 +28,6 @@ const ROOM: Bytes = Bytes::mib(16);
 /// Bytes of a word of the pattern.
 const WORD: usize = 8;
 const GRID: LaunchGrid = LaunchGrid { blocks: [256, 1, 1], threads: 128 };
-/// Pause between two looks at a GPU.
-const NAP: Duration = Duration::from_micros(50);
 /// What the memory of the owner holds before.
 const BEFORE: u8 = 0x5a;
 
@@ -86,7 +85,9 @@ impl PeerProofError {
 /// Two GPUs, each with memory of its own that the other stores in. The memories are overwritten with zeroes at the end.
 struct ProofBench {
     deadline: Nanos,
-    end: Instant,
+    clock: MonotonicClock,
+    /// The end of the whole proof by that clock.
+    end: Nanos,
     seeds: Random,
     accesses: Vec<Arc<PeerAccess>>,
     kernels: [CudaKernel; 2],
@@ -130,7 +131,7 @@ impl ProofBench {
         nvrtc: &Nvrtc,
         limits: ProofLimits,
     ) -> Result<Self, PeerProofError> {
-        let last = Instant::now() + Duration::from(limits.deadline);
+        let clock = MonotonicClock::start();
         let end = |facts: &GpuFacts| {
             let gpu = cuda.open(facts)?;
             let image = nvrtc.compile(KERNEL, "peer_proof.cu", facts.compute)?;
@@ -143,7 +144,8 @@ impl ProofBench {
         let (kernels, ends) = ([first_kernel, second_kernel], [first, second]);
         let seeds = Random::new(crate::request::fresh_tag() ^ u64::from(std::process::id()));
         let accesses = Vec::new();
-        Ok(Self { deadline: limits.deadline, end: last, seeds, accesses, kernels, ends })
+        let deadline = limits.deadline;
+        Ok(Self { deadline, clock, end: deadline, seeds, accesses, kernels, ends })
     }
 
     fn prove(&mut self, longest: Bytes) -> Result<PairProof, PeerProofError> {
@@ -286,16 +288,16 @@ impl ProofBench {
 
     /// Waits for all that was asked of a GPU, until the deadline of the whole proof.
     fn wait(&mut self, number: usize) -> Result<(), PeerProofError> {
-        let end = &mut self.ends[number];
-        end.queue.close()?;
-        while !end.queue.is_over()? {
-            if Instant::now() >= self.end {
-                let gpu = end.gpu.facts().address.to_string();
-                return Err(PeerProofError::Stuck { gpu, deadline: self.deadline });
+        let ProofEnd { gpu, queue, .. } = &mut self.ends[number];
+        queue.close()?;
+        let left = self.end.since(self.clock.now());
+        wait_until((&self.clock, left), || queue.is_over()).map_err(|stopped| match stopped {
+            Stopped::Cuda(error) => error.into(),
+            Stopped::Deadline => {
+                let gpu = gpu.facts().address.to_string();
+                PeerProofError::Stuck { gpu, deadline: self.deadline }
             }
-            std::thread::sleep(NAP);
-        }
-        Ok(())
+        })
     }
 }
 

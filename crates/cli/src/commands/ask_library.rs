@@ -9,16 +9,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use peerlane_engine::LibraryQuestion;
 use peerlane_results::ProbeAnswer;
 use peerlane_units::Nanos;
 
+use super::child_answer::ChildAnswer;
 use crate::args::AskLibraryArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -30,8 +27,6 @@ const LOG_LEVEL: &str = "CUFILE_LOGGING_LEVEL";
 const LOG_LINES: usize = 3;
 /// Longest log that is read.
 const LOG_MAX: u64 = 1 << 20;
-/// Pause between two looks whether the process has ended.
-const NAP: Duration = Duration::from_millis(5);
 
 /// Answers the question, as JSON.
 ///
@@ -57,49 +52,24 @@ pub(super) fn ask(question: LibraryQuestion, deadline: Nanos) -> ProbeAnswer {
 
 fn tried(question: LibraryQuestion, deadline: Nanos) -> io::Result<ProbeAnswer> {
     let folder = tempfile::tempdir()?;
-    let (log, answer) = (folder.path().join("cufile.log"), folder.path().join("answer"));
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--json", "ask-library", "--memory", &question.memory]);
-    command.env(LOG_PATH, &log).env(LOG_LEVEL, "ERROR");
-    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(File::create(&answer)?);
-    if let Some(file) = question.file {
-        command.arg("--file").stdin(file);
-    }
-    let ended = wait(command.spawn()?, deadline)?;
-    Ok(match ended {
-        Some(status) => judged(status, &fs::read(&answer)?, &log),
-        None => ProbeAnswer::NotAsked {
-            reason: format!("the library did not answer within {} s", deadline.0 / 1_000_000_000),
-        },
-    })
-}
-
-/// Waits until the process has ended, and ends it at the deadline: `None` then. A process in the driver may outlive that.
-pub(super) fn wait(mut child: Child, deadline: Nanos) -> io::Result<Option<ExitStatus>> {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from(deadline) {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+    let log = folder.path().join("cufile.log");
+    let answer = ChildAnswer::from_command(deadline, |command| {
+        command.args(["ask-library", "--memory", &question.memory]);
+        command.env(LOG_PATH, &log).env(LOG_LEVEL, "ERROR");
+        if let Some(file) = question.file {
+            command.arg("--file").stdin(file);
         }
-        thread::sleep(NAP);
+    })?;
+    if answer.is_late() {
+        return Ok(ProbeAnswer::NotAsked { reason: answer.fault("the library") });
     }
-    child.kill()?;
-    Ok(None)
-}
-
-fn judged(status: ExitStatus, answer: &[u8], log: &Path) -> ProbeAnswer {
-    let answer = serde_json::from_slice(answer).unwrap_or_else(|_| ProbeAnswer::Refused {
-        reason: match status.signal() {
-            Some(signal) => format!("the library ended its process (signal {signal})"),
-            None => "the library ended its process".to_owned(),
-        },
-    });
-    match (answer, reasons(log)) {
+    let refused = || ProbeAnswer::Refused { reason: answer.fault("the library") };
+    Ok(match (answer.object().unwrap_or_else(refused), reasons(&log)) {
         (ProbeAnswer::Refused { reason }, Some(logged)) => {
             ProbeAnswer::Refused { reason: format!("{reason}; cufile.log: {logged}") }
         }
         (answer, _) => answer,
-    }
+    })
 }
 
 /// The first errors of a log of cuFile, each once.
@@ -141,13 +111,5 @@ mod tests {
         fs::write(&log, LOG).unwrap();
         let said = "unable to load,  libcuda.so.1; missing cuda symbols while dynamic loading";
         assert_eq!(reasons(&log).as_deref(), Some(said));
-    }
-
-    #[test]
-    fn late_process_is_ended() {
-        let child = Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(wait(child, Nanos(20_000_000)).unwrap(), None);
-        let child = Command::new("true").spawn().unwrap();
-        assert!(wait(child, Nanos::seconds(60)).unwrap().is_some_and(|status| status.success()));
     }
 }

@@ -4,6 +4,7 @@ mod ask_library;
 mod batch;
 mod bench;
 mod capture;
+mod child_answer;
 mod completions;
 mod connections;
 mod copy;

@@ -4,8 +4,6 @@
 //! `doctor --probe` start this program, and end it at the deadline.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus, Stdio};
 
 use peerlane_engine::{EndsVerdict, PeerProofError, ProofLimits, prove_peers};
 use peerlane_fabric::{Bdf, Fabric, FunctionId, FunctionKind, gpu};
@@ -15,7 +13,7 @@ use peerlane_results::{PairProof, ProofResult, UseState};
 use peerlane_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::ask_library;
+use super::child_answer::ChildAnswer;
 use crate::args::ProvePeersArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -83,25 +81,17 @@ pub(super) fn ask(
     let names = [fabric.device_word(ends.0), fabric.device_word(ends.1)];
     let failed =
         |why: String| Failure::new(format!("cannot probe {} and {}: {why}", names[0], names[1]));
-    let started = start(addresses, bytes(fabric, ends), deadline);
-    let (status, answer) =
-        started.map_err(|error| failed(format!("no process could be started: {error}")))?;
-    match (answer, status) {
-        (Some(ProofAnswer::Proof(proof)), _) => Ok(proof),
-        (Some(ProofAnswer::Failed { error, hint, is_missing }), _) => {
+    let answer = start(addresses, bytes(fabric, ends), deadline)
+        .map_err(|error| failed(format!("no process could be started: {error}")))?;
+    match answer.object() {
+        Some(ProofAnswer::Proof(proof)) => Ok(proof),
+        Some(ProofAnswer::Failed { error, hint, is_missing }) => {
             let exit = if is_missing { Exit::NotPossible } else { Exit::Failed };
             Err(failed(error).hint(hint).exit(exit))
         }
-        (None, status) => {
-            let why = match status.map(|status| status.signal()) {
-                Some(Some(signal)) => format!("the driver ended its process (signal {signal})"),
-                Some(None) => "the driver ended its process".to_owned(),
-                None => {
-                    format!("the driver did not answer within {} s", deadline.0 / 1_000_000_000)
-                }
-            };
+        None => {
             let hint = "`nvidia-smi` and `sudo dmesg | grep -i -e nvrm -e xid` say how they are";
-            Err(failed(why).hint(hint.to_owned()))
+            Err(failed(answer.fault("the driver")).hint(hint.to_owned()))
         }
     }
 }
@@ -144,20 +134,12 @@ fn bytes(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Bytes {
     Bytes(BYTES.0 + small.map_or(0, |window| window.0))
 }
 
-fn start(
-    gpus: [Bdf; 2],
-    bytes: Bytes,
-    deadline: Nanos,
-) -> io::Result<(Option<ExitStatus>, Option<ProofAnswer>)> {
-    let folder = tempfile::tempdir()?;
-    let answer = folder.path().join("answer");
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--json", "prove-peers"]).args(gpus.map(|gpu| gpu.to_string()));
+fn start(gpus: [Bdf; 2], bytes: Bytes, deadline: Nanos) -> io::Result<ChildAnswer> {
     let seconds = (deadline.0 / 1_000_000_000).max(1);
-    command.args(["--bytes", &bytes.0.to_string(), "--seconds", &seconds.to_string()]);
-    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(std::fs::File::create(&answer)?);
-    let status = ask_library::wait(command.spawn()?, Nanos(deadline.0 + GRACE.0))?;
-    Ok((status, serde_json::from_slice(&std::fs::read(&answer)?).ok()))
+    ChildAnswer::from_command(Nanos(deadline.0 + GRACE.0), |command| {
+        command.arg("prove-peers").args(gpus.map(|gpu| gpu.to_string()));
+        command.args(["--bytes", &bytes.0.to_string(), "--seconds", &seconds.to_string()]);
+    })
 }
 
 /// The verdict on a pair, with its proof where there is one.

@@ -150,7 +150,7 @@ pub fn first_data(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Opt
 }
 
 /// Number of a file's file system (`statfs` f_type).
-fn magic_of(file: &File) -> io::Result<u64> {
+pub(crate) fn magic_of(file: &File) -> io::Result<u64> {
     // The field is signed on some architectures; numbers of file systems have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::unnecessary_cast)]
     Ok(u64::from(rustix::fs::fstatfs(file)?.f_type as u32))

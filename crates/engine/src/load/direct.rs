@@ -14,7 +14,7 @@ use peerlane_memory::cufile::CuFileSession;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
-use super::{BLOCK, LoadError, LoadPart, LoadRings, Loaded, first_block};
+use super::{BLOCK, LoadError, LoadPart, LoadRoutes, Loaded, first_block};
 use crate::cufile::meets_hole;
 use crate::desk::{Stopped, wait_until};
 use crate::failure::Role;
@@ -56,7 +56,7 @@ impl DirectLoader {
     /// Loads a part that is not empty and has room, or says why it is not to go directly.
     pub(super) fn load(
         &mut self,
-        ways: &LoadRings,
+        ways: &LoadRoutes,
         part: &LoadPart,
         tools: &mut ReadTools<'_>,
     ) -> Result<Loaded, LoadError> {

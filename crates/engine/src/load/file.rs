@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
 use peerlane_memory::page_cache::cached_pages;
@@ -11,9 +10,11 @@ use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags, fadvise, fcntl_getfl, fcnt
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::{BLOCK, LoadError};
+use crate::extents::magic_of;
+use crate::open::reopen;
 
 /// Bytes that come all out of the page cache, or all round it.
-const WINDOW: u64 = 256 << 10;
+const WINDOW: usize = 256 << 10;
 
 /// `f_type` of file systems in memory (`linux/magic.h`): tmpfs, ramfs, hugetlbfs.
 const IN_MEMORY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
@@ -25,7 +26,7 @@ pub struct LoadFile(Arc<OpenFile>);
 #[derive(Debug)]
 struct OpenFile {
     cached: File,
-    /// The same for direct I/O, from the first need on; `None` where it takes none.
+    /// The same for direct I/O, opened when first needed; `None` where it takes none.
     direct: OnceLock<Option<File>>,
 }
 
@@ -49,17 +50,17 @@ impl LoadFile {
         &self.0.cached
     }
 
-    /// The file for direct I/O, where it has that in truth.
+    /// The file for direct I/O; `None` where it takes none.
     pub(super) fn direct(&self) -> Option<&File> {
-        self.0.direct.get_or_init(|| reopen(&self.0.cached)).as_ref()
+        self.0.direct.get_or_init(|| open_direct(&self.0.cached)).as_ref()
     }
 
     /// A range in windows, and whether each is in the page cache.
     pub(super) fn windows(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
-        let starts =
-            std::iter::successors(Some(range.start), |at| Some((at / WINDOW + 1) * WINDOW));
+        let next = |at: u64| (at / WINDOW as u64 + 1) * WINDOW as u64;
+        let starts = std::iter::successors(Some(range.start), |&at| Some(next(at)));
         let starts = starts.take_while(|start| *start < range.end);
-        let window = |start: u64| start..range.end.min((start / WINDOW + 1) * WINDOW);
+        let window = |start: u64| start..range.end.min(next(start));
         match self.cached_share(range) {
             Some(CachedShare::Part) | None => {
                 starts.map(window).map(|window| (window.clone(), self.is_cached(&window))).collect()
@@ -73,7 +74,7 @@ impl LoadFile {
         if let Some(share) = self.cached_share(range) {
             return share == CachedShare::All;
         }
-        let mut places = range.clone().step_by(to_usize(WINDOW)).chain(range.end.checked_sub(1));
+        let mut places = range.clone().step_by(WINDOW).chain(range.end.checked_sub(1));
         places.all(|at| self.has_byte(at))
     }
 
@@ -102,21 +103,16 @@ impl LoadFile {
     }
 }
 
-fn to_usize(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
 /// The same file, open for direct I/O; `None` where it takes none of [`BLOCK`].
-fn reopen(file: &File) -> Option<File> {
-    let kind = u64::try_from(rustix::fs::fstatfs(file).ok()?.f_type).unwrap_or(0) & 0xffff_ffff;
-    if IN_MEMORY.contains(&kind) {
+fn open_direct(file: &File) -> Option<File> {
+    if IN_MEMORY.contains(&magic_of(file).ok()?) {
         return None;
     }
-    let same = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let same = reopen(file).ok()?;
     set_direct(&same).ok()?.then_some(same)
 }
 
-/// Switches direct I/O on where the file has it in truth.
+/// Switches direct I/O on, unless the file refuses it or tells of a larger unit than [`BLOCK`].
 fn set_direct(file: &File) -> std::io::Result<bool> {
     let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
     let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags)?;

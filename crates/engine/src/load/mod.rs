@@ -9,7 +9,7 @@
 //! [`RouteChoice::Host`] through pinned host memory; by [`RouteChoice::Auto`] directly where the machine has a direct way
 //! at all and nothing refuses, else through host memory, with the reason. cuFile is not opened on a machine that has none.
 //!
-//! The one thing to know: [`LoadRings::judge`] has the last word. What cuFile counted as moved through host memory although
+//! The one thing to know: [`LoadRoutes::judge`] has the last word. What cuFile counted as moved through host memory although
 //! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
 //! the route of what cuFile moved is unknown.
 
@@ -38,7 +38,7 @@ pub use error::{LoadError, PartError};
 pub use file::LoadFile;
 pub use pool::PinnedPool;
 pub use settings::{LoadSettings, PINNED_VARIABLE};
-pub use ways::LoadRings;
+pub use ways::LoadRoutes;
 
 pub use crate::endpoint::find_gpu;
 pub use crate::watch::ReadTools;
@@ -103,7 +103,7 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Loader<'a> {
     gpu: Arc<Gpu>,
-    ways: &'a LoadRings,
+    ways: &'a LoadRoutes,
     pool: Arc<PinnedPool>,
     settings: LoadSettings,
     on_failure: OnFailure,
@@ -120,7 +120,7 @@ impl<'a> Loader<'a> {
     /// A loader with lanes of a pool; nothing is taken before it is needed.
     pub fn new(
         gpu: &Arc<Gpu>,
-        ways: &'a LoadRings,
+        ways: &'a LoadRoutes,
         pool: &Arc<PinnedPool>,
         settings: LoadSettings,
     ) -> Self {
@@ -211,10 +211,14 @@ impl<'a> Loader<'a> {
         if room.0 < length {
             return Some(Err(LoadError::Room { needed: Bytes(length), size: room }));
         }
-        match (self.ways.choice(), self.ways.possible(part.file.cached())) {
-            (RouteChoice::Host, _) | (RouteChoice::Auto, Err(_)) => None,
-            (RouteChoice::P2p, Err(reason)) => Some(Err(LoadError::NotDirect { reason })),
-            (_, Ok(())) => Some(self.direct.load(self.ways, part, tools)),
+        let choice = self.ways.choice();
+        if choice == RouteChoice::Host {
+            return None;
+        }
+        match self.ways.possible(part.file.cached()) {
+            Ok(()) => Some(self.direct.load(self.ways, part, tools)),
+            Err(reason) if choice == RouteChoice::P2p => Some(Err(LoadError::NotDirect { reason })),
+            Err(_) => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Bounds of a load on this machine: threads, and pinned host memory.
 
 use std::str::FromStr as _;
+use std::sync::OnceLock;
 use std::thread;
 
 use peerlane_units::Bytes;
@@ -52,9 +53,7 @@ impl LoadSettings {
     /// Workers for now.
     pub(super) fn allowed(&self) -> usize {
         let load = std::fs::read_to_string("/proc/loadavg").ok();
-        // The load is that of the machine, also in a container.
-        let stat = std::fs::read_to_string("/proc/stat").ok();
-        let is_busy = self.yields && is_busy(load.as_deref(), stat.as_deref());
+        let is_busy = self.yields && is_busy(load.as_deref(), processors());
         if is_busy { self.workers.div_ceil(2) } else { self.workers }
     }
 }
@@ -66,15 +65,25 @@ fn variable() -> Result<Option<Bytes>, LoadError> {
     size.map(Some).ok_or_else(|| LoadError::Setting { text: text.into_owned() })
 }
 
-/// Whether the load average exceeds the number of processors, by `/proc/loadavg` and `/proc/stat`.
-fn is_busy(loadavg: Option<&str>, stat: Option<&str>) -> bool {
-    let load = loadavg.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+/// The machine's processors, also in a container, whose load average is that of the machine.
+fn processors() -> usize {
+    /// Counted once: `/proc/stat` takes the kernel a millisecond where there are hundreds.
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    let count = || std::fs::read_to_string("/proc/stat").map_or(0, |stat| count_processors(&stat));
+    *PROCESSORS.get_or_init(count)
+}
+
+fn count_processors(stat: &str) -> usize {
     let is_processor = |line: &&str| {
         line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let processors = stat.map(|text| text.lines().filter(is_processor).count());
-    load.zip(processors)
-        .is_some_and(|(load, processors)| processors > 0 && load > processors as f64)
+    stat.lines().filter(is_processor).count()
+}
+
+/// Whether the load average exceeds the number of processors; 0 where that is unknown.
+fn is_busy(loadavg: Option<&str>, processors: usize) -> bool {
+    let load = loadavg.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    load.is_some_and(|load| processors > 0 && load > processors as f64)
 }
 
 #[cfg(test)]
@@ -84,13 +93,13 @@ mod tests {
     #[test]
     fn busy_is_by_processors_of_the_machine() {
         let stat = "cpu  9 9\ncpu0 4 4\ncpu1 5 5\nintr 7\n";
-        assert!(is_busy(Some("2.50 1.1 0.2 1/321 77"), Some(stat)));
-        for (load, stat) in
-            [(Some("2.00 9.0 9.0"), Some(stat)), (Some("x"), Some(stat)), (None, Some(stat))]
-        {
-            assert!(!is_busy(load, stat), "{load:?}");
+        let processors = count_processors(stat);
+        assert_eq!(processors, 2);
+        assert!(is_busy(Some("2.50 1.1 0.2 1/321 77"), processors));
+        for load in [Some("2.00 9.0 9.0"), Some("x"), None] {
+            assert!(!is_busy(load, processors), "{load:?}");
         }
-        assert!(!is_busy(Some("9.0"), None) && !is_busy(Some("9.0"), Some("")));
+        assert!(!is_busy(Some("9.0"), count_processors("")));
     }
 
     #[test]

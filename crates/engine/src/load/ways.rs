@@ -22,7 +22,7 @@ const MOST_REFUSED: usize = 1024;
 
 /// The ways that are open to all loaders of a process.
 #[derive(Debug)]
-pub struct LoadRings {
+pub struct LoadRoutes {
     choice: RouteChoice,
     /// The root of the machine's file system.
     root: PathBuf,
@@ -40,7 +40,7 @@ struct LoaderState {
     possible: HashMap<u64, Result<(), Arc<str>>>,
 }
 
-impl LoadRings {
+impl LoadRoutes {
     /// Ways by choice; nothing is opened yet.
     pub fn new(choice: RouteChoice) -> Self {
         Self::of_machine(choice, Path::new("/"))
@@ -135,7 +135,7 @@ impl LoadRings {
     /// What was loaded, by what cuFile counted, with a notice where that shows another route or none.
     ///
     /// # Errors
-    /// As [`LoadRings::judge`].
+    /// As [`LoadRoutes::judge`].
     pub fn told(&self, loaded: Loaded, watch: &mut dyn Watch) -> Result<Loaded, LoadError> {
         if let Some(reason) = &loaded.reason {
             watch.notice(&format!("not directly into the GPU: {reason}"));

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
@@ -11,7 +10,22 @@ use peerlane_units::Bytes;
 
 use super::{ReadError, ReadTools, Reader, Reading};
 use crate::Phase;
-use crate::load::{LoadError, LoadFile, LoadPart, LoadRings, LoadSettings, Loader, PinnedPool};
+use crate::load::{
+    LoadError, LoadFile, LoadPart, LoadRoutes, LoadSettings, Loaded, Loader, PinnedPool,
+};
+use crate::open::reopen;
+
+impl From<&Loaded> for Reading {
+    fn from(loaded: &Loaded) -> Self {
+        Self {
+            bytes: loaded.bytes,
+            direct: loaded.direct,
+            copied: loaded.through_host,
+            page_cache: loaded.page_cache,
+            ..Self::default()
+        }
+    }
+}
 
 impl Reader {
     /// Fills memory of a GPU with what lies at an offset, as far as there is something. Bytes that cuFile moved are
@@ -23,7 +37,7 @@ impl Reader {
         &self,
         offset: Bytes,
         memory: Foreign,
-        ways: &LoadRings,
+        ways: &LoadRoutes,
         settings: LoadSettings,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
@@ -52,19 +66,13 @@ impl Reader {
             LoadError::Stopped { done } => ReadError::Interrupted { done, total },
             source => ReadError::Load { path: self.path.clone(), source },
         })?;
-        Ok(Reading {
-            bytes: loaded.bytes,
-            direct: loaded.direct,
-            copied: loaded.through_host,
-            page_cache: loaded.page_cache,
-            ..Reading::default()
-        })
+        Ok(Reading::from(&loaded))
     }
 
     /// The same file, opened once more; by its path where there is no `/proc`.
     fn again(&self) -> io::Result<File> {
         let own = &self.opened.file;
-        File::open(format!("/proc/self/fd/{}", own.as_raw_fd())).or_else(|error| {
+        reopen(own).or_else(|error| {
             let file = File::open(&self.path)?;
             let (old, new) = (own.metadata()?, file.metadata()?);
             let is_same = (old.dev(), old.ino()) == (new.dev(), new.ino());

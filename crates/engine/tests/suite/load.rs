@@ -11,7 +11,7 @@ use crate::common::{folder, noise};
 use crate::mock::Mock;
 use peerlane_engine::failure::RequestError;
 use peerlane_engine::load::{
-    LoadError, LoadFile, LoadPart, LoadRings, LoadSettings, Loaded, Loader, PinnedPool, ReadTools,
+    LoadError, LoadFile, LoadPart, LoadRoutes, LoadSettings, Loaded, Loader, PinnedPool, ReadTools,
 };
 use peerlane_engine::{MonotonicClock, Watch};
 use peerlane_memory::cuda::{
@@ -80,7 +80,7 @@ impl LoadBench {
     }
 
     fn load(&self, parts: &[LoadPart], watch: &mut dyn Watch) -> LoadResults {
-        let ways = LoadRings::new(RouteChoice::Host);
+        let ways = LoadRoutes::new(RouteChoice::Host);
         let clock = MonotonicClock::start();
         let mut tools = ReadTools { clock: &clock, watch, deadline: self.deadline };
         Loader::new(&self.gpu, &ways, &self.pool, self.settings).load(parts, &mut tools)
@@ -88,7 +88,7 @@ impl LoadBench {
 
     /// The same where a failure of one part leaves the others alone.
     fn load_many(&self, parts: &[LoadPart]) -> LoadResults {
-        let ways = LoadRings::new(RouteChoice::Host);
+        let ways = LoadRoutes::new(RouteChoice::Host);
         let clock = MonotonicClock::start();
         let mut tools = ReadTools { clock: &clock, watch: &mut (), deadline: self.deadline };
         let loader = Loader::new(&self.gpu, &ways, &self.pool, self.settings);

@@ -35,7 +35,7 @@ mod work;
 use std::sync::Arc;
 
 use peerlane_engine::endpoint::GpuName;
-use peerlane_engine::load::{LoadRings, find_gpu};
+use peerlane_engine::load::{LoadRoutes, find_gpu};
 use peerlane_memory::cuda::{Cuda, CudaError, CudaKernel, Gpu, GpuFacts, Limits};
 use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_results::RouteChoice;
@@ -75,7 +75,7 @@ pub struct GpuSearch<'a> {
     options: GpuOptions,
     gpu: Arc<Gpu>,
     limits: Limits,
-    ways: LoadRings,
+    ways: LoadRoutes,
     kernels: Kernels,
     layers: Layers,
     rooms: Rooms,
@@ -158,7 +158,7 @@ impl<'a> GpuSearch<'a> {
             searcher,
             options,
             limits: gpu.limits()?,
-            ways: LoadRings::new(options.route),
+            ways: LoadRoutes::new(options.route),
             kernels,
             layers,
             rooms: Rooms::new(gpu.free()?),
