@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+import common
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MOCK = ROOT / "crates" / "memory" / "mock-cuda"
 LOADER = """
@@ -70,12 +72,8 @@ def dd(path: pathlib.Path, is_cold: bool) -> float:
 
 def measure(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, list[tuple[float, float]]]:
     """Pairs of rates in GB/s, peerlane's and dd's, of repeats by turns."""
-    path, size = folder / "file", int(arguments.size[:-1]) << 30
-    with path.open("wb") as file:
-        for _ in range(size >> 20):
-            file.write(os.urandom(1 << 20))
-        file.flush()
-        os.fsync(file.fileno())
+    path, size = folder / "file", common.size_of(arguments.size)
+    common.fill(path, size, seed=1)
     command = [arguments.python, "-c", LOADER, path, str(size)]
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder)}
     pairs: dict[str, list[tuple[float, float]]] = {"warm": [], "cold": []}

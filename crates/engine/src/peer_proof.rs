@@ -1,8 +1,8 @@
 //! Proof between two GPUs: one stores a pattern in memory of the other, whose owner reads it back.
 //!
-//! The one thing to know: that the driver grants peer access is its opinion. GPUs that share a clique have seen a private
-//! mirror in place of the other's memory (NVIDIA/nccl #2335), where a read by the GPU that stored finds everything. So the
-//! owner's copy engine reads its own memory, and the processor compares.
+//! The one thing to know: peer access granted by the driver is no proof. GPUs of one clique have stored into a private
+//! mirror instead of the other's memory (NVIDIA/nccl #2335), and read it back unchanged. So the owner's copy engine reads
+//! its own memory, and the processor compares.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::random::Random;
 use crate::{Clock, MonotonicClock};
 
 const KERNEL: &str = include_str!("peer_proof.cu");
-/// Unit in which stores are counted: pages of the processor, and of the smallest mapping of a BAR.
+/// Unit of counted stores: a page, the smallest mapping of a BAR.
 const BLOCK: usize = 4096;
 /// Lengths of stores before the longest: within a page, a page, over a page of 64 KiB and one of 2 MiB of the GPU.
 const LENGTHS: [u64; 4] = [4096 - 8, 4096, (64 << 10) + 4096, (2 << 20) + 4096];
@@ -28,7 +28,7 @@ const ROOM: Bytes = Bytes::mib(16);
 /// Bytes of a word of the pattern.
 const WORD: usize = 8;
 const GRID: LaunchGrid = LaunchGrid { blocks: [256, 1, 1], threads: 128 };
-/// What the memory of the owner holds before.
+/// Content of the owner's memory before each store.
 const BEFORE: u8 = 0x5a;
 
 /// Bounds of a proof.
@@ -36,7 +36,7 @@ const BEFORE: u8 = 0x5a;
 pub struct ProofLimits {
     /// Bytes of the longest store.
     pub bytes: Bytes,
-    /// The time that all of it may take.
+    /// Deadline of the whole proof.
     pub deadline: Nanos,
 }
 
@@ -50,7 +50,7 @@ pub enum PeerProofError {
     /// The compiler of the kernel that stores.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
-    /// A GPU did not get done.
+    /// A GPU did not finish in time.
     #[error("GPU {gpu} did not finish within {deadline}")]
     Stuck {
         /// Its address.
@@ -82,7 +82,7 @@ impl PeerProofError {
     }
 }
 
-/// Two GPUs, each with memory of its own that the other stores in. The memories are overwritten with zeroes at the end.
+/// Two GPUs, each with memory for the other's stores. [`ProofBench::clear`] overwrites the memories with zeroes.
 struct ProofBench {
     deadline: Nanos,
     clock: MonotonicClock,
@@ -97,9 +97,9 @@ struct ProofBench {
 /// One GPU of a proof.
 struct ProofEnd {
     gpu: Arc<Gpu>,
-    /// What the other stores in.
+    /// Memory for the other GPU's stores.
     memory: Arc<DeviceMemory>,
-    /// The pattern of its own, for its copy engine.
+    /// Source of its own copies.
     pattern: Arc<DeviceMemory>,
     queue: KernelQueue,
     pinned: Arc<Pinned>,
@@ -108,7 +108,7 @@ struct ProofEnd {
 /// Proves both directions between two GPUs.
 ///
 /// # Errors
-/// [`PeerProofError`] where there is no answer; what the memories hold is not said then.
+/// [`PeerProofError`] without a result; the content of the memories is undefined then.
 pub fn prove_peers(
     cuda: &Cuda,
     gpus: [&GpuFacts; 2],
@@ -155,7 +155,7 @@ impl ProofBench {
         Ok(PairProof { forward, backward })
     }
 
-    /// What the GPU of this number stores in memory of the other.
+    /// Proves the direction that starts at a GPU.
     fn direction(&mut self, from: usize, longest: Bytes) -> Result<DirectionProof, PeerProofError> {
         let (own, other) = (&self.ends[from].gpu, &self.ends[1 - from].gpu);
         if !own.can_access(other)? {
@@ -234,14 +234,14 @@ impl ProofBench {
         self.took(from)
     }
 
-    /// Waits for a GPU, and says how long it took between its two stamps.
+    /// Waits for a GPU; returns the time between its two stamps.
     fn took(&mut self, number: usize) -> Result<Nanos, PeerProofError> {
         self.wait(number)?;
         let times = self.ends[number].queue.times()?;
         Ok(times.into_iter().next().unwrap_or_default())
     }
 
-    /// Blocks of the pattern that the owner of a memory does not find in it.
+    /// Counts blocks that the owner does not find in its memory.
     fn missing(&mut self, owner: usize, length: u64, seed: u64) -> Result<u64, PeerProofError> {
         let mut missing = 0;
         for begin in (0..length).step_by(to_usize(ROOM.0)) {
@@ -286,7 +286,7 @@ impl ProofBench {
         Ok(())
     }
 
-    /// Waits for all that was asked of a GPU, until the deadline of the whole proof.
+    /// Waits for a GPU until the deadline of the whole proof.
     fn wait(&mut self, number: usize) -> Result<(), PeerProofError> {
         let ProofEnd { gpu, queue, .. } = &mut self.ends[number];
         queue.close()?;
@@ -319,7 +319,7 @@ fn direction(result: ProofResult, methods: Vec<MethodProof>) -> DirectionProof {
     }
 }
 
-/// Blocks that differ from the pattern, of which the first word has this number.
+/// Counts blocks that differ from the pattern; `first` is the place of the first word.
 fn wrong_blocks(bytes: &[u8], first: u64, seed: u64) -> u64 {
     let words = (BLOCK / WORD) as u64;
     let is_wrong = |(block, bytes): (u64, &[u8])| {

@@ -1,10 +1,10 @@
-//! Proof of what one GPU stores in memory of another.
+//! Proof of stores between two GPUs.
 
 use peerlane_units::ByteRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was found of two GPUs, in both directions.
+/// Proof of stores between two GPUs, in both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PairProof {
     /// The first stores in memory of the second.
@@ -19,13 +19,13 @@ impl PairProof {
         self.forward.result.max(self.backward.result)
     }
 
-    /// Returns whether all arrived straight, in both directions.
+    /// Returns whether every block arrived without host memory.
     pub fn is_proved(&self) -> bool {
         self.result() == ProofResult::Proved
     }
 }
 
-/// What one GPU stored in memory of the other, read back on its owner by the owner's copy engine.
+/// Stores of one GPU in memory of the other, read back by the owner's copy engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectionProof {
     /// The result.

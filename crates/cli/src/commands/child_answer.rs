@@ -1,4 +1,4 @@
-//! Answers of this program in a process of its own, to questions that may crash or hang the process that asks.
+//! Questions that may crash or hang their process, answered by this program in another one.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,7 +1,7 @@
-//! `peerlane prove-peers`: what one GPU stores in memory of another, proved in a process of its own.
+//! `peerlane prove-peers`: a proof of stores between two GPUs, in a process of its own.
 //!
-//! A pair that the driver is wrong about may hang a GPU, and with it whoever asked. So `plan --probe` and
-//! `doctor --probe` start this program, and end it at the deadline.
+//! A wrong grant of peer access may hang a GPU, and with it the asking process. So `plan --probe` and `doctor --probe`
+//! start this program, and end it at the deadline.
 
 use std::io;
 
@@ -21,9 +21,9 @@ use crate::printer::Printer;
 
 /// Bytes of the longest store.
 const BYTES: Bytes = Bytes::mib(64);
-/// Windows up to this are passed by the longest store, so that it shows whether more of the memory is reached.
+/// Largest window that the longest store exceeds, to show whether memory beyond it is reached.
 const SMALL_WINDOW: Bytes = Bytes::mib(512);
-/// Time for which the other process is waited for after its own deadline.
+/// Extra wait after the other process's own deadline.
 const GRACE: Nanos = Nanos::seconds(5);
 
 /// The answer of the other process.
@@ -50,7 +50,6 @@ pub(crate) fn run(args: &ProvePeersArgs, printer: Printer) -> Result<Exit, Failu
         },
     };
     printer.object(&answer)?;
-    // A queue that hangs is not waited for again.
     Ok(Exit::Done)
 }
 
@@ -71,7 +70,7 @@ fn prove(gpus: &[Bdf], limits: ProofLimits) -> Result<PairProof, PeerProofError>
 /// Proves two functions of this machine, in another process.
 ///
 /// # Errors
-/// Where there is no proof for such a pair, or none came in time.
+/// If such a pair has no proof, or none came in time.
 pub(super) fn ask(
     fabric: &Fabric,
     ends: (FunctionId, FunctionId),

@@ -24,23 +24,23 @@ use crate::watch::ReadTools;
 
 /// Room of a ring.
 const ENTRIES: u32 = 64;
-/// Requests at a time, each a thread, and bytes of each.
+/// Concurrent requests, a thread each, and their size.
 const DEPTH: u32 = 4;
-const REQUEST: u64 = 4 << 20;
-/// Memory of our own at most.
-const OWN: u64 = 64 << 20;
-/// The least that is worth a try where the GPU has not more: others in this process may have nearly all of it.
-const LEAST_OWN: u64 = 1 << 20;
+const REQUEST_BYTES: u64 = 4 << 20;
+/// Limit of our own GPU memory.
+const MAX_STAGING_BYTES: u64 = 64 << 20;
+/// Smallest allocation to try; other libraries may hold nearly all memory.
+const MIN_STAGING_BYTES: u64 = 1 << 20;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const NO_ROOM: i32 = 2;
 
-/// The ring of cuFile, from the first part on.
+/// The ring of cuFile, opened for the first part.
 #[derive(Debug, Default)]
 pub(super) struct DirectLoader {
     ring: Option<CuFileRing>,
 }
 
-/// A ring, and the memory that it has now.
+/// A ring and its attached memory.
 struct CuFileRing {
     ring: GpuRing,
     memory: Option<(RegionId, Arc<DeviceMemory>)>,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for CuFileRing {
 }
 
 impl DirectLoader {
-    /// Loads a part that is not empty and has room, or says why it is not to go directly.
+    /// Loads a part that is not empty and fits its memory; [`LoadError::NotDirect`] has the reason against it.
     pub(super) fn load(
         &mut self,
         ways: &LoadRoutes,
@@ -89,7 +89,7 @@ impl DirectLoader {
         tools: &mut ReadTools<'_>,
     ) -> Result<(), LoadError> {
         memory.settle()?;
-        let own = allocate(memory.gpu(), room(&part.range).min(OWN))?;
+        let own = allocate(memory.gpu(), room(&part.range).min(MAX_STAGING_BYTES))?;
         let moved = self.in_parts(session, file, part, (memory, &own), tools);
         if let Some(ring) = &mut self.ring {
             ring.release();
@@ -123,7 +123,7 @@ impl DirectLoader {
         Ok(())
     }
 
-    /// Loads a range to an offset of memory of our own, which has room for the blocks around it.
+    /// Loads a range into our own memory, with the rest of its first and last block around it.
     fn load_own(
         &mut self,
         session: &Arc<CuFileSession>,
@@ -182,7 +182,7 @@ impl CuFileRing {
         })
     }
 
-    /// The memory as the ring knows it; another one before is given back.
+    /// Attaches a memory instead of the last one.
     fn region(&mut self, memory: &Arc<DeviceMemory>) -> Result<RegionId, LoadError> {
         if let Some((region, own)) = &self.memory {
             if Arc::ptr_eq(own, memory) {
@@ -196,7 +196,7 @@ impl CuFileRing {
         Ok(region)
     }
 
-    /// Lets go of the memory.
+    /// Detaches the memory.
     fn release(&mut self) {
         if let Some((region, _)) = self.memory.take() {
             self.ring.detach_memory(region);
@@ -204,37 +204,37 @@ impl CuFileRing {
     }
 }
 
-/// Bytes of the blocks that a range is in.
+/// Bytes of all blocks of a range.
 fn room(range: &Range<u64>) -> u64 {
     range.end.next_multiple_of(BLOCK) - first_block(range.start)
 }
 
-/// The requests for whole blocks, of which those before the end of the range are needed.
+/// Requests for whole blocks; bytes beyond the end of the range are not needed.
 fn requests(range: &Range<u64>, file: FileId, (region, place): (RegionId, u64)) -> Vec<Request> {
     let first = first_block(range.start);
-    let starts = std::iter::successors(Some(first), |start| start.checked_add(REQUEST));
+    let starts = std::iter::successors(Some(first), |start| start.checked_add(REQUEST_BYTES));
     let request = |start: u64| {
         let memory = (region, place + (start - first), MemoryKind::Gpu);
-        let need = REQUEST.min(range.end - start);
+        let need = REQUEST_BYTES.min(range.end - start);
         Request::new((Role::Source, Action::Read), (file, start), memory, need, BLOCK)
     };
     starts.take_while(|start| *start < range.end).map(request).collect()
 }
 
-/// Memory of our own, of whole blocks; less than asked for where the GPU has not so much.
+/// Allocates whole blocks, fewer than `most` if the GPU is nearly full.
 fn allocate(gpu: &Arc<Gpu>, most: u64) -> Result<Arc<DeviceMemory>, CudaError> {
     let mut length = most;
     loop {
         match gpu.allocate(Bytes(length)) {
-            Err(CudaError::Call { code: NO_ROOM, .. }) if length > LEAST_OWN => {
-                length = (length / 2).next_multiple_of(BLOCK).max(LEAST_OWN);
+            Err(CudaError::Call { code: NO_ROOM, .. }) if length > MIN_STAGING_BYTES => {
+                length = (length / 2).next_multiple_of(BLOCK).max(MIN_STAGING_BYTES);
             }
             done => return done,
         }
     }
 }
 
-/// Frees memory of our own, with zeroes in it; memory that a hanging request has is neither cleared nor freed.
+/// Clears and frees our own memory, unless a hanging request still uses it.
 fn give_back(own: Arc<DeviceMemory>, tools: &mut ReadTools<'_>) {
     let why = if Arc::strong_count(&own) > 1 {
         "a request on it is still under way".to_owned()
@@ -264,7 +264,10 @@ mod tests {
         for (range, expected) in [
             (15..10_015, vec![(0, 10_015, 12_288)]),
             (0..4096, vec![(0, 4096, 4096)]),
-            (5000..REQUEST + 5001, vec![(4096, REQUEST, REQUEST), (REQUEST + 4096, 905, 4096)]),
+            (
+                5000..REQUEST_BYTES + 5001,
+                vec![(4096, REQUEST_BYTES, REQUEST_BYTES), (REQUEST_BYTES + 4096, 905, 4096)],
+            ),
         ] {
             let got: Vec<(u64, u64, u64)> = requests(&range, file, (region, 0))
                 .iter()

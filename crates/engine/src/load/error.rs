@@ -38,30 +38,30 @@ pub enum LoadError {
     /// One of several parts failed, and all with it.
     #[error(transparent)]
     Part(PartError),
-    /// The bound of pinned memory is no size.
+    /// The limit of pinned memory is not a size.
     #[error("{}={text} is not a size", super::PINNED_VARIABLE)]
     Setting {
         /// The value.
         text: String,
     },
-    /// Others of this process have all pinned memory.
+    /// Other loads of this process hold all pinned memory.
     #[error("no pinned host memory within {pinned}: other loads of this process have it")]
     NoLane {
-        /// The bound.
+        /// The limit.
         pinned: Bytes,
     },
-    /// The copy engine did nothing.
+    /// No copy ended within the deadline.
     #[error(
         "the GPU copied nothing for {age}: it hangs, or earlier work on the stream of the memory's owner is not over"
     )]
     GpuStuck {
-        /// Time that it has been waited for.
+        /// Time without progress.
         age: Nanos,
     },
-    /// A wish to stop came from outside.
+    /// The load was interrupted.
     #[error("interrupted after {done}")]
     Stopped {
-        /// Bytes that are there, in no order.
+        /// Bytes already loaded, in no particular order.
         done: Bytes,
     },
     /// The memory is too small.

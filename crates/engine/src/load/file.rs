@@ -1,4 +1,4 @@
-//! A file to load from: through the page cache where it lies there, round it where not.
+//! A file to load from, with the residency of its ranges in the page cache.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -13,7 +13,7 @@ use super::{BLOCK, LoadError};
 use crate::extents::magic_of;
 use crate::open::reopen;
 
-/// Bytes that come all out of the page cache, or all round it.
+/// Unit of the choice between page cache and direct I/O, in bytes.
 const WINDOW: usize = 256 << 10;
 
 /// `f_type` of file systems in memory (`linux/magic.h`): tmpfs, ramfs, hugetlbfs.
@@ -30,7 +30,7 @@ struct OpenFile {
     direct: OnceLock<Option<File>>,
 }
 
-/// How much of a range is in the page cache.
+/// Residency of a range in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CachedShare {
     None,
@@ -39,7 +39,7 @@ enum CachedShare {
 }
 
 impl LoadFile {
-    /// Takes a file that is open for reading through the page cache; nobody else reads by this open file.
+    /// Takes a file opened without `O_DIRECT`, for this loader alone.
     pub fn new(file: File) -> Self {
         // A look at what is not cached would read ahead of it; it is only advice.
         let _ = fadvise(&file, 0, None, Advice::Random);
@@ -55,7 +55,7 @@ impl LoadFile {
         self.0.direct.get_or_init(|| open_direct(&self.0.cached)).as_ref()
     }
 
-    /// A range in windows, and whether each is in the page cache.
+    /// The windows of a range, each with its residency.
     pub(super) fn windows(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
         let next = |at: u64| (at / WINDOW as u64 + 1) * WINDOW as u64;
         let starts = std::iter::successors(Some(range.start), |&at| Some(next(at)));
@@ -69,7 +69,7 @@ impl LoadFile {
         }
     }
 
-    /// Whether all of a range is in the page cache; where the kernel does not tell, by a byte of each [`WINDOW`].
+    /// Returns whether a range is fully cached. Without `cachestat`, one byte of each [`WINDOW`] decides.
     pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
         if let Some(share) = self.cached_share(range) {
             return share == CachedShare::All;
@@ -78,8 +78,7 @@ impl LoadFile {
         places.all(|at| self.has_byte(at))
     }
 
-    /// Whether a read of one byte is answered at once. Where it is not, Linux reads that page, and no other, ahead into
-    /// the page cache of a file that is read at random.
+    /// Returns whether a byte can be read without I/O. If not, Linux reads that one page ahead (`POSIX_FADV_RANDOM`).
     fn has_byte(&self, at: u64) -> bool {
         let mut byte = [0];
         preadv2(&self.0.cached, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT)
@@ -96,7 +95,7 @@ impl LoadFile {
         }
     }
 
-    /// Whether it is a file that ends before an offset.
+    /// Returns whether it is a regular file that ends before an offset.
     pub(super) fn ends_before(&self, end: u64) -> Result<bool, LoadError> {
         let facts = self.0.cached.metadata().map_err(LoadError::file("look at"))?;
         Ok(facts.is_file() && facts.len() < end)

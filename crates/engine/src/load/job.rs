@@ -17,25 +17,25 @@ use super::{LoadError, LoadPart, Loaded, OnFailure, first_block};
 pub(super) struct LoadJob {
     parts: Vec<JobPart>,
     on_failure: OnFailure,
-    /// What is still done to the memory by others.
+    /// Pending work of the memory's owners.
     pub(super) marks: Vec<StreamMark>,
     /// Part and offset of the next piece.
     next: Mutex<(usize, u64)>,
     state: Mutex<JobState>,
     changed: Condvar,
-    /// Pieces read and pieces arrived, so that a standstill shows.
+    /// Pieces read and pieces arrived.
     steps: AtomicU64,
-    /// Copies that the copy engine has.
+    /// Copies under way.
     under_way: AtomicUsize,
     arrived: AtomicU64,
     is_over: AtomicBool,
-    /// Workers that may go on.
+    /// Number of workers that may continue.
     allowed: AtomicUsize,
 }
 
 /// A range on its way.
 pub(super) struct JobPart {
-    /// Its number among the parts that were asked for.
+    /// Index among the requested parts.
     number: usize,
     pub(super) file: LoadFile,
     range: Range<u64>,
@@ -48,9 +48,9 @@ pub(super) struct JobPart {
 #[derive(Default)]
 struct JobState {
     running: usize,
-    /// The error of all that is loaded.
+    /// Error of the whole load.
     failed: Option<LoadError>,
-    /// By number of the part.
+    /// By index of the part.
     parts: Vec<PartState>,
 }
 
@@ -62,13 +62,13 @@ struct PartState {
 
 /// The next piece of a part.
 pub(super) struct Piece {
-    /// Place among the parts of the job.
+    /// Index among the parts of the job.
     pub(super) part: usize,
     pub(super) range: Range<u64>,
 }
 
 impl LoadJob {
-    /// All pieces, those of the longest parts first.
+    /// A job that hands out the longest parts first.
     pub(super) fn new(
         parts: &[LoadPart],
         wanted: &[usize],
@@ -100,7 +100,7 @@ impl LoadJob {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece, which with its first block has at most `most` bytes.
+    /// The next piece; from the start of its first block it has at most `most` bytes.
     pub(super) fn next(&self, most: u64) -> Option<Piece> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -120,12 +120,12 @@ impl LoadJob {
         &self.parts[piece.part]
     }
 
-    /// Notes that something was done.
+    /// Records progress.
     pub(super) fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a piece that the copy engine has.
+    /// Counts a piece whose copy has started.
     pub(super) fn send(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
@@ -134,7 +134,7 @@ impl LoadJob {
         self.under_way.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a piece that is in memory of the GPU.
+    /// Counts a piece whose copy has ended.
     pub(super) fn arrive(&self, part: usize, bytes: PieceBytes) {
         self.step();
         self.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -165,12 +165,12 @@ impl LoadJob {
         }
     }
 
-    /// Ends the load by a wish from outside.
+    /// Ends the load on request.
     pub(super) fn stop(&self) {
         self.fail(None, LoadError::Stopped { done: Bytes::ZERO });
     }
 
-    /// Lets workers end after what they are at.
+    /// Lets workers end after their current piece.
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -187,13 +187,13 @@ impl LoadJob {
         worker < self.allowed.load(Ordering::Relaxed)
     }
 
-    /// Counts a worker as ended.
+    /// Records that a worker has ended.
     pub(super) fn leave(&self) {
         self.lock().running -= 1;
         self.changed.notify_all();
     }
 
-    /// Waits until all workers have ended, for a while; whether they have.
+    /// Waits for all workers with a timeout; returns whether they have ended.
     pub(super) fn wait(&self, pause: Duration) -> bool {
         let state = self.lock();
         let ended = self.changed.wait_timeout_while(state, pause, |state| state.running > 0);
@@ -208,12 +208,12 @@ impl LoadJob {
         Bytes(self.arrived.load(Ordering::Relaxed))
     }
 
-    /// Offset and length of what is to be read next, for an error that has no better place.
-    pub(super) fn place(&self) -> u64 {
+    /// File offset of the next piece, for errors without an offset of their own.
+    pub(super) fn next_offset(&self) -> u64 {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// What became of each part.
+    /// Result of each part, by index.
     pub(super) fn results(&self) -> Result<Vec<Result<Loaded, LoadError>>, LoadError> {
         let mut state = self.lock();
         match state.failed.take() {
@@ -241,12 +241,12 @@ impl JobPart {
         }
     }
 
-    /// Offset in the memory of a byte of the file.
+    /// Memory offset of a file offset.
     pub(super) fn place(&self, offset: u64) -> u64 {
         self.offset + (offset - self.range.start)
     }
 
-    /// The file mapped up to the end of the part, where it can be.
+    /// The file, mapped up to the end of the part; `None` if it cannot be mapped.
     pub(super) fn mapped(&self) -> Option<&Arc<Region>> {
         let map = || mapped::map(self.file.cached(), Bytes(self.range.end)).ok().map(Arc::new);
         self.mapped.get_or_init(map).as_ref()

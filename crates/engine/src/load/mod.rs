@@ -14,12 +14,12 @@
 //! the route of what cuFile moved is unknown.
 
 mod direct;
+mod direct_support;
 mod error;
 mod file;
 mod job;
 mod piece;
 mod pool;
-mod possible;
 mod settings;
 mod ways;
 mod worker;
@@ -53,14 +53,14 @@ use worker::Worker;
 
 /// Unit of offsets and lengths of direct I/O: no drive or file system in use asks for more.
 const BLOCK: u64 = 4096;
-/// Between two looks at a wish to stop.
-const TICK: Duration = Duration::from_millis(20);
-/// Between two looks at the load of the machine.
-const LOAD_LOOK: Duration = Duration::from_secs(1);
-/// The wait for workers of a load that is over.
+/// Interval between two checks for a stop request.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// Interval between two reads of the load average.
+const LOAD_POLL: Duration = Duration::from_secs(1);
+/// Wait for workers after a stop or failure.
 const END_WAIT: Duration = Duration::from_millis(150);
-/// What a pause between two looks counts at most: a program that was stopped for a while finds everything old.
-const MOST_GAP: Nanos = Nanos::seconds(1);
+/// Longest counted gap between two polls, since a stopped process must not time out when it resumes.
+const MAX_POLL_GAP: Nanos = Nanos::seconds(1);
 
 /// A range of a file, and its place in memory of the loader's GPU.
 #[derive(Debug, Clone)]
@@ -84,18 +84,18 @@ pub enum OnFailure {
     GoOn,
 }
 
-/// Bytes of a part by the way they took.
+/// Loaded bytes of a part, by route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// All of them.
+    /// Total.
     pub bytes: Bytes,
-    /// Those that went from the drive to the GPU; none where cuFile's counters do not show that.
+    /// Drive to GPU without host memory; zero unless cuFile's counters show it.
     pub direct: Bytes,
-    /// Those that came from the drive, and through pinned host memory.
+    /// From the drive through pinned host memory.
     pub through_host: Bytes,
-    /// Those that came out of the page cache.
+    /// From the page cache.
     pub page_cache: Bytes,
-    /// Reason why they did not go directly, where the machine has a direct way.
+    /// Reason against a direct route that the machine has.
     pub reason: Option<Arc<str>>,
 }
 
@@ -111,7 +111,7 @@ pub struct Loader<'a> {
     direct: DirectLoader,
 }
 
-/// Returns the offset of the block that a byte is in.
+/// Offset of the block that contains a byte.
 fn first_block(offset: u64) -> u64 {
     offset / BLOCK * BLOCK
 }
@@ -136,11 +136,11 @@ impl<'a> Loader<'a> {
         self
     }
 
-    /// Loads parts of files, which must not end before; all of it is there for any work that the GPU is asked for
-    /// afterwards. What a part's memory holds after an error is not said.
+    /// Loads parts of files. On return their bytes are visible to all later work of the GPU. After an error the content
+    /// of that part's memory is undefined.
     ///
     /// # Errors
-    /// [`LoadError`] where nothing came to its end; by part what is of one file only.
+    /// The outer [`LoadError`] ends all parts; the inner one concerns a single file, such as one that ends too early.
     pub fn load(
         &mut self,
         parts: &[LoadPart],
@@ -178,7 +178,7 @@ impl<'a> Loader<'a> {
         self.ways.choice() == RouteChoice::Auto
     }
 
-    /// Returns the first error where one ends all.
+    /// Returns the first error that ends all parts.
     fn stop_at_first(
         &self,
         results: &mut [Option<Result<Loaded, LoadError>>],
@@ -193,7 +193,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// The result where a part is not to go through host memory, or need not.
+    /// Result of a part that needs no host memory; `None` for all others.
     fn by_direct_way(
         &mut self,
         part: &LoadPart,
@@ -215,7 +215,7 @@ impl<'a> Loader<'a> {
         if choice == RouteChoice::Host {
             return None;
         }
-        match self.ways.possible(part.file.cached()) {
+        match self.ways.check_direct(part.file.cached()) {
             Ok(()) => Some(self.direct.load(self.ways, part, tools)),
             Err(reason) if choice == RouteChoice::P2p => Some(Err(LoadError::NotDirect { reason })),
             Err(_) => None,
@@ -230,7 +230,7 @@ impl<'a> Loader<'a> {
     ) -> Result<Vec<Result<Loaded, LoadError>>, LoadError> {
         let lengths = wanted.iter().map(|&at| parts[at].range.end - parts[at].range.start);
         let (total, most) = (lengths.sum::<u64>(), self.settings.allowed());
-        let pieces = usize::try_from(total.div_ceil(pool::SLOT)).unwrap_or(usize::MAX);
+        let pieces = usize::try_from(total.div_ceil(pool::SLOT_BYTES)).unwrap_or(usize::MAX);
         let marks = marks(wanted.iter().map(|&at| &parts[at]))?;
         let taken = self.take_lanes(most.min(pieces.max(1)), tools)?;
         if let Some(shortage) = &taken.shortage {
@@ -242,7 +242,7 @@ impl<'a> Loader<'a> {
         let threads: Vec<_> = lanes.map(|(number, lane)| self.begin(&job, number, lane)).collect();
         self.watch(&job, Bytes(total), tools);
         if job.wait(Duration::ZERO) {
-            // They hold the memory no longer then.
+            // Workers hold the caller's memory until they have ended.
             threads.into_iter().flatten().for_each(|thread| drop(thread.join()));
         }
         let mut results = job.results()?;
@@ -271,7 +271,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Begins a thread; where there is none, the lane goes with the worker.
+    /// Starts a worker thread. If the system refuses one, the lane is released with the worker.
     fn begin(&self, job: &Arc<LoadJob>, number: usize, lane: Lane) -> Option<JoinHandle<()>> {
         let (registers, keeps) = (self.settings.registers, self.keeps);
         let (own, pool) = (Arc::clone(job), Arc::clone(&self.pool));
@@ -288,11 +288,11 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Waits for the workers, with a look at the wish to stop and the deadline.
+    /// Waits for the workers until a stop request or the deadline.
     fn watch(&self, job: &LoadJob, total: Bytes, tools: &mut ReadTools<'_>) {
         let mut standstill = Standstill::new(job.steps(), tools.clock);
         let mut looked = Instant::now();
-        while !job.wait(TICK) {
+        while !job.wait(STOP_POLL) {
             tools.watch.progress(job.arrived(), total);
             if tools.watch.stop_requested() {
                 job.stop();
@@ -305,7 +305,7 @@ impl<'a> Loader<'a> {
                 job.wait(END_WAIT);
                 break;
             }
-            if looked.elapsed() >= LOAD_LOOK {
+            if looked.elapsed() >= LOAD_POLL {
                 looked = Instant::now();
                 job.allow(self.settings.allowed());
             }
@@ -322,7 +322,7 @@ impl Drop for Loader<'_> {
     }
 }
 
-/// How long nothing was done, by looks.
+/// Time without progress, summed over polls.
 struct Standstill {
     steps: u64,
     last: Nanos,
@@ -336,7 +336,7 @@ impl Standstill {
 
     fn look(&mut self, steps: u64, clock: &dyn Clock) -> Nanos {
         let now = clock.now();
-        self.age = Nanos(self.age.0.saturating_add(now.since(self.last).0.min(MOST_GAP.0)));
+        self.age = Nanos(self.age.0.saturating_add(now.since(self.last).0.min(MAX_POLL_GAP.0)));
         self.last = now;
         if steps != self.steps {
             (self.steps, self.age) = (steps, Nanos(0));
@@ -345,7 +345,7 @@ impl Standstill {
     }
 }
 
-/// What owners still do to memory that is to be written; one mark for each stream.
+/// Marks behind pending work of the memory's owners, one for each stream.
 fn marks<'a>(parts: impl Iterator<Item = &'a LoadPart>) -> Result<Vec<StreamMark>, LoadError> {
     let foreign = parts.filter_map(|part| match &part.memory {
         GpuTarget::Foreign(memory) => Some(memory),
@@ -364,12 +364,12 @@ fn stuck(job: &LoadJob, age: Nanos) -> LoadError {
     if job.is_copying() {
         return LoadError::GpuStuck { age };
     }
-    let (role, action, offset) = (Role::Source, Action::Read, job.place());
+    let (role, action, offset) = (Role::Source, Action::Read, job.next_offset());
     let source = Stuck { role, action, offset, age }.into();
     LoadError::Request { said: None, source }
 }
 
-/// Fails a part whose file has become shorter: pages that it lost meanwhile may have come as zeroes.
+/// Fails a part whose file was truncated during the load, since lost pages may have arrived as zeroes.
 fn check_end(part: &LoadPart, result: &mut Result<Loaded, LoadError>) {
     if result.is_err() {
         return;

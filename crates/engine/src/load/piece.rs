@@ -11,14 +11,14 @@ use super::{BLOCK, first_block};
 use crate::failure::{Cause, RequestFailure, Role};
 use crate::ring::Action;
 
-/// Bytes of a piece by the place that they came from.
+/// Bytes of a piece, by origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PieceBytes {
     pub(super) page_cache: u64,
     pub(super) drive: u64,
 }
 
-/// A piece that is being read into a slot, of which the first byte is that of the piece's first block.
+/// A read into a slot that starts with the first block of the piece.
 struct PieceRead<'a> {
     slot: &'a mut PinnedSlot,
     file: &'a LoadFile,
@@ -26,7 +26,7 @@ struct PieceRead<'a> {
     bytes: PieceBytes,
 }
 
-/// Reads all of a range, which with its first block fits the slot. Where the file ends before is an error.
+/// Reads a range that fits the slot from its first block on. A file that ends before is an error.
 pub(super) fn read(
     slot: &mut PinnedSlot,
     file: &LoadFile,
@@ -40,7 +40,7 @@ pub(super) fn read(
 }
 
 impl PieceRead<'_> {
-    /// Reads what is in the page cache; the rest.
+    /// Reads cached windows; returns the missing ranges.
     fn read_cached(&mut self) -> Result<Vec<Range<u64>>, RequestFailure> {
         let mut missing: Vec<Range<u64>> = Vec::new();
         for (window, is_cached) in self.file.windows(&self.range) {
@@ -71,7 +71,7 @@ impl PieceRead<'_> {
         Ok(())
     }
 
-    /// Reads whole blocks by direct I/O, or, where the file takes none, through the page cache.
+    /// Reads whole blocks by direct I/O, or through the page cache if the file takes none.
     fn read_missing(&mut self, missing: Range<u64>) -> Result<(), RequestFailure> {
         if self.file.direct().is_some() && self.read_direct(&missing)? {
             self.bytes.drive += missing.end - missing.start;
@@ -80,7 +80,7 @@ impl PieceRead<'_> {
         self.read_through_cache(missing)
     }
 
-    /// False where the file refuses direct I/O after all.
+    /// Returns false if the file refuses direct I/O after all.
     fn read_direct(&mut self, missing: &Range<u64>) -> Result<bool, RequestFailure> {
         let Some(direct) = self.file.direct() else { return Ok(false) };
         let first = first_block(self.range.start);

@@ -13,24 +13,24 @@ use peerlane_units::Bytes;
 
 use super::BLOCK;
 
-/// Bytes of a slot: small enough that the copy engine reads what a processor's cache still holds.
-pub(super) const SLOT: u64 = 4 << 20;
-/// The smallest slot that is worth a copy.
-const LEAST_SLOT: u64 = 64 << 10;
+/// Bytes of a slot. The copy engine then still reads from the processor's cache.
+pub(super) const SLOT_BYTES: u64 = 4 << 20;
+/// The smallest useful slot.
+const MIN_SLOT_BYTES: u64 = 64 << 10;
 /// Slots of a lane: one is read into while the other is copied from.
 pub(super) const SLOTS: usize = 2;
-/// Time after which a lane that nobody uses is given back.
-const IDLE: Duration = Duration::from_secs(10);
-/// Pause between two looks whether the wait for a lane is to end.
-const WAIT: Duration = Duration::from_millis(50);
+/// Idle time before a lane is released.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two calls of `stops`.
+const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Lanes that wait for the next load, and a count of the memory of all.
+/// Idle lanes, and the count of all pinned bytes.
 #[derive(Debug)]
 pub struct PinnedPool {
     state: Mutex<PoolState>,
     returned: Condvar,
     idle: Duration,
-    /// Pieces that any load has read or sent, so that a standstill of all shows.
+    /// Pieces read or sent by all loads of the pool.
     steps: AtomicU64,
 }
 
@@ -44,10 +44,10 @@ struct PoolState {
     has_said: bool,
 }
 
-/// A lane, and since when nobody uses it.
+/// A lane, and the start of its idle time.
 type IdleLane = (Instant, Lane);
 
-/// Two slots, and the queue of copies out of them. Cleared when dropped, where no copy may still be reading.
+/// Two slots and the queue of copies out of them. Dropping it clears the slots, unless a copy may still read them.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) slots: [PinnedSlot; SLOTS],
@@ -55,11 +55,11 @@ pub(super) struct Lane {
     /// Bytes of each slot that may hold content.
     pub(super) used: [u64; SLOTS],
     gpu: Arc<Gpu>,
-    /// Behind the slots, so that they are given back before they are counted so.
+    /// Dropped after the slots, so that the count never runs ahead of the release.
     _count: LaneCount,
 }
 
-/// Bytes of a lane that are counted as pinned until this is dropped, which locks the pool.
+/// The share of one lane in the pool's count. Dropping it locks the pool.
 #[derive(Debug)]
 struct LaneCount {
     pool: Weak<PinnedPool>,
@@ -85,7 +85,7 @@ impl Drop for LaneCount {
 }
 
 impl Lane {
-    /// A lane of slots of this size, or smaller ones where the system has no room for it and `may_shrink`.
+    /// Pins the slots. With `may_shrink`, slots shrink until the system pins them.
     fn new(gpu: &Arc<Gpu>, mut count: LaneCount, may_shrink: bool) -> Result<Self, CudaError> {
         loop {
             let slot = count.bytes / SLOTS as u64;
@@ -95,7 +95,7 @@ impl Lane {
                     let (queue, gpu) = (gpu.lane()?, Arc::clone(gpu));
                     return Ok(Self { slots, queue, used: [0; SLOTS], gpu, _count: count });
                 }
-                Err(_) if may_shrink && slot / 2 >= LEAST_SLOT => {
+                Err(_) if may_shrink && slot / 2 >= MIN_SLOT_BYTES => {
                     count.shrink(slot / 2 / BLOCK * BLOCK * SLOTS as u64);
                 }
                 Err(error) => return Err(error),
@@ -111,7 +111,7 @@ impl Lane {
         self.slot_bytes() * SLOTS as u64
     }
 
-    /// Overwrites what was loaded; false where a copy may still be reading it.
+    /// Overwrites loaded bytes with zeroes; false if a copy may still read them.
     pub(super) fn clear(&mut self) -> bool {
         let Self { slots, used, .. } = self;
         let pairs = slots.iter_mut().zip(used);
@@ -128,14 +128,14 @@ impl Drop for Lane {
 /// Lanes for a load.
 pub(super) struct TakenLanes {
     pub(super) lanes: Vec<Lane>,
-    /// Set once for a pool, where the system gave less pinned memory than was asked for.
+    /// A notice that the system pinned less than requested; given once per pool.
     pub(super) shortage: Option<String>,
 }
 
 /// Reason why there is no lane.
 pub(super) enum NoLane {
     Cuda(CudaError),
-    /// The wait was ended.
+    /// `stops` ended the wait.
     Stopped,
 }
 
@@ -143,16 +143,16 @@ impl PinnedPool {
     /// The pool of this process.
     pub fn of_process() -> Arc<Self> {
         static POOL: OnceLock<Arc<PinnedPool>> = OnceLock::new();
-        Arc::clone(POOL.get_or_init(|| Self::new(IDLE)))
+        Arc::clone(POOL.get_or_init(|| Self::new(IDLE_TIMEOUT)))
     }
 
-    /// A pool that gives back what was not used for so long.
+    /// A pool that releases lanes after this idle time.
     pub fn new(idle: Duration) -> Arc<Self> {
         let (state, returned, steps) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
         Arc::new(Self { state, returned, idle, steps })
     }
 
-    /// Pinned memory at its highest.
+    /// Peak of pinned memory.
     pub fn peak(&self) -> Bytes {
         Bytes(self.lock().most)
     }
@@ -166,7 +166,7 @@ impl PinnedPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a load did something.
+    /// Counts a piece that was read or sent.
     pub(super) fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
@@ -175,8 +175,8 @@ impl PinnedPool {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Takes lanes of a GPU: as many as wanted, or as `limit` and the system allow, at least one. Waits where others
-    /// have them all, until `stops` says so.
+    /// Takes up to `wanted` lanes of a GPU within `limit`, at least one. While other loads hold all lanes, waits until
+    /// `stops` returns true.
     pub(super) fn take(
         self: &Arc<Self>,
         gpu: &Arc<Gpu>,
@@ -200,11 +200,11 @@ impl PinnedPool {
             if stops() {
                 return Err(NoLane::Stopped);
             }
-            let _ = self.returned.wait_timeout(self.lock(), WAIT);
+            let _ = self.returned.wait_timeout(self.lock(), STOP_POLL);
         }
     }
 
-    /// Makes lanes until there are as many as wanted, or no more can be.
+    /// Pins further lanes up to `wanted`, the limit, or the first refusal.
     fn make_up(
         self: &Arc<Self>,
         gpu: &Arc<Gpu>,
@@ -259,17 +259,17 @@ impl PinnedPool {
 /// Outcome of making lanes.
 #[derive(Debug, Default)]
 struct MadeLanes {
-    /// The last one is smaller than it should be.
+    /// The last lane has smaller slots than the limit allows.
     is_small: bool,
     refused: Option<CudaError>,
 }
 
-/// Bytes of a slot such that a lane is within the limit, where that is possible.
+/// Slot size that keeps one lane within the limit; never below [`MIN_SLOT_BYTES`].
 fn slot_within(limit: Bytes) -> u64 {
-    (limit.0 / SLOTS as u64 / BLOCK * BLOCK).clamp(LEAST_SLOT, SLOT)
+    (limit.0 / SLOTS as u64 / BLOCK * BLOCK).clamp(MIN_SLOT_BYTES, SLOT_BYTES)
 }
 
-/// Gives back what was idle for long enough, and waits for the next; false when there is nothing left to wait for.
+/// Releases lanes whose idle time is over, then sleeps until the next one is due; false without idle lanes.
 fn keep(pool: &Weak<PinnedPool>) -> bool {
     let Some(pool) = pool.upgrade() else { return false };
     let mut state = pool.lock();
@@ -301,7 +301,7 @@ impl PoolState {
         taken
     }
 
-    /// Idle lanes that go beyond a limit; who gets them drops them without the lock.
+    /// Removes idle lanes beyond a limit. The caller drops them after it has unlocked the pool.
     fn trim(&mut self, limit: Bytes) -> Vec<IdleLane> {
         let (mut gone, mut left) = (Vec::new(), self.pinned);
         while left > limit.0 {
@@ -312,7 +312,7 @@ impl PoolState {
         gone
     }
 
-    /// Counts so many bytes as pinned; idle lanes that have to go for that. `None` where there is no room.
+    /// Reserves bytes within a limit, and removes idle lanes for them as [`PoolState::trim`] does; `None` without room.
     fn make_room(&mut self, bytes: u64, limit: Bytes) -> Option<Vec<IdleLane>> {
         let idle: u64 = self.idle.iter().map(|(_, lane)| lane.bytes()).sum();
         let in_use = self.pinned - idle;

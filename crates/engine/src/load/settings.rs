@@ -11,12 +11,12 @@ use super::LoadError;
 /// Environment variable that bounds pinned host memory.
 pub const PINNED_VARIABLE: &str = "PEERLANE_PINNED";
 /// The bound where nothing else is said.
-const PINNED: Bytes = Bytes::mib(128);
+const DEFAULT_PINNED: Bytes = Bytes::mib(128);
 /// Threads at most: with 12 to 16, each with two slots of 4 MiB, the page cache of an H100's machine came to within
 /// 6 % of the rate of the copy engine alone (November 2026).
-const MOST_WORKERS: usize = 16;
+const MAX_WORKERS: usize = 16;
 /// Threads at least: those that wait for a drive need no processor.
-const LEAST_WORKERS: usize = 4;
+const MIN_WORKERS: usize = 4;
 /// Processors up to which the copy engine reads the page cache itself: registering gave 9.6 to 12.8 GB/s on that machine
 /// whatever the number of threads, and a thread that copies 6 GB/s.
 const FEW_PROCESSORS: usize = 2;
@@ -26,31 +26,31 @@ const FEW_PROCESSORS: usize = 2;
 pub struct LoadSettings {
     /// Threads that read and send at a time.
     pub workers: usize,
-    /// Whether files in the page cache are registered with the GPU, rather than copied by the processor.
+    /// Registers cached files with the GPU instead of copying them.
     pub registers: bool,
-    /// Whether half of them stop when the load average exceeds the number of the machine's processors.
+    /// Stops half of the workers when the load average exceeds the machine's processors.
     pub yields: bool,
-    /// Pinned host memory of all loads of the process at most.
+    /// Limit of pinned host memory for all loads of the process.
     pub pinned: Bytes,
 }
 
 impl LoadSettings {
-    /// The bounds for the processors that this process may use, by its affinity and its control group.
+    /// Bounds for the processors of this process, by CPU affinity and cgroup quota.
     ///
     /// # Errors
-    /// [`LoadError::Setting`] where [`PINNED_VARIABLE`] is needed and is no size.
+    /// [`LoadError::Setting`] if [`PINNED_VARIABLE`] is needed and is not a size.
     pub fn here(pinned: Option<Bytes>) -> Result<Self, LoadError> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let pinned = match pinned {
             Some(pinned) => pinned,
-            None => variable()?.unwrap_or(PINNED),
+            None => variable()?.unwrap_or(DEFAULT_PINNED),
         };
         let (workers, registers) =
-            (processors.clamp(LEAST_WORKERS, MOST_WORKERS), processors <= FEW_PROCESSORS);
+            (processors.clamp(MIN_WORKERS, MAX_WORKERS), processors <= FEW_PROCESSORS);
         Ok(Self { workers, registers, yields: true, pinned })
     }
 
-    /// Workers for now.
+    /// Workers allowed at the current load average.
     pub(super) fn allowed(&self) -> usize {
         let load = std::fs::read_to_string("/proc/loadavg").ok();
         let is_busy = self.yields && is_busy(load.as_deref(), processors());
@@ -106,6 +106,6 @@ mod tests {
     fn own_bound_comes_first() {
         let settings = LoadSettings::here(Some(Bytes::mib(1))).unwrap();
         assert_eq!(settings.pinned, Bytes::mib(1));
-        assert!((LEAST_WORKERS..=MOST_WORKERS).contains(&settings.workers));
+        assert!((MIN_WORKERS..=MAX_WORKERS).contains(&settings.workers));
     }
 }

@@ -13,14 +13,14 @@ use peerlane_memory::cufile::{
 use peerlane_results::RouteChoice;
 use peerlane_units::Bytes;
 
-use super::{LoadError, Loaded, possible};
+use super::{LoadError, Loaded, direct_support};
 use crate::Watch;
 use crate::cufile as evidence;
 
 /// File systems that are known to be refused at most; of more the answer is asked for again.
 const MOST_REFUSED: usize = 1024;
 
-/// The ways that are open to all loaders of a process.
+/// The choice of route, and cuFile's answers, shared by all loaders of a process.
 #[derive(Debug)]
 pub struct LoadRoutes {
     choice: RouteChoice,
@@ -36,8 +36,8 @@ struct LoaderState {
     missing: Option<Arc<str>>,
     /// Reasons why it does not serve a file system, by the number of its device.
     refused: HashMap<u64, Arc<str>>,
-    /// Whether a direct way can exist, by the number of the device below a file.
-    possible: HashMap<u64, Result<(), Arc<str>>>,
+    /// Results of `direct_support`, by device number.
+    direct_support: HashMap<u64, Result<(), Arc<str>>>,
 }
 
 impl LoadRoutes {
@@ -46,21 +46,21 @@ impl LoadRoutes {
         Self::of_machine(choice, Path::new("/"))
     }
 
-    /// The same for a machine whose file system has its root there.
+    /// The same with another root of the file system, for tests.
     pub fn of_machine(choice: RouteChoice, root: &Path) -> Self {
         Self { choice, root: root.to_owned(), state: Mutex::default() }
     }
 
-    /// Refuses with the reason where no direct way can exist for a file, as the machine shows without being asked.
-    pub(super) fn possible(&self, file: &File) -> Result<(), Arc<str>> {
-        let Ok(device) = possible::device_of(file) else { return Ok(()) };
+    /// Returns the reason if no direct route can exist for a file. Opens no library.
+    pub(super) fn check_direct(&self, file: &File) -> Result<(), Arc<str>> {
+        let Ok(device) = direct_support::device_of(file) else { return Ok(()) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = state.possible.get(&device) {
+        if let Some(known) = state.direct_support.get(&device) {
             return known.clone();
         }
-        let told = possible::check(&self.root, device);
-        if state.possible.len() < MOST_REFUSED {
-            state.possible.insert(device, told.clone());
+        let told = direct_support::check(&self.root, device);
+        if state.direct_support.len() < MOST_REFUSED {
+            state.direct_support.insert(device, told.clone());
         }
         told
     }
@@ -132,7 +132,7 @@ impl LoadRoutes {
         Ok(Some(counted))
     }
 
-    /// What was loaded, by what cuFile counted, with a notice where that shows another route or none.
+    /// Corrects loaded bytes by cuFile's counters, and sends a notice about the route.
     ///
     /// # Errors
     /// As [`LoadRoutes::judge`].

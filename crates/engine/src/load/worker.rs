@@ -12,11 +12,11 @@ use super::piece::{self, PieceBytes};
 use super::pool::{Lane, PinnedPool, SLOTS};
 use super::{LoadError, first_block};
 
-/// Bytes of the page cache that are registered at a time.
+/// Bytes of one registration.
 const REGISTERED: u64 = 16 << 20;
-/// Pause between two looks at a copy: about what a quarter of a slot takes over 16 lanes of PCIe 5.0.
+/// Interval between two polls of a copy: a quarter of a slot at the rate of PCIe 5.0 x16.
 const NAP: Duration = Duration::from_micros(20);
-/// Time that a load that is over waits for its copies.
+/// Wait for copies under way after a stop or failure.
 const END_WAIT: Duration = Duration::from_millis(100);
 
 /// A worker with its lane.
@@ -25,20 +25,20 @@ pub(super) struct Worker {
     pub(super) pool: Arc<PinnedPool>,
     pub(super) lane: Lane,
     pub(super) number: usize,
-    /// Whether the page cache is registered with the GPU.
+    /// Registers the page cache with the GPU instead of copying it.
     pub(super) registers: bool,
-    /// Whether slots keep their content for the next load.
+    /// Leaves the slots uncleared for the next load.
     pub(super) keeps: bool,
     pub(super) sent: [Option<Sent>; SLOTS],
 }
 
-/// A piece that the copy engine has.
+/// A piece whose copy is under way.
 pub(super) struct Sent {
     part: usize,
     bytes: PieceBytes,
 }
 
-/// Reason why a worker does not go on.
+/// Reason for a worker to end.
 enum Halt {
     /// The load is over.
     Over,
@@ -52,10 +52,10 @@ impl From<CudaError> for Halt {
 }
 
 impl Worker {
-    /// Works until there is no piece left, and gives the lane back.
+    /// Runs until no piece is left, then returns the lane to the pool.
     pub(super) fn run(mut self) {
         let worked = self.work();
-        // What failed once fails again in the next load, as after a reset of the device.
+        // A lane of a reset device would fail the next load, too.
         let is_broken = matches!(worked, Err(Halt::Failed(_, LoadError::Cuda(_))));
         if let Err(Halt::Failed(part, error)) = worked {
             self.job.fail(part, error);
@@ -88,7 +88,7 @@ impl Worker {
         (0..SLOTS).try_for_each(|slot| self.settle(slot))
     }
 
-    /// Brings a piece on its way: registered where that can be, else by slots in turn.
+    /// Sends a piece from the registered page cache, or through the slots in turn.
     fn carry(&mut self, piece: &Piece, slot: &mut usize) -> Result<(), Halt> {
         if self.registers && self.register(piece, slot)? {
             return Ok(());
@@ -124,7 +124,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets the copy engine read the page cache itself; false where not all of it is there, or it cannot be registered.
+    /// Sends a piece from the page cache itself; false if it is not fully cached or cannot be registered.
     fn register(&mut self, piece: &Piece, slot: &mut usize) -> Result<bool, Halt> {
         let job = Arc::clone(&self.job);
         let (part, range) = (job.part(piece), &piece.range);
@@ -153,7 +153,7 @@ impl Worker {
         self.pool.step();
     }
 
-    /// Waits until the copy out of a slot is over; a load that is over waits for [`END_WAIT`] only.
+    /// Waits for the copy out of a slot; after a stop or failure for [`END_WAIT`] at most.
     fn settle(&mut self, slot: usize) -> Result<(), Halt> {
         let mut end = None;
         while self.sent[slot].is_some() {

@@ -1,4 +1,4 @@
-//! What of a file is in the page cache.
+//! Page-cache residency of files.
 
 #[allow(unsafe_code)]
 mod ffi;

@@ -1,4 +1,4 @@
-//! Whether a direct way from a file into a GPU can exist at all, by what the machine shows without being asked.
+//! Necessary conditions of a direct route from a file into a GPU, read from `/sys` and `/proc` alone.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use peerlane_fabric::kernel_has_p2pdma;
 
-/// Folders that are there while NVIDIA's `nvidia_fs` is loaded.
+/// Folders that exist while NVIDIA's `nvidia_fs` is loaded.
 const NVIDIA_FS: [&str; 2] = ["sys/module/nvidia_fs", "proc/driver/nvidia-fs"];
-/// Devices below devices at most.
+/// Limit for stacked block devices.
 const DEPTH: u32 = 8;
 
-/// Refuses with the reason where neither nvidia-fs nor P2PDMA can serve a file on the device of this number.
+/// Returns the reason if neither nvidia-fs nor P2PDMA can serve files on the device with this number.
 pub(super) fn check(root: &Path, device: u64) -> Result<(), Arc<str>> {
     if NVIDIA_FS.iter().any(|folder| root.join(folder).is_dir()) {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn check(root: &Path, device: u64) -> Result<(), Arc<str>> {
         .into())
 }
 
-/// Whether a block device, or one that it is made of, is an NVMe drive.
+/// Returns whether a block device is an NVMe drive, or stacked on one.
 fn is_on_nvme(device: &Path, depth: u32) -> bool {
     let Ok(device) = fs::canonicalize(device) else { return false };
     if device.components().any(|part| part.as_os_str().to_string_lossy().starts_with("nvme")) {
@@ -40,7 +40,7 @@ fn is_on_nvme(device: &Path, depth: u32) -> bool {
     depth > 0 && below.flatten().any(|one| is_on_nvme(&one.path(), depth - 1))
 }
 
-/// The number of the device that a file lies on, or that it is.
+/// Number of the device below a file, or of a block device itself.
 pub(super) fn device_of(file: &fs::File) -> std::io::Result<u64> {
     let facts = file.metadata()?;
     let is_device = std::os::unix::fs::FileTypeExt::is_block_device(&facts.file_type());
