@@ -426,3 +426,54 @@ fn loads_side_by_side_share_the_bound() {
     assert!(bench.pool.peak().0 <= 512 << 10, "{}", bench.pool.peak());
     bench.end();
 }
+
+#[test]
+fn lower_bound_releases_idle_lanes() {
+    let mut bench = LoadBench::new("", settings(2, 16 << 20));
+    let content = bench.file("file", 9 << 20, 14);
+    let (owner, target) = bench.own(9 << 20);
+    let part = bench.part("file", 0..9 << 20, &target, 0);
+    bench.load(std::slice::from_ref(&part), &mut ()).unwrap();
+    assert_eq!(bench.pool.pinned(), Bytes::mib(16));
+    bench.settings.pinned = Bytes::mib(1);
+    let mut watch = Meanwhile::default();
+    bench.load(&[part], &mut watch).unwrap();
+    assert_eq!((bench.pool.pinned(), watch.notices.len()), (Bytes::mib(1), 0));
+    assert!(bench.content(&owner) == content);
+    drop((owner, target));
+    bench.end();
+}
+
+#[test]
+fn lanes_of_a_load_that_moves_are_waited_for() {
+    // One lane: the first load has it for longer than the second one's deadline, and moves all the time.
+    let mut bench = LoadBench::new("delay=300", settings(1, 128 << 10));
+    bench.deadline = Nanos(200_000_000);
+    bench.file("file", 3 << 20, 15);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (owner, target) = bench.own(3 << 20);
+                let part = bench.part("file", 0..3 << 20, &target, 0);
+                bench.load(&[part], &mut ()).unwrap();
+                drop((owner, target));
+            });
+        }
+    });
+    assert_eq!(bench.pool.peak(), Bytes(128 << 10));
+    bench.end();
+}
+
+#[test]
+fn lanes_of_a_failed_gpu_are_not_kept() {
+    let bench = LoadBench::new("fail_copy=1", settings(2, 16 << 20));
+    bench.file("file", 1 << 20, 16);
+    let (owner, target) = bench.own(1 << 20);
+    let part = bench.part("file", 0..1 << 20, &target, 0);
+    let failed = bench.load(std::slice::from_ref(&part), &mut ());
+    assert!(matches!(failed, Err(LoadError::Cuda(_))), "{failed:?}");
+    assert_eq!(bench.pool.pinned(), Bytes::ZERO);
+    bench.load(&[part], &mut ()).unwrap();
+    drop((owner, target));
+    bench.end();
+}
