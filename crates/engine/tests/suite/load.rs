@@ -179,7 +179,8 @@ fn pieces_in_any_order_fill_every_place() {
             expected[to_usize(at)..][..slice.len()].copy_from_slice(slice);
             parts.push(bench.part(&number.to_string(), range, &target, at));
             at += slice.len() as u64 + 5;
-            forget(&bench.path(&number.to_string()), 1 << 20);
+            // Cold from the first byte on, which is within a block, or from the second MiB.
+            forget(&bench.path(&number.to_string()), (seed % 2) << 20);
         }
         let loaded = bench.load(&parts, &mut ()).unwrap();
         for (part, loaded) in parts.iter().zip(&loaded) {
@@ -400,11 +401,10 @@ fn idle_lanes_are_cleared_and_given_back() {
     bench.load(&[part], &mut ()).unwrap();
     drop((owner, target));
     let until = Instant::now() + Duration::from_secs(20);
-    while Arc::strong_count(&bench.gpu) > 1 {
+    while Arc::strong_count(&bench.gpu) > 1 || bench.pool.pinned() > Bytes::ZERO {
         assert!(Instant::now() < until, "lanes are kept");
         std::thread::yield_now();
     }
-    assert_eq!(bench.pool.pinned(), Bytes::ZERO);
     assert_eq!(bench.mock.calls("host left content"), 0);
     bench.end();
 }
