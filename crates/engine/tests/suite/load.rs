@@ -316,7 +316,9 @@ fn one_bad_file_ends_all_or_itself() {
         assert!((10_000..=20_000).contains(&failure.offset), "{failure:?}");
         let cause = failure.cause.to_string();
         assert!(cause.contains(said), "{cause}");
+        let left = bench.mock.calls("host left content");
         let results = bench.load_many(&parts).unwrap();
+        assert_eq!(bench.mock.calls("host left content"), left, "slots are cleared at the end");
         assert!(results[0].is_ok() && results[1].as_ref().is_err_and(LoadError::is_of_one_file));
         assert!(bench.content(&owner)[..9000] == content);
     }
