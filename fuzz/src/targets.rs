@@ -13,7 +13,7 @@ use peerlane_bench::guards::Surroundings;
 use peerlane_bench::record::{check, check_nodes};
 use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
-use peerlane_engine::endpoint::{Notation, RemoteName};
+use peerlane_engine::endpoints::{Notation, RemoteName};
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::stage::StageName;
 use peerlane_engine::stages::manifest;

@@ -11,12 +11,12 @@ const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"]
 const NOTE_REACH: usize = 12;
 
 /// Returns whether `path` is inside the fence: `memory/*/ffi.rs`, `memory/src/map.rs`,
-/// `engine/src/ring/`, `python/src/ffi.rs`.
+/// `engine/src/io/ring/`, `python/src/ffi.rs`.
 #[must_use]
 pub fn is_inside(path: &str) -> bool {
     path == "crates/memory/src/map.rs"
         || (path.starts_with("crates/memory/src/") && path.ends_with("/ffi.rs"))
-        || path.starts_with("crates/engine/src/ring/")
+        || path.starts_with("crates/engine/src/io/ring/")
         || path == "python/src/ffi.rs"
 }
 
@@ -83,7 +83,7 @@ mod tests {
         for path in [
             "crates/cli/src/x.rs",
             "crates/memory/src/p2pmem.rs",
-            "crates/engine/src/r.rs",
+            "crates/engine/src/io/r.rs",
             "python/src/x.rs",
         ] {
             assert_eq!(findings_at(path, BLOCK), [2], "{path}");
@@ -96,7 +96,7 @@ mod tests {
         for path in [
             "crates/memory/src/map.rs",
             "crates/memory/src/cuda/ffi.rs",
-            "crates/engine/src/ring/a.rs",
+            "crates/engine/src/io/ring/a.rs",
             "python/src/ffi.rs",
         ] {
             assert_eq!(findings_at(path, BLOCK), [2], "{path}");

@@ -1,7 +1,7 @@
 //! Modules of a crate that use each other in a circle, by the paths `crate::` in its files.
 //!
-//! A module is a file or folder beside the root of the crate; a name that the root passes on counts as
-//! the module that it is from. Tests do not count.
+//! A module is a file or folder beside the root of the crate, or of a part of it (`engine/io`); a name that the
+//! root passes on counts as the module that it is from. Tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,18 @@ pub fn check(architecture: &str, files: &[SourceFile]) -> Result<Vec<Violation>,
     let section = markdown::section(architecture, SECTION).ok_or_else(fault)?;
     let names = markdown::fenced_block(section).ok_or_else(fault)?;
     let crates = names.iter().flat_map(|line| line.split_whitespace());
-    Ok(crates.flat_map(|name| check_crate(&format!("crates/{name}/src/"), files)).collect())
+    Ok(crates.flat_map(|name| check_part(name, files)).collect())
 }
 
-fn check_crate(folder: &str, files: &[SourceFile]) -> Vec<Violation> {
+/// Checks a crate, or the part of one that a module of it is.
+fn check_part(name: &str, files: &[SourceFile]) -> Vec<Violation> {
+    let (folder, path) = match name.split_once('/') {
+        Some((crate_name, part)) => {
+            (format!("crates/{crate_name}/src/{part}/"), format!("crate::{part}::"))
+        }
+        None => (format!("crates/{name}/src/"), "crate::".to_owned()),
+    };
+    let folder = folder.as_str();
     let below = |file: &SourceFile| file.path.strip_prefix(folder).map(str::to_owned);
     let sources: Vec<(String, String)> = files
         .iter()
@@ -38,7 +46,7 @@ fn check_crate(folder: &str, files: &[SourceFile]) -> Vec<Violation> {
     if sources.is_empty() {
         return vec![Violation::new(folder, 0, "no source is there")];
     }
-    let edges = circles(edges(&sources));
+    let edges = circles(edges(&sources, &path));
     let finding = |((from, to), files): ((String, String), BTreeSet<String>)| {
         let files: Vec<String> = files.into_iter().collect();
         let what = format!("`{from}` uses `{to}`, in a circle: {}", files.join(", "));
@@ -56,15 +64,16 @@ fn without_tests(code: &str) -> &str {
     code.find("#[cfg(test)]\nmod tests {").map_or(code, |at| &code[..at])
 }
 
-fn edges(sources: &[(String, String)]) -> Edges {
-    let is_root = |path: &str| matches!(path, "lib.rs" | "main.rs");
+/// The edges between modules whose paths in code begin with `prefix`.
+fn edges(sources: &[(String, String)], prefix: &str) -> Edges {
+    let is_root = |path: &str| matches!(path, "lib.rs" | "main.rs" | "mod.rs");
     let modules: BTreeSet<&str> =
         sources.iter().filter(|(path, _)| !is_root(path)).map(|(path, _)| module(path)).collect();
     let roots = sources.iter().filter(|(path, _)| is_root(path));
     let passed_on: BTreeMap<String, String> = roots.flat_map(|(_, code)| passed_on(code)).collect();
     let mut edges = Edges::new();
     for (path, code) in sources.iter().filter(|(path, _)| !is_root(path)) {
-        for name in names(code) {
+        for name in names(code, prefix) {
             let to = passed_on.get(&name).unwrap_or(&name);
             if modules.contains(to.as_str()) && to != module(path) {
                 let edge = (module(path).to_owned(), to.clone());
@@ -88,15 +97,15 @@ fn passed_on(code: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The first name of each path that begins with `crate::`, in braces or without.
-fn names(code: &str) -> Vec<String> {
+/// The first name after `prefix` in each path that begins so, in braces or without.
+fn names(code: &str, prefix: &str) -> Vec<String> {
     let word = |text: &str| -> String {
         let text = text.trim_start();
         text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
     let mut names = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+    for (at, _) in code.match_indices(prefix) {
+        let rest = &code[at + prefix.len()..];
         let Some(inside) = rest.strip_prefix('{') else {
             names.push(word(rest));
             continue;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_engine::endpoint::{Notation, RemoteName};
+use peerlane_engine::endpoints::{Notation, RemoteName};
 use peerlane_engine::measure::{MeasureError, size_of};
 use peerlane_fabric::{Bdf, Fabric};
 use peerlane_results::WorkloadKind;

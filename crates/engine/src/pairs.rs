@@ -11,8 +11,8 @@ use peerlane_fabric::{Dna, Fabric, FunctionId, FunctionKind, Pairing};
 use peerlane_memory::xrt::dna;
 use rustix::fs::{Mode, OFlags};
 
-use crate::DEADLINE;
-use crate::ring::{apart, identify_controller};
+use crate::io::DEADLINE;
+use crate::io::ring::{apart, identify_controller};
 
 /// Devices of a SmartSSD (Xilinx UG1382, "U.2 Platform"): its user function, and its drive.
 const USER_FUNCTION: (u16, u16) = (0x10ee, 0x6988);

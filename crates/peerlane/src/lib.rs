@@ -101,7 +101,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, DEADLINE, FanOut, Metadatum, MonotonicClock, Phase, PlanError,
     RouteAnswer, RouteWord, Scrub, Sparse, Start, Surveyor, Tools, Watch, copy, copy_fan_out,
-    endpoint::EndError, examine, examine_cards, examine_pair, explain, journal, load, plan,
+    endpoints::EndError, examine, examine_cards, examine_pair, explain, journal, load, plan,
     plan_fan_out, probe, read, read_dna, route_answer, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};

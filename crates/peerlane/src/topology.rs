@@ -181,7 +181,7 @@ fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {
     let namespaces = drive.namespaces.iter();
     RemoteRow {
         name: drive.name.clone(),
-        network: peerlane_engine::endpoint::network_facts(drive.location.clone()),
+        network: peerlane_engine::endpoints::network_facts(drive.location.clone()),
         state: drive.state.clone(),
         interface: drive.location.interface.clone(),
         nic: fabric.nic_of(drive).map(|id| fabric.function(id).name.clone()),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_engine::endpoint::NVME_PORT;
+use peerlane_engine::endpoints::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use peerlane_engine::endpoint::{GpuName, Notation};
+use peerlane_engine::endpoints::{GpuName, Notation};
 use peerlane_results::ScanMethod;
 use peerlane_units::Nanos;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_engine::connection::{ConnectError, Connection, connect};
-use peerlane_engine::endpoint::{RemoteName, RemoteNameError};
+use peerlane_engine::endpoints::{RemoteName, RemoteNameError};
 use peerlane_fabric::Fabric;
 use peerlane_units::Nanos;
 

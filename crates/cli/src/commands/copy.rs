@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use peerlane_engine::endpoint::Notation;
+use peerlane_engine::endpoints::Notation;
 use peerlane_engine::{
     CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Start, Tools, Watch, copy_fan_out,
 };

@@ -5,7 +5,7 @@ use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting
 use peerlane_units::Bytes;
 
 use super::{BearsOn, Examination, drives, finding, fix, kernel_parameter, saw};
-use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
+use crate::endpoints::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
 /// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
 const LITTLE: Bytes = Bytes::kib(128);

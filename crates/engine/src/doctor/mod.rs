@@ -46,9 +46,9 @@ pub use drop_ins::{DropIn, after_restart, drop_ins};
 pub use pair::examine_pair;
 pub use use_records::use_record;
 
+use crate::io::system::System;
 use crate::machine_record::machine_of;
 use crate::pairs::Dnas;
-use crate::system::System;
 use crate::verdict::EndsVerdict;
 use bearing::BearsOn;
 

@@ -4,7 +4,7 @@ use peerlane_fabric::{Function, FunctionId};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::{BearsOn, Examination, at, drives, finding, fix, saw};
-use crate::endpoint::Unserved;
+use crate::endpoints::Unserved;
 
 pub(super) fn examine(on: &mut Examination<'_>) {
     let fabric = on.fabric;

@@ -4,7 +4,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
 
 use super::{BearsOn, Examination, at, boot_loader, finding, fix, saw};
-use crate::endpoint::ADDRESS_SPACE_FIX;
+use crate::endpoints::ADDRESS_SPACE_FIX;
 
 /// Lets Linux assign the windows of bridges and devices itself (Documentation/admin-guide/kernel-parameters.txt).
 const REASSIGN: &str = "pci=realloc";

@@ -16,16 +16,17 @@ use super::folder::{Folder, TARGET};
 use super::machine::{DriveName, FaultState, Life, Promise, SimMachine, SimulatedDrive};
 use super::plan::{copy_plans, prepared, refusals};
 use super::world::{QueueEvent, World};
-use crate::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
-use crate::failure::RequestError;
-use crate::journal::{self, Cadence, StateEnvironment};
+use crate::io::failure::RequestError;
+use crate::io::journal::{self, Cadence, StateEnvironment};
+use crate::io::ranges::{LoweredLimit, RangeSet};
+use crate::io::watch::Phase;
+use crate::io::watch::Watch;
 use crate::plan::Prepared;
-use crate::prove::ProofCause;
-use crate::ranges::{LoweredLimit, RangeSet};
-use crate::relay::RelayError;
-use crate::scrub::ScrubCause;
-use crate::verify::{Coverage, VerifyError};
-use crate::{Phase, Watch};
+use crate::transfer::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
+use crate::transfer::prove::ProofCause;
+use crate::transfer::relay::RelayError;
+use crate::transfer::scrub::ScrubCause;
+use crate::transfer::verify::{Coverage, VerifyError};
 
 /// Outcome of a run of the program for one target.
 #[derive(Debug)]
@@ -422,7 +423,7 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
         CopyError::Move {
             source: RelayError::Stopped { source: RequestError::NoSlot, .. },
             ..
-        } => RunEnding::Failed(Blame::Others(crate::failure::error_in_words(error))),
+        } => RunEnding::Failed(Blame::Others(crate::io::failure::error_in_words(error))),
         CopyError::Move { source: RelayError::Stopped { source, .. }, .. } => request(source),
         CopyError::Check { source: VerifyError::Request(source), .. } => request(source),
         CopyError::Proof { source, .. } => match &source.cause {
@@ -434,7 +435,7 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
             other => RunEnding::Failed(Blame::Proof(other.to_string())),
         },
         CopyError::Refused(_) => {
-            RunEnding::Failed(Blame::Refused(crate::failure::error_in_words(error)))
+            RunEnding::Failed(Blame::Refused(crate::io::failure::error_in_words(error)))
         }
         CopyError::Changed { .. } => RunEnding::Failed(Blame::Changed),
         CopyError::SourceChanged { .. } => RunEnding::Failed(Blame::SourceChanged),
@@ -443,9 +444,9 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
             RunEnding::Failed(Blame::File { action, errno: Errno::from_io_error(source) })
         }
         CopyError::WithOthers { .. } | CopyError::Move { source: RelayError::Busy { .. }, .. } => {
-            RunEnding::Failed(Blame::Others(crate::failure::error_in_words(error)))
+            RunEnding::Failed(Blame::Others(crate::io::failure::error_in_words(error)))
         }
-        other => RunEnding::Failed(Blame::Shape(crate::failure::error_in_words(other))),
+        other => RunEnding::Failed(Blame::Shape(crate::io::failure::error_in_words(other))),
     }
 }
 

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use super::attempt::{Blame, RunEnding, RunObservations, RunPlan, TargetVerdict};
 use super::world::{QueueEvent, SimTarget, World, index};
 use super::{FaultKind, accounts, final_name, keeping, sample};
-use crate::failure::{Cause, RequestError, RequestFailure, Role};
-use crate::journal;
-use crate::ring::Action;
+use crate::io::failure::{Cause, RequestError, RequestFailure, Role};
+use crate::io::journal;
+use crate::io::ring::Action;
 
 type Check = Result<(), String>;
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::random::Random;
+use crate::io::random::Random;
 
 /// A folder and one in it; files are known by their inodes, names are paths from the outer one.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use peerlane_results::Tail;
 
 use super::FaultKind;
 use super::world::{CopySizes, TargetShape, index};
-use crate::random::Random;
-use crate::ranges::RangeSet;
+use crate::io::random::Random;
+use crate::io::ranges::RangeSet;
 
 pub(super) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[index(random.below(from.len() as u64))]

@@ -8,7 +8,7 @@ use std::io;
 use super::attempt::{Blame, RunEnding, RunPlan, attempt};
 use super::world::{World, index};
 use super::{FaultKind, check};
-use crate::ring::sim::{Cache, SimFile};
+use crate::io::ring::sim::{Cache, SimFile};
 
 /// Known old content of a target: blocks of its first bytes.
 const END: usize = 256 << 10;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::world::index;
-use crate::Phase;
-use crate::ring::{Action, Operation};
+use crate::io::ring::{Action, Operation};
+use crate::io::watch::Phase;
 
 /// Origin of a byte that came to a target in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

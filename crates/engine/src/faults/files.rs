@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use super::folder::TARGET;
 use super::machine::{Life, SimMachine, SimulatedDrive};
 use super::world::index;
-use crate::journal;
-use crate::machine::{self, SmallFiles};
-use crate::ring::Action;
-use crate::ring::sim::{Cache, SimFile};
+use crate::endpoints::machine::{self, SmallFiles};
+use crate::io::journal;
+use crate::io::ring::Action;
+use crate::io::ring::sim::{Cache, SimFile};
 
 fn inode(file: &File) -> u64 {
     file.metadata().map(|facts| facts.ino()).unwrap_or_default()

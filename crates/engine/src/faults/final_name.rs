@@ -6,7 +6,7 @@ use super::attempt::{Blame, RunEnding};
 use super::check::TargetCase;
 use super::folder::{Folder, TARGET};
 use super::world::{SimTarget, World};
-use crate::journal;
+use crate::io::journal;
 
 /// Content under the name of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::disk::Disk;
-use crate::journal::{self, is_partial_of};
-use crate::random::Random;
+use crate::io::journal::{self, is_partial_of};
+use crate::io::random::Random;
 
 /// Name of a directory in the folder, for a journal away from its target.
 pub(super) const ELSEWHERE: &str = "elsewhere";

@@ -4,7 +4,7 @@ use super::FaultKind;
 use super::attempt::{Blame, RunEnding};
 use super::check::{TargetCase, holds};
 use super::folder::TARGET;
-use crate::journal;
+use crate::io::journal;
 
 /// A drive that holds part of the copy, and no journal that says so, would need `--force`.
 pub(super) fn the_claim_is_there(case: &TargetCase<'_>) -> Result<(), String> {

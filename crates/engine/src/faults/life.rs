@@ -9,9 +9,9 @@ use super::exchange::exchange;
 use super::machine::Life;
 use super::world::{QueueEvent, SimTarget, World};
 use super::{FaultKind, check};
-use crate::failure::RequestError;
-use crate::journal;
-use crate::verify::Coverage;
+use crate::io::failure::RequestError;
+use crate::io::journal;
+use crate::transfer::verify::Coverage;
 
 /// Runs after which a copy whose faults were repaired must be complete.
 const RUNS_MAX: u32 = 12;

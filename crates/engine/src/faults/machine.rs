@@ -24,18 +24,18 @@ use super::figures::DriveFigures;
 use super::folder::Folder;
 use super::machine_ring::{MachineRing, judge_time};
 use super::world::{FileSystem, QueueEvent};
-use crate::Phase;
-use crate::device_memory::DeviceRefusal;
-use crate::endpoint::{Live, PathNode};
-use crate::journal::{
+use crate::endpoints::machine::Machine;
+use crate::endpoints::open::Opened;
+use crate::endpoints::{Live, PathNode};
+use crate::io::device_memory::DeviceRefusal;
+use crate::io::journal::{
     DeviceIdentity, FileIdentity, IdKind, Identity, JournalError, StableId, identity_of_file,
 };
-use crate::machine::Machine;
-use crate::open::Opened;
-use crate::random::Random;
-use crate::ring::sim::{Mood, SimClock, SimFile, SimRing};
-use crate::ring::{AnyRing, UringError};
-use crate::system::System;
+use crate::io::random::Random;
+use crate::io::ring::sim::{Mood, SimClock, SimFile, SimRing};
+use crate::io::ring::{AnyRing, UringError};
+use crate::io::system::System;
+use crate::io::watch::Phase;
 
 /// True for zeroes only; comparing pages is ten times as fast as comparing bytes.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {

@@ -16,9 +16,10 @@ use super::figures::MemoryUsed;
 use super::folder::Folder;
 use super::machine::{FaultState, Life, SimMachine, SimulatedDrive, is_zero};
 use super::world::{QueueEvent, index};
-use crate::ring::sim::{SimClock, SimFile, SimRegion, SimRing};
-use crate::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
-use crate::{Clock as _, Phase};
+use crate::io::clock::Clock as _;
+use crate::io::ring::sim::{SimClock, SimFile, SimRegion, SimRing};
+use crate::io::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::io::watch::Phase;
 
 thread_local! {
     /// Zeroed buffers for reuse, by length: page faults take longer than a simulated copy.

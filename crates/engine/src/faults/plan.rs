@@ -14,9 +14,9 @@ use peerlane_units::Bytes;
 use super::attempt::{Invocation, RunPlan};
 use super::machine::DriveName;
 use super::world::World;
-use crate::endpoint::{Endpoint, Live, PathNode};
+use crate::endpoints::{Endpoint, Live, PathNode};
 use crate::plan::Prepared;
-use crate::verify::Coverage;
+use crate::transfer::verify::Coverage;
 
 /// One plan for each of these targets: they differ in the target and its tail only.
 pub(super) fn copy_plans(

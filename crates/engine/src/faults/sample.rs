@@ -7,8 +7,8 @@ use peerlane_results::{CopyRecord, VerifyMode};
 use super::attempt::{RunEnding, TargetVerdict};
 use super::check::{TargetCase, holds};
 use super::world::{SimTarget, World};
-use crate::ranges::RangeSet;
-use crate::verify::sample_size;
+use crate::io::ranges::RangeSet;
+use crate::transfer::verify::sample_size;
 
 /// The smallest unit of a comparison, in bytes (`verify.rs`, `copy/claims.rs`).
 const PAGE: u64 = 4096;

@@ -15,13 +15,13 @@ use super::FaultKind;
 use super::draw::{Onto, content_before, draw_holes, draw_onto, draw_shape, pick};
 use super::folder::{ELSEWHERE, Folder, TARGET};
 use super::machine::{DriveName, SimulatedDrive};
-use crate::guard;
-use crate::journal::{self, Identity};
-use crate::random::Random;
-use crate::ranges::RangeSet;
-use crate::ring::Action;
-use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile};
-use crate::verify::sample_size;
+use crate::endpoints::guard;
+use crate::io::journal::{self, Identity};
+use crate::io::random::Random;
+use crate::io::ranges::RangeSet;
+use crate::io::ring::Action;
+use crate::io::ring::sim::{Cache, Lost, Mood, SimFault, SimFile};
+use crate::transfer::verify::sample_size;
 
 /// A copy, its source and its targets.
 #[derive(Debug)]

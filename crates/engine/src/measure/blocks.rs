@@ -9,9 +9,9 @@ use peerlane_results::Order;
 use peerlane_units::{Bytes, Nanos};
 
 use super::looks::Looks;
-use crate::Clock;
-use crate::random::Random;
-use crate::relay::{Pace, RelayWork, Targets, WorkPiece, count, latencies};
+use crate::io::clock::Clock;
+use crate::io::random::Random;
+use crate::transfer::relay::{Pace, RelayWork, Targets, WorkPiece, count, latencies};
 
 /// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
 pub(super) struct Blocks<'a> {

@@ -19,7 +19,7 @@ use super::planned::PlannedFlow;
 use super::ready::CacheMode;
 use super::serial::{forget, read_all};
 use super::{FlowTools, MeasureError, Result};
-use crate::open::Opened;
+use crate::endpoints::open::Opened;
 
 /// Bytes that are written at once to a file in memory.
 const PART: usize = 1 << 20;

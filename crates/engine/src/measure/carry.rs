@@ -12,7 +12,7 @@ use super::{
     serial,
 };
 use crate::plan::rules_evidence;
-use crate::relay::{Pace, StageTally};
+use crate::transfer::relay::{Pace, StageTally};
 
 /// One way to carry a flow out, with everything open that it needs.
 pub(super) trait Carrier {

@@ -4,11 +4,11 @@ use peerlane_units::Bytes;
 
 use super::look::FlowLook;
 use super::{MeasureError, Result};
-use crate::endpoint::{self, Endpoint, PathNode};
-use crate::extents::{Extent, Grid, data_ranges};
-use crate::failure::Role;
-use crate::guard;
-use crate::open::open_source;
+use crate::endpoints::guard;
+use crate::endpoints::open::open_source;
+use crate::endpoints::{self, Endpoint, PathNode};
+use crate::io::extents::{Extent, Grid, data_ranges};
+use crate::io::failure::Role;
 
 impl FlowLook<'_> {
     pub(super) fn check_target(&self, target: &Endpoint) -> Result<()> {
@@ -59,7 +59,7 @@ impl FlowLook<'_> {
             return Ok(true);
         }
         for typed in &self.consent.scratch {
-            let scratch = endpoint::look(self.system, self.fabric, typed, Role::Target)?;
+            let scratch = endpoints::look(self.system, self.fabric, typed, Role::Target)?;
             if scratch.facts.path == end.facts.path {
                 return Ok(true);
             }

@@ -15,13 +15,13 @@ use super::planned::PlannedFlow;
 use super::ready::ReadyFlow;
 use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
-use crate::failure::Role;
-use crate::ranges::RangeSet;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, FileId, RegionId, Ring};
-use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
-use crate::stamp::{SECTOR, Stamp};
-use crate::verify::{ComparisonRequest, Coverage, Digests, verify};
+use crate::io::failure::Role;
+use crate::io::ranges::RangeSet;
+use crate::io::request::{Request, carry_out};
+use crate::io::ring::{Action, FileId, RegionId, Ring};
+use crate::io::stamp::{SECTOR, Stamp};
+use crate::transfer::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
+use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.
 const UNKNOWN: u16 = u16::MAX;

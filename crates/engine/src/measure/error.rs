@@ -10,17 +10,17 @@ use peerlane_memory::cufile::{CuFileError, FellBack, NoCounter};
 use peerlane_results::{Path, Refusal};
 use peerlane_units::{Bytes, Nanos};
 
-use crate::copy::CopyError;
-use crate::device_memory::DeviceRefusal;
-use crate::endpoint::EndError;
-use crate::failure::{RequestError, differing};
+use crate::endpoints::EndError;
+use crate::io::device_memory::DeviceRefusal;
+use crate::io::failure::{RequestError, differing};
+use crate::io::ring::UringError;
 use crate::plan::PlanError;
-use crate::prove::ProofFailure;
-use crate::relay::RelayError;
-use crate::ring::UringError;
-use crate::scrub::ScrubFailure;
-use crate::stages::StageError;
-use crate::verify::VerifyError;
+use crate::transfer::copy::CopyError;
+use crate::transfer::prove::ProofFailure;
+use crate::transfer::relay::RelayError;
+use crate::transfer::scrub::ScrubFailure;
+use crate::transfer::stages::StageError;
+use crate::transfer::verify::VerifyError;
 
 /// A verb for [`MeasureError::File`]: the failed use of a map.
 pub(super) const MAP: &str = "fault in the map of";

@@ -6,11 +6,11 @@ use peerlane_units::Bytes;
 use super::content;
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError, Result};
-use crate::copy::{Claim, check, open_in_place};
-use crate::failure::Role;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, Ring};
-use crate::session::Session;
+use crate::endpoints::session::Session;
+use crate::io::failure::Role;
+use crate::io::request::{Request, carry_out};
+use crate::io::ring::{Action, Ring};
+use crate::transfer::copy::{Claim, check, open_in_place};
 
 impl PlannedFlow {
     /// True when the source may be written, so that [`PlannedFlow::fill_source`] gives it content.

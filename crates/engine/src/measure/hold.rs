@@ -7,9 +7,9 @@ use super::{MeasureError, Result};
 use peerlane_units::Nanos;
 
 use super::planned::PlannedFlow;
-use crate::copy::{Claim, open_in_place};
-use crate::endpoint::{Live, PathNode};
-use crate::open::Opened;
+use crate::endpoints::open::Opened;
+use crate::endpoints::{Live, PathNode};
+use crate::transfer::copy::{Claim, open_in_place};
 
 /// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
 /// is dropped.

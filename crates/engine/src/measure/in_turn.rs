@@ -12,7 +12,7 @@ use super::blocks::{BlockAccount, EndedBlocks};
 use super::carry::{CarriedRun, Carrier, CheckResult};
 use super::planned::PlannedFlow;
 use super::{FlowTools, Result};
-use crate::relay::{RelayWork as _, count, latencies};
+use crate::transfer::relay::{RelayWork as _, count, latencies};
 
 /// Longest pause between two looks at the pace, the watch or a deadline.
 pub(super) const LOOK: Duration = Duration::from_millis(10);

@@ -11,12 +11,12 @@ use peerlane_units::Bytes;
 
 use super::planned::{FlowEnd, PlannedFlow, PlannedParts, as_copy};
 use super::{Consent, MeasureError, Result};
-use crate::endpoint::{self, EndError, Endpoint, GpuName, Notation, PEER_REQUEST_MAX, PathNode};
-use crate::failure::Role;
-use crate::guard::{self, GuardSubject, Surveyor};
+use crate::endpoints::guard::{self, GuardSubject, Surveyor};
+use crate::endpoints::{self, EndError, Endpoint, GpuName, Notation, PEER_REQUEST_MAX, PathNode};
+use crate::io::failure::Role;
+use crate::io::stage::StageName;
+use crate::io::system::System;
 use crate::plan::{self, host_memory};
-use crate::stage::StageName;
-use crate::system::System;
 
 /// Most bytes of one request through host memory in one direction: the kernel moves less than 2 GiB at
 /// once (`MAX_RW_COUNT`).
@@ -27,7 +27,7 @@ const ONE_WAY_MAX: u64 = 1 << 30;
 /// # Errors
 /// When it is not there, or is neither.
 pub fn size_of(fabric: &Fabric, typed: &str) -> Result<Bytes> {
-    Ok(endpoint::look(&System::at(Path::new("/")), fabric, typed, Role::Source)?.facts.size)
+    Ok(endpoints::look(&System::at(Path::new("/")), fabric, typed, Role::Source)?.facts.size)
 }
 
 fn notation(typed: &str, role: Role) -> Result<Notation, EndError> {
@@ -165,7 +165,7 @@ impl FlowLook<'_> {
             Role::Source => (&flow.source, flow.offset),
             Role::Target => (&flow.target, flow.target_offset),
         };
-        let drive = endpoint::look(self.system, self.fabric, typed, role)?;
+        let drive = endpoints::look(self.system, self.fabric, typed, role)?;
         if is_cached
             && !is_gpu
             && drive.live.as_ref().is_some_and(|live| live.passthrough.is_some())

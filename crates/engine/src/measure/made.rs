@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::planned::PlannedFlow;
 use super::{MeasureError, Result};
-use crate::copy::grow;
-use crate::endpoint::PathNode;
+use crate::endpoints::PathNode;
+use crate::transfer::copy::grow;
 
 /// Files that were made; they are removed when this is dropped, unless they are kept.
 #[derive(Debug, Default)]

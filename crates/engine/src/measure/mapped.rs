@@ -11,8 +11,8 @@ use super::planned::PlannedFlow;
 use super::requests::{CheckedContent, OneWayFlow};
 use super::stream::{RegionLocation, SlotLog, StreamSetup};
 use super::{FlowTools, MeasureError, Result};
-use crate::ranges::RangeSet;
-use crate::ring::{Action, Ring};
+use crate::io::ranges::RangeSet;
+use crate::io::ring::{Action, Ring};
 
 impl SlotLog for RangeSet {
     fn done(&mut self, _: u32, range: Range<u64>) {

@@ -46,8 +46,9 @@ pub use look::size_of;
 pub use made::Made;
 pub use planned::PlannedFlow;
 
-use crate::trace::Tracer;
-use crate::{Clock, Watch};
+use crate::io::clock::Clock;
+use crate::io::trace::Tracer;
+use crate::io::watch::Watch;
 
 /// The result of a step of a measurement.
 type Result<T, E = MeasureError> = std::result::Result<T, E>;
@@ -143,10 +144,10 @@ pub struct FlowOutcome {
     pub interrupted: bool,
 }
 
-pub use crate::endpoint::find_gpu;
+pub use crate::endpoints::find_gpu;
 pub use crate::machine_record::{machine_of as machine, warnings_of_machine};
 
 /// Latencies in nanoseconds; above an hour they count as an hour.
 pub fn latencies() -> Histogram<u64> {
-    crate::relay::latencies()
+    crate::transfer::relay::latencies()
 }

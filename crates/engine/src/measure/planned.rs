@@ -12,11 +12,11 @@ use peerlane_units::Bytes;
 
 use super::MeasureError;
 use super::gpu::GpuEnd;
-use crate::endpoint::{Endpoint, PathNode};
-use crate::guard::{self, EndSpan};
+use crate::endpoints::guard::{self, EndSpan};
+use crate::endpoints::{Endpoint, PathNode};
+use crate::io::stage::StageName;
+use crate::io::system::System;
 use crate::plan::SLOT_ALIGNMENT;
-use crate::stage::StageName;
-use crate::system::System;
 
 /// Most slots: a bound for the ring.
 const SLOTS_MAX: u64 = 4096;

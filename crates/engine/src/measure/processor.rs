@@ -14,8 +14,8 @@ use super::in_turn::{Half, SerialSteps};
 use super::look::FlowLook;
 use super::planned::{FlowEnd, PlannedFlow, PlannedParts};
 use super::{FlowTools, MeasureError, Result};
+use crate::io::random::Random;
 use crate::plan::host_memory;
-use crate::random::Random;
 
 /// Bytes of the pattern that the source repeats, each time with its place in front.
 const PATTERN: usize = 1 << 20;
@@ -151,7 +151,7 @@ mod tests {
 
     use super::super::{Consent, FlowOutcome, Hold};
     use super::*;
-    use crate::Clock;
+    use crate::io::clock::Clock;
 
     /// A clock that is a nanosecond later each time.
     #[derive(Default)]
@@ -171,7 +171,12 @@ mod tests {
 
     fn looked(flow: &Flow) -> Result<PlannedFlow> {
         let fabric = Fabric::discover_quietly(std::path::Path::new("/")).expect("this machine");
-        PlannedFlow::look(&fabric, flow, &Consent::default(), &crate::Surveyor::for_tests())
+        PlannedFlow::look(
+            &fabric,
+            flow,
+            &Consent::default(),
+            &crate::endpoints::guard::Surveyor::for_tests(),
+        )
     }
 
     fn carried(flow: &Flow, time: Option<Nanos>) -> FlowOutcome {

@@ -7,20 +7,20 @@ use peerlane_units::{Bytes, Nanos};
 use super::carry::CheckResult;
 use super::planned::{FlowEnd, PlannedFlow};
 use super::{FlowTools, MeasureError, Result};
-use crate::copy::check::{self, NotProved};
-use crate::copy::open_in_place;
-use crate::device_memory;
-use crate::endpoint::Live;
-use crate::open::{Attached, Opened, open_source};
+use crate::endpoints::Live;
+use crate::endpoints::open::{Attached, Opened, open_source};
+use crate::endpoints::session::Session;
+use crate::io::device_memory;
+use crate::io::ring::{AnyRing, FileId, RegionId, Ring, Staged};
+use crate::io::trace::{NoteLog, Traced};
 use crate::plan::SLOT_ALIGNMENT;
-use crate::prove::prove_route;
-use crate::relay::Transfer;
-use crate::ring::{AnyRing, FileId, RegionId, Ring, Staged};
-use crate::session::Session;
-use crate::stages::SlotMemory;
-use crate::trace::{NoteLog, Traced};
+use crate::transfer::copy::check::{self, NotProved};
+use crate::transfer::copy::open_in_place;
+use crate::transfer::prove::prove_route;
+use crate::transfer::relay::Transfer;
+use crate::transfer::stages::SlotMemory;
 
-/// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
+/// Host memory for proof and check: as much as [`crate::transfer::verify`] reads at full speed, twice.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
 
 /// Use of the page cache on the way to the drive.

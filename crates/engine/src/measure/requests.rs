@@ -12,10 +12,10 @@ use super::planned::PlannedFlow;
 use super::ready::ReadyFlow;
 use super::stream::{RegionLocation, SlotLog, StreamSetup, stream};
 use super::{FlowTools, MeasureError, Result};
-use crate::copy::check::flush_file;
-use crate::ranges::RangeSet;
-use crate::relay::{Transfer, latencies, relay_to};
-use crate::ring::{Action, Around as _, RegionId, Ring};
+use crate::io::ranges::RangeSet;
+use crate::io::ring::{Action, Around as _, RegionId, Ring};
+use crate::transfer::copy::check::flush_file;
+use crate::transfer::relay::{Transfer, latencies, relay_to};
 
 /// From drive to drive, as a copy goes.
 pub(super) struct RelayedFlow {

@@ -5,11 +5,11 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError, Result};
-use crate::failure::Role;
-use crate::open::open_source;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, Ring};
-use crate::session::Session;
+use crate::endpoints::open::open_source;
+use crate::endpoints::session::Session;
+use crate::io::failure::Role;
+use crate::io::request::{Request, carry_out};
+use crate::io::ring::{Action, Ring};
 
 /// Blocks that are read, spread evenly over the range.
 const SAMPLES: u64 = 32;

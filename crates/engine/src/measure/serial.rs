@@ -14,10 +14,10 @@ use super::in_turn::{Half, SerialSteps};
 use super::planned::PlannedFlow;
 use super::ready::CacheMode;
 use super::{FlowTools, MeasureError, Result};
-use crate::failure::{Cause, RequestError, RequestFailure, Role};
-use crate::open::Opened;
-use crate::ranges::RangeSet;
-use crate::ring::Action;
+use crate::endpoints::open::Opened;
+use crate::io::failure::{Cause, RequestError, RequestFailure, Role};
+use crate::io::ranges::RangeSet;
+use crate::io::ring::Action;
 
 /// From file to file through one buffer.
 pub(super) struct BufferCopy {

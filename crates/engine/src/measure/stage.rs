@@ -7,10 +7,10 @@ use peerlane_results::{MemoryKind, Path as Way, Refusal, StageRecord, Warning};
 use super::look::FlowLook;
 use super::planned::PlannedFlow;
 use super::{MeasureError, Result};
-use crate::failure::RequestError;
-use crate::relay::{RelayError, StageTally};
-use crate::stage::{StageFault, StageName};
-use crate::stages::{StageError, StageRow};
+use crate::io::failure::RequestError;
+use crate::io::stage::{StageFault, StageName};
+use crate::transfer::relay::{RelayError, StageTally};
+use crate::transfer::stages::{StageError, StageRow};
 
 /// Reason that a digest of a benchmark has no root.
 const NO_ROOT: &str = "a benchmark keeps no digests";

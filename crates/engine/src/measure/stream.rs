@@ -7,11 +7,12 @@ use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
 
 use super::blocks::Blocks;
-use crate::failure::{RequestError, Role};
-use crate::relay::{RelayWork, StageTally, count, latencies};
-use crate::request::{LONGEST_SLEEP, Request};
-use crate::ring::{Action, FileId, RegionId, Ring};
-use crate::{Clock, Watch};
+use crate::io::clock::Clock;
+use crate::io::failure::{RequestError, Role};
+use crate::io::request::{LONGEST_SLEEP, Request};
+use crate::io::ring::{Action, FileId, RegionId, Ring};
+use crate::io::watch::Watch;
+use crate::transfer::relay::{RelayWork, StageTally, count, latencies};
 
 /// Action, ends and sizes of a stream. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -314,7 +315,7 @@ mod tests {
 
     use super::super::blocks::{BlockAccount, BlockLayout};
     use super::*;
-    use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
+    use crate::io::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 
     const LENGTH: u64 = 256 << 10;
 

@@ -8,11 +8,11 @@ use peerlane_units::Nanos;
 
 use super::blocks::{BlockAccount, BlockLayout, Blocks};
 use super::stream::{RegionLocation, StreamSetup, Streamed, stream};
-use crate::Clock as _;
-use crate::failure::RequestError;
-use crate::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
-use crate::ring::{Action, Around as _, Ring as _, Staged};
-use crate::stage::{Chunk, Stage, StageFault};
+use crate::io::clock::Clock as _;
+use crate::io::failure::RequestError;
+use crate::io::ring::sim::{Mood, SimClock, SimFile, SimRegion, SimRing};
+use crate::io::ring::{Action, Around as _, Ring as _, Staged};
+use crate::io::stage::{Chunk, Stage, StageFault};
 
 const LENGTH: u64 = 256 << 10;
 const BLOCK: u64 = 4096;

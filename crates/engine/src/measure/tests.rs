@@ -6,8 +6,8 @@ use peerlane_results::Order;
 use peerlane_units::{Bytes, Nanos};
 
 use super::blocks::{BlockAccount, BlockLayout, Blocks, EndedBlocks};
-use crate::Clock;
-use crate::relay::RelayWork;
+use crate::io::clock::Clock;
+use crate::transfer::relay::RelayWork;
 
 /// A clock that a test sets.
 #[derive(Default)]

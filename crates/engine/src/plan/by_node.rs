@@ -6,7 +6,7 @@ use peerlane_results::{Asked, EndpointKind, RouteChoice, VerifyMode};
 use peerlane_units::Bytes;
 
 use super::shape::PlanEnds;
-use crate::endpoint::Endpoint;
+use crate::endpoints::Endpoint;
 
 /// The program's default of `--block`.
 const BLOCK: Bytes = Bytes::mib(1);
@@ -70,8 +70,8 @@ mod tests {
     use peerlane_fabric::BlockDevice;
 
     use super::*;
-    use crate::endpoint::PathNode;
-    use crate::guard::{self, tests::block_device};
+    use crate::endpoints::PathNode;
+    use crate::endpoints::guard::{self, tests::block_device};
 
     fn end(path: &str, kind: EndpointKind, device: &str, is_multipath_head: bool) -> Endpoint {
         let device = BlockDevice { is_multipath_head, ..block_device(device) };

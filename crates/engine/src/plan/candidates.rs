@@ -13,9 +13,9 @@ use peerlane_units::Bytes;
 
 use super::shape::PlanEnds;
 use super::{PlanError, card, gpu};
-use crate::device_memory::recorded;
-use crate::endpoint::{Endpoint, Notation, strip_device_directory};
-use crate::system::System;
+use crate::endpoints::{Endpoint, Notation, strip_device_directory};
+use crate::io::device_memory::recorded;
+use crate::io::system::System;
 
 /// The memory that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

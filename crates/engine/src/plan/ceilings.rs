@@ -14,7 +14,7 @@ use peerlane_units::ByteRate;
 
 use super::candidates::memory_function;
 use super::shape::PlanEnds;
-use crate::endpoint::Endpoint;
+use crate::endpoints::Endpoint;
 
 /// Bounds of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

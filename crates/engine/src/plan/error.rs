@@ -2,8 +2,8 @@
 
 use peerlane_memory::provider::PROVIDERS;
 
-use crate::endpoint::{EndError, EndpointError, NotationError};
-use crate::stage::StageNameError;
+use crate::endpoints::{EndError, EndpointError, NotationError};
+use crate::io::stage::StageNameError;
 
 /// Reason why there is no plan: the request makes no sense here.
 #[derive(Debug, thiserror::Error)]

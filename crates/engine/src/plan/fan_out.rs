@@ -15,10 +15,12 @@ use peerlane_units::Bytes;
 
 use super::route::{Choice, host_memory};
 use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
-use crate::endpoint::Notation;
-use crate::guard::{self, EndSpan, Surveyor};
-use crate::relay::TARGETS_MAX;
-use crate::system::System;
+use crate::endpoints::Notation;
+use crate::endpoints::guard::{self, EndSpan, Surveyor};
+use crate::io::system::System;
+
+/// Most targets of one copy: each holds every slot until it has written it.
+pub(crate) const TARGETS_MAX: usize = 16;
 
 /// Plans a copy of one source to several targets; `asked` differ in their targets only.
 ///

@@ -19,10 +19,10 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::{PlanError, look};
-use crate::endpoint::{Endpoint, GpuName, Notation};
-use crate::failure::Role;
-use crate::guard;
-use crate::system::System;
+use crate::endpoints::guard;
+use crate::endpoints::{Endpoint, GpuName, Notation};
+use crate::io::failure::Role;
+use crate::io::system::System;
 pub(super) use ways::between;
 use ways::{GpuScene, ways};
 

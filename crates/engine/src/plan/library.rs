@@ -12,10 +12,10 @@ use peerlane_units::Bytes;
 
 use super::gpu::{GpuWay, way_of};
 use super::probe::LibraryQuestion;
-use crate::cufile;
-use crate::endpoint::{Notation, find_gpu};
-use crate::failure::error_in_words;
-use crate::ring::open_cufile;
+use crate::endpoints::{Notation, find_gpu};
+use crate::io::cufile;
+use crate::io::failure::error_in_words;
+use crate::io::ring::open_cufile;
 
 /// Memory that is registered: cuFile takes no less than a page of the GPU, which has 64 KiB.
 const PIECE: Bytes = Bytes::kib(64);

@@ -16,6 +16,7 @@ mod gpu;
 mod library;
 mod probe;
 mod route;
+pub(crate) mod route_answer;
 mod route_only;
 mod shape;
 mod stages;
@@ -31,6 +32,7 @@ pub use ceilings::links_between;
 pub use error::PlanError;
 pub use explain::explain;
 pub(crate) use explain::initiator;
+pub(crate) use fan_out::TARGETS_MAX;
 pub(crate) use fan_out::{memories_for_all, shapes_for};
 pub use fan_out::{plan_fan_out, plan_jobs};
 pub use gpu::after_probes;
@@ -42,10 +44,10 @@ pub use route_only::depends_on_unknown;
 pub(crate) use route_only::{PlannedRoute, route_only};
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
-use crate::endpoint::{Endpoint, look};
-use crate::failure::Role;
-use crate::guard::{self, GuardSubject, Surveyor};
-use crate::system::System;
+use crate::endpoints::guard::{self, GuardSubject, Surveyor};
+use crate::endpoints::{Endpoint, look};
+use crate::io::failure::Role;
+use crate::io::system::System;
 use route::Choice;
 
 /// Plans a copy; `surveyor` reads a target device to tell whether it is blank.

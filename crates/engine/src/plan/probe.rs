@@ -16,17 +16,17 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::gpu::{self, GpuWay, way_of};
 use super::{PlanError, SLOT_ALIGNMENT, prepare};
-use crate::Clock;
-use crate::device_memory;
-use crate::endpoint::{Endpoint, Live, PathNode};
-use crate::failure::error_in_words;
-use crate::failure::{RequestError, Role};
-use crate::guard::Surveyor;
-use crate::open::open_source;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, Ring as _};
-use crate::session::Session;
-use crate::system::System;
+use crate::endpoints::guard::Surveyor;
+use crate::endpoints::open::open_source;
+use crate::endpoints::session::Session;
+use crate::endpoints::{Endpoint, Live, PathNode};
+use crate::io::clock::Clock;
+use crate::io::device_memory;
+use crate::io::failure::error_in_words;
+use crate::io::failure::{RequestError, Role};
+use crate::io::request::{Request, carry_out};
+use crate::io::ring::{Action, Ring as _};
+use crate::io::system::System;
 
 /// A question to a library of a GPU's maker. Such a library may end its process, and keeps settings of the process, so
 /// that each question has a process of its own: it answers by [`super::ask_library`].
@@ -180,7 +180,7 @@ fn in_words(error: impl std::error::Error) -> String {
 }
 
 fn judge(outcome: Result<(), RequestError>) -> ProbeAnswer {
-    use crate::failure::Cause::{MemoryNotAccepted, RouteRefused};
+    use crate::io::failure::Cause::{MemoryNotAccepted, RouteRefused};
     match outcome {
         Ok(()) => ProbeAnswer::Permitted,
         Err(RequestError::Failed(failure))

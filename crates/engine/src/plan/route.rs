@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 use super::candidates::Via;
 use super::shape::PlanEnds;
 use super::{by_node, card, gpu};
-use crate::endpoint::{Endpoint, is_old_head};
+use crate::endpoints::{Endpoint, is_old_head};
 
 /// Input of the choice, besides the candidates.
 #[derive(Debug, Clone, Copy)]

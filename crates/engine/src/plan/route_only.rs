@@ -10,10 +10,10 @@ use peerlane_results::{Asked, Candidate, MemoryFacts, Plan, Route, Verdict};
 use super::candidates::memory_function;
 use super::gpu::{GpuWay, way_of};
 use super::{PlanError, candidates, gpu, route, shape};
-use crate::endpoint::look_to_read;
-use crate::failure::Role;
-use crate::guard;
-use crate::system::System;
+use crate::endpoints::guard;
+use crate::endpoints::look_to_read;
+use crate::io::failure::Role;
+use crate::io::system::System;
 
 /// The route that a plan would choose.
 #[derive(Debug, Clone, PartialEq, Eq)]

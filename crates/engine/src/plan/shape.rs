@@ -4,7 +4,7 @@ use peerlane_results::{Asked, EndpointKind, MemoryFacts, Route, Shape, Tail, War
 use peerlane_units::Bytes;
 
 use super::gpu;
-use crate::endpoint::{Endpoint, PEER_REQUEST_MAX};
+use crate::endpoints::{Endpoint, PEER_REQUEST_MAX};
 
 /// Slots start at whole pages, since peer-to-peer pages are mapped one by one.
 pub(crate) const SLOT_ALIGNMENT: Bytes = Bytes::kib(4);

@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 use super::gpu::way_of;
 use super::shape::PlanEnds;
-use crate::stage::StageName;
+use crate::io::stage::StageName;
 
 /// Refuses every memory that a stage does not reach.
 pub(super) fn judge(names: &[StageName], candidates: &mut [Candidate]) {
@@ -57,7 +57,7 @@ mod tests {
 
     use super::super::tests::{asked, machine};
     use super::*;
-    use crate::Surveyor;
+    use crate::endpoints::guard::Surveyor;
 
     fn planned(stage: &str, route: RouteChoice) -> peerlane_results::Plan {
         let asked = Asked { stages: vec![stage.to_owned()], route, ..asked() };

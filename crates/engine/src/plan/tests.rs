@@ -5,8 +5,8 @@ use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verd
 use peerlane_units::{ByteRate, Bytes};
 
 use super::PlanError;
-use crate::Surveyor;
-use crate::endpoint::{EndError, EndpointError};
+use crate::endpoints::guard::Surveyor;
+use crate::endpoints::{EndError, EndpointError};
 
 /// Plans with nothing read yet.
 pub(super) fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {

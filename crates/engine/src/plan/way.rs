@@ -73,7 +73,10 @@ mod tests {
         }
         let fabric = Fabric::from_toml(&text).expect("a machine");
         let asked = super::super::tests::asked();
-        crate::plan(&fabric, &asked, &crate::Surveyor::for_tests()).expect("a plan").way.join(" ")
+        crate::plan(&fabric, &asked, &crate::endpoints::guard::Surveyor::for_tests())
+            .expect("a plan")
+            .way
+            .join(" ")
     }
 
     #[test]

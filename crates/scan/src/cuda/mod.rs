@@ -34,7 +34,7 @@ mod work;
 
 use std::sync::Arc;
 
-use peerlane_engine::endpoint::GpuName;
+use peerlane_engine::endpoints::GpuName;
 use peerlane_engine::load::{LoadRoutes, find_gpu};
 use peerlane_memory::cuda::{Cuda, CudaError, CudaKernel, Gpu, GpuFacts, Limits};
 use peerlane_memory::nvrtc::Nvrtc;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mock::Mock;
-use peerlane_engine::endpoint::GpuName;
+use peerlane_engine::endpoints::GpuName;
 use peerlane_memory::LibraryError;
 use peerlane_memory::cuda::{Cuda, CudaError};
 use peerlane_memory::nvrtc::{ImageKind, Nvrtc, NvrtcError};

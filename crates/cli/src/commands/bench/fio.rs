@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use peerlane_bench::workload::{is_gpu, is_memory};
-use peerlane_engine::endpoint::{GpuName, Notation};
+use peerlane_engine::endpoints::{GpuName, Notation};
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Path as Way, Workload};

@@ -1,7 +1,7 @@
 //! Default routes to a GPU.
 
 use peerlane_bench::workload::{Brief, is_gpu};
-use peerlane_engine::endpoint::Notation;
+use peerlane_engine::endpoints::Notation;
 use peerlane_engine::measure::find_gpu;
 use peerlane_engine::{DEADLINE, MonotonicClock, Surveyor};
 use peerlane_fabric::Fabric;

@@ -4,7 +4,7 @@ use peerlane_fabric::{Function, FunctionKind, gpu};
 use peerlane_reach::nvidia_fs_refusal;
 
 use super::{Audit, CuFileEffect, CufileNote, KINDS, MIRRORS, P2PDMA, PANFS, Since};
-use crate::endpoint::MD_SINCE;
+use crate::endpoints::MD_SINCE;
 
 const ALL: &str = "properties.use_pci_p2pdma";
 const DRIVES: &str = "block.nvme.use_pci_p2pdma";

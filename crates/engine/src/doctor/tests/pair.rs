@@ -6,7 +6,7 @@ use super::*;
 
 fn planned(fabric: &Fabric, source: &str, target: &str) -> Plan {
     let asked = Asked { force: true, ..Asked::between(source, target) };
-    crate::plan(fabric, &asked, &crate::Surveyor::for_tests()).expect("a plan")
+    crate::plan(fabric, &asked, &crate::endpoints::guard::Surveyor::for_tests()).expect("a plan")
 }
 
 fn fabric() -> Fabric {

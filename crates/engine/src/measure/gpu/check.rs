@@ -13,11 +13,11 @@ use super::super::stream::{RegionLocation, SlotLog};
 use super::super::{FlowTools, MeasureError, Result};
 use super::ready::ReadyGpuFlow;
 use super::saw;
-use crate::desk::Stopped;
-use crate::failure::Role;
-use crate::ranges::RangeSet;
-use crate::request::{Request, carry_out};
-use crate::ring::{Action, Ring};
+use crate::io::desk::Stopped;
+use crate::io::failure::Role;
+use crate::io::ranges::RangeSet;
+use crate::io::request::{Request, carry_out};
+use crate::io::ring::{Action, Ring};
 
 /// Parts of the range that came last into each place of the memory.
 pub(super) enum Landed {

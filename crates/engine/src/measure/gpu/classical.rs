@@ -27,7 +27,7 @@ use super::super::serial::write_all;
 use super::super::stream::{RegionLocation, SlotLog};
 use super::super::{FlowTools, MeasureError, Result};
 use super::ready::ReadyGpuFlow;
-use crate::failure::Role;
+use crate::io::failure::Role;
 
 /// True when a path is this way; `role` is the drive's.
 pub(super) fn is_classical(path: Way, role: Role) -> bool {

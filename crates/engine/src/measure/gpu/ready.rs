@@ -16,18 +16,18 @@ use super::super::stream::{self, RegionLocation};
 use super::super::{FlowTools, MeasureError, Result};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
-use crate::copy::check::flush_file;
-use crate::cufile;
-use crate::desk::Desk;
-use crate::failure::{RequestError, Role};
-use crate::open::Opened;
-use crate::plan::SLOT_ALIGNMENT;
-use crate::ring::{
+use crate::endpoints::open::Opened;
+use crate::io::cufile;
+use crate::io::desk::Desk;
+use crate::io::failure::{RequestError, Role};
+use crate::io::ring::{
     Action, Around as _, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
 };
-use crate::stage::StageName;
-use crate::stages::{SlotGpu, SlotMemory};
-use crate::trace::Traced;
+use crate::io::stage::StageName;
+use crate::io::trace::Traced;
+use crate::plan::SLOT_ALIGNMENT;
+use crate::transfer::copy::check::flush_file;
+use crate::transfer::stages::{SlotGpu, SlotMemory};
 
 /// Host memory that content is compared in.
 const CHECK_ROOM: Bytes = Bytes::mib(16);

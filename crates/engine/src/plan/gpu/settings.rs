@@ -4,7 +4,7 @@
 //! published libraries: `strings libcufile.so.0 | grep use_pci_p2pdma`, 1.16 and 1.19. No machine was there to try
 //! them.
 
-use crate::endpoint::{Endpoint, Layer};
+use crate::endpoints::{Endpoint, Layer};
 
 /// First versions of cuFile with a key for RAID 0 and NVMe-oF, and with one for RAID 1 and RAID 10.
 const FIRST_KEYS: &str = "1.16";

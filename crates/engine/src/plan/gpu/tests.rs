@@ -22,7 +22,7 @@ fn machine(changes: &[(&str, &str)]) -> Fabric {
 fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanError> {
     let between = Asked::between("nvme0", "gpu:0");
     let asked = Asked { route, verify: VerifyMode::Full, ..between };
-    super::super::plan(&machine(changes), &asked, &crate::Surveyor::for_tests())
+    super::super::plan(&machine(changes), &asked, &crate::endpoints::guard::Surveyor::for_tests())
 }
 
 /// Returns the refusals of each of the four ways.
@@ -257,7 +257,8 @@ fn through(route: RouteChoice, changes: &[(&str, &str)]) -> Plan {
     let fabric = Fabric::from_toml(&text).expect("a machine");
     let via = Some("gpu:0".to_owned());
     let asked = Asked { route, via, depth: 1024, ..Asked::between("nvme0", "nvme1") };
-    super::super::plan(&fabric, &asked, &crate::Surveyor::for_tests()).expect("a plan")
+    super::super::plan(&fabric, &asked, &crate::endpoints::guard::Surveyor::for_tests())
+        .expect("a plan")
 }
 
 #[test]

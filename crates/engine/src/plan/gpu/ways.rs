@@ -11,8 +11,8 @@ use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
-use crate::endpoint::ADDRESS_SPACE_FIX;
-use crate::endpoint::{Endpoint, no_function};
+use crate::endpoints::ADDRESS_SPACE_FIX;
+use crate::endpoints::{Endpoint, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::PlanEnds;
 

@@ -1,0 +1,23 @@
+//! What payload and small files go by: requests, rings, journals, ranges, and what the kernel says of devices.
+
+pub(crate) mod clock;
+pub(crate) mod cufile;
+pub(crate) mod desk;
+pub(crate) mod device_memory;
+pub mod extents;
+pub mod failure;
+pub mod journal;
+pub(crate) mod random;
+pub mod ranges;
+pub(crate) mod request;
+pub mod ring;
+pub(crate) mod small_files;
+pub mod stage;
+pub(crate) mod stamp;
+pub(crate) mod system;
+pub mod trace;
+pub(crate) mod uuid;
+pub(crate) mod watch;
+
+/// The longest wait for a device where nobody names another.
+pub const DEADLINE: peerlane_units::Nanos = peerlane_units::Nanos::seconds(60);

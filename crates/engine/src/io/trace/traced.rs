@@ -1,0 +1,118 @@
+//! A ring whose requests are written down, if anybody asked for that.
+
+use std::{fmt, io};
+
+use peerlane_results::{BytesByRoute, MemoryKind, PhaseKind};
+use peerlane_units::{Bytes, Nanos};
+
+use super::NoteLog;
+use super::tally::RequestTally;
+use crate::io::ring::{Around, Completion, FileId, Operation, PushError, RegionId, Ring};
+
+/// A ring, and the log of what it does.
+pub struct Traced<R> {
+    ring: R,
+    log: Option<NoteLog>,
+    tally: RequestTally,
+}
+
+impl<R> Traced<R> {
+    /// The ring with a log, or without one.
+    pub fn new(ring: R, log: Option<NoteLog>) -> Self {
+        Self { ring, log, tally: RequestTally::default() }
+    }
+
+    /// Counts what is asked for from here on; `device` is the region in device memory, if there is one.
+    pub fn begin_count(&mut self, device: Option<RegionId>) {
+        self.tally.begin(device);
+    }
+
+    /// By which memory this much payload went, as the requests since the begin of the count named it.
+    pub fn counted(&self, payload: Bytes) -> BytesByRoute {
+        self.tally.by_route(payload)
+    }
+
+    /// Says which drive a file is on, by a name that a reader knows.
+    pub fn name_file(&mut self, file: FileId, drive: &str) {
+        if let Some(log) = &mut self.log {
+            log.name_file(file, drive);
+        }
+    }
+
+    /// Says which stages there are, in the order of their work.
+    pub fn name_stages(&mut self, names: impl Iterator<Item = String>) {
+        if let Some(log) = &mut self.log {
+            log.name_stages(names.collect());
+        }
+    }
+
+    /// Says whose memory a region is; one without a name is host memory.
+    pub fn name_region(&mut self, region: RegionId, name: &str, kind: MemoryKind) {
+        if let Some(log) = &mut self.log {
+            log.name_region(region, name, kind);
+        }
+    }
+
+    /// Says in which slots of which region payload is going to rest; the stride is in bytes.
+    pub fn slots(&mut self, region: RegionId, stride: u64, count: u32) {
+        if let Some(log) = &mut self.log {
+            log.slots(region, stride, count);
+        }
+    }
+
+    /// Says what comes next.
+    pub fn phase(&mut self, kind: PhaseKind) {
+        if let Some(log) = &mut self.log {
+            log.phase(kind);
+        }
+    }
+
+    /// Notes so far, as a trace.
+    #[cfg(test)]
+    pub(super) fn trace(&self) -> Option<peerlane_results::Trace> {
+        self.log.as_ref().map(NoteLog::read)
+    }
+}
+
+impl<R: Ring> Around for Traced<R> {
+    type Inner = R;
+
+    fn inner(&self) -> &R {
+        &self.ring
+    }
+
+    fn inner_mut(&mut self) -> &mut R {
+        &mut self.ring
+    }
+
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.ring.push(operation)?;
+        self.tally.add(&operation);
+        if let Some(log) = &mut self.log {
+            log.pushed(&operation);
+        }
+        Ok(())
+    }
+
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        let Some(log) = &mut self.log else { return self.ring.submit(wait, timeout) };
+        let begin = log.submits();
+        let submitted = self.ring.submit(wait, timeout);
+        log.looks(begin, wait > 0);
+        submitted
+    }
+
+    fn on_pop(&mut self) -> Option<Completion> {
+        let completion = self.ring.pop()?;
+        if let Some(log) = &mut self.log {
+            log.popped(completion);
+        }
+        Some(completion)
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for Traced<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ring.fmt(f)
+    }
+}

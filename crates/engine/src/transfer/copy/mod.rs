@@ -1,0 +1,268 @@
+//! Carries a plan out: memory, proof of the route, the relay, flush, verification, the final name.
+//!
+//! Candidates are tried in the plan's order until the kernel and a proof agree that one works; what
+//! each of them answered is evidence in the record. Under `auto` host memory comes last, loudly. The
+//! order of the rest is what keeps a target honest: a file takes its name only after verification,
+//! and whatever ends the copy earlier removes it, or keeps it with the journal by which the copy can go
+//! on. The journal is made when the first part of a copy is flushed, or when something ends it.
+
+mod attempt;
+mod begin;
+mod beside;
+mod carry;
+pub(crate) mod check;
+mod claims;
+mod compare;
+mod copying;
+mod error;
+mod files;
+mod foreign;
+mod gone;
+mod gpu;
+mod ledger;
+mod leftovers;
+mod options;
+mod permission;
+mod pieces;
+mod preserve;
+mod record;
+mod resume;
+mod scrub;
+mod settle;
+mod start;
+mod twin;
+mod unfinished;
+mod witness;
+
+use std::rc::Rc;
+use std::slice;
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, Route, RouteEvidence, Warning};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+pub use error::CopyError;
+pub(crate) use files::{Claim, grow, open_in_place};
+pub use options::{CopyOptions, Scrub, Sparse, Start};
+pub use preserve::Metadatum;
+
+use crate::endpoints::Live;
+use crate::endpoints::machine::{Machine, host};
+use crate::endpoints::open::Opened;
+use crate::io::clock::Clock;
+use crate::io::journal::{Identity, Recorder};
+use crate::io::ranges::RangeSet;
+use crate::io::watch::Watch;
+use crate::plan::Prepared;
+use crate::transfer::prove;
+use crate::transfer::stages::StageRow;
+use carry::{MovedByLostMemory, Payload};
+use copying::Copying;
+use files::Target;
+use ledger::Keeper;
+use pieces::{CopyLayout, Holes};
+use preserve::Preserved;
+use witness::Witnesses;
+
+/// Clock, watch and settings that the caller gives a copy.
+pub struct Tools<'a> {
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// Is told what happens, and may ask for an end.
+    pub watch: &'a mut dyn Watch,
+    /// Random seed for names of unfinished files, patterns and samples.
+    pub seed: u64,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+    /// Journal, holes, and what becomes of the memory.
+    pub options: CopyOptions,
+}
+
+/// Outcome of a copy with several targets.
+#[derive(Debug)]
+pub struct FanOut {
+    /// Payload read from the source to be written, each byte once besides tails.
+    pub read: Bytes,
+    /// Each target's record, or why it is not complete.
+    pub targets: Vec<Result<CopyRecord, CopyError>>,
+}
+
+/// Carries a plan for one target out on this machine.
+///
+/// # Errors
+/// [`CopyError`] by what went wrong; its variants say what is at the target then.
+pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
+    copy_on(host(), fabric, slice::from_ref(plan), tools)?.targets.swap_remove(0)
+}
+
+/// Carries a plan for 1 to 16 targets out on this machine.
+///
+/// # Errors
+/// [`CopyError`] when nothing was begun; what ends the copy later is the outcome of each target.
+pub fn copy_fan_out(
+    fabric: &Fabric,
+    plan: &FanOutPlan,
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
+    copy_on(host(), fabric, &plan.targets, tools)
+}
+
+fn copy_on(
+    machine: &dyn Machine,
+    fabric: &Fabric,
+    plans: &[Plan],
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
+    let (ends, held) = start::look_again(machine, fabric, plans, tools)?;
+    copy_prepared(machine, fabric, plans, (&ends, held), tools)
+}
+
+/// Carries out what was planned and looked at again; what is held is what only a journal that is found overrides.
+pub(crate) fn copy_prepared(
+    machine: &dyn Machine,
+    fabric: &Fabric,
+    plans: &[Plan],
+    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
+    tools: &mut Tools<'_>,
+) -> Result<FanOut, CopyError> {
+    let stages = Rc::new(stages_of(plans, tools)?);
+    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(ends.len());
+    for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
+        match start::begin_job(machine, fabric, plan, (now, held), &stages, tools) {
+            Ok(job) => jobs.push(job),
+            Err(error) => {
+                jobs.iter_mut().for_each(CopyJob::withdraw);
+                if tools.options.start == Start::Anew {
+                    stages.discard();
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(Copying::new(jobs, stages).run(tools))
+}
+
+/// The stages that were asked for. Those that change content see holes as the zeroes that they are.
+fn stages_of(plans: &[Plan], tools: &mut Tools<'_>) -> Result<StageRow, CopyError> {
+    let Some((plan, shape)) = plans.first().and_then(|plan| Some((plan, plan.shape.as_ref()?)))
+    else {
+        return Ok(StageRow::default());
+    };
+    let (seed, options) = (tools.seed, &mut tools.options);
+    let (sizes, run) = ((shape.length.0, shape.request.0), (options.start == Start::Resume, seed));
+    let targets = plans.iter().map(|plan| plan.target.path.as_ref());
+    let others = targets.chain([plan.source.path.as_ref()]).chain(options.journal.as_deref());
+    options.stages.check_place(others)?;
+    let row = StageRow::asked_for(&plan.asked, &options.stages, &plan.source.path, sizes, run)?;
+    if row.changes_content() {
+        options.sparse = Sparse::Never;
+    }
+    Ok(row)
+}
+
+/// A copy under way.
+struct CopyJob<'a> {
+    machine: &'a dyn Machine,
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    ends: &'a Prepared,
+    source: Opened,
+    source_live: &'a Live,
+    /// Identity of the source when the copy began.
+    source_identity: Identity,
+    /// Ranges that earlier runs moved.
+    before: RangeSet,
+    layout: CopyLayout,
+    target: Target<'a>,
+    preserved: Preserved,
+    keeper: Option<Keeper<'a>>,
+    recorder: Recorder,
+    holes: Holes,
+    evidence: Vec<RouteEvidence>,
+    witnesses: Witnesses,
+    stages: Rc<StageRow>,
+    warnings: Vec<Warning>,
+    /// Name of the device memory in use.
+    memory: Option<String>,
+    /// Account of the last move, and of the moves before it in this run.
+    moved: Payload,
+    by_lost_memory: MovedByLostMemory,
+    /// Set when anything may have been written to the target.
+    is_touched: bool,
+}
+
+/// Results of moving and checking.
+struct Done {
+    payload: Payload,
+    elapsed: Nanos,
+    check: Nanos,
+    cpu: peerlane_results::CpuTime,
+    stages: Vec<peerlane_results::StageRecord>,
+    scrubbed: peerlane_results::Scrubbed,
+    verification: peerlane_results::Verification,
+}
+
+impl CopyJob<'_> {
+    /// True when an end is a passthrough node.
+    fn has_nodes(&self) -> bool {
+        self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()
+    }
+
+    /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
+    /// the journal of a complete copy. One that cannot take its name is kept like any other that stopped.
+    fn complete(
+        mut self,
+        settled: record::Settled,
+        done: Done,
+        limit: Option<ByteRate>,
+    ) -> Result<CopyRecord, CopyError> {
+        if let Err(error) = self.target.finish(settled.shape.length, &self.preserved) {
+            return Err(self.conclude(error));
+        }
+        if let Some(keeper) = self.keeper {
+            keeper.end()?;
+        }
+        let (evidence, warnings) = (self.evidence, self.warnings);
+        Ok(record::write(self.fabric, self.plan, settled, done, evidence, warnings).limited(limit))
+    }
+
+    /// A proof writes patterns to the first bytes of the target: what a journal says must not include
+    /// them while it does.
+    fn make_room_for_proof(&mut self, tools: &Tools<'_>) -> Result<(), CopyError> {
+        if self.plan.route != Some(Route::P2p) || self.target.is_finished() {
+            return Ok(());
+        }
+        let proof = 0..prove::LENGTH_MAX.max(self.layout.block);
+        let mut done = self.recorder.done().clone();
+        done.subtract(proof);
+        if let (Some(keeper), true) = (&mut self.keeper, &done != self.recorder.done()) {
+            keeper.save(&done)?;
+            let now = tools.clock.now();
+            self.recorder = Recorder::new(tools.options.cadence, done, now);
+        }
+        Ok(())
+    }
+
+    /// A file system that refused direct I/O after all.
+    fn note_page_cache(&mut self) {
+        let ends = [
+            (self.source.is_direct, &self.plan.source.path),
+            (self.target.is_direct(), &self.plan.target.path),
+        ];
+        for (is_direct, path) in ends {
+            let warning = Warning::PageCache { path: path.clone() };
+            if !is_direct && !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod beside_tests;
+#[cfg(test)]
+mod resume_tests;
+#[cfg(test)]
+mod several_tests;
+#[cfg(test)]
+pub(crate) mod tests;

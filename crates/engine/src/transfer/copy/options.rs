@@ -1,0 +1,101 @@
+//! Options of a copy for resuming, holes and the memory it used.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use peerlane_units::ByteRate;
+
+use super::preserve::Metadatum;
+use crate::io::journal::{Cadence, StateEnvironment};
+use crate::io::trace::Tracer;
+use crate::transfer::shares::Share;
+use crate::transfer::stages::Stages;
+
+/// Options of a copy for its journal, for holes, and for the memory it used.
+#[derive(Debug, Clone)]
+pub struct CopyOptions {
+    /// Begin or go on.
+    pub start: Start,
+    /// Path of the journal; `None` for the place that belongs to the target.
+    pub journal: Option<PathBuf>,
+    /// Decides where journals of devices are kept.
+    pub environment: StateEnvironment,
+    /// Intervals between flushes of the target and saves of the journal.
+    pub cadence: Cadence,
+    /// Treatment of holes of the source.
+    pub sparse: Sparse,
+    /// Treatment of device memory after the copy.
+    pub scrub: Scrub,
+    /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
+    /// do not count.
+    pub limit: Option<ByteRate>,
+    /// The copy's place among others that run at the same time; `None` for a copy by itself.
+    pub share: Option<Arc<Share>>,
+    /// Watches the DMA of the drives, which needs root.
+    pub watch_dma: bool,
+    /// Tracer of the copy's requests; `None` for no trace.
+    pub trace: Option<Tracer>,
+    /// Metadata of the source file that a target file gets besides content.
+    pub preserve: Vec<Metadatum>,
+    /// The manifest of the stages, and the program that computes their work for verification.
+    pub stages: Stages,
+    /// Tells the time of day, for the journal: seconds since 1970, UTC.
+    pub time_of_day: fn() -> u64,
+}
+
+impl Default for CopyOptions {
+    /// Begins, keeps the journal in the usual place, leaves holes out, overwrites device memory.
+    fn default() -> Self {
+        Self {
+            start: Start::Anew,
+            journal: None,
+            environment: StateEnvironment::default(),
+            cadence: Cadence::default(),
+            sparse: Sparse::Auto,
+            scrub: Scrub::Auto,
+            limit: None,
+            share: None,
+            watch_dma: false,
+            trace: None,
+            preserve: Vec::new(),
+            stages: Stages::default(),
+            time_of_day,
+        }
+    }
+}
+
+fn time_of_day() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// Start of a copy: from its beginning, or by its journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Start {
+    /// From the start.
+    #[default]
+    Anew,
+    /// From where the journal says that it stopped.
+    Resume,
+}
+
+/// Treatment of holes of the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sparse {
+    /// They are left out where the file system tells them; at a target that already exists they are
+    /// made zero.
+    #[default]
+    Auto,
+    /// They are read and written like data.
+    Never,
+}
+
+/// Treatment of device memory when a copy is done with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scrub {
+    /// It is overwritten by DMA before it goes back, as [`crate::transfer::scrub`] does it.
+    #[default]
+    Auto,
+    /// It goes back with payload in it.
+    Never,
+}

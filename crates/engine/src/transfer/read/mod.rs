@@ -1,0 +1,303 @@
+//! Reads a file or block device into memory that the caller owns, round the page cache.
+//!
+//! Blocks that lie in that memory as direct I/O wants them are read to where they belong; at another alignment, to the
+//! next place within the range that it takes, and moved from there. The rest (a beginning or an end that is no whole
+//! block) is read into host memory and stored from there; [`Reading`] says how much went which way. Nothing is written
+//! or kept, and no bytes before or after the range that was asked for are changed.
+//!
+//! Memory of a GPU is filled by [`Reader::read_into_gpu`], in the ways of [`crate::transfer::load`].
+
+mod error;
+mod gpu;
+mod pieces;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::Fabric;
+use peerlane_memory::{Lent, lent};
+use peerlane_results::MemoryKind;
+use peerlane_units::{Bytes, Nanos};
+use rustix::fs::{AtFlags, StatxFlags};
+
+pub use error::ReadError;
+
+pub use crate::io::watch::ReadTools;
+
+use crate::endpoints::open::{Opened, open_end};
+use crate::endpoints::session::Session;
+use crate::io::failure::Role;
+use crate::io::request::{Request, carry_out, carry_until};
+use crate::io::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged};
+use crate::io::system::System;
+use crate::io::trace::Traced;
+use crate::io::watch::Phase;
+use pieces::{PieceRoute, ReadPiece, ReadPieces};
+
+/// Requests in flight at most.
+const DEPTH: usize = 16;
+/// Room of the ring.
+const ENTRIES: u32 = 32;
+/// The most that one request reads.
+const REQUEST_MAX: u64 = 1 << 20;
+
+/// Bytes read, by the way that they took to their place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Bytes read; fewer than there is room for only where the file ends.
+    pub bytes: Bytes,
+    /// Bytes of them that the drive's DMA put where they are.
+    pub direct: Bytes,
+    /// Bytes of them that the drive's DMA put into the caller's memory beside their place, and the CPU moved there.
+    pub shifted: Bytes,
+    /// Bytes of them that came through host memory of our own and were stored by the CPU.
+    pub copied: Bytes,
+    /// Bytes of them that came out of the page cache, where the file takes no direct I/O.
+    pub page_cache: Bytes,
+}
+
+/// A file or block device, open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    opened: Opened,
+    path: PathBuf,
+    size: Bytes,
+    rules: Rules,
+}
+
+/// Limits for requests to a file, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rules {
+    /// Unit of offsets and lengths.
+    block: u64,
+    /// Unit of addresses.
+    alignment: u64,
+    /// The most of one request; a multiple of the block.
+    request: u64,
+    is_direct: bool,
+}
+
+impl Reader {
+    /// Opens what a person names as they name the source of a copy.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it is not there, not readable, or no source of payload.
+    pub fn open(fabric: &Fabric, typed: &str, deadline: Nanos) -> Result<Self, ReadError> {
+        let system = System::at(Path::new("/"));
+        let (end, opened) = open_end(&system, fabric, typed, Role::Source, deadline)?;
+        let path = end.live.map_or_else(PathBuf::new, |live| live.path);
+        let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
+        let request = end.facts.request_host.0.min(REQUEST_MAX);
+        let rules = Rules {
+            block,
+            alignment: if opened.is_direct { alignment(&opened.file).unwrap_or(block) } else { 1 },
+            request: (request / block * block).max(block),
+            is_direct: opened.is_direct,
+        };
+        Ok(Self { opened, path, size: end.facts.size, rules })
+    }
+
+    /// Absolute path, links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True when reads go round the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.rules.is_direct
+    }
+
+    /// Unit of offsets that needs no host memory of our own, in bytes.
+    pub fn block(&self) -> Bytes {
+        Bytes(self.rules.block)
+    }
+
+    /// Returns the size to be read: of a file as it is now, of a device as it was when it was
+    /// opened.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn size(&self) -> Result<Bytes, ReadError> {
+        let facts = self.opened.file.metadata().map_err(|error| self.failed("look at", error))?;
+        Ok(if facts.is_file() { Bytes(facts.len()) } else { self.size })
+    }
+
+    /// Fills memory with what lies at an offset, as far as there is something.
+    ///
+    /// # Errors
+    /// [`ReadError`]; what the memory holds is not said then.
+    pub fn read_into(
+        &self,
+        offset: Bytes,
+        memory: &Lent,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, ReadError> {
+        let there = self.size()?.0.saturating_sub(offset.0);
+        let total = there.min(memory.length().0);
+        tools.watch.phase(Phase::Move);
+        tools.watch.begin(Bytes::ZERO, Bytes(total));
+        if total == 0 {
+            return Ok(Reading::default());
+        }
+        let pieces = ReadPieces::new(self.rules, offset.0, total, memory.address() as u64);
+        let mut session = Session::new(ENTRIES, [], None)?;
+        let attached = session.attach_file(&self.opened);
+        let file = attached.map_err(|error| self.failed("attach", error))?;
+        let region = session.ring.attach_region(lent::region(memory));
+        let room = pieces.room();
+        let work = ActiveRead { rules: self.rules, file, region, room, total, slots: Vec::new() };
+        work.run(&mut session, pieces, memory, tools).map_err(|error| self.named(error))
+    }
+
+    fn failed(&self, action: &'static str, source: std::io::Error) -> ReadError {
+        ReadError::File { action, path: self.path.clone(), source }
+    }
+
+    /// Says which file it was.
+    fn named(&self, error: ReadError) -> ReadError {
+        match error {
+            ReadError::Request { source, .. } => {
+                ReadError::Request { path: self.path.clone(), source }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Returns the alignment of addresses for direct I/O, where the kernel says it (Linux 6.1).
+fn alignment(file: &File) -> Option<u64> {
+    let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    Some(u64::from(facts.stx_dio_mem_align)).filter(|align| is_told && align.is_power_of_two())
+}
+
+/// A read under way: pieces in slots, each used again when its piece is where it belongs.
+struct ActiveRead {
+    rules: Rules,
+    file: FileId,
+    /// The caller's memory.
+    region: RegionId,
+    /// Bytes of host memory that a slot may need.
+    room: u64,
+    total: u64,
+    slots: Vec<ReadSlot>,
+}
+
+/// A place for one request.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReadSlot {
+    piece: Option<ReadPiece>,
+    /// Host memory of its own, from the first piece on that needs it.
+    host: Option<RegionId>,
+}
+
+impl ActiveRead {
+    fn run(
+        mut self,
+        session: &mut Session<'_>,
+        mut pieces: ReadPieces,
+        memory: &Lent,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, ReadError> {
+        let mut requests = Vec::with_capacity(DEPTH);
+        for piece in pieces.by_ref().take(DEPTH) {
+            self.slots.push(ReadSlot::default());
+            let index = self.slots.len() - 1;
+            requests.push(self.fill(index, piece, session)?);
+        }
+        let mut reading = Reading::default();
+        for index in (0..self.slots.len()).cycle() {
+            let Some(piece) = self.slots[index].piece else { break };
+            if tools.watch.stop_requested() {
+                carry_out(&mut session.ring, &mut requests, tools.clock, tools.deadline)?;
+                return Err(ReadError::Interrupted {
+                    done: reading.bytes,
+                    total: Bytes(self.total),
+                });
+            }
+            carry_until(
+                &mut session.ring,
+                &mut requests,
+                index..index + 1,
+                tools.clock,
+                tools.deadline,
+            )?;
+            self.settle(index, piece, &mut session.ring, memory, &mut reading)?;
+            tools.watch.progress(reading.bytes, Bytes(self.total));
+            self.slots[index].piece = None;
+            if let Some(piece) = pieces.next() {
+                requests[index] = self.fill(index, piece, session)?;
+            }
+        }
+        Ok(reading)
+    }
+
+    /// The request for a piece in a slot.
+    fn fill(
+        &mut self,
+        index: usize,
+        piece: ReadPiece,
+        session: &mut Session<'_>,
+    ) -> Result<Request, ReadError> {
+        let slot = &mut self.slots[index];
+        slot.piece = Some(piece);
+        let (region, region_offset) = match (piece.way, slot.host) {
+            (PieceRoute::InPlace, _) => (self.region, piece.place),
+            (PieceRoute::Shifted(shift), _) => (self.region, piece.place + shift),
+            (PieceRoute::Copied, Some(host)) => (host, 0),
+            (PieceRoute::Copied, None) => {
+                let host = session.host(Bytes(self.room))?;
+                slot.host = Some(host);
+                (host, 0)
+            }
+        };
+        let (what, from) = ((Role::Source, Action::Read), (self.file, piece.offset));
+        let place = (region, region_offset, MemoryKind::Host);
+        Ok(Request::new(what, from, place, piece.need, self.rules.block))
+    }
+
+    /// Puts what was read to where it belongs, and counts it.
+    fn settle(
+        &self,
+        index: usize,
+        piece: ReadPiece,
+        ring: &mut Traced<Staged<AnyRing>>,
+        memory: &Lent,
+        reading: &mut Reading,
+    ) -> Result<(), ReadError> {
+        let length = piece.length();
+        reading.bytes.0 += length;
+        let (way, is_there) = match (piece.way, self.rules.is_direct) {
+            (PieceRoute::InPlace, true) => (&mut reading.direct, true),
+            (PieceRoute::InPlace, false) => (&mut reading.page_cache, true),
+            (PieceRoute::Shifted(shift), _) => {
+                let is_there = memory.shift(piece.place + shift, piece.place, length);
+                (&mut reading.shifted, is_there)
+            }
+            (PieceRoute::Copied, _) => {
+                (&mut reading.copied, self.store(index, piece, ring, memory))
+            }
+        };
+        way.0 += length;
+        if is_there { Ok(()) } else { Err(ReadError::Misplaced) }
+    }
+
+    /// Stores what a slot's own memory holds of a piece; false where it is not within the caller's.
+    fn store(
+        &self,
+        index: usize,
+        piece: ReadPiece,
+        ring: &mut Traced<Staged<AnyRing>>,
+        memory: &Lent,
+    ) -> bool {
+        let (Ok(from), Ok(to)) = (usize::try_from(piece.skip), usize::try_from(piece.need)) else {
+            return false;
+        };
+        self.slots[index]
+            .host
+            .and_then(|host| ring.host_bytes(host)?.get(from..to))
+            .is_some_and(|bytes| memory.store(piece.place, bytes))
+    }
+}
