@@ -14,7 +14,7 @@ pub(crate) fn doctor(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<S
     let machine = NamedArguments(arguments).machine()?;
     let record: Result<String, ErrorDetails> = py.detach(|| {
         let fabric = machine.read(LookDepth::Full)?;
-        json(&peerlane::examine_cards(&fabric, &peerlane::read_dna(&fabric)))
+        json(&peerlane::examine(&fabric))
     });
     Ok(record?)
 }

@@ -8,26 +8,18 @@
 //! happens. A plan is complete before the first byte moves.
 #![deny(unsafe_code)]
 
-mod doctor;
 pub mod endpoints;
 #[cfg(any(test, feature = "simulation"))]
 pub mod faults;
 mod io;
-mod machine_record;
 pub mod measure;
-mod pair;
-mod pairs;
 mod plan;
 #[cfg(test)]
 #[path = "../../../tools/testing.rs"]
 mod testing;
 mod transfer;
-mod verdict;
 
-pub use doctor::{
-    DropIn, after_restart, drop_ins, examine, examine_cards, examine_device, examine_devices,
-    examine_pair, use_record,
-};
+pub use endpoints::cards::read_dna;
 pub use endpoints::far_side::{FarStatus, OtherExport};
 pub use endpoints::guard::{Surveyor, overwrite_summary};
 pub use endpoints::{connection, suggestion};
@@ -35,17 +27,14 @@ pub use io::clock::{Clock, MonotonicClock};
 pub use io::device_memory::DeviceRefusal;
 pub use io::watch::{Phase, Watch};
 pub use io::{DEADLINE, extents, failure, journal, ranges, ring, stage, trace};
-pub use machine_record::{machine_of, warnings_of_machine};
-pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
-pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::route_answer::{RouteAnswer, RouteWord, route_answer};
 pub use plan::{
-    LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, depends_on_unknown, explain,
-    links_between, plan, plan_fan_out, plan_jobs, probe,
+    LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, examine, examine_copy,
+    examine_device, explain, is_no_copy, links_between, pair_ends, plan, plan_fan_out, plan_jobs,
+    plan_verdict, probe,
 };
 pub use transfer::copy::{
     CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
 };
 pub use transfer::peer_proof::{PeerProofError, ProofLimits, prove_peers};
 pub use transfer::{export, load, prove, read, relay, scrub, shares, stages, verify};
-pub use verdict::{EndsVerdict, devices_verdict, plan_verdict};

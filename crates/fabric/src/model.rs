@@ -476,6 +476,12 @@ impl Function {
         self.kind == FunctionKind::Other && self.class.is_none()
     }
 
+    /// The word for memory of this function that the kernel keeps as a pool: `cmb:NAME` of a drive.
+    pub fn pool_word(&self) -> String {
+        let prefix = if self.kind == FunctionKind::Nvme { "cmb" } else { "p2pmem" };
+        format!("{prefix}:{}", self.name)
+    }
+
     /// The address; the name where there is none.
     pub fn address_or_name(&self) -> String {
         self.address.map_or_else(|| self.name.clone(), |address| address.to_string())

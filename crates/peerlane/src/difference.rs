@@ -6,8 +6,8 @@ use peerlane_reach::{
     MapType, UncomparedFact, UncomparedReason,
 };
 use peerlane_results::{
-    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,
-    TopoUncompared, TopoUncomparedReason,
+    ReachVerdict, TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction,
+    TopoPairs, TopoUncompared, TopoUncomparedReason,
 };
 
 /// Most functions that a sentence names.
@@ -37,8 +37,8 @@ pub fn record(before: &Fabric, after: &Fabric) -> TopoDiffRecord {
     let words = Words { before, after };
     TopoDiffRecord {
         schema: TOPO_DIFF_SCHEMA.to_owned(),
-        before: peerlane_engine::measure::machine(before),
-        after: peerlane_engine::measure::machine(after),
+        before: before.into(),
+        after: after.into(),
         verdict: words.verdict(&found),
         matched: found.matching.both.len(),
         changes: found.changes.iter().map(|change| words.change(change)).collect(),
@@ -119,10 +119,7 @@ impl Words<'_> {
         let (fact, values) = (fact(change.kind), values(change));
         match change.kind {
             ChangeKind::Verdict => change.pairs.as_ref().map_or_else(String::new, |pairs| {
-                let (before, after) = (
-                    peerlane_engine::reach_verdict(pairs.before),
-                    peerlane_engine::reach_verdict(pairs.after),
-                );
+                let [before, after] = [pairs.before, pairs.after].map(ReachVerdict::from);
                 let example = if pairs.count == 1 { "" } else { "e.g. " };
                 let (initiator, provider) =
                     (self.function(pairs.initiator).name, self.function(pairs.provider).name);
@@ -175,8 +172,8 @@ impl Words<'_> {
     fn pairs(self, pairs: &ChangedPairs) -> TopoPairs {
         TopoPairs {
             count: pairs.count,
-            before: peerlane_engine::reach_verdict(pairs.before),
-            after: peerlane_engine::reach_verdict(pairs.after),
+            before: pairs.before.into(),
+            after: pairs.after.into(),
             initiator: self.function(pairs.initiator),
             provider: self.function(pairs.provider),
             reasons: pairs.reasons.clone(),

@@ -264,11 +264,11 @@ fn reach_row(
     let names = |ids: &[FunctionId]| -> Vec<String> {
         ids.iter().map(|&id| fabric.function(id).name.clone()).collect()
     };
-    let conditions = found.conditions.iter().map(peerlane_engine::condition);
+    let conditions = found.conditions.iter().map(ReachCondition::from);
     ReachRow {
         memories: names(memories),
         initiators: names(initiators),
-        verdict: peerlane_engine::reach_verdict(found.map),
+        verdict: found.map.into(),
         distance: found.distance,
         redirecting: places(fabric, found.redirecting.iter().copied()),
         conditions: conditions.collect(),

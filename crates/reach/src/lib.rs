@@ -16,7 +16,9 @@ mod matrix;
 mod network;
 mod open_fact;
 mod pair;
+mod peer_pages;
 mod support;
+mod unserved;
 mod uses;
 mod verdict;
 
@@ -37,7 +39,9 @@ pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
 pub use network::NetworkDriveMemory;
 pub use open_fact::{Condition, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
+pub use peer_pages::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 pub use support::kernel_refusal;
+pub use unserved::{ADDRESS_SPACE_FIX, Unserved};
 pub use uses::{
     JudgedPairs, PairGroup, Use, UseAnswer, UseLeg, answers, judged_between, judged_of,
     judged_pairs,

@@ -1,6 +1,6 @@
 //! The record: what was asked, what was planned, what was moved, by which route, on what evidence.
 //!
-//! Plain serialisable data and nothing else. Integers are bytes and nanoseconds, named so; rates are
+//! Plain serialisable data, made from values of the model, and nothing else. Integers are bytes and nanoseconds, named so; rates are
 //! derived by the reader. Each top-level object carries its schema name and version.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,8 @@ mod error;
 mod export;
 mod fan_out;
 mod hit;
+mod machine;
+mod model_words;
 mod nodes;
 mod pair;
 mod plan;
@@ -50,6 +52,7 @@ pub use fan_out::{
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
+pub use machine::warnings_of_machine;
 pub use nodes::{
     FailedImage, NODES_SCHEMA, NodeDevice, NodeError, NodeRecord, NodesRecord, NodesTask,
     PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,

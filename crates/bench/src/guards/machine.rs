@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_engine::{links_between, warnings_of_machine};
+use peerlane_engine::links_between;
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::Warning;
+use peerlane_results::warnings_of_machine;
 
 use super::FlowPath;
 use peerlane_evidence::Root;

@@ -20,12 +20,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use peerlane_engine::measure::Consent;
-use peerlane_engine::measure::{FlowTools, Hold, Made, PlannedFlow, machine, warnings_of_machine};
+use peerlane_engine::measure::{FlowTools, Hold, Made, PlannedFlow};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{Clock as _, MonotonicClock, Phase, Surveyor};
 use peerlane_fabric::Fabric;
 pub use peerlane_results::BenchRecord;
-use peerlane_results::{BENCH_SCHEMA, Basis, CaseRecord, Warning, Workload, WorkloadKind};
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, CaseRecord, Warning, Workload, WorkloadKind, warnings_of_machine,
+};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::guards::{self, SourceContent};
@@ -113,7 +115,7 @@ pub fn run(
     let fresh = BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
         asked: workload.clone(),
-        machine: machine(conditions.fabric),
+        machine: conditions.fabric.into(),
         outline: conditions.fabric.outline(),
         basis,
         started_s: Some(conditions.started_s),

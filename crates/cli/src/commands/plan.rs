@@ -1,8 +1,9 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
+use peerlane_doctor::devices_verdict;
 use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
-    MonotonicClock, PlanError, ProbeTools, Surveyor, devices_verdict, plan_fan_out, plan_verdict,
+    MonotonicClock, PlanError, ProbeTools, Surveyor, plan_fan_out, plan_verdict,
 };
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
@@ -55,7 +56,7 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
     let planned = plan_or_pair(args, fabric, asked)?;
     let explanation = args.explain.then(|| match &planned {
         PlannedEnds::Copy(plan) => peerlane_engine::explain(fabric, plan),
-        PlannedEnds::Pair { ends, .. } => peerlane_engine::explain_pair(fabric, *ends),
+        PlannedEnds::Pair { ends, .. } => peerlane_doctor::explain_pair(fabric, *ends),
     });
     let probes = match &planned {
         PlannedEnds::Copy(plan) if args.probe => {
@@ -91,7 +92,7 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         verdict: verdict.sentence,
         plan,
         no_plan,
-        pair: ends.map(|ends| peerlane_engine::pair_record(fabric, ends, args.guest)),
+        pair: ends.map(|ends| peerlane_doctor::pair_record(fabric, ends, args.guest)),
         explanation,
         probes,
         proof,

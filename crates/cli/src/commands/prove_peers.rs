@@ -5,7 +5,8 @@
 
 use std::io;
 
-use peerlane_engine::{EndsVerdict, PeerProofError, ProofLimits, prove_peers};
+use peerlane_doctor::EndsVerdict;
+use peerlane_engine::{PeerProofError, ProofLimits, prove_peers};
 use peerlane_fabric::{Bdf, Fabric, FunctionId, FunctionKind, gpu};
 use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
 use peerlane_memory::nvrtc::Nvrtc;
@@ -127,7 +128,7 @@ fn provable(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Result<[Bdf; 2],
 
 /// Bytes of the longest store: beyond a small window of either GPU.
 fn bytes(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Bytes {
-    let pair = peerlane_engine::pair_record(fabric, ends, false);
+    let pair = peerlane_doctor::pair_record(fabric, ends, false);
     let windows = [pair.forward, pair.backward].map(|one| one.and_then(|one| one.memory));
     let small = windows.into_iter().flatten().filter(|window| *window <= SMALL_WINDOW).max();
     Bytes(BYTES.0 + small.map_or(0, |window| window.0))

@@ -132,7 +132,7 @@ struct DrawnMachine {
 
 impl DrawnMachine {
     fn new(fabric: Fabric, is_named: bool) -> Self {
-        let digest = peerlane_engine::examine(&fabric).machine.fabric;
+        let digest = peerlane_results::Machine::from(&fabric).fabric;
         Self { fabric, digest, is_named }
     }
 

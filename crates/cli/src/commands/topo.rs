@@ -93,8 +93,8 @@ fn nccl(fabric: &Fabric, printer: Printer) -> Result<(), Failure> {
 /// Cards and drives on one board, where more than their switch says so or speaks against it.
 fn pairs(fabric: &Fabric) -> String {
     let dnas = peerlane_engine::read_dna(fabric);
-    let pairs = peerlane_engine::card_pairs(fabric, &dnas);
+    let pairs = peerlane_doctor::card_pairs(fabric, &dnas);
     let told = pairs.into_iter().filter(|pair| !matches!(pair.pairing, Pairing::BySwitch(_)));
-    let words = told.filter_map(|pair| peerlane_engine::pair_in_words(fabric, pair));
+    let words = told.filter_map(|pair| peerlane_doctor::pair_in_words(fabric, pair));
     words.map(|words| format!("{words}\n")).collect()
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use peerlane_fabric::{
     Fabric, Function, FunctionId, FunctionKind, IommuMode, Namespace, QueueLimits,
 };
+use peerlane_reach::Unserved;
 use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
-use super::{Endpoint, EndpointError, Unserved, drive_name, request_host, request_p2p};
+use super::{Endpoint, EndpointError, drive_name, request_host, request_p2p};
 use crate::endpoints::suggestion::hint_of_device;
 
 /// Limit of the DMA layer on requests where an IOMMU translates (`dma_opt_mapping_size()` of Linux

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use peerlane_reach::Unserved;
 use peerlane_units::Bytes;
 
-use super::{Notation, RemoteName, RemoteNameError, Unserved};
+use super::{Notation, RemoteName, RemoteNameError};
 use crate::endpoints::suggestion::hint_of_path;
 use crate::io::failure::hint_of_denial;
 

@@ -5,6 +5,7 @@
 //! and nothing is made. On a machine that is only described an endpoint is a drive of the
 //! description.
 
+pub(crate) mod cards;
 pub mod connection;
 mod described;
 mod end;
@@ -22,11 +23,11 @@ mod peer;
 mod remote;
 pub(crate) mod session;
 pub mod suggestion;
-mod unserved;
 
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{BlockDevice, Fabric, FunctionId};
+use peerlane_reach::PEER_REQUEST_MAX;
 use peerlane_results::EndpointFacts;
 use peerlane_units::Bytes;
 
@@ -40,17 +41,12 @@ pub use layer::network_facts;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
-pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
+pub(crate) use peer::no_function;
 pub use remote::{NVME_PORT, RemoteName, RemoteNameError, RemoteTransport};
-pub(crate) use unserved::ADDRESS_SPACE_FIX;
-pub use unserved::Unserved;
 
 use crate::io::failure::Role;
 use crate::io::system::System;
 
-/// Most bytes of one peer-to-peer request: 256 segments of a page each (Linux 7.2
-/// `include/linux/bio.h`, `BIO_MAX_VECS`).
-pub(crate) const PEER_REQUEST_MAX: Bytes = Bytes::mib(1);
 /// A peer-to-peer page is a segment of its own (Linux 7.2 `lib/iov_iter.c`).
 const PEER_SEGMENT: u64 = 4096;
 /// Most bytes of one request through host memory; the kernel's own default

@@ -5,16 +5,10 @@
 //! the file system, then the device.
 
 use peerlane_fabric::{BlockDevice, Kernel, passthrough_name};
+use peerlane_reach::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE};
 
 use super::layer::Layer;
 use crate::io::failure::Role;
-
-/// First kernel known to pass peer-to-peer pages through NVMe multipath heads.
-pub(crate) const MULTIPATH_SINCE: (u32, u32) = (7, 2);
-/// First kernel known to pass them through md arrays (`drivers/md/raid{0,1,10}.c`).
-pub(crate) const MD_SINCE: (u32, u32) = (7, 2);
-/// Levels of md that pass them on where all members take them.
-pub(crate) const MD_LEVELS: &[&str] = &["raid0", "raid1", "raid10"];
 
 /// Traits of a file that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
+use peerlane_reach::PEER_REQUEST_MAX;
 use peerlane_results::Path as Way;
 use peerlane_results::{Flow, Route, RouteChoice, Warning};
 use peerlane_units::Bytes;
@@ -12,7 +13,7 @@ use peerlane_units::Bytes;
 use super::planned::{FlowEnd, PlannedFlow, PlannedParts, as_copy};
 use super::{Consent, MeasureError, Result};
 use crate::endpoints::guard::{self, GuardSubject, Surveyor};
-use crate::endpoints::{self, EndError, Endpoint, GpuName, Notation, PEER_REQUEST_MAX, PathNode};
+use crate::endpoints::{self, EndError, Endpoint, GpuName, Notation, PathNode};
 use crate::io::failure::Role;
 use crate::io::stage::StageName;
 use crate::io::system::System;

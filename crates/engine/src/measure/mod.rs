@@ -145,7 +145,6 @@ pub struct FlowOutcome {
 }
 
 pub use crate::endpoints::find_gpu;
-pub use crate::machine_record::{machine_of as machine, warnings_of_machine};
 
 /// Latencies in nanoseconds; above an hour they count as an hour.
 pub fn latencies() -> Histogram<u64> {

@@ -243,6 +243,6 @@ pub(crate) fn rules_evidence(memory: &str, facts: &[String]) -> Option<RouteEvid
 }
 
 /// Name of the memory that a function lends.
-pub(crate) fn memory_name(function: &Function) -> String {
+fn memory_name(function: &Function) -> String {
     PROVIDERS.for_function(function).map_or_else(|| function.name.clone(), |(_, name)| name)
 }

@@ -22,7 +22,7 @@ pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
         let name = &candidate.memory.name;
         for (end, does) in ends.iter().zip(["write into", "read out of"]) {
             let question = format!("may {} {does} {name}?", end.path);
-            let steps = match initiator(fabric, end) {
+            let steps = match end.function(fabric) {
                 Some(initiator) => walk(fabric, memory, initiator),
                 None => vec![step("no PCI function serves it, so the kernel has none to ask", "")],
             };
@@ -30,14 +30,6 @@ pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
         }
     }
     all
-}
-
-/// The function that serves an end, by what a plan knows of it.
-pub(crate) fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<FunctionId> {
-    [end.address.as_deref(), end.device.as_deref(), Some(end.path.as_str())]
-        .into_iter()
-        .flatten()
-        .find_map(|name| fabric.find_device(name))
 }
 
 fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<ExplanationStep> {

@@ -56,7 +56,7 @@ pub(crate) fn route_only(fabric: &Fabric, asked: &Asked) -> Result<PlannedRoute,
 }
 
 /// Returns whether the route of a plan depends on a fact that is unknown.
-pub fn depends_on_unknown(fabric: &Fabric, plan: &Plan) -> bool {
+pub(super) fn depends_on_unknown(fabric: &Fabric, plan: &Plan) -> bool {
     let (route, memory) = (plan.route, plan.memory.as_ref());
     planned(fabric, route, memory, plan.reason.clone(), &plan.candidates).is_uncertain
 }

@@ -1,10 +1,11 @@
 //! Sizes and counts: how large a request, how many slots, what becomes of the end.
 
+use peerlane_reach::PEER_REQUEST_MAX;
 use peerlane_results::{Asked, EndpointKind, MemoryFacts, Route, Shape, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::gpu;
-use crate::endpoints::{Endpoint, PEER_REQUEST_MAX};
+use crate::endpoints::Endpoint;
 
 /// Slots start at whole pages, since peer-to-peer pages are mapped one by one.
 pub(crate) const SLOT_ALIGNMENT: Bytes = Bytes::kib(4);

@@ -1,10 +1,12 @@
 //! Plans for the machines of `machines/`, and for made-up variants of them.
 
 use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, Kernel};
-use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning};
+use peerlane_results::{
+    Asked, DoctorRecord, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning,
+};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::PlanError;
+use super::{PlanError, examine_copy};
 use crate::endpoints::guard::Surveyor;
 use crate::endpoints::{EndError, EndpointError};
 
@@ -475,4 +477,26 @@ fn root_complex_bounds_its_own_direction() {
         limits("epyc").iter().any(|limit| limit.object == "what peers read through pci0000:00")
     );
     assert!(limits("pair").iter().all(|limit| !limit.object.contains("peers")));
+}
+
+fn examined(text: &str, source: &str, target: &str) -> DoctorRecord {
+    let fabric = Fabric::from_toml(text).expect("a machine");
+    let asked = Asked { force: true, ..Asked::between(source, target) };
+    examine_copy(&fabric, &plan(&fabric, &asked).expect("a plan"), &[])
+}
+
+#[test]
+fn a_pair_with_a_route_is_told_which() {
+    let record = examined(include_str!("../../../../machines/pair.toml"), "a", "b");
+    assert!(record.is_healthy(), "{record:?}");
+    assert!(record.verdict.contains("cmb:b"), "{}", record.verdict);
+}
+
+#[test]
+fn gpu_without_address_is_judged_as_an_end() {
+    let text = "name = 'm'\niommu = 'off'\nlibraries = ['libcufile.so.0']\n\
+                [kernel]\nrelease = '7.2.6'\nmodules = [{ name = 'nvidia' }, { name = 'nvme' }]\n\
+                [[function]]\nname = 'drive'\nkind = 'nvme'\nsize = '1G'\n\
+                [[function]]\nname = 'h100'\nkind = 'gpu'\nvendor = '0x10de'\ndevice = '0x2330'\n";
+    assert_eq!(examined(text, "drive", "gpu:0").uses.len(), 1);
 }

@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use peerlane_engine::use_record;
 use peerlane_reach::Use;
 use peerlane_results::{self as results, DoctorRecord, UseRecord, UseState};
 
@@ -100,7 +99,7 @@ fn by_findings(record: &DoctorRecord) -> (Status, String) {
 
 /// The worst of the uses that have to be direct.
 fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
-    let wanted: Vec<results::Use> = expected.iter().copied().map(use_record).collect();
+    let wanted: Vec<results::Use> = expected.iter().copied().map(results::Use::from).collect();
     let is_it = |one: results::Use| wanted.contains(&one);
     for one in &wanted {
         if record.uses.iter().any(|row| row.of_use == *one) {
@@ -149,7 +148,7 @@ fn short(text: &str) -> String {
 /// The direct pairs of each use; a bar would begin the performance data.
 fn performance_data(record: &DoctorRecord) -> Vec<String> {
     let of_use = |one: &Use| {
-        let rows = || record.uses.iter().filter(|row| row.of_use == use_record(*one));
+        let rows = || record.uses.iter().filter(|row| row.of_use == results::Use::from(*one));
         let direct: u64 =
             rows().filter(|row| row.state == UseState::Direct).map(|row| row.pairs).sum();
         Some(format!("{}={direct};;;0;{}", one.name(), rows().next()?.of))

@@ -3,10 +3,8 @@
 pub(crate) mod check;
 mod write_fix;
 
-use peerlane_engine::{
-    EndsVerdict, after_probes, examine_cards, examine_device, examine_devices, examine_pair,
-    is_no_copy, pair_ends, read_dna,
-};
+use peerlane_doctor::{EndsVerdict, examine_devices};
+use peerlane_engine::{after_probes, examine_copy, examine_device, is_no_copy, pair_ends};
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, UseState};
@@ -71,7 +69,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     let (source, target) = match (&args.source, &args.target) {
         (Some(source), Some(target)) => (source, target),
         (Some(device), None) => return examine_one(fabric, device),
-        (None, _) => return Ok(examine_cards(fabric, &read_dna(fabric))),
+        (None, _) => return Ok(peerlane_engine::examine(fabric)),
     };
     let words = (source.as_str(), target.as_str());
     let ends = pair_ends(fabric, None, words);
@@ -95,7 +93,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     };
     let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
     let plan = after_probes(fabric, plan, &probes);
-    Ok(examine_pair(fabric, &plan, &probes))
+    Ok(examine_copy(fabric, &plan, &probes))
 }
 
 /// The examination of two GPUs, with the proof of what arrives.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use peerlane_engine::{DropIn, after_restart, drop_ins};
+use peerlane_doctor::{DropIn, after_restart, drop_ins};
 use peerlane_results::DoctorRecord;
 
 use crate::error::Failure;

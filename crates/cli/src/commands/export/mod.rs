@@ -136,7 +136,7 @@ fn record(
     let option = if transport == "rdma" { "?transport=rdma" } else { "" };
     ExportRecord {
         schema: EXPORT_SCHEMA.to_owned(),
-        machine: peerlane_engine::machine_of(fabric),
+        machine: fabric.into(),
         drive: held.facts.clone(),
         subsystem: subsystem.to_string(),
         namespace: NSID,

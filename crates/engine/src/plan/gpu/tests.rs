@@ -163,7 +163,7 @@ fn missing_udev_leaves_pinned_memory() {
     }
     assert!(found[2].is_empty(), "{found:?}");
     let plan = planned(RouteChoice::Auto, &[udev]).expect("a plan");
-    let record = crate::doctor::examine_pair(&machine(&[udev]), &plan, &[]);
+    let record = crate::plan::examine_copy(&machine(&[udev]), &plan, &[]);
     let steps = record.steps.iter().filter(|step| step.what.contains("-v /run/udev"));
     assert_eq!(steps.count(), 1, "{:?}", record.findings);
     let found = refusals(&[udev, ("p2pdma = true", "p2pdma = false")]);
@@ -175,13 +175,13 @@ fn unshown_registration_leaves_plan_open() {
     let open = [("nvidia_fs_nvme = true\n", ""), ("p2pdma = true", "p2pdma = false")];
     let plan = planned(RouteChoice::Auto, &open).expect("a plan");
     assert!(plan.reason.contains("`cat /proc/driver/nvidia-fs/modules`"), "{}", plan.reason);
-    assert!(crate::depends_on_unknown(&machine(&open), &plan), "{plan:?}");
-    let record = crate::doctor::examine_pair(&machine(&open), &plan, &[]);
+    assert!(super::super::depends_on_unknown(&machine(&open), &plan), "{plan:?}");
+    let record = crate::plan::examine_copy(&machine(&open), &plan, &[]);
     assert_eq!(record.state, Some(peerlane_results::UseState::Unknown), "{record:?}");
     assert!(record.verdict.contains(": unknown: "), "{}", record.verdict);
     let known = &open[1..];
     let plan = planned(RouteChoice::Auto, known).expect("a plan");
-    assert!(!crate::depends_on_unknown(&machine(known), &plan), "{plan:?}");
+    assert!(!super::super::depends_on_unknown(&machine(known), &plan), "{plan:?}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn unknown_gpu_error_lists_known_ones() {
 fn obstacles_of_a_pair_have_a_fix() {
     let lacks = [("name = 'nvidia_fs'", "name = 'ext4'"), ("p2pdma = true", "p2pdma = false")];
     let plan = planned(RouteChoice::Auto, &lacks).expect("a plan");
-    let record = crate::doctor::examine_pair(&machine(&lacks), &plan, &[]);
+    let record = crate::plan::examine_copy(&machine(&lacks), &plan, &[]);
     assert!(record.verdict.contains(": through host memory: "), "{}", record.verdict);
     let is_module = |one: &&Finding| {
         let commands = one.fix.as_ref().map(|fix| fix.commands.as_slice());
@@ -240,7 +240,7 @@ fn obstacles_of_a_pair_have_a_fix() {
     let kernel: Vec<&Finding> = record.findings.iter().filter(is_kernel).collect();
     assert!(kernel.len() == 1 && kernel[0].fix.is_some(), "{:?}", record.findings);
     let sound = planned(RouteChoice::Auto, &[]).expect("a plan");
-    let record = crate::doctor::examine_pair(&machine(&[]), &sound, &[]);
+    let record = crate::plan::examine_copy(&machine(&[]), &sound, &[]);
     assert!(record.is_healthy() && record.verdict.contains(": unknown: "), "{record:?}");
 }
 

@@ -11,10 +11,10 @@ use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
-use crate::endpoints::ADDRESS_SPACE_FIX;
 use crate::endpoints::{Endpoint, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::PlanEnds;
+use peerlane_reach::ADDRESS_SPACE_FIX;
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GDS Support for NVMe Drives Using Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;

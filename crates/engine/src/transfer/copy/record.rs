@@ -10,8 +10,8 @@ use peerlane_units::Bytes;
 use super::Done;
 use super::carry::Payload;
 use crate::endpoints::far_side::far_sides;
-use crate::machine_record::{machine_of, warnings_of_machine};
 use crate::transfer::relay::percentiles;
+use peerlane_results::warnings_of_machine;
 
 /// Terms that were settled before the first byte moved.
 pub(super) struct Settled {
@@ -60,7 +60,7 @@ pub(super) fn write(
     CopyRecord {
         schema: COPY_SCHEMA.to_owned(),
         asked: plan.asked.clone(),
-        machine: machine_of(fabric),
+        machine: fabric.into(),
         source: plan.source.clone(),
         target: plan.target.clone(),
         memory: settled.memory,

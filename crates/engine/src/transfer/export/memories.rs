@@ -13,8 +13,6 @@ use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::decide;
 use peerlane_results::ExportMemory;
 
-use crate::pair::reach_verdict;
-
 /// P2P memories of the machine, judged for a drive and an RDMA device; the nearest permitted one is
 /// first, as the kernel chooses (`pci_p2pmem_find_many`, Linux 7.2 `drivers/pci/p2pdma.c`).
 pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> Vec<ExportMemory> {
@@ -34,8 +32,8 @@ pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> 
             let memory = ExportMemory {
                 memory: name.unwrap_or_else(|| function.name.clone()),
                 address: function.address.map(|address| address.to_string()),
-                drive: reach_verdict(by_drive.map),
-                nic: by_nic.as_ref().map(|reach| reach_verdict(reach.map)),
+                drive: by_drive.map.into(),
+                nic: by_nic.as_ref().map(|reach| reach.map.into()),
                 is_permitted: both.is_some(),
                 reason: match &by_nic {
                     Some(nic) if by_drive.is_permitted() => format!("the NIC: {}", nic.summary()),

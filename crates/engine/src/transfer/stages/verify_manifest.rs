@@ -24,7 +24,7 @@ use crate::io::stage::chunk_digest;
 use crate::io::system::System;
 use crate::io::watch::Phase;
 use crate::io::watch::Watch;
-use crate::machine_record::{machine_of, warnings_of_machine};
+use peerlane_results::warnings_of_machine;
 
 /// Chunks in flight, and the most host memory that they take together.
 const AT_ONCE: u64 = 8;
@@ -161,7 +161,7 @@ pub fn verify_manifest(
     warnings.extend(warnings_of_machine(fabric));
     Ok(ManifestRecord {
         schema: MANIFEST_RECORD_SCHEMA.to_owned(),
-        machine: machine_of(fabric),
+        machine: fabric.into(),
         offset: asked.offset,
         manifest: asked.manifest.display().to_string(),
         after: manifest.header.after.clone(),

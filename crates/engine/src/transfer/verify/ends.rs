@@ -22,7 +22,7 @@ use crate::io::ring::UringError;
 use crate::io::system::System;
 use crate::io::watch::Phase;
 use crate::io::watch::Watch;
-use crate::machine_record::{machine_of, warnings_of_machine};
+use peerlane_results::warnings_of_machine;
 
 /// Bytes of each of the two regions of host memory.
 const REGION: Bytes = Bytes::mib(16);
@@ -336,7 +336,7 @@ fn record(
     let [of_source, of_target] = verified.digests.unwrap_or_default();
     VerifyRecord {
         schema: VERIFY_SCHEMA.to_owned(),
-        machine: machine_of(fabric),
+        machine: fabric.into(),
         source: source.endpoint.facts,
         target: target.endpoint.facts,
         offset: asked.offset,

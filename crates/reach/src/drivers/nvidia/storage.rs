@@ -11,6 +11,7 @@ use super::{DRIVER, kept_from_gpudirect};
 use crate::MapType;
 use crate::drivers::ends::DriverEnds;
 use crate::drivers::{DriverAnswer, DriverRule};
+use crate::peer_pages::MULTIPATH_SINCE;
 
 const P2PDMA: &str =
     "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
@@ -76,9 +77,6 @@ fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
     }
     None
 }
-
-/// First kernel known to pass peer-to-peer pages through NVMe multipath heads.
-const MULTIPATH_SINCE: (u32, u32) = (7, 2);
 
 /// Returns whether native multipath of NVMe keeps drives of a machine from peer-to-peer pages.
 pub fn multipath_refuses(fabric: &Fabric) -> bool {
