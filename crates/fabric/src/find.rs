@@ -1,6 +1,8 @@
 //! Functions by the words that people type.
 
-use crate::{Bdf, Fabric, Function, FunctionId, FunctionKind};
+use crate::{
+    Bdf, Fabric, Function, FunctionId, FunctionKind, Namespace, NvmeController, block_name,
+};
 
 /// Folders of device files.
 const FOLDERS: [&str; 3] = ["/dev/infiniband/", "/dev/dri/", "/dev/"];
@@ -16,7 +18,7 @@ impl Fabric {
         let is_it = |function: &Function| {
             function.name == text
                 || (address.is_some() && function.address == address)
-                || function.nvme.as_ref().is_some_and(|nvme| nvme.is_called(text))
+                || function.nvme.as_ref().is_some_and(|nvme| is_called(nvme, text))
         };
         self.iter().find(|(_, function)| is_it(function)).map(|(id, _)| id)
     }
@@ -60,6 +62,19 @@ impl Fabric {
             _ => function.name.clone(),
         }
     }
+}
+
+/// Returns whether `text` is a name of a drive.
+fn is_called(drive: &NvmeController, text: &str) -> bool {
+    let of_node = block_name(text);
+    let of_namespace = |namespace: &Namespace| {
+        namespace.name.as_deref() == Some(text)
+            || (of_node.is_some() && namespace.name == of_node)
+            || namespace.partitions.iter().any(|partition| partition.name == text)
+    };
+    drive.name.as_deref() == Some(text)
+        || drive.serial.as_deref() == Some(text)
+        || drive.namespaces.iter().any(of_namespace)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! A fact that could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]): an
 //! unprivileged reader learns less, never something wrong.
 
+pub(crate) mod account;
 mod cufile;
 mod driver;
 mod network;
@@ -27,7 +28,7 @@ pub(crate) use window::bits_of;
 pub use window::{Bar, UnassignedBar};
 
 use crate::Bdf;
-use crate::lspci::TextAccount;
+use account::TextAccount;
 
 /// A machine as data.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,9 +3,11 @@
 //! The pages are never unmapped here, and are not locked: direct I/O pins them only while a request runs.
 //! A ring that has to leak its regions leaks the lender's hold on the memory with them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::map::Lent;
+use peerlane_units::Bytes;
+
+use crate::map::{Lent, Map};
 use crate::region::{Region, RegionKind};
 
 /// A region over all of the memory.
@@ -29,13 +31,16 @@ pub fn region(lent: &Lent) -> Region {
 /// assert_eq!(region.host_bytes_mut().unwrap(), [0, 0, 7, 0, 0, 0, 0, 0]);
 /// ```
 pub fn lend(region: Region) -> Option<(Lent, Lender)> {
-    Lent::of_region(region).map(|(lent, owner)| (lent, Lender { owner }))
+    let length = region.length();
+    let (lent, owner) = Lent::of_map(region.into_host_map()?, length)?;
+    Some((lent, Lender { owner, length }))
 }
 
 /// Gets the memory back when nobody uses it any more.
 #[derive(Debug)]
 pub struct Lender {
-    owner: Arc<Mutex<Region>>,
+    owner: Arc<Map>,
+    length: Bytes,
 }
 
 impl Lender {
@@ -44,16 +49,15 @@ impl Lender {
     /// # Errors
     /// The lender itself, while the memory is lent.
     pub fn take(self) -> Result<Region, Self> {
-        Arc::try_unwrap(self.owner)
-            .map(|region| region.into_inner().unwrap_or_else(PoisonError::into_inner))
-            .map_err(|owner| Self { owner })
+        let Self { owner, length } = self;
+        Arc::try_unwrap(owner)
+            .map(|map| Region::new(map, length, RegionKind::Host))
+            .map_err(|owner| Self { owner, length })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use peerlane_units::Bytes;
-
     use super::*;
     use crate::host;
 

@@ -9,13 +9,11 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-
-use crate::region::Region;
 
 /// A map of whole pages that this process owns alone, or memory that it was lent.
 #[derive(Debug)]
@@ -85,14 +83,14 @@ impl Lent {
         Self { address, length, owner: LentOwner(owner) }
     }
 
-    /// Lends all of a region, which is kept in the owner that comes back; `None` where it is not
-    /// host memory of our own.
-    pub(crate) fn of_region(mut region: Region) -> Option<(Self, Arc<Mutex<Region>>)> {
-        let length = region.host_bytes_mut()?.len();
-        let address = region.address().cast();
-        let owner = Arc::new(Mutex::new(region));
+    /// Lends the first `length` bytes of an anonymous map, which is kept in the owner that comes back; `None` where
+    /// it is another map, or a shorter one.
+    pub(crate) fn of_map(mut map: Map, length: Bytes) -> Option<(Self, Arc<Map>)> {
+        let length = map.bytes_mut().get(..usize::try_from(length.0).ok()?)?.len();
+        let address = map.address().cast();
+        let owner = Arc::new(map);
         let kept: Arc<dyn Any + Send + Sync> = Arc::clone(&owner) as _;
-        // SAFETY: the region holds these pages until the owner is dropped, and it is given back only when
+        // SAFETY: the map holds these pages until the owner is dropped, and it is given back only when
         // nobody else has the owner (`Lender::take`), so no reference to its bytes is made meanwhile.
         let lent = unsafe { Self::new(address, length, kept) };
         Some((lent, owner))

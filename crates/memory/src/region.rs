@@ -1,16 +1,15 @@
 //! A region of memory that payload may rest in.
 
+use std::any::Any;
 use std::ffi::c_void;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
-use crate::cuda::Pinned;
 use crate::map::Map;
-use crate::xrt::CardBuffer;
-use crate::xrt::ffi::Buffer;
 
 /// Kind of a region, by the owner of its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,27 +35,21 @@ impl RegionKind {
     }
 }
 
-/// The object that keeps a region mapped.
+/// An object that keeps memory mapped, shared with its other users.
+pub(crate) trait MapKeeper: Any + fmt::Debug + Send + Sync {
+    /// Address of the map.
+    fn address(&self) -> NonNull<c_void>;
+
+    /// The object as one of any type.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
 #[derive(Debug)]
-pub(crate) enum MapKeeper {
+enum RegionMap {
     /// A map of our own.
-    Map(Map),
-    /// A buffer of XRT, which maps and unmaps it; shared with kernels that work on it.
-    Card(Arc<Buffer>),
-    /// Memory that is registered with a GPU, and shared with its lanes.
-    Pinned(Arc<Pinned>),
-}
-
-impl From<Map> for MapKeeper {
-    fn from(map: Map) -> Self {
-        Self::Map(map)
-    }
-}
-
-impl From<Arc<Buffer>> for MapKeeper {
-    fn from(buffer: Arc<Buffer>) -> Self {
-        Self::Card(buffer)
-    }
+    Own(Map),
+    /// The map of a library.
+    Kept(Arc<dyn MapKeeper>),
 }
 
 /// A mapped region of memory; released when dropped.
@@ -64,21 +57,20 @@ impl From<Arc<Buffer>> for MapKeeper {
 /// The owner must keep it until every request on its address is over; a ring does.
 #[derive(Debug)]
 pub struct Region {
-    keeper: MapKeeper,
+    map: RegionMap,
     length: Bytes,
     kind: RegionKind,
 }
 
 impl Region {
     /// A region over the first `length` bytes of a map.
-    pub(crate) fn new(keeper: impl Into<MapKeeper>, length: Bytes, kind: RegionKind) -> Self {
-        Self { keeper: keeper.into(), length, kind }
+    pub(crate) fn new(map: Map, length: Bytes, kind: RegionKind) -> Self {
+        Self { map: RegionMap::Own(map), length, kind }
     }
 
-    /// A region over memory that is registered with a GPU.
-    pub(crate) fn pinned(pinned: Arc<Pinned>) -> Self {
-        let length = pinned.length();
-        Self { keeper: MapKeeper::Pinned(pinned), length, kind: RegionKind::Pinned }
+    /// A region over the first `length` bytes that an object keeps mapped.
+    pub(crate) fn kept(keeper: Arc<dyn MapKeeper>, length: Bytes, kind: RegionKind) -> Self {
+        Self { map: RegionMap::Kept(keeper), length, kind }
     }
 
     /// Size in bytes, as it was asked for.
@@ -94,19 +86,25 @@ impl Region {
     /// Address of the map, page aligned unless the memory was lent. For the kernel only: never load
     /// from it or store to it.
     pub fn address(&self) -> NonNull<c_void> {
-        match &self.keeper {
-            MapKeeper::Map(map) => map.address(),
-            MapKeeper::Card(buffer) => buffer.address(),
-            MapKeeper::Pinned(pinned) => pinned.address(),
+        match &self.map {
+            RegionMap::Own(map) => map.address(),
+            RegionMap::Kept(keeper) => keeper.address(),
         }
     }
 
-    /// A hold on the buffer of a card, for its kernels; `None` for other memory. The buffer is freed when the region and
-    /// all holds are gone.
-    pub fn card_buffer(&self) -> Option<CardBuffer> {
-        match &self.keeper {
-            MapKeeper::Card(buffer) => Some(CardBuffer::new(buffer, self.length)),
-            MapKeeper::Map(_) | MapKeeper::Pinned(_) => None,
+    /// The object that keeps it mapped; `None` where that is a map of our own, or of another type.
+    pub(crate) fn keeper<T: MapKeeper>(&self) -> Option<Arc<T>> {
+        match &self.map {
+            RegionMap::Own(_) => None,
+            RegionMap::Kept(keeper) => Arc::clone(keeper).into_any().downcast().ok(),
+        }
+    }
+
+    /// The map of host memory; `None` for any other.
+    pub(crate) fn into_host_map(self) -> Option<Map> {
+        match (self.kind, self.map) {
+            (RegionKind::Host, RegionMap::Own(map)) => Some(map),
+            _ => None,
         }
     }
 
@@ -115,8 +113,8 @@ impl Region {
     /// # Errors
     /// `EINVAL` where this is not a mapped file, and as [`Map::fault_in`] has them.
     pub(crate) fn fault_in(&mut self, offset: usize, length: usize) -> Result<(), Errno> {
-        match (self.kind, &mut self.keeper) {
-            (RegionKind::MappedFile, MapKeeper::Map(map)) => map.fault_in(offset, length),
+        match (self.kind, &mut self.map) {
+            (RegionKind::MappedFile, RegionMap::Own(map)) => map.fault_in(offset, length),
             _ => Err(Errno::INVAL),
         }
     }
@@ -125,8 +123,8 @@ impl Region {
     /// mapped file, which others may cut. `None` also for lent memory, which others may be reading,
     /// and for memory that a copy engine may be using.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
-        match (self.kind, &mut self.keeper) {
-            (RegionKind::Host, MapKeeper::Map(map)) => {
+        match (self.kind, &mut self.map) {
+            (RegionKind::Host, RegionMap::Own(map)) => {
                 let length = usize::try_from(self.length.0).ok()?;
                 map.bytes_mut().get_mut(..length)
             }

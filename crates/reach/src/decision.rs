@@ -12,7 +12,7 @@ use peerlane_fabric::{
 
 use crate::allow_list::{self, Listing};
 use crate::fact::{Fact, KernelList, UnreadRegister, in_words};
-use crate::open_fact::{Condition, Need, UnknownFact};
+use crate::open_fact::{Need, UnknownFact};
 
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
 const AMD_ZEN: u32 = 0x17;
@@ -54,6 +54,17 @@ pub struct Reach {
     pub needs: Vec<Need>,
 }
 
+/// One outcome of a conditional decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The fact that is unknown.
+    pub fact: UnknownFact,
+    /// The value that leads to `verdict`, in words.
+    pub equals: &'static str,
+    /// The decision then.
+    pub verdict: MapType,
+}
+
 impl Reach {
     /// Returns whether the kernel permits the route.
     pub fn is_permitted(&self) -> bool {
@@ -68,7 +79,7 @@ impl Reach {
 
     /// The facts that decide, in words.
     pub fn reasons(&self) -> Vec<String> {
-        in_words(self.facts.iter().filter(|fact| fact.decides(self.map)))
+        in_words(self.facts.iter().filter(|fact| is_reason(fact, self.map)))
     }
 
     /// The facts of the path of packets, in words: ports that redirect or may do so, and root ports apart.
@@ -109,6 +120,27 @@ impl Reach {
             verdict.to_owned()
         } else {
             format!("{verdict}: {}", reasons.join("; "))
+        }
+    }
+}
+
+/// Returns whether a fact is a reason for a decision, rather than one that did not settle it.
+fn is_reason(fact: &Fact, map: MapType) -> bool {
+    match fact {
+        Fact::SameFunction { .. } | Fact::CommonAncestor { .. } => map == MapType::BusAddress,
+        Fact::SeparateRootPorts { .. } | Fact::AcsRedirect { .. } => true,
+        Fact::AcsUnknown { .. } | Fact::BridgesUnknown { .. } | Fact::HostBridgeUnknown { .. } => {
+            map == MapType::Unknown
+        }
+        Fact::CpuUnknown => matches!(map, MapType::Conditional | MapType::Unknown),
+        Fact::CpuForwards { .. } | Fact::HostBridgeListed { .. } => {
+            map == MapType::ThroughHostBridge
+        }
+        Fact::CpuDoesNotForward { .. } | Fact::OtherMachine { .. } => map == MapType::NotSupported,
+        Fact::HostBridgeNotListed { .. }
+        | Fact::SameBridgeOnly { .. }
+        | Fact::HostBridgeWithoutTestDevice { .. } => {
+            matches!(map, MapType::NotSupported | MapType::Conditional)
         }
     }
 }

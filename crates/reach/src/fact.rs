@@ -5,7 +5,6 @@ use std::fmt;
 use peerlane_fabric::lspci::Key;
 use peerlane_fabric::{Fabric, Function};
 
-use crate::MapType;
 use crate::allow_list::NEWEST_LIST;
 
 /// Reasons why the ACS control register of a function is unknown.
@@ -239,30 +238,6 @@ impl Fact {
                 Self::AcsUnknown { function: named(ports), register: *register }
             }
             other => other.clone(),
-        }
-    }
-
-    /// Returns whether this is a reason for the decision `map`, rather than a fact that did not
-    /// settle it.
-    pub(crate) fn decides(&self, map: MapType) -> bool {
-        match self {
-            Self::SameFunction { .. } | Self::CommonAncestor { .. } => map == MapType::BusAddress,
-            Self::SeparateRootPorts { .. } | Self::AcsRedirect { .. } => true,
-            Self::AcsUnknown { .. }
-            | Self::BridgesUnknown { .. }
-            | Self::HostBridgeUnknown { .. } => map == MapType::Unknown,
-            Self::CpuUnknown => matches!(map, MapType::Conditional | MapType::Unknown),
-            Self::CpuForwards { .. } | Self::HostBridgeListed { .. } => {
-                map == MapType::ThroughHostBridge
-            }
-            Self::CpuDoesNotForward { .. } | Self::OtherMachine { .. } => {
-                map == MapType::NotSupported
-            }
-            Self::HostBridgeNotListed { .. }
-            | Self::SameBridgeOnly { .. }
-            | Self::HostBridgeWithoutTestDevice { .. } => {
-                matches!(map, MapType::NotSupported | MapType::Conditional)
-            }
         }
     }
 }

@@ -23,7 +23,7 @@ mod uses;
 mod verdict;
 
 pub use allow_list::NEWEST_LIST;
-pub use decision::{Decisions, MapType, Reach, decide};
+pub use decision::{Condition, Decisions, MapType, Reach, decide};
 pub use difference::{
     ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference,
     Matching, UncomparedFact, UncomparedReason,
@@ -37,7 +37,7 @@ pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};
 pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
 pub use network::NetworkDriveMemory;
-pub use open_fact::{Condition, Need, UnknownFact};
+pub use open_fact::{Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
 pub use peer_pages::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 pub use support::kernel_refusal;

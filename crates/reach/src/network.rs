@@ -6,7 +6,7 @@
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 
-use crate::drivers::{carries_nvme, imports_memory, is_held_by_vfio};
+use crate::drivers::{imports_memory, without_rdma};
 use crate::{MapType, decide};
 
 /// Memory that payload between a network controller and a drive may rest in.
@@ -105,11 +105,6 @@ fn nobody_lends(fabric: &Fabric) -> String {
     "a network controller lends no memory, and no drive here does (CMB), so NVMe over Fabrics goes \
      through host memory"
         .to_owned()
-}
-
-/// The driver of a network controller that carries no NVMe over RDMA; `None` where it may.
-pub(crate) fn without_rdma(nic: &Function) -> Option<&str> {
-    nic.driver.name().filter(|driver| !carries_nvme(driver) && !is_held_by_vfio(nic))
 }
 
 fn device_node(drive: &Function) -> String {

@@ -2,24 +2,11 @@
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId};
 
-use crate::MapType;
-
 /// A fact that a conditional decision depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnknownFact {
     /// Vendor and family of the CPU.
     Cpu,
-}
-
-/// One outcome of a conditional decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
-    /// The fact that is unknown.
-    pub fact: UnknownFact,
-    /// The value that leads to `verdict`, in words.
-    pub equals: &'static str,
-    /// The decision then.
-    pub verdict: MapType,
 }
 
 /// A fact without which nothing can be said.

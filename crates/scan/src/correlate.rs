@@ -9,7 +9,6 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::effort::Effort;
-use crate::picture::PictureLayer;
 use crate::reduce::Plane;
 
 /// Places that are computed together: eight vectors of eight.
@@ -21,6 +20,24 @@ pub(crate) const ROWS: usize = 16;
 /// Below this variance of one pixel, in grey levels squared, a window is flat: whatever it correlates
 /// to is rounding.
 pub(crate) const FLAT: f64 = 0.05;
+
+/// The picture at one level, without its mean.
+#[derive(Debug, Clone)]
+pub(crate) struct PictureLayer {
+    pub(crate) level: u32,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// Weight times brightness over the weighted mean: its sum is zero.
+    pub(crate) centred: Vec<f32>,
+    /// Weight of each pixel, from 0 to 1; `None` where all count alike.
+    pub(crate) weights: Option<Vec<f32>>,
+    /// Sum of the weights.
+    pub(crate) weight: f64,
+    /// Square root of the weighted sum of squares of brightness over the mean.
+    pub(crate) norm: f64,
+    /// The least score of this picture itself, wherever it lies between the pixels of this level.
+    pub(crate) floor: f32,
+}
 
 /// Scores of a layer at every place of a plane where it fits.
 #[derive(Debug, Clone, PartialEq)]

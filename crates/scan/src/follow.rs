@@ -3,10 +3,9 @@
 //! The one thing to know: a [`Trail`] says which area it wants scores of, and goes on by them. So a processor and a
 //! GPU look at the same places in the same order.
 
-use crate::correlate::Scores;
-use crate::picture::{Picture, PictureLayer, margin};
+use crate::correlate::{PictureLayer, Scores};
+use crate::picture::{Hit, Picture, margin};
 use crate::reduce::PixelArea;
-use crate::search::Hit;
 
 /// Pixels to each side of where a coarser level found it that a level looks at.
 const AROUND: usize = 2;

@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 
+use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
 use thiserror::Error;
 
 use crate::Gray;
-use crate::correlate::single;
+use crate::correlate::{PictureLayer, scores, single};
 use crate::effort::Effort;
-use crate::pose::posed;
+use crate::pose::{Pose, posed};
 use crate::reduce::{PixelArea, Plane, reduce};
 
 /// The coarsest level: squares of 16 pixels a side.
@@ -25,21 +26,6 @@ const LEAST_FLOOR: f32 = 0.75;
 
 /// Pictures are at most as large, a side.
 const MOST_SIDE: usize = 16_384;
-
-/// Size and rotation given to the picture before the search.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pose {
-    /// Size over the picture's own.
-    pub scale: f32,
-    /// Rotation, in degrees, counter-clockwise.
-    pub degrees: f32,
-}
-
-impl Default for Pose {
-    fn default() -> Self {
-        Self { scale: 1.0, degrees: 0.0 }
-    }
-}
 
 /// Reasons why a picture cannot be looked for.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -90,13 +76,6 @@ pub struct Picture {
     layers: Vec<PictureLayer>,
 }
 
-impl Pose {
-    /// Key that is the same for equal poses only; zero has two signs.
-    fn key(self) -> [u32; 2] {
-        [self.scale, self.degrees].map(|number| (number + 0.0).to_bits())
-    }
-}
-
 /// The picture in each of these poses, ready to be looked for; a pose that is given twice counts once.
 ///
 /// # Errors
@@ -114,24 +93,6 @@ pub fn pictures(
             Picture::new(&gray, opacity.as_ref(), pose)
         })
         .collect()
-}
-
-/// The picture at one level, without its mean.
-#[derive(Debug, Clone)]
-pub(crate) struct PictureLayer {
-    pub(crate) level: u32,
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    /// Weight times brightness over the weighted mean: its sum is zero.
-    pub(crate) centred: Vec<f32>,
-    /// Weight of each pixel, from 0 to 1; `None` where all count alike.
-    pub(crate) weights: Option<Vec<f32>>,
-    /// Sum of the weights.
-    pub(crate) weight: f64,
-    /// Square root of the weighted sum of squares of brightness over the mean.
-    pub(crate) norm: f64,
-    /// The least score of this picture itself, wherever it lies between the pixels of this level.
-    pub(crate) floor: f32,
 }
 
 impl Picture {
@@ -189,6 +150,45 @@ impl Picture {
 
     pub(crate) fn layer(&self, level: u32) -> &PictureLayer {
         &self.layers[level as usize]
+    }
+}
+
+/// A place where the picture is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// Left edge of the picture, in pixels of the image.
+    pub x: usize,
+    /// Top edge.
+    pub y: usize,
+    /// Pixels in a row of the picture as it was found.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Size and rotation of the picture there.
+    pub pose: Pose,
+    /// Normalised cross-correlation in full resolution: at most 1. Of [`Donard`](crate::Donard), its own score.
+    pub score: f32,
+    /// Page of the file, from 1; `None` in a file with one image.
+    pub page: Option<u32>,
+}
+
+impl Hit {
+    /// The hit as a record, in an image of this name; by normalised cross-correlation.
+    pub fn record(&self, image: &str) -> HitRecord {
+        let Self { x, y, width, height, pose: Pose { scale, degrees }, score, page } = *self;
+        HitRecord {
+            schema: HIT_SCHEMA.to_owned(),
+            image: image.to_owned(),
+            page,
+            x,
+            y,
+            width,
+            height,
+            scale,
+            degrees,
+            score,
+            method: ScanMethod::Ncc,
+        }
     }
 }
 
@@ -256,11 +256,7 @@ fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Picture
 }
 
 fn score(layer: &PictureLayer, plane: &Plane) -> f32 {
-    crate::correlate::scores(plane, layer, &Effort::default())
-        .values
-        .first()
-        .copied()
-        .unwrap_or(0.0)
+    scores(plane, layer, &Effort::default()).values.first().copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

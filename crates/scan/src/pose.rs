@@ -1,9 +1,31 @@
 //! A picture in another size and rotation.
 
-use crate::{Gray, Pose};
+use crate::Gray;
 
 /// Samples a side of the square that a pixel is the mean of: enough for a quarter of the size.
 const SAMPLES: usize = 4;
+
+/// Size and rotation given to the picture before the search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pose {
+    /// Size over the picture's own.
+    pub scale: f32,
+    /// Rotation, in degrees, counter-clockwise.
+    pub degrees: f32,
+}
+
+impl Default for Pose {
+    fn default() -> Self {
+        Self { scale: 1.0, degrees: 0.0 }
+    }
+}
+
+impl Pose {
+    /// Key that is the same for equal poses only; zero has two signs.
+    pub(crate) fn key(self) -> [u32; 2] {
+        [self.scale, self.degrees].map(|number| (number + 0.0).to_bits())
+    }
+}
 
 /// The picture in a pose, and how much each pixel belongs to it; `None` where all belong in full.
 pub(crate) fn posed(picture: &Gray, opacity: Option<&Gray>, pose: Pose) -> (Gray, Option<Gray>) {

@@ -4,10 +4,11 @@
 //! that single precision may lose reach the threshold, the score is made as everywhere else. So hits and scores
 //! are bit for bit those without it.
 
-use crate::correlate::{BoxSums, FLAT, LANES, ROWS, Scores, places, scores, scores_in};
+use crate::correlate::{
+    BoxSums, FLAT, LANES, PictureLayer, ROWS, Scores, places, scores, scores_in,
+};
 use crate::effort::Effort;
 use crate::fourier::{self, Numbers};
-use crate::picture::PictureLayer;
 use crate::reduce::Plane;
 
 /// Products that are made without a bound: a tenth of a second.
@@ -120,8 +121,8 @@ fn weighted_bounds(
 mod tests {
     use super::*;
     use crate::haystack::Chance;
-    use crate::picture::{Picture, Pose};
-    use crate::pose::posed;
+    use crate::picture::Picture;
+    use crate::pose::{Pose, posed};
     use crate::reduce::{PixelArea, reduce};
     use crate::{Gray, Searcher};
 

@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
-
-use crate::correlate::{Scores, scores};
+use crate::correlate::{PictureLayer, Scores, scores};
 use crate::effort::Effort;
 use crate::follow::Trail;
-use crate::picture::{Picture, PictureLayer, Pose};
+use crate::picture::{Hit, Picture};
 use crate::prune::scores_from;
 use crate::reduce::{MEANS_LEVEL, PixelArea, Plane, reduce};
 use crate::{Donard, Gray};
@@ -21,45 +19,6 @@ pub(crate) const MOST_CANDIDATES: usize = 256;
 /// Of what a picture would score at a coarse level, as much is enough for a closer look: room for noise
 /// that lies between its pixels.
 const COARSE_MARGIN: f32 = 0.85;
-
-/// A place where the picture is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hit {
-    /// Left edge of the picture, in pixels of the image.
-    pub x: usize,
-    /// Top edge.
-    pub y: usize,
-    /// Pixels in a row of the picture as it was found.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-    /// Size and rotation of the picture there.
-    pub pose: Pose,
-    /// Normalised cross-correlation in full resolution: at most 1. Of [`Donard`], its own score.
-    pub score: f32,
-    /// Page of the file, from 1; `None` in a file with one image.
-    pub page: Option<u32>,
-}
-
-impl Hit {
-    /// The hit as a record, in an image of this name; by normalised cross-correlation.
-    pub fn record(&self, image: &str) -> HitRecord {
-        let Self { x, y, width, height, pose: Pose { scale, degrees }, score, page } = *self;
-        HitRecord {
-            schema: HIT_SCHEMA.to_owned(),
-            image: image.to_owned(),
-            page,
-            x,
-            y,
-            width,
-            height,
-            scale,
-            degrees,
-            score,
-            method: ScanMethod::Ncc,
-        }
-    }
-}
 
 /// Looks for a picture in its poses.
 #[derive(Debug, Clone)]

@@ -5,19 +5,9 @@
 use peerlane_units::Bytes;
 
 use crate::model::{
-    FlowSpec, Leg, LinkDirection, LinkIndex, NodeIndex, NodeKind, Op, PathError, Topology,
+    FlowSpec, Leg, LinkDirection, LinkIndex, NodeIndex, NodeKind, Op, PacketKind, PathError,
+    Topology, as_f64, per_nano, picos,
 };
-
-/// Kinds of packets, each with buffers and credits of its own (PCIe base specification, "Flow control").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PacketKind {
-    /// Writes.
-    Posted,
-    /// Read requests.
-    NonPosted,
-    /// Answers to read requests.
-    Completion,
-}
 
 /// A link of a route.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -159,22 +149,29 @@ pub fn ways(
     Ok(vec![requests, PacketRoute::new(topology, back, PacketKind::Completion, answered)?])
 }
 
+/// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the
+/// latency and the read of the memory, the first completion, and the others at the pace of the slowest link or of
+/// the memory.
+pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) -> f64 {
+    let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let Some(memory) = topology.node(memory).kind.memory() else { return time };
+    time += picos(memory.read_latency.0);
+    if let [requests, answers] = ways {
+        let per_byte = memory.rate(Op::Read).map_or(0.0, |rate| 1.0 / per_nano(rate.0));
+        let behind = answers.steps.iter().map(|step| {
+            let rest = (requests.payload * step.cost - step.packet).max(0.0);
+            rest / rate_of(topology, step.link)
+        });
+        let read = (requests.payload - answers.payload).max(0.0) * per_byte;
+        time += answers.payload * per_byte + behind.fold(read, f64::max);
+    }
+    time
+}
+
 /// Bytes a nanosecond of one direction of a link.
 pub fn rate_of(topology: &Topology, link: LinkIndex) -> f64 {
     let picos = topology.link(link).wire.picos_per_kib;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let picos = picos as f64;
     1_024_000.0 / picos
-}
-
-/// Bytes as a floating-point number.
-#[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 9 PB")]
-pub fn as_f64(bytes: Bytes) -> f64 {
-    bytes.0 as f64
-}
-
-/// Picoseconds as nanoseconds.
-#[expect(clippy::cast_precision_loss, reason = "2^53 ps are 2.5 hours")]
-pub fn picos(picos: u64) -> f64 {
-    picos as f64 / 1000.0
 }

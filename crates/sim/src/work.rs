@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::closed::demand;
-use crate::flow::build::per_nano;
-use crate::model::{FlowSpec, NodeIndex, NodeKind, ProcessorWork, Topology};
+use crate::model::{FlowSpec, NodeIndex, NodeKind, ProcessorWork, Topology, per_nano};
 
 /// Numbers of processors that flows can saturate, by their host memory.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,14 +55,6 @@ impl SharedProcessors {
     pub(crate) fn cores(&self, work: &ProcessorWork) -> Option<u32> {
         self.0.get(&work.at).copied()
     }
-}
-
-/// Nanoseconds of host memory for each byte that a copy reads or writes: the mean of both; `None` where memory has no limit,
-/// or reads and writes do not share it.
-pub(crate) fn memory_time(topology: &Topology, work: &ProcessorWork) -> Option<f64> {
-    let memory = topology.node(work.at).kind.memory().filter(|memory| memory.is_shared)?;
-    let (write, read) = memory.write.zip(memory.read)?;
-    Some((1.0 / per_nano(write.0) + 1.0 / per_nano(read.0)) / 2.0)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(crate) use lab::{
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
-pub(crate) use progress::ProgressArgs;
+pub(crate) use progress::{ProgressArgs, ProgressFor};
 pub(crate) use prove_peers::ProvePeersArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};

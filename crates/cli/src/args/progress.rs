@@ -2,7 +2,14 @@
 
 use clap::Args;
 
-use crate::printer::ProgressFor;
+/// Readers of progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgressFor {
+    /// A person: a bar or lines of text.
+    People,
+    /// A program: lines of JSON.
+    Programs,
+}
 
 /// Form of progress reports.
 #[derive(Debug, Clone, Args)]

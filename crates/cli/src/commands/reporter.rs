@@ -8,8 +8,9 @@ use peerlane_results::Route;
 use peerlane_units::Bytes;
 
 use super::marks::Marks;
+use crate::args::ProgressFor;
 use crate::error::Failure;
-use crate::printer::{Printer, ProgressFor, ProgressPrinter};
+use crate::printer::{Printer, ProgressPrinter};
 use crate::signals;
 
 /// Tells a person and the lab's recorder what the engine does.

@@ -30,7 +30,7 @@ use crate::render::one_line;
 
 pub(crate) use count::CountLine;
 pub(crate) use elapsed::Elapsed;
-pub(crate) use progress::{ProgressFor, ProgressPrinter};
+pub(crate) use progress::ProgressPrinter;
 pub(crate) use question::Reply;
 pub(crate) use runs::Runs;
 

@@ -12,6 +12,7 @@ use peerlane_units::Bytes;
 use super::Printer;
 use super::latest::Latest;
 use super::meter::Meter;
+use crate::args::ProgressFor;
 
 /// Time between two lines in a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
@@ -19,15 +20,6 @@ const LOG_INTERVAL: Duration = Duration::from_secs(5);
 const JSON_INTERVAL: Duration = Duration::from_millis(500);
 /// Least time between two changes of the bar.
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Readers of progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProgressFor {
-    /// A person: a bar or lines of text.
-    People,
-    /// A program: lines of JSON.
-    Programs,
-}
 
 /// Progress of a copy or a comparison, on standard error.
 pub(crate) struct ProgressPrinter {

@@ -4,17 +4,17 @@
 //! [`ITEMS`] says; whatever is not on that list is not in it. Reading an archive trusts nothing in it:
 //! sizes are bounded, links stay texts, and nothing is written anywhere.
 
-mod archive;
 mod device_names;
 mod scrub;
 mod words;
 
 use std::path::Path;
 
+pub use crate::sysfs::archive::{
+    ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder,
+};
 pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
 pub use crate::sysfs::list::{CaptureRule, ITEMS, Item};
-pub(crate) use archive::folders_with_devices;
-pub use archive::{ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder};
 
 use crate::sysfs::tree::Tree;
 use crate::sysfs::{self, list};

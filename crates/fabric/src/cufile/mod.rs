@@ -5,7 +5,7 @@
 mod json;
 mod write;
 
-use crate::{CufileConfiguration, CufileValue};
+use crate::{CufileConfiguration, CufileValue, Fabric};
 
 pub use write::text;
 
@@ -112,6 +112,15 @@ pub(crate) fn version(name: &str) -> Option<(u32, u32)> {
     let mut numbers = name.strip_prefix(LIBRARY)?.split('.');
     let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
     numbers.all(|number| number.parse::<u32>().is_ok()).then_some((major, minor))
+}
+
+impl Fabric {
+    /// Major and minor version of the installed cuFile, by the file that `libcufile.so.0` points to; `None`
+    /// where it points to none.
+    pub fn cufile_version(&self) -> Option<(u32, u32)> {
+        let names = self.libraries.iter().flatten();
+        names.filter_map(|name| version(name)).next()
+    }
 }
 
 #[cfg(test)]

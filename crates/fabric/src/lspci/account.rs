@@ -4,217 +4,12 @@
 //! Keys are counted line by line, apart from how the text is parsed: a line that the parser drops is still
 //! counted, so that a lost register is a warning and not an absent one.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::HashMap;
 
 use super::blocks::Statement;
 use super::clean::CleanLine;
 use super::heading;
-
-/// Keys of `lspci` from which facts are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// Address and class of a function.
-    Heading,
-    /// Bus numbers of a bridge.
-    Buses,
-    /// The PCI Express capability, which has the port type.
-    Express,
-    /// Supported speed and width of a link.
-    LinkCapability,
-    /// Current speed and width of a link.
-    LinkState,
-    /// ACS capability register.
-    AcsCapability,
-    /// ACS control register.
-    AcsControl,
-    /// Memory window.
-    Window,
-    /// Sizes of a resizable window.
-    ResizableBar,
-    /// Number of virtual functions.
-    VirtualFunctions,
-    /// Bound driver.
-    Driver,
-    /// IOMMU group.
-    IommuGroup,
-    /// Memory node.
-    NumaNode,
-}
-
-impl Key {
-    /// All keys, in the order of a block.
-    pub const ALL: [Self; 13] = [
-        Self::Heading,
-        Self::Buses,
-        Self::Express,
-        Self::LinkCapability,
-        Self::LinkState,
-        Self::AcsCapability,
-        Self::AcsControl,
-        Self::Window,
-        Self::ResizableBar,
-        Self::VirtualFunctions,
-        Self::Driver,
-        Self::IommuGroup,
-        Self::NumaNode,
-    ];
-
-    /// The key as `lspci` prints it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Heading => "heading",
-            Self::Buses => "Bus",
-            Self::Express => "Express",
-            Self::LinkCapability => "LnkCap",
-            Self::LinkState => "LnkSta",
-            Self::AcsCapability => "ACSCap",
-            Self::AcsControl => "ACSCtl",
-            Self::Window => "Region",
-            Self::ResizableBar => "Resizable BAR",
-            Self::VirtualFunctions => "Initial VFs",
-            Self::Driver => "Kernel driver in use",
-            Self::IommuGroup => "IOMMU group",
-            Self::NumaNode => "NUMA node",
-        }
-    }
-
-    /// Texts that begin an occurrence; a heading is told by its form.
-    fn fronts(self) -> &'static [&'static str] {
-        match self {
-            Self::Heading => &[],
-            Self::Buses => &["Bus: primary="],
-            Self::Express => &["] Express ("],
-            Self::LinkCapability => &["LnkCap:"],
-            Self::LinkState => &["LnkSta:"],
-            Self::AcsCapability => &["ACSCap:"],
-            Self::AcsControl => &["ACSCtl:"],
-            Self::Window => &["Memory at "],
-            Self::ResizableBar => &["current size:"],
-            Self::VirtualFunctions => &["Initial VFs:"],
-            Self::Driver => &["Kernel driver in use:"],
-            Self::IommuGroup => &["IOMMU group:", "IOMMU group "],
-            Self::NumaNode => &["NUMA node:", "NUMA node "],
-        }
-    }
-}
-
-/// Reasons why an occurrence of a key is attached to no function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SetAsideReason {
-    /// No heading stands above it.
-    NoHeading,
-    /// It stands after an empty line or a sign of a cut.
-    AfterGap,
-    /// It stands inside a line that begins otherwise.
-    InsideLine,
-    /// Its value is cut off, or not one that `lspci` prints.
-    Value,
-    /// Its function has the register twice, with two values.
-    Twice,
-    /// It describes windows of virtual functions.
-    OfVirtualFunctions,
-    /// Its window has no address space.
-    NoWindow,
-    /// The size of the window is not shown.
-    NoSize,
-}
-
-impl SetAsideReason {
-    /// Returns whether a fact was lost; other reasons leave it out on purpose.
-    pub fn is_loss(self) -> bool {
-        !matches!(self, Self::OfVirtualFunctions | Self::NoWindow | Self::NoSize)
-    }
-}
-
-impl fmt::Display for SetAsideReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoHeading => "no function stands above it",
-            Self::AfterGap => "an empty line or a cut separates it from its function",
-            Self::InsideLine => "it does not begin a line",
-            Self::Value => "its value is cut off or not understood",
-            Self::Twice => "its function has the register twice",
-            Self::OfVirtualFunctions => "it describes windows of virtual functions",
-            Self::NoWindow => "its window has no address space",
-            Self::NoSize => "the size of the window is not shown",
-        })
-    }
-}
-
-/// Occurrences of one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyCount {
-    /// The key.
-    pub key: Key,
-    /// Occurrences in the text.
-    pub in_text: usize,
-    /// Occurrences that a function has.
-    pub attached: usize,
-}
-
-/// An occurrence that no function has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
-    /// Line of the text, counted from 1.
-    pub line: u32,
-    /// The key.
-    pub key: Key,
-    /// The line, shortened.
-    pub text: String,
-    /// The reason.
-    pub reason: SetAsideReason,
-}
-
-/// An account of a text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TextAccount {
-    /// Functions that were read; the same one listed twice counts once.
-    pub functions: usize,
-    /// Every key, in the order of a block.
-    pub keys: Vec<KeyCount>,
-    /// Occurrences that no function has, in order of line; the first [`TextAccount::MOST_LISTED`] of them.
-    pub set_aside: Vec<SetAside>,
-    /// Losses by key, listed or not.
-    pub lost: BTreeMap<Key, usize>,
-}
-
-impl TextAccount {
-    /// Occurrences that are listed at most.
-    pub const MOST_LISTED: usize = 10_000;
-
-    /// Counts of a key.
-    pub fn count(&self, key: Key) -> KeyCount {
-        let found = self.keys.iter().find(|count| count.key == key);
-        found.copied().unwrap_or(KeyCount { key, in_text: 0, attached: 0 })
-    }
-
-    /// Number of occurrences of a key whose fact was lost.
-    pub fn lost(&self, key: Key) -> usize {
-        self.lost.get(&key).copied().unwrap_or(0)
-    }
-
-    /// Returns whether every fact in the text has its function.
-    pub fn is_complete(&self) -> bool {
-        self.lost.is_empty()
-    }
-
-    /// The account in one line: `517 functions; 55 of 55 ACS registers read; 231 of 231 links read`.
-    pub fn summary(&self) -> String {
-        let of = |key, what: &str| {
-            let KeyCount { in_text, attached, .. } = self.count(key);
-            match in_text {
-                0 => format!("no {what} in the text"),
-                _ => format!("{attached} of {in_text} {what} read"),
-            }
-        };
-        let functions = self.functions;
-        let plural = if functions == 1 { "" } else { "s" };
-        let registers = of(Key::AcsControl, "ACS registers");
-        let links = of(Key::LinkState, "links");
-        format!("{functions} function{plural}; {registers}; {links}")
-    }
-}
+use crate::model::account::{Key, KeyCount, SetAside, SetAsideReason, TextAccount};
 
 /// The fate of each line with a key, noted while the text is parsed.
 #[derive(Debug, Default)]
@@ -284,24 +79,46 @@ pub(super) fn account(lines: &[CleanLine<'_>], ledger: &Ledger, functions: usize
                 Err(reason) => reason,
             };
             if rest > 0 {
-                account.set_aside(line, key, reason, rest);
+                set_aside(&mut account, line, (key, rest), reason);
             }
         }
     }
     account
 }
 
-impl TextAccount {
-    fn set_aside(&mut self, line: &CleanLine<'_>, key: Key, reason: SetAsideReason, times: usize) {
-        /// Characters of a line that are shown.
-        const SHOWN: usize = 120;
-        if reason.is_loss() {
-            *self.lost.entry(key).or_default() += times;
-        }
-        if self.set_aside.len() < Self::MOST_LISTED {
-            let text: String = line.text.trim().chars().take(SHOWN).collect();
-            self.set_aside.push(SetAside { line: line.number, key, text, reason });
-        }
+fn set_aside(
+    account: &mut TextAccount,
+    line: &CleanLine<'_>,
+    (key, times): (Key, usize),
+    reason: SetAsideReason,
+) {
+    /// Characters of a line that are shown.
+    const SHOWN: usize = 120;
+    if reason.is_loss() {
+        *account.lost.entry(key).or_default() += times;
+    }
+    if account.set_aside.len() < TextAccount::MOST_LISTED {
+        let text: String = line.text.trim().chars().take(SHOWN).collect();
+        account.set_aside.push(SetAside { line: line.number, key, text, reason });
+    }
+}
+
+/// Texts that begin an occurrence of a key; a heading is told by its form.
+fn beginnings(key: Key) -> &'static [&'static str] {
+    match key {
+        Key::Heading => &[],
+        Key::Buses => &["Bus: primary="],
+        Key::Express => &["] Express ("],
+        Key::LinkCapability => &["LnkCap:"],
+        Key::LinkState => &["LnkSta:"],
+        Key::AcsCapability => &["ACSCap:"],
+        Key::AcsControl => &["ACSCtl:"],
+        Key::Window => &["Memory at "],
+        Key::ResizableBar => &["current size:"],
+        Key::VirtualFunctions => &["Initial VFs:"],
+        Key::Driver => &["Kernel driver in use:"],
+        Key::IommuGroup => &["IOMMU group:", "IOMMU group "],
+        Key::NumaNode => &["NUMA node:", "NUMA node "],
     }
 }
 
@@ -310,15 +127,15 @@ fn occurrences(line: &str, key: Key) -> usize {
     match key {
         Key::Heading => usize::from(has_heading(line)),
         // An offset stands before it.
-        Key::Express => line.matches(Key::Express.fronts()[0]).count(),
+        Key::Express => line.matches(beginnings(Key::Express)[0]).count(),
         Key::IommuGroup | Key::NumaNode => {
             let is_value = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
-            key.fronts()
+            beginnings(key)
                 .iter()
                 .map(|front| fronts(line, front).filter(|rest| is_value(rest)).count())
                 .sum()
         }
-        _ => key.fronts().iter().map(|front| fronts(line, front).count()).sum(),
+        _ => beginnings(key).iter().map(|front| fronts(line, front).count()).sum(),
     }
 }
 

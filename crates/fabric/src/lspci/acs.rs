@@ -1,7 +1,8 @@
 //! Access control services in the text of `lspci`.
 
-use super::account::{Key, Ledger, SetAsideReason};
+use super::account::Ledger;
 use super::blocks::Statement;
+use super::{Key, SetAsideReason};
 use crate::Acs;
 
 /// Bits of the control register by their names in `lspci` (PCIe 6.0 section 7.7.11.3).

@@ -3,7 +3,8 @@
 //! A block begins at a heading. Its statements begin with a key (`LnkSta:`); a line without one goes on
 //! with the statement before it, as in mail that was wrapped.
 
-use super::account::{Ledger, SetAsideReason};
+use super::SetAsideReason;
+use super::account::Ledger;
 use super::clean::{self, CleanLine};
 use super::{acs, cuts, gdscheck, heading, nvidia_proc, nvlink, picture, smi, surroundings};
 use crate::Bdf;

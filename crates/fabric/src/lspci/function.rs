@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::account::{Key, Ledger, SetAsideReason};
+use super::account::Ledger;
 use super::acs::{self, Capabilities};
 use super::blocks::{FunctionBlock, SortedText, Statement};
 use super::error::LspciError;
@@ -10,6 +10,7 @@ use super::heading::{self, Heading};
 use super::links;
 use super::picture::TreePicture;
 use super::windows::FunctionWindows;
+use super::{Key, SetAsideReason};
 use crate::gpu::VENDOR_INTEL;
 use crate::sysfs::config_space::PortType;
 use crate::tunnel::THUNDERBOLT_VSEC;

@@ -25,7 +25,7 @@ mod windows;
 
 use crate::{Fabric, Origin, tunnel};
 
-pub use account::{Key, KeyCount, SetAside, SetAsideReason, TextAccount};
+pub use crate::model::account::{Key, KeyCount, SetAside, SetAsideReason, TextAccount};
 pub use error::LspciError;
 
 /// Returns whether a text is meant as output of `lspci`, or as lines that people paste in its place.

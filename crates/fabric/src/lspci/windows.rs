@@ -2,7 +2,7 @@
 
 use peerlane_units::Bytes;
 
-use super::account::SetAsideReason;
+use super::SetAsideReason;
 use crate::model::bits_of;
 use crate::{Bar, UnassignedBar};
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::Fabric;
-
 /// Settings of cuFile in `/etc/cufile.json`.
 ///
 /// A program may name another file in `CUFILE_ENV_PATH_JSON`, which is not read here.
@@ -62,14 +60,5 @@ impl std::fmt::Display for CufileValue {
             Self::Text(text) => write!(f, "\"{text}\""),
             Self::List(list) => f.debug_list().entries(list).finish(),
         }
-    }
-}
-
-impl Fabric {
-    /// Major and minor version of the installed cuFile, by the file that `libcufile.so.0` points to; `None`
-    /// where it points to none.
-    pub fn cufile_version(&self) -> Option<(u32, u32)> {
-        let names = self.libraries.iter().flatten();
-        names.filter_map(|name| crate::cufile::version(name)).next()
     }
 }

@@ -183,18 +183,3 @@ pub struct Mount {
     /// Set when it is mounted read-only.
     pub is_read_only: bool,
 }
-
-impl NvmeController {
-    /// Returns whether `text` is a name of this drive.
-    pub(crate) fn is_called(&self, text: &str) -> bool {
-        let of_node = crate::block_name(text);
-        let of_namespace = |namespace: &Namespace| {
-            namespace.name.as_deref() == Some(text)
-                || (of_node.is_some() && namespace.name == of_node)
-                || namespace.partitions.iter().any(|partition| partition.name == text)
-        };
-        self.name.as_deref() == Some(text)
-            || self.serial.as_deref() == Some(text)
-            || self.namespaces.iter().any(of_namespace)
-    }
-}

@@ -2,6 +2,7 @@
 //!
 //! Nothing outside the root is opened. Facts hidden from the reader become values that say so.
 
+pub(crate) mod archive;
 mod block;
 pub(crate) mod config_space;
 pub(crate) mod configuration;
@@ -33,7 +34,7 @@ pub use configuration::kernel_has_p2pdma;
 pub use packets::{NoPackets, PacketSettings};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
-use crate::{Fabric, Origin, capture};
+use crate::{Fabric, Origin};
 use snapshot::Snapshot;
 use tree::Tree;
 
@@ -57,7 +58,7 @@ pub enum DiscoverError {
         /// The file.
         path: PathBuf,
         /// The fault in it.
-        source: capture::ArchiveError,
+        source: archive::ArchiveError,
     },
     /// A file holds something else than it should.
     #[error("cannot understand {path}: `{text}` is not {expected}")]
@@ -119,7 +120,7 @@ pub(crate) fn open(root: &Path) -> Result<Tree, DiscoverError> {
     }
     let file = std::fs::File::open(root)
         .map_err(|source| DiscoverError::Read { path: root.to_owned(), source })?;
-    let content = capture::unpack_machine(std::io::BufReader::new(file))
+    let content = archive::unpack_machine(std::io::BufReader::new(file))
         .map_err(|source| DiscoverError::Archive { path: root.to_owned(), source })?;
     Ok(Tree::of_snapshot(root, content))
 }
@@ -129,7 +130,7 @@ fn with_devices(root: &Path) -> PathBuf {
     let tree = Tree::new(root);
     let children = |at: &Path| tree.directories(at).into_iter().map(|name| at.join(name)).collect();
     let has_devices = |at: &Path| tree.is_directory(&at.join("sys/devices"));
-    match capture::folders_with_devices(children, has_devices, FOLDERS_ABOVE).as_slice() {
+    match archive::folders_with_devices(children, has_devices, FOLDERS_ABOVE).as_slice() {
         [only] if !only.as_os_str().is_empty() => root.join(only),
         _ => root.to_owned(),
     }

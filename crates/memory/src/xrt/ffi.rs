@@ -5,6 +5,7 @@
 //! `xrt/xrt_bo.h`), so that one table serves all. A [`Buffer`] keeps its [`Device`] open, which keeps the
 //! library loaded: XRT ends the process where handles are left open at its exit.
 
+use std::any::Any;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io;
@@ -16,6 +17,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::XrtRefusal;
 use super::kernel::ffi::KernelTable;
 use crate::library::ffi::Library;
+use crate::region::MapKeeper;
 
 /// `XCL_BO_FLAGS_P2P` of `xrt_mem.h`: the buffer is mapped through the card's window.
 const FLAG_P2P: u64 = 1 << 30;
@@ -219,11 +221,6 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// The address of its map.
-    pub(crate) fn address(&self) -> NonNull<c_void> {
-        self.address
-    }
-
     pub(super) fn handle(&self) -> Handle {
         self.handle.as_ptr()
     }
@@ -235,6 +232,16 @@ impl Buffer {
 
     pub(super) fn device(&self) -> &Arc<XrtDevice> {
         &self.device
+    }
+}
+
+impl MapKeeper for Buffer {
+    fn address(&self) -> NonNull<c_void> {
+        self.address
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 

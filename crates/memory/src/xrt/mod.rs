@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use peerlane_units::Bytes;
 
-use crate::region::{Region, RegionKind};
+use crate::region::{MapKeeper as _, Region, RegionKind};
 use ffi::{NoBuffer, NoTable, XrtDevice, XrtFunctions};
 pub use kernel::{CardBuffer, CardKernel, CardKernelError};
 use xclbin::{MemoryBank, XclbinError};
@@ -373,7 +373,7 @@ impl Card {
             let reason = "it does not begin at a page, so that no drive could reach it".to_owned();
             return Err(XrtRefusal::NotAWindow { address: address(), reason });
         }
-        Ok(Region::new(Arc::new(buffer), length, RegionKind::Card))
+        Ok(Region::kept(Arc::new(buffer), length, RegionKind::Card))
     }
 }
 

@@ -32,7 +32,7 @@ pub use nature::nature;
 pub use nvidia::{
     missing_registry_keys, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
 };
-pub(crate) use rdma::{carries_nvme, imports_memory};
+pub(crate) use rdma::{carries_nvme, imports_memory, without_rdma};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 
 /// A driver's own rule for one direction, by one mechanism.

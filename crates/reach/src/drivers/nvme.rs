@@ -3,8 +3,8 @@
 use peerlane_fabric::FunctionKind;
 
 use super::ends::DriverEnds;
+use super::rdma::without_rdma;
 use super::{DriverAnswer, DriverRule};
-use crate::network::without_rdma;
 
 const DRIVER: &str = "nvme";
 const P2PMEM: &str = "Linux 7.2, drivers/nvme/host/pci.c, nvme_map_cmb";

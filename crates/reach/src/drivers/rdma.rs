@@ -3,7 +3,7 @@
 
 use peerlane_fabric::{Acs, Function};
 
-use super::ends::DriverEnds;
+use super::ends::{DriverEnds, is_held_by_vfio};
 use super::{DriverAnswer, DriverRule};
 use crate::MapType;
 
@@ -68,6 +68,11 @@ pub(crate) fn imports_memory(driver: &str) -> bool {
 /// Returns whether a driver has an RDMA part that carries NVMe over Fabrics.
 pub(crate) fn carries_nvme(driver: &str) -> bool {
     NVME_CARRIERS.contains(&driver)
+}
+
+/// The driver of a network controller that carries no NVMe over RDMA; `None` where it may.
+pub(crate) fn without_rdma(nic: &Function) -> Option<&str> {
+    nic.driver.name().filter(|driver| !carries_nvme(driver) && !is_held_by_vfio(nic))
 }
 
 /// The rule of a network controller whose driver imports no memory of other devices.

@@ -6,7 +6,7 @@
 
 use super::frames::Frame;
 use super::layers::{LayerPlace, SINGLE};
-use crate::picture::PictureLayer;
+use crate::correlate::PictureLayer;
 use crate::reduce::PixelArea;
 
 /// Threads of a block of every kernel.
@@ -303,7 +303,8 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::haystack::Recipe;
-    use crate::picture::{Picture, Pose};
+    use crate::picture::Picture;
+    use crate::pose::Pose;
 
     const FRAME: Frame = Frame { width: 1000, height: 900, begin: 4096, stride: 1000 };
 

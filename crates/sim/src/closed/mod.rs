@@ -3,12 +3,11 @@
 //! No engine exceeds a bound. Other flows are left out: they only lower the rate. The bounds of several flows may add up to
 //! more than a link, a memory or a drive that they share.
 
-use crate::flow::build::{Built, ResourceOrigin, per_nano};
 use crate::model::{
-    Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, ProcessorWork, Topology,
+    Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, ProcessorWork, ResourceOrigin,
+    Topology, as_f64, per_nano, picos,
 };
-use crate::way::{PacketRoute, as_f64, picos, rate_of, ways};
-use crate::work::memory_time;
+use crate::way::{PacketRoute, rate_of, round_trip, ways};
 
 #[cfg(test)]
 mod tests;
@@ -49,38 +48,6 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// The bounds of a flow: the capacity of each resource over the cost of a byte (`R p / (p + 24)` of a link,
-    /// `tags MRRS / round trip` and so on: `docs/model.md`), and its own limits.
-    ///
-    /// # Errors
-    /// When it has no path.
-    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        let built =
-            Built::new(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
-        let class = &built.network.classes[0];
-        let mut cost = vec![0.0; built.what.len()];
-        for hop in class.legs.iter().flatten() {
-            cost[hop.resource as usize] += hop.cost;
-        }
-        for &(resource, back) in &class.priority {
-            cost[resource as usize] += back;
-        }
-        let resources = built.network.resources.iter().zip(cost).zip(&built.what);
-        let mut bounds: Vec<Bound> = resources
-            .filter(|((resource, cost), _)| *cost > 0.0 && resource.capacity < 1e9)
-            .map(|((resource, cost), &what)| Bound {
-                by: By::Resource(what),
-                rate: resource.capacity / cost,
-            })
-            .collect();
-        let latency = latency(topology, flow)?;
-        bounds.extend(own_bounds(flow, latency));
-        let others = bounds.iter().filter(|bound| bound.by != By::Depth);
-        let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
-        bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        Ok(Self { bounds, latency, knee: latency * most / as_f64(flow.request) })
-    }
-
     /// The lowest bound.
     pub fn rate(&self) -> f64 {
         self.bounds.first().map_or(f64::INFINITY, |bound| bound.rate)
@@ -98,7 +65,7 @@ pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 }
 
 /// Bounds that the machine does not set.
-fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
+pub(crate) fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     let by_depth = f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3);
     let mut bounds = vec![Bound { by: By::Depth, rate: by_depth }];
     let legs = flow.parts().flat_map(FlowSpec::legs).enumerate();
@@ -133,7 +100,7 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 
 /// Nanoseconds of the copies of a block: by the processor, or by memory where that is slower.
 pub(crate) fn copy_time(topology: &Topology, work: &ProcessorWork) -> f64 {
-    let memory = memory_time(topology, work).unwrap_or(0.0) * as_f64(work.traffic);
+    let memory = work.memory_time(topology).unwrap_or(0.0) * as_f64(work.traffic);
     picos(work.copy.0).max(memory)
 }
 
@@ -175,7 +142,7 @@ pub(crate) fn stream_time(
     match endpoint.filter(|_| leg.op == Op::Read) {
         Some(endpoint) => {
             let window = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
-            let round = crate::flow::build::round_trip(topology, flow.memory, ways);
+            let round = round_trip(topology, flow.memory, ways);
             rest.max((size - window).max(0.0) / window * round)
         }
         None => rest,

@@ -5,9 +5,9 @@
 use rayon::prelude::*;
 
 use crate::closed::demand;
-use crate::model::{FlowSpec, PathError, Topology};
+use crate::model::{FlowSpec, PathError, ResourceOrigin, Topology};
 
-use super::build::{Built, ResourceOrigin};
+use super::build::Built;
 use super::network::{FlowNetwork, NetworkError};
 use super::parts::Parts;
 use super::solve::{Solution, Solver, SolverSettings};

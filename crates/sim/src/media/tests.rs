@@ -3,12 +3,12 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed};
-use crate::flow::build::{Built, ResourceOrigin};
+use crate::flow::build::Built;
 use crate::flow::compare::compare;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
-    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, TargetMemory,
-    Topology, Wire,
+    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, ResourceOrigin,
+    TargetMemory, Topology, Wire,
 };
 
 /// Gigabytes a second that a drive reads and writes.

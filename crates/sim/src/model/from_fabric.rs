@@ -7,9 +7,8 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::{
     Ethernet, ModelEndpoint, ModelParameters, NodeIndex, NodeKind, Picos, SocketLink, Switch,
-    TargetMemory, Topology, Wire, wire::FRAME,
+    TargetMemory, Topology, Wire, as_f64, wire::FRAME,
 };
-use crate::way::as_f64;
 
 /// P2P request redirect (bit 2) and P2P completion redirect (bit 3) of the ACS control register (PCIe
 /// base specification, "ACS control register").

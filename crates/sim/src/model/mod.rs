@@ -22,7 +22,7 @@ pub use node::{
 };
 pub use parameters::{Ethernet, ModelParameters, SocketLink};
 pub use path::{Hop, PathError};
-pub use picos::{Picos, picos_per_kib};
-pub use topology::{LinkDirection, LinkIndex, ModelLink, NodeIndex, Topology};
+pub use picos::{Picos, as_f64, per_nano, picos, picos_per_kib};
+pub use topology::{LinkDirection, LinkIndex, ModelLink, NodeIndex, ResourceOrigin, Topology};
 pub use transfer::{Arrival, FlowSpec, Leg, Op, PayloadStore, ProcessorWork, StageWork, egress};
-pub use wire::{Credits, Framing, Wire};
+pub use wire::{Credits, Framing, PacketKind, Wire};

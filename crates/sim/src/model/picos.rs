@@ -1,4 +1,4 @@
-//! Simulated time.
+//! Simulated time, and the numbers that engines calculate with.
 
 use std::fmt;
 
@@ -53,4 +53,22 @@ pub fn picos_per_kib(rate: ByteRate) -> u64 {
     let rate = u128::from(rate.0.max(1));
     let picos = (1024 * 1_000_000_000_000 + rate / 2) / rate;
     u64::try_from(picos).unwrap_or(u64::MAX).max(1)
+}
+
+/// Bytes as a floating-point number.
+#[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 9 PB")]
+pub fn as_f64(bytes: Bytes) -> f64 {
+    bytes.0 as f64
+}
+
+/// Picoseconds as nanoseconds.
+#[expect(clippy::cast_precision_loss, reason = "2^53 ps are 2.5 hours")]
+pub fn picos(picos: u64) -> f64 {
+    picos as f64 / 1000.0
+}
+
+/// Bytes a second as bytes a nanosecond.
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+pub fn per_nano(rate: u64) -> f64 {
+    rate.max(1) as f64 / 1e9
 }

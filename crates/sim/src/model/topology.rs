@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Node, NodeKind, Wire};
+use super::{Node, NodeKind, Op, PacketKind, Wire};
 
 /// Position of a node in a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,4 +164,36 @@ impl Topology {
     pub fn receiver(&self, link: LinkIndex, direction: LinkDirection) -> NodeIndex {
         self.sender(link, direction.reverse())
     }
+}
+
+/// The part of the machine that a resource stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ResourceOrigin {
+    /// A direction of a link.
+    Link(LinkIndex, LinkDirection),
+    /// The buffer for packets of a kind behind a direction of a link; of one output where outputs have queues of their
+    /// own.
+    Buffer(LinkIndex, LinkDirection, PacketKind, Option<LinkIndex>),
+    /// A memory, by operation, or in shares of time where reads and writes share one bus.
+    Memory(NodeIndex, Option<Op>),
+    /// The wire of a network controller, written to send and read to receive.
+    Wire(NodeIndex, Op),
+    /// The medium of a drive, by operation of the initiator, or in shares of time where it is read and written at once.
+    Medium(NodeIndex, Option<Op>),
+    /// The tags of an initiator.
+    Tags(NodeIndex),
+    /// Peer-to-peer forwarding of a root complex.
+    Peers(NodeIndex, PacketKind),
+    /// The queue of one output behind that.
+    PeersBuffer(NodeIndex, PacketKind, LinkIndex),
+    /// Completions of a memory that wait for their link, by requester.
+    Answers(NodeIndex, NodeIndex),
+    /// The walkers of an IOMMU.
+    Walkers(NodeIndex),
+    /// The processors beside a host memory.
+    Processors(NodeIndex),
+    /// A unit that works on blocks between the legs of relays, in shares of time.
+    Stage(NodeIndex),
+    /// Copies of those at their memory; of a device, transfers between its own memory and others.
+    Copies(NodeIndex),
 }

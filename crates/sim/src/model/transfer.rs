@@ -2,8 +2,7 @@
 
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{NodeIndex, NodeKind, Picos, Topology};
-use crate::way::{as_f64, picos};
+use super::{NodeIndex, NodeKind, Picos, Topology, as_f64, per_nano, picos};
 
 /// Operation of an initiator on a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +75,14 @@ impl ProcessorWork {
     /// Processor nanoseconds for each byte, with requests of a size.
     pub(crate) fn per_byte(&self, request: Bytes) -> f64 {
         picos(self.submit.0.saturating_add(self.copy.0)) / as_f64(request)
+    }
+
+    /// Nanoseconds of host memory for each byte that a copy reads or writes: the mean of both; `None` where memory has no
+    /// limit, or reads and writes do not share it.
+    pub(crate) fn memory_time(&self, topology: &Topology) -> Option<f64> {
+        let memory = topology.node(self.at).kind.memory().filter(|memory| memory.is_shared)?;
+        let (write, read) = memory.write.zip(memory.read)?;
+        Some((1.0 / per_nano(write.0) + 1.0 / per_nano(read.0)) / 2.0)
     }
 }
 

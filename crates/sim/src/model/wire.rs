@@ -5,6 +5,17 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::{Picos, picos_per_kib};
 
+/// Kinds of packets, each with buffers and credits of its own (PCIe base specification, "Flow control").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PacketKind {
+    /// Writes.
+    Posted,
+    /// Read requests.
+    NonPosted,
+    /// Answers to read requests.
+    Completion,
+}
+
 /// Framing and sequence number 4, LCRC 4, header 16: a request with a 64-bit address (PCIe base
 /// specification, transaction and data link layers).
 const REQUEST_OVERHEAD: u64 = 24;

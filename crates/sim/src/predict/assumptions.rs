@@ -10,8 +10,7 @@ use peerlane_results::{Route, Warning};
 use super::case::Model;
 use super::links::{SpeedKnown, known};
 use super::names::per_second;
-use crate::flow::build::ResourceOrigin;
-use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, Topology};
+use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, ResourceOrigin, Topology};
 use crate::parameters::Parameters;
 
 /// Names in a warning.

@@ -13,14 +13,13 @@ use super::nanos;
 use super::setting::ParameterSetting;
 use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
-use crate::flow::build::{Built, ResourceOrigin};
+use crate::flow::build::Built;
 use crate::flow::network::FlowNetwork;
 use crate::flow::rates::{self, build};
 use crate::flow::run::{FlowTransfer, RunSettings, TransferPace, TransferSet, run};
 use crate::flow::solve::SolverSettings;
 use crate::media::Mixed;
-use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Topology};
-use crate::way::{as_f64, picos};
+use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, ResourceOrigin, Topology, as_f64, picos};
 
 /// Ends within a microsecond lead to one solution.
 const QUANTUM: f64 = 1_000.0;

@@ -10,8 +10,8 @@ use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use super::links;
 use super::setting::parameters;
 use super::table::{self, ANY_DRIVE, ANY_LINK, Used};
+use crate::model::as_f64;
 use crate::parameters::{Parameter, ParameterError, Parameters, Provenance};
-use crate::way::as_f64;
 
 /// Returns the beginning of the names of a drive's parameters: its own name, unless that is the one of any drive.
 pub(super) fn prefix(drive: &str) -> &str {

@@ -18,10 +18,9 @@ use crate::devices::drive::beside_medium;
 use crate::devices::host::{OF_A_COPY, Traffic, copies, traffic};
 use crate::model::{
     Arrival, FlowSpec, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, Picos, ProcessorWork,
-    StageWork, Topology,
+    StageWork, Topology, as_f64,
 };
 use crate::parameters::ParameterError;
-use crate::way::as_f64;
 
 /// A flow as the engines take it.
 #[derive(Debug, Clone)]

@@ -4,9 +4,9 @@ use peerlane_results::Order;
 use peerlane_units::ByteRate;
 
 use super::setting::whole;
-use crate::flow::build::ResourceOrigin;
-use crate::model::{LinkDirection, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
-use crate::way::PacketKind;
+use crate::model::{
+    LinkDirection, LinkIndex, Node, NodeIndex, NodeKind, Op, PacketKind, ResourceOrigin, Topology,
+};
 
 /// The limit of a transfer: a resource of the machine, or a bound of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,8 @@ use super::setting::{ParameterSetting, time, whole};
 use crate::devices::host::{OF_A_COPY, traffic_by_processor};
 use crate::model::{
     FlowSpec, ModelEndpoint, ModelLink, NodeKind, Picos, ProcessorWork, TargetMemory, Topology,
-    Wire,
+    Wire, as_f64,
 };
-use crate::way::as_f64;
 
 /// Name of its node.
 const PROCESSOR: &str = "the processor";

@@ -12,9 +12,8 @@ use super::case::{CAREFUL, CaseRates, Model};
 use super::error::CaseError;
 use super::flows::Planned;
 use super::names::Limiter;
-use crate::flow::build::ResourceOrigin;
 use crate::flow::network::FlowNetwork;
-use crate::way::{as_f64, picos};
+use crate::model::{ResourceOrigin, as_f64, picos};
 
 /// The step of the difference.
 const MORE: f64 = 1.1;

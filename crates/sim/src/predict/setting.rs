@@ -12,10 +12,10 @@ use crate::devices::drive::DriveSide;
 use crate::devices::table::{SizeTable, TableError};
 use crate::model::{
     self, Coupling, Ethernet, HostMemory, Iommu, ModelEndpoint, NodeIndex, NodeKind, Op, Picos,
-    RootComplex, SocketLink, Switch, TargetMemory, Topology, TopologyError, place, root_names,
+    RootComplex, SocketLink, Switch, TargetMemory, Topology, TopologyError, as_f64, place,
+    root_names,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
-use crate::way::as_f64;
 
 /// The largest payload of a packet (PCIe base specification, "Device control register"): at that, nothing is split.
 const MAX_PAYLOAD: Bytes = Bytes(4096);

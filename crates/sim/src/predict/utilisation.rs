@@ -6,10 +6,10 @@ use peerlane_results::{Direction as LoadDirection, Limit, LinkLoad};
 
 use super::case::{CaseRates, Model};
 use super::names::{self, Limiter, per_second};
-use crate::flow::build::ResourceOrigin;
 use crate::flow::network::Class;
 use crate::model::{
-    Framing, LinkDirection, LinkIndex, ModelLink, NodeIndex, NodeKind, Picos, Topology,
+    Framing, LinkDirection, LinkIndex, ModelLink, NodeIndex, NodeKind, Picos, ResourceOrigin,
+    Topology,
 };
 use crate::way::rate_of;
 

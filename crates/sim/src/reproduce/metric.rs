@@ -9,8 +9,8 @@ use super::shape::{DrivesShape, MetricShape};
 use crate::devices::drive::{DriveSide, throughput};
 use crate::devices::host::page_faults;
 use crate::devices::table::SizeTable;
+use crate::model::as_f64;
 use crate::parameters::View;
-use crate::way::as_f64;
 
 impl Evaluator<'_> {
     /// A number in base units, or a word.

@@ -15,8 +15,8 @@ use crate::devices::host::{Traffic, traffic};
 use crate::devices::path::soft_minimum;
 use crate::flow::rates::FlowRates;
 use crate::flow::solve::SolverSettings;
+use crate::model::as_f64;
 use crate::parameters::Values;
-use crate::way::as_f64;
 
 /// Flows of a scenario: all ordered pairs of a dozen devices, twice.
 pub(super) const MOST_FLOWS: usize = 264;

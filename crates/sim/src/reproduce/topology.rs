@@ -12,10 +12,9 @@ use peerlane_units::{ByteRate, Bytes};
 use super::StudyError;
 use super::scenario::Evaluator;
 use super::shape::{DeviceShape, FlowShape, ScenarioShape, SideShape};
-use crate::flow::build::ResourceOrigin;
 use crate::model::{
     Coupling, FlowSpec, Framing, Leg, LinkIndex, ModelEndpoint, ModelParameters, NodeIndex,
-    NodeKind, Op, Picos, Topology,
+    NodeKind, Op, Picos, ResourceOrigin, Topology,
 };
 use crate::parameters::View;
 

@@ -13,8 +13,8 @@ use super::port::NONE;
 use super::random::{draw, within};
 use super::train::Train;
 use crate::closed::stream_time;
-use crate::model::{FlowSpec, Leg, Op, Topology, picos_per_kib};
-use crate::way::{picos, ways};
+use crate::model::{FlowSpec, Leg, Op, Topology, picos, picos_per_kib};
+use crate::way::ways;
 
 /// Jitter of a command's start-up latency, as a share of its time alone, for flows of few commands: with constant
 /// times, flows that meet once meet at every command, or never do. No figure of any drive; most vary more.

@@ -13,7 +13,7 @@ use super::memory::COPIES;
 use super::network::PacketNetwork;
 use super::port::NONE;
 use crate::model::{FlowSpec, Topology};
-use crate::work::{SharedProcessors, memory_time};
+use crate::work::SharedProcessors;
 
 /// Payload of a piece of a copy: kernels copy a page at a time.
 const PIECE: u32 = 4 << 10;
@@ -92,7 +92,7 @@ impl Thread {
         if processors == NONE && work.copy.0 == 0 {
             return None;
         }
-        let memory = memory_time(topology, work).filter(|_| work.traffic.0 > 0);
+        let memory = work.memory_time(topology).filter(|_| work.traffic.0 > 0);
         let known = memory.and_then(|_| network.memory_of.get(&(work.at, None)).copied());
         Some(Self {
             processors,

@@ -3,14 +3,13 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed, demand};
-use crate::flow::build::ResourceOrigin;
 use crate::flow::compare::compare;
 use crate::flow::rates::FlowRates;
 use crate::flow::solve::SolverSettings;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
-    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, Picos, ProcessorWork, TargetMemory, Topology,
-    Wire,
+    FlowSpec, HostMemory, ModelEndpoint, NodeIndex, Picos, ProcessorWork, ResourceOrigin,
+    TargetMemory, Topology, Wire,
 };
 
 /// Drives of 3 GB/s and host memory of some GB/s beside some processors, below one root complex.

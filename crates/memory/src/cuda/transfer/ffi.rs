@@ -1,5 +1,6 @@
 //! The calls that take memory, each behind an owner of what it takes.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::cuda::ffi::check;
 use crate::cuda::stream::{CudaEvent, CudaStream, StreamMark, Timing, settles};
 use crate::cuda::{CudaError, Gpu};
 use crate::host;
-use crate::region::{Region, RegionKind};
+use crate::region::{MapKeeper, Region, RegionKind};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
@@ -211,7 +212,7 @@ impl Pinned {
 
     /// The memory for a ring, which never sees its bytes.
     pub fn region(self: &Arc<Self>) -> Region {
-        Region::pinned(Arc::clone(self))
+        Region::kept(Arc::clone(self) as Arc<dyn MapKeeper>, self.length, RegionKind::Pinned)
     }
 
     /// The bytes, where nobody else holds the memory: no ring, and no copy that is not known to be over.
@@ -222,13 +223,19 @@ impl Pinned {
         }
     }
 
-    pub(crate) fn address(&self) -> ptr::NonNull<c_void> {
-        self.memory.as_ref().map_or(ptr::NonNull::dangling(), RegisteredMemory::address)
-    }
-
     pub(in crate::cuda) fn at(&self, offset: u64) -> *mut c_void {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         self.address().as_ptr().wrapping_byte_add(offset)
+    }
+}
+
+impl MapKeeper for Pinned {
+    fn address(&self) -> ptr::NonNull<c_void> {
+        self.memory.as_ref().map_or(ptr::NonNull::dangling(), RegisteredMemory::address)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 

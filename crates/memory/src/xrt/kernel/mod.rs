@@ -52,11 +52,15 @@ pub struct CardBuffer {
     length: Bytes,
 }
 
-impl CardBuffer {
-    pub(crate) fn new(buffer: &Arc<Buffer>, length: Bytes) -> Self {
-        Self { buffer: Arc::clone(buffer), length }
+impl Region {
+    /// A hold on the buffer of a card, for its kernels; `None` for other memory. The buffer is freed when the region and
+    /// all holds are gone.
+    pub fn card_buffer(&self) -> Option<CardBuffer> {
+        self.keeper().map(|buffer| CardBuffer { buffer, length: self.length() })
     }
+}
 
+impl CardBuffer {
     /// Size in bytes, as the region has it.
     pub fn length(&self) -> Bytes {
         self.length

@@ -1,8 +1,7 @@
-//! Credits of receivers, and round trips of reads.
+//! Credits of receivers.
 
-use super::per_nano;
-use crate::model::{LinkIndex, NodeIndex, Op, Topology};
-use crate::way::{PacketKind, PacketRoute, RouteLink, picos, rate_of};
+use crate::model::{LinkIndex, PacketKind, Topology, picos};
+use crate::way::{PacketRoute, RouteLink, rate_of};
 
 /// Payload a nanosecond that credits allow: the room of the receiver in each round trip of credits (PCIe base
 /// specification, "Flow control"). Initiators accept every completion.
@@ -35,23 +34,4 @@ pub(super) fn room(topology: &Topology, step: &RouteLink, way: &PacketRoute) -> 
     // Requests carry no payload.
     let units = if way.kind == PacketKind::NonPosted { u32::MAX } else { credits.data };
     (f64::from(credits.headers) * way.payload).min(16.0 * f64::from(units))
-}
-
-/// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the
-/// latency and the read of the memory, the first completion, and the others at the pace of the slowest link or of
-/// the memory.
-pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) -> f64 {
-    let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
-    let Some(memory) = topology.node(memory).kind.memory() else { return time };
-    time += picos(memory.read_latency.0);
-    if let [requests, answers] = ways {
-        let per_byte = memory.rate(Op::Read).map_or(0.0, |rate| 1.0 / per_nano(rate.0));
-        let behind = answers.steps.iter().map(|step| {
-            let rest = (requests.payload * step.cost - step.packet).max(0.0);
-            rest / rate_of(topology, step.link)
-        });
-        let read = (requests.payload - answers.payload).max(0.0) * per_byte;
-        time += answers.payload * per_byte + behind.fold(read, f64::max);
-    }
-    time
 }

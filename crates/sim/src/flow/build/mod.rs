@@ -11,54 +11,21 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
+use crate::closed::{Bound, By, Closed, latency, own_bounds};
 use crate::media::{MediumSide, Mixed};
 use crate::model::{
     FlowSpec, Leg, LinkDirection, LinkIndex, NodeIndex, NodeKind, Op, PathError, PayloadStore,
-    TargetMemory, Topology,
+    ResourceOrigin, TargetMemory, Topology, as_f64, per_nano, picos,
 };
-use crate::way::{PacketKind, PacketRoute, as_f64, picos, ways};
-use crate::work::{SharedProcessors, memory_time};
+use crate::way::{PacketRoute, round_trip, ways};
+use crate::work::SharedProcessors;
 
 use super::network::{Class, FlowNetwork, NONE, Resource, ResourceVisit};
-
-pub use credits::round_trip;
 
 /// Depth beyond that of any tree (PCI has 256 buses).
 const DEEPEST: u32 = 1 << 10;
 /// Capacity of a buffer, which only its outputs hold up.
 const UNBOUNDED: f64 = 1e12;
-
-/// The part of the machine that a resource stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ResourceOrigin {
-    /// A direction of a link.
-    Link(LinkIndex, LinkDirection),
-    /// The buffer for packets of a kind behind a direction of a link; of one output where outputs have queues of their
-    /// own.
-    Buffer(LinkIndex, LinkDirection, PacketKind, Option<LinkIndex>),
-    /// A memory, by operation, or in shares of time where reads and writes share one bus.
-    Memory(NodeIndex, Option<Op>),
-    /// The wire of a network controller, written to send and read to receive.
-    Wire(NodeIndex, Op),
-    /// The medium of a drive, by operation of the initiator, or in shares of time where it is read and written at once.
-    Medium(NodeIndex, Option<Op>),
-    /// The tags of an initiator.
-    Tags(NodeIndex),
-    /// Peer-to-peer forwarding of a root complex.
-    Peers(NodeIndex, PacketKind),
-    /// The queue of one output behind that.
-    PeersBuffer(NodeIndex, PacketKind, LinkIndex),
-    /// Completions of a memory that wait for their link, by requester.
-    Answers(NodeIndex, NodeIndex),
-    /// The walkers of an IOMMU.
-    Walkers(NodeIndex),
-    /// The processors beside a host memory.
-    Processors(NodeIndex),
-    /// A unit that works on blocks between the legs of relays, in shares of time.
-    Stage(NodeIndex),
-    /// Copies of those at their memory; of a device, transfers between its own memory and others.
-    Copies(NodeIndex),
-}
 
 /// A network, and the machine behind its resources.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -256,7 +223,7 @@ impl<'a> NetworkBuild<'a> {
     /// Load of processor copies on host memory: one input beside the reads and the writes of devices.
     fn copies(&mut self, flow: &FlowSpec, class: &mut Class) {
         let Some(work) = &flow.work else { return };
-        let time = memory_time(self.topology, work).filter(|_| work.traffic > Bytes::ZERO);
+        let time = work.memory_time(self.topology).filter(|_| work.traffic > Bytes::ZERO);
         if let Some(turn) = time {
             let copies = self.resource(ResourceOrigin::Copies(work.at), UNBOUNDED);
             let memory = self.resource(ResourceOrigin::Memory(work.at, None), 1.0);
@@ -335,8 +302,36 @@ impl<'a> NetworkBuild<'a> {
     }
 }
 
-/// Bytes a second as bytes a nanosecond.
-#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-pub fn per_nano(rate: u64) -> f64 {
-    rate.max(1) as f64 / 1e9
+impl Closed {
+    /// The bounds of a flow: the capacity of each resource over the cost of a byte (`R p / (p + 24)` of a link,
+    /// `tags MRRS / round trip` and so on: `docs/model.md`), and its own limits.
+    ///
+    /// # Errors
+    /// When it has no path.
+    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        let built =
+            Built::new(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
+        let class = &built.network.classes[0];
+        let mut cost = vec![0.0; built.what.len()];
+        for hop in class.legs.iter().flatten() {
+            cost[hop.resource as usize] += hop.cost;
+        }
+        for &(resource, back) in &class.priority {
+            cost[resource as usize] += back;
+        }
+        let resources = built.network.resources.iter().zip(cost).zip(&built.what);
+        let mut bounds: Vec<Bound> = resources
+            .filter(|((resource, cost), _)| *cost > 0.0 && resource.capacity < 1e9)
+            .map(|((resource, cost), &what)| Bound {
+                by: By::Resource(what),
+                rate: resource.capacity / cost,
+            })
+            .collect();
+        let latency = latency(topology, flow)?;
+        bounds.extend(own_bounds(flow, latency));
+        let others = bounds.iter().filter(|bound| bound.by != By::Depth);
+        let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
+        bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        Ok(Self { bounds, latency, knee: latency * most / as_f64(flow.request) })
+    }
 }

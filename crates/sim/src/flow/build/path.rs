@@ -1,10 +1,13 @@
 //! The path of packets through links, buffers and root complexes.
 
 use super::credits::{credit_rate, hold_time, room};
-use super::{Built, NetworkBuild, ResourceOrigin, UNBOUNDED, per_nano};
+use super::{Built, NetworkBuild, UNBOUNDED};
 use crate::flow::network::{Class, NONE, ResourceVisit};
-use crate::model::{Coupling, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op};
-use crate::way::{PacketKind, PacketRoute, RouteLink, as_f64, picos, rate_of};
+use crate::model::{
+    Coupling, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PacketKind, ResourceOrigin,
+    as_f64, per_nano, picos,
+};
+use crate::way::{PacketRoute, RouteLink, rate_of};
 
 /// Relative excess of the turns of a relay's second stage at a memory: slots are empty at first, so that of two equally
 /// fast stages the second waits for the first, and rounding must not decide it.

@@ -17,9 +17,8 @@ use self::percentiles::{WindowShare, over_time};
 use super::alike::MachinePart;
 use super::case::{CaseRates, Model};
 use crate::flow::run::TransferSet;
-use crate::model::{Arrival, FlowSpec, Picos};
+use crate::model::{Arrival, FlowSpec, Picos, as_f64};
 use crate::tlp::{self, RunLength, TlpError, TlpOutcome};
-use crate::way::as_f64;
 
 /// Windows of a case, at most.
 const WINDOWS_MAX: usize = 16;

@@ -5,8 +5,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::super::setting::whole;
 use crate::flow::run::TransferPace;
+use crate::model::{as_f64, picos};
 use crate::tlp::LatencyHistogram;
-use crate::way::{as_f64, picos};
 
 /// Rates of one flow within this count as the same.
 const SAME_RATE: f64 = 0.01;

@@ -1,0 +1,190 @@
+//! An account of a text that a machine was read from: counts of its keys, and what of it was set aside.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Keys of `lspci` from which facts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Address and class of a function.
+    Heading,
+    /// Bus numbers of a bridge.
+    Buses,
+    /// The PCI Express capability, which has the port type.
+    Express,
+    /// Supported speed and width of a link.
+    LinkCapability,
+    /// Current speed and width of a link.
+    LinkState,
+    /// ACS capability register.
+    AcsCapability,
+    /// ACS control register.
+    AcsControl,
+    /// Memory window.
+    Window,
+    /// Sizes of a resizable window.
+    ResizableBar,
+    /// Number of virtual functions.
+    VirtualFunctions,
+    /// Bound driver.
+    Driver,
+    /// IOMMU group.
+    IommuGroup,
+    /// Memory node.
+    NumaNode,
+}
+
+impl Key {
+    /// All keys, in the order of a block.
+    pub const ALL: [Self; 13] = [
+        Self::Heading,
+        Self::Buses,
+        Self::Express,
+        Self::LinkCapability,
+        Self::LinkState,
+        Self::AcsCapability,
+        Self::AcsControl,
+        Self::Window,
+        Self::ResizableBar,
+        Self::VirtualFunctions,
+        Self::Driver,
+        Self::IommuGroup,
+        Self::NumaNode,
+    ];
+
+    /// The key as `lspci` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heading => "heading",
+            Self::Buses => "Bus",
+            Self::Express => "Express",
+            Self::LinkCapability => "LnkCap",
+            Self::LinkState => "LnkSta",
+            Self::AcsCapability => "ACSCap",
+            Self::AcsControl => "ACSCtl",
+            Self::Window => "Region",
+            Self::ResizableBar => "Resizable BAR",
+            Self::VirtualFunctions => "Initial VFs",
+            Self::Driver => "Kernel driver in use",
+            Self::IommuGroup => "IOMMU group",
+            Self::NumaNode => "NUMA node",
+        }
+    }
+}
+
+/// Reasons why an occurrence of a key is attached to no function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetAsideReason {
+    /// No heading stands above it.
+    NoHeading,
+    /// It stands after an empty line or a sign of a cut.
+    AfterGap,
+    /// It stands inside a line that begins otherwise.
+    InsideLine,
+    /// Its value is cut off, or not one that `lspci` prints.
+    Value,
+    /// Its function has the register twice, with two values.
+    Twice,
+    /// It describes windows of virtual functions.
+    OfVirtualFunctions,
+    /// Its window has no address space.
+    NoWindow,
+    /// The size of the window is not shown.
+    NoSize,
+}
+
+impl SetAsideReason {
+    /// Returns whether a fact was lost; other reasons leave it out on purpose.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::OfVirtualFunctions | Self::NoWindow | Self::NoSize)
+    }
+}
+
+impl fmt::Display for SetAsideReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoHeading => "no function stands above it",
+            Self::AfterGap => "an empty line or a cut separates it from its function",
+            Self::InsideLine => "it does not begin a line",
+            Self::Value => "its value is cut off or not understood",
+            Self::Twice => "its function has the register twice",
+            Self::OfVirtualFunctions => "it describes windows of virtual functions",
+            Self::NoWindow => "its window has no address space",
+            Self::NoSize => "the size of the window is not shown",
+        })
+    }
+}
+
+/// Occurrences of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyCount {
+    /// The key.
+    pub key: Key,
+    /// Occurrences in the text.
+    pub in_text: usize,
+    /// Occurrences that a function has.
+    pub attached: usize,
+}
+
+/// An occurrence that no function has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Line of the text, counted from 1.
+    pub line: u32,
+    /// The key.
+    pub key: Key,
+    /// The line, shortened.
+    pub text: String,
+    /// The reason.
+    pub reason: SetAsideReason,
+}
+
+/// An account of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextAccount {
+    /// Functions that were read; the same one listed twice counts once.
+    pub functions: usize,
+    /// Every key, in the order of a block.
+    pub keys: Vec<KeyCount>,
+    /// Occurrences that no function has, in order of line; the first [`TextAccount::MOST_LISTED`] of them.
+    pub set_aside: Vec<SetAside>,
+    /// Losses by key, listed or not.
+    pub lost: BTreeMap<Key, usize>,
+}
+
+impl TextAccount {
+    /// Occurrences that are listed at most.
+    pub const MOST_LISTED: usize = 10_000;
+
+    /// Counts of a key.
+    pub fn count(&self, key: Key) -> KeyCount {
+        let found = self.keys.iter().find(|count| count.key == key);
+        found.copied().unwrap_or(KeyCount { key, in_text: 0, attached: 0 })
+    }
+
+    /// Number of occurrences of a key whose fact was lost.
+    pub fn lost(&self, key: Key) -> usize {
+        self.lost.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Returns whether every fact in the text has its function.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty()
+    }
+
+    /// The account in one line: `517 functions; 55 of 55 ACS registers read; 231 of 231 links read`.
+    pub fn summary(&self) -> String {
+        let of = |key, what: &str| {
+            let KeyCount { in_text, attached, .. } = self.count(key);
+            match in_text {
+                0 => format!("no {what} in the text"),
+                _ => format!("{attached} of {in_text} {what} read"),
+            }
+        };
+        let functions = self.functions;
+        let plural = if functions == 1 { "" } else { "s" };
+        let registers = of(Key::AcsControl, "ACS registers");
+        let links = of(Key::LinkState, "links");
+        format!("{functions} function{plural}; {registers}; {links}")
+    }
+}
