@@ -47,14 +47,14 @@ pub mod stages;
 mod stamp;
 pub mod suggestion;
 mod system;
-#[cfg(test)]
-#[path = "../../../tools/testing.rs"]
-mod testing;
 pub mod trace;
 mod uuid;
 mod verdict;
 pub mod verify;
 mod watch;
+
+#[cfg(test)]
+use peerlane_testing as testing;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{

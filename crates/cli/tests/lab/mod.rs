@@ -11,9 +11,7 @@ use tempfile::TempDir;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../schema/mod.rs"]
 pub(crate) mod schema;
-#[path = "../../../../tools/testing.rs"]
-pub(crate) mod testing;
-use testing::skip;
+use peerlane_testing::skip;
 
 /// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`. Text is not wrapped.
 const PRELUDE: &str = "

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kills::random::Random;
-use crate::testing::Loop;
+use peerlane_testing::Loop;
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;

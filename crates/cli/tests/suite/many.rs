@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::lab;
-use crate::lab::testing::Loop;
 use crate::program::{peerlane, said};
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
+use peerlane_testing::Loop;
 
 const LENGTH: usize = (5 << 20) + 77;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::program::{self, said};
-use crate::testing::{self, Tmpfs};
+use peerlane_testing::Tmpfs;
 
 const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
@@ -327,7 +327,7 @@ fn foreign_place_is_refused_first() {
         fs::set_permissions(folder.path().join(name), Permissions::from_mode(mode))
             .expect("a mode");
     };
-    testing::copy_program(PEERLANE.as_ref(), folder.path());
+    peerlane_testing::copy_program(PEERLANE.as_ref(), folder.path());
     fs::create_dir(folder.path().join("closed")).expect("a folder");
     for (name, mode) in [(".", 0o755), ("source", 0o644), ("closed", 0o555)] {
         set_mode(name, mode);

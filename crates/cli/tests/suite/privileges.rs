@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::lab;
-use crate::lab::testing::skip;
+use peerlane_testing::skip;
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/60-peerlane.rules");
 
@@ -46,7 +46,7 @@ fn refusals(output: &Output) -> String {
 fn missing_permissions_are_named_first() {
     let folder = tempfile::tempdir().expect("a folder");
     set_mode(folder.path(), 0o755);
-    lab::testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
+    peerlane_testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
     for (name, mode) in [("secret", 0o000), ("open", 0o644)] {
         fs::write(folder.path().join(name), [7; 4096]).expect("a file");
         set_mode(&folder.path().join(name), mode);

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::lab::testing::Loop;
 use crate::terminal::Terminal;
+use peerlane_testing::Loop;
 
 const NEW: &[u8] = &[b'n'; 5000];
 const OLD: &[u8] = b"old";

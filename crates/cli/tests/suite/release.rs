@@ -11,7 +11,7 @@ use crate::lab;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::lab::testing::{Loop, Tmpfs};
+use peerlane_testing::{Loop, Tmpfs};
 
 const LENGTH: usize = 8 << 20;
 /// Copies of each kind; what is let go of late is not always late enough to show.
@@ -32,7 +32,7 @@ const ENDS: [CopyEnding; 4] = [
 ];
 
 fn copy(folder: &Path, target: &Path, end: CopyEnding) {
-    let mut command = lab::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "source", "--force", "--json-progress", "--block", "64K"]);
     command.arg(target).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
     if !matches!(end, CopyEnding::Complete) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use crate::program::said;
-use crate::testing::{self, Tmpfs};
+use peerlane_testing::Tmpfs;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: u64 = 64 << 20;
@@ -34,7 +34,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn copy(folder: &Path, more: &[&str]) -> Command {
-    let mut command = testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "a source", "it's", "--route", "host", "--block", "64K"]);
     command.args(more).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
     command

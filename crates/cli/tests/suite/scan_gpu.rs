@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::mock::Mock;
 use crate::program::{self, said};
-use crate::testing::skip;
+use peerlane_testing::skip;
 
 /// Shows the module `nvidia_fs` as loaded, which only the program sees: a direct path is asked for where the machine
 /// shows that there can be one.

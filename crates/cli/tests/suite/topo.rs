@@ -145,7 +145,7 @@ fn large_machine_is_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = Fabric::from_toml(&large(trees)).expect("a machine");
     assert_eq!(machine.functions.len(), 449 * trees);
-    let content = machine.to_snapshot().expect("a tree");
+    let content = peerlane_testing::sysfs_tree(&machine).expect("a tree");
     let archive = folder.path().join("large.tar.zst");
     std::fs::write(&archive, capture::pack(&content).expect("an archive")).expect("a file");
     let root = archive.to_str().expect("a path");

@@ -32,7 +32,7 @@ fn hand_made_trees_match_their_program() {
     let is_update = std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some();
     for (machine, about) in handmade::all() {
         let at = folder().join(&machine.name);
-        let content = machine.to_snapshot().unwrap();
+        let content = peerlane_testing::sysfs_tree(&machine).unwrap();
         let about = format!(
             "Made by hand, no capture. {}\n",
             about.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -52,7 +52,7 @@ fn hand_made_trees_match_their_program() {
 fn written_tree_discovers_same_machine() {
     let captured = fixtures().into_iter().map(|path| Fabric::discover(&path).unwrap());
     for machine in handmade::all().into_iter().map(|(machine, _)| machine).chain(captured) {
-        let content = machine.to_snapshot().unwrap();
+        let content = peerlane_testing::sysfs_tree(&machine).unwrap();
         let found = Fabric::discover_snapshot(Path::new("made"), content).unwrap();
         assert_eq!(found.origin, Origin::Tree("made".into()));
         pretty(&described(found), &described(machine));
@@ -166,7 +166,7 @@ fn captures_hold_no_identifiers() {
     machine.kernel.release = Some("7.2.13-SECRET-generic".to_owned());
     let named = ["iommu=pt", "nvme_core.hostnqn=nqn.SECRET"].map(str::to_owned);
     machine.kernel.parameters = Some(named.to_vec());
-    let mut content = machine.to_snapshot().unwrap();
+    let mut content = peerlane_testing::sysfs_tree(&machine).unwrap();
     let drive = "sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0";
     for (path, text) in [
         ("proc/1/environ", "SECRET-1"),

@@ -75,7 +75,8 @@ pub(crate) fn compare(sysfs: &Fabric, text: &str, may_say_less: bool) -> usize {
 
 /// The same machine as discovery finds it.
 fn discovered(fabric: &Fabric) -> Fabric {
-    Fabric::discover_snapshot(Path::new("made"), fabric.to_snapshot().unwrap()).unwrap()
+    Fabric::discover_snapshot(Path::new("made"), peerlane_testing::sysfs_tree(&fabric).unwrap())
+        .unwrap()
 }
 
 /// The listing that a user without root gets.

@@ -20,8 +20,5 @@ mod nccl;
 #[path = "../../../fabric/tests/suite/random.rs"]
 mod random;
 
-#[path = "../../../../tools/testing.rs"]
-mod testing;
-
 // The file of another package above is where it is used.
 use tempfile as _;

@@ -13,7 +13,6 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) use crate::program::said;
 use crate::program::typed;
-use crate::testing;
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
 
 pub(crate) const KIB: usize = 1 << 10;
@@ -236,7 +235,7 @@ pub(crate) fn interrupt(
     words: &str,
     at: impl Fn(&str, &mut Child) -> bool,
 ) -> (Option<i32>, String) {
-    let mut child = testing::heeding(env!("CARGO_BIN_EXE_peerlane"))
+    let mut child = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"))
         .arg("bench")
         .args(words.split_whitespace())
         .current_dir(folder)

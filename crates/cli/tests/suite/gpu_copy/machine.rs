@@ -10,7 +10,7 @@ use peerlane_fabric::{Fabric, capture};
 
 use crate::mock::Mock;
 use crate::program::said;
-use crate::testing::skip;
+use peerlane_testing::skip;
 
 /// Two drives and a GPU below one switch, with all that every way wants.
 const TEXT: &str = concat!(
@@ -52,7 +52,8 @@ impl GpuMachine {
             assert!(text.contains(from), "nothing to change: {from}");
             text = text.replacen(from, to, 1);
         }
-        let snapshot = Fabric::from_toml(&text).expect("a machine").to_snapshot().expect("a tree");
+        let fabric = Fabric::from_toml(&text).expect("a machine");
+        let snapshot = peerlane_testing::sysfs_tree(&fabric).expect("a tree");
         let tree = tempfile::tempdir().expect("a folder");
         capture::write_folder(&snapshot, &tree.path().join("root")).expect("room");
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -92,7 +93,7 @@ impl GpuMachine {
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = crate::testing::heeding("unshare");
+        let mut command = peerlane_testing::heeding("unshare");
         command
             .args(["--mount", "sh", "-c", MOUNT, "sh"])
             .arg(self.tree.path().join("root"))

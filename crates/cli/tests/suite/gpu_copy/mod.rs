@@ -14,9 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::program::said;
-use crate::testing::Loop;
 use machine::GpuMachine;
 use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
+use peerlane_testing::Loop;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: usize = 8 << 20;

@@ -16,7 +16,7 @@ use super::machine::GpuMachine;
 use super::{COMMON, LENGTH, record, resumed};
 use crate::mock::CHUNK_KERNELS;
 use crate::program::said;
-use crate::testing::Loop;
+use peerlane_testing::Loop;
 
 const CHUNK: usize = 64 << 10;
 /// Whole chunks, and one that is no whole block.

@@ -185,7 +185,7 @@ impl<'a> KilledCopy<'a> {
     }
 
     fn command(&self) -> Command {
-        let mut command = crate::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+        let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
         command.arg("copy").arg(&self.source).arg(TARGET).args(&self.words).env("NO_COLOR", "1");
         command
     }
@@ -225,7 +225,7 @@ impl<'a> KilledCopy<'a> {
     fn next_command(&self, printed: Option<&str>, outcome: &mut KillOutcome) -> Command {
         if let Some(printed) = printed {
             outcome.resumed = true;
-            let mut shell = crate::testing::heeding("sh");
+            let mut shell = peerlane_testing::heeding("sh");
             shell.args(["-c", printed]);
             return shell;
         }

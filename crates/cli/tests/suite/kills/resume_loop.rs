@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use super::random::Random;
 use super::strike::{EndedProcess, Moment, strike};
 use crate::program;
-use crate::testing::Loop;
+use peerlane_testing::Loop;
 
 const LENGTH: usize = 12 << 20;
 /// Starts that a copy gets at most.
