@@ -7,9 +7,11 @@
 mod devices;
 mod machine_text;
 mod programs;
+mod scratch;
 mod sysfs_tree;
 
 pub use devices::{Loop, Tmpfs, Turn};
 pub use machine_text::{machine, machine_text};
 pub use programs::{copy_program, heeding, skip};
+pub use scratch::Scratch;
 pub use sysfs_tree::sysfs_tree;

@@ -6,7 +6,7 @@ mod decision;
 mod difference;
 mod drivers;
 mod generated;
-#[path = "../../../fabric/tests/suite/handmade/mod.rs"]
+#[path = "../../../fabric/tests/suite/handmade.rs"]
 mod handmade;
 mod kernel_oracle;
 mod lspci_generated;

@@ -49,7 +49,7 @@ proptest! {
 
 #[test]
 fn drives_below_switch_share_a_row() {
-    for (machine, _) in crate::handmade::all() {
+    for machine in crate::handmade::all() {
         let pairs = agrees(&machine, Detail::Grouped).unwrap();
         let grouped = Matrix::new(&machine, Detail::Grouped);
         match machine.name.as_str() {
@@ -64,10 +64,7 @@ fn drives_below_switch_share_a_row() {
 
 #[test]
 fn memories_and_initiators_are_recognised() {
-    let machines = crate::handmade::all();
-    let machine = |name: &str| {
-        machines.iter().map(|(machine, _)| machine).find(|one| one.name == name).unwrap()
-    };
+    use crate::handmade::machine;
     let server = machine("r7515");
     let fpgas = server.iter().filter(|(_, one)| one.kind == FunctionKind::Fpga);
     assert_eq!(fpgas.filter(|(id, _)| server.moves_payload(*id)).count(), 10, "not the managers");
