@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use peerlane_fabric::Fabric;
 use peerlane_report::{Drawn, Named, Record, Report, is_report};
 
 fn sample(name: &str) -> Named {
@@ -135,37 +134,15 @@ fn record_without_runs_has_no_figures() {
 }
 
 /// The machine of the samples: two drives and a third with memory, each behind a root port.
-const MACHINE: &str = r#"
-name = "outlined"
-[cpu]
-vendor = "AuthenticAMD"
-family = 25
-[[function]]
-name = "p0"
-kind = "root-port"
-[[function]]
-name = "nvme0n1"
-kind = "nvme"
-under = "p0"
-link = "16GT/s x4"
-[[function]]
-name = "p1"
-kind = "root-port"
-[[function]]
-name = "nvme1n1"
-kind = "nvme"
-under = "p1"
-link = "16GT/s x4"
-[[function]]
-name = "p2"
-kind = "root-port"
-[[function]]
-name = "nvme2"
-kind = "nvme"
-under = "p2"
-link = "16GT/s x4"
-cmb = "64M"
-"#;
+const MACHINE: &str = "
+    name = 'outlined'
+    cpu = { vendor = 'AuthenticAMD', family = 25 }
+    p0 root-port
+      nvme0n1 nvme link = '16GT/s x4'
+    p1 root-port
+      nvme1n1 nvme link = '16GT/s x4'
+    p2 root-port
+      nvme2 nvme link = '16GT/s x4'; cmb = '64M'";
 
 #[test]
 fn loads_are_drawn_on_recorded_machine() {
@@ -175,7 +152,7 @@ fn loads_are_drawn_on_recorded_machine() {
         Report::new(&records, None, &[]).html().unwrap()
     };
     for name in ["bench-sweep", "bench-sweep-emulated"] {
-        let held = page(name, &[("outline", MACHINE.into())]);
+        let held = page(name, &[("outline", peerlane_testing::machine_text(MACHINE).into())]);
         for words in ["Load of the links, p2p", "Load of the links, host", ">outlined<", COMPUTED] {
             assert!(held.contains(words), "{name}: {words}");
         }
@@ -191,8 +168,7 @@ fn loads_are_drawn_on_recorded_machine() {
 
 #[test]
 fn each_record_uses_machine_of_its_name() {
-    let named =
-        |name: &str| Fabric::from_toml(&MACHINE.replace("outlined", name)).expect("a machine");
+    let named = |name: &str| peerlane_testing::machine(&MACHINE.replace("outlined", name));
     let machines = [named("another"), named("hand-made sample"), named("third")];
     let drawn = |fabric| Drawn { fabric, digest: "none", is_named: true };
     let drawn: Vec<Drawn<'_>> = machines.iter().map(drawn).collect();

@@ -3,55 +3,40 @@
 //!
 //! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
 
-#[path = "../../../report/tests/samples/mod.rs"]
-mod samples;
+mod records;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::chromium::{self, WIDTHS, browser, in_frames};
-use peerlane_results::{Basis, Path as Way, RouteVerdict, WorkloadKind};
-use samples::{MEASURED, Wish};
-use serde::Serialize;
+use crate::program::Exited;
+use peerlane_results::{Basis, BenchRecord, Path as Way, RouteVerdict, WorkloadKind};
+use peerlane_testing::Scratch;
+use records::{MEASURED, Wish};
 
-/// Records of the size of real ones, as files.
-fn records(folder: &Path) -> Vec<PathBuf> {
-    let keep = |name: &str, record: &dyn erased::BrowserRecord| {
+/// Benchmarks of the size of real ones, as files, and the samples of other kinds.
+fn paths(folder: &Path) -> Vec<PathBuf> {
+    let keep = |name: &str, record: BenchRecord| {
         let path = folder.join(format!("{name}.json"));
-        std::fs::write(&path, record.text()).expect("a file");
+        std::fs::write(&path, serde_json::to_string(&record).expect("JSON")).expect("a file");
         path
     };
     let all = [Way::P2p, Way::HostPipelined, Way::HostSerial, Way::HostPageCache];
     let predicted =
         Wish { basis: Basis::Predicted, repeats: 1, scale: 0.97, verdict: RouteVerdict::NotKnown };
     let five = Wish { repeats: 5, ..MEASURED };
-    vec![
-        keep("sweep", &samples::sweep(&MEASURED, 16, &all)),
-        keep("predicted", &samples::sweep(&predicted, 16, &all)),
-        keep("matrix", &samples::matrix(&five, 10)),
-        keep("crowd", &samples::crowd(&five, 10)),
-        keep("stream", &samples::rows(&MEASURED, WorkloadKind::Stream)),
-        keep("roundtrip", &samples::rows(&MEASURED, WorkloadKind::Roundtrip)),
-        keep("compare", &samples::compare()),
-        keep("copy", &samples::copy()),
-        keep("fan-out", &samples::fan_out()),
-        keep("batch", &samples::batch()),
-        keep("verify", &samples::verify()),
-        keep("doctor", &samples::doctor()),
-        keep("plan", &samples::plan()),
-    ]
-}
-
-/// Records of any kind behind one face.
-mod erased {
-    pub(super) trait BrowserRecord {
-        fn text(&self) -> String;
-    }
-    impl<T: super::Serialize> BrowserRecord for T {
-        fn text(&self) -> String {
-            serde_json::to_string(self).expect("JSON")
-        }
-    }
+    let mut paths = vec![
+        keep("sweep", records::sweep(&MEASURED, 16, &all)),
+        keep("predicted", records::sweep(&predicted, 16, &all)),
+        keep("matrix", records::matrix(&five, 10)),
+        keep("crowd", records::crowd(&five, 10)),
+        keep("stream", records::rows(&MEASURED, WorkloadKind::Stream)),
+        keep("roundtrip", records::rows(&MEASURED, WorkloadKind::Roundtrip)),
+    ];
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/samples");
+    let others = ["compare", "copy", "fan-out", "batch", "verify", "doctor", "plan"];
+    paths.extend(others.map(|name| samples.join(format!("{name}.json"))));
+    paths
 }
 
 fn report(folder: &Path) -> PathBuf {
@@ -60,21 +45,21 @@ fn report(folder: &Path) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/r7515/topology.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .arg("report")
-        .args(records(folder))
+        .args(paths(folder))
         .arg("--machine")
         .arg(machine)
         .arg("-o")
         .arg(&page)
         .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        .expect("the program starts")
+        .exited(0);
     page
 }
 
 #[test]
 fn report_fits_screens_and_paper() {
     let Some(browser) = browser() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let report = std::fs::read_to_string(report(folder.path())).expect("a report");
     let sort = "const button = inner.querySelector('th button');
         button.click();
@@ -91,7 +76,7 @@ mod full {
     #[test]
     fn report_renders_in_every_medium() {
         let Some(browser) = browser() else { return };
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Scratch::new();
         let report = report(folder.path());
         chromium::look_at(
             (&browser, folder.path()),

@@ -3,17 +3,12 @@
 //! Rates follow a simple law with seeded noise, so that figures look like those of a machine.
 
 #![allow(
-    dead_code,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::unwrap_used,
-    reason = "numbers made by hand, for several tests"
+    reason = "numbers made by hand"
 )]
 
-mod others;
-
-#[allow(unused_imports, reason = "not every test shows all of them")]
-pub(crate) use others::{batch, compare, copy, doctor, fan_out, plan, verify};
 use peerlane_results::*;
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
