@@ -1,17 +1,17 @@
 //! What other programs taught hands: a folder as target, near names, silence, errors as objects.
 
-use std::fs;
 use std::path::Path;
 
 use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
+use peerlane_testing::Scratch;
 
-use crate::program::{command, peerlane, said, typed};
+use crate::program::{Exited, command, peerlane, said, typed};
 use crate::schema;
 
 #[test]
 fn failures_with_json_are_objects() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("set.bin"), "data").expect("a file");
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
     for (line, what, hint) in [
         ("copy set.bni x --json", "cannot use the source", Some("did you mean set.bin?")),
         ("topo --machine par --json -q", "cannot find machine par", Some("did you mean pair?")),
@@ -29,38 +29,34 @@ fn failures_with_json_are_objects() {
 
 #[test]
 fn folder_target_takes_source_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("set.bin"), "data").expect("a file");
-    fs::create_dir(at("backup")).expect("a folder");
-    let output = typed(folder.path(), "copy set.bin backup/ -q");
-    assert!(output.status.success(), "{}", said(&output));
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
+    folder.folder("backup");
+    let output = typed(folder.path(), "copy set.bin backup/ -q").exited(0);
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
-    assert_eq!(fs::read(at("backup/set.bin")).expect("the copy"), b"data");
-    let output = typed(folder.path(), "verify set.bin backup");
-    assert!(output.status.success(), "{}", said(&output));
-    let output = typed(folder.path(), "copy set.bin gone/");
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(folder.read("backup/set.bin"), b"data");
+    let output = typed(folder.path(), "verify set.bin backup").exited(0);
+    let output = typed(folder.path(), "copy set.bin gone/").exited(2);
     assert!(said(&output).contains("there is no directory gone/"), "{}", said(&output));
-    assert!(!at("gone").exists());
+    assert!(!folder.at("gone").exists());
 }
 
 #[test]
 fn unknown_devices_suggest_known_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/lspci/eight-gpus.txt");
     for (device, hint) in
         [("gpu0", "hint: did you mean gpu:0?"), ("mlx5_0", "hint: its NICs are 0000:")]
     {
-        let output = peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]);
-        assert_eq!(output.status.code(), Some(2));
+        let output =
+            peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]).exited(2);
         assert!(said(&output).contains(hint), "{}", said(&output));
     }
 }
 
 #[test]
 fn piped_source_is_named_a_pipe() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let mut command = crate::program::command(folder.path());
     let command = command.args(["copy", "/dev/stdin", "x"]).stdin(std::process::Stdio::piped());
     let output = command.output().expect("the program starts");
@@ -70,10 +66,9 @@ fn piped_source_is_named_a_pipe() {
 
 #[test]
 fn sample_claims_only_its_share() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("one"), vec![1; 16 << 20]).expect("a file");
-    fs::write(at("other"), vec![1; 16 << 20]).expect("a file");
+    let folder = Scratch::new();
+    folder.write("one", vec![1; 16 << 20]);
+    folder.write("other", vec![1; 16 << 20]);
     let first = |line: &str| {
         let output = typed(folder.path(), line);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -88,11 +83,10 @@ fn sample_claims_only_its_share() {
 
 #[test]
 fn plain_copy_prints_few_lines() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("one"), vec![1; 1 << 20]).expect("a file");
+    let folder = Scratch::new();
+    folder.write("one", vec![1; 1 << 20]);
     let lines = |line: &str| {
-        let output = typed(folder.path(), line);
-        assert!(output.status.success(), "{}", crate::program::said(&output));
+        let output = typed(folder.path(), line).exited(0);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.starts_with("copied 1 MiB from "), "{text}");
         text.lines().count()
@@ -103,7 +97,7 @@ fn plain_copy_prints_few_lines() {
 
 #[test]
 fn help_and_completions_are_commands() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     for (line, words) in [
         ("help", "Global options:"),
         ("help copy", "Usage: peerlane copy"),
@@ -160,15 +154,14 @@ fn one_device_has_its_path_and_pairs() {
         ),
         "{text}"
     );
-    let output = typed(root, &format!("topo gpu:9 {machine}"));
-    assert_eq!(output.status.code(), Some(2));
+    let output = typed(root, &format!("topo gpu:9 {machine}")).exited(2);
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));
     assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
 }
 
 #[test]
 fn examples_of_help_stay_whole() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let mut command = command(folder.path());
     let output = command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -201,19 +194,17 @@ fn nics_that_a_topology_names_take_part() {
 
 #[test]
 fn missing_drive_makes_no_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("set.bin"), "data").expect("a file");
-    let output = typed(folder.path(), "copy set.bin nvme77");
-    assert_eq!(output.status.code(), Some(2));
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
+    let output = typed(folder.path(), "copy set.bin nvme77").exited(2);
     assert!(said(&output).contains("nvme77 is not a device of this machine"), "{}", said(&output));
-    assert!(!folder.path().join("nvme77").exists());
-    let output = typed(folder.path(), "copy set.bin ./nvme77 -q");
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(!folder.at("nvme77").exists());
+    let output = typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
 }
 
 #[test]
 fn predicted_route_without_memory_is_not_possible() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair");
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+    let folder = Scratch::new();
+    let output = typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair")
+        .exited(77);
 }

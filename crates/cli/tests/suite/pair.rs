@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
-use crate::program::command;
+use crate::program::{Exited, command};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
@@ -68,13 +69,12 @@ fn nic_and_drive_name_memory() {
 
 #[test]
 fn nic_without_rdma_is_refused() {
-    const MACHINE: &str = "name = 'm'\n\
-        [[function]]\nname = 'eth0'\nkind = 'nic'\ndriver = 'e1000e'\nacs = 'absent'\n\
-        [[function]]\nname = 'nvme0'\nkind = 'nvme'\ndriver = 'nvme'\nacs = 'absent'\n\
-        p2pmem = { size = '64M', available = '64M', published = true }\n";
-    let folder = tempfile::tempdir().expect("a folder");
-    let machine = folder.path().join("m.toml");
-    std::fs::write(&machine, MACHINE).expect("a machine file");
+    const MACHINE: &str = "eth0 nic driver = 'e1000e'; acs = 'absent'\n\
+        nvme0 nvme driver = 'nvme'; acs = 'absent'; \
+        p2pmem = { size = '64M', available = '64M', published = true }";
+    let folder = Scratch::new();
+    let machine = folder.at("m.toml");
+    std::fs::write(&machine, peerlane_testing::machine_text(MACHINE)).expect("a machine file");
     let output = peerlane(machine.to_str().expect("a path"), &["plan", "eth0", "nvme0"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
@@ -98,8 +98,7 @@ fn devices_without_memory_use_host_memory() {
 
 #[test]
 fn unknown_devices_are_an_error() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "mlx5_99"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = peerlane(SERVER, &["plan", "gpu:0", "mlx5_99"]).exited(2);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("has no device or file `mlx5_99`"), "{said}");
 }
@@ -144,8 +143,8 @@ fn two_graphics_cards_have_three_states() {
 
 #[test]
 fn lspci_text_is_read_from_stdin() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("lspci.txt");
+    let folder = Scratch::new();
+    let path = folder.at("lspci.txt");
     let mut text = std::fs::read_to_string(fixture("lspci/switch-direct.txt")).expect("a fixture");
     text += "Linux host 7.2.13 #1 SMP PREEMPT x86_64 GNU/Linux\n";
     std::fs::write(&path, text).expect("room");

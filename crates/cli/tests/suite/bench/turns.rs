@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::program::Exited;
 use peerlane_results::{BenchRecord, Change, Comparison};
 use peerlane_units::Nanos;
 
@@ -17,8 +18,7 @@ fn slower_side_is_found_in_six_turns() {
         for side in ["before", "after"] {
             let file = format!("{side}{turn}.json");
             let stream = "stream --source source --target host --block 64K --repeats 2 -q";
-            let output = bench(folder.path(), &format!("{stream} -o {file}"));
-            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            let output = bench(folder.path(), &format!("{stream} -o {file}")).exited(0);
             let seconds = if side == "after" { 100_000 } else { 1000 } + turn;
             take(&folder.path().join(&file), Nanos::seconds(seconds));
             words += &format!(" {file}");
@@ -33,14 +33,12 @@ fn slower_side_is_found_in_six_turns() {
     assert!(low <= case.ratio.expect("a ratio") && high < 0.95, "{case:?}");
 
     let alone = words.rsplit_once(' ').expect("files").0;
-    let output = bench(folder.path(), alone);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench(folder.path(), alone).exited(2);
     let reason = "before5.json has no record after it to be compared with";
     assert!(said(&output).contains(reason), "{}", said(&output));
 
     let two = "compare before0.json after0.json before1.json after1.json";
-    let output = bench(folder.path(), two);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let output = bench(folder.path(), two).exited(1);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("2 turns, where so many cases need 6"), "{text}");
 }

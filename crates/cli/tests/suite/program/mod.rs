@@ -28,3 +28,18 @@ pub(crate) fn typed(folder: &Path, line: &str) -> Output {
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+/// What is asked of a program that has ended.
+pub(crate) trait Exited {
+    /// The same, which ended with this status; else the test fails with what was printed.
+    fn exited(self, status: i32) -> Self;
+}
+
+impl Exited for Output {
+    #[track_caller]
+    fn exited(self, status: i32) -> Self {
+        let printed = String::from_utf8_lossy(&self.stdout);
+        assert_eq!(self.status.code(), Some(status), "{}{printed}", said(&self));
+        self
+    }
+}
