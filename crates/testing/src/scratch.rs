@@ -42,7 +42,8 @@ impl Scratch {
     /// Writes a file, and the folders above it.
     #[track_caller]
     pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> &Self {
-        self.made(name, |at| fs::write(at, content))
+        let bytes = content.as_ref();
+        self.made(name, |at| fs::write(at, bytes))
     }
 
     /// Makes a folder.

@@ -20,7 +20,7 @@ fn command_output_matches_pages() {
 fn reference_pages_are_current() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
     let mode = if std::env::var_os("UPDATE").is_some() { "--write" } else { "--check" };
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["reference", mode, folder])
         .output()
         .expect("the program starts")

@@ -176,8 +176,8 @@ fn stale_digests_are_not_trusted() {
     let lines: Vec<&str> = text.lines().collect();
     fs::write(at.join("digests.part"), lines[..8].join("\n") + "\n").expect("room");
     fs::remove_file(at.join("digests")).expect("it is there");
-    let output =
-        peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat()).exited(0);
+
+    peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat()).exited(0);
     assert_eq!(compared(&at, "again").1, Some(0), "digests are of what was copied");
     for (target, manifest) in [("new", "new"), ("new", "./source"), ("new.part", "new")] {
         let words = ["copy", "source", target, "--stage", "digest", "--manifest", manifest];
@@ -198,7 +198,7 @@ fn refused_copy_leaves_no_manifest() {
     let (_folder, at) = folder();
     fs::write(at.join("target"), "precious").expect("it is there");
     let words = ["copy", "source", "target", "--stage", "digest", "--manifest", "digests"];
-    let output = peerlane(&at, &words).exited(2);
+    peerlane(&at, &words).exited(2);
     assert!(!at.join("digests").exists() && !at.join("digests.part").exists());
     fs::write(at.join("digests"), "mine").expect("it is there");
     fs::remove_file(at.join("target")).expect("it is there");

@@ -52,8 +52,8 @@ fn assumed_plan_leaves_nothing_to_fix() {
     for machine in [CAPTURE, TEXT] {
         let folder = Scratch::new();
         let fix = folder.at("fix");
-        let output =
-            doctor(&format!("--machine {machine} --write-fix {}", fix.display())).exited(1);
+
+        doctor(&format!("--machine {machine} --write-fix {}", fix.display())).exited(1);
         let before = record(&format!("--machine {machine}"));
         assert!(kinds(&before).contains(&"acs-redirect"), "{machine}: {before}");
         assert_eq!(steps_with(&before, "acs").len(), 1, "{machine}: one step for all switches");
@@ -92,7 +92,7 @@ fn written_files_can_be_undone() {
     let fix = folder.at("fix");
     fs::create_dir(&fix).expect("a folder");
     fs::write(fix.join("mine"), "kept").expect("room");
-    let output = doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display())).exited(2);
+    doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display())).exited(2);
     assert_eq!(fs::read_dir(&fix).expect("the folder").count(), 1);
     fs::remove_dir_all(&fix).expect("removed");
     doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
@@ -122,7 +122,7 @@ fn scripts_leave_files_that_differ() {
     let other = root.join("etc/modprobe.d/peerlane.conf");
     fs::create_dir_all(other.parent().expect("a folder")).expect("a folder");
     fs::write(&other, "options nvidia NVreg_EnableMSI=1\n").expect("room");
-    let output = run_script(&fix, "install.sh", &root).exited(1);
+    run_script(&fix, "install.sh", &root).exited(1);
     assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists(), "nothing is half installed");
     run_script(&fix, "undo.sh", &root);
     assert_eq!(fs::read_to_string(&other).expect("kept"), "options nvidia NVreg_EnableMSI=1\n");
@@ -197,7 +197,7 @@ fn two_devices_without_files_are_examined() {
     let record = record(&format!("gpu:0 gpu:1 --machine {CAPTURE}"));
     assert_eq!(record["uses"].as_array().map(Vec::len), Some(1), "{record}");
     assert_eq!(record["uses"][0]["use"], "gpu-gpu");
-    let by_address = doctor(&format!("0000:18:00.0 0000:1a:00.0 --machine {CAPTURE}")).exited(1);
+    doctor(&format!("0000:18:00.0 0000:1a:00.0 --machine {CAPTURE}")).exited(1);
     for ends in ["gpu:0 mlx5_9", "0000:17:00.0 gpu:0"] {
         let output = doctor(&format!("{ends} --machine {CAPTURE}"));
         assert_eq!(output.status.code(), Some(2), "{ends}: {output:?}");

@@ -27,15 +27,15 @@ fn record_path(name: &str) -> PathBuf {
 fn example_matches_its_records() {
     let folder = Scratch::new();
     let page = folder.at("emulated.html");
-    let output = command(folder.path())
+    let verdicts = command(folder.path())
         .arg("report")
         .args(RECORDS.map(record_path))
         .args(["--title", TITLE, "-o"])
         .arg(&page)
         .output()
         .expect("the program starts")
-        .exited(0);
-    let verdicts = String::from_utf8(output.stdout).expect("text");
+        .exited(0)
+        .text();
     assert_eq!(verdicts.lines().count(), 1 + RECORDS.len(), "the headline comes first");
     let is_marked = |line: &str| line.starts_with("Emulated machine: semantics, not speed.");
     assert!(verdicts.lines().all(is_marked), "{verdicts}");

@@ -341,8 +341,8 @@ fn gpu_machine_is_planned_without_gpus() {
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
     assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));
-    let output = peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text =
+        peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}")).text();
     assert!(text.contains("gpu:0 by cuFile, direct by nvidia-fs"), "{text}");
     let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --machine {root}"));
     assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
@@ -361,7 +361,7 @@ fn fio_job_goes_into_gpu() {
         command.output().expect("the program starts")
     };
     for (routes, way) in [("p2p", "cufile"), ("host", "posix")] {
-        let output = run(routes, way).exited(0);
+        run(routes, way).exited(0);
         let job = folder.text(way);
         let lines: Vec<&str> = job.lines().collect();
         for line in ["ioengine=libcufile", "gpu_dev_ids=0", "direct=1", "numjobs=4", "size=1048576"]

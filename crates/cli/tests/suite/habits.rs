@@ -35,7 +35,7 @@ fn folder_target_takes_source_name() {
     let output = typed(folder.path(), "copy set.bin backup/ -q").exited(0);
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
     assert_eq!(folder.read("backup/set.bin"), b"data");
-    let output = typed(folder.path(), "verify set.bin backup").exited(0);
+    typed(folder.path(), "verify set.bin backup").exited(0);
     let output = typed(folder.path(), "copy set.bin gone/").exited(2);
     assert!(said(&output).contains("there is no directory gone/"), "{}", said(&output));
     assert!(!folder.at("gone").exists());
@@ -70,8 +70,7 @@ fn sample_claims_only_its_share() {
     folder.write("one", vec![1; 16 << 20]);
     folder.write("other", vec![1; 16 << 20]);
     let first = |line: &str| {
-        let output = typed(folder.path(), line);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = typed(folder.path(), line).text();
         text.lines().next().unwrap_or_default().to_owned()
     };
     let said = first("verify one other --verify sample");
@@ -86,8 +85,7 @@ fn plain_copy_prints_few_lines() {
     let folder = Scratch::new();
     folder.write("one", vec![1; 1 << 20]);
     let lines = |line: &str| {
-        let output = typed(folder.path(), line).exited(0);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = typed(folder.path(), line).exited(0).text();
         assert!(text.starts_with("copied 1 MiB from "), "{text}");
         text.lines().count()
     };
@@ -144,8 +142,7 @@ fn prose_wraps_and_commands_do_not() {
 fn one_device_has_its_path_and_pairs() {
     let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
     let machine = "--machine fixtures/lspci/eight-gpus.txt";
-    let output = typed(root, &format!("topo 18:00.0 {machine}"));
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, &format!("topo 18:00.0 {machine}")).text();
     assert!(text.starts_with("0000:18:00.0 (GPU) gpu:0, 32 GT/s x16"), "{text}");
     assert!(text.contains("\n  0000:16:00.0 (upstream port)"), "{text}");
     assert!(
@@ -154,7 +151,7 @@ fn one_device_has_its_path_and_pairs() {
         ),
         "{text}"
     );
-    let output = typed(root, &format!("topo gpu:9 {machine}")).exited(2);
+    typed(root, &format!("topo gpu:9 {machine}")).exited(2);
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));
     assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
 }
@@ -163,8 +160,8 @@ fn one_device_has_its_path_and_pairs() {
 fn examples_of_help_stay_whole() {
     let folder = Scratch::new();
     let mut command = command(folder.path());
-    let output = command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text =
+        command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs").text();
     let example = "  peerlane export /dev/nvme0n1 --listen 10.0.0.1 --allow nqn.2014-08.org";
     assert!(text.contains(example), "{text}");
     assert!(!text.contains('\u{a0}'), "{text}");
@@ -184,11 +181,9 @@ fn ports_are_refused_by_both_commands() {
 #[test]
 fn nics_that_a_topology_names_take_part() {
     let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
-    let output = typed(root, "topo bnxt_re0 --machine fixtures/nccl/mi300.xml");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, "topo bnxt_re0 --machine fixtures/nccl/mi300.xml").text();
     assert!(text.contains("gpu:0, gpu:1, gpu:2, gpu:3\n    unknown"), "{text}");
-    let output = typed(root, "doctor --machine fixtures/nccl/mi300.xml");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, "doctor --machine fixtures/nccl/mi300.xml").text();
     assert!(text.contains("network to GPU   unknown"), "{text}");
 }
 
@@ -199,12 +194,11 @@ fn missing_drive_makes_no_file() {
     let output = typed(folder.path(), "copy set.bin nvme77").exited(2);
     assert!(said(&output).contains("nvme77 is not a device of this machine"), "{}", said(&output));
     assert!(!folder.at("nvme77").exists());
-    let output = typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
+    typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
 }
 
 #[test]
 fn predicted_route_without_memory_is_not_possible() {
     let folder = Scratch::new();
-    let output = typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair")
-        .exited(77);
+    typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair").exited(77);
 }

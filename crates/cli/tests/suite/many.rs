@@ -58,7 +58,7 @@ fn targets_get_permissions_less_umask() {
         );
         let mut shell = std::process::Command::new("sh");
         let output = shell.args(["-ec", &script]).current_dir(folder.path()).output();
-        let output = output.expect("a shell").exited(0);
+        output.expect("a shell").exited(0);
         for name in ["a", "b", "c", "d"] {
             assert_eq!(mode(name), expected, "{name}, umask {umask}");
             fs::remove_file(folder.at(name)).expect("a target");
@@ -75,9 +75,9 @@ fn at_most_sixteen_targets_are_accepted() {
         let more = ["--route", "host", "--block", "64K", "--depth", "1"];
         ["copy", "source"].into_iter().chain(targets).chain(more).collect::<Vec<_>>()
     };
-    let output = peerlane(folder.path(), &words(16)).exited(0);
+    peerlane(folder.path(), &words(16)).exited(0);
     assert!(names[..16].iter().all(|name| is_copy(folder.path(), name)));
-    let output = peerlane(folder.path(), &words(17)).exited(2);
+    peerlane(folder.path(), &words(17)).exited(2);
     assert!(!folder.at("t16").exists());
 }
 
@@ -146,7 +146,7 @@ fn limit_holds_for_whole_batch() {
     let start = std::time::Instant::now();
     let words =
         ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--limit", "10M"];
-    let output = peerlane(folder.path(), &[&words[..], &["--block", "64K"]].concat()).exited(0);
+    peerlane(folder.path(), &[&words[..], &["--block", "64K"]].concat()).exited(0);
     // Twice 5 MiB by 10 MB a second, less the burst of a tenth of a second and what is in flight.
     assert!(start.elapsed().as_secs_f64() > 0.9, "{:?}", start.elapsed());
 }
@@ -199,7 +199,7 @@ fn batch_ranges_of_drive_take_turns() {
     let starts = [0, 8 << 20, 16 << 20, 24 << 20];
     folder.write("jobs.toml", starts.map(job).concat());
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "4", "--force"];
-    let output = peerlane(folder.path(), &words).exited(0);
+    peerlane(folder.path(), &words).exited(0);
     let (found, source) = (fs::read(&image), fs::read(folder.at("source")));
     let (found, source) = (found.expect("an image"), source.expect("a source"));
     for start in starts {

@@ -70,8 +70,7 @@ fn impossible_node_records_are_refused() {
 
 #[test]
 fn report_has_row_per_node() {
-    let output = peerlane(&[Path::new("report"), &example("nodes.json")]).exited(0);
-    let page = String::from_utf8(output.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &example("nodes.json")]).exited(0).text();
     for words in [
         "2 of 3 nodes answered. Missing: three",
         "| three | – |  | missing: it is not in the cluster (not back within 0 s) |",
@@ -81,8 +80,7 @@ fn report_has_row_per_node() {
     ] {
         assert!(page.contains(words), "{words}\n{page}");
     }
-    let comparison = peerlane(&[Path::new("report"), &example("compare-nodes.json")]);
-    let page = String::from_utf8(comparison.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &example("compare-nodes.json")]).text();
     assert!(page.contains("2 of 3 nodes compared"), "{page}");
 }
 
@@ -90,8 +88,8 @@ fn report_has_row_per_node() {
 fn csv_has_node_column() {
     let folder = Scratch::new();
     let file = folder.at("runs.csv");
-    let output =
-        peerlane(&[Path::new("report"), &example("nodes.json"), Path::new("-o"), &file]).exited(0);
+
+    peerlane(&[Path::new("report"), &example("nodes.json"), Path::new("-o"), &file]).exited(0);
     let text = fs::read_to_string(&file).expect("a file");
     let ends: Vec<&str> = text.lines().filter_map(|line| line.rsplit(',').next()).collect();
     assert_eq!(ends[0], "node");
@@ -112,8 +110,7 @@ fn plain_records_keep_machines_apart() {
         fs::write(&path, node["bench"].to_string()).expect("room");
         path
     });
-    let both = peerlane(&[Path::new("report"), &first, &second]);
-    let page = String::from_utf8(both.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &first, &second]).text();
     assert!(page.contains("| one.json | host-one | 1 drive to host 1M |"), "{page}");
     assert!(page.contains("| two.json | host-two | 1 drive to host 1M |"), "{page}");
     let alone = peerlane(&[Path::new("report"), &first]);

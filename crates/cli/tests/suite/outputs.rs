@@ -42,7 +42,7 @@ fn folder() -> Scratch {
 }
 
 fn with_source(folder: Scratch) -> Scratch {
-    folder.write("source", [7; 1 << 20]);
+    folder.write("source", vec![7; 1 << 20]);
     folder
 }
 
@@ -94,7 +94,7 @@ fn figure_replaces_only_a_figure() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT --svg figures");
-    let output = peerlane(folder.path(), &words, "page.html").exited(0);
+    peerlane(folder.path(), &words, "page.html").exited(0);
     let figures = names(&folder.at("figures"));
     let at = |name: &String| folder.at("figures").join(name);
     let drawn = fs::read(at(&figures[0])).expect("a figure");
@@ -113,7 +113,7 @@ fn figure_replaces_only_a_figure() {
     assert!(!folder.at("other.html").exists());
 
     fs::remove_file(&last).expect("it");
-    let output = peerlane(folder.path(), &words, "page.html").exited(0);
+    peerlane(folder.path(), &words, "page.html").exited(0);
     assert!(fs::read(at(&figures[0])).expect("a figure") == drawn, "it is as it was");
 }
 
@@ -121,7 +121,7 @@ fn figure_replaces_only_a_figure() {
 fn page_named_like_figure_is_refused() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
-    let output = peerlane(folder.path(), &format!("report {run} --svg OUT"), "first").exited(0);
+    peerlane(folder.path(), &format!("report {run} --svg OUT"), "first").exited(0);
     let figures = names(&folder.at("first"));
     let last = figures.last().expect("a figure");
     folder.folder("second");

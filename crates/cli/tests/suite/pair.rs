@@ -113,8 +113,7 @@ fn guests_are_judged_by_the_host() {
 
 #[test]
 fn explanations_follow_both_directions() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--explain"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--explain"]).text();
     for question in ["may gpu:0 reach memory of gpu:1?", "may gpu:1 reach memory of gpu:0?"] {
         assert!(text.contains(question), "{text}");
     }
@@ -175,8 +174,7 @@ fn linked_gpus_are_direct_by_their_links() {
         let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
         assert_eq!(answer["pair"][key], format!("connected by {links}"));
         assert!(answer["pair"][other].is_null());
-        let doctor = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]);
-        let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        let text = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]).text();
         assert!(text.starts_with(&headline), "{text}");
     }
 }
@@ -207,8 +205,7 @@ fn made_up_switches_are_warned_of() {
         function("0001", "0x030200"),
         function("0101", "0x020700")
     );
-    let output = on_topology(&elements, &["plan", "gpu:0", "0101:00:00.0"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["plan", "gpu:0", "0101:00:00.0"]).text();
     assert!(text.contains("PIX for nvidia-smi"), "{text}");
     assert!(text.contains("the maker of gpu:0 is unknown (not in this input)"), "{text}");
     for words in [&["plan", "gpu:0", "0101:00:00.0"][..], &["topo"], &["doctor"]] {
@@ -228,12 +225,10 @@ fn gpus_of_other_makers_may_lend_memory() {
         )
     };
     let elements = gpu("37") + &gpu("3a");
-    let output = on_topology(&elements, &["plan", "0000:37:00.0", "0000:3a:00.0"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["plan", "0000:37:00.0", "0000:3a:00.0"]).text();
     assert!(text.contains("to memory of gpu:0000:3a:00.0, if it lends any"), "{text}");
     assert!(text.starts_with("0000:37:00.0 -> 0000:3a:00.0: unknown: "), "{text}");
-    let output = on_topology(&elements, &["doctor"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["doctor"]).text();
     assert!(text.contains("unknown: GPU to GPU"), "{text}");
 }
 

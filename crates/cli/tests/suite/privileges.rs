@@ -103,7 +103,7 @@ fn missing_permissions_are_named_first() {
         let (_, told) = said.split_once("hint: ").unwrap_or_default();
         assert!(told.contains(hint), "{words:?}: {said}");
     }
-    let none = plan(folder.path(), "open", "free/copy").exited(0);
+    plan(folder.path(), "open", "free/copy").exited(0);
 }
 
 /// Complaints of `udevadm verify` about a file of rules; `None`, with the reason in the skip log,

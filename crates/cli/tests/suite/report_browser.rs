@@ -43,7 +43,7 @@ fn report(folder: &Path) -> PathBuf {
     let page = folder.join("report.html");
     let machine =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/r7515/topology.toml");
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .arg("report")
         .args(paths(folder))
         .arg("--machine")

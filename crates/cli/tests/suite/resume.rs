@@ -120,13 +120,13 @@ fn printed_command_resumes_stopped_copy() {
         let said = stopped(folder.path(), signal);
         assert!(said.starts_with("error: interrupted after "), "{said}");
         assert!(!folder.at("it's").exists(), "not under its name before it is complete");
-        let output = Command::new("sh")
+        let record = Command::new("sh")
             .args(["-c", printed(&said)])
             .current_dir(folder.path())
             .output()
             .expect("a shell")
-            .exited(0);
-        let record = String::from_utf8_lossy(&output.stdout);
+            .exited(0)
+            .text();
         assert!(record.contains("moved by an earlier run"), "{record}");
         assert_equal(&source, &folder.at("it's"));
         assert_eq!(names(folder.path()), ["a source", "it's"].map(OsStr::new));
@@ -167,7 +167,7 @@ fn killed_copy_leaves_no_target() {
         assert!(output.status.success() || is_begun, "{output:?}");
     }
     // Nothing that was left stands in the way of one that begins anew.
-    let output = again(&["--force"]).exited(0);
+    again(&["--force"]).exited(0);
 }
 
 #[test]

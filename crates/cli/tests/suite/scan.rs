@@ -10,11 +10,8 @@ use peerlane_testing::Scratch;
 /// Six images, with the picture in all of them.
 fn haystack() -> Scratch {
     let folder = Scratch::new();
-    let made = typed(
-        folder.path(),
-        "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q",
-    )
-    .exited(0);
+    typed(folder.path(), "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q")
+        .exited(0);
     folder
 }
 
@@ -103,8 +100,7 @@ fn sheet_replaces_only_a_sheet() {
     }
     assert!(std::fs::read(of("hay/picture.png")).expect("it") == picture);
     for _ in 0..2 {
-        let output =
-            typed(hay.path(), "scan hay/picture.png hay/images --sheet hits.html").exited(0);
+        typed(hay.path(), "scan hay/picture.png hay/images --sheet hits.html").exited(0);
     }
 }
 

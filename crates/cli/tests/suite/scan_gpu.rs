@@ -19,7 +19,7 @@ fn hay(format: &str) -> Scratch {
     let make = format!(
         "haystack make --seed 5 --images 4 --side 700 --per-mille 500 --format {format} -o hay -q"
     );
-    let made = peerlane(folder.path(), Path::new("/nowhere"), &make).exited(0);
+    peerlane(folder.path(), Path::new("/nowhere"), &make).exited(0);
     folder
 }
 
@@ -206,7 +206,7 @@ fn missing_parts_never_fall_back() {
 fn sheet_shows_gpu_hits() {
     let folder = hay("tiff");
     let mock = Mock::new("");
-    let output = scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html").exited(0);
+    scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html").exited(0);
     let page = folder.text("gpu.html");
     assert_eq!(page.matches("what is at the hit in").count(), 2, "{} bytes", page.len());
     mock.expect_all_undone();

@@ -11,7 +11,7 @@ use crate::program::Exited;
 use peerlane_testing::Scratch;
 
 fn peerlane(folder: &Path, words: &[&str]) {
-    let output = program::peerlane(folder, words).exited(0);
+    program::peerlane(folder, words).exited(0);
 }
 
 /// A sheet of hits in images with long names, in several sizes and rotations; and how many hits it has.

@@ -457,7 +457,7 @@ fn same_prediction_is_not_compared() {
     let folder = Scratch::new();
     let at = |name: &str| folder.at(name).display().to_string();
     for record in ["one.json", "other.json"] {
-        let output = sim(CROWD, &["--engine", "flow", "-o", &at(record)]).exited(0);
+        sim(CROWD, &["--engine", "flow", "-o", &at(record)]).exited(0);
     }
     std::os::unix::fs::symlink(at("one.json"), at("link.json")).expect("a link");
     let compare = |files: &[&str]| {

@@ -349,8 +349,7 @@ fn differences_decide_the_exit_status() {
 
 #[test]
 fn differences_are_told_worst_first() {
-    let output = peerlane(&["topo", "diff", "pair", "acs"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(&["topo", "diff", "pair", "acs"]).text();
     let first = text.lines().next().expect("a line");
     assert!(
         first.starts_with("2 changes: 2 pairs direct -> refused; ACS redirection on"),
@@ -372,8 +371,7 @@ fn differences_are_told_worst_first() {
 fn facts_of_one_side_take_one_line() {
     let text = |name: &str| repository().join("fixtures/lspci").join(name).display().to_string();
     let (root, user) = (text("switch-redirecting.txt"), text("switch-unprivileged.txt"));
-    let output = peerlane(&["topo", "diff", &root, &user]).exited(1);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(&["topo", "diff", &root, &user]).exited(1).text();
     assert!(text.starts_with("no change in what both show; cannot tell of "), "{text}");
     let (_, told) = text.split_once("cannot tell:\n").expect("a section");
     let lines: Vec<&str> = told.lines().take_while(|line| !line.is_empty()).collect();

@@ -12,8 +12,7 @@ fn calibration_reads_and_writes_parameter_file() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");
     let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
-    let output = bench(folder.path(), words).exited(0);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), words).exited(0).text();
     assert!(text.contains("source, read") && text.contains("rows held out"), "{text}");
     assert!(!text.contains("source, write"), "{text}");
     let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
@@ -29,7 +28,7 @@ fn scratch_file_is_calibrated_both_ways() {
     let folder = folder();
     let words =
         "calibrate source --scratch source --force --time 0.02 --repeats 1 --parameters p.toml";
-    let output = bench(folder.path(), words).exited(0);
+    bench(folder.path(), words).exited(0);
     let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
     for name in ["source.read.rate", "source.write.rate", "source.random-write.commands"] {
         assert!(parameters.contains(name), "{parameters}");
@@ -57,7 +56,7 @@ fn sim_predicts_with_calibrated_parameters() {
     let folder = folder();
     let at = folder.path();
     let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
-    let output = bench(at, words).exited(0);
+    bench(at, words).exited(0);
     let pair = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/pair.toml");
     let pair = fs::read_to_string(pair).expect("it is there");
     let machine = pair.replace("name = \"a\"", "name = \"source\"");
@@ -93,7 +92,7 @@ fn an_interrupted_calibration_resumes() {
     let folder = folder();
     let at = folder.path();
     let words = "calibrate source --time 0.02 --repeats 2";
-    let output = bench(at, &format!("{words} -o rows.json")).exited(0);
+    bench(at, &format!("{words} -o rows.json")).exited(0);
     let kept = || -> BenchRecord {
         let text = fs::read_to_string(at.join("rows.json")).expect("the rows");
         serde_json::from_str(&text).expect("a record")
@@ -103,19 +102,18 @@ fn an_interrupted_calibration_resumes() {
     let mut half = whole.clone();
     half.cases.truncate(half.cases.len() / 2);
     fs::write(at.join("rows.json"), serde_json::to_string(&half).expect("JSON")).expect("room");
-    let output = bench(at, &format!("{words} --resume rows.json --parameters p.toml")).exited(0);
+    bench(at, &format!("{words} --resume rows.json --parameters p.toml")).exited(0);
     let resumed = kept();
     assert_eq!((resumed.cases.len(), &resumed.packets), (whole.cases.len(), &whole.packets));
     assert!(fs::read_to_string(at.join("p.toml")).expect("it").contains("source.read.rate"));
     fs::write(at.join("before.json"), serde_json::to_string(&whole).expect("JSON")).expect("room");
-    let output = bench(at, "compare before.json rows.json --json");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(at, "compare before.json rows.json --json").text();
     assert!(
         text.contains("\"case\": \"read 4K depth 1\"")
             || text.contains("\"case\":\"read 4K depth 1\""),
         "{text}"
     );
-    let output = typed(at, "report rows.json -o report.html").exited(0);
+    typed(at, "report rows.json -o report.html").exited(0);
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn scratch_source_gets_seeded_pattern() {
     let before = folder.read("source");
     let words = "sweep source target --routes host --block 64K --repeats 1 --seed 7 --json \
                  --scratch source --scratch target --force";
-    let output = bench(folder.path(), words).exited(0);
+    bench(folder.path(), words).exited(0);
     let after = folder.read("source");
     assert!(after != before, "the source holds a pattern");
     assert!(after == folder.read("target"), "and so does the target");
@@ -212,8 +212,7 @@ fn record_resumes_with_same_workload_only() {
     let saved: BenchRecord = serde_json::from_str(&saved).expect("a record");
     assert_eq!(saved, found);
 
-    let output = bench(folder.path(), "compare run.json run.json").exited(1);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), "compare run.json run.json").exited(1).text();
     assert!(text.contains("a record of the run after is given twice"), "{text}");
 }
 
@@ -337,11 +336,11 @@ fn record_replaces_only_a_record() {
     let found = bench(folder.path(), &format!("{words} -o one --trace one")).exited(2);
     assert!(said(&found).contains("two outputs are one file"), "{}", said(&found));
     let new = "stream --source host --target new --length 64K --scratch new -o new";
-    let found = bench(folder.path(), new).exited(2);
+    bench(folder.path(), new).exited(2);
     assert!(!folder.at("new").exists() && !folder.at("one").exists());
 
     for _ in 0..2 {
-        let found = bench(folder.path(), &format!("{words} -o run.json")).exited(0);
+        bench(folder.path(), &format!("{words} -o run.json")).exited(0);
     }
 }
 
@@ -366,7 +365,7 @@ fn impossible_record_is_refused_everywhere() {
             assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
             assert!(said(&output).contains("read the record lie.json"), "{}", said(&output));
         }
-        let report = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        Command::new(env!("CARGO_BIN_EXE_peerlane"))
             .args(["report", "lie.json"])
             .current_dir(folder.path())
             .output()

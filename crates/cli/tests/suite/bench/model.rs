@@ -15,7 +15,7 @@ fn prediction_overwrites_only_a_record() {
     let precious = fs::read_to_string(folder.path().join("precious")).expect("it");
     assert_eq!(precious, "dear diary");
     for _ in 0..2 {
-        let output = bench(folder.path(), &format!("{words} -o run.json")).exited(0);
+        bench(folder.path(), &format!("{words} -o run.json")).exited(0);
     }
 }
 
@@ -67,7 +67,7 @@ fn predictions_are_compared_without_test() {
     fs::write(folder.path().join("p.toml"), slow).expect("room");
     let words = "stream --source a --target host --on model --machine pair";
     for more in ["-o before.json", "-o after.json --parameters p.toml"] {
-        let output = bench(folder.path(), &format!("{words} {more}")).exited(0);
+        bench(folder.path(), &format!("{words} {more}")).exited(0);
     }
     let output = bench(folder.path(), "compare before.json after.json");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -159,8 +159,7 @@ fn socket_link_is_named_by_bridges() {
 fn assumptions_are_stated_once() {
     let folder = folder();
     let words = "sweep a b --via cmb:c --block 64K,1M --on model --machine pair";
-    let output = bench(folder.path(), words);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = bench(folder.path(), words).text();
     let line = "warning: nothing says how fast the links of switch, a, b and c are: taken for 16GT/s x4; \
                 say it in the machine file (`link = \"16GT/s x4\"`)";
     assert_eq!(text.matches(line).count(), 1, "{text}");

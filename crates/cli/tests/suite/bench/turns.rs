@@ -18,7 +18,7 @@ fn slower_side_is_found_in_six_turns() {
         for side in ["before", "after"] {
             let file = format!("{side}{turn}.json");
             let stream = "stream --source source --target host --block 64K --repeats 2 -q";
-            let output = bench(folder.path(), &format!("{stream} -o {file}")).exited(0);
+            bench(folder.path(), &format!("{stream} -o {file}")).exited(0);
             let seconds = if side == "after" { 100_000 } else { 1000 } + turn;
             take(&folder.path().join(&file), Nanos::seconds(seconds));
             words += &format!(" {file}");
@@ -38,8 +38,7 @@ fn slower_side_is_found_in_six_turns() {
     assert!(said(&output).contains(reason), "{}", said(&output));
 
     let two = "compare before0.json after0.json before1.json after1.json";
-    let output = bench(folder.path(), two).exited(1);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), two).exited(1).text();
     assert!(text.contains("2 turns, where so many cases need 6"), "{text}");
 }
 

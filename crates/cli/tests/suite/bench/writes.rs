@@ -51,8 +51,7 @@ fn writable_source_is_filled() {
     let words = "stream --source holey --target host --block 64K --repeats 1 --scratch holey";
     let output = bench(folder.path(), words).exited(2);
     assert!(said(&output).contains("holey exists"), "not without --force: {}", said(&output));
-    let output = bench(folder.path(), &format!("{words} --force")).exited(0);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), &format!("{words} --force")).exited(0).text();
     assert!(text.contains("overwritten: holey from byte 0 to 1048576"), "{text}");
     let content = folder.read("holey");
     assert!(content[256 * KIB..512 * KIB].iter().any(|&byte| byte != 0), "a pattern is there");
@@ -130,8 +129,8 @@ fn target_without_room_is_removed() {
 
     let old = folder.at("old");
     fs::write(&old, "short").expect("room");
-    let output =
-        bench(folder.path(), &format!("{} --force", words.replace("new", "old"))).exited(2);
+
+    bench(folder.path(), &format!("{} --force", words.replace("new", "old"))).exited(2);
     assert_eq!(fs::read_to_string(&old).expect("it"), "short", "as long as it was");
 }
 
@@ -151,7 +150,7 @@ fn fio_job_names_only_measured_files() {
     let of = |name: &str| folder.at(name);
     fs::write(of("X"), "dear diary").expect("room");
     let words = "stream --source host --length 64K --block 4K --repeats 1 --warm-up 0 --fio job";
-    let output = bench(folder.path(), &format!("{words} --target X:Y --scratch X:Y")).exited(0);
+    bench(folder.path(), &format!("{words} --target X:Y --scratch X:Y")).exited(0);
     let job = fs::read_to_string(of("job")).expect("a job");
     assert!(job.lines().any(|line| line.ends_with("X\\:Y")), "{job}");
     assert_eq!(fs::read_to_string(of("X")).expect("it"), "dear diary");

@@ -330,7 +330,7 @@ fn device_keeps_bytes_behind_the_copy() {
         "copy source {} --offset 1M --length 4M --force --route p2p {COMMON}",
         device.typed()
     );
-    let output = machine.peerlane(&other).exited(77);
+    machine.peerlane(&other).exited(77);
     disk.read_exact_at(&mut there, 0).expect("all of it");
     assert!(there[..content.len()] == content, "restored");
 }

@@ -43,7 +43,7 @@ fn machine(conf: &str) -> Option<GpuMachine> {
     for (name, mask) in [("twin", 255), ("other", 254)] {
         let mut cc = Command::new("cc");
         cc.args(["-O1", "-o", name, "twin.c"]).arg(format!("-DMASK={mask}")).current_dir(&tools);
-        let built = cc.output().expect("cc").exited(0);
+        cc.output().expect("cc").exited(0);
     }
     Some(machine)
 }

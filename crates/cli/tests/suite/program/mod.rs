@@ -33,13 +33,19 @@ pub(crate) fn said(output: &Output) -> String {
 pub(crate) trait Exited {
     /// The same, which ended with this status; else the test fails with what was printed.
     fn exited(self, status: i32) -> Self;
+
+    /// Standard output.
+    fn text(&self) -> String;
 }
 
 impl Exited for Output {
     #[track_caller]
     fn exited(self, status: i32) -> Self {
-        let printed = String::from_utf8_lossy(&self.stdout);
-        assert_eq!(self.status.code(), Some(status), "{}{printed}", said(&self));
+        assert_eq!(self.status.code(), Some(status), "{}{}", said(&self), self.text());
         self
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
     }
 }
