@@ -68,9 +68,9 @@ mod tests {
 
     fn watched(payload: u64, growth: u64) -> RouteVerdict {
         let tree = Scratch::new();
-        tree.write("proc/meminfo", &text(1000));
+        tree.write("proc/meminfo", text(1000));
         let before = read(&Root::at(tree.path()));
-        tree.write("proc/meminfo", &text(1000 + growth));
+        tree.write("proc/meminfo", text(1000 + growth));
         end(before, &Root::at(tree.path()), p2p(payload)).says
     }
 

@@ -152,16 +152,16 @@ mod tests {
     #[test]
     fn worker_and_kernel_time_are_separate() {
         let tree = Scratch::new();
-        tree.write("proc/self/task/100/stat", &stat("peerlane", 0, 50));
-        tree.write("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 5));
-        tree.write("proc/9/stat", &stat("kworker/0:1H", KERNEL_THREAD, 10));
+        tree.write("proc/self/task/100/stat", stat("peerlane", 0, 50));
+        tree.write("proc/self/task/101/stat", stat("iou-wrk-100", 0, 5));
+        tree.write("proc/9/stat", stat("kworker/0:1H", KERNEL_THREAD, 10));
         tree.write("proc/9/schedstat", "100000000 5 5\n");
-        tree.write("proc/10/stat", &stat("bash", 0, 900));
+        tree.write("proc/10/stat", stat("bash", 0, 900));
         let mut watch = CpuWatch::begin(&Root::at(tree.path()));
-        tree.write("proc/self/task/102/stat", &stat("iou-wrk-100", 0, 3));
+        tree.write("proc/self/task/102/stat", stat("iou-wrk-100", 0, 3));
         watch.look(&Root::at(tree.path()));
         std::fs::remove_file(tree.at("proc/self/task/102/stat")).unwrap();
-        tree.write("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 7));
+        tree.write("proc/self/task/101/stat", stat("iou-wrk-100", 0, 7));
         tree.write("proc/9/schedstat", "100000777 5 5\n");
         let (cost, evidence) = watch.end(&Root::at(tree.path()), p2p(0));
         assert_eq!(cost.workers_ns, Some(Nanos(50_000_000)), "two ticks and three");

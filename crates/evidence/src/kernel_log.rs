@@ -126,7 +126,7 @@ mod tests {
         let old = "6,1,1,-;DMAR: [DMA Read] Request device [41:00.0] fault addr 0x1\n";
         tree.write("dev/kmsg", old);
         let log = KernelLog::at_end(&Root::at(tree.path()));
-        tree.write("dev/kmsg", &format!("{old}{new}"));
+        tree.write("dev/kmsg", format!("{old}{new}"));
         log.end(&["0000:41:00.0".parse().unwrap()])
     }
 

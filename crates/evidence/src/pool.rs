@@ -72,14 +72,14 @@ mod tests {
         let tree = Scratch::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
         let place = "sys/bus/pci/devices/0000:03:00.0/p2pmem";
-        tree.write(&format!("{place}/size"), "1048576\n");
-        tree.write(&format!("{place}/available"), "1048576\n");
+        tree.write(format!("{place}/size"), "1048576\n");
+        tree.write(format!("{place}/available"), "1048576\n");
         let mut watch = PoolWatch::begin(&Root::at(tree.path()), pool);
         if let Some(during) = during {
-            tree.write(&format!("{place}/available"), during);
+            tree.write(format!("{place}/available"), during);
             watch.look(&Root::at(tree.path()));
         }
-        tree.write(&format!("{place}/available"), "1048576\n");
+        tree.write(format!("{place}/available"), "1048576\n");
         watch.end(p2p(1000))
     }
 

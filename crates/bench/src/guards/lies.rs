@@ -146,8 +146,8 @@ impl FakeStage {
             slowness,
         };
         stage.plant_counters();
-        stage.tree.write(&format!("{POOL}/size"), "1048576");
-        stage.tree.write(&format!("{POOL}/available"), "1048576");
+        stage.tree.write(format!("{POOL}/size"), "1048576");
+        stage.tree.write(format!("{POOL}/available"), "1048576");
         stage
     }
 
@@ -156,7 +156,7 @@ impl FakeStage {
         for (name, bytes) in ["nvme0n1", "nvme1n1"].into_iter().zip(self.ring.drives) {
             let (read, written) = (1000 + bytes.read.0 / 512, 1000 + bytes.written.0 / 512);
             let stat = format!("1 0 {read} 1 1 0 {written} 1 0 1 1\n");
-            self.tree.write(&format!("sys/class/block/{name}/stat"), &stat);
+            self.tree.write(format!("sys/class/block/{name}/stat"), &stat);
         }
     }
 
@@ -221,7 +221,7 @@ impl FakeStage {
             is_translating: false,
         };
         let mut watch = CaseWatch::begin(&scene);
-        self.tree.write(&format!("{POOL}/available"), &(1_048_576 - 8 * REQUEST).to_string());
+        self.tree.write(format!("{POOL}/available"), (1_048_576 - 8 * REQUEST).to_string());
         watch.look();
         let (elapsed, clock) = self.carry();
         self.plant_counters();

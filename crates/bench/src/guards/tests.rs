@@ -254,7 +254,7 @@ fn remote_drive_is_named_with_host_memory() {
     let fabric = machine();
     let tree = Scratch::new();
     let fields = ["0"; 35].join(" ");
-    tree.write("proc/self/stat", &format!("42 (a) b) R {fields} 7 0 0\n"));
+    tree.write("proc/self/stat", format!("42 (a) b) R {fields} 7 0 0\n"));
     tree.write("sys/devices/system/cpu/cpu7/node1/x", "");
     let peers = by_way_of_c(&fabric);
     let host = FlowPath { memory: None, ..peers.clone() };
@@ -288,7 +288,7 @@ fn what_sysfs_says_of_a_drive_is_read() {
         ("nuse", "10\n"),
         ("size", "2097152\n"),
     ] {
-        tree.write(&format!("sys/class/block/nvme0n1/{file}"), text);
+        tree.write(format!("sys/class/block/nvme0n1/{file}"), text);
     }
     let drive = |name: &str| CaseDrive {
         name: name.to_owned(),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::program::{Exited, peerlane, said};
+use crate::program::{Exited, peerlane};
 use crate::schema;
 use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
 use peerlane_testing::Scratch;
@@ -149,9 +149,9 @@ fn killed_copy_resumes_with_manifest() {
     child.wait().expect("it ended");
     assert!(at.join("digests.part").exists() && !at.join("digests").exists());
     let other = peerlane(&at, &[&words[..], &["--resume"]].concat());
-    assert!(said(&other).contains("the stages were digest"), "{}", said(&other));
+    other.says("the stages were digest");
     let again = peerlane(&at, &[&words[..], &digest, &["--force"]].concat());
-    assert!(said(&again).contains("digests.part already"), "{}", said(&again));
+    again.says("digests.part already");
     let resumed = peerlane(&at, &[&words[..], &digest, &["--resume", "--json"]].concat()).exited(0);
     let record: CopyRecord = schema::read(&resumed.stdout);
     assert!(record.content.before.0 > 0, "{:?}", record.content);
@@ -170,7 +170,7 @@ fn stale_digests_are_not_trusted() {
     let again = ["copy", "source", "again", "--route", "host", "--stage", "digest"];
     let output =
         peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat()).exited(2);
-    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
+    output.says("digests already exists");
     // An unfinished manifest of a copy that left no journal.
     let text = fs::read_to_string(at.join("digests")).expect("a manifest");
     let lines: Vec<&str> = text.lines().collect();
@@ -181,8 +181,7 @@ fn stale_digests_are_not_trusted() {
     assert_eq!(compared(&at, "again").1, Some(0), "digests are of what was copied");
     for (target, manifest) in [("new", "new"), ("new", "./source"), ("new.part", "new")] {
         let words = ["copy", "source", target, "--stage", "digest", "--manifest", manifest];
-        let output = peerlane(&at, &words).exited(2);
-        assert!(said(&output).contains("would take the place of"), "{}", said(&output));
+        peerlane(&at, &words).exited(2).says("would take the place of");
     }
     assert!(fs::read(at.join("source")).expect("the source") == other);
 }
@@ -203,7 +202,7 @@ fn refused_copy_leaves_no_manifest() {
     fs::write(at.join("digests"), "mine").expect("it is there");
     fs::remove_file(at.join("target")).expect("it is there");
     let output = peerlane(&at, &words);
-    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
+    output.says("digests already exists");
     assert_eq!(fs::read(at.join("digests")).expect("it is there"), b"mine");
     assert!(!at.join("target").exists());
 }

@@ -166,12 +166,9 @@ fn hung_gpu_ends_run_at_deadline() {
     for ends in ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new"] {
         let (mock, folder) = (Mock::new("delay=1000000000"), folder());
         let words = format!("stream {ends} --routes host --timeout 1");
-        let output = bench(&mock, folder.path(), &words).exited(2);
-        assert!(
-            said(&output).contains("a copy by gpu:0 did not end within 1 s"),
-            "{}",
-            said(&output)
-        );
+        bench(&mock, folder.path(), &words)
+            .exited(2)
+            .says("a copy by gpu:0 did not end within 1 s");
         mock.expect_no_violation();
         assert_eq!(mock.calls("cuMemFree"), 0, "the GPU may still write there");
     }
@@ -269,7 +266,7 @@ fn donards_tables_are_one_command() {
     assert!(text.contains("host-mapped (classical)"), "{text}");
     assert!(text.contains("no count of memory traffic"), "{text}");
     assert!(!text.contains("gpu:0 -> source"), "nothing may be written: {text}");
-    assert!(said(&output).contains("reading out of gpu:0 is not measured"), "{}", said(&output));
+    output.says("reading out of gpu:0 is not measured");
     let content = folder.read("source");
     assert_eq!(content[1 << 20], ((1_usize << 20) / 3 + (1 << 20) / 4096).to_le_bytes()[0]);
 
@@ -298,8 +295,7 @@ fn driver_refusal_ends_classical_way_cleanly() {
     // Its third copy is the third block: content of a source that may not be written is not filled.
     let (mock, folder) = (Mock::new("fail_copy=3"), folder());
     let words = "stream --source source --target gpu:0 --routes host-mapped";
-    let output = bench(&mock, folder.path(), words).exited(2);
-    assert!(said(&output).contains("cuMemcpyHtoD failed: launch failed"), "{}", said(&output));
+    bench(&mock, folder.path(), words).exited(2).says("cuMemcpyHtoD failed: launch failed");
     mock.expect_all_undone();
 }
 
@@ -345,7 +341,7 @@ fn gpu_machine_is_planned_without_gpus() {
         peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}")).text();
     assert!(text.contains("gpu:0 by cuFile, direct by nvidia-fs"), "{text}");
     let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --machine {root}"));
-    assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
+    output.says("its GPUs are");
     assert_eq!(mock.log().len(), 0, "looking loads nothing");
 }
 
@@ -371,8 +367,7 @@ fn fio_job_goes_into_gpu() {
         assert!(lines.contains(&format!("cuda_io={way}").as_str()), "{job}");
         assert!(!job.contains("io_uring") && !job.contains("iomem"), "{job}");
     }
-    let output = run("host-cufile", "none").exited(2);
-    assert!(said(&output).contains("no such route"), "{}", said(&output));
+    run("host-cufile", "none").exited(2).says("no such route");
     assert!(!folder.at("none").exists());
     mock.expect_all_undone();
 }

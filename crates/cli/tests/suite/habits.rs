@@ -36,8 +36,7 @@ fn folder_target_takes_source_name() {
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
     assert_eq!(folder.read("backup/set.bin"), b"data");
     typed(folder.path(), "verify set.bin backup").exited(0);
-    let output = typed(folder.path(), "copy set.bin gone/").exited(2);
-    assert!(said(&output).contains("there is no directory gone/"), "{}", said(&output));
+    typed(folder.path(), "copy set.bin gone/").exited(2).says("there is no directory gone/");
     assert!(!folder.at("gone").exists());
 }
 
@@ -50,7 +49,7 @@ fn unknown_devices_suggest_known_ones() {
     {
         let output =
             peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]).exited(2);
-        assert!(said(&output).contains(hint), "{}", said(&output));
+        output.says(hint);
     }
 }
 
@@ -60,8 +59,8 @@ fn piped_source_is_named_a_pipe() {
     let mut command = crate::program::command(folder.path());
     let command = command.args(["copy", "/dev/stdin", "x"]).stdin(std::process::Stdio::piped());
     let output = command.output().expect("the program starts");
-    assert!(said(&output).contains("/dev/stdin is a pipe"), "{}", said(&output));
-    assert!(said(&output).contains("hint: write its data to a file"), "{}", said(&output));
+    output.says("/dev/stdin is a pipe");
+    output.says("hint: write its data to a file");
 }
 
 #[test]
@@ -153,7 +152,7 @@ fn one_device_has_its_path_and_pairs() {
     );
     typed(root, &format!("topo gpu:9 {machine}")).exited(2);
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));
-    assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
+    output.says("`peerlane doctor gpu:0 --json`");
 }
 
 #[test]
@@ -174,7 +173,7 @@ fn ports_are_refused_by_both_commands() {
         let words = "0000:15:01.0 gpu:0 --machine fixtures/lspci/eight-gpus.txt";
         let output = typed(root, &format!("{command} {words}"));
         assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(said(&output).contains("it is a port or bridge"), "{}", said(&output));
+        output.says("it is a port or bridge");
     }
 }
 
@@ -191,8 +190,9 @@ fn nics_that_a_topology_names_take_part() {
 fn missing_drive_makes_no_file() {
     let folder = Scratch::new();
     folder.write("set.bin", "data");
-    let output = typed(folder.path(), "copy set.bin nvme77").exited(2);
-    assert!(said(&output).contains("nvme77 is not a device of this machine"), "{}", said(&output));
+    typed(folder.path(), "copy set.bin nvme77")
+        .exited(2)
+        .says("nvme77 is not a device of this machine");
     assert!(!folder.at("nvme77").exists());
     typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
 }

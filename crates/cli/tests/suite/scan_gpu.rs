@@ -95,8 +95,9 @@ fn non_images_are_skipped_without_decoding() {
     }
     let (mock, folder) = (Mock::new("mode=p2pdma"), hay("pgm"));
     folder.write("hay/images/notes.txt", "no image");
-    let output = scan_with_module(&mock, folder.path(), "--on cuda --route p2p").exited(0);
-    assert!(said(&output).contains("1 file passed over, no image"), "{}", said(&output));
+    scan_with_module(&mock, folder.path(), "--on cuda --route p2p")
+        .exited(0)
+        .says("1 file passed over, no image");
     mock.expect_all_undone();
 }
 
@@ -107,18 +108,20 @@ fn cufile_refusal_needs_allowed_fallback() {
     }
     let folder = hay("bmp");
     let mock = Mock::new("mode=compat");
-    let auto = scan_with_module(&mock, folder.path(), "--on cuda").exited(0);
-    assert!(said(&auto).contains("not directly: cuFile, direct by P2PDMA"), "{}", said(&auto));
+    scan_with_module(&mock, folder.path(), "--on cuda")
+        .exited(0)
+        .says("not directly: cuFile, direct by P2PDMA");
     let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!((strict.status.code(), hits(&strict).len()), (Some(77), 0), "{}", said(&strict));
-    assert!(said(&strict).contains("not possible without host memory"), "{}", said(&strict));
+    strict.says("not possible without host memory");
     // One error, before any image is searched, and no table.
     assert_eq!(said(&strict).matches("error:").count(), 1, "{}", said(&strict));
     assert!(!said(&strict).contains("kernels:"), "{}", said(&strict));
     mock.expect_all_undone();
     let lies = Mock::new("mode=p2pdma\nlie=1");
-    let lied = scan_with_module(&lies, folder.path(), "--on cuda --route p2p").exited(2);
-    assert!(said(&lied).contains("requests through host memory"), "{}", said(&lied));
+    scan_with_module(&lies, folder.path(), "--on cuda --route p2p")
+        .exited(2)
+        .says("requests through host memory");
     lies.expect_no_violation();
 }
 
@@ -138,7 +141,7 @@ fn file_with_holes_is_refused_alone() {
     let output = scan_with_module(&mock, folder.path(), "--on gpu --route p2p").exited(2);
     let refused = said(&output).matches("the file has holes there").count();
     assert_eq!((refused, said(&output).matches("error:").count()), (1, 1), "{}", said(&output));
-    assert!(said(&output).contains("in 3 images, 1 not searched"), "{}", said(&output));
+    output.says("in 3 images, 1 not searched");
     mock.expect_all_undone();
 }
 
@@ -151,9 +154,10 @@ fn decoding_is_refused_without_host_memory() {
     let mock = Mock::new("mode=p2pdma");
     let auto = scan_with_module(&mock, folder.path(), "--on cuda");
     assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
-    assert!(said(&auto).contains("decoded and copied up"), "{}", said(&auto));
-    let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p").exited(77);
-    assert!(said(&strict).contains("have to be decoded"), "{}", said(&strict));
+    auto.says("decoded and copied up");
+    scan_with_module(&mock, folder.path(), "--on cuda --route p2p")
+        .exited(77)
+        .says("have to be decoded");
     mock.expect_all_undone();
 }
 
@@ -198,8 +202,7 @@ fn missing_parts_never_fall_back() {
     let mock = Mock::new("");
     let nvrtc = mock.folder().join("libnvrtc.so.12");
     fs::remove_file(&nvrtc).and_then(|()| fs::write(&nvrtc, "no library")).expect("written");
-    let output = scan(&mock, folder.path(), "--on cuda").exited(77);
-    assert!(said(&output).contains("hint: install NVRTC"), "{}", said(&output));
+    scan(&mock, folder.path(), "--on cuda").exited(77).says("hint: install NVRTC");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::perfetto::{DecodedTrace, decode};
-use crate::program::{Exited, peerlane, said};
+use crate::program::{Exited, peerlane};
 use crate::schema;
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
 use peerlane_testing::Scratch;
@@ -90,8 +90,7 @@ fn trace_path_must_be_free() {
         let name = &name.replace("NAME", &own);
         let words = ["copy", "source", "target", "--route", "host", "--journal", "journal"];
         let words = [&words[..], &["--trace", name]].concat();
-        let output = peerlane(folder.path(), &words).exited(2);
-        assert!(said(&output).contains(&format!("cannot write {name}")));
+        peerlane(folder.path(), &words).exited(2).says(&format!("cannot write {name}"));
         assert!(!folder.at("target").exists(), "nothing was moved");
     }
     assert_eq!(fs::metadata(folder.at("source")).expect("it").len(), LENGTH as u64);

@@ -165,7 +165,7 @@ mod tests {
             ("events/cas_count_write.scale", "6.103515625e-5\n"),
             ("events/cas_count_write.unit", "MiB\n"),
         ] {
-            tree.write(&format!("{unit}/{file}"), text);
+            tree.write(format!("{unit}/{file}"), text);
         }
         let wanted = [WantedEvent::Named("cas_count_read"), WantedEvent::Named("cas_count_write")];
         let found = CpuEvent::find(&Root::at(tree.path()), "uncore_imc_0", &wanted).unwrap();

@@ -209,7 +209,7 @@ mod tests {
             ("events/cas_count_read.scale", "6.103515625e-5\n"),
             ("events/cas_count_read.unit", "MiB\n"),
         ] {
-            tree.write(&format!("{UNITS}/{unit}/{file}"), text);
+            tree.write(format!("{UNITS}/{unit}/{file}"), text);
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_machine_without_units_says_so() {
         let tree = Scratch::new();
-        tree.write(&format!("{UNITS}/software/type"), "1");
+        tree.write(format!("{UNITS}/software/type"), "1");
         let (evidence, traffic) = opened(&tree).end(p2p(1));
         assert_eq!(traffic.bytes, None);
         assert_eq!(traffic.reason, "no counter of memory controllers: this machine offers none");
@@ -269,7 +269,7 @@ mod tests {
     fn malformed_unit_is_a_reason() {
         let tree = Scratch::new();
         plant(&tree, "uncore_imc_0");
-        tree.write(&format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
+        tree.write(format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
         let (_, traffic) = opened(&tree).end(p2p(1));
         assert!(traffic.reason.contains("format/event"), "{traffic:?}");
     }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn stacks_are_named_and_not_read() {
         let tree = Scratch::new();
-        tree.write(&format!("{UNITS}/uncore_iio_0/type"), "9");
+        tree.write(format!("{UNITS}/uncore_iio_0/type"), "9");
         let (evidence, _) = Counters::begin(&Root::at(tree.path())).end(p2p(1));
         assert!(evidence[1].evidence.showed.contains("Intel I/O stacks are here"), "{evidence:?}");
     }

@@ -7,7 +7,7 @@ const MEMORY: &str = "0000:05:00.0";
 fn map() -> AddressMap {
     let tree = Scratch::new();
     let resource = "0x00000000f4000000 0x00000000f7ffffff 0x14220c\n";
-    tree.write(&format!("sys/bus/pci/devices/{MEMORY}/resource"), resource);
+    tree.write(format!("sys/bus/pci/devices/{MEMORY}/resource"), resource);
     tree.write("proc/iomem", "00100000-7fffffff : System RAM\n");
     AddressMap::read(&Root::at(tree.path()), &[MEMORY.parse().unwrap()]).unwrap()
 }

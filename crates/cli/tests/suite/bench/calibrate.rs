@@ -47,7 +47,7 @@ fn parameters_survive_a_closed_terminal() {
         .output()
         .expect("it runs")
         .exited(2);
-    assert!(said(&output).contains("cannot write to standard output"), "{}", said(&output));
+    output.says("cannot write to standard output");
     assert!(folder.path().join("p.toml").is_file(), "{}", said(&output));
 }
 

@@ -62,8 +62,9 @@ fn impossible_p2p_is_left_out_or_refused() {
         assert!(found.cases.iter().all(|run| run.bytes_by_route.p2p.0 == 0));
     }
     let before = folder.read("source");
-    let output = bench(folder.path(), "sweep source host --block 64K --routes p2p").exited(77);
-    assert!(said(&output).contains("p2p needs memory of a device"), "{}", said(&output));
+    bench(folder.path(), "sweep source host --block 64K --routes p2p")
+        .exited(77)
+        .says("p2p needs memory of a device");
     assert!(folder.read("source") == before);
 }
 
@@ -88,10 +89,8 @@ fn only_scratch_range_is_written() {
     folder.write("target", &old);
     let words = "sweep source target --routes host,host-serial,host-page-cache,host-mapped --block 16K,256K \
                  --length 512K --target-offset 256K --repeats 1 --json";
-    let output = bench(folder.path(), words).exited(2);
-    assert!(said(&output).contains("`--scratch` does not name it"), "{}", said(&output));
-    let output = bench(folder.path(), &format!("{words} --scratch target")).exited(2);
-    assert!(said(&output).contains("target exists"), "{}", said(&output));
+    bench(folder.path(), words).exited(2).says("`--scratch` does not name it");
+    bench(folder.path(), &format!("{words} --scratch target")).exited(2).says("target exists");
     assert!(folder.read("target") == old, "nothing was changed");
 
     let output = bench(folder.path(), &format!("{words} --scratch target --force")).exited(0);
@@ -202,7 +201,7 @@ fn record_resumes_with_same_workload_only() {
 
     let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json")).exited(2);
     let reason = "the record is of another workload: 4K host: another depth of flow 0: 16, 3";
-    assert!(said(&output).contains(reason), "{}", said(&output));
+    output.says(reason);
 
     let output = bench(folder.path(), &format!("{words} --resume run.json --json")).exited(0);
     let found = record(&output);
@@ -299,7 +298,7 @@ name = "both"
         let output = bench(folder.path(), "run both.toml --scratch new --force --json");
         assert_eq!(output.status.code(), Some(status), "{offset}: {}", said(&output));
         if status == 2 {
-            assert!(said(&output).contains("two transfers of a case meet"), "{}", said(&output));
+            output.says("two transfers of a case meet");
         } else {
             assert_eq!(record(&output).cases[0].flows.len(), 2);
         }
@@ -333,8 +332,9 @@ fn record_replaces_only_a_record() {
     assert_eq!(folder.text("notes"), "dear diary");
     assert!(folder.at("link").is_symlink() && !folder.at("absent").exists());
 
-    let found = bench(folder.path(), &format!("{words} -o one --trace one")).exited(2);
-    assert!(said(&found).contains("two outputs are one file"), "{}", said(&found));
+    bench(folder.path(), &format!("{words} -o one --trace one"))
+        .exited(2)
+        .says("two outputs are one file");
     let new = "stream --source host --target new --length 64K --scratch new -o new";
     bench(folder.path(), new).exited(2);
     assert!(!folder.at("new").exists() && !folder.at("one").exists());
@@ -363,7 +363,7 @@ fn impossible_record_is_refused_everywhere() {
         for words in ["compare run.json lie.json", resume.as_str()] {
             let output = bench(folder.path(), words);
             assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-            assert!(said(&output).contains("read the record lie.json"), "{}", said(&output));
+            output.says("read the record lie.json");
         }
         Command::new(env!("CARGO_BIN_EXE_peerlane"))
             .args(["report", "lie.json"])
@@ -379,12 +379,12 @@ fn impossible_record_is_refused_everywhere() {
         folder.write("less.json", serde_json::to_vec(record).expect("JSON"));
     };
     save(&fewer);
-    let output = bench(folder.path(), "compare run.json less.json").exited(1);
-    assert!(said(&output).contains("1 case is missing in less.json"), "{}", said(&output));
+    bench(folder.path(), "compare run.json less.json")
+        .exited(1)
+        .says("1 case is missing in less.json");
     fewer.cases.clear();
     save(&fewer);
-    let output = bench(folder.path(), "compare less.json less.json").exited(1);
-    assert!(said(&output).contains("nothing could be compared"), "{}", said(&output));
+    bench(folder.path(), "compare less.json less.json").exited(1).says("nothing could be compared");
 }
 
 #[test]

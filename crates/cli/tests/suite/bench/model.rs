@@ -10,8 +10,9 @@ fn prediction_overwrites_only_a_record() {
     let folder = folder();
     fs::write(folder.path().join("precious"), "dear diary").expect("room");
     let words = "sweep a b --block 1M --on model --machine pair";
-    let output = bench(folder.path(), &format!("{words} -o precious")).exited(2);
-    assert!(said(&output).contains("is not a record of a benchmark"), "{}", said(&output));
+    bench(folder.path(), &format!("{words} -o precious"))
+        .exited(2)
+        .says("is not a record of a benchmark");
     let precious = fs::read_to_string(folder.path().join("precious")).expect("it");
     assert_eq!(precious, "dear diary");
     for _ in 0..2 {

@@ -107,8 +107,9 @@ fn model_needs_rate_of_stage() {
     let text = "kind = 'sweep'\nsource = 'a'\ntarget = 'b'\nblocks = '1M'\nroutes = 'p2p'\n\
                 stage = { name = 'digest' }\n";
     fs::write(folder.path().join("w.toml"), text).expect("room");
-    let output = bench(folder.path(), "run w.toml --on model --machine pair").exited(2);
-    assert!(said(&output).contains("stage digest has no `rate`"), "{}", said(&output));
+    bench(folder.path(), "run w.toml --on model --machine pair")
+        .exited(2)
+        .says("stage digest has no `rate`");
     fs::write(folder.path().join("w.toml"), text.replace("'digest'", "'digest', rate = '9GB/s'"))
         .expect("room");
     bench(folder.path(), "run w.toml --on model --machine pair").exited(0);

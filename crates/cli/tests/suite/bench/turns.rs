@@ -6,7 +6,7 @@ use crate::program::Exited;
 use peerlane_results::{BenchRecord, Change, Comparison};
 use peerlane_units::Nanos;
 
-use super::{bench, folder, said};
+use super::{bench, folder};
 
 const TURNS: u64 = 6;
 
@@ -35,7 +35,7 @@ fn slower_side_is_found_in_six_turns() {
     let alone = words.rsplit_once(' ').expect("files").0;
     let output = bench(folder.path(), alone).exited(2);
     let reason = "before5.json has no record after it to be compared with";
-    assert!(said(&output).contains(reason), "{}", said(&output));
+    output.says(reason);
 
     let two = "compare before0.json after0.json before1.json after1.json";
     let text = bench(folder.path(), two).exited(1).text();

@@ -35,8 +35,8 @@ fn source_with_hole_is_refused_first() {
     {
         let output = bench(folder.path(), &format!("{words} --block 64K"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("it has a hole at byte 262144"), "{}", said(&output));
-        assert!(said(&output).contains("cp --sparse=never"), "{}", said(&output));
+        output.says("it has a hole at byte 262144");
+        output.says("cp --sparse=never");
     }
     assert!(!folder.at("new").exists());
     let words = "stream --source holey --target host --block 64K --length 256K --repeats 1";
@@ -63,8 +63,7 @@ fn source_is_guarded_like_a_target() {
     let before = folder.read("source");
     let words =
         "sweep source new --routes host --block 64K --repeats 1 --scratch source --scratch new";
-    let output = bench(folder.path(), words).exited(2);
-    assert!(said(&output).contains("source exists"), "{}", said(&output));
+    bench(folder.path(), words).exited(2).says("source exists");
     assert!(folder.read("source") == before, "nothing was changed");
 }
 
@@ -123,8 +122,8 @@ fn target_without_room_is_removed() {
     let folder = in_memory();
     let words = "stream --source host --target new --length 1T --scratch new";
     let output = bench(folder.path(), words).exited(2);
-    assert!(said(&output).contains("cannot reserve space for"), "{}", said(&output));
-    assert!(said(&output).contains("`--length`"), "{}", said(&output));
+    output.says("cannot reserve space for");
+    output.says("`--length`");
     assert!(!folder.at("new").exists(), "what was made is removed");
 
     let old = folder.at("old");
@@ -159,7 +158,7 @@ fn fio_job_names_only_measured_files() {
     for name in ["Z$pid", "Z;rm", "Z#"] {
         let output = bench(folder.path(), &format!("{words}2 --target {name} --scratch {name}"));
         assert_eq!(output.status.code(), Some(2), "{name}: {}", said(&output));
-        assert!(said(&output).contains("a job cannot hold"), "{}", said(&output));
+        output.says("a job cannot hold");
         assert!(!of(name).exists() && !of("job2").exists(), "{name}");
     }
 }

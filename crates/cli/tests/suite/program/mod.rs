@@ -36,6 +36,9 @@ pub(crate) trait Exited {
 
     /// Standard output.
     fn text(&self) -> String;
+
+    /// The same, whose standard error has these words; else the test fails with what is there.
+    fn says(&self, words: &str) -> &Self;
 }
 
 impl Exited for Output {
@@ -47,5 +50,11 @@ impl Exited for Output {
 
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn says(&self, words: &str) -> &Self {
+        assert!(said(self).contains(words), "{words} in {}", said(self));
+        self
     }
 }
