@@ -216,7 +216,7 @@ fn two_targets_share_one_manifest() {
     for end in ["one", "two"] {
         assert_eq!(compared(&at, end).1, Some(0), "{end}");
     }
-    let record: Value = serde_json::from_slice(&output.stdout).expect("it is there");
+    let record: Value = output.json();
     let not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
     let warnings: Vec<Warning> =
         serde_json::from_value(record["targets"][0]["record"]["warnings"].clone())

@@ -35,7 +35,7 @@ fn bench(mock: &Mock, folder: &Path, words: &str) -> Output {
 #[track_caller]
 fn record(output: &Output) -> BenchRecord {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 fn showed(run: &CaseRecord, what: &str) -> bool {
@@ -331,8 +331,7 @@ fn gpu_machine_is_planned_without_gpus() {
     let root = tree.display();
     let output =
         peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --machine {root} --json"));
-    let answer: PlanAnswer =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let answer: PlanAnswer = output.json();
     let plan = answer.plan.expect("a plan");
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));

@@ -49,8 +49,7 @@ fn nics_reach_gpus_and_lend_nothing() {
     assert_eq!((&found["initiator"], status), (&"mlx5_0".into(), Some(1)));
     let rules = found["drivers"].as_array().expect("rules");
     assert!(rules.iter().any(|rule| rule["driver"] == "nvidia-peermem"), "{rules:?}");
-    let output = peerlane(SERVER, &["plan", "mlx5_0", "gpu:0", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "mlx5_0", "gpu:0", "--json"]).json();
     assert!(answer["plan"].is_null() && answer["pair"]["backward"].is_null());
 }
 
@@ -62,8 +61,7 @@ fn nic_and_drive_name_memory() {
     let headline = "mlx5_0 -> nvme0n1: through host memory: neither has memory for peers; memory of gpu:0 can lie";
     assert!(text.starts_with(headline), "{text}");
     assert!(text.contains("`peerlane plan mlx5_0 gpu:0`, `peerlane plan nvme0 gpu:0`"), "{text}");
-    let output = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1", "--json"]).json();
     assert_eq!(answer["pair"]["between"], "gpu:0");
 }
 
@@ -105,8 +103,7 @@ fn unknown_devices_are_an_error() {
 
 #[test]
 fn guests_are_judged_by_the_host() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--guest", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--guest", "--json"]).json();
     let guest = &answer["pair"]["guest"];
     assert!(!guest["reasons"].as_array().expect("reasons").is_empty(), "{guest}");
 }
@@ -170,8 +167,7 @@ fn linked_gpus_are_direct_by_their_links() {
         let headline = format!("gpu:0 -> gpu:1: direct: they are connected by {links}\n");
         assert!(text.starts_with(&headline), "{text}");
         assert_eq!(output.status.code(), Some(0), "{text}");
-        let output = peerlane(machine, &["plan", "gpu:0", "gpu:1", "--json"]);
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        let answer: Value = peerlane(machine, &["plan", "gpu:0", "gpu:1", "--json"]).json();
         assert_eq!(answer["pair"][key], format!("connected by {links}"));
         assert!(answer["pair"][other].is_null());
         let text = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]).text();
@@ -234,8 +230,7 @@ fn gpus_of_other_makers_may_lend_memory() {
 
 #[test]
 fn topo_lists_redirecting_ports_per_pair() {
-    let output = peerlane(SERVER, &["topo", "--json"]);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let object: Value = peerlane(SERVER, &["topo", "--json"]).json();
     let rows = object["reach"].as_array().expect("rows");
     let has = |list: &Value, name: &str| {
         list.as_array().is_some_and(|names| names.contains(&Value::from(name)))

@@ -26,7 +26,7 @@ fn out(output: &Output) -> String {
 #[track_caller]
 fn answer(output: &Output, status: i32) -> PlanAnswer {
     assert_eq!(output.status.code(), Some(status), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 #[test]
@@ -95,8 +95,7 @@ fn doctor_tells_the_proof_first() {
     let text = machine.peerlane("doctor gpu:0 gpu:1 --probe").exited(1);
     let first = out(&text).lines().next().unwrap_or_default().to_owned();
     assert!(first.contains("refuted: 67664 of 67664 blocks did not arrive"), "{first}");
-    let json = machine.peerlane("doctor gpu:0 gpu:1 --probe --json");
-    let record: DoctorRecord = serde_json::from_slice(&json.stdout).expect("a record");
+    let record: DoctorRecord = machine.peerlane("doctor gpu:0 gpu:1 --probe --json").json();
     assert_eq!(record.proof.map(|proof| proof.result()), Some(ProofResult::Refuted));
     assert_eq!(record.state, Some(UseState::No));
 }

@@ -40,8 +40,7 @@ fn crowd_prediction_has_limits_and_gains() {
 
 #[test]
 fn object_is_a_benchmark_record() {
-    let output = sim(CROWD, &["--json"]);
-    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let record: Value = sim(CROWD, &["--json"]).json();
     assert_eq!(
         (&record["schema"], &record["basis"]),
         (&"peerlane.bench/1".into(), &"predicted".into())
@@ -100,7 +99,7 @@ fn notation_makes_machines_and_workloads() {
     for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
         let output = generated(machine, &format!("random:{transfers}:1"), &["--engine", "flow"]);
         assert!(output.status.success(), "{machine}: {}", text(&output.stderr));
-        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let record: Value = output.json();
         let flows = record["cases"][0]["flows"].as_array().expect("transfers");
         assert_eq!((flows.len(), &record["machine"]["name"]), (transfers, &machine.into()));
         assert!(flows.iter().all(|flow| flow["bytes_by_route"]["host"] == 0));
@@ -136,8 +135,7 @@ fn commonest_limit_comes_first() {
     let counts: Vec<usize> = first.iter().map(count).collect();
     assert!(counts.is_sorted_by(|a, b| a >= b) && counts[0] > 1, "{shown}");
     assert!(first.len() == 6 && rest.contains(" more ("), "{shown}");
-    let output = generated("tree:100", "random:50", &["--engine", "flow"]);
-    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let record: Value = generated("tree:100", "random:50", &["--engine", "flow"]).json();
     let flows = record["cases"][0]["flows"].as_array().expect("flows");
     let limited = flows.iter().filter(|flow| !flow["limited_by"].is_null()).count();
     assert_eq!(counts.iter().sum::<usize>() + count(rest), limited, "{shown}");
@@ -165,7 +163,7 @@ fn impossible_block_is_refused_by_name() {
 fn variants_are_rows() {
     let output =
         sim(CROWD, &["--json", "--vary", "depth=1,16", "--vary", "drive.write.rate=1e9..4e9"]);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let object: Value = output.json();
     let rows = object["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 20);
     let last = |row: &Value| row["rates"][2].as_f64().expect("a rate");
@@ -174,12 +172,12 @@ fn variants_are_rows() {
 
 #[test]
 fn link_widths_and_generations_are_variants() {
-    let output = sim(
+    let object: Value = sim(
         CROWD,
         &["--json", "--vary", "d0.lanes=1..16", "--vary", "d0.generation=3,4", "--steps", "5"],
     )
-    .exited(0);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    .exited(0)
+    .json();
     let rows = object["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 10);
     // Three drives into one: its link limits, until the media of the others do.
@@ -206,7 +204,7 @@ fn device_aliases_work_in_keys() {
         let args: Vec<&str> = ["--json", "--parameters", path].into_iter().chain(keys).collect();
         let output = sim(CROWD, &args);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
-        let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let object: Value = output.json();
         let rows = object["rows"].as_array().expect("rows");
         let key = args[args.len() - 1].split('=').next();
         assert_eq!(object["keys"][0].as_str(), key, "as it was typed");
@@ -227,8 +225,7 @@ fn device_aliases_work_in_keys() {
 
 #[test]
 fn depth_rows_are_unique_integers() {
-    let output = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]);
-    let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let found: Value = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]).json();
     let depths: Vec<_> =
         found["rows"].as_array().expect("rows").iter().map(|row| &row["values"][0]).collect();
     assert_eq!(depths, [1.0, 2.0, 3.0, 4.0]);
@@ -300,8 +297,8 @@ fn misfits_are_explained_with_hint() {
 
 #[test]
 fn integer_ranges_have_whole_values() {
-    let output = sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]).exited(0);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let object: Value =
+        sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]).exited(0).json();
     let rows = object["rows"].as_array().expect("rows");
     let tags: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
     assert_eq!(tags, [1.0, 2.0, 3.0, 4.0]);
@@ -326,7 +323,7 @@ fn described_device_values_can_vary() {
         command.arg("sim").arg(machine("r7515-10-smartssd")).arg(&file);
         let output = command.args(["--json", "--vary", key]).output().expect("it runs");
         assert!(output.status.success(), "{key}: {}", text(&output.stderr));
-        let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let found: Value = output.json();
         let rows = found["rows"].as_array().expect("rows");
         rows.iter().filter_map(|row| row["rates"][0].as_f64()).collect()
     };
@@ -348,8 +345,7 @@ fn closed_form_shows_saturating_depth() {
     assert!(shown.contains("  knee      more than "), "{shown}");
     let of = |depth: &str| {
         let workload = format!("{CROWD}depth = {depth}\n");
-        let output = sim(&workload, &["--engine", "closed", "--json"]);
-        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let record: Value = sim(&workload, &["--engine", "closed", "--json"]).json();
         let flow = &record["cases"][0]["flows"][0];
         let rate = record["summaries"][0]["rate"]["mean"].as_f64().expect("a rate");
         (flow["knee"].as_u64().expect("a number"), rate)

@@ -32,7 +32,7 @@ pub(crate) fn bench(folder: &Path, words: &str) -> Output {
 }
 
 pub(crate) fn record(output: &Output) -> BenchRecord {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 #[test]

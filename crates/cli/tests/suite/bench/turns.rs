@@ -25,7 +25,7 @@ fn slower_side_is_found_in_six_turns() {
         }
     }
     let output = bench(folder.path(), &words);
-    let found: Comparison = serde_json::from_slice(&output.stdout).expect("a comparison");
+    let found: Comparison = output.json();
     assert_eq!((found.turns, found.cases.len()), (6, 1));
     let case = &found.cases[0];
     assert_eq!((case.verdict, output.status.code()), (Change::Slower, Some(1)), "{case:?}");

@@ -25,7 +25,7 @@ const COMMON: &str = "--via gpu:0 --block 64K --depth 4 --json";
 #[track_caller]
 fn record(output: &Output) -> CopyRecord {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 fn showed(record: &CopyRecord, what: &str) -> bool {
@@ -262,9 +262,8 @@ fn plan_shows_ways_and_opens_none() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
-        let output = machine.peerlane(&format!("{words} --json")).exited(0);
         let mut object: serde_json::Value =
-            serde_json::from_slice(&output.stdout).expect("an object");
+            machine.peerlane(&format!("{words} --json")).exited(0).json();
         let plan = if words.starts_with("plan") { object["plan"].take() } else { object };
         let plan: Plan = serde_json::from_value(plan).expect("a plan");
         let names: Vec<&str> = plan.candidates.iter().map(|one| one.memory.name.as_str()).collect();

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde::de::DeserializeOwned;
+
 /// Wide enough for any sentence in one line.
 pub(crate) const COLUMNS: (&str, &str) = ("COLUMNS", "9999");
 
@@ -37,6 +39,9 @@ pub(crate) trait Exited {
     /// Standard output.
     fn text(&self) -> String;
 
+    /// Standard output as JSON; the test fails with what was printed where it is not.
+    fn json<T: DeserializeOwned>(&self) -> T;
+
     /// The same, whose standard error has these words; else the test fails with what is there.
     fn says(&self, words: &str) -> &Self;
 }
@@ -50,6 +55,11 @@ impl Exited for Output {
 
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn json<T: DeserializeOwned>(&self) -> T {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     #[track_caller]
