@@ -184,7 +184,7 @@ pub fn cufile(bytes: &[u8]) {
         Fabric::from_toml(&fabric.to_toml()).expect("what was written").cufile,
         fabric.cufile
     );
-    let tree = fabric.to_snapshot().expect("a tree");
+    let tree = peerlane_testing::sysfs_tree(&fabric).expect("a tree");
     let again = Fabric::discover_snapshot(Path::new("x"), tree.clone()).expect("a machine");
     let again = again.cufile.expect("settings");
     assert_eq!(again.settings, found.settings);

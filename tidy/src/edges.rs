@@ -1,6 +1,6 @@
 //! Permitted edges between crates: the table of `ARCHITECTURE.md` against the manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -9,6 +9,8 @@ use crate::{Violation, markdown};
 
 /// Heading of `ARCHITECTURE.md` below which the table is.
 pub const SECTION: &str = "Who may depend on whom";
+/// First word of the line of crates that tests alone use, on any line.
+pub const TESTS: &str = "tests:";
 
 /// A package of the workspace and the packages of the workspace that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,28 +19,39 @@ pub struct Package {
     pub name: String,
     /// True for a package below `crates/`, which belongs in the table.
     pub is_product: bool,
-    /// Names of dependencies in the workspace: normal, build and development ones alike.
+    /// Names of normal and build dependencies in the workspace.
     pub uses: Vec<String>,
+    /// Names of development dependencies in the workspace.
+    pub tests_use: Vec<String>,
+}
+
+/// The table: heights of crates, and those that tests alone use.
+#[derive(Debug, Default)]
+pub struct EdgeTable {
+    heights: BTreeMap<String, usize>,
+    of_tests: BTreeSet<String>,
 }
 
 /// Reads the table: lines of names, the first line the highest.
 ///
 /// # Errors
 /// When the section or its block is not there, or a name stands in it twice.
-pub fn read_table(architecture: &str) -> Result<BTreeMap<String, usize>, Violation> {
+pub fn read_table(architecture: &str) -> Result<EdgeTable, Violation> {
     let fault = |what: &str| Violation::new("ARCHITECTURE.md", 0, what);
     let text = markdown::section(architecture, SECTION)
         .ok_or_else(|| fault(&format!("no section `{SECTION}`")))?;
     let lines = markdown::fenced_block(text).ok_or_else(|| fault("no fenced table of crates"))?;
-    let mut heights = BTreeMap::new();
+    let mut table = EdgeTable::default();
     for (height, line) in lines.iter().rev().enumerate() {
-        for name in line.split_whitespace() {
-            if heights.insert(name.to_owned(), height).is_some() {
+        let tests = line.strip_prefix(TESTS);
+        for name in tests.unwrap_or(line).split_whitespace() {
+            if table.heights.insert(name.to_owned(), height).is_some() {
                 return Err(fault(&format!("`{name}` stands twice in the table")));
             }
+            table.of_tests.extend(tests.map(|_| name.to_owned()));
         }
     }
-    Ok(heights)
+    Ok(table)
 }
 
 /// Reads the output of `cargo metadata --no-deps`; `None` when it is not that.
@@ -53,11 +66,16 @@ pub fn read_packages(metadata: &str, root: &Path) -> Option<Vec<Package>> {
     let mut packages = Vec::new();
     for package in metadata["packages"].as_array()? {
         let manifest = Path::new(package["manifest_path"].as_str()?);
-        let uses = package["dependencies"].as_array()?.iter();
+        let (tests_use, uses): (Vec<&Value>, _) =
+            package["dependencies"].as_array()?.iter().partition(|used| used["kind"] == "dev");
+        let names = |used: Vec<&Value>| -> Vec<String> {
+            used.iter().filter_map(|used| short(used["name"].as_str()?)).collect()
+        };
         packages.push(Package {
             name: short(package["name"].as_str()?)?,
             is_product: manifest.starts_with(root.join("crates")),
-            uses: uses.filter_map(|used| short(used["name"].as_str()?)).collect(),
+            uses: names(uses),
+            tests_use: names(tests_use),
         });
     }
     Some(packages)
@@ -65,10 +83,11 @@ pub fn read_packages(metadata: &str, root: &Path) -> Option<Vec<Package>> {
 
 /// Finds edges that the table does not allow, packages that it lacks, and names that stand for nothing.
 ///
-/// A crate may use crates on lower lines only. A package outside `crates/` is not in the table and
-/// may use none.
+/// A crate may use crates on lower lines only, and its tests also the line [`TESTS`]. A package outside
+/// `crates/` is not in the table and may use none.
 #[must_use]
-pub fn check(heights: &BTreeMap<String, usize>, packages: &[Package]) -> Vec<Violation> {
+pub fn check(table: &EdgeTable, packages: &[Package]) -> Vec<Violation> {
+    let EdgeTable { heights, of_tests } = table;
     let mut findings = Vec::new();
     for package in packages {
         let height = heights.get(&package.name);
@@ -76,9 +95,16 @@ pub fn check(heights: &BTreeMap<String, usize>, packages: &[Package]) -> Vec<Vio
             let what = format!("`{}` is not in the table", package.name);
             findings.push(Violation::new("ARCHITECTURE.md", 0, what));
         }
-        for used in &package.uses {
-            let is_lower = matches!((heights.get(used), height), (Some(a), Some(b)) if a < b);
-            if !is_lower {
+        let is_lower =
+            |used: &String| matches!((heights.get(used), height), (Some(a), Some(b)) if a < b);
+        for used in package.uses.iter().filter(|used| of_tests.contains(*used)) {
+            let what = format!("uses `{used}`, which is for tests alone");
+            findings.push(Violation::new(&package.name, 0, what));
+        }
+        let is_of_tests = |used: &&String| height.is_some() && of_tests.contains(*used);
+        let tests_use = package.tests_use.iter().filter(|used| !is_of_tests(used));
+        for used in package.uses.iter().filter(|used| !is_of_tests(used)).chain(tests_use) {
+            if !is_lower(used) {
                 let what = format!("uses `{used}`, which is not on a lower line of the table");
                 findings.push(Violation::new(&package.name, 0, what));
             }
@@ -97,11 +123,13 @@ pub fn check(heights: &BTreeMap<String, usize>, packages: &[Package]) -> Vec<Vio
 mod tests {
     use super::*;
 
-    const PAGE: &str = "## Who may depend on whom\n\n```text\ncli\nmemory   results\nunits\n```\n";
+    const PAGE: &str =
+        "## Who may depend on whom\n\n```text\ntests: testing\ncli\nmemory   results\nunits\n```\n";
 
     fn package(name: &str, uses: &[&str]) -> Package {
         let uses = uses.iter().map(|&name| name.to_owned()).collect();
-        Package { name: name.to_owned(), is_product: name != "tidy", uses }
+        let name = name.to_owned();
+        Package { is_product: name != "tidy", name, uses, tests_use: Vec::new() }
     }
 
     #[track_caller]
@@ -112,6 +140,7 @@ mod tests {
 
     fn sound() -> Vec<Package> {
         vec![
+            package("testing", &["memory"]),
             package("cli", &["memory", "units"]),
             package("memory", &["units"]),
             package("results", &[]),
@@ -128,9 +157,9 @@ mod tests {
     #[test]
     fn refuses_upward_and_sideways_edges() {
         let mut packages = sound();
-        packages[3].uses.push("cli".to_owned());
-        packages[1].uses.push("results".to_owned());
-        packages[4].uses.push("units".to_owned());
+        packages[4].uses.push("cli".to_owned());
+        packages[2].uses.push("results".to_owned());
+        packages[5].uses.push("units".to_owned());
         let places: Vec<_> = faults(&packages);
         assert_eq!(places.len(), 3, "{places:?}");
         for name in ["memory: uses `results`", "units: uses `cli`", "tidy: uses `units`"] {
@@ -139,9 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn crate_of_tests_serves_tests_alone() {
+        let mut packages = sound();
+        packages[4].tests_use.push("testing".to_owned());
+        assert_eq!(faults(&packages), [""; 0]);
+        packages[4].uses.push("testing".to_owned());
+        assert_eq!(faults(&packages), ["units: uses `testing`, which is for tests alone"]);
+        packages[4].uses.clear();
+        packages[2].tests_use.push("results".to_owned());
+        assert_eq!(faults(&packages).len(), 1);
+    }
+
+    #[test]
     fn crates_and_table_must_match() {
         let mut packages = sound();
-        packages[2].name = "report".to_owned();
+        packages[3].name = "report".to_owned();
         assert_eq!(faults(&packages).len(), 2);
     }
 
@@ -154,8 +195,11 @@ mod tests {
     #[test]
     fn reads_what_cargo_prints() {
         let metadata = r#"{"packages": [{"name": "peerlane-cli", "manifest_path": "/r/crates/cli/Cargo.toml",
-            "dependencies": [{"name": "peerlane-units", "kind": "dev"}, {"name": "serde", "kind": null}]}]}"#;
-        assert_eq!(read_packages(metadata, Path::new("/r")).unwrap(), [package("cli", &["units"])]);
+            "dependencies": [{"name": "peerlane-units", "kind": null}, {"name": "serde", "kind": null},
+            {"name": "peerlane-testing", "kind": "dev"}]}]}"#;
+        let tests_use = vec!["testing".to_owned()];
+        let expected = Package { tests_use, ..package("cli", &["units"]) };
+        assert_eq!(read_packages(metadata, Path::new("/r")).unwrap(), [expected]);
         assert_eq!(read_packages("{}", Path::new("/r")), None);
     }
 }

@@ -7,9 +7,6 @@
 mod cards;
 mod examine;
 mod pair;
-#[cfg(test)]
-#[path = "../../../tools/testing.rs"]
-mod testing;
 mod verdict;
 
 pub use cards::{CardPair, Dnas, card_pairs, pair_in_words, smart_cards, smart_drives};
@@ -19,3 +16,6 @@ pub use examine::{
 };
 pub use pair::{explain_pair, pair_record};
 pub use verdict::{EndsVerdict, devices_verdict};
+
+#[cfg(test)]
+use peerlane_testing as testing;

@@ -14,9 +14,6 @@ pub mod faults;
 mod io;
 pub mod measure;
 mod plan;
-#[cfg(test)]
-#[path = "../../../tools/testing.rs"]
-mod testing;
 mod transfer;
 
 pub use endpoints::cards::read_dna;
@@ -38,3 +35,6 @@ pub use transfer::copy::{
 };
 pub use transfer::peer_proof::{PeerProofError, ProofLimits, prove_peers};
 pub use transfer::{export, load, prove, read, relay, scrub, shares, stages, verify};
+
+#[cfg(test)]
+use peerlane_testing as testing;

@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
     const BEFORE: &str = "  10 0 100 5 20 0 200 5 0 10 10 0 0 0 0 0 0\n";
 
@@ -113,13 +113,17 @@ mod tests {
         requests: Requests,
         holes: Option<Bytes>,
     ) -> (Option<DriveBytes>, RouteEvidence) {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let path = "sys/class/block/nvme0n1/stat";
-        tree.plant(path, BEFORE);
+        tree.write(path, BEFORE);
         let drive = CaseDrive { name: "nvme0n1".to_owned(), address: None, requests };
-        let watch = BlockCounters::begin(&tree.root(), drive);
-        tree.plant(path, after);
-        watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) }, holes)
+        let watch = BlockCounters::begin(&Root::at(tree.path()), drive);
+        tree.write(path, after);
+        watch.end(
+            &Root::at(tree.path()),
+            DriveBytes { read: Bytes(4096), written: Bytes(0) },
+            holes,
+        )
     }
 
     #[test]
@@ -155,28 +159,28 @@ mod tests {
 
     #[test]
     fn disabled_counters_do_not_contradict() {
-        let tree = PlantedRoot::new();
-        tree.plant("sys/class/block/nvme0n1/stat", BEFORE);
-        tree.plant("sys/class/block/nvme0n1/queue/iostats", "0\n");
+        let tree = Scratch::new();
+        tree.write("sys/class/block/nvme0n1/stat", BEFORE);
+        tree.write("sys/class/block/nvme0n1/queue/iostats", "0\n");
         let name = "nvme0n1".to_owned();
         let drive = CaseDrive { name, address: None, requests: Requests::Direct };
         let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
-        let watch = BlockCounters::begin(&tree.root(), drive);
-        let (counted, found) = watch.end(&tree.root(), claimed, Some(Bytes(0)));
+        let watch = BlockCounters::begin(&Root::at(tree.path()), drive);
+        let (counted, found) = watch.end(&Root::at(tree.path()), claimed, Some(Bytes(0)));
         assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
         assert!(found.evidence.showed.contains("queue/iostats"), "{found:?}");
     }
 
     #[test]
     fn partition_uses_switch_of_disk() {
-        let tree = PlantedRoot::new();
-        tree.plant("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
-        tree.plant("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
-        tree.plant("sys/class/block/other", "");
+        let tree = Scratch::new();
+        tree.write("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
+        tree.write("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
+        tree.write("sys/class/block/other", "");
         let link = tree.path().join("sys/class/block/nvme0n1p1");
         std::os::unix::fs::symlink("../../devices/nvme0n1/nvme0n1p1", link).unwrap();
-        assert_eq!(tree.root().disk_of("nvme0n1p1"), "nvme0n1");
-        assert_eq!(tree.root().disk_of("nvme0n1"), "nvme0n1");
+        assert_eq!(Root::at(tree.path()).disk_of("nvme0n1p1"), "nvme0n1");
+        assert_eq!(Root::at(tree.path()).disk_of("nvme0n1"), "nvme0n1");
     }
 
     #[test]

@@ -59,19 +59,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
+    use peerlane_testing::Scratch;
 
     fn text(cached: u64) -> String {
         format!("MemTotal: 8 kB\nBuffers:  100 kB\nCached:  {cached} kB\nDirty:  4 kB\n")
     }
 
     fn watched(payload: u64, growth: u64) -> RouteVerdict {
-        let tree = PlantedRoot::new();
-        tree.plant("proc/meminfo", &text(1000));
-        let before = read(&tree.root());
-        tree.plant("proc/meminfo", &text(1000 + growth));
-        end(before, &tree.root(), p2p(payload)).says
+        let tree = Scratch::new();
+        tree.write("proc/meminfo", text(1000));
+        let before = read(&Root::at(tree.path()));
+        tree.write("proc/meminfo", text(1000 + growth));
+        end(before, &Root::at(tree.path()), p2p(payload)).says
     }
 
     #[test]
@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn missing_file_is_a_reason() {
-        let tree = PlantedRoot::new();
-        let found = end(read(&tree.root()), &tree.root(), p2p(1 << 30));
+        let tree = Scratch::new();
+        let found = end(read(&Root::at(tree.path())), &Root::at(tree.path()), p2p(1 << 30));
         assert!(found.evidence.showed.contains("proc/meminfo"), "{found:?}");
     }
 

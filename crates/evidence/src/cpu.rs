@@ -142,8 +142,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
+    use peerlane_testing::Scratch;
 
     fn stat(name: &str, flags: u64, ticks: u64) -> String {
         format!("7 ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 {ticks} 0 0 0 20 0 1\n")
@@ -151,19 +151,19 @@ mod tests {
 
     #[test]
     fn worker_and_kernel_time_are_separate() {
-        let tree = PlantedRoot::new();
-        tree.plant("proc/self/task/100/stat", &stat("peerlane", 0, 50));
-        tree.plant("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 5));
-        tree.plant("proc/9/stat", &stat("kworker/0:1H", KERNEL_THREAD, 10));
-        tree.plant("proc/9/schedstat", "100000000 5 5\n");
-        tree.plant("proc/10/stat", &stat("bash", 0, 900));
-        let mut watch = CpuWatch::begin(&tree.root());
-        tree.plant("proc/self/task/102/stat", &stat("iou-wrk-100", 0, 3));
-        watch.look(&tree.root());
-        tree.remove("proc/self/task/102/stat");
-        tree.plant("proc/self/task/101/stat", &stat("iou-wrk-100", 0, 7));
-        tree.plant("proc/9/schedstat", "100000777 5 5\n");
-        let (cost, evidence) = watch.end(&tree.root(), p2p(0));
+        let tree = Scratch::new();
+        tree.write("proc/self/task/100/stat", stat("peerlane", 0, 50));
+        tree.write("proc/self/task/101/stat", stat("iou-wrk-100", 0, 5));
+        tree.write("proc/9/stat", stat("kworker/0:1H", KERNEL_THREAD, 10));
+        tree.write("proc/9/schedstat", "100000000 5 5\n");
+        tree.write("proc/10/stat", stat("bash", 0, 900));
+        let mut watch = CpuWatch::begin(&Root::at(tree.path()));
+        tree.write("proc/self/task/102/stat", stat("iou-wrk-100", 0, 3));
+        watch.look(&Root::at(tree.path()));
+        std::fs::remove_file(tree.at("proc/self/task/102/stat")).unwrap();
+        tree.write("proc/self/task/101/stat", stat("iou-wrk-100", 0, 7));
+        tree.write("proc/9/schedstat", "100000777 5 5\n");
+        let (cost, evidence) = watch.end(&Root::at(tree.path()), p2p(0));
         assert_eq!(cost.workers_ns, Some(Nanos(50_000_000)), "two ticks and three");
         assert_eq!(cost.kernel_threads_ns, Some(Nanos(777)));
         assert_eq!(evidence.len(), 3);
@@ -171,8 +171,9 @@ mod tests {
 
     #[test]
     fn a_machine_without_proc_gives_reasons() {
-        let tree = PlantedRoot::new();
-        let (cost, evidence) = CpuWatch::begin(&tree.root()).end(&tree.root(), p2p(0));
+        let tree = Scratch::new();
+        let (cost, evidence) =
+            CpuWatch::begin(&Root::at(tree.path())).end(&Root::at(tree.path()), p2p(0));
         assert_eq!((cost.workers_ns, cost.kernel_threads_ns), (None, None));
         assert!(evidence[1].evidence.showed.contains("proc/self/task"), "{evidence:?}");
     }

@@ -119,14 +119,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
     fn watched(new: &str) -> RouteEvidence {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let old = "6,1,1,-;DMAR: [DMA Read] Request device [41:00.0] fault addr 0x1\n";
-        tree.plant("dev/kmsg", old);
-        let log = KernelLog::at_end(&tree.root());
-        tree.plant("dev/kmsg", &format!("{old}{new}"));
+        tree.write("dev/kmsg", old);
+        let log = KernelLog::at_end(&Root::at(tree.path()));
+        tree.write("dev/kmsg", format!("{old}{new}"));
         log.end(&["0000:41:00.0".parse().unwrap()])
     }
 
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn unreadable_log_is_a_reason() {
-        let tree = PlantedRoot::new();
-        let found = KernelLog::at_end(&tree.root()).end(&[]);
+        let tree = Scratch::new();
+        let found = KernelLog::at_end(&Root::at(tree.path())).end(&[]);
         assert!(found.evidence.showed.contains("cannot read /dev/kmsg"), "{found:?}");
     }
 

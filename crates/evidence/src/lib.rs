@@ -18,8 +18,6 @@ mod process_cpu;
 mod recorder;
 mod requests;
 mod root;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 mod verdict;
 mod watch;
 
@@ -158,7 +156,7 @@ fn unseen(looked_at: impl Into<String>, why: impl std::fmt::Display) -> RouteEvi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
     pub(crate) fn p2p(bytes: u64) -> BytesByRoute {
         BytesByRoute { p2p: Bytes(bytes), host: Bytes(0) }
@@ -166,11 +164,11 @@ mod tests {
 
     #[test]
     fn blind_machine_gives_every_reason() {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let drive = CaseDrive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
         let scene = Scene {
-            root: tree.path(),
+            root: tree.path().to_owned(),
             drives: vec![drive],
             pools: vec![pool],
             memories: vec![],

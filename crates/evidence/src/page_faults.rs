@@ -46,24 +46,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
     #[test]
     fn faults_are_counted_behind_any_name() {
-        let tree = PlantedRoot::new();
-        tree.plant("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 100 8 7 10 110 22 0 0\n");
-        let before = count(&tree.root());
+        let tree = Scratch::new();
+        tree.write("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 100 8 7 10 110 22 0 0\n");
+        let before = count(&Root::at(tree.path()));
         assert_eq!(before, Ok(PageFaults { minor: 100, major: 7 }));
-        tree.plant("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 140 8 7 10 110 22 0 0\n");
-        let (counted, found) = end(before, &tree.root());
+        tree.write("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 140 8 7 10 110 22 0 0\n");
+        let (counted, found) = end(before, &Root::at(tree.path()));
         assert_eq!(counted, Some(PageFaults { minor: 40, major: 0 }));
         assert_eq!(found.says, RouteVerdict::NotKnown);
     }
 
     #[test]
     fn missing_file_is_a_reason() {
-        let tree = PlantedRoot::new();
-        let (counted, found) = end(count(&tree.root()), &tree.root());
+        let tree = Scratch::new();
+        let (counted, found) = end(count(&Root::at(tree.path())), &Root::at(tree.path()));
         assert_eq!(counted, None);
         assert!(found.evidence.showed.contains("proc/self/stat"), "{found:?}");
     }

@@ -65,21 +65,21 @@ fn file(pool: &Pool, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
+    use peerlane_testing::Scratch;
 
     fn watched(during: Option<&str>) -> RouteEvidence {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
         let place = "sys/bus/pci/devices/0000:03:00.0/p2pmem";
-        tree.plant(&format!("{place}/size"), "1048576\n");
-        tree.plant(&format!("{place}/available"), "1048576\n");
-        let mut watch = PoolWatch::begin(&tree.root(), pool);
+        tree.write(format!("{place}/size"), "1048576\n");
+        tree.write(format!("{place}/available"), "1048576\n");
+        let mut watch = PoolWatch::begin(&Root::at(tree.path()), pool);
         if let Some(during) = during {
-            tree.plant(&format!("{place}/available"), during);
-            watch.look(&tree.root());
+            tree.write(format!("{place}/available"), during);
+            watch.look(&Root::at(tree.path()));
         }
-        tree.plant(&format!("{place}/available"), "1048576\n");
+        tree.write(format!("{place}/available"), "1048576\n");
         watch.end(p2p(1000))
     }
 
@@ -94,10 +94,10 @@ mod tests {
         let found = watched(None);
         assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("was not read while"), "{found:?}");
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(1) };
-        let mut watch = PoolWatch::begin(&tree.root(), pool);
-        watch.look(&tree.root());
+        let mut watch = PoolWatch::begin(&Root::at(tree.path()), pool);
+        watch.look(&Root::at(tree.path()));
         let found = watch.end(p2p(1));
         assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("p2pmem/size"), "{found:?}");

@@ -82,17 +82,11 @@ mod tests {
     use super::*;
 
     fn machine() -> Fabric {
-        Fabric::from_toml(
-            "name = 'm'\n\
-             [[function]]\nname = '0000:41:00.0'\naddress = '0000:41:00.0'\nkind = 'gpu'\n\
-             vendor = '0x10de'\n\
-             [[function]]\nname = '0000:42:00.0'\naddress = '0000:42:00.0'\nkind = 'gpu'\n\
-             vendor = '0x8086'\nkernel_names = ['card1']\n\
-             [[function]]\nname = '0000:43:00.0'\naddress = '0000:43:00.0'\nkind = 'nic'\n\
-             kernel_names = ['eth0', 'mlx5_0']\n\
-             [[function]]\nname = 'nvme2'\naddress = '0000:44:00.0'\nkind = 'nvme'\n",
-        )
-        .expect("a machine")
+        let text = peerlane_testing::machine_text(
+            "0000:41:00.0 gpu @ 10de:\n0000:42:00.0 gpu @ 8086: kernel_names = ['card1']\n\
+             0000:43:00.0 nic @ kernel_names = ['eth0', 'mlx5_0']\nnvme2 nvme @0000:44:00.0",
+        );
+        Fabric::from_toml(&text).expect("a machine")
     }
 
     #[test]

@@ -164,29 +164,19 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    fn generations(devices: &[&str]) -> Vec<Option<Generation>> {
-        let functions: String = devices
-            .iter()
-            .enumerate()
-            .map(|(at, device)| {
-                format!("[[function]]\nname = 'g{at}'\nkind = 'gpu'\nvendor = '0x10de'\n{device}\n")
-            })
-            .collect();
-        let fabric = Fabric::from_toml(&format!("name = 'm'\n{functions}")).expect("a machine");
-        fabric.functions.iter().map(Generation::from_function).collect()
+    /// GPUs `g0`, `g1` and so on, by what is known of each.
+    fn gpus<T: AsRef<str>>(known: &[T]) -> Fabric {
+        let lines = known.iter().enumerate();
+        let lines = lines.map(|(at, known)| format!("g{at} gpu {}\n", known.as_ref()));
+        let text = peerlane_testing::machine_text(&lines.collect::<String>());
+        Fabric::from_toml(&text).expect("a machine")
     }
 
     #[test]
     fn generation_follows_known_chip() {
-        let (k20c, p100, t4, a100) = ("0x1022", "0x15f8", "0x1eb8", "0x20b0");
-        let (h100, unknown) = ("0x2330", "0xfffe");
-        let named = |id: &&str| format!("device = '{id}'");
-        let devices: Vec<String> = [k20c, p100, t4, a100, h100, unknown]
-            .iter()
-            .map(named)
-            .chain([String::new()])
-            .collect();
-        let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+        let (k20c, p100, t4, a100) = ("1022", "15f8", "1eb8", "20b0");
+        let (h100, unknown) = ("2330", "fffe");
+        let devices = [k20c, p100, t4, a100, h100, unknown, ""].map(|id| format!("10de:{id}"));
         let expected = [
             Some(Generation::Kepler),
             Some(Generation::Pascal),
@@ -196,69 +186,53 @@ mod tests {
             None,
             None,
         ];
-        assert_eq!(generations(&devices), expected);
+        let fabric = gpus(&devices);
+        let found: Vec<_> = fabric.functions.iter().map(Generation::from_function).collect();
+        assert_eq!(found, expected);
         assert!(Generation::Kepler < Generation::Pascal && Generation::Volta < Generation::Ampere);
     }
 
     #[test]
     fn consumer_lines_are_told_by_name() {
-        let text = |device: &str| {
-            format!(
-                "name = 'm'\n[[function]]\nname = 'g'\nkind = 'gpu'\nvendor = '0x10de'\n\
-                 device = '{device}'\n"
-            )
-        };
         for (device, expected) in [
-            ("0x2204", Some(ConsumerLine::GeForce)),
-            ("0x1e02", Some(ConsumerLine::Titan)),
-            ("0x20b0", None),
-            ("0x2230", None),
-            ("0x00fc", None),
-            ("0xfffe", None),
+            ("2204", Some(ConsumerLine::GeForce)),
+            ("1e02", Some(ConsumerLine::Titan)),
+            ("20b0", None),
+            ("2230", None),
+            ("00fc", None),
+            ("fffe", None),
         ] {
-            let fabric = Fabric::from_toml(&text(device)).expect("a machine");
+            let fabric = gpus(&[format!("10de:{device}")]);
             assert_eq!(ConsumerLine::from_function(&fabric.functions[0]), expected, "{device}");
         }
     }
 
     #[test]
     fn other_drivers_gpus_are_not_counted() {
-        let gpu = |at: u8, keys: &str| {
-            format!(
-                "[[function]]\nname = 'g{at}'\nkind = 'gpu'\nvendor = '0x10de'\n\
-                 address = '0000:0{at}:00.0'\n{keys}\n"
-            )
-        };
-        let functions = [
-            gpu(1, "driver = 'vfio-pci'"),
-            gpu(2, "driver = 'nvidia'"),
-            gpu(3, "driver = 'nvidia'\nphysical_function = '0000:02:00.0'"),
-            gpu(4, "driver = 'unknown'"),
-        ];
-        let fabric = Fabric::from_toml(&format!("name = 'm'\n{}", functions.concat()));
-        let fabric = fabric.expect("a machine");
+        let fabric = gpus(&[
+            "10de: @0000:01:00.0 driver = 'vfio-pci'",
+            "10de: @0000:02:00.0 driver = 'nvidia'",
+            "10de: @0000:03:00.0 driver = 'nvidia'; physical_function = '0000:02:00.0'",
+            "10de: @0000:04:00.0 driver = 'unknown'",
+        ]);
         assert_eq!(fabric.gpus(), [FunctionId(1), FunctionId(3)]);
     }
 
     #[test]
     fn gpus_count_by_address_and_maker() {
         let count = |makers: &[&str]| {
-            let functions: String = makers
-                .iter()
-                .enumerate()
-                .map(|(at, maker)| {
-                    let (bus, device) = if maker.contains("8086") { (0, 2) } else { (9 - at, 0) };
-                    let address = format!("address = '0000:{bus:02x}:{device:02x}.0'");
-                    format!("[[function]]\nname = 'g{at}'\nkind = 'gpu'\n{address}\n{maker}\n")
-                })
-                .collect();
-            let fabric = Fabric::from_toml(&format!("name = 'm'\n{functions}")).expect("a machine");
+            let address = |(at, maker): (usize, &&str)| {
+                let (bus, device) = if maker.contains("8086") { (0, 2) } else { (9 - at, 0) };
+                format!("@0000:{bus:02x}:{device:02x}.0 {maker}")
+            };
+            let known: Vec<String> = makers.iter().enumerate().map(address).collect();
+            let fabric = gpus(&known);
             fabric.gpus().iter().map(|&id| fabric.function(id).name.clone()).collect::<Vec<_>>()
         };
-        let (nvidia, amd) = ("vendor = '0x10de'", "vendor = '0x1002'");
+        let (nvidia, amd) = ("10de:", "1002:");
         assert_eq!(count(&[nvidia, amd, nvidia]), ["g2", "g0"]);
         assert_eq!(count(&[amd, "", amd]), ["g2", "g0"]);
-        assert_eq!(count(&["", "vendor = '0x8086'"]), ["g0"]);
-        assert!(count(&["vendor = '0x8086'"]).is_empty());
+        assert_eq!(count(&["", "8086:"]), ["g0"]);
+        assert!(count(&["8086:"]).is_empty());
     }
 }

@@ -147,23 +147,15 @@ mod tests {
 
     /// Switches with what hangs from each: names that begin with `n` are drives, others FPGA functions.
     fn machine(device: &str, switches: &[&[&str]]) -> Fabric {
-        let mut text = "name = 'm'\n".to_owned();
-        let mut add = |name: &str, kind: &str, under: &str, more: &str| {
-            text += &format!(
-                "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{more}\n"
-            );
-        };
+        let mut tree = String::new();
         for (index, ends) in switches.iter().enumerate() {
-            add(&format!("root{index}"), "root-port", "pci0000:00", "");
-            let ids = format!("vendor = '0x10ee'\ndevice = '{device}'");
-            add(&format!("up{index}"), "upstream-port", &format!("root{index}"), &ids);
+            tree += &format!("root{index} root-port\n up{index} upstream-port 10ee:{device}\n");
             for end in *ends {
-                add(&format!("down-{end}"), "downstream-port", &format!("up{index}"), "");
                 let kind = if end.starts_with('n') { "nvme" } else { "fpga" };
-                add(end, kind, &format!("down-{end}"), "");
+                tree += &format!("  down-{end} downstream-port\n   {end} {kind}\n");
             }
         }
-        Fabric::from_toml(&text).unwrap()
+        Fabric::from_toml(&peerlane_testing::machine_text(&tree)).unwrap()
     }
 
     fn drive(fabric: &Fabric, card: &str) -> Option<String> {
@@ -173,7 +165,7 @@ mod tests {
 
     #[test]
     fn card_pairs_with_drive_below_switch() {
-        let fabric = machine("0x9134", &[&["n0", "f0"], &["f1", "n1"]]);
+        let fabric = machine("9134", &[&["n0", "f0"], &["f1", "n1"]]);
         assert_eq!(drive(&fabric, "f0").as_deref(), Some("n0"));
         assert_eq!(drive(&fabric, "f1").as_deref(), Some("n1"));
         assert_eq!(drive(&fabric, "n0"), None, "a drive is not a card");
@@ -181,9 +173,9 @@ mod tests {
 
     #[test]
     fn unknown_switch_or_many_drives_unpaired() {
-        assert_eq!(drive(&machine("0x1234", &[&["n0", "f0"]]), "f0"), None);
-        assert_eq!(drive(&machine("0x9134", &[&["n0", "f0", "n1"]]), "f0"), None);
-        assert_eq!(drive(&machine("0x9134", &[&["f0"], &["n1"]]), "f0"), None);
+        assert_eq!(drive(&machine("1234", &[&["n0", "f0"]]), "f0"), None);
+        assert_eq!(drive(&machine("9134", &[&["n0", "f0", "n1"]]), "f0"), None);
+        assert_eq!(drive(&machine("9134", &[&["f0"], &["n1"]]), "f0"), None);
     }
 
     #[test]
@@ -208,7 +200,7 @@ mod tests {
 
     #[test]
     fn switch_and_dna_agree_or_contradict() {
-        let fabric = machine("0x9134", &[&["n0", "f0"], &["n1", "f1"]]);
+        let fabric = machine("9134", &[&["n0", "f0"], &["n1", "f1"]]);
         let id = |name: &str| fabric.find(name).unwrap();
         let dna = |number: u32| Dna::of_words([number, 1, 2]).unwrap();
         let known = |all: &[(&str, u32)]| -> BTreeMap<_, _> {
@@ -227,7 +219,7 @@ mod tests {
             Pairing::BySwitch(id("n0")),
             "two say so"
         );
-        let elsewhere = machine("0x1234", &[&["n0", "f0"]]);
+        let elsewhere = machine("1234", &[&["n0", "f0"]]);
         let known: BTreeMap<_, _> =
             ["n0", "f0"].map(|name| (elsewhere.find(name).unwrap(), dna(7))).into();
         let found = elsewhere.pairing(elsewhere.find("f0").unwrap(), &known);

@@ -11,8 +11,6 @@ use peerlane_units::Bytes;
 
 #[path = "blkid_images/mod.rs"]
 mod blkid_images;
-#[path = "../../../tools/testing.rs"]
-mod testing;
 
 use blkid_images::{Header, ImageDevice, ext4, gpt, library};
 

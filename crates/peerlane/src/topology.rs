@@ -289,9 +289,7 @@ mod tests {
     use super::*;
 
     fn machine() -> Fabric {
-        let text =
-            "name = 'm'\n[[function]]\nname = 'nic'\nkind = 'nic'\nkernel_names = ['eth0']\n";
-        Fabric::from_toml(text).expect("a machine")
+        peerlane_testing::machine("nic nic kernel_names = ['eth0']")
     }
 
     fn drive() -> RemoteDrive {

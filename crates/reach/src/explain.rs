@@ -145,25 +145,23 @@ fn verdict(map: &MapType) -> &'static str {
 mod tests {
     use super::*;
 
-    fn steps(machine: &str, acs: &str) -> Vec<String> {
-        let text = format!(
-            "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n{machine}\n\
-             [[function]]\nname = 'root'\nkind = 'root-port'\n\
-             [[function]]\nname = 'up'\nkind = 'upstream-port'\nunder = 'root'\n\
-             [[function]]\nname = 'down-a'\nkind = 'downstream-port'\nunder = 'up'\n{acs}\n\
-             [[function]]\nname = 'down-b'\nkind = 'downstream-port'\nunder = 'up'\nacs = 'absent'\n\
-             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'down-a'\nacs = 'absent'\n\
-             [[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'down-b'\nacs = 'absent'\n"
-        );
-        let text = text.replace("kind = 'upstream-port'", "kind = 'upstream-port'\nacs = 'absent'");
-        let fabric = Fabric::from_toml(&text).expect("a machine");
+    fn steps(acs: &str) -> Vec<String> {
+        let fabric = peerlane_testing::machine(&format!(
+            "cpu = {{ vendor = 'GenuineIntel', family = 6 }}
+             root root-port
+               up upstream-port acs = 'absent'
+                 down-a downstream-port {acs}
+                   a nvme acs = 'absent'
+                 down-b downstream-port acs = 'absent'
+                   b nvme acs = 'absent'"
+        ));
         let id = |name| fabric.find(name).expect(name);
         explain(&fabric, id("b"), id("a")).iter().map(Step::to_string).collect()
     }
 
     #[test]
     fn switch_turn_lists_every_function() {
-        let steps = steps("", "acs = 'absent'").join("\n");
+        let steps = steps("acs = 'absent'").join("\n");
         insta::assert_snapshot!(steps, @r"
         up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         up from the initiator: a -> down-a [drivers/pci/p2pdma.c calc_map_type_and_dist()]
@@ -180,14 +178,14 @@ mod tests {
 
     #[test]
     fn clear_redirect_bits_hide_register() {
-        let steps = steps("", "acs = 'not-redirecting'").join("\n");
+        let steps = steps("acs = 'not-redirecting'").join("\n");
         assert!(steps.contains("ACS of down-a: its redirect bits are clear"), "{steps}");
         assert!(steps.contains("no port on the path redirects"), "{steps}");
     }
 
     #[test]
     fn redirection_ends_at_host_bridge_refusal() {
-        let steps = steps("", "acs = { control = 0x1d }").join("\n");
+        let steps = steps("acs = { control = 0x1d }").join("\n");
         insta::assert_snapshot!(steps, @r"
         up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]
         up from the initiator: a -> down-a [drivers/pci/p2pdma.c calc_map_type_and_dist()]

@@ -146,14 +146,10 @@ fn by_gpu(
 mod tests {
     use super::*;
 
-    const LENDER: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
+    const LENDER: &str = "p2pmem = { size = '64M', available = '64M', published = true }";
 
     fn machine(nic: &str, drive: &str, more: &str) -> Fabric {
-        let text = format!(
-            "name = 'm'\n[[function]]\nname = 'eth'\nkind = 'nic'\n{nic}\n\
-             [[function]]\nname = 'nvme0'\nkind = 'nvme'\n{drive}\n{more}"
-        );
-        Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        peerlane_testing::machine(&format!("eth nic {nic}\nnvme0 nvme {drive}\n{more}"))
     }
 
     fn between(fabric: &Fabric) -> NetworkDriveMemory {
@@ -168,8 +164,7 @@ mod tests {
     }
 
     const MLX5: &str = "driver = 'mlx5_core'";
-    const GPU: &str = "[[function]]\nname = 'g'\nkind = 'gpu'\nvendor = '0x10de'\n\
-                       bars = [{ index = 1, size = '64G', prefetchable = true }]\n";
+    const GPU: &str = "g gpu 10de: bars = [{ index = 1, size = '64G', prefetchable = true }]";
 
     #[test]
     fn lending_drive_exports_through_cmb() {
@@ -183,8 +178,7 @@ mod tests {
 
     #[test]
     fn cmb_of_another_drive_serves() {
-        let other = format!("[[function]]\nname = 'nvme1'\nkind = 'nvme'\n{LENDER}");
-        let fabric = machine(MLX5, "", &other);
+        let fabric = machine(MLX5, "", &format!("nvme1 nvme {LENDER}"));
         assert_eq!(between(&fabric).third, fabric.find("nvme1"));
         let said = advice(&fabric);
         assert!(said.contains("into memory of nvme1, which eth reads"), "{said}");
@@ -204,7 +198,7 @@ mod tests {
 
     #[test]
     fn unpublished_memory_is_not_lent() {
-        let closed = "p2pmem = { size = '64M', available = '64M', published = false }\n";
+        let closed = "p2pmem = { size = '64M', available = '64M', published = false }";
         let said = advice(&machine(MLX5, closed, ""));
         assert!(said.contains("lends no memory"), "{said}");
     }
@@ -220,16 +214,13 @@ mod tests {
 
     #[test]
     fn refused_memory_is_not_offered() {
-        let mut text = "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n".to_owned();
-        for (bus, name, kind, keys) in [(1, "eth", "nic", MLX5), (2, "nvme0", "nvme", LENDER)] {
-            text += &format!(
-                "[[function]]\nname = 'root-{bus}'\nkind = 'root-port'\nvendor = '0x8086'\n\
-                 device = '0x1901'\naddress = '0000:00:0{bus}.0'\nacs = 'absent'\n\
-                 [[function]]\nname = '{name}'\nkind = '{kind}'\nunder = 'root-{bus}'\n\
-                 acs = 'absent'\n{keys}\n"
-            );
-        }
-        let said = advice(&Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}")));
+        let said = advice(&peerlane_testing::machine(&format!(
+            "cpu = {{ vendor = 'GenuineIntel', family = 6 }}
+             root-1 root-port 8086:1901 @0000:00:01.0 acs = 'absent'
+               eth nic acs = 'absent'; {MLX5}
+             root-2 root-port 8086:1901 @0000:00:02.0 acs = 'absent'
+               nvme0 nvme acs = 'absent'; {LENDER}"
+        )));
         assert!(
             said.contains("the kernel refuses") && said.contains("`peerlane plan eth nvme0`"),
             "{said}"

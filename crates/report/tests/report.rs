@@ -4,14 +4,23 @@
 
 use std::path::Path;
 
-use peerlane_fabric::Fabric;
 use peerlane_report::{Drawn, Named, Record, Report, is_report};
+use serde_json::Value;
 
-fn sample(name: &str) -> Named {
+/// The JSON of a sample.
+fn value(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("../../fixtures/results/samples/{name}.json"));
-    let text = std::fs::read_to_string(&path).unwrap();
-    Named { name: format!("{name}.json"), record: Record::from_json(text.as_bytes()).unwrap() }
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn named(name: &str, value: &Value) -> Named {
+    let record = Record::from_json(&serde_json::to_vec(value).unwrap()).expect(name);
+    Named { name: format!("{name}.json"), record }
+}
+
+fn sample(name: &str) -> Named {
+    named(name, &value(name))
 }
 
 const KINDS: [&str; 14] = [
@@ -51,48 +60,34 @@ fn csv_has_runs_and_names_others() {
 }
 
 /// A sample with fields of it replaced.
-fn changed(name: &str, fields: &[(&str, serde_json::Value)]) -> Named {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../../fixtures/results/samples/{name}.json"));
-    let mut value: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+fn changed(name: &str, fields: &[(&str, Value)]) -> Named {
+    let mut value = value(name);
     for (key, with) in fields {
         value[key] = with.clone();
     }
-    let record = Record::from_json(&serde_json::to_vec(&value).unwrap()).unwrap();
-    Named { name: format!("{name}.json"), record }
+    named(name, &value)
 }
 
 #[test]
 fn witness_of_several_drives_is_named_once() {
-    let cases = {
-        let path = "../../fixtures/results/samples/bench-sweep-emulated.json";
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        let record: serde_json::Value =
-            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let mut cases = record["cases"].clone();
-        for (drive, case) in cases.as_array_mut().unwrap().iter_mut().enumerate() {
-            for one in case["evidence"].as_array_mut().unwrap() {
-                if one["says"] == "shown" {
-                    let dma = format!("DMA of 0000:{drive:02x}:00.0, by the kernel's tracing");
-                    one["looked_at"] = dma.into();
-                }
+    let mut record = value("bench-sweep-emulated");
+    for (drive, case) in record["cases"].as_array_mut().unwrap().iter_mut().enumerate() {
+        for one in case["evidence"].as_array_mut().unwrap() {
+            if one["says"] == "shown" {
+                let dma = format!("DMA of 0000:{drive:02x}:00.0, by the kernel's tracing");
+                one["looked_at"] = dma.into();
             }
         }
-        cases
-    };
-    let record = changed("bench-sweep-emulated", &[("cases", cases)]);
-    let text = Report::new(&[record], None, &[]).markdown();
+    }
+    let records = [named("bench-sweep-emulated", &record)];
+    let text = Report::new(&records, None, &[]).markdown();
     let sentence = "The p2p route was shown in every run by the kernel's tracing";
     assert!(text.contains(sentence), "{text}");
 }
 
 #[test]
 fn commonest_limit_of_prediction_comes_first() {
-    let path = "../../fixtures/results/samples/bench-sweep-predicted.json";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    let mut record: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut record = value("bench-sweep-predicted");
     let flow = record["cases"][0]["flows"][0].clone();
     let asked = record["cases"][0]["asked"]["flows"][0].clone();
     let limits = [
@@ -111,8 +106,7 @@ fn commonest_limit_of_prediction_comes_first() {
     };
     record["cases"][0]["flows"] = limits.iter().map(limited).collect();
     record["cases"][0]["asked"]["flows"] = limits.iter().map(|_| asked.clone()).collect();
-    let record = Record::from_json(&serde_json::to_vec(&record).unwrap()).unwrap();
-    let records = [Named { name: "crowd.json".to_owned(), record }];
+    let records = [named("crowd", &record)];
     let report = Report::new(&records, None, &[]);
     let said = "link of a up (3 of 7), its depth (2 of 7), medium of b (1 of 7), 1 more";
     assert!(report.html().unwrap().contains(said) && report.markdown().contains(said));
@@ -135,37 +129,15 @@ fn record_without_runs_has_no_figures() {
 }
 
 /// The machine of the samples: two drives and a third with memory, each behind a root port.
-const MACHINE: &str = r#"
-name = "outlined"
-[cpu]
-vendor = "AuthenticAMD"
-family = 25
-[[function]]
-name = "p0"
-kind = "root-port"
-[[function]]
-name = "nvme0n1"
-kind = "nvme"
-under = "p0"
-link = "16GT/s x4"
-[[function]]
-name = "p1"
-kind = "root-port"
-[[function]]
-name = "nvme1n1"
-kind = "nvme"
-under = "p1"
-link = "16GT/s x4"
-[[function]]
-name = "p2"
-kind = "root-port"
-[[function]]
-name = "nvme2"
-kind = "nvme"
-under = "p2"
-link = "16GT/s x4"
-cmb = "64M"
-"#;
+const MACHINE: &str = "
+    name = 'outlined'
+    cpu = { vendor = 'AuthenticAMD', family = 25 }
+    p0 root-port
+      nvme0n1 nvme link = '16GT/s x4'
+    p1 root-port
+      nvme1n1 nvme link = '16GT/s x4'
+    p2 root-port
+      nvme2 nvme link = '16GT/s x4'; cmb = '64M'";
 
 #[test]
 fn loads_are_drawn_on_recorded_machine() {
@@ -175,7 +147,7 @@ fn loads_are_drawn_on_recorded_machine() {
         Report::new(&records, None, &[]).html().unwrap()
     };
     for name in ["bench-sweep", "bench-sweep-emulated"] {
-        let held = page(name, &[("outline", MACHINE.into())]);
+        let held = page(name, &[("outline", peerlane_testing::machine_text(MACHINE).into())]);
         for words in ["Load of the links, p2p", "Load of the links, host", ">outlined<", COMPUTED] {
             assert!(held.contains(words), "{name}: {words}");
         }
@@ -191,9 +163,8 @@ fn loads_are_drawn_on_recorded_machine() {
 
 #[test]
 fn each_record_uses_machine_of_its_name() {
-    let named =
-        |name: &str| Fabric::from_toml(&MACHINE.replace("outlined", name)).expect("a machine");
-    let machines = [named("another"), named("hand-made sample"), named("third")];
+    let described = |name: &str| peerlane_testing::machine(&MACHINE.replace("outlined", name));
+    let machines = ["another", "hand-made sample", "third"].map(described);
     let drawn = |fabric| Drawn { fabric, digest: "none", is_named: true };
     let drawn: Vec<Drawn<'_>> = machines.iter().map(drawn).collect();
     let records = [sample("bench-sweep")];
@@ -268,19 +239,14 @@ fn a_page_fetches_nothing_and_describes_its_figures() {
 
 #[test]
 fn exceeded_limit_is_not_sweep_ceiling() {
-    let name = "bench-sweep-predicted";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../../fixtures/results/samples/{name}.json"));
-    let mut value: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut value = value("bench-sweep-predicted");
     let cases = value["cases"].as_array_mut().unwrap();
-    let of = |case: &serde_json::Value, name: &str| case["asked"]["name"] == name;
-    let first = cases.iter_mut().find(|case| of(case, "4K host")).unwrap();
+    let first = cases.iter_mut().find(|case| case["asked"]["name"] == "4K host").unwrap();
     for (object, rate) in [("the processor", 820_000_000_u64), ("memory of x", 4_000_000_000)] {
         let limit = serde_json::json!({ "object": object, "bytes_per_second": rate });
         first["limits"].as_array_mut().unwrap().push(limit);
     }
-    let records = [changed(name, &[("cases", value["cases"].take())])];
+    let records = [named("bench-sweep-predicted", &value)];
     let page = Report::new(&records, None, &[]).html().unwrap();
     // The table has it beside its size, and the chart, where the other is, does not.
     assert!(page.contains("memory of x"));
@@ -323,13 +289,9 @@ const HOSTILE: [&str; 7] = [
 
 /// A record with every text in it replaced.
 fn spoiled(name: &str, with: &str) -> Named {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../../fixtures/results/samples/{name}.json"));
-    let mut value: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut value = value(name);
     spoil(&mut value, "", with);
-    let text = serde_json::to_vec(&value).unwrap();
-    Named { name: with.to_owned(), record: Record::from_json(&text).expect(name) }
+    Named { name: with.to_owned(), ..named(name, &value) }
 }
 
 /// Texts that are one of a few words, and would make no record otherwise.
@@ -356,13 +318,13 @@ const WORDS: [&str; 20] = [
     "run",
 ];
 
-fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {
+fn spoil(value: &mut Value, key: &str, with: &str) {
     match value {
-        serde_json::Value::String(text) if !WORDS.contains(&key) || text.starts_with("/dev/") => {
+        Value::String(text) if !WORDS.contains(&key) || text.starts_with("/dev/") => {
             *text = with.to_owned();
         }
-        serde_json::Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, key, with)),
-        serde_json::Value::Object(all) => {
+        Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, key, with)),
+        Value::Object(all) => {
             all.iter_mut().for_each(|(key, one)| spoil(one, key, with));
         }
         _ => {}

@@ -18,10 +18,10 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use super::*;
 use crate::statistics::Random;
 use crate::testing::{machine, run};
-use peerlane_evidence::testing::PlantedRoot;
 use peerlane_evidence::{
-    CaseDrive, CaseEvidence, CaseWatch, DmaTally, DriveBytes, Pool, Requests, Scene,
+    CaseDrive, CaseEvidence, CaseWatch, DmaTally, DriveBytes, Pool, Requests, Root, Scene,
 };
+use peerlane_testing::Scratch;
 
 const LENGTH: u64 = 4 << 20;
 const REQUEST: u64 = 64 << 10;
@@ -84,7 +84,7 @@ impl Around for Recorded {
 /// Two drives, device memory, a machine around them, and how what moves payload lies.
 struct FakeStage {
     ring: Recorded,
-    tree: PlantedRoot,
+    tree: Scratch,
     fabric: Fabric,
     transfer: Transfer,
     hosts: [RegionId; 2],
@@ -138,7 +138,7 @@ impl FakeStage {
         let (falls_back_at, slowness) = (LENGTH, 1);
         let stage = Self {
             ring,
-            tree: PlantedRoot::new(),
+            tree: Scratch::new(),
             fabric: machine(),
             transfer,
             hosts,
@@ -146,8 +146,8 @@ impl FakeStage {
             slowness,
         };
         stage.plant_counters();
-        stage.tree.plant(&format!("{POOL}/size"), "1048576");
-        stage.tree.plant(&format!("{POOL}/available"), "1048576");
+        stage.tree.write(format!("{POOL}/size"), "1048576");
+        stage.tree.write(format!("{POOL}/available"), "1048576");
         stage
     }
 
@@ -156,7 +156,7 @@ impl FakeStage {
         for (name, bytes) in ["nvme0n1", "nvme1n1"].into_iter().zip(self.ring.drives) {
             let (read, written) = (1000 + bytes.read.0 / 512, 1000 + bytes.written.0 / 512);
             let stat = format!("1 0 {read} 1 1 0 {written} 1 0 1 1\n");
-            self.tree.plant(&format!("sys/class/block/{name}/stat"), &stat);
+            self.tree.write(format!("sys/class/block/{name}/stat"), &stat);
         }
     }
 
@@ -214,14 +214,14 @@ impl FakeStage {
         let address = "0000:03:00.0".parse().unwrap();
         let pools = vec![Pool { address, taken: Bytes(8 * REQUEST) }];
         let scene = Scene {
-            root: self.tree.path(),
+            root: self.tree.path().to_owned(),
             drives: Self::drives(),
             pools,
             memories: vec![],
             is_translating: false,
         };
         let mut watch = CaseWatch::begin(&scene);
-        self.tree.plant(&format!("{POOL}/available"), &(1_048_576 - 8 * REQUEST).to_string());
+        self.tree.write(format!("{POOL}/available"), (1_048_576 - 8 * REQUEST).to_string());
         watch.look();
         let (elapsed, clock) = self.carry();
         self.plant_counters();
@@ -247,7 +247,7 @@ impl FakeStage {
     fn surroundings(&self) -> Surroundings {
         let at = |name: &str| self.fabric.find(name);
         let way = FlowPath { source: at("a"), target: at("b"), memory: at("c") };
-        Surroundings::read(&self.fabric, &self.tree.root(), &[way], &Self::drives())
+        Surroundings::read(&self.fabric, &Root::at(self.tree.path()), &[way], &Self::drives())
     }
 }
 

@@ -6,8 +6,8 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::*;
 use crate::testing::{machine, run};
-use peerlane_evidence::testing::PlantedRoot;
-use peerlane_evidence::{CaseDrive, DriveBytes, Requests};
+use peerlane_evidence::{CaseDrive, DriveBytes, Requests, Root};
+use peerlane_testing::Scratch;
 
 const GIGABYTE: Bytes = Bytes(1_000_000_000);
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -176,14 +176,14 @@ fn by_way_of_c(fabric: &Fabric) -> FlowPath {
     FlowPath { source: at("a"), target: at("b"), memory: at("c") }
 }
 
-fn read(fabric: &Fabric, tree: &PlantedRoot) -> Surroundings {
-    Surroundings::read(fabric, &tree.root(), &[by_way_of_c(fabric)], &[])
+fn read(fabric: &Fabric, tree: &Scratch) -> Surroundings {
+    Surroundings::read(fabric, &Root::at(tree.path()), &[by_way_of_c(fabric)], &[])
 }
 
 #[test]
 fn ceilings_are_links_by_direction() {
     let fabric = machine();
-    let found = read(&fabric, &PlantedRoot::new()).ceilings;
+    let found = read(&fabric, &Scratch::new()).ceilings;
     let objects: Vec<&str> = found.iter().map(|one| one.limit.object.as_str()).collect();
     assert_eq!(
         objects,
@@ -195,7 +195,8 @@ fn ceilings_are_links_by_direction() {
         ]
     );
     let host = FlowPath { memory: None, ..by_way_of_c(&fabric) };
-    let found = Surroundings::read(&fabric, &PlantedRoot::new().root(), &[host], &[]).ceilings;
+    let found =
+        Surroundings::read(&fabric, &Root::at(Scratch::new().path()), &[host], &[]).ceilings;
     let objects: Vec<&str> = found.iter().map(|one| one.limit.object.as_str()).collect();
     assert_eq!(
         objects,
@@ -213,7 +214,7 @@ fn flows_that_meet_on_a_link_share_its_ceiling() {
     let fabric = machine();
     let there = by_way_of_c(&fabric);
     let back = FlowPath { source: there.target, target: there.source, memory: there.memory };
-    let root = PlantedRoot::new().root();
+    let root = Root::at(Scratch::new().path());
     let found = Surroundings::read(&fabric, &root, &[there.clone(), there, back], &[]).ceilings;
     let of =
         |object: &str| found.iter().find(|one| one.limit.object == object).unwrap().flows.clone();
@@ -225,14 +226,14 @@ fn flows_that_meet_on_a_link_share_its_ceiling() {
 #[test]
 fn what_a_machine_is_set_to_is_named() {
     let mut fabric = machine();
-    let tree = PlantedRoot::new();
+    let tree = Scratch::new();
     let usual = read(&fabric, &tree).machine;
     let (a, c, down) = (at(&fabric, "a"), at(&fabric, "c"), at(&fabric, "down-c"));
     let slow = LinkSpeed { megatransfers: 8_000, width: 4 };
     fabric.functions[a.0].link.as_mut().unwrap().current = Some(slow);
     fabric.functions[c.0].numa_node = Some(1);
     fabric.functions[down.0].acs = Acs::Present { control: 0x4 };
-    tree.plant("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+    tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
     let found = read(&fabric, &tree).machine;
     let new: Vec<String> =
         found.iter().filter(|one| !usual.contains(one)).map(ToString::to_string).collect();
@@ -251,14 +252,14 @@ fn what_a_machine_is_set_to_is_named() {
 #[test]
 fn remote_drive_is_named_with_host_memory() {
     let fabric = machine();
-    let tree = PlantedRoot::new();
+    let tree = Scratch::new();
     let fields = ["0"; 35].join(" ");
-    tree.plant("proc/self/stat", &format!("42 (a) b) R {fields} 7 0 0\n"));
-    tree.plant("sys/devices/system/cpu/cpu7/node1/x", "");
+    tree.write("proc/self/stat", format!("42 (a) b) R {fields} 7 0 0\n"));
+    tree.write("sys/devices/system/cpu/cpu7/node1/x", "");
     let peers = by_way_of_c(&fabric);
     let host = FlowPath { memory: None, ..peers.clone() };
     let far = |way| {
-        let found = Surroundings::read(&fabric, &tree.root(), &[way], &[]).machine;
+        let found = Surroundings::read(&fabric, &Root::at(tree.path()), &[way], &[]).machine;
         let far = |one: &&Warning| matches!(one, Warning::RemoteNumaNode { used_from: 1, .. });
         found.iter().filter(far).count()
     };
@@ -269,8 +270,8 @@ fn remote_drive_is_named_with_host_memory() {
 fn steady_or_invalid_governor_is_not_named() {
     let fabric = machine();
     for text in ["performance", "", "a\u{7}b", &"x".repeat(4000)] {
-        let tree = PlantedRoot::new();
-        tree.plant("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text);
+        let tree = Scratch::new();
+        tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text);
         let found = read(&fabric, &tree).machine;
         let is_named = found.iter().any(|one| matches!(one, Warning::FrequencyScaling { .. }));
         assert!(!is_named, "{text:?}");
@@ -279,7 +280,7 @@ fn steady_or_invalid_governor_is_not_named() {
 
 #[test]
 fn what_sysfs_says_of_a_drive_is_read() {
-    let tree = PlantedRoot::new();
+    let tree = Scratch::new();
     let fabric = machine();
     for (file, text) in [
         ("queue/write_cache", "write back\n"),
@@ -287,7 +288,7 @@ fn what_sysfs_says_of_a_drive_is_read() {
         ("nuse", "10\n"),
         ("size", "2097152\n"),
     ] {
-        tree.plant(&format!("sys/class/block/nvme0n1/{file}"), text);
+        tree.write(format!("sys/class/block/nvme0n1/{file}"), text);
     }
     let drive = |name: &str| CaseDrive {
         name: name.to_owned(),
@@ -295,7 +296,7 @@ fn what_sysfs_says_of_a_drive_is_read() {
         requests: Requests::Direct,
     };
     let drives = [drive("nvme0n1"), drive("nvme9n1")];
-    let found = Surroundings::read(&fabric, &tree.root(), &[], &drives).drives;
+    let found = Surroundings::read(&fabric, &Root::at(tree.path()), &[], &drives).drives;
     assert_eq!(found[0].has_write_cache, Some(true));
     assert_eq!((found[0].in_use, found[0].size), (Some(Bytes(40_960)), Some(Bytes(1 << 30))));
     assert_eq!((found[1].has_write_cache, found[1].in_use, found[1].size), (None, None, None));

@@ -6,14 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use peerlane_results::CopyRecord;
-use tempfile::TempDir;
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../schema/mod.rs"]
 pub(crate) mod schema;
-#[path = "../../../../tools/testing.rs"]
-pub(crate) mod testing;
-use testing::skip;
+use peerlane_testing::{Scratch, skip};
 
 /// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`. Text is not wrapped.
 const PRELUDE: &str = "
@@ -30,7 +27,7 @@ pub(crate) struct LabRun {
     kernel: Option<PathBuf>,
     /// The most bytes that a file of the run may have.
     file_limit: Option<u64>,
-    folder: TempDir,
+    folder: Scratch,
     drives: Vec<&'static str>,
     modules: Vec<&'static str>,
     programs: Vec<&'static str>,
@@ -76,7 +73,7 @@ impl LabRun {
             skip("lab", &reason.to_string());
             return None;
         }
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = Scratch::new();
         Some(Self {
             machine: PathBuf::new(),
             kernel: None,
@@ -363,7 +360,7 @@ impl LabRun {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.at(name)
     }
 }
 

@@ -6,9 +6,9 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::bench_records::record;
-use crate::lab::testing::skip;
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{MemoryKind, Route};
+use peerlane_testing::skip;
 
 pub(super) const MIB: usize = 1 << 20;
 /// Memory of the card in `machines/card.toml`.

@@ -1,6 +1,7 @@
 //! `peerlane export` in booted machines: refusals, allowed hosts, and the traces of signals and kills.
 
 use peerlane_results::{ExportList, ExportRecord, ExportStatus, MemoryKind, Route};
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 use crate::lab::{LabRun, assert_same, schema};
@@ -359,7 +360,7 @@ mod full {
     #[test]
     fn copy_resumes_after_link_cut() {
         let (Some(mut server), Some(mut client)) = (open(), open()) else { return };
-        let network = tempfile::tempdir().expect("a folder");
+        let network = Scratch::new();
         server.join(format!("{}=1", network.path().display()));
         client.join(format!("{}=2", network.path().display()));
         let theirs = server.fill("b", 16 * MIB);

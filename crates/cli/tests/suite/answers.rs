@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::program::Exited;
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 use crate::program;
@@ -166,8 +168,8 @@ fn plans_fix_what_they_claim() {
             continue;
         }
         plans += 1;
-        let folder = tempfile::tempdir().expect("a folder");
-        let fix = folder.path().join("fix").display().to_string();
+        let folder = Scratch::new();
+        let fix = folder.at("fix").display().to_string();
         program::peerlane(&repository(), &["doctor", "--machine", &machine, "--write-fix", &fix]);
         let (_, _, after) = run(&["doctor", "--machine", &machine, "--assume", &fix]);
         let left = fixed_by_settings(&after);
@@ -214,16 +216,16 @@ fn one_device_is_examined_with_every_other() {
     let findings = list(&record, "findings");
     assert!(findings.iter().all(|one| one["pairs"].as_u64() > Some(0)), "{findings:?}");
     assert!(findings.iter().all(|one| one["object"] != "0000:cc:00.1"), "{findings:?}");
-    let wrong = program::peerlane(&repository(), &["doctor", "gpu:99", "--machine", SERVER]);
-    assert_eq!(wrong.status.code(), Some(2), "{}", program::said(&wrong));
+
+    program::peerlane(&repository(), &["doctor", "gpu:99", "--machine", SERVER]).exited(2);
 }
 
 #[test]
 fn matrix_has_the_states_of_doctor() {
     for machine in machines() {
         let (_, _, record) = run(&["doctor", "--machine", &machine]);
-        let output = program::peerlane(&repository(), &["topo", "--matrix", "--machine", &machine]);
-        let text = String::from_utf8(output.stdout).expect("text");
+        let text =
+            program::peerlane(&repository(), &["topo", "--matrix", "--machine", &machine]).text();
         let mut lines = text.lines();
         let header = lines.next().unwrap_or_default();
         // Columns end where their names end.
@@ -253,8 +255,8 @@ fn redirected_peers_go_via_cpu_until_fixed() {
     let (status, line, before) = run(&words);
     assert_eq!((status, &before["state"]), (0, &"via-cpu".into()), "{line}");
     assert!(line.contains("ACS redirects peer traffic up to the CPU at 0000:17:0"), "{line}");
-    let folder = tempfile::tempdir().expect("a folder");
-    let fix = folder.path().join("fix").display().to_string();
+    let folder = Scratch::new();
+    let fix = folder.at("fix").display().to_string();
     program::peerlane(&repository(), &["doctor", "--machine", TEXT, "--write-fix", &fix]);
     let (_, line, after) = run(&[&words[..], &["--assume", &fix]].concat());
     assert_eq!(after["state"], "expected", "{line}");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::chromium::{self, browser, run};
+use peerlane_testing::Scratch;
 
 /// The drawing of a machine.
 fn drawing(words: &[&str]) -> String {
@@ -27,10 +28,10 @@ mod full {
     #[test]
     fn drawings_render_in_light_and_dark() {
         let Some(browser) = browser() else { return };
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Scratch::new();
         for name in ["sr635", "r7515", "cloud-vm"] {
             let svg = drawing(&["--machine", &format!("fixtures/sysfs/{name}/tree.tar.zst")]);
-            let page = folder.path().join(format!("{name}.svg"));
+            let page = folder.at(format!("{name}.svg"));
             std::fs::write(&page, &svg).expect("a file");
             let number = |key: &str| {
                 let rest = svg.split_once(&format!("{key}=\"")).expect(key).1;
@@ -40,7 +41,7 @@ mod full {
             let dom = run(&browser, folder.path(), &page, &["--dump-dom"]);
             assert!(dom.contains("<svg") && !dom.contains("parsererror"), "{dom}");
             let shot = |page: &Path, picture: &str, scheme: &str| {
-                let picture = folder.path().join(picture);
+                let picture = folder.at(picture);
                 let words = [
                     format!("--window-size={width},{height}"),
                     format!("--screenshot={}", picture.display()),
@@ -49,7 +50,7 @@ mod full {
                 run(&browser, folder.path(), page, &words.each_ref().map(String::as_str));
                 std::fs::read(&picture).expect("a picture")
             };
-            let blank = folder.path().join("blank.svg");
+            let blank = folder.at("blank.svg");
             let empty = format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"/>"
             );

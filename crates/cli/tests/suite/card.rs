@@ -1,45 +1,25 @@
 //! Plans for memory of an FPGA card, by the kernel at hand. No card was there to try it on.
 
+use peerlane_testing::Scratch;
 use std::fs;
 use std::process::{Command, Output};
 
 /// A drive and a card below one switch, as their drivers show them.
-const TEXT: &str = "
-name = 'card'
-libraries = ['libxrt_coreutil.so.2']
-[[function]]
-name = 'root'
-kind = 'root-port'
-[[function]]
-name = 'up'
-kind = 'upstream-port'
-under = 'root'
-[[function]]
-name = 'down-a'
-kind = 'downstream-port'
-under = 'up'
-[[function]]
-name = 'down-b'
-kind = 'downstream-port'
-under = 'up'
-[[function]]
-name = 'a'
-kind = 'nvme'
-under = 'down-a'
-namespaces = [{ name = 'a', size = '1G' }]
-[[function]]
-name = 'card0'
-kind = 'fpga'
-vendor = '0x10ee'
-driver = 'xocl'
-under = 'down-b'
-bars = [{ index = 4, size = '8G', prefetchable = true }]
-";
+const MACHINE: &str = "
+    name = 'card'
+    libraries = ['libxrt_coreutil.so.2']
+    root root-port
+      up upstream-port
+        down-a downstream-port
+          a nvme namespaces = [{ name = 'a', size = '1G' }]
+        down-b downstream-port
+          card0 fpga 10ee: driver = 'xocl'; bars = [{ index = 4, size = '8G', prefetchable = true }]";
 
 fn plan(kernel: &str, anyway: &str) -> Output {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let file = folder.path().join("card.toml");
-    fs::write(&file, format!("{TEXT}\n[kernel]\n{kernel}\n")).expect("room");
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.at("card.toml");
+    let machine = peerlane_testing::machine_text(&format!("{MACHINE}\n[kernel]\n{kernel}"));
+    fs::write(&file, machine).expect("room");
     Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["plan", "a", "a", "--target-offset", "512M", "--length", "64M"])
         .args(["--via", "fpga:card0", "--route", "p2p", "--force", "--machine"])

@@ -4,6 +4,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use crate::program::Exited;
 use crate::schema;
 
 #[allow(dead_code, clippy::print_stdout, reason = "its main speaks to cargo")]
@@ -19,11 +20,11 @@ fn command_output_matches_pages() {
 fn reference_pages_are_current() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
     let mode = if std::env::var_os("UPDATE").is_some() { "--write" } else { "--check" };
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["reference", mode, folder])
         .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        .expect("the program starts")
+        .exited(0);
 }
 
 #[test]
@@ -45,8 +46,8 @@ fn unwritable_output_is_a_failure() {
         .args(["topo", "--machine", "pair"])
         .stdout(full)
         .output()
-        .expect("the program starts");
-    assert_eq!(output.status.code(), Some(2));
+        .expect("the program starts")
+        .exited(2);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("error: cannot write to standard output"), "{said}");
 }
@@ -56,8 +57,8 @@ fn quiet_keeps_the_json_object() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(["plan", "a", "b", "--machine", "split", "--route", "p2p", "--json", "-q"])
         .output()
-        .expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
+        .expect("the program starts")
+        .exited(1);
     assert!(output.stderr.is_empty());
     let answer: peerlane_results::PlanAnswer = schema::read(&output.stdout);
     assert_eq!(answer.schema, peerlane_results::PLAN_ANSWER_SCHEMA);
@@ -69,8 +70,8 @@ fn quiet_keeps_the_json_object() {
 fn refused(words: &[&[u8]]) -> String {
     let words = words.iter().map(|word| std::ffi::OsStr::from_bytes(word));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    let output = command.args(words).env("NO_COLOR", "1").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output =
+        command.args(words).env("NO_COLOR", "1").output().expect("the program starts").exited(2);
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kills::random::Random;
-use crate::testing::Loop;
+use peerlane_testing::{Loop, Scratch};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -30,13 +30,13 @@ struct PlannedVerdict {
 }
 
 struct ContentBench {
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 impl ContentBench {
     fn new() -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        fs::write(folder.path().join("source"), [7; 4096]).expect("room");
+        let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+        folder.write("source", [7; 4096]);
         Self { folder }
     }
 
@@ -63,7 +63,7 @@ impl ContentBench {
 
     /// An image of `size` bytes with these bytes at these places.
     fn image(&self, size: u64, parts: &[(u64, &[u8])]) -> PathBuf {
-        let path = self.folder.path().join("image");
+        let path = self.folder.at("image");
         let _ = fs::remove_file(&path);
         let file = File::create_new(&path).expect("an image");
         file.set_len(size).expect("room");

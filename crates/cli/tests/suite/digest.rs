@@ -6,9 +6,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::program::{peerlane, said};
+use crate::program::{Exited, peerlane};
 use crate::schema;
 use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 const MIB: usize = 1 << 20;
@@ -29,9 +30,9 @@ fn content() -> Vec<u8> {
 }
 
 /// A folder with a source, on the file system of the build.
-fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    fs::write(folder.path().join("source"), content()).expect("room");
+fn folder() -> (Scratch, PathBuf) {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    folder.write("source", content());
     let at = folder.path().to_owned();
     (folder, at)
 }
@@ -39,8 +40,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 #[track_caller]
 fn copied(at: &Path, more: &[&str]) -> CopyRecord {
     let words = ["copy", "source", "target", "--route", "host", "--stage", "digest", "--json"];
-    let output = peerlane(at, &[&words, more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(at, &[&words, more].concat()).exited(0);
     schema::read(&output.stdout)
 }
 
@@ -149,11 +149,10 @@ fn killed_copy_resumes_with_manifest() {
     child.wait().expect("it ended");
     assert!(at.join("digests.part").exists() && !at.join("digests").exists());
     let other = peerlane(&at, &[&words[..], &["--resume"]].concat());
-    assert!(said(&other).contains("the stages were digest"), "{}", said(&other));
+    other.says("the stages were digest");
     let again = peerlane(&at, &[&words[..], &digest, &["--force"]].concat());
-    assert!(said(&again).contains("digests.part already"), "{}", said(&again));
-    let resumed = peerlane(&at, &[&words[..], &digest, &["--resume", "--json"]].concat());
-    assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+    again.says("digests.part already");
+    let resumed = peerlane(&at, &[&words[..], &digest, &["--resume", "--json"]].concat()).exited(0);
     let record: CopyRecord = schema::read(&resumed.stdout);
     assert!(record.content.before.0 > 0, "{:?}", record.content);
     assert_eq!(record.stages[0].root, whole);
@@ -169,22 +168,20 @@ fn stale_digests_are_not_trusted() {
     other[5 * MIB] ^= 1;
     fs::write(at.join("source"), &other).expect("room");
     let again = ["copy", "source", "again", "--route", "host", "--stage", "digest"];
-    let output = peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat());
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
+    let output =
+        peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat()).exited(2);
+    output.says("digests already exists");
     // An unfinished manifest of a copy that left no journal.
     let text = fs::read_to_string(at.join("digests")).expect("a manifest");
     let lines: Vec<&str> = text.lines().collect();
     fs::write(at.join("digests.part"), lines[..8].join("\n") + "\n").expect("room");
     fs::remove_file(at.join("digests")).expect("it is there");
-    let output = peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+
+    peerlane(&at, &[&again[..], &["--manifest", "digests", "--resume"]].concat()).exited(0);
     assert_eq!(compared(&at, "again").1, Some(0), "digests are of what was copied");
     for (target, manifest) in [("new", "new"), ("new", "./source"), ("new.part", "new")] {
         let words = ["copy", "source", target, "--stage", "digest", "--manifest", manifest];
-        let output = peerlane(&at, &words);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains("would take the place of"), "{}", said(&output));
+        peerlane(&at, &words).exited(2).says("would take the place of");
     }
     assert!(fs::read(at.join("source")).expect("the source") == other);
 }
@@ -200,13 +197,12 @@ fn refused_copy_leaves_no_manifest() {
     let (_folder, at) = folder();
     fs::write(at.join("target"), "precious").expect("it is there");
     let words = ["copy", "source", "target", "--stage", "digest", "--manifest", "digests"];
-    let output = peerlane(&at, &words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    peerlane(&at, &words).exited(2);
     assert!(!at.join("digests").exists() && !at.join("digests.part").exists());
     fs::write(at.join("digests"), "mine").expect("it is there");
     fs::remove_file(at.join("target")).expect("it is there");
     let output = peerlane(&at, &words);
-    assert!(said(&output).contains("digests already exists"), "{}", said(&output));
+    output.says("digests already exists");
     assert_eq!(fs::read(at.join("digests")).expect("it is there"), b"mine");
     assert!(!at.join("target").exists());
 }
@@ -216,12 +212,11 @@ fn two_targets_share_one_manifest() {
     let (_folder, at) = folder();
     let words =
         ["copy", "source", "one", "two", "--stage", "digest", "--manifest", "digests", "--json"];
-    let output = peerlane(&at, &words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(&at, &words).exited(0);
     for end in ["one", "two"] {
         assert_eq!(compared(&at, end).1, Some(0), "{end}");
     }
-    let record: Value = serde_json::from_slice(&output.stdout).expect("it is there");
+    let record: Value = output.json();
     let not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
     let warnings: Vec<Warning> =
         serde_json::from_value(record["targets"][0]["record"]["warnings"].clone())

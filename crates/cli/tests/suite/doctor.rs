@@ -1,7 +1,9 @@
 //! `peerlane doctor` as people and monitoring type it: the plan written, assumed and checked.
 
 use crate::program;
+use crate::program::Exited;
 use crate::schema;
+use peerlane_testing::Scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -48,10 +50,10 @@ fn steps_with<'a>(record: &'a Value, word: &str) -> Vec<&'a Value> {
 #[test]
 fn assumed_plan_leaves_nothing_to_fix() {
     for machine in [CAPTURE, TEXT] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let fix = folder.path().join("fix");
-        let output = doctor(&format!("--machine {machine} --write-fix {}", fix.display()));
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let folder = Scratch::new();
+        let fix = folder.at("fix");
+
+        doctor(&format!("--machine {machine} --write-fix {}", fix.display())).exited(1);
         let before = record(&format!("--machine {machine}"));
         assert!(kinds(&before).contains(&"acs-redirect"), "{machine}: {before}");
         assert_eq!(steps_with(&before, "acs").len(), 1, "{machine}: one step for all switches");
@@ -86,12 +88,11 @@ fn text_of_small_machines_stays_short() {
 
 #[test]
 fn written_files_can_be_undone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let fix = folder.path().join("fix");
+    let folder = Scratch::new();
+    let fix = folder.at("fix");
     fs::create_dir(&fix).expect("a folder");
     fs::write(fix.join("mine"), "kept").expect("room");
-    let output = doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display())).exited(2);
     assert_eq!(fs::read_dir(&fix).expect("the folder").count(), 1);
     fs::remove_dir_all(&fix).expect("removed");
     doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
@@ -101,7 +102,7 @@ fn written_files_can_be_undone() {
     {
         assert!(plan.contains(words), "{plan}");
     }
-    let root = folder.path().join("root");
+    let root = folder.at("root");
     assert!(run_script(&fix, "install.sh", &root).status.success());
     let grub = fs::read_to_string(root.join("etc/default/grub.d/peerlane.cfg")).expect("a drop-in");
     assert!(grub.contains("iommu=pt") && grub.contains("acs"), "{grub}");
@@ -115,14 +116,13 @@ fn written_files_can_be_undone() {
 
 #[test]
 fn scripts_leave_files_that_differ() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (fix, root) = (folder.path().join("fix"), folder.path().join("root"));
+    let folder = Scratch::new();
+    let (fix, root) = (folder.at("fix"), folder.at("root"));
     doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
     let other = root.join("etc/modprobe.d/peerlane.conf");
     fs::create_dir_all(other.parent().expect("a folder")).expect("a folder");
     fs::write(&other, "options nvidia NVreg_EnableMSI=1\n").expect("room");
-    let output = run_script(&fix, "install.sh", &root);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    run_script(&fix, "install.sh", &root).exited(1);
     assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists(), "nothing is half installed");
     run_script(&fix, "undo.sh", &root);
     assert_eq!(fs::read_to_string(&other).expect("kept"), "options nvidia NVreg_EnableMSI=1\n");
@@ -197,8 +197,7 @@ fn two_devices_without_files_are_examined() {
     let record = record(&format!("gpu:0 gpu:1 --machine {CAPTURE}"));
     assert_eq!(record["uses"].as_array().map(Vec::len), Some(1), "{record}");
     assert_eq!(record["uses"][0]["use"], "gpu-gpu");
-    let by_address = doctor(&format!("0000:18:00.0 0000:1a:00.0 --machine {CAPTURE}"));
-    assert_eq!(by_address.status.code(), Some(1), "{by_address:?}");
+    doctor(&format!("0000:18:00.0 0000:1a:00.0 --machine {CAPTURE}")).exited(1);
     for ends in ["gpu:0 mlx5_9", "0000:17:00.0 gpu:0"] {
         let output = doctor(&format!("{ends} --machine {CAPTURE}"));
         assert_eq!(output.status.code(), Some(2), "{ends}: {output:?}");
@@ -207,10 +206,10 @@ fn two_devices_without_files_are_examined() {
 
 #[test]
 fn wrong_boot_configurations_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("wrong.conf");
+    let folder = Scratch::new();
+    let file = folder.at("wrong.conf");
     fs::write(&file, "GRUB_CMDLINE_LINUX=\"open\n").expect("room");
-    for path in [file, folder.path().join("missing")] {
+    for path in [file, folder.at("missing")] {
         let output = doctor(&format!("--machine pair --assume {}", path.display()));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -220,9 +219,9 @@ fn wrong_boot_configurations_are_refused() {
 
 #[test]
 fn plan_without_commands_writes_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let output = crate::program::typed(folder.path(), "doctor --machine acs --write-fix fix");
     let said = crate::program::said(&output);
     assert!(said.contains("fix was not written: no step has a command"), "{said}");
-    assert!(!folder.path().join("fix").exists());
+    assert!(!folder.at("fix").exists());
 }

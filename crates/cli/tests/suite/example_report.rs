@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use peerlane_results::{Basis, BenchRecord, RouteVerdict};
+use peerlane_testing::Scratch;
 
-use crate::program::command;
+use crate::program::{Exited, command};
 
 /// In the order of the page.
 const RECORDS: [&str; 9] =
@@ -24,17 +25,17 @@ fn record_path(name: &str) -> PathBuf {
 
 #[test]
 fn example_matches_its_records() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let page = folder.path().join("emulated.html");
-    let output = command(folder.path())
+    let folder = Scratch::new();
+    let page = folder.at("emulated.html");
+    let verdicts = command(folder.path())
         .arg("report")
         .args(RECORDS.map(record_path))
         .args(["--title", TITLE, "-o"])
         .arg(&page)
         .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let verdicts = String::from_utf8(output.stdout).expect("text");
+        .expect("the program starts")
+        .exited(0)
+        .text();
     assert_eq!(verdicts.lines().count(), 1 + RECORDS.len(), "the headline comes first");
     let is_marked = |line: &str| line.starts_with("Emulated machine: semantics, not speed.");
     assert!(verdicts.lines().all(is_marked), "{verdicts}");

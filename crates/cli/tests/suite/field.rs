@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::program::{said, typed};
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 fn machines() -> &'static Path {
@@ -102,9 +103,9 @@ const DRIVE: [(&str, &str); 10] = [
 
 /// Output of `topo` for that drive, with each text followed by zeros up to `length`.
 fn drawn(length: usize) -> String {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     for (name, content) in DRIVE {
-        let path = folder.path().join("tree/sys/devices/pci0000:00/0000:00:05.0").join(name);
+        let path = folder.at("tree/sys/devices/pci0000:00/0000:00:05.0").join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("room");
         let mut bytes = content.as_bytes().to_vec();
         bytes.resize(length.max(bytes.len()), 0);
@@ -140,9 +141,9 @@ fn functions_without_classes_are_not_known() {
 
 #[test]
 fn lone_drive_answers_no() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let drive = "name = 'box'\n[[function]]\nname = 'nvme0'\nkind = 'nvme'\ndriver = 'nvme'\n";
-    fs::write(folder.path().join("box.toml"), drive).expect("room");
+    folder.write("box.toml", drive);
     let said = text(&typed(folder.path(), "doctor --machine box.toml"), 0);
     let expected =
         "box: one NVMe drive (nvme0) and no second device: nothing to exchange payload with";
@@ -162,7 +163,7 @@ fn unregistered_drive_is_refused_by_nvidia_fs() {
 
 /// The captured server with eight GPUs, with `nvidia_fs` loaded and addresses passed through.
 fn with_nvidia_fs(registered: &str, words: &str) -> Output {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let archive =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sysfs/eight-gpus/tree.tar.zst");
     let machine = typed(folder.path(), &format!("topo --machine {archive} --format toml"));
@@ -173,8 +174,8 @@ fn with_nvidia_fs(registered: &str, words: &str) -> Output {
     let machine = machine.replace(key, &format!("{key}{registered}"));
     let machine =
         machine.replace(module, &format!("[[kernel.modules]]\nname = \"nvidia_fs\"\n\n{module}"));
-    fs::write(folder.path().join("server.toml"), machine).expect("room");
-    fs::write(folder.path().join("cmdline"), "iommu=pt\n").expect("room");
+    folder.write("server.toml", machine);
+    folder.write("cmdline", "iommu=pt\n");
     typed(folder.path(), &format!("{words} --machine server.toml --assume cmdline"))
 }
 

@@ -6,17 +6,18 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::mock::{CHUNK_KERNELS, Mock};
-use crate::program::{self, said};
+use crate::program::{self, Exited, said};
 use peerlane_results::{
     BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
 };
+use peerlane_testing::Scratch;
 
 const LENGTH: usize = 4 << 20;
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096).to_le_bytes()[0]).collect();
-    fs::write(folder.path().join("source"), &content).expect("room");
+    folder.write("source", &content);
     folder
 }
 
@@ -34,7 +35,7 @@ fn bench(mock: &Mock, folder: &Path, words: &str) -> Output {
 #[track_caller]
 fn record(output: &Output) -> BenchRecord {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 fn showed(run: &CaseRecord, what: &str) -> bool {
@@ -66,7 +67,7 @@ fn file_reaches_gpu_through_pinned_memory() {
 #[test]
 fn writable_source_gets_pattern_first() {
     let (mock, folder) = (Mock::new(""), folder());
-    let source = folder.path().join("empty");
+    let source = folder.at("empty");
     fs::File::create(&source).and_then(|file| file.set_len(LENGTH as u64)).expect("room");
     let words = "stream --source empty --target gpu:0 --scratch empty --force --routes host";
     let found = record(&bench(&mock, folder.path(), words));
@@ -87,7 +88,7 @@ fn gpu_memory_reaches_file_every_way() {
         let is_direct = run.asked.flows[0].path == Way::P2p;
         assert_eq!(run.bytes_by_route.p2p.0 > 0, is_direct);
     }
-    assert_eq!(fs::metadata(folder.path().join("new")).expect("it").len(), LENGTH as u64);
+    assert_eq!(fs::metadata(folder.at("new")).expect("it").len(), LENGTH as u64);
     mock.expect_all_undone();
 }
 
@@ -165,13 +166,9 @@ fn hung_gpu_ends_run_at_deadline() {
     for ends in ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new"] {
         let (mock, folder) = (Mock::new("delay=1000000000"), folder());
         let words = format!("stream {ends} --routes host --timeout 1");
-        let output = bench(&mock, folder.path(), &words);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(
-            said(&output).contains("a copy by gpu:0 did not end within 1 s"),
-            "{}",
-            said(&output)
-        );
+        bench(&mock, folder.path(), &words)
+            .exited(2)
+            .says("a copy by gpu:0 did not end within 1 s");
         mock.expect_no_violation();
         assert_eq!(mock.calls("cuMemFree"), 0, "the GPU may still write there");
     }
@@ -269,8 +266,8 @@ fn donards_tables_are_one_command() {
     assert!(text.contains("host-mapped (classical)"), "{text}");
     assert!(text.contains("no count of memory traffic"), "{text}");
     assert!(!text.contains("gpu:0 -> source"), "nothing may be written: {text}");
-    assert!(said(&output).contains("reading out of gpu:0 is not measured"), "{}", said(&output));
-    let content = fs::read(folder.path().join("source")).expect("the source");
+    output.says("reading out of gpu:0 is not measured");
+    let content = folder.read("source");
     assert_eq!(content[1 << 20], ((1_usize << 20) / 3 + (1 << 20) / 4096).to_le_bytes()[0]);
 
     let words = "roundtrip --source source --target gpu:0 --scratch new --classical --routes p2p";
@@ -288,7 +285,7 @@ fn donards_tables_are_one_command() {
     }
     assert!(found.cases.iter().any(|run| showed(run, "out of a map of the file")));
     assert!(found.cases.iter().any(|run| showed(run, "allocated for each block")));
-    assert_eq!(fs::metadata(folder.path().join("new")).expect("it").len(), LENGTH as u64);
+    assert_eq!(fs::metadata(folder.at("new")).expect("it").len(), LENGTH as u64);
     mock.expect_all_undone();
     assert_eq!(mock.calls("cuMemcpyDtoH"), 16);
 }
@@ -298,9 +295,7 @@ fn driver_refusal_ends_classical_way_cleanly() {
     // Its third copy is the third block: content of a source that may not be written is not filled.
     let (mock, folder) = (Mock::new("fail_copy=3"), folder());
     let words = "stream --source source --target gpu:0 --routes host-mapped";
-    let output = bench(&mock, folder.path(), words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("cuMemcpyHtoD failed: launch failed"), "{}", said(&output));
+    bench(&mock, folder.path(), words).exited(2).says("cuMemcpyHtoD failed: launch failed");
     mock.expect_all_undone();
 }
 
@@ -336,17 +331,16 @@ fn gpu_machine_is_planned_without_gpus() {
     let root = tree.display();
     let output =
         peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --machine {root} --json"));
-    let answer: PlanAnswer =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let answer: PlanAnswer = output.json();
     let plan = answer.plan.expect("a plan");
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
     assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));
-    let output = peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text =
+        peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}")).text();
     assert!(text.contains("gpu:0 by cuFile, direct by nvidia-fs"), "{text}");
     let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --machine {root}"));
-    assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
+    output.says("its GPUs are");
     assert_eq!(mock.log().len(), 0, "looking loads nothing");
 }
 
@@ -362,9 +356,8 @@ fn fio_job_goes_into_gpu() {
         command.output().expect("the program starts")
     };
     for (routes, way) in [("p2p", "cufile"), ("host", "posix")] {
-        let output = run(routes, way);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-        let job = fs::read_to_string(folder.path().join(way)).expect("a job");
+        run(routes, way).exited(0);
+        let job = folder.text(way);
         let lines: Vec<&str> = job.lines().collect();
         for line in ["ioengine=libcufile", "gpu_dev_ids=0", "direct=1", "numjobs=4", "size=1048576"]
         {
@@ -373,10 +366,8 @@ fn fio_job_goes_into_gpu() {
         assert!(lines.contains(&format!("cuda_io={way}").as_str()), "{job}");
         assert!(!job.contains("io_uring") && !job.contains("iomem"), "{job}");
     }
-    let output = run("host-cufile", "none");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("no such route"), "{}", said(&output));
-    assert!(!folder.path().join("none").exists());
+    run("host-cufile", "none").exited(2).says("no such route");
+    assert!(!folder.at("none").exists());
     mock.expect_all_undone();
 }
 
@@ -384,7 +375,7 @@ fn fio_job_goes_into_gpu() {
 fn fio_cufile_figure_is_not_compared() {
     use std::os::unix::fs::PermissionsExt as _;
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
-    let fio = folder.path().join("fio");
+    let fio = folder.at("fio");
     let script = "#!/bin/sh\n[ \"$CUDA_DEVICE_ORDER\" = PCI_BUS_ID ] || exit 1\n\
                   echo '{\"jobs\": [{\"read\": {\"bw_bytes\": 5000000000}}]}'\n";
     fs::write(&fio, script).expect("room");
@@ -423,7 +414,7 @@ fn gpu_digest_leaves_check() {
 #[test]
 fn kernel_makes_content_not_comparable() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
-    fs::write(folder.path().join("user.cu"), CHUNK_KERNELS).expect("room");
+    folder.write("user.cu", CHUNK_KERNELS);
     let words = "roundtrip source --via gpu:0 --scratch source --force --routes p2p \
                  --stage cuda:user.cu:invert";
     let found = record(&bench(&mock, folder.path(), words));
@@ -441,7 +432,7 @@ fn kernel_makes_content_not_comparable() {
 #[test]
 fn failed_and_misplaced_stages_are_named() {
     let (mock, folder) = (Mock::new(""), folder());
-    fs::write(folder.path().join("user.cu"), CHUNK_KERNELS).expect("room");
+    folder.write("user.cu", CHUNK_KERNELS);
     for (words, reason) in [
         ("--routes host --stage cuda:user.cu:fails", "stage cuda:user.cu:fails failed"),
         ("--routes host --stage cuda:user.cu:none", "cannot set up stage cuda:user.cu:none"),

@@ -1,17 +1,17 @@
 //! What other programs taught hands: a folder as target, near names, silence, errors as objects.
 
-use std::fs;
 use std::path::Path;
 
 use peerlane_results::{ERROR_SCHEMA, ErrorRecord};
+use peerlane_testing::Scratch;
 
-use crate::program::{command, peerlane, said, typed};
+use crate::program::{Exited, command, peerlane, said, typed};
 use crate::schema;
 
 #[test]
 fn failures_with_json_are_objects() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("set.bin"), "data").expect("a file");
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
     for (line, what, hint) in [
         ("copy set.bni x --json", "cannot use the source", Some("did you mean set.bin?")),
         ("topo --machine par --json -q", "cannot find machine par", Some("did you mean pair?")),
@@ -29,54 +29,47 @@ fn failures_with_json_are_objects() {
 
 #[test]
 fn folder_target_takes_source_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("set.bin"), "data").expect("a file");
-    fs::create_dir(at("backup")).expect("a folder");
-    let output = typed(folder.path(), "copy set.bin backup/ -q");
-    assert!(output.status.success(), "{}", said(&output));
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
+    folder.folder("backup");
+    let output = typed(folder.path(), "copy set.bin backup/ -q").exited(0);
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
-    assert_eq!(fs::read(at("backup/set.bin")).expect("the copy"), b"data");
-    let output = typed(folder.path(), "verify set.bin backup");
-    assert!(output.status.success(), "{}", said(&output));
-    let output = typed(folder.path(), "copy set.bin gone/");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("there is no directory gone/"), "{}", said(&output));
-    assert!(!at("gone").exists());
+    assert_eq!(folder.read("backup/set.bin"), b"data");
+    typed(folder.path(), "verify set.bin backup").exited(0);
+    typed(folder.path(), "copy set.bin gone/").exited(2).says("there is no directory gone/");
+    assert!(!folder.at("gone").exists());
 }
 
 #[test]
 fn unknown_devices_suggest_known_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/lspci/eight-gpus.txt");
     for (device, hint) in
         [("gpu0", "hint: did you mean gpu:0?"), ("mlx5_0", "hint: its NICs are 0000:")]
     {
-        let output = peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(hint), "{}", said(&output));
+        let output =
+            peerlane(folder.path(), &["plan", device, "gpu:1", "--machine", machine]).exited(2);
+        output.says(hint);
     }
 }
 
 #[test]
 fn piped_source_is_named_a_pipe() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let mut command = crate::program::command(folder.path());
     let command = command.args(["copy", "/dev/stdin", "x"]).stdin(std::process::Stdio::piped());
     let output = command.output().expect("the program starts");
-    assert!(said(&output).contains("/dev/stdin is a pipe"), "{}", said(&output));
-    assert!(said(&output).contains("hint: write its data to a file"), "{}", said(&output));
+    output.says("/dev/stdin is a pipe");
+    output.says("hint: write its data to a file");
 }
 
 #[test]
 fn sample_claims_only_its_share() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("one"), vec![1; 16 << 20]).expect("a file");
-    fs::write(at("other"), vec![1; 16 << 20]).expect("a file");
+    let folder = Scratch::new();
+    folder.write("one", vec![1; 16 << 20]);
+    folder.write("other", vec![1; 16 << 20]);
     let first = |line: &str| {
-        let output = typed(folder.path(), line);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = typed(folder.path(), line).text();
         text.lines().next().unwrap_or_default().to_owned()
     };
     let said = first("verify one other --verify sample");
@@ -88,12 +81,10 @@ fn sample_claims_only_its_share() {
 
 #[test]
 fn plain_copy_prints_few_lines() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("one"), vec![1; 1 << 20]).expect("a file");
+    let folder = Scratch::new();
+    folder.write("one", vec![1; 1 << 20]);
     let lines = |line: &str| {
-        let output = typed(folder.path(), line);
-        assert!(output.status.success(), "{}", crate::program::said(&output));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = typed(folder.path(), line).exited(0).text();
         assert!(text.starts_with("copied 1 MiB from "), "{text}");
         text.lines().count()
     };
@@ -103,7 +94,7 @@ fn plain_copy_prints_few_lines() {
 
 #[test]
 fn help_and_completions_are_commands() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     for (line, words) in [
         ("help", "Global options:"),
         ("help copy", "Usage: peerlane copy"),
@@ -150,8 +141,7 @@ fn prose_wraps_and_commands_do_not() {
 fn one_device_has_its_path_and_pairs() {
     let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
     let machine = "--machine fixtures/lspci/eight-gpus.txt";
-    let output = typed(root, &format!("topo 18:00.0 {machine}"));
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, &format!("topo 18:00.0 {machine}")).text();
     assert!(text.starts_with("0000:18:00.0 (GPU) gpu:0, 32 GT/s x16"), "{text}");
     assert!(text.contains("\n  0000:16:00.0 (upstream port)"), "{text}");
     assert!(
@@ -160,18 +150,17 @@ fn one_device_has_its_path_and_pairs() {
         ),
         "{text}"
     );
-    let output = typed(root, &format!("topo gpu:9 {machine}"));
-    assert_eq!(output.status.code(), Some(2));
+    typed(root, &format!("topo gpu:9 {machine}")).exited(2);
     let output = typed(root, &format!("topo gpu:0 {machine} --json"));
-    assert!(said(&output).contains("`peerlane doctor gpu:0 --json`"), "{}", said(&output));
+    output.says("`peerlane doctor gpu:0 --json`");
 }
 
 #[test]
 fn examples_of_help_stay_whole() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let mut command = command(folder.path());
-    let output = command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text =
+        command.args(["export", "--help"]).env("COLUMNS", "60").output().expect("it runs").text();
     let example = "  peerlane export /dev/nvme0n1 --listen 10.0.0.1 --allow nqn.2014-08.org";
     assert!(text.contains(example), "{text}");
     assert!(!text.contains('\u{a0}'), "{text}");
@@ -184,36 +173,32 @@ fn ports_are_refused_by_both_commands() {
         let words = "0000:15:01.0 gpu:0 --machine fixtures/lspci/eight-gpus.txt";
         let output = typed(root, &format!("{command} {words}"));
         assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(said(&output).contains("it is a port or bridge"), "{}", said(&output));
+        output.says("it is a port or bridge");
     }
 }
 
 #[test]
 fn nics_that_a_topology_names_take_part() {
     let root: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..").as_ref();
-    let output = typed(root, "topo bnxt_re0 --machine fixtures/nccl/mi300.xml");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, "topo bnxt_re0 --machine fixtures/nccl/mi300.xml").text();
     assert!(text.contains("gpu:0, gpu:1, gpu:2, gpu:3\n    unknown"), "{text}");
-    let output = typed(root, "doctor --machine fixtures/nccl/mi300.xml");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = typed(root, "doctor --machine fixtures/nccl/mi300.xml").text();
     assert!(text.contains("network to GPU   unknown"), "{text}");
 }
 
 #[test]
 fn missing_drive_makes_no_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("set.bin"), "data").expect("a file");
-    let output = typed(folder.path(), "copy set.bin nvme77");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("nvme77 is not a device of this machine"), "{}", said(&output));
-    assert!(!folder.path().join("nvme77").exists());
-    let output = typed(folder.path(), "copy set.bin ./nvme77 -q");
-    assert!(output.status.success(), "{}", said(&output));
+    let folder = Scratch::new();
+    folder.write("set.bin", "data");
+    typed(folder.path(), "copy set.bin nvme77")
+        .exited(2)
+        .says("nvme77 is not a device of this machine");
+    assert!(!folder.at("nvme77").exists());
+    typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
 }
 
 #[test]
 fn predicted_route_without_memory_is_not_possible() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair");
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+    let folder = Scratch::new();
+    typed(folder.path(), "bench sweep a host --routes p2p --on model --machine pair").exited(77);
 }

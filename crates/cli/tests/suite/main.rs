@@ -16,7 +16,7 @@ mod chromium;
 mod program;
 mod terminal;
 
-use lab::{schema, testing};
+use lab::schema;
 
 mod agreement_page;
 mod answers;

@@ -5,19 +5,19 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::lab;
-use crate::lab::testing::Loop;
-use crate::program::{peerlane, said};
+use crate::program::{Exited, peerlane, said};
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
+use peerlane_testing::{Loop, Scratch};
 
 const LENGTH: usize = (5 << 20) + 77;
 
 /// A folder with a source, on the file system of the build.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let content: Vec<u8> = (0..LENGTH)
         .map(|index| u8::try_from((index / 7 + index / 4096) % 251).expect("a byte"))
         .collect();
-    fs::write(folder.path().join("source"), content).expect("room");
+    folder.write("source", content);
     folder
 }
 
@@ -30,8 +30,7 @@ fn is_copy(folder: &Path, name: &str) -> bool {
 fn one_source_becomes_several_targets() {
     let folder = folder();
     let words = ["copy", "source", "a", "b", "c", "--route", "host", "--json", "--verify", "full"];
-    let output = peerlane(folder.path(), &words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(folder.path(), &words).exited(0);
     let record: FanOutRecord = lab::schema::read(&output.stdout);
     assert_eq!((record.schema.as_str(), record.read.0), ("peerlane.fan-out/1", LENGTH as u64));
     assert_eq!(record.targets.len(), 3);
@@ -41,17 +40,16 @@ fn one_source_becomes_several_targets() {
     assert_eq!((plan.schema.as_str(), plan.targets.len()), ("peerlane.fan-out-plan/1", 2));
     let dry = peerlane(folder.path(), &["copy", "source", "d", "e", "--dry-run"]);
     assert!(String::from_utf8_lossy(&dry.stdout).contains("2 targets: route host"));
-    assert!(!folder.path().join("d").exists(), "a dry run changes nothing");
+    assert!(!folder.at("d").exists(), "a dry run changes nothing");
 }
 
 #[test]
 fn targets_get_permissions_less_umask() {
     let folder = folder();
-    let mode = |name: &str| fs::metadata(folder.path().join(name)).expect("a file").mode() & 0o7777;
-    fs::set_permissions(folder.path().join("source"), Permissions::from_mode(0o775)).expect("mine");
+    let mode = |name: &str| fs::metadata(folder.at(name)).expect("a file").mode() & 0o7777;
+    fs::set_permissions(folder.at("source"), Permissions::from_mode(0o775)).expect("mine");
     let jobs = "[[copy]]\nsource = 'source'\ntarget = 'c'\n";
-    fs::write(folder.path().join("jobs.toml"), jobs.to_owned() + &jobs.replace("'c'", "'d'"))
-        .expect("room");
+    folder.write("jobs.toml", jobs.to_owned() + &jobs.replace("'c'", "'d'"));
     let program = env!("CARGO_BIN_EXE_peerlane");
     for (umask, expected) in [("022", 0o755), ("027", 0o750), ("077", 0o700), ("000", 0o775)] {
         let script = format!(
@@ -60,11 +58,10 @@ fn targets_get_permissions_less_umask() {
         );
         let mut shell = std::process::Command::new("sh");
         let output = shell.args(["-ec", &script]).current_dir(folder.path()).output();
-        let output = output.expect("a shell");
-        assert!(output.status.success(), "{}", said(&output));
+        output.expect("a shell").exited(0);
         for name in ["a", "b", "c", "d"] {
             assert_eq!(mode(name), expected, "{name}, umask {umask}");
-            fs::remove_file(folder.path().join(name)).expect("a target");
+            fs::remove_file(folder.at(name)).expect("a target");
         }
     }
 }
@@ -78,12 +75,10 @@ fn at_most_sixteen_targets_are_accepted() {
         let more = ["--route", "host", "--block", "64K", "--depth", "1"];
         ["copy", "source"].into_iter().chain(targets).chain(more).collect::<Vec<_>>()
     };
-    let output = peerlane(folder.path(), &words(16));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    peerlane(folder.path(), &words(16)).exited(0);
     assert!(names[..16].iter().all(|name| is_copy(folder.path(), name)));
-    let output = peerlane(folder.path(), &words(17));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(!folder.path().join("t16").exists());
+    peerlane(folder.path(), &words(17)).exited(2);
+    assert!(!folder.at("t16").exists());
 }
 
 #[test]
@@ -98,14 +93,14 @@ fn one_target_keeps_plain_record() {
 #[test]
 fn one_refused_target_keeps_all() {
     let folder = folder();
-    fs::write(folder.path().join("b"), "precious").expect("room");
-    let output = peerlane(folder.path(), &["copy", "source", "a", "b", "--route", "host"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("b already exists"), "{}", said(&output));
-    assert!(!folder.path().join("a").exists());
-    assert_eq!(fs::read(folder.path().join("b")).expect("b"), b"precious");
+    folder.write("b", "precious");
+    let output =
+        peerlane(folder.path(), &["copy", "source", "a", "b", "--route", "host"]).exited(2);
+    output.says("b already exists");
+    assert!(!folder.at("a").exists());
+    assert_eq!(folder.read("b"), b"precious");
     let output = peerlane(folder.path(), &["copy", "source", "a", "./a", "--route", "host"]);
-    assert!(said(&output).contains("two targets are one file"), "{}", said(&output));
+    output.says("two targets are one file");
 }
 
 const JOBS: &str = "
@@ -125,10 +120,9 @@ limit = '100M'
 #[test]
 fn batch_is_reported_in_one_object() {
     let folder = folder();
-    fs::write(folder.path().join("jobs.toml"), JOBS).expect("room");
+    folder.write("jobs.toml", JOBS);
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
-    let output = peerlane(folder.path(), &words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(folder.path(), &words).exited(0);
     let record: BatchRecord = lab::schema::read(&output.stdout);
     assert_eq!((record.schema.as_str(), record.jobs.len()), ("peerlane.batch/1", 2));
     let lengths: Vec<u64> = (record.jobs.iter().flat_map(|job| &job.targets))
@@ -137,23 +131,22 @@ fn batch_is_reported_in_one_object() {
     assert_eq!(lengths, [LENGTH as u64, 1_000_000, 1_000_000]);
     assert!(is_copy(folder.path(), "a"));
     // Nothing begins again over what is there, and nothing of the list begins at all.
-    fs::remove_file(folder.path().join("a")).expect("a");
-    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("copy 2: "), "{}", said(&output));
-    assert!(!folder.path().join("a").exists());
+    fs::remove_file(folder.at("a")).expect("a");
+    let output =
+        peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]).exited(2);
+    output.says("copy 2: ");
+    assert!(!folder.at("a").exists());
 }
 
 #[test]
 fn limit_holds_for_whole_batch() {
     let folder = folder();
     let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='b'\n";
-    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+    folder.write("jobs.toml", jobs);
     let start = std::time::Instant::now();
     let words =
         ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--limit", "10M"];
-    let output = peerlane(folder.path(), &[&words[..], &["--block", "64K"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    peerlane(folder.path(), &[&words[..], &["--block", "64K"]].concat()).exited(0);
     // Twice 5 MiB by 10 MB a second, less the burst of a tenth of a second and what is in flight.
     assert!(start.elapsed().as_secs_f64() > 0.9, "{:?}", start.elapsed());
 }
@@ -162,15 +155,11 @@ fn limit_holds_for_whole_batch() {
 fn overlapping_batch_copies_are_refused() {
     let folder = folder();
     let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='./a'\n";
-    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
-    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        said(&output).contains("copies 1 and 2: two targets are one file"),
-        "{}",
-        said(&output)
-    );
-    assert!(!folder.path().join("a").exists());
+    folder.write("jobs.toml", jobs);
+    let output =
+        peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]).exited(2);
+    output.says("copies 1 and 2: two targets are one file");
+    assert!(!folder.at("a").exists());
 }
 
 #[test]
@@ -185,7 +174,7 @@ fn unknown_batch_key_names_its_line() {
         ("", &["no `[[copy]]`"]),
         ("jobs = 1\n", &["line 1", "unknown field"]),
     ] {
-        fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+        folder.write("jobs.toml", jobs);
         let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml"]);
         assert_eq!(output.status.code(), Some(2), "{jobs}");
         let said = said(&output);
@@ -196,7 +185,7 @@ fn unknown_batch_key_names_its_line() {
 #[test]
 fn batch_ranges_of_drive_take_turns() {
     let folder = folder();
-    let image = folder.path().join("image");
+    let image = folder.at("image");
     fs::File::create_new(&image).expect("an image").set_len(32 << 20).expect("room");
     let Some(device) = Loop::over(&image) else { return };
     let job = |offset: u32| {
@@ -204,11 +193,10 @@ fn batch_ranges_of_drive_take_turns() {
         format!("[[copy]]\nsource='source'\ntarget='{target}'\n{offset}\n")
     };
     let starts = [0, 8 << 20, 16 << 20, 24 << 20];
-    fs::write(folder.path().join("jobs.toml"), starts.map(job).concat()).expect("room");
+    folder.write("jobs.toml", starts.map(job).concat());
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "4", "--force"];
-    let output = peerlane(folder.path(), &words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let (found, source) = (fs::read(&image), fs::read(folder.path().join("source")));
+    peerlane(folder.path(), &words).exited(0);
+    let (found, source) = (fs::read(&image), fs::read(folder.at("source")));
     let (found, source) = (found.expect("an image"), source.expect("a source"));
     for start in starts {
         let start = usize::try_from(start).expect("a place");
@@ -219,23 +207,23 @@ fn batch_ranges_of_drive_take_turns() {
 #[test]
 fn irregular_batch_file_is_refused() {
     let folder = folder();
-    let pipe = folder.path().join("pipe");
+    let pipe = folder.at("pipe");
     let mode = rustix::fs::Mode::from_bits_truncate(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("room");
     for list in ["pipe", "/dev/zero", "."] {
         let output = peerlane(folder.path(), &["copy", "--batch", list]);
         assert_eq!(output.status.code(), Some(2), "{list}");
-        assert!(said(&output).contains("it is not a regular file"), "{}", said(&output));
+        output.says("it is not a regular file");
     }
-    fs::write(folder.path().join("long"), vec![b'#'; (4 << 20) + 1]).expect("room");
+    folder.write("long", vec![b'#'; (4 << 20) + 1]);
     let output = peerlane(folder.path(), &["copy", "--batch", "long"]);
-    assert!(said(&output).contains("it is larger than 4 MiB"), "{}", said(&output));
+    output.says("it is larger than 4 MiB");
 }
 
 #[test]
 fn batch_is_not_resumed_as_one() {
     let folder = folder();
-    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--resume"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("cannot be used with"), "{}", said(&output));
+    peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--resume"])
+        .exited(2)
+        .says("cannot be used with");
 }

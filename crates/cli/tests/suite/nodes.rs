@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::program::Exited;
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
@@ -33,7 +35,7 @@ fn compare(before: &Path, after: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn uncompared_nodes_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let other = changed(folder.path(), |record| {
         record["nodes"].as_array_mut().expect("nodes").retain(|node| node["name"] != "one");
     });
@@ -56,22 +58,19 @@ fn nodes_are_not_compared_with_machine() {
 
 #[test]
 fn impossible_node_records_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let twice = changed(folder.path(), |record| {
         let first = record["nodes"][0].clone();
         record["nodes"].as_array_mut().expect("nodes").push(first);
     });
-    let output = peerlane(&[Path::new("report"), &twice]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = peerlane(&[Path::new("report"), &twice]).exited(2);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(err.contains("it has the node `one` twice"), "{err}");
 }
 
 #[test]
 fn report_has_row_per_node() {
-    let output = peerlane(&[Path::new("report"), &example("nodes.json")]);
-    assert!(output.status.success());
-    let page = String::from_utf8(output.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &example("nodes.json")]).exited(0).text();
     for words in [
         "2 of 3 nodes answered. Missing: three",
         "| three | – |  | missing: it is not in the cluster (not back within 0 s) |",
@@ -81,17 +80,16 @@ fn report_has_row_per_node() {
     ] {
         assert!(page.contains(words), "{words}\n{page}");
     }
-    let comparison = peerlane(&[Path::new("report"), &example("compare-nodes.json")]);
-    let page = String::from_utf8(comparison.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &example("compare-nodes.json")]).text();
     assert!(page.contains("2 of 3 nodes compared"), "{page}");
 }
 
 #[test]
 fn csv_has_node_column() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("runs.csv");
-    let output = peerlane(&[Path::new("report"), &example("nodes.json"), Path::new("-o"), &file]);
-    assert!(output.status.success());
+    let folder = Scratch::new();
+    let file = folder.at("runs.csv");
+
+    peerlane(&[Path::new("report"), &example("nodes.json"), Path::new("-o"), &file]).exited(0);
     let text = fs::read_to_string(&file).expect("a file");
     let ends: Vec<&str> = text.lines().filter_map(|line| line.rsplit(',').next()).collect();
     assert_eq!(ends[0], "node");
@@ -102,18 +100,17 @@ fn csv_has_node_column() {
 
 #[test]
 fn plain_records_keep_machines_apart() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let text = fs::read_to_string(example("nodes.json")).expect("an example");
     let record: Value = serde_json::from_str(&text).expect("JSON");
     let [first, second] = ["one", "two"].map(|name| {
         let nodes = record["nodes"].as_array().expect("nodes");
         let node = nodes.iter().find(|node| node["name"] == name).expect("a node");
-        let path = folder.path().join(format!("{name}.json"));
+        let path = folder.at(format!("{name}.json"));
         fs::write(&path, node["bench"].to_string()).expect("room");
         path
     });
-    let both = peerlane(&[Path::new("report"), &first, &second]);
-    let page = String::from_utf8(both.stdout).expect("UTF-8");
+    let page = peerlane(&[Path::new("report"), &first, &second]).text();
     assert!(page.contains("| one.json | host-one | 1 drive to host 1M |"), "{page}");
     assert!(page.contains("| two.json | host-two | 1 drive to host 1M |"), "{page}");
     let alone = peerlane(&[Path::new("report"), &first]);

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::program::{self, said};
-use crate::testing::{self, Tmpfs};
+use crate::program::{self, Exited, said};
+use peerlane_testing::{Scratch, Tmpfs};
 
 const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
@@ -37,12 +37,12 @@ fn peerlane(folder: &Path, words: &str, out: &str) -> Output {
     program::typed(folder, &words)
 }
 
-fn folder() -> tempfile::TempDir {
-    with_source(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
+fn folder() -> Scratch {
+    with_source(Scratch::below(env!("CARGO_TARGET_TMPDIR")))
 }
 
-fn with_source(folder: tempfile::TempDir) -> tempfile::TempDir {
-    fs::write(folder.path().join("source"), [7; 1 << 20]).expect("room");
+fn with_source(folder: Scratch) -> Scratch {
+    folder.write("source", vec![7; 1 << 20]);
     folder
 }
 
@@ -61,32 +61,31 @@ fn names(folder: &Path) -> Vec<String> {
 fn output_options_keep_foreign_files() {
     for (name, words) in commands() {
         let folder = folder();
-        let at = |name: &str| folder.path().join(name);
         let output = peerlane(folder.path(), &words, name);
         assert_eq!(output.status.code(), Some(0), "{words}: {}", said(&output));
         assert_eq!(names(folder.path()).len(), 2, "{words}: {:?}", names(folder.path()));
-        let found = fs::metadata(at(name)).expect("it");
+        let found = fs::metadata(folder.at(name)).expect("it");
         let mode = found.permissions().mode() & 0o777;
         let expected = if found.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode & 0o700, expected, "{words}: {mode:o}");
 
         let theirs = format!("theirs-{name}");
-        fs::write(at(&theirs), "dear diary").expect("room");
-        std::os::unix::fs::symlink(name, at(&format!("link-{name}"))).expect("a link");
-        fs::create_dir(at(&format!("folder-{name}"))).expect("a folder");
+        folder.write(&theirs, "dear diary");
+        std::os::unix::fs::symlink(name, folder.at(format!("link-{name}"))).expect("a link");
+        folder.folder(format!("folder-{name}"));
         let content = || {
-            fs::read(at(name))
-                .or_else(|_| Ok::<_, std::io::Error>(names(&at(name)).concat().into()))
+            fs::read(folder.at(name))
+                .or_else(|_| Ok::<_, std::io::Error>(names(&folder.at(name)).concat().into()))
         };
         let before = (names(folder.path()), content().expect("it"));
         for place in [&theirs, &format!("link-{name}"), &format!("folder-{name}")] {
             let output = peerlane(folder.path(), &words, place);
             assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-            assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
+            output.says(&format!("cannot write {place}"));
             assert!(said(&output).contains("hint: "), "{words}: {}", said(&output));
         }
         assert_eq!((names(folder.path()), content().expect("it")), before, "{words}");
-        assert_eq!(fs::read(at(&theirs)).expect("it"), b"dear diary", "{words}");
+        assert_eq!(folder.read(&theirs), b"dear diary", "{words}");
     }
 }
 
@@ -95,10 +94,9 @@ fn figure_replaces_only_a_figure() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT --svg figures");
-    let output = peerlane(folder.path(), &words, "page.html");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let figures = names(&folder.path().join("figures"));
-    let at = |name: &String| folder.path().join("figures").join(name);
+    peerlane(folder.path(), &words, "page.html").exited(0);
+    let figures = names(&folder.at("figures"));
+    let at = |name: &String| folder.at("figures").join(name);
     let drawn = fs::read(at(&figures[0])).expect("a figure");
     let output = peerlane(folder.path(), &words, "page.html");
     assert_eq!(output.status.code(), Some(0), "a second time: {}", said(&output));
@@ -108,16 +106,13 @@ fn figure_replaces_only_a_figure() {
     let theirs = include_bytes!("../../../../docs/examples/topo-r7515.svg");
     fs::write(&last, theirs).expect("room");
     fs::remove_file(at(&figures[0])).expect("it");
-    let output = peerlane(folder.path(), &words, "other.html");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is not a report"), "{}", said(&output));
+    peerlane(folder.path(), &words, "other.html").exited(2).says("is not a report");
     assert!(fs::read(&last).expect("it") == theirs, "theirs is gone");
-    assert_eq!(names(&folder.path().join("figures")), figures[1..]);
-    assert!(!folder.path().join("other.html").exists());
+    assert_eq!(names(&folder.at("figures")), figures[1..]);
+    assert!(!folder.at("other.html").exists());
 
     fs::remove_file(&last).expect("it");
-    let output = peerlane(folder.path(), &words, "page.html");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    peerlane(folder.path(), &words, "page.html").exited(0);
     assert!(fs::read(at(&figures[0])).expect("a figure") == drawn, "it is as it was");
 }
 
@@ -125,66 +120,55 @@ fn figure_replaces_only_a_figure() {
 fn page_named_like_figure_is_refused() {
     let folder = folder();
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
-    let output = peerlane(folder.path(), &format!("report {run} --svg OUT"), "first");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let figures = names(&folder.path().join("first"));
+    peerlane(folder.path(), &format!("report {run} --svg OUT"), "first").exited(0);
+    let figures = names(&folder.at("first"));
     let last = figures.last().expect("a figure");
-    fs::create_dir(folder.path().join("second")).expect("a folder");
+    folder.folder("second");
     let words = format!("report {run} -o OUT --format html --svg ./second");
-    let output = peerlane(folder.path(), &words, &format!("second/{last}"));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(
-        said(&output).contains("two files of this command would be there"),
-        "{}",
-        said(&output)
-    );
-    assert!(said(&output).contains("hint: choose another name"), "{}", said(&output));
-    assert!(names(&folder.path().join("second")).is_empty());
+    let output = peerlane(folder.path(), &words, &format!("second/{last}")).exited(2);
+    output.says("two files of this command would be there");
+    output.says("hint: choose another name");
+    assert!(names(&folder.at("second")).is_empty());
 }
 
 #[test]
 fn dma_report_replaces_only_its_like() {
     let folder = folder();
-    let kernel = folder.path().join("kernel");
+    let kernel = folder.at("kernel");
     fs::write(&kernel, "none").expect("room");
     let words = format!("lab run --kernel {} --dma OUT -- true", kernel.display());
-    let output = peerlane(folder.path(), &words, "source");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is not a report of the recorder"), "{}", said(&output));
-    assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+    peerlane(folder.path(), &words, "source").exited(2).says("is not a report of the recorder");
+    assert!(folder.read("source") == [7; 1 << 20]);
 }
 
 #[test]
 fn console_replaces_nothing() {
     let folder = folder();
-    let kernel = folder.path().join("kernel");
+    let kernel = folder.at("kernel");
     fs::write(&kernel, "none").expect("room");
-    std::os::unix::fs::symlink("nowhere", folder.path().join("link")).expect("a link");
+    std::os::unix::fs::symlink("nowhere", folder.at("link")).expect("a link");
     let before = names(folder.path());
     for place in ["source", "link", ".", "gone/console"] {
         let words = format!("lab run --kernel {} --console OUT -- true", kernel.display());
-        let output = peerlane(folder.path(), &words, place);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
+        peerlane(folder.path(), &words, place).exited(2).says(&format!("cannot write {place}"));
     }
-    assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+    assert!(folder.read("source") == [7; 1 << 20]);
     assert_eq!(names(folder.path()), before);
 }
 
 #[test]
 fn console_goes_to_streams_only() {
     let folder = folder();
-    let kernel = folder.path().join("kernel");
+    let kernel = folder.at("kernel");
     fs::write(&kernel, "none").expect("room");
-    let pipe = folder.path().join("pipe");
+    let pipe = folder.at("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
         .expect("a pipe");
-    std::os::unix::fs::symlink("pipe", folder.path().join("link")).expect("a link");
+    std::os::unix::fs::symlink("pipe", folder.at("link")).expect("a link");
     let words = format!("lab run --kernel {} --console OUT -- true", kernel.display());
     let said = |place: &str| {
-        let output = peerlane(folder.path(), &words, place);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        let output = peerlane(folder.path(), &words, place).exited(2);
         said(&output)
     };
     let refused = |place: &str| said(place).contains(&format!("cannot write {place}"));
@@ -210,35 +194,33 @@ fn reference_pages_replace_their_like_only() {
     assert_eq!(write().status.code(), Some(0));
     assert_eq!(write().status.code(), Some(0), "a second time");
     for theirs in ["cli.md", "schema/copy-1.json"] {
-        let place = folder.path().join("pages").join(theirs);
+        let place = folder.at("pages").join(theirs);
         let page = fs::read(&place).expect("a page");
         fs::write(&place, "dear diary").expect("room");
-        let output = write();
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains("is not a page of the reference"), "{}", said(&output));
+        write().exited(2).says("is not a page of the reference");
         assert_eq!(fs::read(&place).expect("it"), b"dear diary");
         fs::write(&place, page).expect("room");
     }
     // Somebody else's page among them, and none is written.
-    fs::remove_dir_all(folder.path().join("pages")).expect("pages");
-    fs::create_dir_all(folder.path().join("pages/schema")).expect("a folder");
-    let last = folder.path().join("pages/schema/workload-1.json");
+    fs::remove_dir_all(folder.at("pages")).expect("pages");
+    folder.folder("pages/schema");
+    let last = folder.at("pages/schema/workload-1.json");
     fs::write(&last, "dear diary").expect("room");
     assert_eq!(write().status.code(), Some(2));
-    assert_eq!(names(&folder.path().join("pages")), ["schema"]);
-    assert_eq!(names(&folder.path().join("pages/schema")), ["workload-1.json"]);
+    assert_eq!(names(&folder.at("pages")), ["schema"]);
+    assert_eq!(names(&folder.at("pages/schema")), ["workload-1.json"]);
     assert_eq!(fs::read(&last).expect("it"), b"dear diary");
 }
 
 #[test]
 fn grouped_files_are_named_when_whole() {
     let folder = folder();
-    let place = folder.path().join("small");
+    let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "size=64k") else { return };
     let output = peerlane(folder.path(), "reference --write OUT", "small");
     let found = (names(&place), names(&place.join("schema")));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    output.says("No space left");
     assert_eq!(found, (vec!["schema".to_owned()], Vec::new()));
     drop(mounted);
 }
@@ -246,7 +228,7 @@ fn grouped_files_are_named_when_whole() {
 #[test]
 fn full_disk_leaves_old_output() {
     let folder = folder();
-    let place = folder.path().join("small");
+    let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "size=16k") else { return };
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT");
@@ -256,20 +238,19 @@ fn full_disk_leaves_old_output() {
     let output = peerlane(folder.path(), &words, "small/page.html");
     let found = (names(&place), fs::read(place.join("page.html")).expect("it"));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("No space left"), "{}", said(&output));
-    assert!(said(&output).contains("hint: make room there"), "{}", said(&output));
+    output.says("No space left");
+    output.says("hint: make room there");
     assert_eq!(found, (vec!["page.html".to_owned()], before));
-    let output = peerlane(folder.path(), "haystack make --images 2 -o OUT", "small/hay");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("No space left"), "{}", said(&output));
-    assert!(said(&output).contains("hint: name a folder"), "{}", said(&output));
+    let output = peerlane(folder.path(), "haystack make --images 2 -o OUT", "small/hay").exited(2);
+    output.says("No space left");
+    output.says("hint: name a folder");
     drop(mounted);
 }
 
 #[test]
 fn output_without_room_is_named() {
     let folder = folder();
-    let place = folder.path().join("small");
+    let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
     let many = "bench stream --source source --target host --block 4K --repeats 1";
     for (name, words) in [
@@ -294,14 +275,13 @@ fn output_without_room_is_named() {
 #[test]
 fn failed_run_outranks_failed_trace() {
     let folder = folder();
-    let place = folder.path().join("small");
+    let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
     let words = "bench stream --source source --target host --block 4K --repeats 1 -o OUT/record --trace OUT/trace";
-    let output = peerlane(folder.path(), words, "small");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = peerlane(folder.path(), words, "small").exited(2);
     for name in ["record", "trace"] {
         let expected = format!("error: cannot write small/{name}");
-        assert!(said(&output).contains(&expected), "{}", said(&output));
+        output.says(&expected);
     }
     drop(mounted);
 }
@@ -309,12 +289,12 @@ fn failed_run_outranks_failed_trace() {
 #[test]
 fn read_only_place_is_refused() {
     let folder = folder();
-    let place = folder.path().join("small");
+    let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "ro") else { return };
     for (name, words) in commands() {
         let output = peerlane(folder.path(), &words, &format!("small/{name}"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("hint: name a file elsewhere"), "{}", said(&output));
+        output.says("hint: name a file elsewhere");
     }
     drop(mounted);
 }
@@ -322,13 +302,12 @@ fn read_only_place_is_refused() {
 #[test]
 fn foreign_place_is_refused_first() {
     // Others than root may not come to what is built below root's home.
-    let folder = with_source(tempfile::tempdir().expect("a folder"));
+    let folder = with_source(Scratch::new());
     let set_mode = |name: &str, mode: u32| {
-        fs::set_permissions(folder.path().join(name), Permissions::from_mode(mode))
-            .expect("a mode");
+        fs::set_permissions(folder.at(name), Permissions::from_mode(mode)).expect("a mode");
     };
-    testing::copy_program(PEERLANE.as_ref(), folder.path());
-    fs::create_dir(folder.path().join("closed")).expect("a folder");
+    peerlane_testing::copy_program(PEERLANE.as_ref(), folder.path());
+    folder.folder("closed");
     for (name, mode) in [(".", 0o755), ("source", 0o644), ("closed", 0o555)] {
         set_mode(name, mode);
     }
@@ -344,12 +323,12 @@ fn foreign_place_is_refused_first() {
         let output = command.output();
         let output = output.unwrap_or_else(|error| panic!("{words}: {error}"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("Permission denied (os error 13)\n"), "{}", said(&output));
+        output.says("Permission denied (os error 13)\n");
         assert!(said(&output).contains("hint: name a file where you may write"), "{words}");
         assert!(said(&output).contains(&format!("cannot write closed/{name}")), "{words}");
     }
     set_mode("closed", 0o755);
-    assert!(names(&folder.path().join("closed")).is_empty());
+    assert!(names(&folder.at("closed")).is_empty());
 }
 
 #[test]
@@ -373,6 +352,6 @@ fn file_size_limit_names_the_file() {
         for part in [file, "File too large", "hint: `ulimit -f` shows"] {
             assert!(said.contains(part), "{words}: {said}");
         }
-        assert!(!folder.path().join(file).exists(), "{words}: {:?}", names(folder.path()));
+        assert!(!folder.at(file).exists(), "{words}: {:?}", names(folder.path()));
     }
 }

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
-use crate::program::command;
+use crate::program::{Exited, command};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
@@ -48,8 +49,7 @@ fn nics_reach_gpus_and_lend_nothing() {
     assert_eq!((&found["initiator"], status), (&"mlx5_0".into(), Some(1)));
     let rules = found["drivers"].as_array().expect("rules");
     assert!(rules.iter().any(|rule| rule["driver"] == "nvidia-peermem"), "{rules:?}");
-    let output = peerlane(SERVER, &["plan", "mlx5_0", "gpu:0", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "mlx5_0", "gpu:0", "--json"]).json();
     assert!(answer["plan"].is_null() && answer["pair"]["backward"].is_null());
 }
 
@@ -61,20 +61,18 @@ fn nic_and_drive_name_memory() {
     let headline = "mlx5_0 -> nvme0n1: through host memory: neither has memory for peers; memory of gpu:0 can lie";
     assert!(text.starts_with(headline), "{text}");
     assert!(text.contains("`peerlane plan mlx5_0 gpu:0`, `peerlane plan nvme0 gpu:0`"), "{text}");
-    let output = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "mlx5_0", "nvme0n1", "--json"]).json();
     assert_eq!(answer["pair"]["between"], "gpu:0");
 }
 
 #[test]
 fn nic_without_rdma_is_refused() {
-    const MACHINE: &str = "name = 'm'\n\
-        [[function]]\nname = 'eth0'\nkind = 'nic'\ndriver = 'e1000e'\nacs = 'absent'\n\
-        [[function]]\nname = 'nvme0'\nkind = 'nvme'\ndriver = 'nvme'\nacs = 'absent'\n\
-        p2pmem = { size = '64M', available = '64M', published = true }\n";
-    let folder = tempfile::tempdir().expect("a folder");
-    let machine = folder.path().join("m.toml");
-    std::fs::write(&machine, MACHINE).expect("a machine file");
+    const MACHINE: &str = "eth0 nic driver = 'e1000e'; acs = 'absent'\n\
+        nvme0 nvme driver = 'nvme'; acs = 'absent'; \
+        p2pmem = { size = '64M', available = '64M', published = true }";
+    let folder = Scratch::new();
+    let machine = folder.at("m.toml");
+    std::fs::write(&machine, peerlane_testing::machine_text(MACHINE)).expect("a machine file");
     let output = peerlane(machine.to_str().expect("a path"), &["plan", "eth0", "nvme0"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
@@ -98,24 +96,21 @@ fn devices_without_memory_use_host_memory() {
 
 #[test]
 fn unknown_devices_are_an_error() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "mlx5_99"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = peerlane(SERVER, &["plan", "gpu:0", "mlx5_99"]).exited(2);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("has no device or file `mlx5_99`"), "{said}");
 }
 
 #[test]
 fn guests_are_judged_by_the_host() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--guest", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let answer: Value = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--guest", "--json"]).json();
     let guest = &answer["pair"]["guest"];
     assert!(!guest["reasons"].as_array().expect("reasons").is_empty(), "{guest}");
 }
 
 #[test]
 fn explanations_follow_both_directions() {
-    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--explain"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--explain"]).text();
     for question in ["may gpu:0 reach memory of gpu:1?", "may gpu:1 reach memory of gpu:0?"] {
         assert!(text.contains(question), "{text}");
     }
@@ -144,8 +139,8 @@ fn two_graphics_cards_have_three_states() {
 
 #[test]
 fn lspci_text_is_read_from_stdin() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("lspci.txt");
+    let folder = Scratch::new();
+    let path = folder.at("lspci.txt");
     let mut text = std::fs::read_to_string(fixture("lspci/switch-direct.txt")).expect("a fixture");
     text += "Linux host 7.2.13 #1 SMP PREEMPT x86_64 GNU/Linux\n";
     std::fs::write(&path, text).expect("room");
@@ -172,12 +167,10 @@ fn linked_gpus_are_direct_by_their_links() {
         let headline = format!("gpu:0 -> gpu:1: direct: they are connected by {links}\n");
         assert!(text.starts_with(&headline), "{text}");
         assert_eq!(output.status.code(), Some(0), "{text}");
-        let output = peerlane(machine, &["plan", "gpu:0", "gpu:1", "--json"]);
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        let answer: Value = peerlane(machine, &["plan", "gpu:0", "gpu:1", "--json"]).json();
         assert_eq!(answer["pair"][key], format!("connected by {links}"));
         assert!(answer["pair"][other].is_null());
-        let doctor = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]);
-        let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        let text = peerlane(machine, &["doctor", "gpu:0", "gpu:1"]).text();
         assert!(text.starts_with(&headline), "{text}");
     }
 }
@@ -208,8 +201,7 @@ fn made_up_switches_are_warned_of() {
         function("0001", "0x030200"),
         function("0101", "0x020700")
     );
-    let output = on_topology(&elements, &["plan", "gpu:0", "0101:00:00.0"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["plan", "gpu:0", "0101:00:00.0"]).text();
     assert!(text.contains("PIX for nvidia-smi"), "{text}");
     assert!(text.contains("the maker of gpu:0 is unknown (not in this input)"), "{text}");
     for words in [&["plan", "gpu:0", "0101:00:00.0"][..], &["topo"], &["doctor"]] {
@@ -229,19 +221,16 @@ fn gpus_of_other_makers_may_lend_memory() {
         )
     };
     let elements = gpu("37") + &gpu("3a");
-    let output = on_topology(&elements, &["plan", "0000:37:00.0", "0000:3a:00.0"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["plan", "0000:37:00.0", "0000:3a:00.0"]).text();
     assert!(text.contains("to memory of gpu:0000:3a:00.0, if it lends any"), "{text}");
     assert!(text.starts_with("0000:37:00.0 -> 0000:3a:00.0: unknown: "), "{text}");
-    let output = on_topology(&elements, &["doctor"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = on_topology(&elements, &["doctor"]).text();
     assert!(text.contains("unknown: GPU to GPU"), "{text}");
 }
 
 #[test]
 fn topo_lists_redirecting_ports_per_pair() {
-    let output = peerlane(SERVER, &["topo", "--json"]);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let object: Value = peerlane(SERVER, &["topo", "--json"]).json();
     let rows = object["reach"].as_array().expect("rows");
     let has = |list: &Value, name: &str| {
         list.as_array().is_some_and(|names| names.contains(&Value::from(name)))

@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use crate::gpu_copy::machine::GpuMachine;
-use crate::program::said;
+use crate::program::{Exited, said};
 use peerlane_results::{DoctorRecord, PlanAnswer, ProofMethod, ProofResult, UseState};
 
 const SECOND_DRIVE: &str = "name = 'nvme1'\nkind = 'nvme'\naddress = '0000:05:00.0'";
@@ -26,7 +26,7 @@ fn out(output: &Output) -> String {
 #[track_caller]
 fn answer(output: &Output, status: i32) -> PlanAnswer {
     assert_eq!(output.status.code(), Some(status), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 #[test]
@@ -47,8 +47,7 @@ fn honest_driver_is_proved() {
     let mock = &machine.mock;
     assert_eq!((mock.calls("copied through host memory"), mock.calls("left content")), (0, 0));
     mock.expect_all_undone();
-    let text = machine.peerlane("plan gpu:0 gpu:1 --probe");
-    assert_eq!(text.status.code(), Some(0), "{}", said(&text));
+    let text = machine.peerlane("plan gpu:0 gpu:1 --probe").exited(0);
     let first = out(&text).lines().next().unwrap_or_default().to_owned();
     assert!(first.starts_with("gpu:0 -> gpu:1: proved"), "{first}");
     let line = "gpu:1 -> gpu:0 by its copy engine: all 16916 blocks of 4 KiB arrived";
@@ -93,12 +92,10 @@ fn refused_access_is_staged() {
 #[test]
 fn doctor_tells_the_proof_first() {
     let Some(machine) = machine("peer_lies=mirror") else { return };
-    let text = machine.peerlane("doctor gpu:0 gpu:1 --probe");
-    assert_eq!(text.status.code(), Some(1), "{}", said(&text));
+    let text = machine.peerlane("doctor gpu:0 gpu:1 --probe").exited(1);
     let first = out(&text).lines().next().unwrap_or_default().to_owned();
     assert!(first.contains("refuted: 67664 of 67664 blocks did not arrive"), "{first}");
-    let json = machine.peerlane("doctor gpu:0 gpu:1 --probe --json");
-    let record: DoctorRecord = serde_json::from_slice(&json.stdout).expect("a record");
+    let record: DoctorRecord = machine.peerlane("doctor gpu:0 gpu:1 --probe --json").json();
     assert_eq!(record.proof.map(|proof| proof.result()), Some(ProofResult::Refuted));
     assert_eq!(record.state, Some(UseState::No));
 }
@@ -106,10 +103,9 @@ fn doctor_tells_the_proof_first() {
 #[test]
 fn hung_gpu_is_named_within_the_time() {
     let Some(machine) = machine("hang=2") else { return };
-    let output = machine.peerlane("plan gpu:0 gpu:1 --probe --timeout 1s");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("0000:81:00.0 did not finish within 1"), "{}", said(&output));
-    assert!(said(&output).contains("hint: `nvidia-smi -q -i 0000:81:00.0`"), "{}", said(&output));
+    let output = machine.peerlane("plan gpu:0 gpu:1 --probe --timeout 1s").exited(2);
+    output.says("0000:81:00.0 did not finish within 1");
+    output.says("hint: `nvidia-smi -q -i 0000:81:00.0`");
     machine.mock.expect_no_violation();
 }
 
@@ -128,7 +124,5 @@ fn other_pairs_have_no_proof() {
     }
     assert_eq!(machine.mock.log().len(), 0, "no driver is opened");
     std::fs::remove_file(machine.mock.folder().join("libnvrtc.so.12")).expect("it");
-    let output = machine.peerlane("plan gpu:0 gpu:1 --probe");
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
-    assert!(said(&output).contains("hint: install NVRTC"), "{}", said(&output));
+    machine.peerlane("plan gpu:0 gpu:1 --probe").exited(77).says("hint: install NVRTC");
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::program::command;
+use crate::program::{Exited, command};
 
 const ARGUMENTS: [&str; 3] = ["doctor", "--machine", "fixtures/lspci/eight-gpus.txt"];
 /// Columns of the terminal.
@@ -70,12 +70,12 @@ fn svg(text: &str) -> String {
 #[test]
 fn picture_of_the_doctor_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = command(&root)
+    let text = command(&root)
         .args(ARGUMENTS)
         .env("COLUMNS", COLUMNS.to_string())
         .output()
-        .expect("the program starts");
-    let text = String::from_utf8(output.stdout).expect("text");
+        .expect("the program starts")
+        .text();
     assert!(text.contains("; 1 fix, 1 reboot\n"), "{text}");
     let path = root.join("docs/pictures/doctor.svg");
     let drawn = svg(&text);

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::lab;
-use crate::lab::testing::skip;
+use crate::program::Exited;
+use peerlane_testing::{Scratch, skip};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/60-peerlane.rules");
 
@@ -44,22 +45,21 @@ fn refusals(output: &Output) -> String {
 
 #[test]
 fn missing_permissions_are_named_first() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     set_mode(folder.path(), 0o755);
-    lab::testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
+    peerlane_testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
     for (name, mode) in [("secret", 0o000), ("open", 0o644)] {
-        fs::write(folder.path().join(name), [7; 4096]).expect("a file");
-        set_mode(&folder.path().join(name), mode);
+        folder.write(name, [7; 4096]);
+        set_mode(&folder.at(name), mode);
     }
     let made = ["haystack", "make", "--seed", "3", "--images", "1", "-o", "hay", "-q"];
     let mut haystack = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     haystack.args(made).current_dir(folder.path());
     assert!(haystack.status().expect("the program starts").success());
-    fs::rename(folder.path().join("hay/picture.png"), folder.path().join("picture.png"))
-        .expect("a picture");
+    fs::rename(folder.at("hay/picture.png"), folder.at("picture.png")).expect("a picture");
     for (name, mode) in [("closed", 0o555), ("free", 0o777), ("shut", 0o000)] {
-        fs::create_dir(folder.path().join(name)).expect("a folder");
-        set_mode(&folder.path().join(name), mode);
+        folder.folder(name);
+        set_mode(&folder.at(name), mode);
     }
     let source = refusals(&plan(folder.path(), "secret", "free/copy"));
     assert!(source.contains("cannot read"), "{source}");
@@ -103,8 +103,7 @@ fn missing_permissions_are_named_first() {
         let (_, told) = said.split_once("hint: ").unwrap_or_default();
         assert!(told.contains(hint), "{words:?}: {said}");
     }
-    let none = plan(folder.path(), "open", "free/copy");
-    assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
+    plan(folder.path(), "open", "free/copy").exited(0);
 }
 
 /// Complaints of `udevadm verify` about a file of rules; `None`, with the reason in the skip log,
@@ -140,8 +139,8 @@ mod full {
     fn udev_accepts_rule_and_examples() {
         let Some(said) = against(Path::new(RULES)) else { return };
         assert_eq!(said, "");
-        let folder = tempfile::tempdir().expect("a folder");
-        let rules = folder.path().join("60-peerlane.rules");
+        let folder = Scratch::new();
+        let rules = folder.at("60-peerlane.rules");
         let text = fs::read_to_string(RULES).expect("the rules");
         let examples = text.replace("\n#ACTION", "\nACTION");
         assert_ne!(examples, text, "there are examples");

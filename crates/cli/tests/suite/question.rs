@@ -6,17 +6,17 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::lab::testing::Loop;
 use crate::terminal::Terminal;
+use peerlane_testing::{Loop, Scratch};
 
 const NEW: &[u8] = &[b'n'; 5000];
 const OLD: &[u8] = b"old";
 
 /// A folder with a source and a target, the target of a known date.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    fs::write(folder.path().join("source"), NEW).expect("a source");
-    let mut target = File::create(folder.path().join("target")).expect("a target");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    folder.write("source", NEW);
+    let mut target = File::create(folder.at("target")).expect("a target");
     target.write_all(OLD).expect("room");
     let date = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     target.set_times(FileTimes::new().set_modified(date)).expect("a date");
@@ -25,11 +25,11 @@ fn folder() -> tempfile::TempDir {
 
 const COPY: [&str; 3] = ["copy", "source", "target"];
 
-fn content(folder: &tempfile::TempDir) -> Vec<u8> {
-    fs::read(folder.path().join("target")).expect("a target")
+fn content(folder: &Scratch) -> Vec<u8> {
+    folder.read("target")
 }
 
-fn count(folder: &tempfile::TempDir) -> usize {
+fn count(folder: &Scratch) -> usize {
     fs::read_dir(folder.path()).expect("a folder").count()
 }
 
@@ -83,7 +83,7 @@ fn target_changed_meanwhile_is_left_alone() {
     let folder = folder();
     let mut terminal = Terminal::start(folder.path(), &COPY, "");
     assert!(terminal.read_until("stops: "));
-    fs::write(folder.path().join("target"), "newer").expect("room");
+    folder.write("target", "newer");
     let (shown, status) = terminal.answer("yes\n");
     assert_eq!((status, content(&folder).as_slice()), (Some(2), &b"newer"[..]), "{shown}");
     assert!(shown.contains("is not what it was when the question was put"), "{shown}");
@@ -93,8 +93,7 @@ fn target_changed_meanwhile_is_left_alone() {
 fn one_changed_target_keeps_all() {
     for changed in ["target", "other", "new"] {
         let folder = folder();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("other"), OLD).expect("room");
+        folder.write("other", OLD);
         let words = ["copy", "source", "target", "other", "new"];
         let mut terminal = Terminal::start(folder.path(), &words, "");
         assert!(terminal.read_until("stops: "));
@@ -103,23 +102,23 @@ fn one_changed_target_keeps_all() {
         let second = terminal.shown.find("other would be").expect("the second question");
         terminal.shown.drain(..second);
         assert!(terminal.read_until("stops: "), "{}", terminal.shown);
-        fs::write(at(changed), "newer").expect("room");
+        folder.write(changed, "newer");
         let (shown, status) = terminal.answer("yes\n");
         assert_eq!(status, Some(2), "{changed}: {shown}");
         let words = format!("{changed} is not what it was when the question was put");
         assert!(shown.contains(&words), "{shown}");
         for name in ["target", "other"] {
             let content = if name == changed { &b"newer"[..] } else { OLD };
-            assert_eq!(fs::read(at(name)).expect("a target"), content, "{name} of {changed}");
+            assert_eq!(folder.read(name), content, "{name} of {changed}");
         }
-        assert_eq!(at("new").exists(), changed == "new");
+        assert_eq!(folder.at("new").exists(), changed == "new");
     }
 }
 
 #[test]
 fn each_target_needs_its_yes() {
     let folder = folder();
-    fs::write(folder.path().join("other"), OLD).expect("room");
+    folder.write("other", OLD);
     let words = ["copy", "source", "target", "other"];
     // What is typed ahead is no answer: each follows its own question.
     let mut terminal = Terminal::start(folder.path(), &words, "");
@@ -131,14 +130,14 @@ fn each_target_needs_its_yes() {
     let (shown, status) = terminal.answer("yes\n");
     assert_eq!(status, Some(0), "{shown}");
     assert_eq!(content(&folder), NEW);
-    assert_eq!(fs::read(folder.path().join("other")).expect("a target"), NEW);
+    assert_eq!(folder.read("other"), NEW);
 }
 
 #[test]
 fn interrupted_copy_resumes_after_yes() {
     let folder = folder();
     let source: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
-    fs::write(folder.path().join("source"), &source).expect("a source");
+    folder.write("source", &source);
     let words = ["copy", "source", "target", "--block", "64K", "--json-progress"];
     let slowly = [&words[..], &["--limit", "256K"]].concat();
     let mut terminal = Terminal::start(folder.path(), &slowly, "");
@@ -194,7 +193,7 @@ fn without_a_terminal_nothing_is_asked() {
 #[test]
 fn device_content_is_shown_before_yes() {
     let folder = folder();
-    let image = folder.path().join("image");
+    let image = folder.at("image");
     let file = File::create_new(&image).expect("an image");
     file.set_len(16 << 20).expect("room");
     file.write_all_at(b"SPDKBLOB", 0).expect("room");

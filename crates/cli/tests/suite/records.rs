@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::schema;
 use peerlane_results as results;
+use peerlane_testing::Scratch;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,9 +31,9 @@ fn printed(folder: &Path, words: &str) -> Value {
     record
 }
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    fs::write(folder.path().join("source"), vec![0x5a; (3 << 20) + 77]).expect("room");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    folder.write("source", vec![0x5a; (3 << 20) + 77]);
     folder
 }
 

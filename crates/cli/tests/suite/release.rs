@@ -1,17 +1,15 @@
 //! A copy holds nothing once the program has ended, so that the next line of a script can unplug or
 //! unmount a device.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::lab;
+use peerlane_testing::{Loop, Scratch, Tmpfs};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
-
-use crate::lab::testing::{Loop, Tmpfs};
 
 const LENGTH: usize = 8 << 20;
 /// Copies of each kind; what is let go of late is not always late enough to show.
@@ -32,7 +30,7 @@ const ENDS: [CopyEnding; 4] = [
 ];
 
 fn copy(folder: &Path, target: &Path, end: CopyEnding) {
-    let mut command = lab::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "source", "--force", "--json-progress", "--block", "64K"]);
     command.arg(target).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
     if !matches!(end, CopyEnding::Complete) {
@@ -54,16 +52,16 @@ fn copy(folder: &Path, target: &Path, end: CopyEnding) {
     assert_eq!(status.code(), Some(expected), "{said}");
 }
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    fs::write(folder.path().join("source"), vec![7; LENGTH]).expect("a source");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    folder.write("source", vec![7; LENGTH]);
     folder
 }
 
 #[test]
 fn device_is_free_after_exit() {
     let folder = folder();
-    let image = folder.path().join("image");
+    let image = folder.at("image");
     File::create(&image).expect("an image").set_len(LENGTH as u64).expect("room");
     let Some(device) = Loop::over(&image) else { return };
     let exclusive = i32::try_from(OFlags::EXCL.bits()).expect("a flag");
@@ -77,7 +75,7 @@ fn device_is_free_after_exit() {
 #[test]
 fn file_system_is_free_after_exit() {
     let folder = folder();
-    let place = folder.path().join("mounted");
+    let place = folder.at("mounted");
     for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {
         let Some(mounted) = Tmpfs::on(&place, "size=32m") else { return };
         copy(folder.path(), &place.join("target"), *end);

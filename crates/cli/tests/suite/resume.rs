@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
-use crate::program::said;
-use crate::testing::{self, Tmpfs};
+use crate::program::{Exited, said};
+use peerlane_testing::{Scratch, Tmpfs};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: u64 = 64 << 20;
@@ -19,9 +19,9 @@ const LIMIT: &str = "16M";
 const TRIES: u32 = 10;
 
 /// A folder with a source whose blocks all differ.
-fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let source = folder.path().join("a source");
+fn folder() -> (Scratch, PathBuf) {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    let source = folder.at("a source");
     let mut file = File::create(&source).expect("a source");
     let mut block = vec![0u8; 1 << 20];
     for number in 0..LENGTH >> 20 {
@@ -34,7 +34,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn copy(folder: &Path, more: &[&str]) -> Command {
-    let mut command = testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "a source", "it's", "--route", "host", "--block", "64K"]);
     command.args(more).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
     command
@@ -119,18 +119,18 @@ fn printed_command_resumes_stopped_copy() {
     for signal in [Signal::INT, Signal::TERM] {
         let said = stopped(folder.path(), signal);
         assert!(said.starts_with("error: interrupted after "), "{said}");
-        assert!(!folder.path().join("it's").exists(), "not under its name before it is complete");
-        let output = Command::new("sh")
+        assert!(!folder.at("it's").exists(), "not under its name before it is complete");
+        let record = Command::new("sh")
             .args(["-c", printed(&said)])
             .current_dir(folder.path())
             .output()
-            .expect("a shell");
-        assert!(output.status.success(), "{output:?}");
-        let record = String::from_utf8_lossy(&output.stdout);
+            .expect("a shell")
+            .exited(0)
+            .text();
         assert!(record.contains("moved by an earlier run"), "{record}");
-        assert_equal(&source, &folder.path().join("it's"));
+        assert_equal(&source, &folder.at("it's"));
         assert_eq!(names(folder.path()), ["a source", "it's"].map(OsStr::new));
-        fs::remove_file(folder.path().join("it's")).expect("a target");
+        fs::remove_file(folder.at("it's")).expect("a target");
     }
 }
 
@@ -148,7 +148,7 @@ fn ignored_signal_does_not_stop_copy() {
     }
     let (status, said) = begun.end();
     assert_eq!(status.code(), Some(0), "{said}");
-    assert_equal(&source, &folder.path().join("it's"));
+    assert_equal(&source, &folder.at("it's"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn killed_copy_leaves_no_target() {
     begun.child.kill().expect("a signal");
     let (status, words) = begun.end();
     // It may have ended before the signal came.
-    assert!(status.code() == Some(0) || !folder.path().join("it's").exists(), "{words}");
+    assert!(status.code() == Some(0) || !folder.at("it's").exists(), "{words}");
     let again = |more: &[&str]| copy(folder.path(), more).output().expect("an end");
     if status.code() != Some(0) {
         let output = again(&[]);
@@ -167,16 +167,15 @@ fn killed_copy_leaves_no_target() {
         assert!(output.status.success() || is_begun, "{output:?}");
     }
     // Nothing that was left stands in the way of one that begins anew.
-    let output = again(&["--force"]);
-    assert!(output.status.success(), "{output:?}");
+    again(&["--force"]).exited(0);
 }
 
 #[test]
 fn unwritable_journal_is_named_first() {
     let (folder, _) = folder();
-    let Some(full) = Tmpfs::on(&folder.path().join("full"), "size=4096") else { return };
+    let Some(full) = Tmpfs::on(&folder.at("full"), "size=4096") else { return };
     fs::write(full.0.join("all"), [1; 4096]).expect("one page");
-    let Some(read_only) = Tmpfs::on(&folder.path().join("read-only"), "ro") else { return };
+    let Some(read_only) = Tmpfs::on(&folder.at("read-only"), "ro") else { return };
     for (place, cause) in [(&full, "No space left"), (&read_only, "Read-only file system")] {
         let journal = place.0.join("journal");
         let output = copy(folder.path(), &["--journal", journal.to_str().expect("a path")])

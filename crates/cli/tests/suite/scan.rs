@@ -3,17 +3,15 @@
 use std::fs;
 use std::process::Output;
 
-use crate::program::{self, peerlane, said, typed};
+use crate::program::{self, Exited, peerlane, said, typed};
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
+use peerlane_testing::Scratch;
 
 /// Six images, with the picture in all of them.
-fn haystack() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let made = typed(
-        folder.path(),
-        "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q",
-    );
-    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+fn haystack() -> Scratch {
+    let folder = Scratch::new();
+    typed(folder.path(), "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q")
+        .exited(0);
     folder
 }
 
@@ -30,8 +28,7 @@ fn both_methods_find_same_places() {
     let hay = haystack();
     let find = |method: &str| {
         let words = format!("scan hay/picture.png hay/images --json --threads 2 {method}");
-        let output = typed(hay.path(), &words);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let output = typed(hay.path(), &words).exited(0);
         (hits(&output), said(&output))
     };
     let (ours, _) = find("");
@@ -81,7 +78,7 @@ fn meaningless_method_options_are_refused() {
 #[test]
 fn sheet_replaces_only_a_sheet() {
     let hay = haystack();
-    let of = |name: &str| hay.path().join(name);
+    let of = |name: &str| hay.at(name);
     let picture = std::fs::read(of("hay/picture.png")).expect("it");
     let pipe = rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -103,16 +100,15 @@ fn sheet_replaces_only_a_sheet() {
     }
     assert!(std::fs::read(of("hay/picture.png")).expect("it") == picture);
     for _ in 0..2 {
-        let output = typed(hay.path(), "scan hay/picture.png hay/images --sheet hits.html");
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        typed(hay.path(), "scan hay/picture.png hay/images --sheet hits.html").exited(0);
     }
 }
 
 #[test]
 fn unsearched_images_are_no_answer() {
     let hay = haystack();
-    std::fs::create_dir(hay.path().join("empty")).expect("a folder");
-    std::fs::write(hay.path().join("text.png"), "no image").expect("room");
+    hay.folder("empty");
+    hay.write("text.png", "no image");
     for images in ["empty", "gone", "text.png", "'*.nothing'"] {
         let output = typed(hay.path(), &format!("scan hay/picture.png {images}"));
         assert_eq!(output.status.code(), Some(2), "{images}: {}", said(&output));
@@ -122,13 +118,12 @@ fn unsearched_images_are_no_answer() {
 #[test]
 fn only_named_non_images_fail() {
     let hay = haystack();
-    let at = |name: &str| hay.path().join("hay/images").join(name);
+    let at = |name: &str| hay.at("hay/images").join(name);
     fs::write(at("notes.txt"), "no image").expect("room");
     fs::write(at("table.csv"), "1,2").expect("room");
     let socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
     let scan = |images: &str| typed(hay.path(), &format!("scan hay/picture.png {images}"));
-    let output = scan("hay/images");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = scan("hay/images").exited(0);
     let told = said(&output);
     assert!(told.contains("6 hits in 6 images, 2 files passed over, no image;"), "{told}");
     assert!(!told.contains("error:") && !told.contains("warning:"), "{told}");
@@ -136,33 +131,29 @@ fn only_named_non_images_fail() {
 
     let image = "hay/images/000000.pgm";
     let output = scan(image);
-    assert!(said(&output).contains("1 hit in 1 image;"), "{}", said(&output));
+    output.says("1 hit in 1 image;");
     // What is found elsewhere makes nothing of an image that was not searched.
     for unread in ["hay/images/notes.txt", "gone.png"] {
         let output = scan(&format!("{image} {unread}"));
         assert_eq!(output.status.code(), Some(2), "{unread}: {}", said(&output));
-        assert!(said(&output).contains("1 hit in 1 image, 1 not searched;"), "{}", said(&output));
+        output.says("1 hit in 1 image, 1 not searched;");
         assert!(said(&output).contains(&format!("error: cannot search {unread}")), "{unread}");
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "{unread}");
     }
     // An image of another kind is not a file to pass over.
     fs::write(at("moving.gif"), "GIF89a, which is not read here").expect("room");
-    let output = scan("hay/images");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("GIF is not read here"), "{}", said(&output));
+    scan("hay/images").exited(2).says("GIF is not read here");
     fs::write(at("broken.png"), b"\x89PNG\r\n\x1a\n").expect("room");
-    let output = scan("hay/images");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("broken.png"), "{}", said(&output));
+    scan("hay/images").exited(2).says("broken.png");
 }
 
 /// A name may hold a line that looks like a hit.
 #[test]
 fn a_name_forges_no_hit() {
     let hay = haystack();
-    let first = std::fs::read_dir(hay.path().join("hay/images")).expect("images").next();
+    let first = std::fs::read_dir(hay.at("hay/images")).expect("images").next();
     let image = first.expect("an image").expect("an image").path();
-    let forged = hay.path().join("a\nb  1,1  2 x 3  score 1.000.tiff");
+    let forged = hay.at("a\nb  1,1  2 x 3  score 1.000.tiff");
     std::fs::copy(image, forged).expect("room");
     let words = ["scan", "hay/picture.png", "a\nb  1,1  2 x 3  score 1.000.tiff"];
     let output = peerlane(hay.path(), &words);
@@ -178,21 +169,21 @@ fn repeated_sizes_are_searched_once() {
         let output = typed(
             hay.path(),
             &format!("scan hay/picture.png hay/images --json --method {method} --scales {scales}"),
-        );
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        )
+        .exited(0);
         assert_eq!(hits(&output).len(), 6, "{method}");
     }
 }
 
 #[test]
 fn haystack_reports_picture_too_large() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let make = |options: &str| {
         let output = typed(
             folder.path(),
             &format!("haystack make --images 2 --side 640 --format bmp {options}"),
-        );
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        )
+        .exited(0);
         said(&output)
     };
     let warning = "warning: no image is large enough for the picture";
@@ -215,7 +206,7 @@ fn endless(folder: &std::path::Path) {
 
 #[test]
 fn signals_end_scan_within_image() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     endless(folder.path());
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let mut scan = program::command(folder.path())

@@ -6,21 +6,20 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::mock::Mock;
-use crate::program::{self, said};
-use crate::testing::skip;
+use crate::program::{self, Exited, said};
+use peerlane_testing::{Scratch, skip};
 
 /// Shows the module `nvidia_fs` as loaded, which only the program sees: a direct path is asked for where the machine
 /// shows that there can be one.
 const MOUNT: &str = "mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_fs && exec \"$@\"";
 
 /// Images with a picture in half of them, as `hay`.
-fn hay(format: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+fn hay(format: &str) -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let make = format!(
         "haystack make --seed 5 --images 4 --side 700 --per-mille 500 --format {format} -o hay -q"
     );
-    let made = peerlane(folder.path(), Path::new("/nowhere"), &make);
-    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    peerlane(folder.path(), Path::new("/nowhere"), &make).exited(0);
     folder
 }
 
@@ -95,10 +94,10 @@ fn non_images_are_skipped_without_decoding() {
         return;
     }
     let (mock, folder) = (Mock::new("mode=p2pdma"), hay("pgm"));
-    fs::write(folder.path().join("hay/images/notes.txt"), "no image").expect("room");
-    let output = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("1 file passed over, no image"), "{}", said(&output));
+    folder.write("hay/images/notes.txt", "no image");
+    scan_with_module(&mock, folder.path(), "--on cuda --route p2p")
+        .exited(0)
+        .says("1 file passed over, no image");
     mock.expect_all_undone();
 }
 
@@ -109,20 +108,20 @@ fn cufile_refusal_needs_allowed_fallback() {
     }
     let folder = hay("bmp");
     let mock = Mock::new("mode=compat");
-    let auto = scan_with_module(&mock, folder.path(), "--on cuda");
-    assert_eq!(auto.status.code(), Some(0), "{}", said(&auto));
-    assert!(said(&auto).contains("not directly: cuFile, direct by P2PDMA"), "{}", said(&auto));
+    scan_with_module(&mock, folder.path(), "--on cuda")
+        .exited(0)
+        .says("not directly: cuFile, direct by P2PDMA");
     let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
     assert_eq!((strict.status.code(), hits(&strict).len()), (Some(77), 0), "{}", said(&strict));
-    assert!(said(&strict).contains("not possible without host memory"), "{}", said(&strict));
+    strict.says("not possible without host memory");
     // One error, before any image is searched, and no table.
     assert_eq!(said(&strict).matches("error:").count(), 1, "{}", said(&strict));
     assert!(!said(&strict).contains("kernels:"), "{}", said(&strict));
     mock.expect_all_undone();
     let lies = Mock::new("mode=p2pdma\nlie=1");
-    let lied = scan_with_module(&lies, folder.path(), "--on cuda --route p2p");
-    assert_eq!(lied.status.code(), Some(2), "{}", said(&lied));
-    assert!(said(&lied).contains("requests through host memory"), "{}", said(&lied));
+    scan_with_module(&lies, folder.path(), "--on cuda --route p2p")
+        .exited(2)
+        .says("requests through host memory");
     lies.expect_no_violation();
 }
 
@@ -132,18 +131,17 @@ fn file_with_holes_is_refused_alone() {
         return;
     }
     let folder = hay("pgm");
-    let path = folder.path().join("hay/images/000001.pgm");
+    let path = folder.at("hay/images/000001.pgm");
     let bytes = fs::read(&path).expect("an image");
     let file = fs::File::options().write(true).truncate(true).open(&path).expect("the image");
     std::io::Write::write_all(&mut &file, &bytes[..4096]).expect("room");
     file.set_len(bytes.len() as u64).expect("a hole");
     // Holes go through host memory from 1.19 on.
     let mock = Mock::new("mode=p2pdma\nversion=1190");
-    let output = scan_with_module(&mock, folder.path(), "--on gpu --route p2p");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = scan_with_module(&mock, folder.path(), "--on gpu --route p2p").exited(2);
     let refused = said(&output).matches("the file has holes there").count();
     assert_eq!((refused, said(&output).matches("error:").count()), (1, 1), "{}", said(&output));
-    assert!(said(&output).contains("in 3 images, 1 not searched"), "{}", said(&output));
+    output.says("in 3 images, 1 not searched");
     mock.expect_all_undone();
 }
 
@@ -156,10 +154,10 @@ fn decoding_is_refused_without_host_memory() {
     let mock = Mock::new("mode=p2pdma");
     let auto = scan_with_module(&mock, folder.path(), "--on cuda");
     assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
-    assert!(said(&auto).contains("decoded and copied up"), "{}", said(&auto));
-    let strict = scan_with_module(&mock, folder.path(), "--on cuda --route p2p");
-    assert_eq!(strict.status.code(), Some(77), "{}", said(&strict));
-    assert!(said(&strict).contains("have to be decoded"), "{}", said(&strict));
+    auto.says("decoded and copied up");
+    scan_with_module(&mock, folder.path(), "--on cuda --route p2p")
+        .exited(77)
+        .says("have to be decoded");
     mock.expect_all_undone();
 }
 
@@ -170,8 +168,7 @@ fn machine_without_direct_path_is_not_asked() {
     let auto = scan(&mock, folder.path(), "--on gpu");
     assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
     assert!(!said(&auto).contains("not directly"), "{}", said(&auto));
-    let strict = scan(&mock, folder.path(), "--on gpu --route p2p");
-    assert_eq!(strict.status.code(), Some(77), "{}", said(&strict));
+    let strict = scan(&mock, folder.path(), "--on gpu --route p2p").exited(77);
     if !said(&strict).contains("nvidia-fs is not loaded") {
         skip("direct-path", "this machine may have a direct path");
         return;
@@ -205,18 +202,15 @@ fn missing_parts_never_fall_back() {
     let mock = Mock::new("");
     let nvrtc = mock.folder().join("libnvrtc.so.12");
     fs::remove_file(&nvrtc).and_then(|()| fs::write(&nvrtc, "no library")).expect("written");
-    let output = scan(&mock, folder.path(), "--on cuda");
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
-    assert!(said(&output).contains("hint: install NVRTC"), "{}", said(&output));
+    scan(&mock, folder.path(), "--on cuda").exited(77).says("hint: install NVRTC");
 }
 
 #[test]
 fn sheet_shows_gpu_hits() {
     let folder = hay("tiff");
     let mock = Mock::new("");
-    let output = scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let page = fs::read_to_string(folder.path().join("gpu.html")).expect("a page");
+    scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html").exited(0);
+    let page = folder.text("gpu.html");
     assert_eq!(page.matches("what is at the hit in").count(), 2, "{} bytes", page.len());
     mock.expect_all_undone();
 }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::chromium::{self, WIDTHS, browser, in_frames, run};
 use crate::program;
+use crate::program::Exited;
+use peerlane_testing::Scratch;
 
 fn peerlane(folder: &Path, words: &[&str]) {
-    let output = program::peerlane(folder, words);
-    assert!(output.status.success(), "{}", program::said(&output));
+    program::peerlane(folder, words).exited(0);
 }
 
 /// A sheet of hits in images with long names, in several sizes and rotations; and how many hits it has.
@@ -37,7 +38,7 @@ mod full {
     #[test]
     fn sheet_fits_screens_and_paper() {
         let Some(browser) = browser() else { return };
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Scratch::new();
         let (sheet, hits) = sheet(folder.path());
         // The page itself first: whatever it says on the console fails this.
         run(&browser, folder.path(), &sheet, &["--dump-dom"]);
@@ -59,7 +60,7 @@ mod full {
     #[test]
     fn sheet_renders_in_every_medium() {
         let Some(browser) = browser() else { return };
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Scratch::new();
         let (sheet, _) = sheet(folder.path());
         chromium::look_at(
             (&browser, folder.path()),

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::program::Exited;
 use crate::terminal::Terminal;
+use peerlane_testing::Scratch;
 use serde_json::Value;
 
 const CROWD: &str = "kind = 'crowd'\ndrives = ['d0', 'd1', 'd2', 'd5']\npattern = 'incast'\n\
@@ -14,8 +16,8 @@ fn machine(name: &str) -> String {
 }
 
 fn sim(workload: &str, args: &[&str]) -> Output {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("workload.toml");
+    let folder = Scratch::new();
+    let file = folder.at("workload.toml");
     std::fs::write(&file, workload).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     command.arg("sim").arg(machine("ten")).arg(&file).args(args);
@@ -28,8 +30,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn crowd_prediction_has_limits_and_gains() {
-    let output = sim(CROWD, &["--engine", "flow"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = sim(CROWD, &["--engine", "flow"]).exited(0);
     let shown = text(&output.stdout);
     for part in ["predicted", "incast x3", "limit", "gain", "link", "in 80 % of draws"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -39,8 +40,7 @@ fn crowd_prediction_has_limits_and_gains() {
 
 #[test]
 fn object_is_a_benchmark_record() {
-    let output = sim(CROWD, &["--json"]);
-    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let record: Value = sim(CROWD, &["--json"]).json();
     assert_eq!(
         (&record["schema"], &record["basis"]),
         (&"peerlane.bench/1".into(), &"predicted".into())
@@ -55,8 +55,8 @@ fn object_is_a_benchmark_record() {
 
 #[test]
 fn parameters_that_change_nothing_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("p.toml");
+    let folder = Scratch::new();
+    let file = folder.at("p.toml");
     let one = |name: &str| {
         format!(
             "[parameter.\"{name}\"]\nvalue = 2\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n"
@@ -90,8 +90,7 @@ fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
 fn shown(machine: &str, workload: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     let output = command.args(["sim", machine, workload, "--engine", "flow"]).output();
-    let output = output.expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = output.expect("it runs").exited(0);
     text(&output.stdout)
 }
 
@@ -100,7 +99,7 @@ fn notation_makes_machines_and_workloads() {
     for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
         let output = generated(machine, &format!("random:{transfers}:1"), &["--engine", "flow"]);
         assert!(output.status.success(), "{machine}: {}", text(&output.stderr));
-        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let record: Value = output.json();
         let flows = record["cases"][0]["flows"].as_array().expect("transfers");
         assert_eq!((flows.len(), &record["machine"]["name"]), (transfers, &machine.into()));
         assert!(flows.iter().all(|flow| flow["bytes_by_route"]["host"] == 0));
@@ -136,8 +135,7 @@ fn commonest_limit_comes_first() {
     let counts: Vec<usize> = first.iter().map(count).collect();
     assert!(counts.is_sorted_by(|a, b| a >= b) && counts[0] > 1, "{shown}");
     assert!(first.len() == 6 && rest.contains(" more ("), "{shown}");
-    let output = generated("tree:100", "random:50", &["--engine", "flow"]);
-    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let record: Value = generated("tree:100", "random:50", &["--engine", "flow"]).json();
     let flows = record["cases"][0]["flows"].as_array().expect("flows");
     let limited = flows.iter().filter(|flow| !flow["limited_by"].is_null()).count();
     assert_eq!(counts.iter().sum::<usize>() + count(rest), limited, "{shown}");
@@ -165,7 +163,7 @@ fn impossible_block_is_refused_by_name() {
 fn variants_are_rows() {
     let output =
         sim(CROWD, &["--json", "--vary", "depth=1,16", "--vary", "drive.write.rate=1e9..4e9"]);
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let object: Value = output.json();
     let rows = object["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 20);
     let last = |row: &Value| row["rates"][2].as_f64().expect("a rate");
@@ -174,12 +172,12 @@ fn variants_are_rows() {
 
 #[test]
 fn link_widths_and_generations_are_variants() {
-    let output = sim(
+    let object: Value = sim(
         CROWD,
         &["--json", "--vary", "d0.lanes=1..16", "--vary", "d0.generation=3,4", "--steps", "5"],
-    );
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    )
+    .exited(0)
+    .json();
     let rows = object["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 10);
     // Three drives into one: its link limits, until the media of the others do.
@@ -191,8 +189,8 @@ fn link_widths_and_generations_are_variants() {
 
 #[test]
 fn device_aliases_work_in_keys() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("p.toml");
+    let folder = Scratch::new();
+    let file = folder.at("p.toml");
     let one = |name: &str, value, unit| {
         format!(
             "[parameter.\"{name}\"]\nvalue = {value}\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
@@ -206,7 +204,7 @@ fn device_aliases_work_in_keys() {
         let args: Vec<&str> = ["--json", "--parameters", path].into_iter().chain(keys).collect();
         let output = sim(CROWD, &args);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
-        let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let object: Value = output.json();
         let rows = object["rows"].as_array().expect("rows");
         let key = args[args.len() - 1].split('=').next();
         assert_eq!(object["keys"][0].as_str(), key, "as it was typed");
@@ -227,8 +225,7 @@ fn device_aliases_work_in_keys() {
 
 #[test]
 fn depth_rows_are_unique_integers() {
-    let output = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]);
-    let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let found: Value = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]).json();
     let depths: Vec<_> =
         found["rows"].as_array().expect("rows").iter().map(|row| &row["values"][0]).collect();
     assert_eq!(depths, [1.0, 2.0, 3.0, 4.0]);
@@ -300,9 +297,8 @@ fn misfits_are_explained_with_hint() {
 
 #[test]
 fn integer_ranges_have_whole_values() {
-    let output = sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let object: Value =
+        sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]).exited(0).json();
     let rows = object["rows"].as_array().expect("rows");
     let tags: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
     assert_eq!(tags, [1.0, 2.0, 3.0, 4.0]);
@@ -317,8 +313,8 @@ fn variant_values_of_any_size_show() {
 
 #[test]
 fn described_device_values_can_vary() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("workload.toml");
+    let folder = Scratch::new();
+    let file = folder.at("workload.toml");
     let workload = "kind = 'sweep'\nsource = 'drive0'\ntarget = 'drive1'\nvia = 'fpga:fpga1'\n\
                     routes = ['p2p']\nblocks = ['1M']\n";
     std::fs::write(&file, workload).expect("a file");
@@ -327,7 +323,7 @@ fn described_device_values_can_vary() {
         command.arg("sim").arg(machine("r7515-10-smartssd")).arg(&file);
         let output = command.args(["--json", "--vary", key]).output().expect("it runs");
         assert!(output.status.success(), "{key}: {}", text(&output.stderr));
-        let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let found: Value = output.json();
         let rows = found["rows"].as_array().expect("rows");
         rows.iter().filter_map(|row| row["rates"][0].as_f64()).collect()
     };
@@ -349,8 +345,7 @@ fn closed_form_shows_saturating_depth() {
     assert!(shown.contains("  knee      more than "), "{shown}");
     let of = |depth: &str| {
         let workload = format!("{CROWD}depth = {depth}\n");
-        let output = sim(&workload, &["--engine", "closed", "--json"]);
-        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let record: Value = sim(&workload, &["--engine", "closed", "--json"]).json();
         let flow = &record["cases"][0]["flows"][0];
         let rate = record["summaries"][0]["rate"]["mean"].as_f64().expect("a rate");
         (flow["knee"].as_u64().expect("a number"), rate)
@@ -364,17 +359,18 @@ fn closed_form_shows_saturating_depth() {
 
 #[test]
 fn ethernet_in_bits_is_explained_or_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("nic.toml");
+    let folder = Scratch::new();
+    let file = folder.at("nic.toml");
     let of = |ethernet: &str| {
-        let machine = format!(
-            "name = 'nic'\n\n[[function]]\nname = 'r0'\nkind = 'root-port'\nlink_below = '16GT/s x16'\n\n\
-             [[function]]\nname = 'n0'\nkind = 'nic'\nunder = 'r0'\nlink = '16GT/s x16'\nethernet = '{ethernet}'\n\n\
-             [[function]]\nname = 'r1'\nkind = 'root-port'\nlink_below = '16GT/s x4'\n\n\
-             [[function]]\nname = 'd0'\nkind = 'nvme'\nunder = 'r1'\nlink = '16GT/s x4'\nsize = '1T'\n"
-        );
+        let machine = peerlane_testing::machine_text(&format!(
+            "name = 'nic'
+             r0 root-port link_below = '16GT/s x16'
+               n0 nic link = '16GT/s x16'; ethernet = '{ethernet}'
+             r1 root-port link_below = '16GT/s x4'
+               d0 nvme link = '16GT/s x4'; size = '1T'"
+        ));
         std::fs::write(&file, machine).expect("a file");
-        let workload = folder.path().join("workload.toml");
+        let workload = folder.at("workload.toml");
         let words = "kind = 'stream'\nsource = 'host'\ntarget = 'd0'\nblocks = '1M'\n";
         std::fs::write(&workload, words).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
@@ -392,11 +388,10 @@ fn ethernet_in_bits_is_explained_or_refused() {
 
 #[test]
 fn driveless_machine_has_no_drive_rates() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (machine, workload) = (folder.path().join("gpu.toml"), folder.path().join("workload.toml"));
-    let words = "name = 'gpu'\n[[function]]\nname = 'r'\nkind = 'root-port'\n\
-                 [[function]]\nname = 'g'\nkind = 'gpu'\nunder = 'r'\np2pmem.size = '1G'\n";
-    std::fs::write(&machine, words).expect("a file");
+    let folder = Scratch::new();
+    let (machine, workload) = (folder.at("gpu.toml"), folder.at("workload.toml"));
+    let words = "name = 'gpu'\nr root-port\n g gpu p2pmem.size = '1G'";
+    std::fs::write(&machine, peerlane_testing::machine_text(words)).expect("a file");
     let words = "kind = 'stream'\nsource = 'host'\ntarget = 'gpu:0'\nblocks = '1M'\n";
     std::fs::write(&workload, words).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
@@ -455,11 +450,10 @@ fn table_shows_predicted_routes() {
 
 #[test]
 fn same_prediction_is_not_compared() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
+    let folder = Scratch::new();
+    let at = |name: &str| folder.at(name).display().to_string();
     for record in ["one.json", "other.json"] {
-        let output = sim(CROWD, &["--engine", "flow", "-o", &at(record)]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        sim(CROWD, &["--engine", "flow", "-o", &at(record)]).exited(0);
     }
     std::os::unix::fs::symlink(at("one.json"), at("link.json")).expect("a link");
     let compare = |files: &[&str]| {

@@ -4,8 +4,9 @@
 //! `UPDATE=1 cargo test -p peerlane-cli --test suite topo` writes what the program says now.
 
 use crate::program;
+use crate::program::Exited;
 use crate::schema;
-use std::fmt::Write as _;
+use peerlane_testing::Scratch;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -101,52 +102,37 @@ fn well_formed(svg: &str) {
 }
 
 /// A machine of `domains` host bridges with seven switches of 31 drives each, 449 functions a domain.
-fn large(domains: usize) -> String {
-    let mut text = String::from("name = \"large\"\n[cpu]\nvendor = \"GenuineIntel\"\nfamily = 6\n");
+fn large(domains: usize) -> Fabric {
+    let mut tree = "name = 'large'\ncpu = { vendor = 'GenuineIntel', family = 6 }\n".to_owned();
     for domain in 0..domains {
-        let _ = writeln!(text, "[[host_bridge]]\nname = \"pci{domain:04x}:00\"");
-    }
-    let mut function = |name: &str, kind: &str, under: &str, more: &str| {
-        let _ = writeln!(
-            text,
-            "[[function]]\nname = \"{name}\"\nkind = \"{kind}\"\nunder = \"{under}\"\n{more}"
-        );
-    };
-    for domain in 0..domains {
-        let bridge = format!("pci{domain:04x}:00");
-        function(&format!("h{domain}"), "other", &bridge, "vendor = 0x8086\ndevice = 0x29c0");
+        tree += &format!("pci{domain:04x}:00 host-bridge\n h{domain} other 8086:29c0\n");
         for switch in 0..7 {
-            let (root, up) = (format!("r{domain}-{switch}"), format!("u{domain}-{switch}"));
-            function(&root, "root-port", &bridge, "link_below = \"16GT/s x16\"");
-            function(&up, "upstream-port", &root, "link = \"16GT/s x16\"");
+            let at = format!("{domain}-{switch}");
+            tree += &format!(" r{at} root-port link_below = '16GT/s x16'\n");
+            tree += &format!("  u{at} upstream-port link = '16GT/s x16'\n");
             for slot in 0..31 {
-                let name = format!("{domain}-{switch}-{slot}");
-                function(&format!("d{name}"), "downstream-port", &up, "link_below = \"16GT/s x4\"");
-                let memory = if slot == 0 { "cmb = \"64M\"\n" } else { "" };
-                function(
-                    &format!("n{name}"),
-                    "nvme",
-                    &format!("d{name}"),
-                    &format!(
-                        "{memory}size = \"1G\"\nlink = \"16GT/s x4\"\ncontroller = \"nvme{}\"",
-                        domain * 217 + switch * 31 + slot
-                    ),
+                let memory = if slot == 0 { "cmb = '64M'; " } else { "" };
+                let controller = domain * 217 + switch * 31 + slot;
+                tree += &format!("   d{at}-{slot} downstream-port link_below = '16GT/s x4'\n");
+                tree += &format!(
+                    "    n{at}-{slot} nvme {memory}size = '1G'; link = '16GT/s x4'; \
+                     controller = 'nvme{controller}'\n"
                 );
             }
         }
     }
-    text
+    peerlane_testing::machine(&tree)
 }
 
 #[test]
 fn large_machine_is_drawn() {
     // Ten thousand functions in the long form.
     let trees = if std::env::var_os("PEERLANE_FULL").is_some() { 23 } else { 5 };
-    let folder = tempfile::tempdir().expect("a folder");
-    let machine = Fabric::from_toml(&large(trees)).expect("a machine");
+    let folder = Scratch::new();
+    let machine = large(trees);
     assert_eq!(machine.functions.len(), 449 * trees);
-    let content = machine.to_snapshot().expect("a tree");
-    let archive = folder.path().join("large.tar.zst");
+    let content = peerlane_testing::sysfs_tree(&machine).expect("a tree");
+    let archive = folder.at("large.tar.zst");
     std::fs::write(&archive, capture::pack(&content).expect("an archive")).expect("a file");
     let root = archive.to_str().expect("a path");
     let text = said(&["topo", "--machine", root]);
@@ -177,7 +163,7 @@ fn large_machine_is_drawn() {
         let keep = Path::new(&keep);
         capture::write_folder(&content, &keep.join("tree")).expect("a folder");
         std::fs::copy(&archive, keep.join("large.tar.zst")).expect("a copy");
-        std::fs::write(keep.join("large.toml"), large(trees)).expect("a file");
+        std::fs::write(keep.join("large.toml"), machine.to_toml()).expect("a file");
         std::fs::write(keep.join("large.svg"), svg).expect("a file");
     }
 }
@@ -188,7 +174,7 @@ fn monitoring_command_replaces_whole_files() {
     let block = page.split("```").nth(1).expect("a block");
     let command = block.lines().last().expect("a command");
     assert_eq!(page.matches(command).count(), 3, "by hand, by systemd and by cron: {command}");
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Scratch::new();
     let programs = Path::new(env!("CARGO_BIN_EXE_peerlane")).parent().expect("a folder");
     let path = std::env::var("PATH").expect("a path");
     let run = |machine: &Path| {
@@ -202,7 +188,7 @@ fn monitoring_command_replaces_whole_files() {
     assert!(run(&archive));
     let names: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
     assert_eq!(names.len(), 1, "{names:?}");
-    let file = folder.path().join("peerlane.prom");
+    let file = folder.at("peerlane.prom");
     let archive = archive.to_str().expect("a path");
     let shown = said(&["topo", "--machine", archive, "--format", "openmetrics"]);
     let written = || std::fs::read_to_string(&file).expect("gauges");
@@ -240,14 +226,14 @@ fn object_has_machine_keys_and_reach() {
 
 #[test]
 fn capture_shows_like_its_machine() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let archive = folder.path().join("this.tar.zst");
+    let folder = Scratch::new();
+    let archive = folder.at("this.tar.zst");
     let path = archive.to_str().expect("a path");
     let written = said(&["capture", "-o", path]);
     assert!(written.contains("functions") && written.contains("1 host name"), "{written}");
     let again = peerlane(&["capture", "-o", path]);
     assert_eq!(again.status.code(), Some(2), "a file that is there is not written over");
-    let tree = folder.path().join("tree");
+    let tree = folder.at("tree");
     said(&["capture", "--machine", path, "-o", tree.to_str().expect("a path")]);
     let shown = |root: &str| {
         let text = said(&["topo", "--machine", root]);
@@ -309,14 +295,14 @@ fn page_commands_write_nccl_topologies() {
         let output = page_command(folder.path(), command);
         assert!(output.status.success(), "{command}: {}", program::said(&output));
     }
-    let topology = std::fs::read_to_string(folder.path().join("topo.xml")).expect("a topology");
+    let topology = folder.text("topo.xml");
     assert_eq!(topology.matches("<gpu").count(), 8);
-    well_formed(&std::fs::read_to_string(folder.path().join("topo.svg")).expect("a drawing"));
+    well_formed(&folder.text("topo.svg"));
 }
 
 /// Copies of fixtures by the names that pages give them.
-fn folder_of_the_page() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+fn folder_of_the_page() -> Scratch {
+    let folder = Scratch::new();
     for (fixture, name) in [
         ("sysfs/lab-pair/tree.tar.zst", "before.tar.zst"),
         ("sysfs/lab-translating/tree.tar.zst", "after.tar.zst"),
@@ -324,7 +310,7 @@ fn folder_of_the_page() -> tempfile::TempDir {
         ("lspci/switch-direct.txt", "lspci.txt"),
     ] {
         let from = repository().join("fixtures").join(fixture);
-        std::fs::copy(from, folder.path().join(name)).expect("room");
+        std::fs::copy(from, folder.at(name)).expect("room");
     }
     folder
 }
@@ -363,8 +349,7 @@ fn differences_decide_the_exit_status() {
 
 #[test]
 fn differences_are_told_worst_first() {
-    let output = peerlane(&["topo", "diff", "pair", "acs"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(&["topo", "diff", "pair", "acs"]).text();
     let first = text.lines().next().expect("a line");
     assert!(
         first.starts_with("2 changes: 2 pairs direct -> refused; ACS redirection on"),
@@ -386,9 +371,7 @@ fn differences_are_told_worst_first() {
 fn facts_of_one_side_take_one_line() {
     let text = |name: &str| repository().join("fixtures/lspci").join(name).display().to_string();
     let (root, user) = (text("switch-redirecting.txt"), text("switch-unprivileged.txt"));
-    let output = peerlane(&["topo", "diff", &root, &user]);
-    assert_eq!(output.status.code(), Some(1), "{}", program::said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = peerlane(&["topo", "diff", &root, &user]).exited(1).text();
     assert!(text.starts_with("no change in what both show; cannot tell of "), "{text}");
     let (_, told) = text.split_once("cannot tell:\n").expect("a section");
     let lines: Vec<&str> = told.lines().take_while(|line| !line.is_empty()).collect();
@@ -408,13 +391,12 @@ fn addressless_machines_make_no_nccl_topology() {
 
 #[test]
 fn existing_paths_come_before_names() {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("pair"), "name = \"mine\"\n").expect("room");
-    std::fs::create_dir(folder.path().join("split")).expect("room");
+    let folder = Scratch::new();
+    folder.write("pair", "name = \"mine\"\n");
+    folder.folder("split");
     let shown = |name: &str| program::peerlane(folder.path(), &["topo", "--machine", name]);
     assert!(String::from_utf8_lossy(&shown("pair").stdout).starts_with("mine"));
-    let refused = shown("split");
-    assert_eq!(refused.status.code(), Some(2));
+    let refused = shown("split").exited(2);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("the folder has no sys/devices") && said.contains("lspci"), "{said}");
     assert!(String::from_utf8_lossy(&shown("ten").stdout).starts_with("ten"));

@@ -4,16 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use crate::perfetto::{DecodedTrace, decode};
-use crate::program::{peerlane, said};
+use crate::program::{Exited, peerlane};
 use crate::schema;
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
+use peerlane_testing::Scratch;
 
 const LENGTH: usize = (6 << 20) + 77;
 const BLOCK: u64 = 128 << 10;
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    fs::write(folder.path().join("source"), vec![0x5a; LENGTH]).expect("room");
+fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
+    folder.write("source", vec![0x5a; LENGTH]);
     folder
 }
 
@@ -34,8 +35,7 @@ fn trace_matches_record_counts() {
     let folder = folder();
     let words = ["copy", "source", "target", "--route", "host", "--block", "128K", "--depth", "5"];
     let more = ["--json", "--verify", "none", "--trace", "trace"];
-    let output = peerlane(folder.path(), &[&words[..], &more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(folder.path(), &[&words[..], &more].concat()).exited(0);
     let record: CopyRecord = schema::read(&output.stdout);
     let trace = trace(folder.path());
     assert_eq!(record.shape.request.0, BLOCK);
@@ -57,8 +57,7 @@ fn fan_out_trace_has_one_read() {
     let folder = folder();
     let words = ["copy", "source", "a", "b", "--route", "host", "--block", "128K", "--json"];
     let more = ["--verify", "none", "--trace", "trace"];
-    let output = peerlane(folder.path(), &[&words[..], &more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(folder.path(), &[&words[..], &more].concat()).exited(0);
     let record: FanOutRecord = schema::read(&output.stdout);
     let trace = trace(folder.path());
     let blocks = usize::try_from(record.read.0.div_ceil(BLOCK)).expect("a count");
@@ -72,10 +71,9 @@ fn batch_copies_share_one_trace() {
     let folder = folder();
     let jobs = "[[copy]]\nsource = \"source\"\ntarget = \"a\"\n\n\
                 [[copy]]\nsource = \"source\"\ntarget = \"b\"\n";
-    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+    folder.write("jobs.toml", jobs);
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
-    let output = peerlane(folder.path(), &[&words[..], &["--trace", "trace"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = peerlane(folder.path(), &[&words[..], &["--trace", "trace"]].concat()).exited(0);
     let record: BatchRecord = schema::read(&output.stdout);
     assert_eq!(record.jobs.len(), 2);
     let trace = trace(folder.path());
@@ -92,10 +90,8 @@ fn trace_path_must_be_free() {
         let name = &name.replace("NAME", &own);
         let words = ["copy", "source", "target", "--route", "host", "--journal", "journal"];
         let words = [&words[..], &["--trace", name]].concat();
-        let output = peerlane(folder.path(), &words);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(&format!("cannot write {name}")));
-        assert!(!folder.path().join("target").exists(), "nothing was moved");
+        peerlane(folder.path(), &words).exited(2).says(&format!("cannot write {name}"));
+        assert!(!folder.at("target").exists(), "nothing was moved");
     }
-    assert_eq!(fs::metadata(folder.path().join("source")).expect("it").len(), LENGTH as u64);
+    assert_eq!(fs::metadata(folder.at("source")).expect("it").len(), LENGTH as u64);
 }

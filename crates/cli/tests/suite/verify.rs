@@ -4,21 +4,22 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::program::{self, peerlane};
+use crate::program::{self, Exited, peerlane};
 use crate::schema;
 use peerlane_results::VerifyRecord;
+use peerlane_testing::Scratch;
 
 const LENGTH: usize = (18 << 20) + 123;
 
 /// A folder with a source and an equal target, on the file system of the build.
-fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+fn folder() -> (Scratch, PathBuf) {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let content: Vec<u8> =
         (0..LENGTH).map(|index| (index / 7 + index / 4096) % 251).map(byte).collect();
     for name in ["source", "target"] {
-        fs::write(folder.path().join(name), &content).expect("room");
+        folder.write(name, &content);
     }
-    let target = folder.path().join("target");
+    let target = folder.at("target");
     (folder, target)
 }
 
@@ -44,7 +45,7 @@ fn equal_files_match_whole_and_sampled() {
     let (record, status) = verify(folder.path(), &[]);
     assert_eq!((status, record.bytes.0, record.mismatches), (Some(0), LENGTH as u64, 0));
     assert_eq!(record.schema, "peerlane.verify/1");
-    let content = fs::read(folder.path().join("source")).expect("the source");
+    let content = folder.read("source");
     let digest = format!("{:016x}", twox_hash::XxHash3_64::oneshot(&content));
     assert_eq!((&record.digest.source, &record.digest.target), (&digest, &digest));
     let (record, status) = verify(folder.path(), &["--verify", "sample"]);
@@ -85,7 +86,7 @@ fn length_or_holes_differ_without_failure() {
     for (length, missing, surplus) in
         [(LENGTH - 1, 1, 0), (5000, LENGTH - 5000, 0), (0, LENGTH, 0), (LENGTH + 9, 0, 9_u64)]
     {
-        fs::copy(folder.path().join("source"), &target).expect("room");
+        fs::copy(folder.at("source"), &target).expect("room");
         file.set_len(length as u64).expect("another length");
         let (record, status) = verify(folder.path(), &[]);
         let found = (status, record.missing.0, record.surplus.0, record.mismatches);
@@ -120,8 +121,8 @@ fn incomparable_ends_fail_with_reason() {
 #[test]
 fn same_file_needs_other_offsets() {
     let (folder, target) = folder();
-    fs::hard_link(&target, folder.path().join("hard")).expect("a link");
-    std::os::unix::fs::symlink("target", folder.path().join("soft")).expect("a link");
+    fs::hard_link(&target, folder.at("hard")).expect("a link");
+    std::os::unix::fs::symlink("target", folder.at("soft")).expect("a link");
     for name in ["target", "hard", "soft"] {
         let output = peerlane(folder.path(), &["verify", "target", name]);
         let error = program::said(&output);
@@ -138,8 +139,7 @@ fn json_progress_ends_with_last_line() {
     fs::remove_file(&target).expect("the target");
     let copy = ["copy", "source", "target", "--route", "host", "--verify", "full", "-q"];
     for (words, route) in [(&copy[..], Some("host")), (&["verify", "source", "target"], None)] {
-        let output = peerlane(folder.path(), &[words, &["--json-progress"]].concat());
-        assert!(output.status.success(), "{output:?}");
+        let output = peerlane(folder.path(), &[words, &["--json-progress"]].concat()).exited(0);
         let said = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<serde_json::Value> =
             said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();

@@ -5,8 +5,6 @@
 mod common;
 #[path = "../../../memory/mock-cuda/mod.rs"]
 mod mock;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../../../memory/tests/xrt_mock/mod.rs"]
 mod xrt_mock;
@@ -16,3 +14,5 @@ mod load;
 mod reliability;
 mod uring;
 mod xrt;
+
+use peerlane_testing as testing;

@@ -150,11 +150,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
     #[test]
     fn memory_controller_event_matches_kernel() {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         let unit = format!("{UNITS}/uncore_imc_0");
         for (file, text) in [
             ("type", "14\n"),
@@ -165,10 +165,10 @@ mod tests {
             ("events/cas_count_write.scale", "6.103515625e-5\n"),
             ("events/cas_count_write.unit", "MiB\n"),
         ] {
-            tree.plant(&format!("{unit}/{file}"), text);
+            tree.write(format!("{unit}/{file}"), text);
         }
         let wanted = [WantedEvent::Named("cas_count_read"), WantedEvent::Named("cas_count_write")];
-        let found = CpuEvent::find(&tree.root(), "uncore_imc_0", &wanted).unwrap();
+        let found = CpuEvent::find(&Root::at(tree.path()), "uncore_imc_0", &wanted).unwrap();
         let on = |cpu| CpuEvent {
             counter: CounterEvent { unit: 14, config: [0x0c04, 0, 0], cpu },
             bytes_each: 64.0,

@@ -195,12 +195,12 @@ fn is_of(name: &str, unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::PlantedRoot;
     use crate::tests::p2p;
+    use peerlane_testing::Scratch;
 
     /// A unit of this name that is really the kernel's software counter of page faults (type 1, number
     /// 2), of which each counts as 64 bytes.
-    fn plant(tree: &PlantedRoot, unit: &str) {
+    fn plant(tree: &Scratch, unit: &str) {
         for (file, text) in [
             ("type", "1\n"),
             ("cpumask", &every_cpu()),
@@ -209,21 +209,21 @@ mod tests {
             ("events/cas_count_read.scale", "6.103515625e-5\n"),
             ("events/cas_count_read.unit", "MiB\n"),
         ] {
-            tree.plant(&format!("{UNITS}/{unit}/{file}"), text);
+            tree.write(format!("{UNITS}/{unit}/{file}"), text);
         }
     }
 
     /// Counters as if the tree were this machine's.
-    fn opened(tree: &PlantedRoot) -> Counters {
-        let names = tree.root().names(UNITS).unwrap();
-        Counters { memory: open_all(&tree.root(), &names), others: Vec::new() }
+    fn opened(tree: &Scratch) -> Counters {
+        let names = Root::at(tree.path()).names(UNITS).unwrap();
+        Counters { memory: open_all(&Root::at(tree.path()), &names), others: Vec::new() }
     }
 
     #[test]
     fn foreign_tree_opens_no_counter() {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         plant(&tree, "uncore_imc_0");
-        let (_, traffic) = Counters::begin(&tree.root()).end(p2p(1));
+        let (_, traffic) = Counters::begin(&Root::at(tree.path())).end(p2p(1));
         assert!(traffic.reason.ends_with("the tree is not that of this machine"), "{traffic:?}");
     }
 
@@ -233,19 +233,19 @@ mod tests {
 
     #[test]
     fn a_machine_without_units_says_so() {
-        let tree = PlantedRoot::new();
-        tree.plant(&format!("{UNITS}/software/type"), "1");
+        let tree = Scratch::new();
+        tree.write(format!("{UNITS}/software/type"), "1");
         let (evidence, traffic) = opened(&tree).end(p2p(1));
         assert_eq!(traffic.bytes, None);
         assert_eq!(traffic.reason, "no counter of memory controllers: this machine offers none");
         assert!(evidence.iter().all(|item| item.says == RouteVerdict::NotKnown));
-        let (_, traffic) = Counters::begin(&PlantedRoot::new().root()).end(p2p(1));
+        let (_, traffic) = Counters::begin(&Root::at(Scratch::new().path())).end(p2p(1));
         assert!(traffic.reason.contains("cannot read /sys/bus/event_source"), "{traffic:?}");
     }
 
     #[test]
     fn planted_unit_counts_or_gives_reason() {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         plant(&tree, "uncore_imc_0");
         plant(&tree, "uncore_imc_1");
         let counters = opened(&tree);
@@ -267,18 +267,18 @@ mod tests {
 
     #[test]
     fn malformed_unit_is_a_reason() {
-        let tree = PlantedRoot::new();
+        let tree = Scratch::new();
         plant(&tree, "uncore_imc_0");
-        tree.plant(&format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
+        tree.write(format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
         let (_, traffic) = opened(&tree).end(p2p(1));
         assert!(traffic.reason.contains("format/event"), "{traffic:?}");
     }
 
     #[test]
     fn stacks_are_named_and_not_read() {
-        let tree = PlantedRoot::new();
-        tree.plant(&format!("{UNITS}/uncore_iio_0/type"), "9");
-        let (evidence, _) = Counters::begin(&tree.root()).end(p2p(1));
+        let tree = Scratch::new();
+        tree.write(format!("{UNITS}/uncore_iio_0/type"), "9");
+        let (evidence, _) = Counters::begin(&Root::at(tree.path())).end(p2p(1));
         assert!(evidence[1].evidence.showed.contains("Intel I/O stacks are here"), "{evidence:?}");
     }
 

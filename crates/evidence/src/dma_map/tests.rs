@@ -1,15 +1,15 @@
 use super::*;
-use crate::testing::PlantedRoot;
+use peerlane_testing::Scratch;
 
 const DRIVE: &str = "0000:03:00.0";
 const MEMORY: &str = "0000:05:00.0";
 
 fn map() -> AddressMap {
-    let tree = PlantedRoot::new();
+    let tree = Scratch::new();
     let resource = "0x00000000f4000000 0x00000000f7ffffff 0x14220c\n";
-    tree.plant(&format!("sys/bus/pci/devices/{MEMORY}/resource"), resource);
-    tree.plant("proc/iomem", "00100000-7fffffff : System RAM\n");
-    AddressMap::read(&tree.root(), &[MEMORY.parse().unwrap()]).unwrap()
+    tree.write(format!("sys/bus/pci/devices/{MEMORY}/resource"), resource);
+    tree.write("proc/iomem", "00100000-7fffffff : System RAM\n");
+    AddressMap::read(&Root::at(tree.path()), &[MEMORY.parse().unwrap()]).unwrap()
 }
 
 fn counted(text: &str) -> ObservedDma {
@@ -70,7 +70,7 @@ fn unwatched_drive_has_no_decisions() {
 
 #[test]
 fn planted_tree_is_not_traced() {
-    let tree = PlantedRoot::new();
-    let found = DmaWitness::begin(&tree.root(), &[], &[], false).unwrap_err();
+    let tree = Scratch::new();
+    let found = DmaWitness::begin(&Root::at(tree.path()), &[], &[], false).unwrap_err();
     assert!(found.to_string().contains("not that of this machine"), "{found}");
 }

@@ -84,18 +84,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::PlantedRoot;
+    use peerlane_testing::Scratch;
 
-    fn planted() -> PlantedRoot {
-        let tree = PlantedRoot::new();
+    fn planted() -> Scratch {
+        let tree = Scratch::new();
         let lines = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n".repeat(6);
         let resource = format!(
             "0x00000000fe000000 0x00000000fe003fff 0x140204\n{}\
              0x00000000f4000000 0x00000000f7ffffff 0x14220c\n{lines}",
             "0x0000000000000000 0x0000000000000000 0x0\n"
         );
-        tree.plant("sys/bus/pci/devices/0000:05:00.0/resource", &resource);
-        tree.plant(
+        tree.write("sys/bus/pci/devices/0000:05:00.0/resource", &resource);
+        tree.write(
             "proc/iomem",
             "00001000-0009ffff : System RAM\n00100000-7fffffff : System RAM\n  01000000-02ffffff : \
              Kernel code\nf4000000-f7ffffff : 0000:05:00.0\n",
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn addresses_belong_to_window_owner() {
         let memory: Bdf = "0000:05:00.0".parse().unwrap();
-        let map = AddressMap::read(&planted().root(), &[memory]).unwrap();
+        let map = AddressMap::read(&Root::at(planted().path()), &[memory]).unwrap();
         assert_eq!(map.owner(0xf400_0000, 0xf41f_ffff), AddressOwner::Function(memory));
         assert_eq!(map.owner(0x10_0000, 0x2f_ffff), AddressOwner::SystemRam);
         assert_eq!(
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn hidden_addresses_are_a_reason() {
         let tree = planted();
-        tree.plant("proc/iomem", "00000000-00000000 : System RAM\n");
-        let found = AddressMap::read(&tree.root(), &[]).unwrap_err();
+        tree.write("proc/iomem", "00000000-00000000 : System RAM\n");
+        let found = AddressMap::read(&Root::at(tree.path()), &[]).unwrap_err();
         assert!(found.to_string().contains("root"), "{found}");
     }
 

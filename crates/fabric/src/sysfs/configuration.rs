@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::tree::Tree;
-use crate::Kernel;
 
 /// Peer-to-peer memory and routes of the kernel.
 pub(crate) const P2PDMA: &str = "CONFIG_PCI_P2PDMA";
@@ -72,13 +71,6 @@ pub(crate) fn is_known(text: &str) -> bool {
 pub(crate) fn kept(text: &str) -> String {
     let lines = OPTIONS.iter().filter_map(|name| Some(as_line(name, option(text, name)?)));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// The lines of a kernel's configuration that are known.
-pub(super) fn lines(kernel: &Kernel) -> String {
-    let values = [kernel.has_p2pdma, kernel.has_amd_p2p, kernel.has_move_notify];
-    let known = OPTIONS.iter().zip(values).filter_map(|(name, value)| Some(as_line(name, value?)));
-    known.collect::<Vec<_>>().join("\n")
 }
 
 /// An option in the form that the configuration has.

@@ -25,7 +25,6 @@ mod stacked;
 pub(crate) mod system;
 pub(crate) mod tree;
 pub(crate) mod windows;
-mod write;
 
 use std::path::{Path, PathBuf};
 

@@ -42,11 +42,6 @@ pub(crate) fn kept(text: &str) -> String {
     known.map(|name| format!("{name}:\n")).collect()
 }
 
-/// The list of a module with which `nvme` alone may be registered.
-pub(crate) fn list(has_nvme: bool) -> &'static str {
-    if has_nvme { "nvme:" } else { "" }
-}
-
 fn name(line: &str) -> &str {
     line.split(':').next().unwrap_or(line).trim()
 }

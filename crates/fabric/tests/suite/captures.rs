@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::capture::{self, CaptureRule};
 use peerlane_fabric::{Fabric, Origin, Snapshot, TreeEntry};
 
-use crate::handmade;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs")
-}
+use crate::handmade::{self, folder};
 
 fn described(fabric: Fabric) -> Fabric {
     Fabric { origin: Origin::Description, ..fabric }
@@ -28,31 +24,24 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn hand_made_trees_match_their_program() {
+fn hand_made_trees_match_their_topology() {
     let is_update = std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some();
-    for (machine, about) in handmade::all() {
-        let at = folder().join(&machine.name);
-        let content = machine.to_snapshot().unwrap();
-        let about = format!(
-            "Made by hand, no capture. {}\n",
-            about.split_whitespace().collect::<Vec<_>>().join(" ")
-        );
+    for machine in handmade::all() {
+        let at = folder().join(&machine.name).join("tree.tar.zst");
+        let content = peerlane_testing::sysfs_tree(&machine).unwrap();
         if is_update {
-            std::fs::create_dir_all(&at).unwrap();
-            std::fs::write(at.join("tree.tar.zst"), capture::pack(&content).unwrap()).unwrap();
-            std::fs::write(at.join("ABOUT.md"), &about).unwrap();
+            std::fs::write(&at, capture::pack(&content).unwrap()).unwrap();
         }
-        let archive = std::fs::File::open(at.join("tree.tar.zst")).unwrap();
+        let archive = std::fs::File::open(&at).unwrap();
         assert!(capture::unpack(archive).unwrap() == content, "{}", at.display());
-        assert_eq!(std::fs::read_to_string(at.join("ABOUT.md")).unwrap(), about);
     }
 }
 
 #[test]
 fn written_tree_discovers_same_machine() {
     let captured = fixtures().into_iter().map(|path| Fabric::discover(&path).unwrap());
-    for machine in handmade::all().into_iter().map(|(machine, _)| machine).chain(captured) {
-        let content = machine.to_snapshot().unwrap();
+    for machine in handmade::all().into_iter().chain(captured) {
+        let content = peerlane_testing::sysfs_tree(&machine).unwrap();
         let found = Fabric::discover_snapshot(Path::new("made"), content).unwrap();
         assert_eq!(found.origin, Origin::Tree("made".into()));
         pretty(&described(found), &described(machine));
@@ -162,11 +151,11 @@ fn mounts_of_this_machine_are_known() {
 
 #[test]
 fn captures_hold_no_identifiers() {
-    let mut machine = handmade::all().swap_remove(4).0;
+    let mut machine = handmade::machine("two-sockets");
     machine.kernel.release = Some("7.2.13-SECRET-generic".to_owned());
     let named = ["iommu=pt", "nvme_core.hostnqn=nqn.SECRET"].map(str::to_owned);
     machine.kernel.parameters = Some(named.to_vec());
-    let mut content = machine.to_snapshot().unwrap();
+    let mut content = peerlane_testing::sysfs_tree(&machine).unwrap();
     let drive = "sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0";
     for (path, text) in [
         ("proc/1/environ", "SECRET-1"),

@@ -14,7 +14,7 @@ fn environment(tree: &Sysfs) -> Environment {
     let captured = capture::take(tree.root()).unwrap().content;
     let again = Fabric::discover_snapshot(Path::new("captured"), captured).unwrap();
     assert_eq!(again.environment, found.environment, "of a capture");
-    let written = found.to_snapshot().unwrap();
+    let written = peerlane_testing::sysfs_tree(&found).unwrap();
     let again = Fabric::discover_snapshot(Path::new("written"), written).unwrap();
     assert_eq!(again.environment, found.environment, "of what is written");
     assert_eq!(capture::unlisted(tree.root()).unwrap(), Vec::<std::path::PathBuf>::new());
@@ -130,7 +130,7 @@ fn virtual_functions_and_mig_survive_captures() {
         assert!(!format!("{entry:?}").contains("SECRET"), "{}", path.display());
     }
     let captured = Fabric::discover_snapshot(Path::new("captured"), captured).unwrap();
-    let written = found.to_snapshot().unwrap();
+    let written = peerlane_testing::sysfs_tree(&found).unwrap();
     let written = Fabric::discover_snapshot(Path::new("written"), written).unwrap();
     assert_eq!(capture::unlisted(tree.root()).unwrap(), Vec::<std::path::PathBuf>::new());
     for fabric in [found, captured, written] {
@@ -155,7 +155,7 @@ fn gpu_stack(tree: &Sysfs) -> [Fabric; 3] {
         assert!(!text.contains("SECRET"), "{}: {text}", path.display());
     }
     let captured = Fabric::discover_snapshot(Path::new("captured"), captured).unwrap();
-    let written = found.to_snapshot().unwrap();
+    let written = peerlane_testing::sysfs_tree(&found).unwrap();
     let written = Fabric::discover_snapshot(Path::new("written"), written).unwrap();
     assert_eq!((&written.nvidia, &written.cufile), (&found.nvidia, &found.cufile));
     assert_eq!(written.libraries, found.libraries);

@@ -13,7 +13,7 @@ use peerlane_fabric::{
     Parent,
 };
 
-use crate::testing::skip;
+use peerlane_testing::skip;
 
 /// The text that `lspci` prints of a machine; `None`, with a skip, where there is no `lspci`.
 pub(crate) fn printed(fabric: &Fabric, options: &[&str]) -> Option<String> {

@@ -18,6 +18,3 @@ mod nccl_write;
 mod random;
 mod remote;
 mod synthetic;
-
-#[path = "../../../../tools/testing.rs"]
-mod testing;

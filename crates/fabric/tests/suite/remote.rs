@@ -110,7 +110,7 @@ fn captures_hide_network_addresses_and_names() {
 #[test]
 fn connected_drives_survive_a_snapshot() {
     let fabric = connected().discover();
-    let content: Snapshot = fabric.to_snapshot().expect("a tree");
+    let content: Snapshot = peerlane_testing::sysfs_tree(&fabric).expect("a tree");
     let found = Fabric::discover_snapshot(Path::new("made"), content).expect("a machine");
     assert_eq!(found.remote_drives, fabric.remote_drives);
 }

@@ -1,9 +1,6 @@
 //! The numbers of this module against the published headers and libraries: `tools/fetch-nvidia cufile` fetches
 //! them, `PEERLANE_CUFILE` names their folder. No GPU is needed: a small program is compiled by each header.
 
-#[path = "../../../../tools/testing.rs"]
-mod testing;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::mem::{offset_of, size_of};
@@ -31,7 +28,7 @@ fn packages() -> Option<Vec<CuFileVersion>> {
     let folder = std::env::var_os("PEERLANE_CUFILE").filter(|path| !path.is_empty());
     let Some(folder) = folder.map(PathBuf::from) else {
         let reason = "there is no cuFile: PEERLANE_CUFILE names none, `tools/fetch-nvidia cufile` fetches it";
-        testing::skip("cufile", reason);
+        peerlane_testing::skip("cufile", reason);
         return None;
     };
     let entries = fs::read_dir(&folder).expect("the folder that PEERLANE_CUFILE names");
@@ -83,7 +80,7 @@ fn printed(package: &CuFileVersion) -> Option<BTreeMap<String, i64>> {
     let mut command = Command::new(&program);
     let done = command.arg(&package.library).current_dir(folder.path()).output().expect("it runs");
     if done.status.code() == Some(77) {
-        testing::skip("cufile", &String::from_utf8_lossy(&done.stderr));
+        peerlane_testing::skip("cufile", &String::from_utf8_lossy(&done.stderr));
         return None;
     }
     assert!(done.status.success(), "{}: {done:?}", package.library.display());

@@ -13,7 +13,7 @@ pub(crate) fn library() -> Option<Blkid> {
     match Blkid::open() {
         Ok(blkid) => Some(blkid),
         Err(error) => {
-            crate::testing::skip("libblkid", &error.to_string());
+            peerlane_testing::skip("libblkid", &error.to_string());
             None
         }
     }

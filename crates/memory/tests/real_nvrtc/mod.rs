@@ -1,10 +1,8 @@
-//! The real NVRTC, where it was fetched. Whoever includes this has `tools/testing.rs` as its module `testing`.
+//! The real NVRTC, where it was fetched.
 
 use std::path::PathBuf;
 
 use peerlane_memory::nvrtc::Nvrtc;
-
-use crate::testing;
 
 /// The library, or `None` with a loud skip where there is none; a failure where `PEERLANE_REQUIRE` has `nvrtc`.
 pub(crate) fn nvrtc() -> Option<Nvrtc> {
@@ -14,6 +12,6 @@ pub(crate) fn nvrtc() -> Option<Nvrtc> {
     }
     let reason =
         "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvidia nvrtc fetches it";
-    testing::skip("nvrtc", reason);
+    peerlane_testing::skip("nvrtc", reason);
     None
 }

@@ -7,8 +7,6 @@ mod mock;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../real_nvrtc/mod.rs"]
 mod real_nvrtc;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 #[allow(dead_code, reason = "each crate whose tests use it needs a part of it")]
 #[path = "../xrt_mock/mod.rs"]
 mod xrt_mock;

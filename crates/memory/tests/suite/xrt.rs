@@ -9,8 +9,8 @@ use peerlane_memory::xrt::{self, Xrt};
 use peerlane_memory::{RegionKind, XrtRefusal};
 use peerlane_units::Bytes;
 
-use crate::testing::skip;
 use crate::xrt_mock::{CARD, XrtMock};
+use peerlane_testing::skip;
 
 fn open(mock: &XrtMock) -> Result<xrt::Card, XrtRefusal> {
     Xrt::load_from(mock.library().as_os_str())?.open(&mock.root(), CARD)

@@ -32,7 +32,7 @@ impl XrtMock {
             .output();
         match built {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                crate::testing::skip("xrt-mock", "no C compiler here");
+                peerlane_testing::skip("xrt-mock", "no C compiler here");
                 None
             }
             Err(error) => panic!("cc: {error}"),

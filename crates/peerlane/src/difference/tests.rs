@@ -2,22 +2,15 @@ use super::*;
 
 /// Two drives and a GPU below root ports, and further functions.
 fn machine(functions: &[&str]) -> Fabric {
-    let port = |number: u8| {
-        format!(
-            "[[function]]\nname = '0000:00:0{number}.0'\naddress = '0000:00:0{number}.0'\n\
-             kind = 'root-port'\nvendor = '0x8086'\ndevice = '0x3c0{number}'\n"
-        )
-    };
-    let ports: String = (1..5).map(port).collect();
-    let functions: String = functions.iter().map(|one| format!("[[function]]\n{one}\n")).collect();
-    Fabric::from_toml(&format!("name = 'm'\n{ports}{functions}")).expect("a machine")
+    peerlane_testing::machine(&format!(
+        "0000:00:01.0 root-port @ 8086:3c01\n0000:00:02.0 root-port @ 8086:3c02\n\
+         0000:00:03.0 root-port @ 8086:3c03\n0000:00:04.0 root-port @ 8086:3c04\n{}",
+        functions.join("\n")
+    ))
 }
 
 fn below(port: u8, name: &str, kind: &str, more: &str) -> String {
-    format!(
-        "name = '{name}'\nkind = '{kind}'\naddress = '0000:0{port}:00.0'\n\
-         under = '0000:00:0{port}.0'\n{more}"
-    )
+    format!("{name} {kind} @0000:0{port}:00.0 under = '0000:00:0{port}.0'; {more}")
 }
 
 fn sentences(before: &[&str], after: &[&str]) -> (String, Vec<String>) {
@@ -25,7 +18,7 @@ fn sentences(before: &[&str], after: &[&str]) -> (String, Vec<String>) {
     (record.verdict, record.changes.into_iter().map(|change| change.what).collect())
 }
 
-const H100: &str = "vendor = '0x10de'\ndevice = '0x2330'";
+const H100: &str = "vendor = '0x10de'; device = '0x2330'";
 
 #[test]
 fn functions_that_come_and_go_have_names() {
@@ -41,9 +34,9 @@ fn functions_that_come_and_go_have_names() {
 
 #[test]
 fn switches_are_told_by_what_is_below() {
-    let switch = below(1, "up", "upstream-port", "vendor = '0x1000'\ndevice = '0xc030'");
-    let port = "name = 'down'\nkind = 'downstream-port'\nunder = 'up'\naddress = '0000:05:00.0'";
-    let nic = "name = 'net'\nkind = 'nic'\nunder = 'down'\naddress = '0000:06:00.0'";
+    let switch = below(1, "up", "upstream-port", "vendor = '0x1000'; device = '0xc030'");
+    let port = "down downstream-port @0000:05:00.0 under = 'up'";
+    let nic = "net nic @0000:06:00.0 under = 'down'";
     let (_, changes) = sentences(&[], &[&switch, port, nic]);
     assert_eq!(changes, ["new: net (0000:06:00.0), with 2 further functions"]);
     let (_, changes) = sentences(&[], &[&switch, port]);
@@ -65,12 +58,10 @@ fn moved_cards_name_both_addresses() {
 
 #[test]
 fn single_pairs_are_no_example() {
-    let redirecting = format!("{H100}\nacs = 'redirect'");
+    let redirecting = format!("{H100}; acs = 'redirect'");
     let switch = below(1, "up", "upstream-port", "");
-    let gpu = |more: &str| {
-        format!("name = 'gpu'\nkind = 'gpu'\nunder = 'up'\naddress = '0000:05:00.0'\n{more}")
-    };
-    let nic = "name = 'net'\nkind = 'nic'\nunder = 'up'\naddress = '0000:05:01.0'";
+    let gpu = |more: &str| format!("gpu gpu @0000:05:00.0 under = 'up'; {more}");
+    let nic = "net nic @0000:05:01.0 under = 'up'";
     let (verdict, changes) =
         sentences(&[&switch, &gpu(H100), nic], &[&switch, &gpu(&redirecting), nic]);
     let direct = "1 pair: direct, below the host bridge -> permitted, through the host bridge";
@@ -81,9 +72,8 @@ fn single_pairs_are_no_example() {
 
 #[test]
 fn unlike_machines_are_told_so() {
-    let before = Fabric::from_toml("name = 'a'\n[[function]]\nname = 'x'\nkind = 'nvme'\n");
-    let after = Fabric::from_toml("name = 'b'\n[[function]]\nname = 'y'\nkind = 'nvme'\n");
-    let record = record(&before.expect("a machine"), &after.expect("a machine"));
+    let before = peerlane_testing::machine("name = 'a'\nx nvme");
+    let record = record(&before, &peerlane_testing::machine("name = 'b'\ny nvme"));
     assert!(record.verdict.contains("no function in common"), "{}", record.verdict);
     assert_eq!(record.matched, 0);
 }

@@ -3,30 +3,25 @@ use super::*;
 /// Two switches below one host bridge, one of them with a switch below it; a second host bridge on
 /// another memory node.
 fn machine(acs: &str) -> Fabric {
-    let function = |name: &str, kind: &str, under: &str, more: &str| {
-        format!("[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{more}\n")
-    };
-    let link = "link = '16GT/s x16'";
-    let text = [
-        "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n".to_owned(),
-        "[[host_bridge]]\nname = 'one'\nnuma_node = 0\n".to_owned(),
-        "[[host_bridge]]\nname = 'two'\nnuma_node = 1\n".to_owned(),
-        function("root-a", "root-port", "one", ""),
-        function("up-a", "upstream-port", "root-a", link),
-        function("down-1", "downstream-port", "up-a", acs),
-        function("down-2", "downstream-port", "up-a", ""),
-        function("down-3", "downstream-port", "up-a", ""),
-        function("gpu-1", "gpu", "down-1", link),
-        function("nic-1", "nic", "down-2", "link = '8GT/s x8'"),
-        function("up-b", "upstream-port", "down-3", link),
-        function("down-4", "downstream-port", "up-b", ""),
-        function("gpu-2", "gpu", "down-4", link),
-        function("root-b", "root-port", "one", ""),
-        function("gpu-3", "gpu", "root-b", link),
-        function("root-c", "root-port", "two", ""),
-        function("gpu-4", "gpu", "root-c", ""),
-    ];
-    Fabric::from_toml(&text.concat()).expect("a machine")
+    peerlane_testing::machine(&format!(
+        "cpu = {{ vendor = 'GenuineIntel', family = 6 }}
+         one host-bridge numa_node = 0
+           root-a root-port
+             up-a upstream-port link = '16GT/s x16'
+               down-1 downstream-port {acs}
+                 gpu-1 gpu link = '16GT/s x16'
+               down-2 downstream-port
+                 nic-1 nic link = '8GT/s x8'
+               down-3 downstream-port
+                 up-b upstream-port link = '16GT/s x16'
+                   down-4 downstream-port
+                     gpu-2 gpu link = '16GT/s x16'
+           root-b root-port
+             gpu-3 gpu link = '16GT/s x16'
+         two host-bridge numa_node = 1
+           root-c root-port
+             gpu-4 gpu"
+    ))
 }
 
 fn pair(fabric: &Fabric, first: &str, second: &str) -> Pair {

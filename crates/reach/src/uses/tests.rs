@@ -5,40 +5,30 @@ use super::*;
 /// Two GPUs, two drives and a network controller below one switch; `ports` is their ACS, `more` what
 /// else is known of the machine.
 fn machine(ports: &str, more: &str) -> Fabric {
-    let mut text = format!(
-        "name = 'm'\niommu = 'passthrough'\n{more}\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n\
-         [[function]]\nname = 'root'\nkind = 'root-port'\nvendor = '0x8086'\ndevice = '0x1901'\naddress = '0000:00:01.0'\nacs = 'absent'\n\
-         [[function]]\nname = 'up'\nkind = 'upstream-port'\nunder = 'root'\naddress = '0000:01:00.0'\n\
-         acs = 'absent'\n"
-    );
-    let devices = [
-        (
-            "gpu-a",
-            "kind = 'gpu'\nvendor = '0x1002'\ndriver = 'amdgpu'\nbars = [{ index = 0, size = '64G', prefetchable = true }]",
-        ),
-        (
-            "gpu-b",
-            "kind = 'gpu'\nvendor = '0x1002'\ndriver = 'amdgpu'\nbars = [{ index = 0, size = '64G', prefetchable = true }]",
-        ),
-        ("nvme-a", "kind = 'nvme'\ndriver = 'nvme'"),
-        (
-            "nvme-b",
-            "kind = 'nvme'\ndriver = 'nvme'\np2pmem = { size = '64M', available = '64M', published = true }",
-        ),
-        ("nic", "kind = 'nic'\nvendor = '0x15b3'\ndriver = 'mlx5_core'"),
-    ];
-    for (place, (name, properties)) in devices.iter().enumerate() {
-        text += &format!(
-            "[[function]]\nname = 'port-{name}'\nkind = 'downstream-port'\nunder = 'up'\n\
-             address = '0000:02:0{place}.0'\nacs = {ports}\n\
-             [[function]]\nname = '{name}'\nunder = 'port-{name}'\nacs = 'absent'\n\
-             address = '0000:0{}:00.0'\n{properties}\n",
-            place + 3
-        );
-    }
-    Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    let gpu = "1002: driver = 'amdgpu'; bars = [{ index = 0, size = '64G', prefetchable = true }]";
+    peerlane_testing::machine(&format!(
+        "iommu = 'passthrough'
+         {more}
+         [cpu]
+         vendor = 'GenuineIntel'
+         family = 6
+         root root-port 8086:1901 @0000:00:01.0 acs = 'absent'
+           up upstream-port @0000:01:00.0 acs = 'absent'
+             port-gpu-a downstream-port @0000:02:00.0 acs = {ports}
+               gpu-a gpu @0000:03:00.0 {gpu}; acs = 'absent'
+             port-gpu-b downstream-port @0000:02:01.0 acs = {ports}
+               gpu-b gpu @0000:04:00.0 {gpu}; acs = 'absent'
+             port-nvme-a downstream-port @0000:02:02.0 acs = {ports}
+               nvme-a nvme @0000:05:00.0 driver = 'nvme'; acs = 'absent'
+             port-nvme-b downstream-port @0000:02:03.0 acs = {ports}
+               nvme-b nvme @0000:06:00.0 driver = 'nvme'; acs = 'absent'; {LENT}
+             port-nic downstream-port @0000:02:04.0 acs = {ports}
+               nic nic 15b3: @0000:07:00.0 driver = 'mlx5_core'; acs = 'absent'"
+    ))
 }
 
+/// Memory that a drive lends.
+const LENT: &str = "p2pmem = { size = '64M', available = '64M', published = true }";
 const OPEN: &str = "'absent'";
 const REDIRECTING: &str = "{ control = 0x1d }";
 
@@ -147,27 +137,19 @@ fn use_names_parse_back() {
 
 #[test]
 fn memory_behind_redirecting_ports_comes_first() {
-    let mut text = "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n".to_owned();
-    for (root, drives) in [(1, ["a", "b"]), (2, ["c", "d"])] {
-        text += &format!(
-            "[[function]]\nname = 'root-{root}'\nkind = 'root-port'\nvendor = '0x8086'\n\
-             device = '0x1901'\naddress = '0000:00:0{root}.0'\nacs = 'absent'\n\
-             [[function]]\nname = 'up-{root}'\nkind = 'upstream-port'\nunder = 'root-{root}'\n\
-             acs = 'absent'\n"
+    let mut tree = "cpu = { vendor = 'GenuineIntel', family = 6 }".to_owned();
+    for (root, one, lender) in [(1, 'a', 'b'), (2, 'c', 'd')] {
+        tree += &format!(
+            "
+            root-{root} root-port 8086:1901 @0000:00:0{root}.0 acs = 'absent'
+              up-{root} upstream-port acs = 'absent'
+                port-{one} downstream-port acs = {REDIRECTING}
+                  {one} nvme acs = 'absent'
+                port-{lender} downstream-port acs = {REDIRECTING}
+                  {lender} nvme acs = 'absent'; {LENT}"
         );
-        for drive in drives {
-            let memory = match drive {
-                "b" | "d" => "p2pmem = { size = '64M', available = '64M', published = true }\n",
-                _ => "",
-            };
-            text += &format!(
-                "[[function]]\nname = 'port-{drive}'\nkind = 'downstream-port'\nunder = 'up-{root}'\n\
-                 acs = {REDIRECTING}\n[[function]]\nname = '{drive}'\nkind = 'nvme'\n\
-                 under = 'port-{drive}'\nacs = 'absent'\n{memory}"
-            );
-        }
     }
-    let fabric = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let fabric = peerlane_testing::machine(&tree);
     let ends = ["a", "b"].map(|name| fabric.find(name).expect("a drive"));
     let judged = judged_between(&fabric, ends[0], ends[1]);
     assert_eq!(judged[0].state, RouteState::Host);

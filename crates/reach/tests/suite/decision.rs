@@ -6,13 +6,13 @@ use peerlane_reach::{Fact, MapType, Need, Reach};
 
 use MapType::{BusAddress, Conditional, NotSupported, ThroughHostBridge, Unknown};
 
-const INTEL: &str = "vendor = 'GenuineIntel'\nfamily = 6";
-const ZEN: &str = "vendor = 'AuthenticAMD'\nfamily = 0x17";
+const INTEL: &str = "[cpu]\nvendor = 'GenuineIntel'\nfamily = 6";
+const ZEN: &str = "[cpu]\nvendor = 'AuthenticAMD'\nfamily = 0x17";
 const NOBODY: &str = "";
 
-const LISTED: &str = "0x09a2";
-const SAME_BRIDGE: &str = "0x3c00";
-const UNLISTED: &str = "0x29c0";
+const LISTED: &str = "09a2";
+const SAME_BRIDGE: &str = "3c00";
+const UNLISTED: &str = "29c0";
 
 /// Relation of provider and initiator in the tree.
 #[derive(Debug, Clone, Copy)]
@@ -26,51 +26,45 @@ enum Placement {
 }
 
 fn fabric(shape: Placement, cpu: &str, host_bridge: &str) -> Fabric {
-    let test_device = |name: &str, domain: u32, under: &str, device: &str| {
-        let ids = match device {
-            "" => String::new(),
-            known => format!("vendor = '0x8086'\ndevice = '{known}'\n"),
-        };
-        let address = format!("address = '{domain:04x}:00:00.0'");
-        format!(
-            "[[function]]\nname = '{name}'\nkind = 'other'\nunder = '{under}'\n{address}\n{ids}"
-        )
+    let ids = |device: &str| match device {
+        "" => String::new(),
+        known => format!("8086:{known}"),
     };
-    let function = |name: &str, kind: &str, under: &str, more: &str| {
-        format!("[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{more}\n")
-    };
-    let mut text = format!("name = 'table'\n[cpu]\n{cpu}\n[[host_bridge]]\nname = 'one'\n");
-    let functions = match shape {
-        Placement::Switch(acs) => [
-            function("root", "root-port", "one", ""),
-            function("up", "upstream-port", "root", ""),
-            function("down-p", "downstream-port", "up", &format!("acs = {acs}")),
-            function("down-i", "downstream-port", "up", ""),
-            function("p", "nvme", "down-p", ""),
-            function("i", "nvme", "down-i", ""),
-        ]
-        .concat(),
-        Placement::RootPorts => [
-            function("root-p", "root-port", "one", ""),
-            function("root-i", "root-port", "one", ""),
-            function("p", "nvme", "root-p", ""),
-            function("i", "nvme", "root-i", ""),
-        ]
-        .concat(),
-        Placement::HostBridges(other) => {
-            text.push_str("[[host_bridge]]\nname = 'two'\n");
-            [
-                test_device("h2", 1, "two", other),
-                function("root-p", "root-port", "one", ""),
-                function("root-i", "root-port", "two", ""),
-                function("p", "nvme", "root-p", ""),
-                function("i", "nvme", "root-i", ""),
-            ]
-            .concat()
-        }
-    };
-    let text = text + &test_device("h1", 0, "one", host_bridge) + &functions;
-    Fabric::from_toml(&text).expect("a machine")
+    let first = format!("h1 other @0000:00:00.0 {}", ids(host_bridge));
+    peerlane_testing::machine(&match shape {
+        Placement::Switch(acs) => format!(
+            "{cpu}
+             one host-bridge
+               {first}
+               root root-port
+                 up upstream-port
+                   down-p downstream-port acs = {acs}
+                     p nvme
+                   down-i downstream-port
+                     i nvme"
+        ),
+        Placement::RootPorts => format!(
+            "{cpu}
+             one host-bridge
+               {first}
+               root-p root-port
+                 p nvme
+               root-i root-port
+                 i nvme"
+        ),
+        Placement::HostBridges(other) => format!(
+            "{cpu}
+             one host-bridge
+               {first}
+               root-p root-port
+                 p nvme
+             two host-bridge
+               h2 other @0001:00:00.0 {}
+               root-i root-port
+                 i nvme",
+            ids(other)
+        ),
+    })
 }
 
 #[track_caller]
@@ -102,8 +96,8 @@ fn decision_table_matches_kernel() {
         (HostBridges(LISTED), INTEL, SAME_BRIDGE, NotSupported),
         (HostBridges(UNLISTED), INTEL, LISTED, NotSupported),
         // AMD before Zen, and a vendor that only descends from it.
-        (RootPorts, "vendor = 'AuthenticAMD'\nfamily = 0x16", UNLISTED, NotSupported),
-        (RootPorts, "vendor = 'HygonGenuine'\nfamily = 0x18", UNLISTED, NotSupported),
+        (RootPorts, "[cpu]\nvendor = 'AuthenticAMD'\nfamily = 0x16", UNLISTED, NotSupported),
+        (RootPorts, "[cpu]\nvendor = 'HygonGenuine'\nfamily = 0x18", UNLISTED, NotSupported),
         // What cannot be read counts only where it would change the answer.
         (Switch(HIDDEN), INTEL, UNLISTED, Unknown),
         (Switch(HIDDEN), ZEN, LISTED, Unknown),
@@ -111,7 +105,7 @@ fn decision_table_matches_kernel() {
         (Switch(REDIRECT), NOBODY, UNLISTED, Conditional),
         (RootPorts, NOBODY, UNLISTED, Conditional),
         (RootPorts, NOBODY, LISTED, ThroughHostBridge),
-        (RootPorts, "vendor = 'AuthenticAMD'", UNLISTED, Conditional),
+        (RootPorts, "[cpu]\nvendor = 'AuthenticAMD'", UNLISTED, Conditional),
         (RootPorts, INTEL, "", Unknown),
         (RootPorts, ZEN, "", ThroughHostBridge),
         (HostBridges(""), INTEL, UNLISTED, NotSupported),
@@ -165,14 +159,12 @@ fn device_0_or_root_port_identifies_bridge() {
         ("0000:00:01.0", "other", NotSupported),
         ("0000:00:01.0", "root-port", ThroughHostBridge),
     ] {
-        let text = format!(
-            "name = 'x'\n[cpu]\n{INTEL}\n\
-             [[function]]\nname = 'first'\nkind = '{kind}'\naddress = '{address}'\n\
-             vendor = '0x8086'\ndevice = '{LISTED}'\n\
-             [[function]]\nname = 'p'\nkind = 'nvme'\naddress = '0000:00:02.0'\n\
-             [[function]]\nname = 'i'\nkind = 'nvme'\naddress = '0000:00:03.0'\n"
-        );
-        let fabric = Fabric::from_toml(&text).expect("a machine");
+        let fabric = peerlane_testing::machine(&format!(
+            "{INTEL}
+             first {kind} @{address} 8086:{LISTED}
+             p nvme @0000:00:02.0
+             i nvme @0000:00:03.0"
+        ));
         assert_eq!(between(&fabric, "p", "i").map, expected, "{kind} at {address}");
     }
 }
@@ -180,12 +172,7 @@ fn device_0_or_root_port_identifies_bridge() {
 #[test]
 fn distances_are_the_kernels_hops() {
     let switch = fabric(Placement::Switch("'absent'"), INTEL, UNLISTED);
-    let device = Fabric::from_toml(
-        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
-         [[function]]\nname = 'f0'\nkind = 'nvme'\nunder = 'root'\n\
-         [[function]]\nname = 'f1'\nkind = 'nvme'\nunder = 'root'\n",
-    )
-    .expect("a machine");
+    let device = peerlane_testing::machine("root root-port\n f0 nvme\n f1 nvme");
     let apart = fabric(Placement::RootPorts, ZEN, UNLISTED);
     let refused = fabric(Placement::RootPorts, INTEL, UNLISTED);
     for (fabric, provider, initiator, expected, what) in [

@@ -3,65 +3,83 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{
-    Acs, Bar, DriverBinding, Fabric, FunctionId, FunctionKind, IommuMode, Parent, lspci,
+    Acs, Bar, DriverBinding, Fabric, FunctionId, FunctionKind, IommuMode, lspci,
 };
 use peerlane_reach::{Fact, MapType, decide};
 use peerlane_units::Bytes;
 
-use crate::handmade::{Ids, MachineBuilder, bar};
 use crate::lspci_tree;
 
 const GIB: u64 = 1 << 30;
-/// Rocket Lake, as people with this question have it.
-const HOST_BRIDGE: Ids = Ids(0x8086, 0x4c43);
-const SWITCH: Ids = Ids(0x10b5, 0x8747);
 
-/// A card with a switch of its own: a GPU and its audio function below two ports.
-fn card(machine: &mut MachineBuilder, slot: Parent, link: &str) {
-    let up = machine.port(slot, FunctionKind::UpstreamPort, Ids(0x8086, 0xe2ff), Some(link), None);
-    let inner = Some("2.5GT/s x1");
-    let port = machine.port(up, FunctionKind::DownstreamPort, Ids(0x8086, 0xe2f0), None, inner);
-    let ids = Ids(0x8086, 0xe211);
-    let gpu = machine.endpoint(port, FunctionKind::Gpu, ids, 0x03_00_00, "2.5GT/s x1", "xe");
-    let mut memory = bar(2, Bytes(16 * GIB), true);
-    memory.largest = Some(Bytes(16 * GIB));
-    gpu.bars = vec![bar(0, Bytes(16 << 20), false), memory];
-    let port = machine.port(up, FunctionKind::DownstreamPort, Ids(0x8086, 0xe2f1), None, inner);
-    let ids = Ids(0x8086, 0xe2f7);
-    let audio =
-        machine.endpoint(port, FunctionKind::Other, ids, 0x04_03_00, "2.5GT/s x1", "snd_hda_intel");
-    audio.bars = vec![bar(0, Bytes(16 << 10), false)];
+/// A card with a switch of its own: a GPU and its audio function below two ports; `bus` is that of the switch.
+fn card(bus: u8, link: &str) -> String {
+    let [inner, gpu, audio] = [1, 2, 3].map(|below| bus + below);
+    format!(
+        "
+                0000:{bus:02x}:00.0 upstream-port @ 8086:e2ff {link}; PORT
+                  0000:{inner:02x}:00.0 downstream-port @ 8086:e2f0 link_below = '2.5GT/s x1'; PORT
+                    0000:{gpu:02x}:00.0 gpu @ 8086:e211 class = '0x030000'; link = '2.5GT/s x1'; driver = 'xe'; BARS
+                  0000:{inner:02x}:01.0 downstream-port @ 8086:e2f1 link_below = '2.5GT/s x1'; PORT
+                    0000:{audio:02x}:00.0 other @ 8086:e2f7 class = '0x040300'; link = '2.5GT/s x1'; \
+                        driver = 'snd_hda_intel'; bars = [{{ index = 0, size = '16K' }}]"
+    )
 }
 
-fn workstation(iommu: IommuMode) -> (MachineBuilder, Parent) {
-    let mut machine = MachineBuilder::new("lspci", "", "7.0.0");
-    machine.fabric.iommu = iommu;
-    let bridge = machine.bridge(0, 0, None, HOST_BRIDGE);
-    (machine, bridge)
+/// Rocket Lake, as people with this question have it.
+fn workstation(iommu: IommuMode, ports: &str) -> Fabric {
+    const BARS: &str = "bars = [{ index = 0, size = '16M' }, \
+                        { index = 2, size = '16G', prefetchable = true, largest = '16G' }]";
+    let tree = format!(
+        "name = 'lspci'
+         kernel.release = '7.0.0'
+         pci0000:00 host-bridge
+           0000:00:00.0 other @ 8086:4c43 class = '0x060000'; driver = 'none'{ports}"
+    );
+    let tree = tree.replace("PORT", "class = '0x060400'; driver = 'pcieport'");
+    let mut fabric = peerlane_testing::machine(&tree.replace("BARS", BARS));
+    fabric.iommu = iommu;
+    let translates = iommu == IommuMode::Translating;
+    for (group, function) in (0..).zip(&mut fabric.functions) {
+        function.iommu_group = translates.then_some(group);
+        function.acs = match function.kind {
+            // Linux sets these bits on every port that has them once it finds an IOMMU.
+            FunctionKind::RootPort | FunctionKind::DownstreamPort => {
+                Acs::Present { control: if translates { 0x1d } else { 0 } }
+            }
+            _ => Acs::Absent,
+        };
+    }
+    fabric
 }
 
 /// A card at each of two root ports.
 fn separate() -> Fabric {
-    let (mut machine, bridge) = workstation(IommuMode::Off);
-    for device in [0x4c01, 0x4c05] {
-        let ids = Ids(0x8086, device);
-        let slot = machine.port(bridge, FunctionKind::RootPort, ids, None, Some("16GT/s x8"));
-        card(&mut machine, slot, "16GT/s x8");
-    }
-    machine.fabric
+    let (one, other) = (card(1, "link = '16GT/s x8'"), card(5, "link = '16GT/s x8'"));
+    workstation(
+        IommuMode::Off,
+        &format!(
+            "
+           0000:00:01.0 root-port @ 8086:4c01 link_below = '16GT/s x8'; PORT{one}
+           0000:00:02.0 root-port @ 8086:4c05 link_below = '16GT/s x8'; PORT{other}"
+        ),
+    )
 }
 
 /// Both cards below one switch.
 fn switched(iommu: IommuMode) -> Fabric {
-    let (mut machine, bridge) = workstation(iommu);
-    let ids = Ids(0x8086, 0x4c01);
-    let root = machine.port(bridge, FunctionKind::RootPort, ids, None, Some("16GT/s x16"));
-    let up = machine.port(root, FunctionKind::UpstreamPort, SWITCH, Some("8GT/s x16"), None);
-    for _ in 0..2 {
-        let slot = machine.port(up, FunctionKind::DownstreamPort, SWITCH, None, Some("8GT/s x8"));
-        card(&mut machine, slot, "8GT/s x8 of 16GT/s x8");
-    }
-    machine.fabric
+    let link = "link = { current = '8GT/s x8', maximum = '16GT/s x8' }";
+    let (one, other) = (card(3, link), card(7, link));
+    workstation(
+        iommu,
+        &format!(
+            "
+           0000:00:01.0 root-port @ 8086:4c01 link_below = '16GT/s x16'; PORT
+             0000:01:00.0 upstream-port @ 10b5:8747 link = '8GT/s x16'; PORT
+               0000:02:00.0 downstream-port @ 10b5:8747 link_below = '8GT/s x8'; PORT{one}
+               0000:02:01.0 downstream-port @ 10b5:8747 link_below = '8GT/s x8'; PORT{other}"
+        ),
+    )
 }
 
 /// A machine as users without privileges see it: the first 64 bytes of every configuration space.

@@ -6,7 +6,7 @@ mod decision;
 mod difference;
 mod drivers;
 mod generated;
-#[path = "../../../fabric/tests/suite/handmade/mod.rs"]
+#[path = "../../../fabric/tests/suite/handmade.rs"]
 mod handmade;
 mod kernel_oracle;
 mod lspci_generated;
@@ -19,9 +19,6 @@ mod matrix;
 mod nccl;
 #[path = "../../../fabric/tests/suite/random.rs"]
 mod random;
-
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 
 // The file of another package above is where it is used.
 use tempfile as _;

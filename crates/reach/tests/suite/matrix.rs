@@ -49,7 +49,7 @@ proptest! {
 
 #[test]
 fn drives_below_switch_share_a_row() {
-    for (machine, _) in crate::handmade::all() {
+    for machine in crate::handmade::all() {
         let pairs = agrees(&machine, Detail::Grouped).unwrap();
         let grouped = Matrix::new(&machine, Detail::Grouped);
         match machine.name.as_str() {
@@ -64,10 +64,7 @@ fn drives_below_switch_share_a_row() {
 
 #[test]
 fn memories_and_initiators_are_recognised() {
-    let machines = crate::handmade::all();
-    let machine = |name: &str| {
-        machines.iter().map(|(machine, _)| machine).find(|one| one.name == name).unwrap()
-    };
+    use crate::handmade::machine;
     let server = machine("r7515");
     let fpgas = server.iter().filter(|(_, one)| one.kind == FunctionKind::Fpga);
     assert_eq!(fpgas.filter(|(id, _)| server.moves_payload(*id)).count(), 10, "not the managers");
@@ -83,12 +80,10 @@ fn memories_and_initiators_are_recognised() {
 #[test]
 fn downgraded_link_is_below_both_ends() {
     let link = |current: &str, maximum: &str, port: &str, kind: &str| {
-        let text = format!(
-            "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\nlink_below = '{port}'\n\
-             [[function]]\nname = 'a'\nkind = '{kind}'\nunder = 'root'\n\
-             link = {{ current = '{current}', maximum = '{maximum}' }}"
-        );
-        let fabric = Fabric::from_toml(&text).unwrap();
+        let fabric = peerlane_testing::machine(&format!(
+            "root root-port link_below = '{port}'
+               a {kind} link = {{ current = '{current}', maximum = '{maximum}' }}"
+        ));
         let id = fabric.find("a").unwrap();
         (fabric.is_downgraded(id), fabric.may_save_power(id))
     };
@@ -104,11 +99,8 @@ fn downgraded_link_is_below_both_ends() {
 #[test]
 fn link_speed_is_capped_by_port() {
     let speed = |port: &str, own: &str| {
-        let text = format!(
-            "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n{port}\n\
-             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'root'\n{own}"
-        );
-        let fabric = Fabric::from_toml(&text).unwrap();
+        let text = format!("root root-port {port}\n a nvme {own}");
+        let fabric = peerlane_testing::machine(&text);
         fabric.speed_above(fabric.find("a").unwrap()).map(|speed| speed.to_string())
     };
     let (x2, x4) = ("link_below = '16GT/s x2'", "link = '16GT/s x4'");
@@ -129,33 +121,30 @@ fn link_speed_is_capped_by_port() {
 
 #[test]
 fn virtual_functions_share_physical_link() {
-    let fabric = Fabric::from_toml(
-        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
-         [[function]]\nname = 'pf'\nkind = 'nic'\nunder = 'root'\naddress = '0000:03:00.0'\n\
-         link = { current = '8GT/s x4', maximum = '32GT/s x16' }\n\
-         [[function]]\nname = 'vf'\nkind = 'nic'\nunder = 'root'\naddress = '0000:03:00.1'\n\
-         physical_function = '0000:03:00.0'\n",
-    )
-    .unwrap();
+    let fabric = peerlane_testing::machine(
+        "root root-port
+           pf nic @0000:03:00.0 link = { current = '8GT/s x4', maximum = '32GT/s x16' }
+           vf nic @0000:03:00.1 physical_function = '0000:03:00.0'",
+    );
     let speed = fabric.speed_above(fabric.find("vf").unwrap());
     assert_eq!(speed.map(|speed| speed.to_string()).as_deref(), Some("8GT/s x4"));
 }
 
 #[test]
 fn redirecting_ports_list_every_member() {
-    let function = |name: &str, kind: &str, under: &str, acs: &str| {
+    let ports = (0..4).map(|number| {
         format!(
-            "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\nacs = '{acs}'\n"
+            "
+                 down{number} downstream-port acs = 'redirect'
+                   gpu{number} gpu acs = 'absent'"
         )
-    };
-    let mut text =
-        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\nacs = 'absent'\n".to_owned();
-    text += &function("up", "upstream-port", "root", "absent");
-    for number in 0..4 {
-        text += &function(&format!("down{number}"), "downstream-port", "up", "redirect");
-        text += &function(&format!("gpu{number}"), "gpu", &format!("down{number}"), "absent");
-    }
-    let fabric = Fabric::from_toml(&text).unwrap();
+    });
+    let fabric = peerlane_testing::machine(&format!(
+        "
+             root root-port acs = 'absent'
+               up upstream-port acs = 'absent'{}",
+        ports.collect::<String>()
+    ));
     let matrix = Matrix::new(&fabric, Detail::Grouped);
     assert_eq!(matrix.memories.len(), 1, "four GPUs with the same way up");
     let found = Decisions::new(&fabric).redirecting(&matrix.memories[0], &matrix.initiators[0]);

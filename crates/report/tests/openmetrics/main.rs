@@ -3,8 +3,6 @@
 //! `INSTA_UPDATE=always cargo test -p peerlane-report --test openmetrics` writes the snapshot.
 
 mod readers;
-#[path = "../../../../tools/testing.rs"]
-mod testing;
 mod values;
 
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ use peerlane_fabric::Fabric;
 use peerlane_report::machine::openmetrics;
 use serde_json::Value;
 
-use crate::{fixtures, testing};
+use crate::fixtures;
 
 /// Longest wait for a program or its answer.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ fn packages() -> Option<PathBuf> {
     if folder.is_none() {
         let reason = "PEERLANE_PROMETHEUS names no folder of node_exporter and prometheus_client; \
                       tools/fetch-prometheus fills one";
-        testing::skip("prometheus", reason);
+        peerlane_testing::skip("prometheus", reason);
     }
     folder.map(PathBuf::from)
 }
@@ -75,7 +75,7 @@ fn python_client_reads_every_fixture() {
     }
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return testing::skip("python", "there is no python3");
+            return peerlane_testing::skip("python", "there is no python3");
         }
         output => output.expect("python3 starts"),
     };

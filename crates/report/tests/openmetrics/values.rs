@@ -1,11 +1,9 @@
 //! Values of the gauges on fixtures and described machines.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use peerlane_fabric::{Acs, Fabric, lspci};
 use peerlane_reach::{MapType, decide};
 use peerlane_report::machine::openmetrics;
+use std::collections::BTreeMap;
 
 use crate::{fixture, fixtures};
 
@@ -84,11 +82,10 @@ fn pair_gauges_follow_single_decisions() {
 #[test]
 fn downgraded_link_is_one() {
     let machine = |current: &str, kind: &str| {
-        described(&format!(
-            "name = 'm'\n[[function]]\nname = 'r'\nkind = 'root-port'\nlink_below = '16GT/s x16'\n\
-             [[function]]\nname = 'a'\nkind = '{kind}'\nunder = 'r'\n\
-             link = {{ current = '{current}', maximum = '32GT/s x16' }}\n"
-        ))
+        openmetrics(&peerlane_testing::machine(&format!(
+            "r root-port link_below = '16GT/s x16'
+               a {kind} link = {{ current = '{current}', maximum = '32GT/s x16' }}"
+        )))
     };
     let gauge = |text: &str, kind: &str| {
         let labels = |name: &str| {
@@ -170,16 +167,9 @@ fn kernel_without_p2pdma_permits_nothing() {
 
 /// Drives with memory below one switch.
 fn drives(count: usize) -> String {
-    let mut text = String::from("name = 'm'\n[[function]]\nname = 'u'\nkind = 'upstream-port'\n");
-    for index in 0..count {
-        let _ = write!(
-            text,
-            "[[function]]\nname = 'd{index}'\nkind = 'downstream-port'\nunder = 'u'\n\
-             [[function]]\nname = 'n{index}'\nkind = 'nvme'\nunder = 'd{index}'\n\
-             p2pmem = {{ size = '64M' }}\n"
-        );
-    }
-    described(&text)
+    let drive = |at| format!(" d{at} downstream-port\n  n{at} nvme p2pmem = {{ size = '64M' }}\n");
+    let drives: String = (0..count).map(drive).collect();
+    openmetrics(&peerlane_testing::machine(&format!("u upstream-port\n{drives}")))
 }
 
 #[test]

@@ -5,16 +5,14 @@ use std::fs;
 use peerlane_results::{BenchRecord, Path};
 
 use super::{bench, folder, record, said};
-use crate::program::typed;
+use crate::program::{Exited, typed};
 
 #[test]
 fn calibration_reads_and_writes_parameter_file() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");
     let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), words).exited(0).text();
     assert!(text.contains("source, read") && text.contains("rows held out"), "{text}");
     assert!(!text.contains("source, write"), "{text}");
     let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
@@ -30,8 +28,7 @@ fn scratch_file_is_calibrated_both_ways() {
     let folder = folder();
     let words =
         "calibrate source --scratch source --force --time 0.02 --repeats 1 --parameters p.toml";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(folder.path(), words).exited(0);
     let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
     for name in ["source.read.rate", "source.write.rate", "source.random-write.commands"] {
         assert!(parameters.contains(name), "{parameters}");
@@ -48,9 +45,9 @@ fn parameters_survive_a_closed_terminal() {
         .current_dir(folder.path())
         .stdout(full)
         .output()
-        .expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("cannot write to standard output"), "{}", said(&output));
+        .expect("it runs")
+        .exited(2);
+    output.says("cannot write to standard output");
     assert!(folder.path().join("p.toml").is_file(), "{}", said(&output));
 }
 
@@ -59,8 +56,7 @@ fn sim_predicts_with_calibrated_parameters() {
     let folder = folder();
     let at = folder.path();
     let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
-    let output = bench(at, words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(at, words).exited(0);
     let pair = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/pair.toml");
     let pair = fs::read_to_string(pair).expect("it is there");
     let machine = pair.replace("name = \"a\"", "name = \"source\"");
@@ -72,8 +68,7 @@ fn sim_predicts_with_calibrated_parameters() {
     let asked = peerlane_bench::workload::print(&asked).expect("a workload");
     fs::write(at.join("workload.toml"), asked).expect("room");
     let words = "sim machine.toml workload.toml --parameters p.toml --engine closed --json";
-    let output = typed(at, words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = typed(at, words).exited(0);
     assert!(!said(&output).contains("changes nothing"), "{}", said(&output));
     let predicted = record(&output);
     let name = "read 4K depth 32";
@@ -97,8 +92,7 @@ fn an_interrupted_calibration_resumes() {
     let folder = folder();
     let at = folder.path();
     let words = "calibrate source --time 0.02 --repeats 2";
-    let output = bench(at, &format!("{words} -o rows.json"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(at, &format!("{words} -o rows.json")).exited(0);
     let kept = || -> BenchRecord {
         let text = fs::read_to_string(at.join("rows.json")).expect("the rows");
         serde_json::from_str(&text).expect("a record")
@@ -108,37 +102,32 @@ fn an_interrupted_calibration_resumes() {
     let mut half = whole.clone();
     half.cases.truncate(half.cases.len() / 2);
     fs::write(at.join("rows.json"), serde_json::to_string(&half).expect("JSON")).expect("room");
-    let output = bench(at, &format!("{words} --resume rows.json --parameters p.toml"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(at, &format!("{words} --resume rows.json --parameters p.toml")).exited(0);
     let resumed = kept();
     assert_eq!((resumed.cases.len(), &resumed.packets), (whole.cases.len(), &whole.packets));
     assert!(fs::read_to_string(at.join("p.toml")).expect("it").contains("source.read.rate"));
     fs::write(at.join("before.json"), serde_json::to_string(&whole).expect("JSON")).expect("room");
-    let output = bench(at, "compare before.json rows.json --json");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(at, "compare before.json rows.json --json").text();
     assert!(
         text.contains("\"case\": \"read 4K depth 1\"")
             || text.contains("\"case\":\"read 4K depth 1\""),
         "{text}"
     );
-    let output = typed(at, "report rows.json -o report.html");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    typed(at, "report rows.json -o report.html").exited(0);
 }
 
 #[test]
 fn host_to_host_uses_one_core() {
     let folder = folder();
     let words = "stream --source host --target host --block 64K --length 4M --repeats 1 --json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), words).exited(0);
     let run = record(&output).cases.remove(0);
     assert_eq!((run.asked.name.as_str(), run.asked.flows[0].depth), ("host to host 64K", 1));
     assert_eq!((run.bytes.0, run.bytes_by_route.host), (4 << 20, run.bytes));
     assert_eq!(run.verification.expect("a check").bytes, run.bytes);
     let routes = "host-page-cache,host-mapped";
     let words = format!("sweep source host --routes {routes} --block 64K --repeats 1 --json");
-    let output = bench(folder.path(), &words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), &words).exited(0);
     for run in record(&output).cases {
         assert_eq!((run.bytes.0, run.verification), (super::LENGTH as u64, None));
         if run.asked.flows[0].path == Path::HostMapped {

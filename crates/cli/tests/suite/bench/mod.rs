@@ -11,19 +11,19 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-pub(crate) use crate::program::said;
 use crate::program::typed;
-use crate::testing;
+pub(crate) use crate::program::{Exited, said};
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
+use peerlane_testing::Scratch;
 
 pub(crate) const KIB: usize = 1 << 10;
 pub(crate) const LENGTH: usize = 1024 * KIB;
 
 /// A folder with a source on the file system of the build.
-pub(crate) fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+pub(crate) fn folder() -> Scratch {
+    let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
     let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096).to_le_bytes()[0]).collect();
-    fs::write(folder.path().join("source"), &content).expect("room");
+    folder.write("source", &content);
     folder
 }
 
@@ -32,15 +32,14 @@ pub(crate) fn bench(folder: &Path, words: &str) -> Output {
 }
 
 pub(crate) fn record(output: &Output) -> BenchRecord {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 #[test]
 fn read_needs_no_scratch() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --depth 4 --repeats 2 --json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), words).exited(0);
     let found = record(&output);
     assert_eq!(found.cases.len(), 2);
     for run in &found.cases {
@@ -62,11 +61,11 @@ fn impossible_p2p_is_left_out_or_refused() {
         assert!(found.cases.iter().all(|run| run.asked.flows[0].path == Way::HostPipelined));
         assert!(found.cases.iter().all(|run| run.bytes_by_route.p2p.0 == 0));
     }
-    let before = fs::read(folder.path().join("source")).expect("it");
-    let output = bench(folder.path(), "sweep source host --block 64K --routes p2p");
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
-    assert!(said(&output).contains("p2p needs memory of a device"), "{}", said(&output));
-    assert!(fs::read(folder.path().join("source")).expect("it") == before);
+    let before = folder.read("source");
+    bench(folder.path(), "sweep source host --block 64K --routes p2p")
+        .exited(77)
+        .says("p2p needs memory of a device");
+    assert!(folder.read("source") == before);
 }
 
 #[test]
@@ -74,8 +73,7 @@ fn words_of_other_tools_are_known() {
     let folder = folder();
     let words = "stream source host --bs 64KiB --iodepth 4 --runs 2 --warmup 0 --time 20ms \
                  --bwlimit 900MB --json -f";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), words).exited(0);
     let found = record(&output);
     let flow = &found.asked.cases[0].flows[0];
     assert_eq!((flow.block.0, flow.depth), (64 << 10, 4));
@@ -88,27 +86,22 @@ fn words_of_other_tools_are_known() {
 fn only_scratch_range_is_written() {
     let folder = folder();
     let old = vec![0x5a; 2 * LENGTH];
-    fs::write(folder.path().join("target"), &old).expect("room");
+    folder.write("target", &old);
     let words = "sweep source target --routes host,host-serial,host-page-cache,host-mapped --block 16K,256K \
                  --length 512K --target-offset 256K --repeats 1 --json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("`--scratch` does not name it"), "{}", said(&output));
-    let output = bench(folder.path(), &format!("{words} --scratch target"));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("target exists"), "{}", said(&output));
-    assert!(fs::read(folder.path().join("target")).expect("it") == old, "nothing was changed");
+    bench(folder.path(), words).exited(2).says("`--scratch` does not name it");
+    bench(folder.path(), &format!("{words} --scratch target")).exited(2).says("target exists");
+    assert!(folder.read("target") == old, "nothing was changed");
 
-    let output = bench(folder.path(), &format!("{words} --scratch target --force"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), &format!("{words} --scratch target --force")).exited(0);
     let found = record(&output);
     let paths = |way| found.cases.iter().filter(|run| run.asked.flows[0].path == way).count();
     let ways = [Way::HostPipelined, Way::HostSerial, Way::HostPageCache, Way::HostMapped];
     assert_eq!(ways.map(paths), [2, 2, 2, 2]);
     let checked = |run: &CaseRecord| run.verification.is_some_and(|one| one.bytes == run.bytes);
     assert!(found.cases.iter().all(checked));
-    let source = fs::read(folder.path().join("source")).expect("it");
-    let target = fs::read(folder.path().join("target")).expect("it");
+    let source = folder.read("source");
+    let target = folder.read("target");
     let range = 256 * KIB..768 * KIB;
     assert!(target[range.clone()] == source[..512 * KIB], "the range holds the source");
     assert!(target[..range.start] == old[..range.start], "before the range");
@@ -127,7 +120,7 @@ fn refused(folder: &Path, words: &str, parts: &[&str]) {
 #[test]
 fn too_small_end_is_named_with_size() {
     let folder = folder();
-    fs::write(folder.path().join("empty"), "").expect("room");
+    folder.write("empty", "");
     for words in ["stream --source empty --target host", "calibrate empty"] {
         refused(
             folder.path(),
@@ -167,14 +160,13 @@ fn misfit_block_and_repeated_end_are_named() {
 #[test]
 fn scratch_source_gets_seeded_pattern() {
     let folder = folder();
-    let before = fs::read(folder.path().join("source")).expect("it");
+    let before = folder.read("source");
     let words = "sweep source target --routes host --block 64K --repeats 1 --seed 7 --json \
                  --scratch source --scratch target --force";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let after = fs::read(folder.path().join("source")).expect("it");
+    bench(folder.path(), words).exited(0);
+    let after = folder.read("source");
     assert!(after != before, "the source holds a pattern");
-    assert!(after == fs::read(folder.path().join("target")).expect("it"), "and so does the target");
+    assert!(after == folder.read("target"), "and so does the target");
 }
 
 #[test]
@@ -185,8 +177,7 @@ fn writes_from_host_are_read_back() {
             "stream --source host --target new{order} --block 16K --depth 8 --length 512K {order} \
              --repeats 1 --json --scratch new{order}"
         );
-        let output = bench(folder.path(), &words);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let output = bench(folder.path(), &words).exited(0);
         let run = record(&output).cases.remove(0);
         let checked = run.verification.expect("content is checked");
         assert_eq!((run.bytes.0, checked.mismatches), (512 * KIB as u64, 0));
@@ -198,24 +189,21 @@ fn writes_from_host_are_read_back() {
 fn record_resumes_with_same_workload_only() {
     let folder = folder();
     let words = "sweep source host --block 4K,64K --routes host --repeats 3 --seed 5";
-    let output = bench(folder.path(), &format!("{words} -o run.json --json"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), &format!("{words} -o run.json --json")).exited(0);
     let mut kept = record(&output);
     let order = |found: &BenchRecord| -> Vec<(String, u32)> {
         found.cases.iter().map(|run| (run.asked.name.clone(), run.repeat)).collect()
     };
     let whole = order(&kept);
     kept.cases.truncate(4);
-    let file = folder.path().join("run.json");
+    let file = folder.at("run.json");
     fs::write(&file, serde_json::to_vec(&kept).expect("JSON")).expect("room");
 
-    let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json"));
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json")).exited(2);
     let reason = "the record is of another workload: 4K host: another depth of flow 0: 16, 3";
-    assert!(said(&output).contains(reason), "{}", said(&output));
+    output.says(reason);
 
-    let output = bench(folder.path(), &format!("{words} --resume run.json --json"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), &format!("{words} --resume run.json --json")).exited(0);
     let found = record(&output);
     assert_eq!(order(&found), whole, "the order is that of the seed");
     assert_eq!(found.cases[..4], kept.cases[..], "what ran before stays");
@@ -223,9 +211,7 @@ fn record_resumes_with_same_workload_only() {
     let saved: BenchRecord = serde_json::from_str(&saved).expect("a record");
     assert_eq!(saved, found);
 
-    let output = bench(folder.path(), "compare run.json run.json");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), "compare run.json run.json").exited(1).text();
     assert!(text.contains("a record of the run after is given twice"), "{text}");
 }
 
@@ -236,7 +222,7 @@ pub(crate) fn interrupt(
     words: &str,
     at: impl Fn(&str, &mut Child) -> bool,
 ) -> (Option<i32>, String) {
-    let mut child = testing::heeding(env!("CARGO_BIN_EXE_peerlane"))
+    let mut child = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"))
         .arg("bench")
         .args(words.split_whitespace())
         .current_dir(folder)
@@ -282,7 +268,7 @@ fn interrupt_exits_130_and_is_resumable() {
     let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "run.json"));
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("--resume run.json"), "{said}");
-    let text = fs::read_to_string(folder.path().join("run.json")).expect("the record");
+    let text = folder.text("run.json");
     let kept: BenchRecord = serde_json::from_str(&text).expect("a whole record");
     assert!(!kept.cases.is_empty());
 }
@@ -308,11 +294,11 @@ name = "both"
     };
     for (offset, status) in [(32 * KIB, 2), (64 * KIB, 0)] {
         let text = format!("{full}{}{}", flow(0), flow(offset));
-        fs::write(folder.path().join("both.toml"), text).expect("room");
+        folder.write("both.toml", text);
         let output = bench(folder.path(), "run both.toml --scratch new --force --json");
         assert_eq!(output.status.code(), Some(status), "{offset}: {}", said(&output));
         if status == 2 {
-            assert!(said(&output).contains("two transfers of a case meet"), "{}", said(&output));
+            output.says("two transfers of a case meet");
         } else {
             assert_eq!(record(&output).cases[0].flows.len(), 2);
         }
@@ -322,12 +308,11 @@ name = "both"
 #[test]
 fn record_replaces_only_a_record() {
     let folder = folder();
-    let at = |name: &str| folder.path().join(name);
-    let source = fs::read(at("source")).expect("it");
-    fs::write(at("notes"), "dear diary").expect("room");
-    fs::write(at("other.json"), r#"{"schema":"peerlane.copy/1"}"#).expect("room");
-    fs::write(at("empty"), "").expect("room");
-    std::os::unix::fs::symlink("absent", at("link")).expect("a link");
+    let source = folder.read("source");
+    folder.write("notes", "dear diary");
+    folder.write("other.json", r#"{"schema":"peerlane.copy/1"}"#);
+    folder.write("empty", "");
+    std::os::unix::fs::symlink("absent", folder.at("link")).expect("a link");
     let words = "stream --source source --target host --repeats 1";
     for (output, reason) in [
         ("source", "which is measured"),
@@ -343,21 +328,19 @@ fn record_replaces_only_a_record() {
         assert_eq!(found.status.code(), Some(2), "{output}: {}", said(&found));
         assert!(said(&found).contains(reason), "{output}: {}", said(&found));
     }
-    assert!(fs::read(at("source")).expect("it") == source);
-    assert_eq!(fs::read_to_string(at("notes")).expect("it"), "dear diary");
-    assert!(at("link").is_symlink() && !at("absent").exists());
+    assert!(folder.read("source") == source);
+    assert_eq!(folder.text("notes"), "dear diary");
+    assert!(folder.at("link").is_symlink() && !folder.at("absent").exists());
 
-    let found = bench(folder.path(), &format!("{words} -o one --trace one"));
-    assert_eq!(found.status.code(), Some(2));
-    assert!(said(&found).contains("two outputs are one file"), "{}", said(&found));
+    bench(folder.path(), &format!("{words} -o one --trace one"))
+        .exited(2)
+        .says("two outputs are one file");
     let new = "stream --source host --target new --length 64K --scratch new -o new";
-    let found = bench(folder.path(), new);
-    assert_eq!(found.status.code(), Some(2), "{}", said(&found));
-    assert!(!at("new").exists() && !at("one").exists());
+    bench(folder.path(), new).exited(2);
+    assert!(!folder.at("new").exists() && !folder.at("one").exists());
 
     for _ in 0..2 {
-        let found = bench(folder.path(), &format!("{words} -o run.json"));
-        assert_eq!(found.status.code(), Some(0), "{}", said(&found));
+        bench(folder.path(), &format!("{words} -o run.json")).exited(0);
     }
 }
 
@@ -365,8 +348,7 @@ fn record_replaces_only_a_record() {
 fn impossible_record_is_refused_everywhere() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K,128K --repeats 3 --seed 5";
-    let output = bench(folder.path(), &format!("{words} -o run.json --json"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = bench(folder.path(), &format!("{words} -o run.json --json")).exited(0);
     let found = record(&output);
     let lies: [fn(&mut BenchRecord); 3] = [
         |one| one.cases[0].elapsed_ns.0 = 0,
@@ -376,37 +358,33 @@ fn impossible_record_is_refused_everywhere() {
     for lie in lies {
         let mut lying = found.clone();
         lie(&mut lying);
-        fs::write(folder.path().join("lie.json"), serde_json::to_vec(&lying).expect("JSON"))
-            .expect("room");
+        folder.write("lie.json", serde_json::to_vec(&lying).expect("JSON"));
         let resume = format!("{words} --resume lie.json");
         for words in ["compare run.json lie.json", resume.as_str()] {
             let output = bench(folder.path(), words);
             assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-            assert!(said(&output).contains("read the record lie.json"), "{}", said(&output));
+            output.says("read the record lie.json");
         }
-        let report = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        Command::new(env!("CARGO_BIN_EXE_peerlane"))
             .args(["report", "lie.json"])
             .current_dir(folder.path())
             .output()
-            .expect("the program starts");
-        assert_eq!(report.status.code(), Some(2), "{}", said(&report));
+            .expect("the program starts")
+            .exited(2);
     }
     let mut fewer = found.clone();
     fewer.cases.retain(|run| run.asked.name == found.asked.cases[0].name);
     fewer.asked.cases.truncate(1);
     let save = |record: &BenchRecord| {
-        fs::write(folder.path().join("less.json"), serde_json::to_vec(record).expect("JSON"))
-            .expect("room");
+        folder.write("less.json", serde_json::to_vec(record).expect("JSON"));
     };
     save(&fewer);
-    let output = bench(folder.path(), "compare run.json less.json");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("1 case is missing in less.json"), "{}", said(&output));
+    bench(folder.path(), "compare run.json less.json")
+        .exited(1)
+        .says("1 case is missing in less.json");
     fewer.cases.clear();
     save(&fewer);
-    let output = bench(folder.path(), "compare less.json less.json");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("nothing could be compared"), "{}", said(&output));
+    bench(folder.path(), "compare less.json less.json").exited(1).says("nothing could be compared");
 }
 
 #[test]

@@ -3,20 +3,20 @@
 use std::fs;
 
 use super::{bench, folder, record, said};
+use crate::program::Exited;
 
 #[test]
 fn prediction_overwrites_only_a_record() {
     let folder = folder();
     fs::write(folder.path().join("precious"), "dear diary").expect("room");
     let words = "sweep a b --block 1M --on model --machine pair";
-    let output = bench(folder.path(), &format!("{words} -o precious"));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is not a record of a benchmark"), "{}", said(&output));
+    bench(folder.path(), &format!("{words} -o precious"))
+        .exited(2)
+        .says("is not a record of a benchmark");
     let precious = fs::read_to_string(folder.path().join("precious")).expect("it");
     assert_eq!(precious, "dear diary");
     for _ in 0..2 {
-        let output = bench(folder.path(), &format!("{words} -o run.json"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        bench(folder.path(), &format!("{words} -o run.json")).exited(0);
     }
 }
 
@@ -50,8 +50,8 @@ fn model_refuses_options_it_ignores() {
         assert!(said(&output).contains(reason), "{words}: {}", said(&output));
     }
     let rate = |more: &str| {
-        let output = bench(folder.path(), &format!("{words} --machine pair --json {more}"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let output =
+            bench(folder.path(), &format!("{words} --machine pair --json {more}")).exited(0);
         record(&output).summaries[0].rate.mean
     };
     let slow = "[parameter.\"drive.read.rate\"]\nvalue = 1\nunit = \"MB/s\"\nfrom = \"guess\"\n\
@@ -68,8 +68,7 @@ fn predictions_are_compared_without_test() {
     fs::write(folder.path().join("p.toml"), slow).expect("room");
     let words = "stream --source a --target host --on model --machine pair";
     for more in ["-o before.json", "-o after.json --parameters p.toml"] {
-        let output = bench(folder.path(), &format!("{words} {more}"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        bench(folder.path(), &format!("{words} {more}")).exited(0);
     }
     let output = bench(folder.path(), "compare before.json after.json");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -85,8 +84,7 @@ fn options_affect_model_or_are_named() {
     let folder = folder();
     let words = "stream --source host --target a --block 4K --depth 64 --on model --machine pair";
     let of = |more: &str| {
-        let output = bench(folder.path(), &format!("{words} --json {more}"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let output = bench(folder.path(), &format!("{words} --json {more}")).exited(0);
         (record(&output), said(&output))
     };
     let (plain, _) = of("");
@@ -113,8 +111,7 @@ fn model_routes_host_path_into_gpu() {
             "stream {ends} --on model --machine donard-gen5 --length 16M --block 1M --depth 1 \
              --routes p2p,host --json"
         );
-        let output = bench(folder.path(), &words);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let output = bench(folder.path(), &words).exited(0);
         let found = record(&output);
         let bytes = |run: &peerlane_results::CaseRecord| {
             (run.host_memory.bytes.map_or(0, |bytes| bytes.0), run.bytes_by_route.host.0)
@@ -129,31 +126,14 @@ fn model_routes_host_path_into_gpu() {
 
 /// Eight drives of 13 GB/s below one socket, a GPU below the other, and a port that is called as no host bridge is.
 fn two_sockets() -> String {
-    let mut text =
-        "name = 'two'\niommu = 'off'\n[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25\n".to_owned();
-    for (name, node) in [("pci0000:00", 0), ("pci0000:80", 1)] {
-        text += &format!("[[host_bridge]]\nname = '{name}'\nnuma_node = {node}\n");
-    }
-    for (port, bridge, device) in (0..8)
-        .map(|n| {
-            (
-                format!("root{n}"),
-                "00",
-                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13GB/s'\nlink = '32GT/s x4'"),
-            )
-        })
-        .chain([(
-            "top".to_owned(),
-            "80",
-            "name = 'g'\nkind = 'gpu'\nlink = '32GT/s x16'".to_owned(),
-        )])
-    {
-        text += &format!(
-            "[[function]]\nname = '{port}'\nkind = 'root-port'\nunder = 'pci0000:{bridge}'\n\
-             [[function]]\nunder = '{port}'\n{device}\n"
-        );
-    }
-    text
+    let drive =
+        |n| format!(" root{n} root-port\n  a{n} nvme read = '13GB/s'; link = '32GT/s x4'\n");
+    let drives: String = (0..8).map(drive).collect();
+    peerlane_testing::machine_text(&format!(
+        "name = 'two'\niommu = 'off'\ncpu = {{ vendor = 'AuthenticAMD', family = 25 }}\n\
+         pci0000:00 host-bridge numa_node = 0\n{drives}\
+         pci0000:80 host-bridge numa_node = 1\n top root-port\n  g gpu link = '32GT/s x16'"
+    ))
 }
 
 #[test]
@@ -180,8 +160,7 @@ fn socket_link_is_named_by_bridges() {
 fn assumptions_are_stated_once() {
     let folder = folder();
     let words = "sweep a b --via cmb:c --block 64K,1M --on model --machine pair";
-    let output = bench(folder.path(), words);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = bench(folder.path(), words).text();
     let line = "warning: nothing says how fast the links of switch, a, b and c are: taken for 16GT/s x4; \
                 say it in the machine file (`link = \"16GT/s x4\"`)";
     assert_eq!(text.matches(line).count(), 1, "{text}");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::program::Exited;
 use crate::schema;
 use peerlane_results::{BenchRecord, StageRecord, Warning};
 
@@ -58,8 +59,7 @@ fn digest_leaves_the_content_check() {
 fn text_shows_share_of_stage() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --repeats 2 --stage digest";
-    let output = bench(folder.path(), words);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), words).text();
     let mut lines = text.lines().filter(|line| line.contains(": stage digest busy "));
     let line = lines.next().expect("a line");
     assert!(line.contains(" % of the time, 32 chunks, longest "), "{line}");
@@ -107,13 +107,12 @@ fn model_needs_rate_of_stage() {
     let text = "kind = 'sweep'\nsource = 'a'\ntarget = 'b'\nblocks = '1M'\nroutes = 'p2p'\n\
                 stage = { name = 'digest' }\n";
     fs::write(folder.path().join("w.toml"), text).expect("room");
-    let output = bench(folder.path(), "run w.toml --on model --machine pair");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("stage digest has no `rate`"), "{}", said(&output));
+    bench(folder.path(), "run w.toml --on model --machine pair")
+        .exited(2)
+        .says("stage digest has no `rate`");
     fs::write(folder.path().join("w.toml"), text.replace("'digest'", "'digest', rate = '9GB/s'"))
         .expect("room");
-    let output = bench(folder.path(), "run w.toml --on model --machine pair");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(folder.path(), "run w.toml --on model --machine pair").exited(0);
 }
 
 #[test]
@@ -121,8 +120,7 @@ fn stage_makes_a_different_case() {
     let folder = folder();
     let words = "stream --source source --target host --block 64K --repeats 3";
     for more in ["-o before.json", "-o after.json --stage digest"] {
-        let output = bench(folder.path(), &format!("{words} {more}"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        bench(folder.path(), &format!("{words} {more}")).exited(0);
     }
     let output = bench(folder.path(), "compare before.json after.json");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use crate::program::Exited;
 use peerlane_results::{BenchRecord, Change, Comparison};
 use peerlane_units::Nanos;
 
-use super::{bench, folder, said};
+use super::{bench, folder};
 
 const TURNS: u64 = 6;
 
@@ -17,15 +18,14 @@ fn slower_side_is_found_in_six_turns() {
         for side in ["before", "after"] {
             let file = format!("{side}{turn}.json");
             let stream = "stream --source source --target host --block 64K --repeats 2 -q";
-            let output = bench(folder.path(), &format!("{stream} -o {file}"));
-            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            bench(folder.path(), &format!("{stream} -o {file}")).exited(0);
             let seconds = if side == "after" { 100_000 } else { 1000 } + turn;
             take(&folder.path().join(&file), Nanos::seconds(seconds));
             words += &format!(" {file}");
         }
     }
     let output = bench(folder.path(), &words);
-    let found: Comparison = serde_json::from_slice(&output.stdout).expect("a comparison");
+    let found: Comparison = output.json();
     assert_eq!((found.turns, found.cases.len()), (6, 1));
     let case = &found.cases[0];
     assert_eq!((case.verdict, output.status.code()), (Change::Slower, Some(1)), "{case:?}");
@@ -33,15 +33,12 @@ fn slower_side_is_found_in_six_turns() {
     assert!(low <= case.ratio.expect("a ratio") && high < 0.95, "{case:?}");
 
     let alone = words.rsplit_once(' ').expect("files").0;
-    let output = bench(folder.path(), alone);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench(folder.path(), alone).exited(2);
     let reason = "before5.json has no record after it to be compared with";
-    assert!(said(&output).contains(reason), "{}", said(&output));
+    output.says(reason);
 
     let two = "compare before0.json after0.json before1.json after1.json";
-    let output = bench(folder.path(), two);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), two).exited(1).text();
     assert!(text.contains("2 turns, where so many cases need 6"), "{text}");
 }
 

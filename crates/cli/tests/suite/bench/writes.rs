@@ -4,15 +4,17 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
+use crate::program::Exited;
 use peerlane_results::BenchRecord;
+use peerlane_testing::Scratch;
 
 use super::{KIB, LENGTH, bench, folder, interrupt, is_kept, record, said};
 
 const HOLE: u64 = 256 * KIB as u64;
 
 /// A folder on a file system whose word on holes is taken, which that in memory is.
-fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").expect("a folder in memory")
+fn in_memory() -> Scratch {
+    Scratch::below("/dev/shm")
 }
 
 /// A file of which only the first and the last part were written.
@@ -33,10 +35,10 @@ fn source_with_hole_is_refused_first() {
     {
         let output = bench(folder.path(), &format!("{words} --block 64K"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("it has a hole at byte 262144"), "{}", said(&output));
-        assert!(said(&output).contains("cp --sparse=never"), "{}", said(&output));
+        output.says("it has a hole at byte 262144");
+        output.says("cp --sparse=never");
     }
-    assert!(!folder.path().join("new").exists());
+    assert!(!folder.at("new").exists());
     let words = "stream --source holey --target host --block 64K --length 256K --repeats 1";
     let output = bench(folder.path(), words);
     assert_eq!(output.status.code(), Some(0), "the hole is behind the range: {}", said(&output));
@@ -47,33 +49,28 @@ fn writable_source_is_filled() {
     let folder = folder();
     with_a_hole(folder.path());
     let words = "stream --source holey --target host --block 64K --repeats 1 --scratch holey";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = bench(folder.path(), words).exited(2);
     assert!(said(&output).contains("holey exists"), "not without --force: {}", said(&output));
-    let output = bench(folder.path(), &format!("{words} --force"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = bench(folder.path(), &format!("{words} --force")).exited(0).text();
     assert!(text.contains("overwritten: holey from byte 0 to 1048576"), "{text}");
-    let content = fs::read(folder.path().join("holey")).expect("it");
+    let content = folder.read("holey");
     assert!(content[256 * KIB..512 * KIB].iter().any(|&byte| byte != 0), "a pattern is there");
 }
 
 #[test]
 fn source_is_guarded_like_a_target() {
     let folder = folder();
-    let before = fs::read(folder.path().join("source")).expect("it");
+    let before = folder.read("source");
     let words =
         "sweep source new --routes host --block 64K --repeats 1 --scratch source --scratch new";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("source exists"), "{}", said(&output));
-    assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was changed");
+    bench(folder.path(), words).exited(2).says("source exists");
+    assert!(folder.read("source") == before, "nothing was changed");
 }
 
 #[test]
 fn interrupted_run_reports_and_cleans_up() {
     let folder = folder();
-    fs::write(folder.path().join("old"), vec![1; LENGTH]).expect("room");
+    folder.write("old", vec![1; LENGTH]);
     let words = "stream --source host --target old --block 64K --length 512K --offset 256K --repeats 100000 \
                  --scratch old --force -o old.json";
     let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "old.json"));
@@ -86,10 +83,10 @@ fn interrupted_run_reports_and_cleans_up() {
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("removed new, which this command had made"), "{said}");
     assert!(!said.contains("overwritten"), "{said}");
-    assert!(!folder.path().join("new").exists());
+    assert!(!folder.at("new").exists());
 
     // So that the same options go on.
-    let file = folder.path().join("new.json");
+    let file = folder.at("new.json");
     let text = fs::read_to_string(&file).expect("the record");
     let mut kept: BenchRecord = serde_json::from_str(&text).expect("a record");
     kept.asked.repeats.least = 2;
@@ -98,17 +95,16 @@ fn interrupted_run_reports_and_cleans_up() {
     fs::write(&file, serde_json::to_vec(&kept).expect("JSON")).expect("room");
     let words = "stream --source host --target new --block 64K --length 512K --repeats 2 --scratch new \
                  --seed 7 --resume new.json --json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", super::said(&output));
+    let output = bench(folder.path(), words).exited(0);
     assert_eq!(record(&output).cases.len(), 2);
-    assert!(folder.path().join("new").exists(), "what came to its end stays");
+    assert!(folder.at("new").exists(), "what came to its end stays");
 }
 
 #[test]
 fn interrupt_stops_filling_of_source() {
     const WHOLE: u64 = 2 << 30;
     let folder = folder();
-    File::create(folder.path().join("large")).expect("a file").set_len(WHOLE).expect("a size");
+    File::create(folder.at("large")).expect("a file").set_len(WHOLE).expect("a size");
     let words =
         "stream --source large --target host --block 64K --length 2G --scratch large --force";
     let fills = |line: &str, _: &mut std::process::Child| line.contains("large gets a pattern");
@@ -116,7 +112,7 @@ fn interrupt_stops_filling_of_source() {
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("interrupted after 0 runs"), "{said}");
     assert!(said.contains("overwritten: large from byte 0"), "{said}");
-    let found = fs::metadata(folder.path().join("large")).expect("it");
+    let found = fs::metadata(folder.at("large")).expect("it");
     assert!(found.blocks() * 512 < WHOLE, "{} bytes were written", found.blocks() * 512);
 }
 
@@ -125,16 +121,15 @@ fn target_without_room_is_removed() {
     // A file system in memory says at once how much it has.
     let folder = in_memory();
     let words = "stream --source host --target new --length 1T --scratch new";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("cannot reserve space for"), "{}", said(&output));
-    assert!(said(&output).contains("`--length`"), "{}", said(&output));
-    assert!(!folder.path().join("new").exists(), "what was made is removed");
+    let output = bench(folder.path(), words).exited(2);
+    output.says("cannot reserve space for");
+    output.says("`--length`");
+    assert!(!folder.at("new").exists(), "what was made is removed");
 
-    let old = folder.path().join("old");
+    let old = folder.at("old");
     fs::write(&old, "short").expect("room");
-    let output = bench(folder.path(), &format!("{} --force", words.replace("new", "old")));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+
+    bench(folder.path(), &format!("{} --force", words.replace("new", "old"))).exited(2);
     assert_eq!(fs::read_to_string(&old).expect("it"), "short", "as long as it was");
 }
 
@@ -142,9 +137,8 @@ fn target_without_room_is_removed() {
 fn short_workload_takes_length_of_ends() {
     let folder = folder();
     let text = "kind = 'stream'\nsource = 'source'\ntarget = 'host'\nblocks = '64K'\nrepeats = 1\n";
-    fs::write(folder.path().join("read.toml"), text).expect("room");
-    let output = bench(folder.path(), "run read.toml --json");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    folder.write("read.toml", text);
+    let output = bench(folder.path(), "run read.toml --json").exited(0);
     assert_eq!(record(&output).cases[0].bytes.0, LENGTH as u64);
 }
 
@@ -152,11 +146,10 @@ fn short_workload_takes_length_of_ends() {
 #[test]
 fn fio_job_names_only_measured_files() {
     let folder = folder();
-    let of = |name: &str| folder.path().join(name);
+    let of = |name: &str| folder.at(name);
     fs::write(of("X"), "dear diary").expect("room");
     let words = "stream --source host --length 64K --block 4K --repeats 1 --warm-up 0 --fio job";
-    let output = bench(folder.path(), &format!("{words} --target X:Y --scratch X:Y"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench(folder.path(), &format!("{words} --target X:Y --scratch X:Y")).exited(0);
     let job = fs::read_to_string(of("job")).expect("a job");
     assert!(job.lines().any(|line| line.ends_with("X\\:Y")), "{job}");
     assert_eq!(fs::read_to_string(of("X")).expect("it"), "dear diary");
@@ -165,7 +158,7 @@ fn fio_job_names_only_measured_files() {
     for name in ["Z$pid", "Z;rm", "Z#"] {
         let output = bench(folder.path(), &format!("{words}2 --target {name} --scratch {name}"));
         assert_eq!(output.status.code(), Some(2), "{name}: {}", said(&output));
-        assert!(said(&output).contains("a job cannot hold"), "{}", said(&output));
+        output.says("a job cannot hold");
         assert!(!of(name).exists() && !of("job2").exists(), "{name}");
     }
 }

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::testing;
-
 /// Longest that a browser may take for one page on a machine that does much else.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -21,7 +19,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
         .find(|path| path.is_file());
     if found.is_none() {
-        testing::skip("chromium", "there is no Chromium");
+        peerlane_testing::skip("chromium", "there is no Chromium");
     }
     found
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::program::Exited;
 use peerlane_results::{BytesByRoute, PlanAnswer, Route, RouteVerdict, Warning};
 use peerlane_units::Bytes;
 
@@ -124,8 +125,7 @@ fn probe_opens_no_refused_way() {
     ];
     let Some(machine) = GpuMachine::with("mode=p2pdma", &changes) else { return };
     machine.source(LENGTH);
-    let output = machine.peerlane("plan source target --via gpu:0 --probe --json");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = machine.peerlane("plan source target --via gpu:0 --probe --json").text();
     assert!(text.contains("older than 6.2") && text.contains("nvidia_fs is not loaded"), "{text}");
     assert_eq!(machine.mock.calls("cuFileDriverOpen"), 0, "{text}");
 }

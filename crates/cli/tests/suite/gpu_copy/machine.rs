@@ -10,7 +10,7 @@ use peerlane_fabric::{Fabric, capture};
 
 use crate::mock::Mock;
 use crate::program::said;
-use crate::testing::skip;
+use peerlane_testing::{Scratch, skip};
 
 /// Two drives and a GPU below one switch, with all that every way wants.
 const TEXT: &str = concat!(
@@ -35,8 +35,8 @@ const MOUNT: &str = "mount --bind \"$1\"/sys /sys && mount --bind \"$2\" /usr/lo
 
 pub(crate) struct GpuMachine {
     pub(crate) mock: Mock,
-    tree: tempfile::TempDir,
-    folder: tempfile::TempDir,
+    tree: Scratch,
+    folder: Scratch,
 }
 
 impl GpuMachine {
@@ -52,10 +52,11 @@ impl GpuMachine {
             assert!(text.contains(from), "nothing to change: {from}");
             text = text.replacen(from, to, 1);
         }
-        let snapshot = Fabric::from_toml(&text).expect("a machine").to_snapshot().expect("a tree");
-        let tree = tempfile::tempdir().expect("a folder");
-        capture::write_folder(&snapshot, &tree.path().join("root")).expect("room");
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let fabric = Fabric::from_toml(&text).expect("a machine");
+        let snapshot = peerlane_testing::sysfs_tree(&fabric).expect("a tree");
+        let tree = Scratch::new();
+        capture::write_folder(&snapshot, &tree.at("root")).expect("room");
+        let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
         let machine = Self { mock: Mock::new(conf), tree, folder };
         // The file system of the test is on the first drive.
         let number = fs::metadata(machine.folder()).expect("it").dev();
@@ -73,13 +74,13 @@ impl GpuMachine {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.at(name)
     }
 
     /// Gives a drive the number of a device that is really there, and the links by which it is found.
     pub(crate) fn set_number(&self, drive: &str, number: u64) {
         let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
-        let sys = self.tree.path().join("root/sys");
+        let sys = self.tree.at("root/sys");
         let folder = find(&sys.join("devices"), drive).expect("a drive of that name");
         fs::write(folder.join("dev"), format!("{number}\n")).expect("room");
         fs::write(folder.join("wwid"), format!("eui.0025385b71b0{drive}\n")).expect("room");
@@ -92,10 +93,10 @@ impl GpuMachine {
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = crate::testing::heeding("unshare");
+        let mut command = peerlane_testing::heeding("unshare");
         command
             .args(["--mount", "sh", "-c", MOUNT, "sh"])
-            .arg(self.tree.path().join("root"))
+            .arg(self.tree.at("root"))
             .arg(self.mock.folder())
             .arg(env!("CARGO_BIN_EXE_peerlane"))
             .args(words.split_whitespace())

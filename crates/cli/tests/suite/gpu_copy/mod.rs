@@ -13,10 +13,10 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::program::said;
-use crate::testing::Loop;
+use crate::program::{Exited, said};
 use machine::GpuMachine;
 use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
+use peerlane_testing::Loop;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: usize = 8 << 20;
@@ -25,7 +25,7 @@ const COMMON: &str = "--via gpu:0 --block 64K --depth 4 --json";
 #[track_caller]
 fn record(output: &Output) -> CopyRecord {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    output.json()
 }
 
 fn showed(record: &CopyRecord, what: &str) -> bool {
@@ -169,8 +169,7 @@ fn stopped_copy_resumes_and_clears_gpu() {
         thread::sleep(Duration::from_millis(5));
     }
     kill_process(Pid::from_child(&child), Signal::INT).expect("a signal");
-    let output = child.wait_with_output().expect("an end");
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    let output = child.wait_with_output().expect("an end").exited(130);
     assert_eq!(machine.mock.calls("left content"), 0);
     machine.mock.expect_all_undone();
     let found = resumed(&machine, &said(&output).replace(" --limit 1MB/s", ""));
@@ -237,9 +236,10 @@ fn host_memory_passes_gpu_on_request() {
     assert_eq!(machine.mock.calls("left content"), 0);
 
     machine.mock.configure("delay=3\nfail_copy=40");
-    let output = machine.peerlane(&format!("copy source other --route host {COMMON}"));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("launch failed (719)"), "{}", said(&output));
+    machine
+        .peerlane(&format!("copy source other --route host {COMMON}"))
+        .exited(2)
+        .says("launch failed (719)");
     assert!(!machine.path("other").exists());
 }
 
@@ -262,10 +262,8 @@ fn plan_shows_ways_and_opens_none() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
-        let output = machine.peerlane(&format!("{words} --json"));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let mut object: serde_json::Value =
-            serde_json::from_slice(&output.stdout).expect("an object");
+            machine.peerlane(&format!("{words} --json")).exited(0).json();
         let plan = if words.starts_with("plan") { object["plan"].take() } else { object };
         let plan: Plan = serde_json::from_value(plan).expect("a plan");
         let names: Vec<&str> = plan.candidates.iter().map(|one| one.memory.name.as_str()).collect();
@@ -333,8 +331,7 @@ fn device_keeps_bytes_behind_the_copy() {
         "copy source {} --offset 1M --length 4M --force --route p2p {COMMON}",
         device.typed()
     );
-    let output = machine.peerlane(&other);
-    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+    machine.peerlane(&other).exited(77);
     disk.read_exact_at(&mut there, 0).expect("all of it");
     assert!(there[..content.len()] == content, "restored");
 }
@@ -344,11 +341,10 @@ fn hung_gpu_ends_copy_at_deadline() {
     let Some(machine) = GpuMachine::new("delay=1000000000") else { return };
     machine.source(LENGTH);
     let words = format!("copy source target --route host --timeout 1 {COMMON}");
-    let output = machine.peerlane(&words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = machine.peerlane(&words).exited(2);
     let says = "the copy engine of gpu:0 by pinned host memory does not answer";
-    assert!(said(&output).contains(says), "{}", said(&output));
-    assert!(said(&output).contains("was not cleared"), "{}", said(&output));
+    output.says(says);
+    output.says("was not cleared");
     assert_eq!(machine.mock.calls("cuMemFree"), 0, "the GPU may still write there");
     machine.mock.expect_no_violation();
 }

@@ -1,5 +1,6 @@
 //! Routes that a benchmark of a GPU takes where none is named.
 
+use crate::program::Exited;
 use peerlane_results::{BenchRecord, Path};
 
 use super::{GpuMachine, LENGTH, said};
@@ -11,9 +12,8 @@ const INTO: &str = "--source source --target gpu:0";
 /// Routes that ran, each once.
 #[track_caller]
 fn routes(machine: &GpuMachine, words: &str) -> (Vec<Path>, String) {
-    let output = machine.peerlane(&format!("{STREAM} {words}"));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: BenchRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let output = machine.peerlane(&format!("{STREAM} {words}")).exited(0);
+    let record: BenchRecord = output.json();
     let mut paths: Vec<Path> =
         record.cases.iter().flat_map(|case| &case.asked.flows).map(|flow| flow.path).collect();
     paths.sort_by_key(Path::to_string);
@@ -76,9 +76,7 @@ fn excluded_default_route_opens_no_cufile() {
     // A workload in a file has the same defaults.
     let file = "kind = 'stream'\nsource = 'source'\ntarget = 'gpu:0'\nlength = '1M'\nrepeats = 1\n";
     std::fs::write(machine.path("work.toml"), file).expect("room");
-    let output = machine.peerlane("bench run work.toml --json");
-    assert_eq!(output.status.code(), Some(0), "{}", super::said(&output));
-    let record: BenchRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: BenchRecord = machine.peerlane("bench run work.toml --json").exited(0).json();
     assert_eq!(record.asked.cases.len(), 1);
     assert_eq!(record.asked.cases[0].flows[0].path, Path::HostPipelined);
 }

@@ -15,8 +15,8 @@ use twox_hash::XxHash3_128;
 use super::machine::GpuMachine;
 use super::{COMMON, LENGTH, record, resumed};
 use crate::mock::CHUNK_KERNELS;
-use crate::program::said;
-use crate::testing::Loop;
+use crate::program::{Exited, said};
+use peerlane_testing::Loop;
 
 const CHUNK: usize = 64 << 10;
 /// Whole chunks, and one that is no whole block.
@@ -43,8 +43,7 @@ fn machine(conf: &str) -> Option<GpuMachine> {
     for (name, mask) in [("twin", 255), ("other", 254)] {
         let mut cc = Command::new("cc");
         cc.args(["-O1", "-o", name, "twin.c"]).arg(format!("-DMASK={mask}")).current_dir(&tools);
-        let built = cc.output().expect("cc");
-        assert!(built.status.success(), "{}", said(&built));
+        cc.output().expect("cc").exited(0);
     }
     Some(machine)
 }
@@ -202,9 +201,7 @@ fn twin_alone_makes_content_comparable() {
     assert_eq!((found.verification.mode, found.verification.bytes.0), (VerifyMode::None, 0));
     fs::remove_file(machine.path("target")).expect("a target");
     // A twin that does something else finds the difference.
-    let output = copy(&machine, &format!("--stage {INVERT} --stage-twin tools/other"));
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("differs"), "{}", said(&output));
+    copy(&machine, &format!("--stage {INVERT} --stage-twin tools/other")).exited(1).says("differs");
     assert_eq!(machine.names(), ["source", "tools"]);
     machine.mock.expect_all_undone();
 }
@@ -268,9 +265,9 @@ fn stages_see_holes_as_zeroes() {
     let digest = "--verify full --stage digest --manifest digests";
     for stages in [digest, &format!("--stage {INVERT}")] {
         // cuFile reads the holes of a chunk through host memory.
-        let output = copy(&machine, &format!("--route p2p {stages}"));
-        assert_eq!(output.status.code(), Some(77), "{}", said(&output));
-        assert!(said(&output).contains("hint: stages work on whole chunks"), "{}", said(&output));
+        copy(&machine, &format!("--route p2p {stages}"))
+            .exited(77)
+            .says("hint: stages work on whole chunks");
         assert_eq!(machine.names(), ["source", "tools"]);
     }
     let found = record(&copy(&machine, &format!("--route host {digest}")));
@@ -306,10 +303,9 @@ fn kernel_keeps_bytes_behind_copy() {
     let content = machine.source(ODD);
     let words = format!("copy source {} --force --stage {INVERT} {COMMON}", device.typed());
     // The last bytes would be merged in host memory, where the kernel is not.
-    let output = machine.peerlane(&words);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = machine.peerlane(&words).exited(2);
     let length = ODD / 512 * 512;
-    assert!(said(&output).contains(&format!("`--length {length}`")), "{}", said(&output));
+    output.says(&format!("`--length {length}`"));
     record(&machine.peerlane(&format!("{words} --length {length}")));
     let mut there = vec![0; length + 4096];
     disk.read_exact_at(&mut there, 0).expect("all of it");
@@ -344,9 +340,10 @@ fn failed_kernel_leaves_nothing() {
 fn kernels_want_memory_of_a_gpu() {
     let Some(machine) = machine("mode=p2pdma") else { return };
     machine.source(LENGTH);
-    let output = machine.peerlane(&format!("copy source target --stage {INVERT}"));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("hint: `--via gpu:0`"), "{}", said(&output));
+    machine
+        .peerlane(&format!("copy source target --stage {INVERT}"))
+        .exited(2)
+        .says("hint: `--via gpu:0`");
     assert_eq!(
         (machine.names(), machine.mock.log().len()),
         (vec!["source".into(), "tools".into()], 0)
@@ -373,8 +370,7 @@ fn interrupted_copy_needs_same_stages() {
     let Some(machine) = machine("mode=p2pdma") else { return };
     let content = machine.source(ODD);
     let stages = format!("--stage digest --manifest digests --stage {INVERT}");
-    let stopped = interrupted(&machine, &format!("{stages} --stage-twin tools/twin"));
-    assert_eq!(stopped.status.code(), Some(130), "{}", said(&stopped));
+    let stopped = interrupted(&machine, &format!("{stages} --stage-twin tools/twin")).exited(130);
     assert!(machine.path("digests.part").exists() && !machine.path("digests").exists());
     machine.mock.expect_all_undone();
     let left = machine.names();
@@ -382,15 +378,13 @@ fn interrupted_copy_needs_same_stages() {
     for others in ["--stage digest --manifest digests", ""] {
         let output = copy(&machine, &format!("{others} --resume"));
         assert_eq!(output.status.code(), Some(2), "{others}: {}", said(&output));
-        assert!(said(&output).contains("the stages were digest, cuda:"), "{}", said(&output));
+        output.says("the stages were digest, cuda:");
         assert_eq!(machine.names(), left, "{others}");
     }
     // The same words with another source of the kernel are other stages.
     let kernels = machine.path("tools/kernels.cu");
     fs::write(&kernels, CHUNK_KERNELS.replace('~', "1 + ~")).expect("room");
-    let output = copy(&machine, &format!("{stages} --resume"));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("the stages were"), "{}", said(&output));
+    copy(&machine, &format!("{stages} --resume")).exited(2).says("the stages were");
     fs::write(&kernels, CHUNK_KERNELS).expect("room");
 
     let found = resumed(&machine, &said(&stopped).replace(" --limit 1MB/s", ""));
@@ -408,9 +402,8 @@ fn failed_launch_is_resumable() {
     let Some(machine) = machine("mode=p2pdma\nfail_launch=60") else { return };
     let content = machine.source(ODD);
     let stages = format!("--stage {INVERT} --stage digest --manifest digests");
-    let output = copy(&machine, &stages);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("failed: cuLaunchKernel"), "{}", said(&output));
+    let output = copy(&machine, &stages).exited(2);
+    output.says("failed: cuLaunchKernel");
     assert!(!machine.path("target").exists() && machine.path("digests.part").exists());
     assert_eq!(machine.mock.calls("left content"), 0, "cleared after a failure, too");
     machine.mock.expect_all_undone();

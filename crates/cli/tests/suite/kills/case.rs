@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use peerlane_testing::Scratch;
 use rustix::process::Signal;
 
 use super::random::Random;
@@ -47,21 +48,21 @@ impl KillKind {
 
 /// Sources and their content.
 pub(crate) struct Sources {
-    folder: tempfile::TempDir,
+    folder: Scratch,
     full: Vec<u8>,
     sparse: Vec<u8>,
 }
 
 impl Sources {
     pub(crate) fn make() -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
         let mut random = Random(7);
         let mut full = Vec::new();
         while (full.len() as u64) < LENGTH {
             full.extend(random.next().to_le_bytes());
         }
         let mut sparse = vec![0; full.len()];
-        let file = File::create_new(folder.path().join("sparse")).expect("a source");
+        let file = File::create_new(folder.at("sparse")).expect("a source");
         file.set_len(LENGTH).expect("room");
         // Data and holes of 512 KiB each.
         for start in (0..full.len()).step_by(1 << 20) {
@@ -69,7 +70,7 @@ impl Sources {
             sparse[range.clone()].copy_from_slice(&full[range.clone()]);
             file.write_all_at(&full[range], start as u64).expect("room");
         }
-        fs::write(folder.path().join("full"), &full).expect("room");
+        folder.write("full", &full);
         Self { folder, full, sparse }
     }
 
@@ -78,7 +79,7 @@ impl Sources {
             KillKind::Holes => ("sparse", &self.sparse),
             _ => ("full", &self.full),
         };
-        (self.folder.path().join(name), content)
+        (self.folder.at(name), content)
     }
 }
 
@@ -128,7 +129,7 @@ impl KillCase {
 
 /// A copy in a folder of its own.
 struct KilledCopy<'a> {
-    folder: tempfile::TempDir,
+    folder: Scratch,
     kind: KillKind,
     source: PathBuf,
     content: &'a [u8],
@@ -140,7 +141,7 @@ struct KilledCopy<'a> {
 
 impl<'a> KilledCopy<'a> {
     fn draw(kind: KillKind, sources: &'a Sources, random: &mut Random) -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
         let (source, content) = sources.file(kind);
         let length = random.within(LENGTH / 2, LENGTH);
         let content = &content[..usize::try_from(length).expect("an index")];
@@ -155,7 +156,7 @@ impl<'a> KilledCopy<'a> {
         let is_replaced =
             kind == KillKind::Replaced || (kind != KillKind::New && random.within(0, 2) == 0);
         if is_replaced {
-            fs::write(folder.path().join(TARGET), BEFORE).expect("a target");
+            folder.write(TARGET, BEFORE);
             words.push("--force".into());
         }
         // A copy saves its first journal after 2 s: about half are ended before that.
@@ -185,7 +186,7 @@ impl<'a> KilledCopy<'a> {
     }
 
     fn command(&self) -> Command {
-        let mut command = crate::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
+        let mut command = peerlane_testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
         command.arg("copy").arg(&self.source).arg(TARGET).args(&self.words).env("NO_COLOR", "1");
         command
     }
@@ -225,7 +226,7 @@ impl<'a> KilledCopy<'a> {
     fn next_command(&self, printed: Option<&str>, outcome: &mut KillOutcome) -> Command {
         if let Some(printed) = printed {
             outcome.resumed = true;
-            let mut shell = crate::testing::heeding("sh");
+            let mut shell = peerlane_testing::heeding("sh");
             shell.args(["-c", printed]);
             return shell;
         }
@@ -261,11 +262,11 @@ impl<'a> KilledCopy<'a> {
     }
 
     fn journal(&self) -> PathBuf {
-        self.folder.path().join(format!(".{TARGET}.peerlane-journal"))
+        self.folder.at(format!(".{TARGET}.peerlane-journal"))
     }
 
     fn target(&self) -> Option<Vec<u8>> {
-        fs::read(self.folder.path().join(TARGET)).ok()
+        fs::read(self.folder.at(TARGET)).ok()
     }
 
     fn is_complete(&self) -> bool {

@@ -14,14 +14,14 @@ use rustix::process::Signal;
 use super::random::Random;
 use super::strike::{EndedProcess, Moment, strike};
 use crate::program;
-use crate::testing::Loop;
+use peerlane_testing::{Loop, Scratch};
 
 const LENGTH: usize = 12 << 20;
 /// Starts that a copy gets at most.
 const STARTS: u32 = 200;
 
 struct ResumeLoopBench {
-    folder: tempfile::TempDir,
+    folder: Scratch,
     content: Vec<u8>,
     random: Random,
     seed: u64,
@@ -30,15 +30,15 @@ struct ResumeLoopBench {
 impl ResumeLoopBench {
     fn new() -> Self {
         let seed = super::number("PEERLANE_KILLS_SEED", 1);
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = Scratch::below(env!("CARGO_TARGET_TMPDIR"));
         let byte = |at: usize| u8::try_from((at / 4096 + at % 249) % 255 + 1).expect("a byte");
         let content: Vec<u8> = (0..LENGTH).map(byte).collect();
-        fs::write(folder.path().join("source"), &content).expect("room");
+        folder.write("source", &content);
         Self { folder, content, random: Random(seed), seed }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.at(name)
     }
 
     /// A copy that takes about two seconds.

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde::de::DeserializeOwned;
+
 /// Wide enough for any sentence in one line.
 pub(crate) const COLUMNS: (&str, &str) = ("COLUMNS", "9999");
 
@@ -27,4 +29,42 @@ pub(crate) fn typed(folder: &Path, line: &str) -> Output {
 /// Standard error of the program.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What is asked of a program that has ended.
+pub(crate) trait Exited {
+    /// The same, which ended with this status; else the test fails with what was printed.
+    fn exited(self, status: i32) -> Self;
+
+    /// Standard output.
+    fn text(&self) -> String;
+
+    /// Standard output as JSON; the test fails with what was printed where it is not.
+    fn json<T: DeserializeOwned>(&self) -> T;
+
+    /// The same, whose standard error has these words; else the test fails with what is there.
+    fn says(&self, words: &str) -> &Self;
+}
+
+impl Exited for Output {
+    #[track_caller]
+    fn exited(self, status: i32) -> Self {
+        assert_eq!(self.status.code(), Some(status), "{}{}", said(&self), self.text());
+        self
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn json<T: DeserializeOwned>(&self) -> T {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    fn says(&self, words: &str) -> &Self {
+        assert!(said(self).contains(words), "{words} in {}", said(self));
+        self
+    }
 }

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::testing;
-
 /// Longest wait for the program to say or do something.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -34,7 +32,7 @@ impl Terminal {
         let side = open();
         let mut keys = File::from(main);
         keys.write_all(typed.as_bytes()).expect("room for keys");
-        let child = testing::heeding("setsid")
+        let child = peerlane_testing::heeding("setsid")
             .args(["--ctty", env!("CARGO_BIN_EXE_peerlane")])
             .args(words)
             .current_dir(folder)

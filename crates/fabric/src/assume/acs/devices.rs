@@ -149,18 +149,14 @@ mod tests {
 
     /// A switch below a root port, and a drive below one of its ports.
     fn machine() -> Fabric {
-        Fabric::from_toml(
-            "name = 'm'\n\
-             [[function]]\nname = 'root'\nkind = 'root-port'\naddress = '0000:00:01.0'\n\
-             vendor = '0x8086'\ndevice = '0x2030'\n\
-             [[function]]\nname = 'up'\nkind = 'upstream-port'\nunder = 'root'\n\
-             address = '0000:01:00.0'\nvendor = '0x10b5'\ndevice = '0x8747'\n\
-             [[function]]\nname = 'down'\nkind = 'downstream-port'\nunder = 'up'\n\
-             address = '0000:02:08.0'\nvendor = '0x10b5'\ndevice = '0x8747'\n\
-             [[function]]\nname = 'drive'\nkind = 'nvme'\nunder = 'down'\n\
-             address = '0000:03:00.0'\n",
-        )
-        .expect("a machine")
+        let text = peerlane_testing::machine_text(
+            "
+            root root-port @0000:00:01.0 8086:2030
+              up upstream-port @0000:01:00.0 10b5:8747
+                down downstream-port @0000:02:08.0 10b5:8747
+                  drive nvme @0000:03:00.0",
+        );
+        Fabric::from_toml(&text).expect("a machine")
     }
 
     /// Names of the functions that a text names, and the rest behind it.

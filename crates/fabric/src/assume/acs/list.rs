@@ -111,13 +111,10 @@ mod tests {
     use super::*;
 
     fn machine() -> Fabric {
-        let port = |name: &str, number: u32| {
-            format!(
-                "[[function]]\nname = '{name}'\nkind = 'root-port'\naddress = '0000:00:0{number}.0'\n\
-                 vendor = '0x1b36'\ndevice = '0x000c'\n"
-            )
-        };
-        let text = format!("name = 'm'\n{}{}{}", port("a", 1), port("b", 2), port("c", 3));
+        let text = peerlane_testing::machine_text(
+            "a root-port @0000:00:01.0 1b36:000c\nb root-port @0000:00:02.0 1b36:000c\n\
+             c root-port @0000:00:03.0 1b36:000c",
+        );
         Fabric::from_toml(&text).expect("a machine")
     }
 

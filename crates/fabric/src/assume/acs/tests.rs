@@ -9,21 +9,15 @@ use crate::{DriverBinding, IommuMode};
 
 /// A root port and a switch whose downstream ports redirect.
 fn machine(release: &str, iommu: &str, parameters: &str) -> Fabric {
-    let port = |name: &str, kind: &str, under: &str, address: &str, acs: &str| {
-        let under = if under.is_empty() { String::new() } else { format!("under = '{under}'\n") };
-        format!(
-            "[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}address = '{address}'\n\
-             vendor = '0x1b36'\ndevice = '0x000c'\nacs = {acs}\n"
-        )
-    };
-    let text = format!(
-        "name = 'm'\niommu = '{iommu}'\n[kernel]\nrelease = '{release}'\nparameters = [{parameters}]\n\
-         [cpu]\nvendor = 'GenuineIntel'\n{}{}{}{}",
-        port("root", "root-port", "", "0000:00:01.0", "{ control = 0x1d }"),
-        port("up", "upstream-port", "root", "0000:01:00.0", "'absent'"),
-        port("a", "downstream-port", "up", "0000:02:00.0", "{ control = 0x1d }"),
-        port("b", "downstream-port", "up", "0000:02:01.0", "{ control = 0x5d }"),
-    );
+    let text = peerlane_testing::machine_text(&format!(
+        "iommu = '{iommu}'
+         kernel = {{ release = '{release}', parameters = [{parameters}] }}
+         cpu.vendor = 'GenuineIntel'
+         root root-port @0000:00:01.0 1b36:000c acs = {{ control = 0x1d }}
+           up upstream-port @0000:01:00.0 1b36:000c acs = 'absent'
+             a downstream-port @0000:02:00.0 1b36:000c acs = {{ control = 0x1d }}
+             b downstream-port @0000:02:01.0 1b36:000c acs = {{ control = 0x5d }}"
+    ));
     Fabric::from_toml(&text).expect("a machine")
 }
 

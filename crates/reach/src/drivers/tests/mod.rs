@@ -14,7 +14,7 @@ use peerlane_fabric::{Fabric, FunctionId};
 use super::{DriverAnswer, DriverRule, rules};
 
 /// PLX PEX 8747, which NVIDIA's driver has on its list.
-const SWITCH: &str = "vendor = '0x10b5'\ndevice = '0x8747'\n";
+const SWITCH: &str = "10b5:8747";
 
 /// A switch below a root port with ports `p0` to `p2`, and a second root port `apart`; device lines follow.
 pub(super) fn machine(system: &str, devices: &str) -> Fabric {
@@ -23,19 +23,15 @@ pub(super) fn machine(system: &str, devices: &str) -> Fabric {
 
 /// The same with other numbers of the switch.
 pub(super) fn with_switch(switch: &str, system: &str, devices: &str) -> Fabric {
-    let mut text = format!("name = 'm'\n{system}\n");
-    for (name, kind, under) in [
-        ("root", "root-port", None),
-        ("apart", "root-port", None),
-        ("up", "upstream-port", Some("root")),
-        ("p0", "downstream-port", Some("up")),
-        ("p1", "downstream-port", Some("up")),
-        ("p2", "downstream-port", Some("up")),
-    ] {
-        let under = under.map(|under| format!("under = '{under}'\n")).unwrap_or_default();
-        let numbers = if kind == "root-port" { "" } else { switch };
-        text += &format!("[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}{numbers}");
-    }
+    let text = peerlane_testing::machine_text(&format!(
+        "{system}
+         root root-port
+           up upstream-port {switch}
+             p0 downstream-port {switch}
+             p1 downstream-port {switch}
+             p2 downstream-port {switch}
+         apart root-port"
+    ));
     Fabric::from_toml(&(text + devices)).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -104,7 +104,7 @@ fn guest_chipset_explains_cns() {
 #[test]
 fn switches_count_by_list() {
     let below = |vendor: &str, number: &str| {
-        let switch = format!("vendor = '{vendor}'\ndevice = '{number}'\n");
+        let switch = format!("vendor = '{vendor}'; device = '{number}'");
         with_switch(&switch, "", &pair(H100, H100))
     };
     for (vendor, number) in [
@@ -123,11 +123,7 @@ fn switches_count_by_list() {
         only(&below(vendor, number), DriverAnswer::Conditional, "is not on the driver's list");
     }
     only(&with_switch("", "", &pair(H100, H100)), DriverAnswer::Conditional, "list is unknown");
-    let refused = with_switch(
-        "vendor = '0x1000'\ndevice = '0xc030'\n",
-        "",
-        &(pair(H100, H100) + &answered("CNS")),
-    );
+    let refused = with_switch("1000:c030", "", &(pair(H100, H100) + &answered("CNS")));
     only(&refused, DriverAnswer::Refused, "PEX890xx PCIe Gen 5 Switch) is not on the driver's");
 }
 

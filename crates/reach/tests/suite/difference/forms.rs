@@ -52,24 +52,16 @@ fn captures_and_lspci_have_no_change() {
 
 #[test]
 fn large_machines_are_compared_by_groups() {
-    let mut text = String::from(
-        "name = 'large'\n[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25\n\
-         [[host_bridge]]\nname = 'pci0000:00'\n",
-    );
+    let mut tree =
+        "cpu = { vendor = 'AuthenticAMD', family = 25 }\npci0000:00 host-bridge".to_owned();
     for switch in 0..8 {
-        let port = |name: String, kind: &str, under: &str| {
-            format!("[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n")
-        };
-        text += &port(format!("r{switch}"), "root-port", "pci0000:00");
-        text += &port(format!("u{switch}"), "upstream-port", &format!("r{switch}"));
+        tree += &format!("\n r{switch} root-port\n  u{switch} upstream-port");
         for slot in 0..200 {
-            let name = format!("d{switch}-{slot}");
-            text += &port(name.clone(), "downstream-port", &format!("u{switch}"));
-            text += &port(format!("n{switch}-{slot}"), "nvme", &name);
-            text += "cmb = '64M'\n";
+            tree += &format!("\n   d{switch}-{slot} downstream-port");
+            tree += &format!("\n    n{switch}-{slot} nvme cmb = '64M'");
         }
     }
-    let before = Fabric::from_toml(&text).unwrap();
+    let before = peerlane_testing::machine(&tree);
     let mut after = before.clone();
     for function in &mut after.functions {
         if function.kind == FunctionKind::DownstreamPort {

@@ -5,12 +5,13 @@ use peerlane_reach::ChangeEffect::{Neutral, Worse};
 use peerlane_reach::{ChangeKind, MachineDifference, MapType};
 use proptest::prelude::*;
 
-use super::{MACHINE, difference, kinds, machine, pairs, with};
+use super::{difference, kinds, machine, pairs, text, with};
 use crate::random;
 
-/// The text of one function in [`MACHINE`].
+/// The text of one function in the machine.
 fn block(name: &str) -> String {
-    let (_, rest) = MACHINE.split_once(&format!("[[function]]\nname = '{name}'\n")).unwrap();
+    let text = text();
+    let (_, rest) = text.split_once(&format!("[[function]]\nname = '{name}'\n")).unwrap();
     let end = rest.find("[[function]]").unwrap_or(rest.len());
     format!("[[function]]\nname = '{name}'\n{}", &rest[..end])
 }
@@ -138,15 +139,12 @@ fn renumbered_buses_are_one_change() {
 #[test]
 fn shifted_root_buses_match_in_order() {
     let two = |bus: &str| {
-        let bridge = "[[host_bridge]]\nname = 'pci0000:80'\n".replace("80", bus);
-        let function = |at: &str, more: &str| {
-            format!(
-                "[[function]]\nname = '{at}'\naddress = '0000:{bus}:{at}'\nkind = 'nvme'\n\
-                 under = 'pci0000:{bus}'\nvendor = '0x144d'\ndevice = '0xa80a'\n{more}"
-            )
-        };
-        let drives = [function("01.0", ""), function("02.0", "")].concat();
-        Fabric::from_toml(&format!("name = 'm'\n{bridge}{drives}")).unwrap()
+        peerlane_testing::machine(&format!(
+            "
+            pci0000:{bus} host-bridge
+              01.0 nvme @0000:{bus}:01.0 144d:a80a
+              02.0 nvme @0000:{bus}:02.0 144d:a80a"
+        ))
     };
     let found = MachineDifference::new(&two("80"), &two("97"));
     assert_eq!(kinds(&found), [(ChangeKind::Renumbered, Neutral)]);

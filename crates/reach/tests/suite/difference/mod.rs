@@ -9,139 +9,45 @@ use peerlane_reach::{ChangeEffect, ChangeKind, ChangedPairs, MachineChange, Mach
 
 /// Two GPUs and a NIC below one switch, and two drives below root ports.
 const MACHINE: &str = "
-name = 'm'
-iommu = 'off'
-[cpu]
-vendor = 'GenuineIntel'
-family = 6
-[kernel]
-release = '6.8.0-45-generic'
-p2pdma = true
-parameters = ['pci=realloc']
-modules = [{ name = 'nvidia', version = '550.54' }]
-[[host_bridge]]
-name = 'pci0000:00'
-[[function]]
-name = '0000:00:00.0'
-address = '0000:00:00.0'
-kind = 'other'
-vendor = '0x8086'
-device = '0x3c00'
-[[function]]
-name = '0000:00:01.0'
-address = '0000:00:01.0'
-kind = 'root-port'
-vendor = '0x8086'
-device = '0x3c01'
-link_below = '32GT/s x16'
-[[function]]
-name = '0000:01:00.0'
-address = '0000:01:00.0'
-kind = 'upstream-port'
-under = '0000:00:01.0'
-vendor = '0x1000'
-device = '0xc030'
-link = { current = '32GT/s x16', maximum = '32GT/s x16' }
-[[function]]
-name = '0000:02:00.0'
-address = '0000:02:00.0'
-kind = 'downstream-port'
-under = '0000:01:00.0'
-vendor = '0x1000'
-device = '0xc030'
-link_below = '32GT/s x16'
-acs = { control = 0x00 }
-[[function]]
-name = '0000:02:01.0'
-address = '0000:02:01.0'
-kind = 'downstream-port'
-under = '0000:01:00.0'
-vendor = '0x1000'
-device = '0xc030'
-link_below = '32GT/s x16'
-acs = { control = 0x00 }
-[[function]]
-name = '0000:02:02.0'
-address = '0000:02:02.0'
-kind = 'downstream-port'
-under = '0000:01:00.0'
-vendor = '0x1000'
-device = '0xc030'
-link_below = '32GT/s x16'
-acs = { control = 0x00 }
-[[function]]
-name = 'one'
-address = '0000:03:00.0'
-kind = 'gpu'
-under = '0000:02:00.0'
-vendor = '0x10de'
-device = '0x2330'
-driver = 'nvidia'
-link = { current = '32GT/s x16', maximum = '32GT/s x16' }
-bars = [{ index = 1, size = '128G', prefetchable = true }]
-[[function]]
-name = 'two'
-address = '0000:04:00.0'
-kind = 'gpu'
-under = '0000:02:01.0'
-vendor = '0x10de'
-device = '0x2330'
-driver = 'nvidia'
-link = { current = '32GT/s x16', maximum = '32GT/s x16' }
-bars = [{ index = 1, size = '128G', prefetchable = true }]
-[[function]]
-name = 'net'
-address = '0000:05:00.0'
-kind = 'nic'
-under = '0000:02:02.0'
-vendor = '0x15b3'
-device = '0x1021'
-driver = 'mlx5_core'
-link = { current = '32GT/s x16', maximum = '32GT/s x16' }
-[[function]]
-name = '0000:00:02.0'
-address = '0000:00:02.0'
-kind = 'root-port'
-vendor = '0x8086'
-device = '0x3c02'
-link_below = '16GT/s x4'
-[[function]]
-name = '0000:00:03.0'
-address = '0000:00:03.0'
-kind = 'root-port'
-vendor = '0x8086'
-device = '0x3c03'
-link_below = '16GT/s x4'
-[[function]]
-name = 'drive'
-address = '0000:06:00.0'
-kind = 'nvme'
-under = '0000:00:02.0'
-vendor = '0x144d'
-device = '0xa80a'
-driver = 'nvme'
-serial = 'S1'
-link = { current = '16GT/s x4', maximum = '16GT/s x4' }
-iommu_type = 'identity'
-[[function]]
-name = 'other'
-address = '0000:07:00.0'
-kind = 'nvme'
-under = '0000:00:03.0'
-vendor = '0x144d'
-device = '0xa80a'
-driver = 'nvme'
-serial = 'S2'
-link = { current = '16GT/s x4', maximum = '16GT/s x4' }
-";
+    iommu = 'off'
+    [cpu]
+    vendor = 'GenuineIntel'
+    family = 6
+    [kernel]
+    release = '6.8.0-45-generic'
+    p2pdma = true
+    parameters = ['pci=realloc']
+    modules = [{ name = 'nvidia', version = '550.54' }]
+    pci0000:00 host-bridge
+      0000:00:00.0 other @ 8086:3c00
+      0000:00:01.0 root-port @ 8086:3c01 link_below = '32GT/s x16'
+        0000:01:00.0 upstream-port @ 1000:c030 X16
+          0000:02:00.0 downstream-port @ 1000:c030 link_below = '32GT/s x16'; acs = { control = 0x00 }
+            one gpu @0000:03:00.0 10de:2330 driver = 'nvidia'; X16; BAR1
+          0000:02:01.0 downstream-port @ 1000:c030 link_below = '32GT/s x16'; acs = { control = 0x00 }
+            two gpu @0000:04:00.0 10de:2330 driver = 'nvidia'; X16; BAR1
+          0000:02:02.0 downstream-port @ 1000:c030 link_below = '32GT/s x16'; acs = { control = 0x00 }
+            net nic @0000:05:00.0 15b3:1021 driver = 'mlx5_core'; X16
+      0000:00:02.0 root-port @ 8086:3c02 link_below = '16GT/s x4'
+        drive nvme @0000:06:00.0 144d:a80a driver = 'nvme'; serial = 'S1'; X4; iommu_type = 'identity'
+      0000:00:03.0 root-port @ 8086:3c03 link_below = '16GT/s x4'
+        other nvme @0000:07:00.0 144d:a80a driver = 'nvme'; serial = 'S2'; X4";
+
+/// The text of the machine.
+fn text() -> String {
+    let text = peerlane_testing::machine_text(MACHINE);
+    text.replace("X16", "link = { current = '32GT/s x16', maximum = '32GT/s x16' }")
+        .replace("X4", "link = { current = '16GT/s x4', maximum = '16GT/s x4' }")
+        .replace("BAR1", "bars = [{ index = 1, size = '128G', prefetchable = true }]")
+}
 
 fn machine() -> Fabric {
-    Fabric::from_toml(MACHINE).unwrap()
+    Fabric::from_toml(&text()).unwrap()
 }
 
 /// The machine with other text.
 fn with(changes: &[(&str, &str)]) -> Fabric {
-    let mut text = MACHINE.to_owned();
+    let mut text = text();
     for (from, to) in changes {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use peerlane_fabric::{Acs, DriverBinding, Fabric, IommuMode, Link, LinkSpeed};
 
 use super::machine::Machine;
-use crate::testing::skip;
+use peerlane_testing::skip;
 
 /// An `lspci`.
 #[derive(Debug, Clone)]

@@ -8,52 +8,17 @@ use super::*;
 
 /// Two drives below a switch, one behind another root port; those of the switch redirect where `acs` says so.
 fn machine(acs: &str) -> Fabric {
-    let text = format!(
-        r#"
-name = "m"
-[cpu]
-vendor = "AuthenticAMD"
-family = 25
-[[function]]
-name = "root"
-kind = "root-port"
-[[function]]
-name = "switch"
-kind = "upstream-port"
-under = "root"
-[[function]]
-name = "down-a"
-kind = "downstream-port"
-under = "switch"
-{acs}
-[[function]]
-name = "down-b"
-kind = "downstream-port"
-under = "switch"
-{acs}
-[[function]]
-name = "a"
-kind = "nvme"
-under = "down-a"
-link = "8GT/s x4"
-size = "64M"
-[[function]]
-name = "b"
-kind = "nvme"
-under = "down-b"
-size = "64M"
-cmb = "16M"
-[[function]]
-name = "other"
-kind = "root-port"
-[[function]]
-name = "c"
-kind = "nvme"
-under = "other"
-size = "64M"
-"#
-    );
-    Fabric::from_toml(&text).expect("a machine")
+    peerlane_testing::machine(&format!(
+        "cpu = {{ vendor = 'AuthenticAMD', family = 25 }}
+         root root-port
+           switch upstream-port
+             down-a downstream-port {acs}
+               a nvme link = '8GT/s x4'; size = '64M'
+             down-b downstream-port {acs}
+               b nvme size = '64M'; cmb = '16M'
+         other root-port
+           c nvme size = '64M'"
+    ))
 }
 
 fn flow(source: &str, target: &str, path: Path) -> Flow {

@@ -170,11 +170,7 @@ mod tests {
 
     #[test]
     fn socket_links_are_listed_not_strange() {
-        let fabric = Fabric::from_toml(
-            "name = 'two'\n[[function]]\nname = 'slot'\nkind = 'root-port'\n\
-             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'slot'",
-        );
-        let fabric = fabric.expect("a machine");
+        let fabric = peerlane_testing::machine("slot root-port\n a nvme");
         let load = |below: &str, other_end: Option<&str>, direction| LinkLoad {
             below: below.to_owned(),
             other_end: other_end.map(str::to_owned),

@@ -58,15 +58,15 @@ fn states_of(fabric: &Fabric, id: FunctionId) -> String {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "name = 'm'\n\
-        [[function]]\nname = 'sw'\nkind = 'upstream-port'\n\
-        [[function]]\nname = 'down'\nkind = 'downstream-port'\nunder = 'sw'\n\
-        [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'down'\np2pmem = { size = '64M' }\n\
-        [[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'down'\n";
+    const MACHINE: &str = "
+        sw upstream-port
+          down downstream-port
+            a nvme p2pmem = { size = '64M' }
+            b nvme";
 
     #[test]
     fn path_goes_up_and_pairs_have_states() {
-        let fabric = Fabric::from_toml(MACHINE).expect("a machine");
+        let fabric = peerlane_testing::machine(MACHINE);
         let text = device(&fabric, fabric.find("a").expect("a"));
         let places: Vec<_> =
             ["a (NVMe)", "path to the CPU:", "down (", "sw (", "host bridge", "pairs with:", "  b"]

@@ -78,9 +78,7 @@ mod tests {
     }
 
     fn machine(drives: Vec<RemoteDrive>) -> Fabric {
-        let text = "name = 'm'\n[[function]]\nname = 'nic'\nkind = 'nic'\n\
-                    address = '0000:41:00.0'\nkernel_names = ['eth0']\n";
-        let fabric = Fabric::from_toml(text).expect("a machine");
+        let fabric = peerlane_testing::machine("nic nic @0000:41:00.0 kernel_names = ['eth0']");
         Fabric { remote_drives: drives, ..fabric }
     }
 

@@ -6,15 +6,14 @@ const X4: &str = "link = \"16GT/s x4\"";
 
 /// A drive and a GPU below root ports of their own, each with keys of its own: port, device.
 fn pair(drive: [&str; 2], gpu: [&str; 2]) -> Fabric {
-    let text = format!(
-        "name = \"two\"\niommu = \"off\"\n\
-         [[function]]\nname = \"slot\"\nkind = \"root-port\"\n{}\n\
-         [[function]]\nname = \"a\"\nkind = \"nvme\"\nunder = \"slot\"\nread = \"7GB/s\"\nwrite = \"5GB/s\"\n{}\n\
-         [[function]]\nname = \"big\"\nkind = \"root-port\"\n{}\n\
-         [[function]]\nname = \"g\"\nkind = \"gpu\"\nunder = \"big\"\n{}\n",
-        drive[0], drive[1], gpu[0], gpu[1]
-    );
-    Fabric::from_toml(&text).expect("a machine")
+    let ([slot, a], [big, g]) = (drive, gpu);
+    peerlane_testing::machine(&format!(
+        "iommu = 'off'
+         slot root-port {slot}
+           a nvme read = '7GB/s'; write = '5GB/s'; {a}
+         big root-port {big}
+           g gpu {g}"
+    ))
 }
 
 fn warnings(machine: &Fabric, given: Given<'_>, flow: Flow) -> Vec<Warning> {
@@ -149,24 +148,13 @@ fn refused_peers_are_warned_of() {
 
 /// Four drives below one socket, and a GPU below the other; with more keys of the first host bridge.
 fn sockets(first: &str) -> Fabric {
-    let mut text = format!(
-        "name = \"two\"\niommu = \"off\"\n\
-         [[host_bridge]]\nname = \"pci0000:00\"\nnuma_node = 0\n{first}\n\
-         [[host_bridge]]\nname = \"pci0000:80\"\nnuma_node = 1\n"
-    );
-    let mut device = |port: &str, bridge: &str, rest: &str| {
-        text += &format!(
-            "[[function]]\nname = \"{port}\"\nkind = \"root-port\"\nunder = \"{bridge}\"\n\
-             [[function]]\nunder = \"{port}\"\n{rest}\n"
-        );
-    };
-    for n in 0..4 {
-        let drive =
-            format!("name = \"a{n}\"\nkind = \"nvme\"\nlink = \"32GT/s x4\"\nread = \"13GB/s\"");
-        device(&format!("root{n}"), "pci0000:00", &drive);
-    }
-    device("top", "pci0000:80", "name = \"g\"\nkind = \"gpu\"\nlink = \"32GT/s x16\"");
-    Fabric::from_toml(&text).expect("a machine")
+    let drive =
+        |n| format!(" root{n} root-port\n  a{n} nvme link = '32GT/s x4'; read = '13GB/s'\n");
+    let drives: String = (0..4).map(drive).collect();
+    peerlane_testing::machine(&format!(
+        "iommu = 'off'\npci0000:00 host-bridge numa_node = 0; {first}\n{drives}\
+         pci0000:80 host-bridge numa_node = 1\n top root-port\n  g gpu link = '32GT/s x16'"
+    ))
 }
 
 #[test]

@@ -8,16 +8,17 @@ mod environment;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::libraries::MAIN;
-use super::windows::IORESOURCE_UNSET;
-use super::{configuration, windows};
-use crate::{
-    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, LinkSpeed,
-    Namespace, NoPlace, NvmeController, Parent, Snapshot,
+use peerlane_fabric::{
+    Acs, Bar, Bdf, BridgeId, DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode,
+    Kernel, LinkSpeed, Namespace, NoPlace, NvmeController, Parent, Snapshot, TreeEntry,
 };
 
 /// Unit of `size` and `start` in sysfs (`SECTOR_SHIFT`).
 const SECTOR: u64 = 512;
+/// `IORESOURCE_UNSET` of `include/linux/ioport.h`.
+const UNSET: u64 = 0x2000_0000;
+/// Controllers of drives in other machines.
+const CONTROLLERS: &str = "sys/devices/virtual/nvme-fabrics/ctl";
 /// Start of extended configuration space (PCIe 6.0 section 7.6).
 const EXTENDED: usize = 0x100;
 /// `BLOCK_EXT_MAJOR`, which namespaces have.
@@ -25,34 +26,32 @@ const MAJOR_EXTENDED: u32 = 259;
 /// The major number that device mapper usually gets.
 const MAJOR_MAPPER: u32 = 253;
 
-impl Fabric {
-    /// The tree in which [`Fabric::discover_snapshot`] finds this machine.
-    ///
-    /// # Errors
-    /// When a name cannot be that of a file, two are the same, or there are too many.
-    pub fn to_snapshot(&self) -> Result<Snapshot, NoPlace> {
-        let mut writer = TreeWriter {
-            fabric: self,
-            tree: Snapshot::default(),
-            addresses: addresses(self),
-            numbers: HashMap::new(),
-        };
-        writer.folder("sys/devices")?;
-        writer.system()?;
-        let mut below: HashMap<Parent, Vec<FunctionId>> = HashMap::new();
-        for (id, function) in self.iter() {
-            below.entry(function.parent).or_default().push(id);
-        }
-        for (index, bridge) in self.bridges.iter().enumerate() {
-            writer.folder(&format!("sys/devices/{}", bridge.name))?;
-            let at = format!("sys/devices/{}", bridge.name);
-            writer.children(Parent::Bridge(crate::BridgeId(index)), at, &below)?;
-        }
-        writer.remote_drives()?;
-        writer.stacked()?;
-        writer.mounts()?;
-        Ok(writer.tree)
+/// The tree in which [`Fabric::discover_snapshot`] finds a machine.
+///
+/// # Errors
+/// When a name cannot be that of a file, two are the same, or there are too many.
+pub fn sysfs_tree(fabric: &Fabric) -> Result<Snapshot, NoPlace> {
+    let mut writer = TreeWriter {
+        fabric,
+        tree: Snapshot::default(),
+        addresses: addresses(fabric),
+        numbers: HashMap::new(),
+    };
+    writer.folder("sys/devices")?;
+    writer.system()?;
+    let mut below: HashMap<Parent, Vec<FunctionId>> = HashMap::new();
+    for (id, function) in fabric.iter() {
+        below.entry(function.parent).or_default().push(id);
     }
+    for (index, bridge) in fabric.bridges.iter().enumerate() {
+        let at = format!("sys/devices/{}", bridge.name);
+        writer.folder(&at)?;
+        writer.children(Parent::Bridge(BridgeId(index)), at, &below)?;
+    }
+    writer.remote_drives()?;
+    writer.stacked()?;
+    writer.mounts()?;
+    Ok(writer.tree)
 }
 
 /// The address of each function: its own, or the next one free on its bus.
@@ -68,7 +67,7 @@ fn addresses(fabric: &Fabric) -> Vec<Bdf> {
         let place = place(&bridge.name);
         let last = last_bus.entry(place.0).or_insert(0);
         *last = (*last).max(place.1);
-        buses.insert(Parent::Bridge(crate::BridgeId(index)), place);
+        buses.insert(Parent::Bridge(BridgeId(index)), place);
     }
     let mut addresses: Vec<Bdf> = Vec::new();
     for function in &fabric.functions {
@@ -116,7 +115,7 @@ type Written = Result<(), NoPlace>;
 
 impl TreeWriter<'_> {
     fn folder(&mut self, path: &str) -> Written {
-        self.tree.insert(Path::new(path), crate::TreeEntry::Folder(BTreeMap::new()))
+        self.tree.insert(Path::new(path), TreeEntry::Folder(BTreeMap::new()))
     }
 
     fn file(&mut self, folder: &str, name: &str, text: impl std::fmt::Display) -> Written {
@@ -133,7 +132,7 @@ impl TreeWriter<'_> {
     }
 
     fn link(&mut self, path: &str, target: String) -> Written {
-        self.tree.insert(Path::new(path), crate::TreeEntry::Link(PathBuf::from(target)))
+        self.tree.insert(Path::new(path), TreeEntry::Link(PathBuf::from(target)))
     }
 
     fn system(&mut self) -> Written {
@@ -141,7 +140,7 @@ impl TreeWriter<'_> {
         self.file("proc/sys/kernel", "hostname", name)?;
         self.some("proc/sys/kernel", "osrelease", kernel.release.as_ref())?;
         if let (Some(release), Some(_)) = (&kernel.release, kernel.has_p2pdma) {
-            self.file("boot", &format!("config-{release}"), configuration::lines(kernel))?;
+            self.file("boot", &format!("config-{release}"), configuration(kernel))?;
         }
         self.some("proc", "cmdline", kernel.parameters.as_ref().map(|list| list.join(" ")))?;
         let mut lines = String::new();
@@ -159,7 +158,7 @@ impl TreeWriter<'_> {
         }
         lines +=
             &cpu.model.as_ref().map(|name| format!("model name\t: {name}\n")).unwrap_or_default();
-        lines += &environment::flags(self.fabric);
+        lines += environment::flags(self.fabric);
         self.file("proc", "cpuinfo", lines)?;
         self.environment()?;
         self.nvidia()?;
@@ -169,7 +168,6 @@ impl TreeWriter<'_> {
             self.folder("sys/kernel/iommu_groups")?;
         }
         if let Some(libraries) = &self.fabric.libraries {
-            self.folder(MAIN)?;
             self.libraries(libraries)?;
         }
         self.modules()
@@ -218,7 +216,7 @@ impl TreeWriter<'_> {
         self.some(at, "device", function.device.map(|id| format!("{id:#06x}")))?;
         self.some(at, "class", function.class.map(|class| format!("{class:#08x}")))?;
         self.file(at, "numa_node", function.numa_node.map_or(-1, i64::from))?;
-        let config = crate::TreeEntry::File { bytes: config(function), mode: 0o644 };
+        let config = TreeEntry::File { bytes: config(function), mode: 0o644 };
         self.tree.insert(Path::new(&format!("{at}/config")), config)?;
         let under = below.and_then(|below| below.first()).map(|&id| fabric.function(id));
         let current = function.link.and_then(|link| link.current);
@@ -271,7 +269,7 @@ impl TreeWriter<'_> {
             for bar in &function.bars {
                 let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
                 let prefetch = if bar.is_prefetchable { 0x2000 } else { 0 };
-                let (start, end) = windows::place(bar.size, bar.address_bits);
+                let (start, end) = place_bar(bar);
                 *line = [start, end, 0x200 | 0x40000 | prefetch];
                 let mask = resize_mask(bar).map(|mask| format!("{mask:016x}"));
                 self.some(at, &format!("resource{}_resize", bar.index), mask)?;
@@ -279,7 +277,7 @@ impl TreeWriter<'_> {
             for bar in &function.unassigned_bars {
                 let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
                 let size = bar.size.unwrap_or_default();
-                *line = [0, size.0.saturating_sub(1), 0x200 | IORESOURCE_UNSET];
+                *line = [0, size.0.saturating_sub(1), 0x200 | UNSET];
             }
             let lines: Vec<String> = lines
                 .iter()
@@ -293,8 +291,7 @@ impl TreeWriter<'_> {
             self.file(&format!("{at}/p2pmem"), "published", u8::from(pool.published))?;
             if let Some(mode) = pool.allocate {
                 let path = format!("{at}/p2pmem/allocate");
-                self.tree
-                    .insert(Path::new(&path), crate::TreeEntry::File { bytes: Vec::new(), mode })?;
+                self.tree.insert(Path::new(&path), TreeEntry::File { bytes: Vec::new(), mode })?;
             }
         }
         self.some(&format!("{at}/p2p.u.0"), "p2p_enable", function.fpga_p2p.map(u8::from))?;
@@ -337,7 +334,7 @@ impl TreeWriter<'_> {
 
     fn remote_drives(&mut self) -> Written {
         for drive in &self.fabric.remote_drives {
-            let at = format!("{}/{}", super::remote::CONTROLLERS, drive.name);
+            let at = format!("{}/{}", CONTROLLERS, drive.name);
             let location = &drive.location;
             self.file(&at, "transport", &location.transport)?;
             let parts = [
@@ -385,11 +382,11 @@ impl TreeWriter<'_> {
         self.number(name, &at, MAJOR_EXTENDED)?;
         let queue = format!("{at}/queue");
         let limits = namespace.limits;
-        let kib = |size: peerlane_units::Bytes| size.0 >> 10;
+
         self.file(&queue, "logical_block_size", limits.logical_block.0)?;
         self.file(&queue, "physical_block_size", limits.physical_block.0)?;
-        self.some(&queue, "max_sectors_kb", limits.max_request.map(kib))?;
-        self.some(&queue, "max_hw_sectors_kb", limits.max_hw_request.map(kib))?;
+        self.some(&queue, "max_sectors_kb", limits.max_request.map(|size| size.0 >> 10))?;
+        self.some(&queue, "max_hw_sectors_kb", limits.max_hw_request.map(|size| size.0 >> 10))?;
         self.some(&queue, "max_segments", limits.max_segments)?;
         self.some(&queue, "stable_writes", namespace.stable_writes.map(u8::from))?;
         if let Some(integrity) = namespace.integrity {
@@ -445,6 +442,28 @@ impl TreeWriter<'_> {
         let lines: Vec<String> = lines.collect();
         self.file("proc/self", "mountinfo", lines.join("\n"))
     }
+}
+
+/// First and last address of a window: the last of as many bits as it has, 0 onwards where they are unknown.
+fn place_bar(bar: &Bar) -> (u64, u64) {
+    let last = bar.size.0.saturating_sub(1);
+    let bits = bar.address_bits.map(u32::from);
+    let end = bits.and_then(|bits| u64::MAX.checked_shr(64u32.checked_sub(bits)?));
+    end.and_then(|end| Some((end.checked_sub(last)?, end))).unwrap_or((0, last))
+}
+
+/// The lines of a kernel's configuration that are known.
+fn configuration(kernel: &Kernel) -> String {
+    let options = [
+        ("CONFIG_PCI_P2PDMA", kernel.has_p2pdma),
+        ("CONFIG_HSA_AMD_P2P", kernel.has_amd_p2p),
+        ("CONFIG_DMABUF_MOVE_NOTIFY", kernel.has_move_notify),
+    ];
+    let lines = options.iter().filter_map(|(name, value)| match (*value)? {
+        true => Some(format!("{name}=y")),
+        false => Some(format!("# {name} is not set")),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Bit n stands for 2^n MiB; the size that it has and the largest that it can have.
