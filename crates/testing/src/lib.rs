@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod devices;
+mod kept_file;
 mod machine_text;
 mod programs;
 mod scratch;
 mod sysfs_tree;
 
 pub use devices::{Loop, Tmpfs, Turn};
+pub use kept_file::check_file;
 pub use machine_text::{machine, machine_text};
 pub use programs::{copy_program, heeding, skip};
 pub use scratch::Scratch;
