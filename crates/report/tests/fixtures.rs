@@ -40,11 +40,7 @@ fn samples_of_every_kind_are_read() {
         let kept = std::fs::read_to_string(&path).unwrap();
         let record = Record::from_json(kept.as_bytes());
         let sample = written(&record.unwrap_or_else(|error| panic!("{name}: {error}")));
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&path, &sample).unwrap();
-        }
-        let hint = "UPDATE=1 cargo test -p peerlane-report --test fixtures";
-        assert!(std::fs::read_to_string(&path).unwrap() == sample, "{name} differs: {hint}");
+        peerlane_testing::check_file(&path, &sample);
         count += 1;
     }
     assert_eq!(count, 14);

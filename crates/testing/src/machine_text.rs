@@ -23,9 +23,12 @@ pub fn machine(tree: &str) -> Fabric {
 /// assert!(text.contains("[[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'root'\n"));
 /// ```
 ///
-/// A line is a name, a kind (that of a function, or `host-bridge`), and keys with semicolons between them. Before the keys
-/// may stand vendor and device, and an address; `@` alone is one that is also the name. Other lines are of the machine: keys such as `iommu = 'off'`, and
-/// tables such as `[kernel]`, which end at the next function. It is called `m` unless a key says otherwise.
+/// A line is a name, a kind (that of a function, or `host-bridge`), and keys with semicolons between them. Vendor and
+/// device may stand before the keys, and an address; `@` alone is an address that is also the name. The parent is the
+/// nearest line above that begins further left, so a literal with several functions opens with a line break or a key.
+///
+/// Other lines belong to the machine: keys such as `iommu = 'off'`, and tables such as `[kernel]`, which end at the next
+/// function. The machine is called `m` unless a key names it.
 ///
 /// # Panics
 /// When a line is none of these.

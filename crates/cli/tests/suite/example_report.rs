@@ -43,14 +43,7 @@ fn example_matches_its_records() {
     let made = fs::read_to_string(page).expect("a page");
     let drawings = made.matches("computed from their rates and paths").count();
     assert!(drawings >= RECORDS.len(), "each record is drawn on its machine: {drawings}");
-    let kept = examples().join("emulated.html");
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&kept, &made).expect("the example");
-    }
-    assert!(
-        fs::read_to_string(kept).is_ok_and(|kept| kept == made),
-        "it differs: UPDATE=1 cargo test -p peerlane-cli --test suite example_report"
-    );
+    peerlane_testing::check_file(examples().join("emulated.html"), &made);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The picture of the README: a doctor's answer as a terminal shows it, drawn from the program.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use crate::program::{Exited, command};
@@ -77,15 +76,5 @@ fn picture_of_the_doctor_is_current() {
         .expect("the program starts")
         .text();
     assert!(text.contains("; 1 fix, 1 reboot\n"), "{text}");
-    let path = root.join("docs/pictures/doctor.svg");
-    let drawn = svg(&text);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
-        fs::write(&path, &drawn).expect("the picture");
-    }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == drawn,
-        "draw it anew: UPDATE=1 cargo test -p peerlane-cli --test suite picture"
-    );
+    peerlane_testing::check_file(root.join("docs/pictures/doctor.svg"), &svg(&text));
 }

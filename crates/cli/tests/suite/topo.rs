@@ -6,7 +6,7 @@
 use crate::program;
 use crate::program::Exited;
 use crate::schema;
-use peerlane_testing::Scratch;
+use peerlane_testing::{Scratch, check_file};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -40,11 +40,11 @@ fn fixtures_match_their_texts() {
         let svg = said(&["topo", "--machine", &archive, "--format", "svg"]);
         well_formed(&svg);
         seen += 1;
-        is_as_expected(&folder.join("topo.txt"), &said(&["topo", "--machine", &archive]));
-        is_as_expected(&folder.join("doctor.txt"), &answered(&["doctor", "--machine", &archive]));
+        check_file(folder.join("topo.txt"), &said(&["topo", "--machine", &archive]));
+        check_file(folder.join("doctor.txt"), &answered(&["doctor", "--machine", &archive]));
         let [source, target] = &drives(&archive)[..] else { continue };
         let plan = answered(&["plan", source, target, "--explain", "--machine", &archive]);
-        is_as_expected(&folder.join("plan.txt"), &plan);
+        check_file(folder.join("plan.txt"), &plan);
     }
     assert!(seen >= 16, "{seen} fixtures");
 }
@@ -55,14 +55,6 @@ fn answered(words: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {said}");
     String::from_utf8(output.stdout).expect("text")
-}
-
-fn is_as_expected(file: &Path, text: &str) {
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(file, text).expect("a text that can be written");
-    }
-    let expected = std::fs::read_to_string(file);
-    assert_eq!(text, expected.expect("what is expected"), "{}", file.display());
 }
 
 /// The first and the last drive with a namespace of a machine; fewer where it has fewer.
@@ -204,7 +196,7 @@ fn documented_drawing_is_current() {
     let archive = "fixtures/sysfs/r7515/tree.tar.zst";
     let svg = said(&["topo", "--machine", archive, "--format", "svg"]);
     well_formed(&svg);
-    is_as_expected(&repository().join("docs/examples/topo-r7515.svg"), &svg);
+    check_file(repository().join("docs/examples/topo-r7515.svg"), &svg);
 }
 
 #[test]

@@ -179,9 +179,5 @@ fn page_matches_predictions() {
     let study = study();
     let text = page(&study, &study.predictions().expect("predictions"));
     assert!(!text.contains(['{', '}']), "a quoted prediction is not there");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, &text).expect("the page can be written");
-    }
-    let there = std::fs::read_to_string(path).expect("docs/predictions.md");
-    assert!(there == text, "write it with UPDATE=1 cargo test -p peerlane-sim page_matches");
+    peerlane_testing::check_file(path, &text);
 }

@@ -31,18 +31,18 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What is asked of a program that has ended.
+/// Checks of a program that has ended, which fail with its output.
 pub(crate) trait Exited {
-    /// The same, which ended with this status; else the test fails with what was printed.
+    /// Checks the exit status.
     fn exited(self, status: i32) -> Self;
 
     /// Standard output.
     fn text(&self) -> String;
 
-    /// Standard output as JSON; the test fails with what was printed where it is not.
+    /// Standard output, read as JSON.
     fn json<T: DeserializeOwned>(&self) -> T;
 
-    /// The same, whose standard error has these words; else the test fails with what is there.
+    /// Checks that standard error has these words.
     fn says(&self, words: &str) -> &Self;
 }
 
