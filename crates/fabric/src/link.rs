@@ -80,7 +80,7 @@ impl LinkSpeed {
     }
 
     /// Reads the two sysfs texts, `16.0 GT/s PCIe` and `4`; `None` for `Unknown` and for no lanes.
-    pub fn from_sysfs(speed: &str, width: &str) -> Option<Self> {
+    pub(crate) fn from_sysfs(speed: &str, width: &str) -> Option<Self> {
         let width: u8 = width.trim().parse().ok().filter(|&width| width > 0)?;
         Some(Self { megatransfers: megatransfers(speed)?, width })
     }

@@ -34,7 +34,7 @@ pub use guest::{guest_main, is_guest, moment};
 pub use host::{BootOptions, CommandOutcome, Console, Output, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
-pub use mark::{LAB_VARIABLE, MarkPhase, mark};
+pub use mark::{MarkPhase, mark};
 pub use network::{LabNetwork, NetworkEnd, NotANetwork};
 pub use recorder::{DMA_SCHEMA, DmaReport, DriveOperation, DriveTransfers, TargetKind};
 pub use tools::{find_busybox, find_qemu};

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 const BRIDGE_CONFIG: &str = "/sys/bus/pci/devices/0000:00:1f.0/config";
 
 /// Environment variable that is set in the guest of a lab.
-pub const LAB_VARIABLE: &str = "PEERLANE_LAB";
+pub(crate) const LAB_VARIABLE: &str = "PEERLANE_LAB";
 
 /// Purpose of the transfers after a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -42,7 +42,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// Returns whether the file, folder or link does not exist.
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_absence(source))
     }
 }

@@ -72,7 +72,7 @@ impl Reach {
     }
 
     /// Returns whether packets go up to the root complex: the two share no switch, or a port redirects.
-    pub fn crosses_root_complex(&self) -> bool {
+    pub(crate) fn crosses_root_complex(&self) -> bool {
         let is_apart = |fact: &Fact| matches!(fact, Fact::SeparateRootPorts { .. });
         !self.redirecting.is_empty() || self.facts.iter().any(is_apart)
     }
@@ -83,7 +83,7 @@ impl Reach {
     }
 
     /// The facts of the path of packets, in words: ports that redirect or may do so, and root ports apart.
-    pub fn path_reasons(&self) -> Vec<String> {
+    pub(crate) fn path_reasons(&self) -> Vec<String> {
         in_words(self.facts.iter().filter(|fact| {
             matches!(
                 fact,

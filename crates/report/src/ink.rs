@@ -52,7 +52,7 @@ pub(crate) const HEATS: usize = 7;
 
 /// Surroundings of a picture, which decide how its rules name colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paper {
+pub(crate) enum Paper {
     /// In a page, which has the colours as variables.
     Page,
     /// As a file of its own, which follows the reader's choice of light or dark.

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
-pub mod chart;
+mod chart;
 mod csv;
 mod document;
 pub mod donard;
@@ -20,8 +20,8 @@ pub mod trace;
 
 pub use account::{Drawn, Named};
 pub use figure::FigureFile;
-pub use ink::Paper;
-pub use record::{RECORD_MAX, ReadError, Record, SCHEMAS};
+pub(crate) use ink::Paper;
+pub use record::{RECORD_MAX, ReadError, Record};
 
 use document::Document;
 

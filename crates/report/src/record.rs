@@ -24,7 +24,7 @@ const RUNS_MAX: usize = 200_000;
 const PARTS_MAX: usize = 4096;
 
 /// Every schema that can be shown.
-pub const SCHEMAS: [&str; 14] = [
+pub(crate) const SCHEMAS: [&str; 14] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,

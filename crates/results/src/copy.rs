@@ -107,14 +107,6 @@ pub struct FarSide {
 }
 
 impl CopyRecord {
-    /// Returns the reason why the route of payload is unknown; `None` where it is known.
-    pub fn unknown_route(&self) -> Option<&str> {
-        self.warnings.iter().find_map(|warning| match warning {
-            Warning::RouteNotKnown { reason } => Some(reason.as_str()),
-            _ => None,
-        })
-    }
-
     /// Payload that this run moved over elapsed time.
     pub fn rate(&self) -> Option<ByteRate> {
         ByteRate::mean(self.content.data, self.elapsed_ns)

@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
-pub mod closed;
-pub mod devices;
+mod closed;
+mod devices;
 pub mod flow;
 pub mod generate;
 mod media;
@@ -16,5 +16,5 @@ pub mod predict;
 pub mod reproduce;
 mod threads;
 pub mod tlp;
-pub mod way;
+mod way;
 mod work;

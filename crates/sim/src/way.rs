@@ -11,7 +11,7 @@ use crate::model::{
 
 /// A link of a route.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RouteLink {
+pub(crate) struct RouteLink {
     /// The link.
     pub link: LinkIndex,
     /// The direction on it.
@@ -27,7 +27,7 @@ pub struct RouteLink {
 
 /// Route of the packets of one kind of a leg.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PacketRoute {
+pub(crate) struct PacketRoute {
     /// The kind.
     pub kind: PacketKind,
     /// The links, in order.
@@ -76,7 +76,7 @@ impl PacketRoute {
     ///
     /// Switches and root complexes forward after the header (cut-through). Where the next link is faster, and would run
     /// dry, they forward after the last byte (store and forward).
-    pub fn latency(&self, topology: &Topology) -> f64 {
+    pub(crate) fn latency(&self, topology: &Topology) -> f64 {
         let mut latency = 0.0;
         for (position, step) in self.steps.iter().enumerate() {
             let wire = &topology.link(step.link).wire;
@@ -121,7 +121,7 @@ fn power_of_two(bytes: Bytes) -> f64 {
 ///
 /// # Errors
 /// When there is no path, or the root complex passes no reads between peers.
-pub fn ways(
+pub(crate) fn ways(
     topology: &Topology,
     flow: &FlowSpec,
     leg: &Leg,
@@ -152,7 +152,7 @@ pub fn ways(
 /// Time from a read request to the last byte of its completions on an idle machine, in nanoseconds: the request, the
 /// latency and the read of the memory, the first completion, and the others at the pace of the slowest link or of
 /// the memory.
-pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) -> f64 {
+pub(crate) fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) -> f64 {
     let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
     let Some(memory) = topology.node(memory).kind.memory() else { return time };
     time += picos(memory.read_latency.0);
@@ -169,7 +169,7 @@ pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[PacketRoute]) 
 }
 
 /// Bytes a nanosecond of one direction of a link.
-pub fn rate_of(topology: &Topology, link: LinkIndex) -> f64 {
+pub(crate) fn rate_of(topology: &Topology, link: LinkIndex) -> f64 {
     let picos = topology.link(link).wire.picos_per_kib;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let picos = picos as f64;

@@ -87,7 +87,7 @@ pub struct RateDrift {
 impl RateDrift {
     /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
     /// fewer than six looks, of which thirds say little.
-    pub fn from_looks(looks: &[(Nanos, Bytes)]) -> Option<Self> {
+    pub(crate) fn from_looks(looks: &[(Nanos, Bytes)]) -> Option<Self> {
         let third = looks.len() / 3;
         if third < 2 {
             return None;

@@ -12,7 +12,7 @@ const SHUFFLES: usize = 1_999;
 /// is that of the fastest drive to the slowest. `None` where no end has pairs with two.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
-pub fn effect_of_end(pairs: &[(usize, usize, f64)], seed: u64) -> Option<Effect> {
+pub(crate) fn effect_of_end(pairs: &[(usize, usize, f64)], seed: u64) -> Option<Effect> {
     let known = pairs.iter().filter(|pair| pair.2.is_finite() && pair.2 > 0.0);
     let mut pairs: Vec<_> = known.map(|&(one, other, rate)| (one, other, rate.ln())).collect();
     pairs.sort_by_key(|pair| (pair.1, pair.0));

@@ -8,7 +8,7 @@ const SHUFFLES: usize = 1_999;
 
 /// Result of a test of location.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Effect {
+pub(crate) struct Effect {
     /// Mean rate of the pairs that are near each other over that of the others.
     pub ratio: f64,
     /// The chance of a difference at least as large where location does not matter.
@@ -24,7 +24,7 @@ pub struct Effect {
 /// pairs are near, or none.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
-pub fn effect_of_location(
+pub(crate) fn effect_of_location(
     pairs: &[(usize, usize, f64)],
     place: &[usize],
     seed: u64,

@@ -13,12 +13,13 @@ mod spread;
 mod stopping;
 mod student;
 
-pub use ends::effect_of_end;
+pub(crate) use ends::effect_of_end;
 pub use fairness::jain;
-pub use location::{Effect, effect_of_location};
+pub(crate) use location::{Effect, effect_of_location};
 pub use order::{CaseRun, order, round};
 pub use percentiles::percentiles;
 pub use random::Random;
-pub use spread::{is_first_an_outlier, median, spread};
+pub(crate) use spread::is_first_an_outlier;
+pub use spread::{median, spread};
 pub use stopping::{Enough, enough};
 pub(crate) use student::{quantile, two_sided};

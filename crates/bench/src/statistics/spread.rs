@@ -48,7 +48,7 @@ pub fn median(figures: &[f64]) -> Option<f64> {
 ///
 /// A first run that differs tells of a warm-up that is too short: caches, clocks, a drive that was
 /// asleep. The rule is the modified z-score above 3.5; the 5 % keep runs that hardly differ quiet.
-pub fn is_first_an_outlier(figures: &[f64]) -> bool {
+pub(crate) fn is_first_an_outlier(figures: &[f64]) -> bool {
     let Some((&first, others)) = figures.split_first().filter(|(_, others)| others.len() >= 4)
     else {
         return false;

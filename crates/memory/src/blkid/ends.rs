@@ -37,12 +37,6 @@ impl<'a> DeviceEnds<'a> {
         Self { head, tail, tail_offset: size.0 - tail.len() as u64, size: size.0 }
     }
 
-    /// The ends of a device that was read in full.
-    pub fn from_whole(bytes: &'a [u8]) -> Self {
-        let (head, tail) = (bytes.len().min(END_BYTES), bytes.len().saturating_sub(END_BYTES));
-        Self::new(&bytes[..head], &bytes[tail..], Bytes(bytes.len() as u64))
-    }
-
     /// Size of the device.
     pub fn size(&self) -> Bytes {
         Bytes(self.size)
@@ -149,7 +143,7 @@ mod tests {
 
     #[test]
     fn cut_image_reads_as_empty() {
-        let ends = DeviceEnds::from_whole(&[1; 512]);
+        let ends = DeviceEnds::new(&[1; 512], &[1; 512], Bytes(512));
         let image = MemoryImage::new(&ends).expect("a memory file");
         image.cut();
         assert_eq!(image.0.read_at(&mut [0; 512], 0).expect("it can be read"), 0);

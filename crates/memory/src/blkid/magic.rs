@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn blank_devices_have_no_kind() {
         assert_eq!(kinds(&[0; 8192], &[0; 8192]), Vec::<String>::new());
-        assert_eq!(identify(&DeviceEnds::from_whole(&[])), []);
+        assert_eq!(identify(&DeviceEnds::new(&[], &[], Bytes(0))), []);
     }
 
     proptest! {

@@ -15,7 +15,7 @@ impl Version {
     /// First version that reads holes of ext4 and XFS files through host memory, whatever mode it is in.
     pub const HOLES_BY_HOST: Self = Self(1190);
     /// Last version whose counters are known.
-    pub const LAST_KNOWN: Self = Self(1200);
+    pub(crate) const LAST_KNOWN: Self = Self(1200);
 }
 
 impl fmt::Display for Version {

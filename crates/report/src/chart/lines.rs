@@ -8,7 +8,7 @@ use crate::plain::escape;
 
 /// A chart of lines.
 #[derive(Debug)]
-pub struct LineChart {
+pub(crate) struct LineChart {
     /// Text alternative for readers who do not see the chart.
     pub about: String,
     /// Name, layout and kind of the values from left to right.
@@ -25,7 +25,7 @@ pub struct LineChart {
 
 /// A line.
 #[derive(Debug)]
-pub struct Series {
+pub(crate) struct Series {
     /// Its name.
     pub name: String,
     /// Index of its colour.
@@ -38,7 +38,7 @@ pub struct Series {
 
 /// Styles of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineStyle {
+pub(crate) enum LineStyle {
     /// A line through marks.
     Line,
     /// A broken line through marks.
@@ -49,20 +49,20 @@ pub enum LineStyle {
 
 /// A point of a line.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its place from left to right.
     pub x: f64,
     /// Its place from bottom to top.
     pub y: f64,
     /// Other possible values, lowest and highest.
-    pub band: Option<(f64, f64)>,
+    pub(crate) band: Option<(f64, f64)>,
     /// Text shown when a pointer rests on it.
     pub note: String,
 }
 
 /// A ceiling across the chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LimitLine {
+pub(crate) struct LimitLine {
     /// Its name.
     pub name: String,
     /// Its place.
@@ -75,7 +75,7 @@ const NAME_MAX: usize = 17;
 
 impl LineChart {
     /// The chart as a picture.
-    pub fn picture(&self) -> ChartPicture {
+    pub(crate) fn picture(&self) -> ChartPicture {
         let mut sheet = ChartSheet::default();
         let is_listed = self.is_listed();
         let longest = self.series.iter().map(|series| series.name.chars().count()).max();

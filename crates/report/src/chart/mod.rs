@@ -13,8 +13,8 @@ mod scale;
 pub(crate) use bars::{Bars, ChartBar, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
-pub use lines::{LimitLine, LineChart, LineStyle, Point, Series};
-pub use scale::{ScaleKind, ValueKind};
+pub(crate) use lines::{LimitLine, LineChart, LineStyle, Point, Series};
+pub(crate) use scale::{ScaleKind, ValueKind};
 pub(crate) use scale::{rate_unit, three};
 
 use crate::ink::{self, Paper, Rules};
@@ -114,7 +114,7 @@ impl Anchor {
 
 /// A finished chart.
 #[derive(Debug, Clone)]
-pub struct ChartPicture {
+pub(crate) struct ChartPicture {
     /// Text alternative for readers who do not see the picture.
     pub about: String,
     height: f64,
@@ -138,7 +138,7 @@ impl ChartPicture {
     }
 
     /// The chart as a file of its own, with its title above and a sentence below it.
-    pub fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
+    pub(crate) fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
         const HEAD: f64 = 34.0;
         const SIDE: f64 = 10.0;
         let width = WIDTH + 2.0 * SIDE;

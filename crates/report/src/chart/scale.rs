@@ -4,7 +4,7 @@ use peerlane_units::{Bytes, Nanos};
 
 /// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScaleKind {
+pub(crate) enum ScaleKind {
     /// Evenly, from zero.
     Linear,
     /// Evenly, around the values.
@@ -19,7 +19,7 @@ pub enum ScaleKind {
 
 /// Kinds of values, which decide how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueKind {
+pub(crate) enum ValueKind {
     /// Bytes a second.
     Rate,
     /// Bytes.

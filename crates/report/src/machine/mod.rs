@@ -4,7 +4,8 @@ mod drawing;
 mod metrics;
 mod text;
 
+pub(crate) use drawing::Drawing;
 pub(crate) use drawing::style;
-pub use drawing::{Drawing, svg};
+pub use drawing::svg;
 pub use metrics::openmetrics;
 pub use text::{device, pairs, topo};

@@ -21,7 +21,7 @@ pub(crate) use plain::{FileExcerpts, find};
 use crate::{Gray, GrayError};
 
 /// Pixels of one image at most: 2^28, as much as a sheet of A0 at 500 dots an inch.
-pub const MOST_PIXELS: u64 = 1 << 28;
+pub(crate) const MOST_PIXELS: u64 = 1 << 28;
 
 /// Reasons why a file gives no image.
 #[derive(Debug, Error)]

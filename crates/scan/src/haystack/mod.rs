@@ -8,7 +8,7 @@ mod paste;
 mod store;
 mod texture;
 
-pub use chance::Chance;
+pub(crate) use chance::Chance;
 pub use store::{HaystackError, store};
 
 use serde::{Deserialize, Serialize};

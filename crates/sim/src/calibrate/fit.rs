@@ -26,7 +26,7 @@ pub struct SideCalibration {
 /// Blocks in random order, for one direction of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomCalibration {
-    /// Commands a second at any depth; predictions take no more than the commands of [`DriveSide`].
+    /// Commands a second at any depth; predictions take no more than the commands of `DriveSide`.
     pub commands: f64,
     /// Rows in random order.
     pub rows: Rows,

@@ -14,7 +14,7 @@ mod tests;
 
 /// An upper bound of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// Its cause.
     pub by: By,
     /// Bytes of payload a nanosecond.
@@ -23,7 +23,7 @@ pub struct Bound {
 
 /// Cause of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum By {
+pub(crate) enum By {
     /// A saturated resource of the machine.
     Resource(ResourceOrigin),
     /// Queue depth over latency (Little's law).
@@ -38,7 +38,7 @@ pub enum By {
 
 /// Bounds and latency of one flow.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Closed {
+pub(crate) struct Closed {
     /// Bounds, lowest first.
     pub bounds: Vec<Bound>,
     /// Nanoseconds of a command on an idle machine.
@@ -49,7 +49,7 @@ pub struct Closed {
 
 impl Closed {
     /// The lowest bound.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.bounds.first().map_or(f64::INFINITY, |bound| bound.rate)
     }
 }
@@ -59,7 +59,7 @@ impl Closed {
 ///
 /// # Errors
 /// When the flow has no path.
-pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
+pub(crate) fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     let bounds = own_bounds(flow, latency(topology, flow)?).into_iter().map(|bound| bound.rate);
     Ok(bounds.fold(f64::INFINITY, f64::min))
 }
@@ -86,7 +86,7 @@ pub(crate) fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
 ///
 /// # Errors
 /// When the flow has no path.
-pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
+pub(crate) fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     let mut latency = 0.0;
     for part in flow.parts() {
         latency += part.work.as_ref().map_or(0.0, |work| copy_time(topology, work));

@@ -25,7 +25,7 @@ impl DriveSide {
 
 /// Bytes a second with `depth` commands of `size` in flight: `min(q n / L(n), B, IOPS n)`, Little's law under two
 /// ceilings (Little, Operations Research 9(3), 1961).
-pub fn throughput(side: &DriveSide, size: f64, depth: f64) -> f64 {
+pub(crate) fn throughput(side: &DriveSide, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.ceiling(size))
 }
 
@@ -33,7 +33,7 @@ pub fn throughput(side: &DriveSide, size: f64, depth: f64) -> f64 {
 ///
 /// A request alone takes `L(k) + (n - k) / min(B, IOPS n)`: the rest is in flight at the same time, and streams at the
 /// rate of the medium.
-pub fn split_throughput(side: &DriveSide, size: f64, depth: f64, known: f64) -> f64 {
+pub(crate) fn split_throughput(side: &DriveSide, size: f64, depth: f64, known: f64) -> f64 {
     let ceiling = side.ceiling(size);
     let alone = beside_medium(side, known.min(size), ceiling) + size / ceiling;
     (depth * size / alone).min(ceiling)
@@ -43,20 +43,20 @@ pub fn split_throughput(side: &DriveSide, size: f64, depth: f64, known: f64) -> 
 ///
 /// Beyond the last size of the table the rest streams at the medium's rate, because a drive spreads a large command over
 /// its channels and dies as it spreads many (the resources of NVMeVirt's model, FAST 2023).
-pub fn beside_medium(side: &DriveSide, size: f64, medium: f64) -> f64 {
+pub(crate) fn beside_medium(side: &DriveSide, size: f64, medium: f64) -> f64 {
     let known = size.min(side.latency.end());
     (side.latency.time(known) - known / medium).max(0.0)
 }
 
 /// Seconds to write `bytes` to a drive with an empty cache, which takes `cache` bytes at `fast` and the rest at `slow`
 /// (arithmetic on two rates).
-pub fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {
+pub(crate) fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {
     let cached = bytes.min(cache);
     cached / fast + (bytes - cached) / slow.min(fast)
 }
 
 /// Bytes that the same drive takes in `time` seconds, the inverse of [`write_time`].
-pub fn written_in(time: f64, cache: f64, fast: f64, slow: f64) -> f64 {
+pub(crate) fn written_in(time: f64, cache: f64, fast: f64, slow: f64) -> f64 {
     let cached = (time * fast).min(cache);
     cached + (time - cached / fast).max(0.0) * slow.min(fast)
 }

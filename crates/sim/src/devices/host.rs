@@ -7,7 +7,7 @@ use peerlane_results::Path;
 
 /// Host-memory bytes for each byte of payload, lowest and highest.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// All bytes that a device wrote are read from the cache.
     pub least: f64,
     /// None of them is.
@@ -16,10 +16,10 @@ pub struct Traffic {
 
 /// Host-memory bytes for each byte that a processor copies: one read, one written, and one read where the store first
 /// fetches its cache line (Intel 64 and IA-32 Optimization Reference Manual, "write-allocate").
-pub const OF_A_COPY: f64 = 3.0;
+pub(crate) const OF_A_COPY: f64 = 3.0;
 
 /// Copies by a processor of each byte between one or two devices and host memory (read(2), write(2)).
-pub fn copies(path: Path, devices: u8) -> f64 {
+pub(crate) fn copies(path: Path, devices: u8) -> f64 {
     let between_two: u8 = match path {
         Path::P2p | Path::HostPipelined | Path::HostCufile | Path::HostSerial => 0,
         // From the page cache into the buffer, and from the buffer into the page cache.
@@ -35,7 +35,7 @@ pub fn copies(path: Path, devices: u8) -> f64 {
 ///
 /// A buffer may still be in the cache (Intel Data Direct I/O) when it is consumed. Pages of the page cache outlive the
 /// cache and are written once.
-pub fn traffic(path: Path, devices: u8) -> Traffic {
+pub(crate) fn traffic(path: Path, devices: u8) -> Traffic {
     let ends = f64::from(devices);
     let (least, most) = match path {
         Path::P2p => (0.0, 0.0),
@@ -46,7 +46,7 @@ pub fn traffic(path: Path, devices: u8) -> Traffic {
 }
 
 /// Host-memory traffic where both ends are host memory, beyond all caches. A map moves nothing.
-pub fn traffic_by_processor(path: Path) -> Traffic {
+pub(crate) fn traffic_by_processor(path: Path) -> Traffic {
     match path {
         Path::HostMapped => Traffic { least: 0.0, most: 0.0 },
         _ => Traffic { least: OF_A_COPY - 1.0, most: OF_A_COPY },
@@ -57,6 +57,6 @@ pub fn traffic_by_processor(path: Path) -> Traffic {
 ///
 /// The window is a page, or 16 pages where the kernel maps around a fault (`fault_around_bytes`, mm/memory.c, since
 /// Linux 3.15).
-pub fn page_faults(bytes: f64, window: f64, at_start: f64) -> f64 {
+pub(crate) fn page_faults(bytes: f64, window: f64, at_start: f64) -> f64 {
     at_start + (bytes / window).ceil()
 }

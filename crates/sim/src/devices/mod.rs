@@ -4,10 +4,10 @@
 //! unit is a ratio. No result exceeds the lowest ceiling that a function is given, and it grows with each of them.
 //! `docs/model.md` states the equations.
 
-pub mod drive;
-pub mod host;
-pub mod path;
-pub mod table;
+pub(crate) mod drive;
+pub(crate) mod host;
+pub(crate) mod path;
+pub(crate) mod table;
 
 #[cfg(test)]
 mod tests;

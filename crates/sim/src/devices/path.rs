@@ -4,7 +4,7 @@
 ///
 /// An infinite exponent is the slowest stage alone; with a low one, stages wait for one another. The form is empirical,
 /// so that its exponent is always fitted.
-pub fn soft_minimum(rates: &[f64], exponent: f64) -> f64 {
+pub(crate) fn soft_minimum(rates: &[f64], exponent: f64) -> f64 {
     let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     if !exponent.is_finite() || !lowest.is_finite() {
         return lowest;

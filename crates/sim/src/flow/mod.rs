@@ -3,11 +3,11 @@
 //! Leaves out single packets, and so the distribution of latency, see `tlp`. The one thing to know: rates are not max-min
 //! fair. PCIe takes turns among input ports and pushes back with credits, and `solve` finds where that settles.
 
-pub mod build;
+pub(crate) mod build;
 #[cfg(test)]
 pub(crate) mod compare;
-pub mod network;
-pub mod parts;
+pub(crate) mod network;
+pub(crate) mod parts;
 pub mod rates;
-pub mod run;
+pub(crate) mod run;
 pub mod solve;

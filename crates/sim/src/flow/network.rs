@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 /// No port; see [`ResourceVisit::port`].
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A shared capacity: a direction of a link, a memory, a drive, a processor.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,7 +10,7 @@ use super::network::{Class, FlowNetwork, NONE, Resource};
 
 /// Connected resources and classes, each numbered from 0.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct NetworkPart {
+pub(crate) struct NetworkPart {
     /// By class of the part, the first class of the whole in it.
     pub first: Vec<usize>,
     /// By class of the part, the number of flows.
@@ -23,7 +23,7 @@ pub struct NetworkPart {
 
 /// A network in parts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// The whole.
     pub network: &'a FlowNetwork,
     /// The parts, in order of their first class.
@@ -34,7 +34,7 @@ pub struct Parts<'a> {
 
 /// One part, and the whole.
 #[derive(Debug, Clone, Copy)]
-pub struct PartView<'a> {
+pub(crate) struct PartView<'a> {
     network: &'a FlowNetwork,
     number: &'a [u32],
     /// The part.
@@ -43,29 +43,29 @@ pub struct PartView<'a> {
 
 impl<'a> PartView<'a> {
     /// A class of the part, with resources of the whole.
-    pub fn class(self, index: usize) -> &'a Class {
+    pub(crate) fn class(self, index: usize) -> &'a Class {
         &self.network.classes[self.part.first[index]]
     }
 
     /// All classes of the part, in order.
-    pub fn classes(self) -> impl Iterator<Item = &'a Class> + Clone {
+    pub(crate) fn classes(self) -> impl Iterator<Item = &'a Class> + Clone {
         self.part.first.iter().map(move |&whole| &self.network.classes[whole])
     }
 
     /// The number in the part of a resource of the whole, or [`NONE`].
-    pub fn local(self, resource: u32) -> u32 {
+    pub(crate) fn local(self, resource: u32) -> u32 {
         self.number.get(resource as usize).copied().unwrap_or(NONE)
     }
 
     /// The resources of the part.
-    pub fn resources(self) -> impl Iterator<Item = Resource> + 'a {
+    pub(crate) fn resources(self) -> impl Iterator<Item = Resource> + 'a {
         self.part.resources.iter().map(|&whole| self.network.resources[whole])
     }
 }
 
 impl<'a> Parts<'a> {
     /// The whole as one part, with nothing merged.
-    pub fn whole(network: &'a FlowNetwork) -> Self {
+    pub(crate) fn whole(network: &'a FlowNetwork) -> Self {
         let classes = network.classes.len();
         let part = NetworkPart {
             first: (0..classes).collect(),
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Splits a network, and merges identical classes.
-    pub fn new(network: &'a FlowNetwork) -> Self {
+    pub(crate) fn new(network: &'a FlowNetwork) -> Self {
         let mut sets = Sets::new(network);
         let mut part_of_set = vec![NONE; network.resources.len() + 1];
         let mut parts: Vec<NetworkPart> = Vec::new();
@@ -106,7 +106,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The view of a part.
-    pub fn view(&'a self, part: &'a NetworkPart) -> PartView<'a> {
+    pub(crate) fn view(&'a self, part: &'a NetworkPart) -> PartView<'a> {
         PartView { network: self.network, number: &self.number, part }
     }
 }

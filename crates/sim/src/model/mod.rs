@@ -17,12 +17,15 @@ pub(crate) mod tests;
 
 pub use from_fabric::TopologyError;
 pub(crate) use from_fabric::{place, root_names};
+
 pub use node::{
     Coupling, HostMemory, Iommu, ModelEndpoint, Node, NodeKind, RootComplex, Switch, TargetMemory,
 };
 pub use parameters::{Ethernet, ModelParameters, SocketLink};
-pub use path::{Hop, PathError};
-pub use picos::{Picos, as_f64, per_nano, picos, picos_per_kib};
+pub(crate) use path::Hop;
+pub use path::PathError;
+pub use picos::{Picos, as_f64};
+pub(crate) use picos::{per_nano, picos, picos_per_kib};
 pub use topology::{LinkDirection, LinkIndex, ModelLink, NodeIndex, ResourceOrigin, Topology};
 pub use transfer::{Arrival, FlowSpec, Leg, Op, PayloadStore, ProcessorWork, StageWork, egress};
 pub use wire::{Credits, Framing, PacketKind, Wire};

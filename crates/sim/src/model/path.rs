@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 use super::{LinkDirection, LinkIndex, NodeIndex, NodeKind, Topology};
 
 /// A link of a path, and its direction.
-pub type Hop = (LinkIndex, LinkDirection);
+pub(crate) type Hop = (LinkIndex, LinkDirection);
 
 /// Reasons why there is no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl Topology {
     }
 
     /// The root complexes on a path between peers, in order; none where one end is host memory.
-    pub fn peer_roots(&self, path: &[Hop]) -> Vec<NodeIndex> {
+    pub(crate) fn peer_roots(&self, path: &[Hop]) -> Vec<NodeIndex> {
         let (Some(&first), Some(&last)) = (path.first(), path.last()) else { return Vec::new() };
         let ends = [self.sender(first.0, first.1), self.receiver(last.0, last.1)];
         let is_host = |end: NodeIndex| matches!(self.node(end).kind, NodeKind::HostMemory(_));

@@ -18,7 +18,7 @@ impl Picos {
     }
 
     /// `n` microseconds, saturating.
-    pub const fn micros(n: u64) -> Self {
+    pub(crate) const fn micros(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000))
     }
 
@@ -33,7 +33,7 @@ impl Picos {
     }
 
     /// Mean rate of `bytes` in this time; `None` for no time, or on overflow.
-    pub fn rate_of(self, bytes: Bytes) -> Option<ByteRate> {
+    pub(crate) fn rate_of(self, bytes: Bytes) -> Option<ByteRate> {
         let scaled = u128::from(bytes.0) * 1_000_000_000_000;
         u64::try_from(scaled.checked_div(u128::from(self.0))?).ok().map(ByteRate)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Picos {
 }
 
 /// Picoseconds for 1024 bytes at `rate`, at least one: the engines' unit of rates, within 0.01 % up to 126 GB/s.
-pub fn picos_per_kib(rate: ByteRate) -> u64 {
+pub(crate) fn picos_per_kib(rate: ByteRate) -> u64 {
     let rate = u128::from(rate.0.max(1));
     let picos = (1024 * 1_000_000_000_000 + rate / 2) / rate;
     u64::try_from(picos).unwrap_or(u64::MAX).max(1)
@@ -63,12 +63,12 @@ pub fn as_f64(bytes: Bytes) -> f64 {
 
 /// Picoseconds as nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ps are 2.5 hours")]
-pub fn picos(picos: u64) -> f64 {
+pub(crate) fn picos(picos: u64) -> f64 {
     picos as f64 / 1000.0
 }
 
 /// Bytes a second as bytes a nanosecond.
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-pub fn per_nano(rate: u64) -> f64 {
+pub(crate) fn per_nano(rate: u64) -> f64 {
     rate.max(1) as f64 / 1e9
 }

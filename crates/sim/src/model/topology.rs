@@ -116,7 +116,7 @@ impl Topology {
     }
 
     /// The node at `index`, mutable.
-    pub fn node_mut(&mut self, index: NodeIndex) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, index: NodeIndex) -> &mut Node {
         &mut self.nodes[index.0 as usize]
     }
 
@@ -126,17 +126,17 @@ impl Topology {
     }
 
     /// The wire of the link at `index`, mutable.
-    pub fn wire_mut(&mut self, index: LinkIndex) -> &mut Wire {
+    pub(crate) fn wire_mut(&mut self, index: LinkIndex) -> &mut Wire {
         &mut self.links[index.0 as usize].wire
     }
 
     /// The link above a node; `None` for root complexes.
-    pub fn link_above(&self, index: NodeIndex) -> Option<LinkIndex> {
+    pub(crate) fn link_above(&self, index: NodeIndex) -> Option<LinkIndex> {
         self.above[index.0 as usize]
     }
 
     /// True for a link between two root complexes.
-    pub fn is_between_sockets(&self, index: LinkIndex) -> bool {
+    pub(crate) fn is_between_sockets(&self, index: LinkIndex) -> bool {
         self.link_above(self.link(index).lower) != Some(index)
     }
 

@@ -215,7 +215,7 @@ impl FlowSpec {
     }
 
     /// Both legs, mutable.
-    pub fn legs_mut(&mut self) -> impl Iterator<Item = &mut Leg> {
+    pub(crate) fn legs_mut(&mut self) -> impl Iterator<Item = &mut Leg> {
         std::iter::once(&mut self.first).chain(&mut self.second)
     }
 }

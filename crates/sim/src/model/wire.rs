@@ -110,12 +110,12 @@ impl Wire {
     }
 
     /// Bytes around the payload of a posted write.
-    pub fn write_overhead(&self) -> u64 {
+    pub(crate) fn write_overhead(&self) -> u64 {
         self.framed(REQUEST_OVERHEAD)
     }
 
     /// Bytes of a read request.
-    pub fn request_bytes(&self) -> u64 {
+    pub(crate) fn request_bytes(&self) -> u64 {
         match self.framing {
             Framing::Ethernet { .. } => self.framed(REQUEST_OVERHEAD).max(SHORTEST_FRAME),
             Framing::Pcie { .. } | Framing::Bare => self.framed(REQUEST_OVERHEAD),
@@ -123,12 +123,12 @@ impl Wire {
     }
 
     /// Bytes around the payload of a completion.
-    pub fn completion_overhead(&self) -> u64 {
+    pub(crate) fn completion_overhead(&self) -> u64 {
         self.framed(COMPLETION_OVERHEAD)
     }
 
     /// Bytes sent back, in thousandths, for each packet with payload.
-    pub fn dllp_bytes_per_mille(&self) -> u64 {
+    pub(crate) fn dllp_bytes_per_mille(&self) -> u64 {
         match self.framing {
             Framing::Pcie { dllp_per_mille } => DLLP * u64::from(dllp_per_mille),
             // The receiver has no data link layer of PCIe.
@@ -159,7 +159,7 @@ impl Credits {
     /// Least count that means infinite credits.
     pub const MOST: u32 = 1 << 28;
     /// Infinite credits.
-    pub const UNLIMITED: Self = Self { headers: Self::MOST, data: Self::MOST };
+    pub(crate) const UNLIMITED: Self = Self { headers: Self::MOST, data: Self::MOST };
 
     /// Credits that keep a link of `rate` busy over `round_trip` with payloads down to 64 bytes: the bandwidth-delay
     /// product, and 64 packets of `payload` at least.

@@ -4,18 +4,18 @@ use super::{Parameter, Parameters};
 
 /// Random numbers of one seed.
 #[derive(Debug, Clone, Copy)]
-pub struct Draw {
+pub(crate) struct Draw {
     seed: u64,
 }
 
 impl Draw {
     /// Random numbers that depend on `seed` alone.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { seed }
     }
 
     /// A number in `[0, 1)`, for a draw and a position in it.
-    pub fn unit(self, draw: u64, place: u64) -> f64 {
+    pub(crate) fn unit(self, draw: u64, place: u64) -> f64 {
         let bits = mix(mix(self.seed ^ mix(draw)).wrapping_add(place));
         #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds")]
         let numerator = (bits >> 11) as f64;
@@ -24,7 +24,7 @@ impl Draw {
 
     /// A number for every parameter. Its value is the median, and equal ratios on either side are equally likely. A number
     /// depends on the name of its parameter, not on the others.
-    pub fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
+    pub(crate) fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
         let between = |parameter: &Parameter, unit: f64| {
             let end = if unit < 0.5 { parameter.lo } else { parameter.hi };
             parameter.value * (end / parameter.value).powf((2.0 * unit - 1.0).abs())
@@ -35,7 +35,7 @@ impl Draw {
 }
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv).
-pub fn fnv1a(text: &str) -> u64 {
+pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

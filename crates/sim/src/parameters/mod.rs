@@ -14,8 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use draw::mix;
-pub use draw::{Draw, fnv1a, percentile};
-pub use read::{ParameterShape, Unit};
+pub use draw::percentile;
+pub(crate) use draw::{Draw, fnv1a};
+pub(crate) use read::{ParameterShape, Unit};
 
 /// Reasons why parameters cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -151,7 +152,7 @@ impl Parameters {
 
 /// Parameters that a model may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub(crate) enum View {
     /// All parameters.
     Model,
     /// Specifications and datasheets, without fixed costs and losses: the simple estimate that a prediction must beat.
@@ -160,7 +161,7 @@ pub enum View {
 
 /// Numbers of one evaluation, and which of them it used.
 #[derive(Debug)]
-pub struct Values<'a> {
+pub(crate) struct Values<'a> {
     parameters: &'a Parameters,
     numbers: &'a [f64],
     view: View,
@@ -169,12 +170,12 @@ pub struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Numbers in the order of `parameters`.
-    pub fn new(parameters: &'a Parameters, numbers: &'a [f64], view: View) -> Self {
+    pub(crate) fn new(parameters: &'a Parameters, numbers: &'a [f64], view: View) -> Self {
         Self { parameters, numbers, view, used: RefCell::default() }
     }
 
     /// The parameters in use.
-    pub fn view(&self) -> View {
+    pub(crate) fn view(&self) -> View {
         self.view
     }
 
@@ -182,7 +183,7 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// When no parameter has this name.
-    pub fn get(&self, name: &str) -> Result<f64, ParameterError> {
+    pub(crate) fn get(&self, name: &str) -> Result<f64, ParameterError> {
         let position = self.parameters.position(name)?;
         self.used.borrow_mut().insert(position);
         Ok(self.numbers[position])
@@ -192,7 +193,7 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// When no parameter has this name.
-    pub fn ceiling(&self, name: &str) -> Result<f64, ParameterError> {
+    pub(crate) fn ceiling(&self, name: &str) -> Result<f64, ParameterError> {
         let number = self.get(name)?;
         if self.view == View::Model {
             return Ok(number);
@@ -209,13 +210,13 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// When no parameter has this name.
-    pub fn loss(&self, name: &str, without: f64) -> Result<f64, ParameterError> {
+    pub(crate) fn loss(&self, name: &str, without: f64) -> Result<f64, ParameterError> {
         let number = self.get(name)?;
         Ok(if self.view == View::Model { number } else { without })
     }
 
     /// Positions of the parameters used so far.
-    pub fn used(&self) -> BTreeSet<usize> {
+    pub(crate) fn used(&self) -> BTreeSet<usize> {
         self.used.borrow().clone()
     }
 }

@@ -6,7 +6,7 @@ use super::{Parameter, ParameterError, Provenance};
 
 /// Unit of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Unit {
+pub(crate) struct Unit {
     name: &'static str,
     dimension: Dimension,
     /// Size in base units.
@@ -42,30 +42,30 @@ const UNITS: [Unit; 13] = [
 
 impl Unit {
     /// Bytes.
-    pub const BYTE: Self = Self::new("B", Dimension::Bytes, 1.0);
+    pub(crate) const BYTE: Self = Self::new("B", Dimension::Bytes, 1.0);
     /// Seconds.
-    pub const SECOND: Self = Self::new("s", Dimension::Time, 1.0);
+    pub(crate) const SECOND: Self = Self::new("s", Dimension::Time, 1.0);
     /// 10^9 bytes a second.
-    pub const GIGABYTE_PER_SECOND: Self = Self::new("GB/s", Dimension::Rate, 1e9);
+    pub(crate) const GIGABYTE_PER_SECOND: Self = Self::new("GB/s", Dimension::Rate, 1e9);
     /// A number of items.
-    pub const COUNT: Self = Self::new("count", Dimension::Number, 1.0);
+    pub(crate) const COUNT: Self = Self::new("count", Dimension::Number, 1.0);
 
     const fn new(name: &'static str, dimension: Dimension, scale: f64) -> Self {
         Self { name, dimension, scale }
     }
 
     /// The printed name; empty for a number of items.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         if self == Self::COUNT { "" } else { self.name }
     }
 
     /// Size in base units: bytes, seconds, bytes a second, or one.
-    pub fn scale(self) -> f64 {
+    pub(crate) fn scale(self) -> f64 {
         self.scale
     }
 
     /// True for two units of one dimension.
-    pub fn is_alike(self, other: Self) -> bool {
+    pub(crate) fn is_alike(self, other: Self) -> bool {
         self.dimension == other.dimension
     }
 
@@ -113,7 +113,7 @@ impl Dimension {
 /// A parameter in a file, with numbers in its own unit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ParameterShape {
+pub(crate) struct ParameterShape {
     /// Absent for an input, whose number is that of its row.
     value: Option<f64>,
     lo: Option<f64>,
@@ -128,7 +128,7 @@ pub struct ParameterShape {
 
 impl ParameterShape {
     /// The unit of its numbers.
-    pub fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> Unit {
         self.unit
     }
 
@@ -136,7 +136,7 @@ impl ParameterShape {
     ///
     /// # Errors
     /// When a number is missing, or an input has one of its own.
-    pub fn parameter(
+    pub(crate) fn parameter(
         self,
         name: &str,
         stated: impl Fn(&str) -> Option<(f64, f64, f64)>,

@@ -33,7 +33,7 @@ pub fn svg(fabric: &Fabric) -> String {
 
 /// A drawing of a machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Drawing<'a> {
+pub(crate) struct Drawing<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
     /// Loads of its links; where this is empty, the memories that each function reaches are shown
@@ -49,12 +49,12 @@ pub struct Drawing<'a> {
 
 impl<'a> Drawing<'a> {
     /// A machine with what its links carry, for a page.
-    pub fn of_loads(fabric: &'a Fabric, loads: &'a [LinkLoad]) -> Self {
+    pub(crate) fn of_loads(fabric: &'a Fabric, loads: &'a [LinkLoad]) -> Self {
         Self { fabric, loads, roles: &[], note: "", paper: Paper::Page }
     }
 
     /// The drawing as SVG.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         let fabric = self.fabric;
         let shown = fabric
             .iter()

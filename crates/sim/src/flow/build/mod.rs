@@ -308,7 +308,7 @@ impl Closed {
     ///
     /// # Errors
     /// When it has no path.
-    pub fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+    pub(crate) fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
         let built =
             Built::new(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];

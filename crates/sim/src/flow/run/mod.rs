@@ -21,7 +21,7 @@ use crate::threads;
 
 /// One transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FlowTransfer {
+pub(crate) struct FlowTransfer {
     /// Its class in the network; the `count` of the class is ignored.
     pub class: usize,
     /// Start, in nanoseconds.
@@ -34,7 +34,7 @@ pub struct FlowTransfer {
 
 /// Settings of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct RunSettings<'a> {
+pub(crate) struct RunSettings<'a> {
     /// For each solution.
     pub solve: SolverSettings,
     /// Ends this close, in nanoseconds, lead to one solution.
@@ -47,7 +47,7 @@ pub struct RunSettings<'a> {
 
 /// Outcome of one transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct TransferOutcome {
+pub(crate) struct TransferOutcome {
     /// Payload moved.
     pub bytes: f64,
     /// End, in nanoseconds.
@@ -58,7 +58,7 @@ pub struct TransferOutcome {
 
 /// A set of active transfers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TransferSet {
+pub(crate) struct TransferSet {
     /// The transfers, and the rate of each in bytes of payload a nanosecond.
     pub members: Vec<(usize, f64)>,
     /// Total time that the set was active, in nanoseconds.
@@ -67,7 +67,7 @@ pub struct TransferSet {
 
 /// Payload of a transfer at about one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct TransferPace {
+pub(crate) struct TransferPace {
     /// Payload.
     pub bytes: f64,
     /// Time that it took, in nanoseconds.
@@ -85,14 +85,14 @@ impl TransferPace {
     }
 
     /// The mean rate, payload a nanosecond.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.bytes / self.time
     }
 }
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct FlowRun {
+pub(crate) struct FlowRun {
     /// Outcome of each transfer.
     pub outcomes: Vec<TransferOutcome>,
     /// The longest phases of each part, longest first.
@@ -111,7 +111,7 @@ pub struct FlowRun {
 ///
 /// # Errors
 /// What [`FlowNetwork::check`] finds.
-pub fn run(
+pub(crate) fn run(
     network: &FlowNetwork,
     transfers: &[FlowTransfer],
     settings: RunSettings<'_>,

@@ -141,7 +141,7 @@ impl Solver {
     /// A solver of a network, with nothing known of where it settles.
     ///
     /// # Errors
-    /// What [`FlowNetwork::check`] finds.
+    /// The faults that `FlowNetwork::check` finds.
     pub fn new(network: &FlowNetwork) -> Result<Self, NetworkError> {
         network.check()?;
         let whole = Parts::whole(network);
@@ -149,7 +149,7 @@ impl Solver {
     }
 
     /// A solver of a part of a checked network.
-    pub fn of_part(view: PartView) -> Self {
+    pub(crate) fn of_part(view: PartView) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
         let (layout, inputs) = SweepOrder::new(view, &resources);
         let (count, legs) = (resources.len(), layout.class_of.len());
