@@ -489,7 +489,7 @@ fn examined(text: &str, source: &str, target: &str) -> DoctorRecord {
 fn a_pair_with_a_route_is_told_which() {
     let record = examined(include_str!("../../../../machines/pair.toml"), "a", "b");
     assert!(record.is_healthy(), "{record:?}");
-    assert!(record.verdict.contains("cmb:b"), "{}", record.verdict);
+    assert!(record.verdict.contains("cmb:c"), "{}", record.verdict);
 }
 
 #[test]
