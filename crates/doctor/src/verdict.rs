@@ -2,20 +2,20 @@
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{NetworkDriveMemory, Pair, Verdict};
-use peerlane_results::UseState;
+use peerlane_results::RouteState;
 
 /// State of two ends, and the answer in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndsVerdict {
     /// The state of the route between them.
-    pub state: UseState,
+    pub state: RouteState,
     /// `SOURCE -> TARGET: STATE: reason`.
     pub sentence: String,
 }
 
 impl EndsVerdict {
     /// Names both ends, the state, and of `facts` what decides.
-    pub fn new(ends: &[String; 2], state: UseState, facts: &[String]) -> Self {
+    pub fn new(ends: &[String; 2], state: RouteState, facts: &[String]) -> Self {
         let [one, other] = ends;
         let reason = match deciding(state, facts) {
             reason if reason.is_empty() => reason,
@@ -26,9 +26,9 @@ impl EndsVerdict {
 }
 
 /// The first fact, and the first command where the first fact names none and something is unknown.
-fn deciding(state: UseState, facts: &[String]) -> String {
+fn deciding(state: RouteState, facts: &[String]) -> String {
     let Some(first) = facts.first() else { return String::new() };
-    let is_open = matches!(state, UseState::Unknown | UseState::Expected);
+    let is_open = matches!(state, RouteState::Unknown | RouteState::Expected);
     let command = facts.iter().find(|fact| fact.contains('`'));
     match command.filter(|_| is_open && !first.contains('`')) {
         Some(command) => format!("{first}; {command}"),
@@ -54,5 +54,5 @@ pub fn devices_verdict(
         ),
         None => "neither has memory for peers".to_owned(),
     };
-    EndsVerdict::new(typed, UseState::Host, &[reason])
+    EndsVerdict::new(typed, RouteState::Host, &[reason])
 }

@@ -6,8 +6,8 @@ use peerlane_reach::{
     MapType, UncomparedFact, UncomparedReason,
 };
 use peerlane_results::{
-    ReachVerdict, TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction,
-    TopoPairs, TopoUncompared, TopoUncomparedReason,
+    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,
+    TopoUncompared, TopoUncomparedReason,
 };
 
 /// Most functions that a sentence names.
@@ -119,7 +119,7 @@ impl Words<'_> {
         let (fact, values) = (fact(change.kind), values(change));
         match change.kind {
             ChangeKind::Verdict => change.pairs.as_ref().map_or_else(String::new, |pairs| {
-                let [before, after] = [pairs.before, pairs.after].map(ReachVerdict::from);
+                let [before, after] = [pairs.before, pairs.after].map(MapType::from);
                 let example = if pairs.count == 1 { "" } else { "e.g. " };
                 let (initiator, provider) =
                     (self.function(pairs.initiator).name, self.function(pairs.provider).name);

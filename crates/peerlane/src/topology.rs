@@ -3,7 +3,7 @@
 use peerlane_fabric::lspci::{KeyCount, SetAside, TextAccount};
 use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
 use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
-use peerlane_results::{NetworkFacts, ReachCondition, ReachVerdict, RecordSchema};
+use peerlane_results::{MapType, NetworkFacts, ReachCondition, RecordSchema};
 use peerlane_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,7 +91,7 @@ struct ReachRow {
     /// Functions that read or write it, by name.
     initiators: Vec<String>,
     /// The kernel's decision.
-    verdict: ReachVerdict,
+    verdict: MapType,
     /// Hops up and down; null where the kernel refuses, or where bridges on the way are unknown.
     distance: Option<u32>,
     /// Addresses of the ports that redirect to the root complex and so decide; names where a

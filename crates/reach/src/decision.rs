@@ -6,9 +6,13 @@
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
 
+use std::fmt;
+
 use peerlane_fabric::{
     Acs, BridgeId, Fabric, FunctionId, FunctionKind, HostBridge, Parent, RootBus,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::allow_list::{self, Listing};
 use crate::fact::{Fact, KernelList, UnreadRegister, in_words};
@@ -18,7 +22,8 @@ use crate::open_fact::{Need, UnknownFact};
 const AMD_ZEN: u32 = 0x17;
 
 /// The way by which the kernel lets an initiator reach the memory of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum MapType {
     /// By PCI bus address; transactions turn round in the switch below the root
     /// (`PCI_P2PDMA_MAP_BUS_ADDR`).
@@ -26,11 +31,24 @@ pub enum MapType {
     /// Up to the host bridge and down again (`PCI_P2PDMA_MAP_THRU_HOST_BRIDGE`).
     ThroughHostBridge,
     /// Not at all: requests fail (`PCI_P2PDMA_MAP_NOT_SUPPORTED`).
+    #[serde(rename = "refused")]
     NotSupported,
     /// One fact that is unknown, the CPU, decides between the others.
     Conditional,
     /// Facts that are unknown would change the answer.
     Unknown,
+}
+
+impl fmt::Display for MapType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BusAddress => "direct, below the host bridge",
+            Self::ThroughHostBridge => "permitted, through the host bridge",
+            Self::NotSupported => "refused",
+            Self::Conditional => "depends on the CPU",
+            Self::Unknown => "unknown",
+        })
+    }
 }
 
 /// The decision for one provider and one initiator, with its reasons.

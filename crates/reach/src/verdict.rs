@@ -1,14 +1,21 @@
 //! One direction in one word: the best of its mechanisms, with the kernel's decision where one asks.
 
+use std::fmt;
+
 use peerlane_fabric::Fabric;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Direction, DriverAnswer, DriverRule, GpuLinkState, MapType, Pair, PeerMemory, Reach, gpu_link,
     rules,
 };
 
-/// The way that payload takes between two devices, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The route that payload takes, the best first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum RouteState {
     /// Between the devices, below the CPU.
     Direct,
@@ -20,7 +27,8 @@ pub enum RouteState {
     Unknown,
     /// Through host memory.
     Host,
-    /// No use: an end takes part in nothing.
+    /// None: a device takes part in nothing.
+    #[serde(rename = "no")]
     Impossible,
 }
 
@@ -124,6 +132,19 @@ impl RouteState {
         } else {
             Self::Direct
         }
+    }
+}
+
+impl fmt::Display for RouteState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Direct => "direct",
+            Self::Expected => "expected direct",
+            Self::ViaCpu => "via CPU (host bridge)",
+            Self::Unknown => "unknown",
+            Self::Host => "through host memory",
+            Self::Impossible => "not possible",
+        })
     }
 }
 

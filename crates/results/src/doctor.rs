@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use peerlane_reach::{RouteState, Use};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub struct DoctorRecord {
     pub verdict: String,
     /// State of the pair that was asked for; null for a whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<UseState>,
+    pub state: Option<RouteState>,
     /// The proof between two GPUs, with `--probe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<PairProof>,
@@ -79,7 +80,7 @@ impl DoctorRecord {
             None => {
                 self.steps.is_empty()
                     && self.hidden_devices.is_none()
-                    && self.uses.iter().all(|one| one.state != UseState::Unknown)
+                    && self.uses.iter().all(|one| one.state != RouteState::Unknown)
             }
         }
     }
@@ -96,84 +97,6 @@ pub struct AssumedSetting {
     pub changes: bool,
 }
 
-/// A use of peer-to-peer traffic: which kinds of device exchange payload.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Use {
-    /// Drives and memory of GPUs.
-    StorageGpu,
-    /// Network controllers and memory of GPUs.
-    NetworkGpu,
-    /// GPUs and each other's memory.
-    GpuGpu,
-    /// Drives, through memory of a device.
-    DriveDrive,
-    /// Network controllers and memory that drives lend.
-    NetworkDrive,
-    /// Drives and memory of FPGA cards.
-    StorageFpga,
-}
-
-impl fmt::Display for Use {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::StorageGpu => "storage to GPU",
-            Self::NetworkGpu => "network to GPU",
-            Self::GpuGpu => "GPU to GPU",
-            Self::DriveDrive => "drive to drive",
-            Self::NetworkDrive => "network to drive",
-            Self::StorageFpga => "storage to FPGA",
-        })
-    }
-}
-
-/// The route that payload takes, the best first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum UseState {
-    /// Between the devices, below the CPU.
-    Direct,
-    /// Direct, unless an unlikely fact that the reason names holds.
-    Expected,
-    /// Between the devices, through the CPU's root complex.
-    ViaCpu,
-    /// A fact that is unknown decides.
-    Unknown,
-    /// Through host memory.
-    Host,
-    /// None: a device takes part in nothing.
-    No,
-}
-
-impl UseState {
-    /// State of records from before they had one.
-    pub(crate) fn unknown() -> Self {
-        Self::Unknown
-    }
-
-    /// Returns whether payload passes between the devices, as far as is known.
-    pub fn is_peer_to_peer(self) -> bool {
-        matches!(self, Self::Direct | Self::Expected | Self::ViaCpu)
-    }
-}
-
-impl fmt::Display for UseState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Direct => "direct",
-            Self::Expected => "expected direct",
-            Self::ViaCpu => "via CPU (host bridge)",
-            Self::Unknown => "unknown",
-            Self::Host => "through host memory",
-            Self::No => "not possible",
-        })
-    }
-}
-
 /// Pairs of a use that have one state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UseRecord {
@@ -181,7 +104,7 @@ pub struct UseRecord {
     #[serde(rename = "use")]
     pub of_use: Use,
     /// The route that payload takes.
-    pub state: UseState,
+    pub state: RouteState,
     /// Number of pairs that have it.
     pub pairs: u64,
     /// Number of all pairs of the use.

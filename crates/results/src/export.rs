@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use peerlane_units::Bytes;
 
-use crate::{EndpointFacts, Machine, MemoryKind, ReachVerdict, Warning};
+use crate::{EndpointFacts, Machine, MemoryKind, Warning};
+use peerlane_reach::MapType;
 
 /// Schema of [`ExportRecord`].
 pub const EXPORT_SCHEMA: &str = "peerlane.export/1";
@@ -62,9 +63,9 @@ pub struct ExportMemory {
     /// PCI address of its function, if known.
     pub address: Option<String>,
     /// The kernel's decision between the memory and the drive.
-    pub drive: ReachVerdict,
+    pub drive: MapType,
     /// The same for the RDMA device; `None` where that is unknown.
-    pub nic: Option<ReachVerdict>,
+    pub nic: Option<MapType>,
     /// True if the kernel permits all known routes.
     pub is_permitted: bool,
     /// Reason for that.

@@ -40,7 +40,7 @@ pub use copy::{
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
-    LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
+    LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, UseRecord,
 };
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{
@@ -58,9 +58,10 @@ pub use nodes::{
     PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,
 };
 pub use pair::{
-    Answer, DriverRule, GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection,
-    PairRecord, PairTurn, PathLink, PlanAnswer, ReachCondition, ReachVerdict,
+    GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord,
+    PairTurn, PathLink, PlanAnswer, ReachCondition,
 };
+pub use peerlane_reach::{DriverAnswer, DriverRule, MapType, RouteState, Use};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
     Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,

@@ -1,12 +1,11 @@
 //! Two PCI functions: whether, how and why one reaches memory of the other.
 
-use std::fmt;
-
+use peerlane_reach::{DriverAnswer, DriverRule, MapType, RouteState};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Explanation, PairProof, Plan, Probe, UseState};
+use crate::{Explanation, PairProof, Plan, Probe};
 
 /// Schema of [`PlanAnswer`].
 pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
@@ -17,8 +16,8 @@ pub struct PlanAnswer {
     /// [`PLAN_ANSWER_SCHEMA`].
     pub schema: String,
     /// State of the route between the two ends.
-    #[serde(default = "UseState::unknown")]
-    pub state: UseState,
+    #[serde(default = "unknown_state")]
+    pub state: RouteState,
     /// The answer in one sentence.
     #[serde(default)]
     pub verdict: String,
@@ -98,7 +97,7 @@ pub struct PairDirection {
     /// Size of that memory; null where it, or its existence, is unknown.
     pub memory: Option<Bytes>,
     /// The kernel's decision, for drivers that ask it.
-    pub verdict: ReachVerdict,
+    pub verdict: MapType,
     /// The place where packets turn; null where it is unknown.
     pub turn: Option<PairTurn>,
     /// The function in which they turn: a port of a switch; null for the root complex.
@@ -147,34 +146,6 @@ pub struct PathLink {
     pub downgraded: bool,
 }
 
-/// The kernel's decision on an initiator and a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReachVerdict {
-    /// Reached by bus addresses, below the root complex.
-    BusAddress,
-    /// Reached through a host bridge.
-    ThroughHostBridge,
-    /// Not reached.
-    Refused,
-    /// One fact that is unknown decides; see `conditions`.
-    Conditional,
-    /// Unknown; see `needs`.
-    Unknown,
-}
-
-impl fmt::Display for ReachVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::BusAddress => "direct, below the host bridge",
-            Self::ThroughHostBridge => "permitted, through the host bridge",
-            Self::Refused => "refused",
-            Self::Conditional => "depends on the CPU",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
 /// The kernel's decision in detail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelDecision {
@@ -202,61 +173,21 @@ pub struct ReachCondition {
     /// Its value.
     pub equals: String,
     /// The decision then.
-    pub verdict: ReachVerdict,
-}
-
-/// A driver's own rule for one direction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DriverRule {
-    /// The driver.
-    pub driver: String,
-    /// The mechanism: peer access, GPUDirect RDMA, dma-buf, p2pmem.
-    pub mechanism: String,
-    /// The driver asks the kernel for its decision; null where that is unknown.
-    pub asks_kernel: Option<bool>,
-    /// The driver's answer.
-    pub answer: Answer,
-    /// The reason.
-    pub reason: String,
-    /// File or document with version.
-    pub source: String,
-}
-
-/// An answer of a driver or hypervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// Possible.
-    Possible,
-    /// Possible, unless an unlikely fact that `reason` names holds.
-    Expected,
-    /// Refused.
-    Refused,
-    /// Depends on what `reason` names.
-    Conditional,
-    /// Nothing public says.
-    NotKnown,
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Possible => "possible",
-            Self::Expected => "expected",
-            Self::Refused => "refused",
-            Self::Conditional => "depends",
-            Self::NotKnown => "unknown",
-        })
-    }
+    pub verdict: MapType,
 }
 
 /// Both devices passed to one virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestRecord {
     /// Peer access inside the guest.
-    pub verdict: Answer,
+    pub verdict: DriverAnswer,
     /// The reasons.
     pub reasons: Vec<String>,
     /// Facts that are unknown.
     pub needs: Vec<String>,
+}
+
+/// State of records from before they had one.
+fn unknown_state() -> RouteState {
+    RouteState::Unknown
 }

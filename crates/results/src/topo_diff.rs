@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Machine, ReachVerdict};
+use crate::Machine;
+use peerlane_reach::MapType;
 
 /// Schema of [`TopoDiffRecord`].
 pub const TOPO_DIFF_SCHEMA: &str = "peerlane.topo-diff/1";
@@ -164,9 +165,9 @@ pub struct TopoPairs {
     /// Number of pairs of an initiator and a memory.
     pub count: usize,
     /// The kernel's decision before.
-    pub before: ReachVerdict,
+    pub before: MapType,
     /// The kernel's decision after.
-    pub after: ReachVerdict,
+    pub after: MapType,
     /// Initiator of one of them.
     pub initiator: TopoFunction,
     /// Provider of that pair.

@@ -9,7 +9,7 @@ use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::{
     Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
-    UseState,
+    RouteState,
 };
 use peerlane_units::Nanos;
 
@@ -177,9 +177,11 @@ fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
     let is_unproved = answer.proof.as_ref().is_some_and(|proof| !proof.is_proved());
     let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
     Ok(match answer.state {
-        UseState::Unknown | UseState::No => Exit::Negative,
+        RouteState::Unknown | RouteState::Impossible => Exit::Negative,
         _ if is_refused || is_unproved => Exit::Negative,
-        UseState::Direct | UseState::Expected | UseState::ViaCpu | UseState::Host => Exit::Done,
+        RouteState::Direct | RouteState::Expected | RouteState::ViaCpu | RouteState::Host => {
+            Exit::Done
+        }
     })
 }
 

@@ -10,7 +10,7 @@ use peerlane_engine::{PeerProofError, ProofLimits, prove_peers};
 use peerlane_fabric::{Bdf, Fabric, FunctionId, FunctionKind, gpu};
 use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
 use peerlane_memory::nvrtc::Nvrtc;
-use peerlane_results::{PairProof, ProofResult, UseState};
+use peerlane_results::{PairProof, ProofResult, RouteState};
 use peerlane_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -150,10 +150,10 @@ pub(super) fn verdict(
 ) -> EndsVerdict {
     let Some(proof) = proof else { return verdict };
     let state = match (proof.result(), verdict.state) {
-        (ProofResult::Refuted, _) => UseState::No,
-        (ProofResult::Staged, _) => UseState::Host,
-        (ProofResult::Proved, UseState::ViaCpu) => UseState::ViaCpu,
-        (ProofResult::Proved, _) => UseState::Direct,
+        (ProofResult::Refuted, _) => RouteState::Impossible,
+        (ProofResult::Staged, _) => RouteState::Host,
+        (ProofResult::Proved, RouteState::ViaCpu) => RouteState::ViaCpu,
+        (ProofResult::Proved, _) => RouteState::Direct,
     };
     EndsVerdict { state, sentence: sentence([first, second], proof) }
 }

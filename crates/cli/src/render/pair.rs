@@ -1,7 +1,7 @@
 //! Two devices in words: the answer first, then each layer by itself.
 
 use peerlane_results::{
-    Answer, DriverRule, GuestRecord, PairDevice, PairDirection, PairRecord, PairTurn, ReachVerdict,
+    DriverAnswer, DriverRule, GuestRecord, MapType, PairDevice, PairDirection, PairRecord, PairTurn,
 };
 
 use super::LabelSheet;
@@ -59,10 +59,10 @@ pub(crate) fn pair(record: &PairRecord, headline: Option<&str>, no_plan: Option<
 /// The answer for both in one virtual machine, with the number of steps.
 fn of_guest(guest: &GuestRecord) -> String {
     let answer = match guest.verdict {
-        Answer::Possible | Answer::Expected => "peer-to-peer is possible",
-        Answer::Conditional => "peer-to-peer depends on the reasons below",
-        Answer::Refused => "no peer-to-peer",
-        Answer::NotKnown => "unknown",
+        DriverAnswer::Possible | DriverAnswer::Expected => "peer-to-peer is possible",
+        DriverAnswer::Conditional => "peer-to-peer depends on the reasons below",
+        DriverAnswer::Refused => "no peer-to-peer",
+        DriverAnswer::NotKnown => "unknown",
     };
     match guest.needs.len() {
         0 => answer.to_owned(),
@@ -84,7 +84,7 @@ fn device(device: &PairDevice) -> String {
 
 fn path(sheet: &mut LabelSheet, one: &PairDirection) {
     // Between two machines there is none.
-    if one.turn.is_none() && one.verdict == ReachVerdict::Refused {
+    if one.turn.is_none() && one.verdict == MapType::NotSupported {
         return;
     }
     let turn = match (one.turn, &one.turn_at) {
@@ -147,7 +147,7 @@ fn driver(sheet: &mut LabelSheet, rule: &DriverRule) {
         None => "unknown whether it asks the kernel",
     };
     let answer = match rule.answer {
-        Answer::Conditional => "depends".to_owned(),
+        DriverAnswer::Conditional => "depends".to_owned(),
         answer => answer.to_string(),
     };
     sheet.row("driver", format_args!("{}, {}: {answer}; {asks}", rule.driver, rule.mechanism));

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use crate::gpu_copy::machine::GpuMachine;
 use crate::program::{Exited, said};
-use peerlane_results::{DoctorRecord, PlanAnswer, ProofMethod, ProofResult, UseState};
+use peerlane_results::{DoctorRecord, PlanAnswer, ProofMethod, ProofResult, RouteState};
 
 const SECOND_DRIVE: &str = "name = 'nvme1'\nkind = 'nvme'\naddress = '0000:05:00.0'";
 const NAMESPACE: &str = "namespaces = [{ name = 'nvme1n1', size = '1G' }]\n";
@@ -69,7 +69,7 @@ fn drivers_that_lie_are_caught() {
         for one in [&proof.forward, &proof.backward] {
             assert_eq!((one.result, one.missing), (ProofResult::Refuted, 2 * lost), "{conf}");
         }
-        assert_eq!(found.state, UseState::No, "{conf}");
+        assert_eq!(found.state, RouteState::Impossible, "{conf}");
         let says = format!("refuted: {} of 67664 blocks did not arrive", 4 * lost);
         assert!(found.verdict.contains(&says), "{}", found.verdict);
         assert_eq!(machine.mock.calls("left content"), 0, "{conf}");
@@ -83,7 +83,7 @@ fn refused_access_is_staged() {
     let found = answer(&machine.peerlane("plan gpu:0 gpu:1 --probe --json"), 1);
     let proof = found.proof.expect("a proof");
     assert_eq!((proof.result(), proof.forward.missing), (ProofResult::Staged, 0));
-    assert_eq!(found.state, UseState::Host);
+    assert_eq!(found.state, RouteState::Host);
     assert!(machine.mock.calls("copied through host memory") > 0);
     assert_eq!(machine.mock.calls("cuCtxEnablePeerAccess"), 0);
     machine.mock.expect_all_undone();
@@ -97,7 +97,7 @@ fn doctor_tells_the_proof_first() {
     assert!(first.contains("refuted: 67664 of 67664 blocks did not arrive"), "{first}");
     let record: DoctorRecord = machine.peerlane("doctor gpu:0 gpu:1 --probe --json").json();
     assert_eq!(record.proof.map(|proof| proof.result()), Some(ProofResult::Refuted));
-    assert_eq!(record.state, Some(UseState::No));
+    assert_eq!(record.state, Some(RouteState::Impossible));
 }
 
 #[test]

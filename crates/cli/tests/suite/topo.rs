@@ -356,7 +356,7 @@ fn differences_are_told_worst_first() {
     assert_eq!(record.schema, peerlane_results::TOPO_DIFF_SCHEMA);
     assert_eq!(record.changes[0].effect, peerlane_results::TopoEffect::Better);
     let pairs = record.changes[0].pairs.as_ref().expect("pairs");
-    assert_eq!((pairs.count, pairs.before), (2, peerlane_results::ReachVerdict::Refused));
+    assert_eq!((pairs.count, pairs.before), (2, peerlane_results::MapType::NotSupported));
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl BearsOn {
     pub(super) fn count(&self, judged: &[JudgedPairs]) -> (Vec<results::Use>, u64) {
         let by_use = self.by_use(judged);
         let pairs: usize = by_use.values().sum();
-        (by_use.into_keys().map(results::Use::from).collect(), pairs as u64)
+        (by_use.into_keys().collect(), pairs as u64)
     }
 
     fn by_use(&self, judged: &[JudgedPairs]) -> BTreeMap<Use, usize> {

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_reach::{PeerMemory, kernel_refusal};
-use peerlane_results::{Finding, FindingKind, PlanStep, UseRecord, UseState};
+use peerlane_results::{Finding, FindingKind, PlanStep, RouteState, UseRecord};
 
 use super::{Examination, abbreviated, counted};
 
@@ -85,7 +85,7 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> 
     match worst(seen) {
         Some(worst) => format!("{worst}. {}", capitalised(&states)),
         None => {
-            let is_open = uses.iter().any(|one| one.state == UseState::Unknown);
+            let is_open = uses.iter().any(|one| one.state == RouteState::Unknown);
             let fix = if is_open { "no fix known yet" } else { "nothing to fix" };
             format!("{devices}: {states}; {fix}")
         }
@@ -130,14 +130,16 @@ fn counted_fixes(number: usize) -> String {
 
 /// The uses by their states, the best first and unknown ones last, with the number of missing facts.
 fn states(uses: &[UseRecord], unknown: usize) -> String {
-    use UseState::{Direct, Expected, Host, No, Unknown, ViaCpu};
-    let of_state = |state: UseState| {
+    use RouteState::{Direct, Expected, Host, Impossible, Unknown, ViaCpu};
+    let of_state = |state: RouteState| {
         let names: Vec<String> =
             uses.iter().filter(|one| one.state == state).map(in_words).collect();
         (!names.is_empty()).then(|| format!("{state}: {}", names.join(", ")))
     };
-    let mut parts: Vec<String> =
-        [Direct, Expected, ViaCpu, Host, No, Unknown].into_iter().filter_map(of_state).collect();
+    let mut parts: Vec<String> = [Direct, Expected, ViaCpu, Host, Impossible, Unknown]
+        .into_iter()
+        .filter_map(of_state)
+        .collect();
     let has_unknown = uses.iter().any(|one| one.state == Unknown);
     if let (Some(last), true, true) = (parts.last_mut(), has_unknown, unknown > 0) {
         *last += &format!(" ({} missing)", counted(unknown, "fact"));

@@ -1,7 +1,7 @@
 //! Every finding on a machine that has it, and its absence on one that has not.
 
 use super::*;
-use peerlane_results::{self as results, FindingKind, Needs, UseState};
+use peerlane_results::{self as results, FindingKind, Needs, RouteState};
 
 /// Three drives below one switch, the last of which lends memory; no fault.
 const SOUND: &str = concat!(
@@ -133,7 +133,7 @@ fn machines_are_told_of_no_device_that_they_lack() {
     let record = examined(&[(MEMORY, "")]);
     assert!(record.is_healthy(), "{record:?}");
     let [drives] = &record.uses[..] else { panic!("{record:?}") };
-    assert_eq!((drives.of_use, drives.state), (results::Use::DriveDrive, UseState::Host));
+    assert_eq!((drives.of_use, drives.state), (results::Use::DriveToDrive, RouteState::Host));
     assert!(drives.because.contains("no drive here lends memory"), "{drives:?}");
 }
 
@@ -154,7 +154,7 @@ fn pasted_text_is_told_nothing_of_memory() {
         function.p2pmem = None;
     }
     let record = examine(&pasted);
-    assert!(record.uses.iter().all(|one| one.state == UseState::Unknown), "{record:?}");
+    assert!(record.uses.iter().all(|one| one.state == RouteState::Unknown), "{record:?}");
     assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
 }
 

@@ -3,7 +3,7 @@
 use peerlane_doctor::EndsVerdict;
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::judged_between;
-use peerlane_results::{self as results, EndpointKind, Plan, Route, UseState};
+use peerlane_results::{self as results, EndpointKind, Plan, Route, RouteState};
 
 use super::depends_on_unknown;
 
@@ -22,14 +22,14 @@ pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
     let is_with_gpu = ends.iter().any(|end| end.kind == EndpointKind::Gpu);
     if let ([one, other], true) = (&functions[..], is_with_gpu) {
         let judged = judged_between(fabric, *one, *other).into_iter();
-        let by_rules = judged.map(|pairs| (UseState::from(pairs.state), pairs.facts)).max();
+        let by_rules = judged.map(|pairs| (pairs.state, pairs.facts)).max();
         match by_rules {
             Some((state, facts)) if state > by_plan => {
                 return EndsVerdict::new(&typed, state, &facts);
             }
             // What stops Peerlane here stops no other program.
-            Some((state @ (UseState::Unknown | UseState::Host), mut facts))
-                if by_plan == UseState::No =>
+            Some((state @ (RouteState::Unknown | RouteState::Host), mut facts))
+                if by_plan == RouteState::Impossible =>
             {
                 facts.insert(0, plan.reason.clone());
                 return EndsVerdict::new(&typed, state, &facts);
@@ -41,7 +41,7 @@ pub fn plan_verdict(fabric: &Fabric, plan: &Plan) -> EndsVerdict {
 }
 
 /// A copy that is refused, whatever the route could be.
-fn refused(typed: &[String; 2], state: UseState, plan: &Plan) -> EndsVerdict {
+fn refused(typed: &[String; 2], state: RouteState, plan: &Plan) -> EndsVerdict {
     let [source, target] = typed;
     let reasons: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
     EndsVerdict {
@@ -61,19 +61,19 @@ fn plan_reason(plan: &Plan) -> String {
 }
 
 /// The state of the route that a plan has chosen.
-fn planned_state(fabric: &Fabric, plan: &Plan) -> UseState {
+fn planned_state(fabric: &Fabric, plan: &Plan) -> RouteState {
     match plan.route {
-        Some(Route::P2p) if depends_on_unknown(fabric, plan) => UseState::Unknown,
+        Some(Route::P2p) if depends_on_unknown(fabric, plan) => RouteState::Unknown,
         Some(Route::P2p) => {
             let chosen =
                 plan.candidates.iter().find(|one| Some(&one.memory) == plan.memory.as_ref());
             let crosses = |verdict| verdict == results::Verdict::ThroughHostBridge;
             match chosen {
-                Some(one) if crosses(one.source) || crosses(one.target) => UseState::ViaCpu,
-                _ => UseState::Direct,
+                Some(one) if crosses(one.source) || crosses(one.target) => RouteState::ViaCpu,
+                _ => RouteState::Direct,
             }
         }
-        Some(Route::Host) => UseState::Host,
-        None => UseState::No,
+        Some(Route::Host) => RouteState::Host,
+        None => RouteState::Impossible,
     }
 }

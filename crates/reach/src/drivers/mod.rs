@@ -1,7 +1,7 @@
 //! The rules that drivers follow by themselves, apart from the kernel's decision, one file a driver.
 //!
 //! A driver may refuse what the kernel would permit, and some never ask the kernel. Each rule names
-//! its source with a version. Where nothing public says, the answer is [`Answer::NotKnown`].
+//! its source with a version. Where nothing public says, the answer is [`DriverAnswer::NotKnown`].
 
 mod amdgpu;
 mod ends;
@@ -19,7 +19,11 @@ mod xocl;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use peerlane_fabric::{Fabric, FunctionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use amdgpu::needs_translation;
 pub(crate) use ends::is_held_by_vfio;
@@ -36,7 +40,7 @@ pub(crate) use rdma::{carries_nvme, imports_memory, without_rdma};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 
 /// A driver's own rule for one direction, by one mechanism.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverRule {
     /// The driver, `amdgpu`; `none` where no driver is bound.
     pub driver: String,
@@ -54,7 +58,8 @@ pub struct DriverRule {
 }
 
 /// The answer of a driver; where it asks the kernel, the kernel's decision comes on top.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum DriverAnswer {
     /// The driver goes along.
     Possible,
@@ -66,6 +71,18 @@ pub enum DriverAnswer {
     Conditional,
     /// Nothing public says.
     NotKnown,
+}
+
+impl fmt::Display for DriverAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Possible => "possible",
+            Self::Expected => "expected",
+            Self::Refused => "refused",
+            Self::Conditional => "depends",
+            Self::NotKnown => "unknown",
+        })
+    }
 }
 
 impl DriverRule {

@@ -13,6 +13,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use peerlane_fabric::{Fabric, FunctionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use answer::{UseAnswer, answers};
 pub use group::PairGroup;
@@ -22,20 +24,28 @@ use devices::Devices;
 use drive_pair::Lenders;
 use group::Grouping;
 
-/// A use of peer-to-peer traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A use of peer-to-peer traffic: which kinds of device exchange payload.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Use {
     /// Drives read and write memory of GPUs.
+    #[serde(rename = "storage-gpu")]
     StorageToGpu,
     /// Network controllers read and write memory of GPUs.
+    #[serde(rename = "network-gpu")]
     NetworkToGpu,
     /// GPUs read and write each other's memory.
+    #[serde(rename = "gpu-gpu")]
     GpuToGpu,
     /// Drives exchange payload through memory of a device.
+    #[serde(rename = "drive-drive")]
     DriveToDrive,
     /// Network controllers read and write memory that drives lend.
+    #[serde(rename = "network-drive")]
     NetworkToDrive,
     /// Drives read and write memory of FPGA cards.
+    #[serde(rename = "storage-fpga")]
     StorageToFpga,
 }
 

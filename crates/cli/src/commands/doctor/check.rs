@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use peerlane_reach::Use;
-use peerlane_results::{self as results, DoctorRecord, UseRecord, UseState};
+use peerlane_results::{self as results, DoctorRecord, RouteState, UseRecord};
 
 use crate::args::ColorChoice;
 use crate::error::Failure;
@@ -85,11 +85,11 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
 
 /// The worst of what costs pairs and of the states of uses; only where neither is bad, unknown facts count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
-    let has = |states: &[UseState]| record.uses.iter().any(|row| states.contains(&row.state));
+    let has = |states: &[RouteState]| record.uses.iter().any(|row| states.contains(&row.state));
     let costs = record.findings.iter().any(|finding| finding.pairs > 0);
-    let status = if costs || has(&[UseState::ViaCpu, UseState::Host, UseState::No]) {
+    let status = if costs || has(&[RouteState::ViaCpu, RouteState::Host, RouteState::Impossible]) {
         Status::Warning
-    } else if has(&[UseState::Unknown]) || record.hidden_devices.is_some() {
+    } else if has(&[RouteState::Unknown]) || record.hidden_devices.is_some() {
         Status::Unknown
     } else {
         Status::Ok
@@ -99,7 +99,7 @@ fn by_findings(record: &DoctorRecord) -> (Status, String) {
 
 /// The worst of the uses that have to be direct.
 fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
-    let wanted: Vec<results::Use> = expected.iter().copied().map(results::Use::from).collect();
+    let wanted: Vec<results::Use> = expected.iter().copied().collect();
     let is_it = |one: results::Use| wanted.contains(&one);
     for one in &wanted {
         if record.uses.iter().any(|row| row.of_use == *one) {
@@ -111,14 +111,15 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
         };
     }
     let rows = || record.uses.iter().filter(|row| is_it(row.of_use));
-    let is_missing = |row: &&UseRecord| matches!(row.state, UseState::Host | UseState::No);
+    let is_missing =
+        |row: &&UseRecord| matches!(row.state, RouteState::Host | RouteState::Impossible);
     if let Some(row) = rows().find(is_missing) {
         return (Status::Critical, in_words(row));
     }
-    if let Some(row) = rows().find(|row| row.state == UseState::Unknown) {
+    if let Some(row) = rows().find(|row| row.state == RouteState::Unknown) {
         return (Status::Unknown, in_words(row));
     }
-    if let Some(row) = rows().find(|row| row.state == UseState::ViaCpu) {
+    if let Some(row) = rows().find(|row| row.state == RouteState::ViaCpu) {
         return (Status::Warning, in_words(row));
     }
     let slower = record.findings.iter().find(|one| one.uses.iter().any(|&one| is_it(one)));
@@ -130,7 +131,7 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
 
 fn in_words(row: &UseRecord) -> String {
     let because = match row.state {
-        UseState::Direct | UseState::Expected => String::new(),
+        RouteState::Direct | RouteState::Expected => String::new(),
         _ => format!(": {}", short(&row.because)),
     };
     format!("{} {} for {} of {} pairs{because}", row.of_use, row.state, row.pairs, row.of)
@@ -148,9 +149,9 @@ fn short(text: &str) -> String {
 /// The direct pairs of each use; a bar would begin the performance data.
 fn performance_data(record: &DoctorRecord) -> Vec<String> {
     let of_use = |one: &Use| {
-        let rows = || record.uses.iter().filter(|row| row.of_use == results::Use::from(*one));
+        let rows = || record.uses.iter().filter(|row| row.of_use == *one);
         let direct: u64 =
-            rows().filter(|row| row.state == UseState::Direct).map(|row| row.pairs).sum();
+            rows().filter(|row| row.state == RouteState::Direct).map(|row| row.pairs).sum();
         Some(format!("{}={direct};;;0;{}", one.name(), rows().next()?.of))
     };
     let mut data: Vec<String> = Use::ALL.iter().filter_map(of_use).collect();

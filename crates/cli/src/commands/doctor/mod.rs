@@ -7,7 +7,7 @@ use peerlane_doctor::{EndsVerdict, examine_devices};
 use peerlane_engine::{after_probes, examine_copy, examine_device, is_no_copy, pair_ends};
 use peerlane_fabric::Fabric;
 use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
-use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, UseState};
+use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, RouteState};
 use peerlane_units::Nanos;
 
 use super::{plan, prove_peers};
@@ -98,7 +98,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
 
 /// The examination of two GPUs, with the proof of what arrives.
 fn with_proof(record: DoctorRecord, words: (&str, &str), proof: PairProof) -> DoctorRecord {
-    let state = record.state.unwrap_or(UseState::Unknown);
+    let state = record.state.unwrap_or(RouteState::Unknown);
     let verdict = EndsVerdict { state, sentence: record.verdict.clone() };
     let EndsVerdict { state, sentence } = prove_peers::verdict(words, verdict, Some(&proof));
     DoctorRecord { state: Some(state), verdict: sentence, proof: Some(proof), ..record }

@@ -6,7 +6,7 @@ use peerlane_engine::export::memories;
 use peerlane_fabric::{Bdf, Fabric, FunctionId};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_nvmet::{Listen, PayloadMemory};
-use peerlane_results::{ExportMemory, MemoryKind, ReachVerdict};
+use peerlane_results::{ExportMemory, MapType, MemoryKind};
 
 use crate::args::AskedMemory;
 use crate::error::Failure;
@@ -87,7 +87,7 @@ impl MemoryPlan {
         let is_it = |memory: &&ExportMemory| memory.address.as_deref() == Some(address.as_str());
         let judged = self.memories.iter().find(is_it);
         let is_refused = |judged: &&ExportMemory| {
-            [Some(judged.drive), judged.nic].contains(&Some(ReachVerdict::Refused))
+            [Some(judged.drive), judged.nic].contains(&Some(MapType::NotSupported))
         };
         if let Some(judged) = judged.filter(is_refused) {
             let error = format!("cannot keep payload in {typed}: {}", judged.reason);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peerlane_results::{PlanAnswer, Probe, ProbeAnswer, Route, UseState};
+use peerlane_results::{PlanAnswer, Probe, ProbeAnswer, Route, RouteState};
 
 use super::{GpuMachine, LENGTH, said};
 
@@ -79,7 +79,7 @@ fn refused_registration_names_cufile_log() {
     }
     registered(&answer, "pinned");
     // The answers count: what is left is what works.
-    assert_eq!((status, answer.state), (Some(0), UseState::Host), "{}", answer.verdict);
+    assert_eq!((status, answer.state), (Some(0), RouteState::Host), "{}", answer.verdict);
     assert!(
         answer.verdict.ends_with("what is left is gpu:0 by pinned host memory"),
         "{}",

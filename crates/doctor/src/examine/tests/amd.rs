@@ -107,7 +107,7 @@ fn missing_options_are_named_with_their_release() {
     let fix = found.fix.as_ref().expect("a fix");
     assert!(fix.what.contains("before Linux 7.1, CONFIG_DMABUF_MOVE_NOTIFY=y"), "{}", fix.what);
     let unlinked = examine(&Fabric { xgmi: Some(Vec::new()), ..fabric(DEBIAN) });
-    assert_eq!(unlinked.uses[0].state, UseState::Host, "{:?}", unlinked.uses);
+    assert_eq!(unlinked.uses[0].state, RouteState::Host, "{:?}", unlinked.uses);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn option_of_old_kernels_is_not_missed_in_7_1() {
         LOW,
     ]);
     assert_eq!(kinds(&record), []);
-    assert_eq!(record.uses[0].state, UseState::Direct);
+    assert_eq!(record.uses[0].state, RouteState::Direct);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn unknown_options_stay_unknown() {
         "{unknown:?}"
     );
     assert!(unknown.needs.contains("zgrep"), "{unknown:?}");
-    assert_eq!((kinds(&record), record.uses[0].state), (vec![], UseState::Unknown));
+    assert_eq!((kinds(&record), record.uses[0].state), (vec![], RouteState::Unknown));
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn planned() -> Plan {
 }
 
 fn examine_plan(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
-    let verdict = EndsVerdict { state: UseState::Direct, sentence: String::new() };
+    let verdict = EndsVerdict { state: RouteState::Direct, sentence: String::new() };
     examine_copy(fabric, PlannedCopy { plan, verdict, probes }, &HostFacts::default())
 }
 

@@ -68,6 +68,6 @@ fn pair_without_classes_is_not_known() {
     let ends = ["0000:01:00.0", "0000:01:01.0"];
     let ids = ends.map(|name| fabric.find(name).expect("a function"));
     let record = examine_devices(&fabric, (ids[0], ids[1]), ends.map(str::to_owned));
-    assert_eq!(record.state, Some(UseState::Unknown), "{record:?}");
+    assert_eq!(record.state, Some(RouteState::Unknown), "{record:?}");
     assert!(!record.is_positive() && record.verdict.contains(": unknown: "), "{record:?}");
 }

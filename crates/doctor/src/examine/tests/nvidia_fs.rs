@@ -25,8 +25,8 @@ const UDEV: (&str, &str) = ("[kernel]\n", "[environment]\nudev = false\n[kernel]
 /// Nothing but nvidia-fs is a direct way.
 const OLD_KERNEL: (&str, &str) = ("'7.2.13'", "'6.1.0'");
 
-fn storage(record: &DoctorRecord) -> (UseState, &str) {
-    let of = |one: &&results::UseRecord| one.of_use == results::Use::StorageGpu;
+fn storage(record: &DoctorRecord) -> (RouteState, &str) {
+    let of = |one: &&results::UseRecord| one.of_use == results::Use::StorageToGpu;
     let found = record.uses.iter().find(of).expect("storage to GPU");
     (found.state, &found.because)
 }
@@ -34,7 +34,7 @@ fn storage(record: &DoctorRecord) -> (UseState, &str) {
 #[test]
 fn registered_drives_are_direct() {
     let record = server(&[REGISTERED, OLD_KERNEL]);
-    assert_eq!(storage(&record).0, UseState::Direct, "{record:?}");
+    assert_eq!(storage(&record).0, RouteState::Direct, "{record:?}");
     assert_eq!(record.unknown, []);
 }
 
@@ -42,7 +42,7 @@ fn registered_drives_are_direct() {
 fn loaded_module_alone_leaves_it_open() {
     let record = server(&[OLD_KERNEL]);
     let (state, because) = storage(&record);
-    assert_eq!(state, UseState::Unknown);
+    assert_eq!(state, RouteState::Unknown);
     assert!(because.contains("`cat /proc/driver/nvidia-fs/modules`"), "{because}");
     let unknown = record.unknown.iter().find(|one| one.what.contains("registered with nvidia_fs"));
     assert!(unknown.is_some_and(|one| one.needs.contains("gdscheck -p")), "{:?}", record.unknown);
@@ -51,7 +51,7 @@ fn loaded_module_alone_leaves_it_open() {
 #[test]
 fn unregistered_drives_are_refused_with_fix() {
     let record = server(&[UNREGISTERED, OLD_KERNEL]);
-    assert_eq!(storage(&record).0, UseState::Host);
+    assert_eq!(storage(&record).0, RouteState::Host);
     let is_it = |one: &&Finding| one.kind == FindingKind::GpuStackMissing;
     let found = record.findings.iter().find(is_it).expect("the stack");
     assert!(found.what.contains("nvme is not registered with nvidia_fs"), "{}", found.what);
@@ -67,7 +67,7 @@ fn lent_memory_needs_no_registration() {
     let lent =
         ("driver = 'nvidia'\n", "driver = 'nvidia'\np2pmem = { size = '1G', published = true }\n");
     let record = server(&[UNREGISTERED, lent]);
-    assert_eq!(storage(&record).0, UseState::Direct, "{record:?}");
+    assert_eq!(storage(&record).0, RouteState::Direct, "{record:?}");
     assert!(record.is_healthy(), "{record:?}");
 }
 
@@ -80,7 +80,7 @@ fn missing_udev_is_found_where_it_bears() {
             .any(|one| one.evidence.iter().any(|seen| seen.showed == "there is none"))
     };
     let record = server(&[REGISTERED, UDEV]);
-    assert_eq!(storage(&record).0, UseState::Host);
+    assert_eq!(storage(&record).0, RouteState::Host);
     assert!(has_udev(&record), "{record:?}");
     let step = record.steps.iter().find(|step| step.what.contains("/run/udev:/run/udev:ro"));
     assert!(step.is_some(), "{:?}", record.steps);
@@ -103,7 +103,7 @@ fn text_of_gdscheck_names_modules() {
     assert!(silent.unknown.iter().any(|one| one.what == "whether the module nvidia_fs is loaded"));
     let refused =
         record(" nvidia_fs version:  2.17 libcufile version: 2.12\n NVMe : Unsupported\n");
-    assert_eq!(storage(&refused).0, UseState::Host, "{refused:?}");
+    assert_eq!(storage(&refused).0, RouteState::Host, "{refused:?}");
     assert!(
         !refused.unknown.iter().any(|one| one.what.contains("loaded")),
         "{:?}",

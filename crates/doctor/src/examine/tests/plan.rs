@@ -28,12 +28,12 @@ fn headline_begins_with_worst_finding() {
         record.verdict
     );
     let uses: Vec<RecordUse> = record.uses.iter().map(|one| one.of_use).collect();
-    for one in [RecordUse::StorageGpu, RecordUse::NetworkGpu, RecordUse::GpuGpu] {
+    for one in [RecordUse::StorageToGpu, RecordUse::NetworkToGpu, RecordUse::GpuToGpu] {
         assert!(uses.contains(&one), "{uses:?}");
     }
     let of = |wanted| record.uses.iter().find(|one| one.of_use == wanted).expect("a use").of;
-    assert_eq!((of(RecordUse::StorageGpu), of(RecordUse::NetworkGpu)), (64, 32));
-    assert_eq!((of(RecordUse::GpuGpu), of(RecordUse::DriveDrive)), (28, 28));
+    assert_eq!((of(RecordUse::StorageToGpu), of(RecordUse::NetworkToGpu)), (64, 32));
+    assert_eq!((of(RecordUse::GpuToGpu), of(RecordUse::DriveToDrive)), (28, 28));
 }
 
 #[test]
@@ -82,10 +82,11 @@ fn assumed_plan_leaves_what_cannot_be_fixed() {
     let after = examine(&fabric);
     assert_eq!(kinds(&after), [], "{after:?}");
     assert_eq!(after.steps, []);
-    let network = after.uses.iter().find(|one| one.of_use == RecordUse::NetworkGpu).expect("a use");
+    let network =
+        after.uses.iter().find(|one| one.of_use == RecordUse::NetworkToGpu).expect("a use");
     assert_eq!(
         (network.state, network.pairs),
-        (UseState::Direct, 8),
+        (RouteState::Direct, 8),
         "below one switch: {after:?}"
     );
 }

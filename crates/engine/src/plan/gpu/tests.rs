@@ -177,7 +177,7 @@ fn unshown_registration_leaves_plan_open() {
     assert!(plan.reason.contains("`cat /proc/driver/nvidia-fs/modules`"), "{}", plan.reason);
     assert!(super::super::depends_on_unknown(&machine(&open), &plan), "{plan:?}");
     let record = crate::plan::examine_copy(&machine(&open), &plan, &[]);
-    assert_eq!(record.state, Some(peerlane_results::UseState::Unknown), "{record:?}");
+    assert_eq!(record.state, Some(peerlane_results::RouteState::Unknown), "{record:?}");
     assert!(record.verdict.contains(": unknown: "), "{}", record.verdict);
     let known = &open[1..];
     let plan = planned(RouteChoice::Auto, known).expect("a plan");
