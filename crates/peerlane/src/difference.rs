@@ -2,12 +2,11 @@
 
 use peerlane_fabric::{Fabric, FunctionId, names};
 use peerlane_reach::{
-    ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference,
-    MapType, UncomparedFact, UncomparedReason,
+    ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference, MapType,
+    UncomparedFact,
 };
 use peerlane_results::{
-    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,
-    TopoUncompared, TopoUncomparedReason,
+    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoFunction, TopoPairs, TopoUncompared,
 };
 
 /// Most functions that a sentence names.
@@ -58,7 +57,7 @@ impl Words<'_> {
         let (presence, facts): (Vec<_>, Vec<_>) =
             found.uncompared.iter().partition(|fact| is_presence(fact.kind));
         let (of_one_side, others): (Vec<_>, Vec<_>) =
-            facts.into_iter().partition(|fact| reason(fact.reason).is_of_one_side());
+            facts.into_iter().partition(|fact| fact.reason.is_of_one_side());
         let mut text = match found.changes.len() {
             0 if presence.is_empty() && of_one_side.is_empty() => "no change".to_owned(),
             0 => "no change in what both show".to_owned(),
@@ -91,7 +90,7 @@ impl Words<'_> {
 
     /// A change in a few words.
     fn phrase(self, change: &MachineChange) -> String {
-        let fact = fact(change.kind);
+        let fact = change.kind;
         let functions = &change.functions;
         match change.kind {
             ChangeKind::Verdict => change.pairs.as_ref().map_or_else(String::new, |pairs| {
@@ -116,10 +115,10 @@ impl Words<'_> {
     /// A change in a sentence.
     fn sentence(self, change: &MachineChange) -> String {
         let names = || self.names(&change.functions);
-        let (fact, values) = (fact(change.kind), values(change));
+        let (fact, values) = (change.kind, values(change));
         match change.kind {
             ChangeKind::Verdict => change.pairs.as_ref().map_or_else(String::new, |pairs| {
-                let [before, after] = [pairs.before, pairs.after].map(MapType::from);
+                let [before, after] = [pairs.before, pairs.after];
                 let example = if pairs.count == 1 { "" } else { "e.g. " };
                 let (initiator, provider) =
                     (self.function(pairs.initiator).name, self.function(pairs.provider).name);
@@ -155,12 +154,8 @@ impl Words<'_> {
 
     fn change(self, change: &MachineChange) -> TopoChange {
         TopoChange {
-            fact: fact(change.kind),
-            effect: match change.effect {
-                ChangeEffect::Worse => TopoEffect::Worse,
-                ChangeEffect::Neutral => TopoEffect::Neutral,
-                ChangeEffect::Better => TopoEffect::Better,
-            },
+            fact: change.kind,
+            effect: change.effect,
             what: self.sentence(change),
             before: change.before.clone(),
             after: change.after.clone(),
@@ -172,8 +167,8 @@ impl Words<'_> {
     fn pairs(self, pairs: &ChangedPairs) -> TopoPairs {
         TopoPairs {
             count: pairs.count,
-            before: pairs.before.into(),
-            after: pairs.after.into(),
+            before: pairs.before,
+            after: pairs.after,
             initiator: self.function(pairs.initiator),
             provider: self.function(pairs.provider),
             reasons: pairs.reasons.clone(),
@@ -181,8 +176,7 @@ impl Words<'_> {
     }
 
     fn uncompared(self, found: &UncomparedFact) -> TopoUncompared {
-        let fact = fact(found.kind);
-        let reason = reason(found.reason);
+        let (fact, reason) = (found.kind, found.reason);
         let object = match (found.pairs, found.functions.len()) {
             (0, 0) => String::new(),
             (0, _) => format!(" of {}", self.names(&found.functions)),
@@ -299,15 +293,6 @@ fn state(kind: ChangeKind) -> &'static str {
     if kind == ChangeKind::Removed { "gone" } else { "new" }
 }
 
-fn reason(reason: UncomparedReason) -> TopoUncomparedReason {
-    match reason {
-        UncomparedReason::UnknownBefore => TopoUncomparedReason::UnknownBefore,
-        UncomparedReason::UnknownAfter => TopoUncomparedReason::UnknownAfter,
-        UncomparedReason::UnknownInBoth => TopoUncomparedReason::UnknownInBoth,
-        UncomparedReason::IdleLink => TopoUncomparedReason::IdleLink,
-    }
-}
-
 fn short(map: MapType) -> &'static str {
     match map {
         MapType::BusAddress => "direct",
@@ -315,33 +300,6 @@ fn short(map: MapType) -> &'static str {
         MapType::NotSupported => "refused",
         MapType::Conditional => "by the CPU",
         MapType::Unknown => "unknown",
-    }
-}
-
-fn fact(kind: ChangeKind) -> TopoFact {
-    match kind {
-        ChangeKind::Verdict => TopoFact::Verdict,
-        ChangeKind::Removed => TopoFact::Removed,
-        ChangeKind::Windows => TopoFact::Windows,
-        ChangeKind::AcsRedirection => TopoFact::AcsRedirection,
-        ChangeKind::Iommu => TopoFact::Iommu,
-        ChangeKind::Translation => TopoFact::Translation,
-        ChangeKind::MemoryLent => TopoFact::MemoryLent,
-        ChangeKind::NvLink => TopoFact::Nvlinks,
-        ChangeKind::Xgmi => TopoFact::Xgmi,
-        ChangeKind::LinkTrained => TopoFact::LinkTrained,
-        ChangeKind::LinkMaximum => TopoFact::LinkMaximum,
-        ChangeKind::RemoteDrive => TopoFact::RemoteDrive,
-        ChangeKind::Moved => TopoFact::Moved,
-        ChangeKind::Driver => TopoFact::Driver,
-        ChangeKind::Cpu => TopoFact::Processor,
-        ChangeKind::KernelRelease => TopoFact::Kernel,
-        ChangeKind::KernelP2pdma => TopoFact::KernelP2pdma,
-        ChangeKind::KernelParameters => TopoFact::KernelParameters,
-        ChangeKind::KernelModules => TopoFact::KernelModules,
-        ChangeKind::Product => TopoFact::Product,
-        ChangeKind::Added => TopoFact::Added,
-        ChangeKind::Renumbered => TopoFact::Renumbered,
     }
 }
 

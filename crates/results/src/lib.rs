@@ -61,7 +61,9 @@ pub use pair::{
     GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord,
     PairTurn, PathLink, PlanAnswer, ReachCondition,
 };
-pub use peerlane_reach::{DriverAnswer, DriverRule, MapType, RouteState, Use};
+pub use peerlane_reach::{
+    ChangeEffect, ChangeKind, DriverAnswer, DriverRule, MapType, RouteState, UncomparedReason, Use,
+};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
     Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,
@@ -70,8 +72,7 @@ pub use plan::{
 pub use proof::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 pub use schema::{RecordSchema, schemas};
 pub use topo_diff::{
-    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,
-    TopoUncompared, TopoUncomparedReason,
+    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoFunction, TopoPairs, TopoUncompared,
 };
 pub use trace::{
     PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,

@@ -1,12 +1,10 @@
 //! Changes between two machines.
 
-use std::fmt;
-
+use peerlane_reach::{ChangeEffect, ChangeKind, MapType, UncomparedReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
-use peerlane_reach::MapType;
 
 /// Schema of [`TopoDiffRecord`].
 pub const TOPO_DIFF_SCHEMA: &str = "peerlane.topo-diff/1";
@@ -42,9 +40,9 @@ impl TopoDiffRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopoChange {
     /// The fact.
-    pub fact: TopoFact,
+    pub fact: ChangeKind,
     /// The effect on peer-to-peer traffic.
-    pub effect: TopoEffect,
+    pub effect: ChangeEffect,
     /// The change in a sentence.
     pub what: String,
     /// The value before, in words; null where there was none.
@@ -55,97 +53,6 @@ pub struct TopoChange {
     pub functions: Vec<TopoFunction>,
     /// The pairs whose verdict changed; null for other facts.
     pub pairs: Option<TopoPairs>,
-}
-
-/// A fact of a machine, a function or a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopoFact {
-    /// The kernel's decision on pairs.
-    Verdict,
-    /// A function that is gone.
-    Removed,
-    /// Memory windows (BARs).
-    Windows,
-    /// ACS redirection of a port or function.
-    AcsRedirection,
-    /// Translation of addresses in the whole machine.
-    Iommu,
-    /// Translation of addresses for a function.
-    Translation,
-    /// Memory that the kernel or a card lends to peers.
-    MemoryLent,
-    /// NVLinks between two GPUs.
-    Nvlinks,
-    /// XGMI links between two GPUs.
-    Xgmi,
-    /// Speed and width that a link trained to.
-    LinkTrained,
-    /// The most that both ends of a link support.
-    LinkMaximum,
-    /// A drive of another machine, or the state of its connection.
-    RemoteDrive,
-    /// A function in another place.
-    Moved,
-    /// The bound driver.
-    Driver,
-    /// The processor.
-    Processor,
-    /// Release of the kernel.
-    Kernel,
-    /// Peer-to-peer support in the kernel's configuration.
-    KernelP2pdma,
-    /// Parameters of the kernel that bear on devices.
-    KernelParameters,
-    /// Modules of the kernel that bear on peer-to-peer.
-    KernelModules,
-    /// Maker and model of the machine.
-    Product,
-    /// A function that is new.
-    Added,
-    /// Addresses of functions that stayed in their place.
-    Renumbered,
-}
-
-impl fmt::Display for TopoFact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Verdict => "verdict",
-            Self::Removed => "presence",
-            Self::Windows => "windows",
-            Self::AcsRedirection => "ACS redirection",
-            Self::Iommu => "IOMMU",
-            Self::Translation => "translation",
-            Self::MemoryLent => "memory lent",
-            Self::Nvlinks => "NVLinks",
-            Self::Xgmi => "XGMI links",
-            Self::LinkTrained => "link as trained",
-            Self::LinkMaximum => "link at most",
-            Self::RemoteDrive => "drive of another machine",
-            Self::Moved => "place",
-            Self::Driver => "driver",
-            Self::Processor => "processor",
-            Self::Kernel => "kernel",
-            Self::KernelP2pdma => "CONFIG_PCI_P2PDMA",
-            Self::KernelParameters => "kernel parameters",
-            Self::KernelModules => "kernel modules",
-            Self::Product => "product",
-            Self::Added => "presence",
-            Self::Renumbered => "address",
-        })
-    }
-}
-
-/// Effect of a change on peer-to-peer traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopoEffect {
-    /// Less is possible, or it is slower.
-    Worse,
-    /// Neither, or unknown.
-    Neutral,
-    /// More is possible, or it is faster.
-    Better,
 }
 
 /// A function of one machine or of both.
@@ -180,47 +87,13 @@ pub struct TopoPairs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopoUncompared {
     /// The fact.
-    pub fact: TopoFact,
+    pub fact: ChangeKind,
     /// The reason.
-    pub reason: TopoUncomparedReason,
+    pub reason: UncomparedReason,
     /// Both in a sentence.
     pub what: String,
     /// The functions; none for a fact of the whole machine, and for pairs.
     pub functions: Vec<TopoFunction>,
     /// Number of pairs; 0 for other facts than the verdict.
     pub pairs: usize,
-}
-
-/// Reasons why a fact could not be compared.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopoUncomparedReason {
-    /// The machine before does not show it.
-    UnknownBefore,
-    /// The machine after does not show it.
-    UnknownAfter,
-    /// Neither shows it.
-    UnknownInBoth,
-    /// GPUs slow their links while idle, and one was read so.
-    IdleLink,
-}
-
-impl TopoUncomparedReason {
-    /// Returns whether one of the machines shows the fact.
-    pub fn is_of_one_side(self) -> bool {
-        matches!(self, Self::UnknownBefore | Self::UnknownAfter)
-    }
-}
-
-impl fmt::Display for TopoUncomparedReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::UnknownBefore => "unknown before",
-            Self::UnknownAfter => "unknown after",
-            Self::UnknownInBoth => "unknown in both",
-            Self::IdleLink => "GPUs slow their links while idle",
-        })
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use peerlane_results::{
-    Machine, TopoDiffRecord, TopoEffect, TopoFact, TopoUncompared, TopoUncomparedReason,
+    ChangeEffect, ChangeKind, Machine, TopoDiffRecord, TopoUncompared, UncomparedReason,
 };
 
 use super::LabelSheet;
@@ -15,9 +15,9 @@ pub(crate) fn topo_diff(record: &TopoDiffRecord) -> String {
     sheet.row("before", machine(&record.before));
     sheet.row("after", machine(&record.after));
     for (effect, title) in [
-        (TopoEffect::Worse, "worse:"),
-        (TopoEffect::Neutral, "neither better nor worse by itself:"),
-        (TopoEffect::Better, "better:"),
+        (ChangeEffect::Worse, "worse:"),
+        (ChangeEffect::Neutral, "neither better nor worse by itself:"),
+        (ChangeEffect::Better, "better:"),
     ] {
         let changes: Vec<_> =
             record.changes.iter().filter(|change| change.effect == effect).collect();
@@ -47,13 +47,13 @@ pub(crate) fn topo_diff(record: &TopoDiffRecord) -> String {
 
 /// A line for functions that may not be listed, and one for each reason with all its facts.
 fn uncompared(sheet: &mut LabelSheet, facts: &[&TopoUncompared]) {
-    let is_presence = |fact: TopoFact| matches!(fact, TopoFact::Removed | TopoFact::Added);
+    let is_presence = |fact: ChangeKind| matches!(fact, ChangeKind::Removed | ChangeKind::Added);
     let (presence, facts): (Vec<&TopoUncompared>, Vec<_>) =
         facts.iter().partition(|one| is_presence(one.fact));
     for fact in presence {
         sheet.line(format_args!("  {}", fact.what));
     }
-    let reasons: BTreeMap<TopoUncomparedReason, Vec<String>> =
+    let reasons: BTreeMap<UncomparedReason, Vec<String>> =
         facts.into_iter().fold(BTreeMap::new(), |mut reasons, one| {
             reasons.entry(one.reason).or_default().push(counted(one));
             reasons

@@ -354,7 +354,7 @@ fn differences_are_told_worst_first() {
     let json = peerlane(&["topo", "diff", "acs", "pair", "--json"]);
     let record: peerlane_results::TopoDiffRecord = schema::read(&json.stdout);
     assert_eq!(record.schema, peerlane_results::TOPO_DIFF_SCHEMA);
-    assert_eq!(record.changes[0].effect, peerlane_results::TopoEffect::Better);
+    assert_eq!(record.changes[0].effect, peerlane_results::ChangeEffect::Better);
     let pairs = record.changes[0].pairs.as_ref().expect("pairs");
     assert_eq!((pairs.count, pairs.before), (2, peerlane_results::MapType::NotSupported));
 }

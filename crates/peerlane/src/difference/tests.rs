@@ -140,7 +140,7 @@ fn functions_missing_from_cut_text_are_not_known() {
     assert_eq!((found.changes.len(), found.is_unchanged()), (0, false));
     let told = "no change in what both show; cannot tell whether 1 function is gone";
     assert!(found.verdict.starts_with(told), "{}", found.verdict);
-    let missing = found.uncompared.iter().find(|one| one.fact == TopoFact::Removed);
+    let missing = found.uncompared.iter().find(|one| one.fact == ChangeKind::Removed);
     let what = &missing.expect("the function").what;
     assert!(what.starts_with("gone or cut off: 0000:0a:00.0"), "{what}");
     let back = of_texts(&cut, &whole);
@@ -170,7 +170,7 @@ fn facts_shown_to_root_alone_are_not_known() {
         let found = of_texts(before, after);
         assert_eq!((found.changes.len(), found.is_unchanged()), (0, false), "{found:#?}");
         assert!(found.verdict.contains("; cannot tell of "), "{}", found.verdict);
-        let acs = found.uncompared.iter().find(|one| one.fact == TopoFact::AcsRedirection);
+        let acs = found.uncompared.iter().find(|one| one.fact == ChangeKind::AcsRedirection);
         let what = &acs.expect("a fact that root sees").what;
         assert!(what.ends_with(side), "{what}");
     }

@@ -13,7 +13,11 @@ mod matching;
 mod remote;
 mod verdicts;
 
+use std::fmt;
+
 use peerlane_fabric::{Fabric, FunctionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use matching::Matching;
 
@@ -49,7 +53,10 @@ pub struct MachineChange {
 }
 
 /// Facts that are compared, worst first where their effect is the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
     /// The kernel's decision on pairs.
     Verdict,
@@ -66,6 +73,7 @@ pub enum ChangeKind {
     /// Memory that the kernel or a card lends.
     MemoryLent,
     /// NVLinks between two GPUs.
+    #[serde(rename = "nvlinks")]
     NvLink,
     /// XGMI between two GPUs.
     Xgmi,
@@ -80,8 +88,10 @@ pub enum ChangeKind {
     /// The bound driver.
     Driver,
     /// The processor.
+    #[serde(rename = "processor")]
     Cpu,
     /// Release of the kernel.
+    #[serde(rename = "kernel")]
     KernelRelease,
     /// Peer-to-peer support in the kernel's configuration.
     KernelP2pdma,
@@ -97,8 +107,40 @@ pub enum ChangeKind {
     Renumbered,
 }
 
+impl fmt::Display for ChangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Verdict => "verdict",
+            Self::Removed => "presence",
+            Self::Windows => "windows",
+            Self::AcsRedirection => "ACS redirection",
+            Self::Iommu => "IOMMU",
+            Self::Translation => "translation",
+            Self::MemoryLent => "memory lent",
+            Self::NvLink => "NVLinks",
+            Self::Xgmi => "XGMI links",
+            Self::LinkTrained => "link as trained",
+            Self::LinkMaximum => "link at most",
+            Self::RemoteDrive => "drive of another machine",
+            Self::Moved => "place",
+            Self::Driver => "driver",
+            Self::Cpu => "processor",
+            Self::KernelRelease => "kernel",
+            Self::KernelP2pdma => "CONFIG_PCI_P2PDMA",
+            Self::KernelParameters => "kernel parameters",
+            Self::KernelModules => "kernel modules",
+            Self::Product => "product",
+            Self::Added => "presence",
+            Self::Renumbered => "address",
+        })
+    }
+}
+
 /// Effect of a change on peer-to-peer traffic, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ChangeEffect {
     /// Less is possible, or it is slower.
     Worse,
@@ -148,7 +190,10 @@ pub struct UncomparedFact {
 }
 
 /// The reason why a fact could not be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum UncomparedReason {
     /// The machine before does not show it.
     UnknownBefore,
@@ -158,6 +203,24 @@ pub enum UncomparedReason {
     UnknownInBoth,
     /// GPUs slow their links while idle, and one was read so.
     IdleLink,
+}
+
+impl UncomparedReason {
+    /// Returns whether one of the machines shows the fact.
+    pub fn is_of_one_side(self) -> bool {
+        matches!(self, Self::UnknownBefore | Self::UnknownAfter)
+    }
+}
+
+impl fmt::Display for UncomparedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::UnknownBefore => "unknown before",
+            Self::UnknownAfter => "unknown after",
+            Self::UnknownInBoth => "unknown in both",
+            Self::IdleLink => "GPUs slow their links while idle",
+        })
+    }
 }
 
 impl MachineDifference {

@@ -166,7 +166,7 @@ fn stopped_scan_leaves_batch_between_rounds() {
     let mock = Mock::new("delay=1");
     let search = open(&mock, &searcher, options(1)).unwrap();
     // Each wait takes longer than the time between two events.
-    mock.configure("delay=3000");
+    mock.configure("delay=1000000");
     let all = inputs::walk(vec![folder.path().display().to_string()]);
     let work = scan_on_gpu(all, &search, Crops::Dropped, |event, _| {
         assert!(matches!(event, ScanEvent::Underway(_)), "{event:?}");
