@@ -44,7 +44,7 @@ pub fn devices_verdict(
 ) -> EndsVerdict {
     let pair = Pair::new(fabric, one, other);
     if let Some(best) = Verdict::best(fabric, &pair) {
-        return EndsVerdict::new(typed, best.state.into(), &best.facts);
+        return EndsVerdict::new(typed, best.state, &best.facts);
     }
     let third = NetworkDriveMemory::new(fabric, one, other).and_then(|memory| memory.third);
     let reason = match third {

@@ -268,7 +268,7 @@ fn reach_row(
     ReachRow {
         memories: names(memories),
         initiators: names(initiators),
-        verdict: found.map.into(),
+        verdict: found.map,
         distance: found.distance,
         redirecting: places(fabric, found.redirecting.iter().copied()),
         conditions: conditions.collect(),

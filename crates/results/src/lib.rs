@@ -58,11 +58,12 @@ pub use nodes::{
     PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,
 };
 pub use pair::{
-    GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord,
-    PairTurn, PathLink, PlanAnswer, ReachCondition,
+    KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord, PairTurn, PathLink,
+    PlanAnswer, ReachCondition,
 };
 pub use peerlane_reach::{
-    ChangeEffect, ChangeKind, DriverAnswer, DriverRule, MapType, RouteState, UncomparedReason, Use,
+    ChangeEffect, ChangeKind, DriverAnswer, DriverRule, GuestVerdict, MapType, RouteState,
+    UncomparedReason, Use,
 };
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,

@@ -1,6 +1,6 @@
 //! Two PCI functions: whether, how and why one reaches memory of the other.
 
-use peerlane_reach::{DriverAnswer, DriverRule, MapType, RouteState};
+use peerlane_reach::{DriverRule, GuestVerdict, MapType, RouteState};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct PairRecord {
     pub xgmi: Option<String>,
     /// Both devices passed to one virtual machine, with `--guest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guest: Option<GuestRecord>,
+    pub guest: Option<GuestVerdict>,
     /// The device whose memory can lie between a network controller and a drive, by its word in commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
@@ -174,17 +174,6 @@ pub struct ReachCondition {
     pub equals: String,
     /// The decision then.
     pub verdict: MapType,
-}
-
-/// Both devices passed to one virtual machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GuestRecord {
-    /// Peer access inside the guest.
-    pub verdict: DriverAnswer,
-    /// The reasons.
-    pub reasons: Vec<String>,
-    /// Facts that are unknown.
-    pub needs: Vec<String>,
 }
 
 /// State of records from before they had one.

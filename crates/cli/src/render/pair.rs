@@ -1,7 +1,8 @@
 //! Two devices in words: the answer first, then each layer by itself.
 
 use peerlane_results::{
-    DriverAnswer, DriverRule, GuestRecord, MapType, PairDevice, PairDirection, PairRecord, PairTurn,
+    DriverAnswer, DriverRule, GuestVerdict, MapType, PairDevice, PairDirection, PairRecord,
+    PairTurn,
 };
 
 use super::LabelSheet;
@@ -57,7 +58,7 @@ pub(crate) fn pair(record: &PairRecord, headline: Option<&str>, no_plan: Option<
 }
 
 /// The answer for both in one virtual machine, with the number of steps.
-fn of_guest(guest: &GuestRecord) -> String {
+fn of_guest(guest: &GuestVerdict) -> String {
     let answer = match guest.verdict {
         DriverAnswer::Possible | DriverAnswer::Expected => "peer-to-peer is possible",
         DriverAnswer::Conditional => "peer-to-peer depends on the reasons below",

@@ -11,8 +11,8 @@ const MAX_REASONS: usize = 4;
 pub(super) fn use_records(fabric: &Fabric, judged: &[JudgedPairs]) -> Vec<UseRecord> {
     let all = answers(judged).into_iter();
     all.map(|answer| UseRecord {
-        of_use: answer.of_use.into(),
-        state: answer.state.into(),
+        of_use: answer.of_use,
+        state: answer.state,
         pairs: answer.pairs as u64,
         of: answer.of as u64,
         because: answer.because[..answer.because.len().min(MAX_REASONS)].join("; "),

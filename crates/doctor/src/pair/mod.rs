@@ -2,12 +2,12 @@
 
 use peerlane_fabric::{Fabric, FunctionId, names};
 use peerlane_reach::{
-    Direction, GpuLinkKind, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn, environment_notes,
-    gpu_link, guest, nature, rules,
+    Direction, GpuLinkKind, GuestVerdict, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
+    environment_notes, gpu_link, guest, nature, rules,
 };
 use peerlane_results::{
-    DriverRule, Explanation, ExplanationStep, GuestRecord, KernelDecision, PairDevice,
-    PairDirection, PairRecord, PairTurn, PathLink, ReachCondition,
+    Explanation, ExplanationStep, KernelDecision, PairDevice, PairDirection, PairRecord, PairTurn,
+    PathLink, ReachCondition,
 };
 
 mod slow_path;
@@ -48,7 +48,7 @@ pub fn pair_record(
         backward: pair.backward.as_ref().map(direction),
         nvlink: links(GpuLinkKind::NvLink),
         xgmi: links(GpuLinkKind::Xgmi),
-        guest: for_guest.then(|| guest_record(fabric, &pair, (first, second))),
+        guest: for_guest.then(|| for_guests(fabric, &pair, (first, second))),
         between: between.and_then(|memory| memory.third).map(|id| fabric.device_word(id)),
         notes,
     }
@@ -99,7 +99,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         initiator: fabric.device_word(one.initiator),
         provider: fabric.device_word(one.provider),
         memory: fabric.memory(one.provider).and_then(|memory| memory.size),
-        verdict: one.kernel.map.into(),
+        verdict: one.kernel.map,
         turn,
         turn_at: turn_at.map(place),
         class: path.class.map(|class| class.name().to_owned()),
@@ -113,10 +113,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         }),
         unknown_links: path.unknown_links.iter().map(|&id| place(id)).collect(),
         kernel: kernel_decision(fabric, &one.kernel),
-        drivers: rules(fabric, one.provider, one.initiator)
-            .into_iter()
-            .map(DriverRule::from)
-            .collect(),
+        drivers: rules(fabric, one.provider, one.initiator).into_iter().collect(),
     }
 }
 
@@ -140,13 +137,12 @@ fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {
 }
 
 /// The host's verdict for a guest, on the direction that exists.
-fn guest_record(
+fn for_guests(
     fabric: &Fabric,
     pair: &Pair,
     (first, second): (FunctionId, FunctionId),
-) -> GuestRecord {
+) -> GuestVerdict {
     let (provider, initiator) =
         pair.directions().next().map_or((second, first), |one| (one.provider, one.initiator));
-    let verdict = guest(fabric, provider, initiator);
-    GuestRecord { verdict: verdict.verdict.into(), reasons: verdict.reasons, needs: verdict.needs }
+    guest(fabric, provider, initiator)
 }

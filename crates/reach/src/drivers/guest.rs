@@ -2,13 +2,15 @@
 
 use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::DriverAnswer;
 use super::ends::{DriverEnds, is_held_by_vfio};
 use crate::MapType;
 
 /// The host's verdict on two devices as peers in a virtual machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestVerdict {
     /// The answer; [`DriverAnswer::Conditional`] while something is still to be done.
     pub verdict: DriverAnswer,

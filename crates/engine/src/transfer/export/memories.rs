@@ -32,8 +32,8 @@ pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> 
             let memory = ExportMemory {
                 memory: name.unwrap_or_else(|| function.name.clone()),
                 address: function.address.map(|address| address.to_string()),
-                drive: by_drive.map.into(),
-                nic: by_nic.as_ref().map(|reach| reach.map.into()),
+                drive: by_drive.map,
+                nic: by_nic.as_ref().map(|reach| reach.map),
                 is_permitted: both.is_some(),
                 reason: match &by_nic {
                     Some(nic) if by_drive.is_permitted() => format!("the NIC: {}", nic.summary()),
