@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use peerlane_reach::Use;
-use peerlane_results::{self as results, DoctorRecord, RouteState, UseRecord};
+use peerlane_results::{DoctorRecord, RouteState, UseRecord};
 
 use crate::args::ColorChoice;
 use crate::error::Failure;
@@ -99,9 +99,8 @@ fn by_findings(record: &DoctorRecord) -> (Status, String) {
 
 /// The worst of the uses that have to be direct.
 fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
-    let wanted: Vec<results::Use> = expected.iter().copied().collect();
-    let is_it = |one: results::Use| wanted.contains(&one);
-    for one in &wanted {
+    let is_it = |one: Use| expected.contains(&one);
+    for one in expected {
         if record.uses.iter().any(|row| row.of_use == *one) {
             continue;
         }
