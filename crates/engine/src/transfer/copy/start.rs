@@ -6,11 +6,13 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, Plan, Refusal, Route};
 use rustix::fs::OFlags;
 
+use super::account::Account;
 use super::begin::Beginning;
-use super::carry::{MovedByLostMemory, Payload};
 use super::options::Start;
 use super::pieces::{CopyLayout, HOLE_MIN};
 use super::preserve::{self, Preserved};
+use super::source::Source;
+use super::target::Target;
 use super::witness::Witnesses;
 use super::{CopyError, CopyJob, Tools, files, gone, resume, unfinished};
 use crate::endpoints::PathNode;
@@ -135,33 +137,27 @@ pub(super) fn begin_job<'a>(
         fabric,
         plan,
         ends: now,
-        source,
-        source_live,
-        source_identity: begun.source,
-        before: begun.done,
         layout,
-        target: begun.target,
-        preserved,
-        keeper: begun.keeper,
-        recorder,
-        holes: begun.holes,
-        evidence: Vec::new(),
-        witnesses,
         stages: Rc::clone(stages),
-        warnings: plan.warnings.clone(),
-        memory: None,
-        moved: Payload::default(),
-        by_lost_memory: MovedByLostMemory::default(),
-        is_touched: begun.is_resumed,
+        source: Source { opened: source, live: source_live, identity: begun.source },
+        target: Target {
+            place: begun.target,
+            preserved,
+            keeper: begun.keeper,
+            recorder,
+            holes: begun.holes,
+            is_touched: begun.is_resumed,
+        },
+        account: Account::new(plan, begun.done, witnesses),
     };
     for warning in begun.warnings {
         // At the end, in the record, it would be too late.
         tools.watch.caution(&format!("{warning}; {}", warning.advice()));
-        job.warnings.push(warning);
+        job.account.warnings.push(warning);
     }
     job.note_page_cache();
-    job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
-    job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
+    job.account.evidence.extend(files::evidence_of_node(source_live, Role::Source));
+    job.account.evidence.extend(files::evidence_of_node(target_live, Role::Target));
     if begun.is_resumed {
         match job.check_claims(stands, tools) {
             Ok(()) => {}

@@ -10,8 +10,6 @@ use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
 use peerlane_units::Bytes;
 
-use super::CopyJob;
-use super::carry::Payload;
 use crate::io::extents::DeviceReads;
 use crate::io::system::System;
 
@@ -84,24 +82,6 @@ impl Witnesses {
             None => {}
         }
         evidence
-    }
-}
-
-impl CopyJob<'_> {
-    /// Payload as it moved in this run, with what the source's drive was asked for.
-    pub(super) fn moved_bytes(&self, payload: &Payload) -> MovedBytes {
-        let Payload { moved, tail, .. } = payload;
-        let mut ranges = moved.written.clone();
-        ranges.insert(self.layout.length - tail.0.min(self.layout.length)..self.layout.length);
-        let offset = self.layout.source_offset;
-        let of_source = ranges.iter().map(|range| offset + range.start..offset + range.end);
-        // What a file that was changed meanwhile held in holes is unknown.
-        let source = match self.source_has_changed() {
-            false => DeviceReads::count(&self.source.file, of_source).unwrap_or_default(),
-            true => None,
-        };
-        let (relayed, zeroes) = (Bytes(moved.bytes), Bytes(moved.zeroes_written));
-        MovedBytes { relayed, tail: *tail, zeroes, source }
     }
 }
 
