@@ -36,7 +36,8 @@ impl CopyJob<'_> {
         let verification = check::verify(
             self.machine,
             ready,
-            (self.plan, &self.account.before),
+            self.plan,
+            &self.account.before,
             &self.stages,
             tools,
         )
@@ -81,11 +82,12 @@ impl CopyJob<'_> {
 
     /// Reads the witnesses of the move that has just ended.
     pub(super) fn ask_witnesses(&mut self, route: Route, memory: &MemoryFacts, payload: &Payload) {
-        let (taken, moved) = ((route, memory), self.moved_bytes(payload));
+        let moved = self.moved_bytes(payload);
         self.account.evidence.extend(self.account.witnesses.end(
             self.fabric,
             self.plan,
-            taken,
+            route,
+            memory,
             &moved,
         ));
     }

@@ -41,13 +41,14 @@ use std::rc::Rc;
 use std::slice;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, Warning};
+use peerlane_results::{CopyRecord, FanOutPlan, Plan, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub use error::CopyError;
 pub(crate) use files::{Claim, grow, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
+pub(crate) use start::CheckedPlan;
 
 use crate::endpoints::machine::{Machine, host};
 use crate::io::clock::Clock;
@@ -109,22 +110,22 @@ fn copy_on(
     plans: &[Plan],
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
-    let (ends, held) = start::look_again(machine, fabric, plans, tools)?;
-    copy_prepared(machine, fabric, plans, (&ends, held), tools)
+    let checked = start::look_again(machine, fabric, plans, tools)?;
+    copy_prepared(machine, fabric, plans, &checked, tools)
 }
 
-/// Carries out what was planned and looked at again; what is held is what only a journal that is found overrides.
+/// Carries out what was planned and looked at again.
 pub(crate) fn copy_prepared(
     machine: &dyn Machine,
     fabric: &Fabric,
     plans: &[Plan],
-    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
+    checked: &[CheckedPlan],
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
     let stages = Rc::new(stages_of(plans, tools)?);
-    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(ends.len());
-    for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
-        match start::begin_job(machine, fabric, plan, (now, held), &stages, tools) {
+    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(checked.len());
+    for (plan, checked) in plans.iter().zip(checked) {
+        match start::begin_job(machine, fabric, plan, checked, &stages, tools) {
             Ok(job) => jobs.push(job),
             Err(error) => {
                 jobs.iter_mut().for_each(|job| job.target.withdraw());

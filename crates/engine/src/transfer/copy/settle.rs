@@ -30,6 +30,12 @@ pub(super) struct Agreed {
     reduced: Option<Warning>,
 }
 
+/// The route that a memory is tried for.
+struct ChosenRoute {
+    route: Route,
+    reason: String,
+}
+
 /// A target on the ring.
 #[derive(Debug, Clone)]
 pub(super) struct Seat {
@@ -105,7 +111,7 @@ impl Copying<'_> {
                 }
             };
             let number = rejections.len() as u64;
-            match self.agree_on((Route::P2p, reason), &memory, number, tools) {
+            match self.agree_on(ChosenRoute { route: Route::P2p, reason }, &memory, number, tools) {
                 Ok(agreed) => return Ok(agreed),
                 Err(NotReady::Ended(error)) => return Err(error),
                 Err(NotReady::Rejected(rejection)) => {
@@ -149,8 +155,8 @@ impl Copying<'_> {
         // With that of a GPU behind it where just this was asked for.
         let planned = plan.memory.clone().filter(|_| plan.route == Some(Route::Host));
         let memory = planned.unwrap_or_else(|| self.fallback_memory(plan));
-        let route = (Route::Host, reason.to_owned());
-        self.agree_on(route, &memory, 0, tools).map_err(|error| match error {
+        let chosen = ChosenRoute { route: Route::Host, reason: reason.to_owned() };
+        self.agree_on(chosen, &memory, 0, tools).map_err(|error| match error {
             NotReady::Ended(error) => error,
             NotReady::Rejected(Rejection { reason, hint }) => {
                 CopyError::NotPossible { reason, hint }
@@ -178,14 +184,14 @@ impl Copying<'_> {
     /// the others begin again on a ring of their own.
     fn agree_on(
         &mut self,
-        (route, reason): (Route, String),
+        chosen: ChosenRoute,
         memory: &MemoryFacts,
         number: u64,
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, NotReady> {
         loop {
             let live = self.live();
-            let mut agreed = self.open((route, &reason), memory, &live, tools)?;
+            let mut agreed = self.open(&chosen, memory, &live, tools)?;
             self.prove(&mut agreed, number, tools)?;
             if self.live().len() == live.len() {
                 self.note(&mut agreed);
@@ -196,11 +202,12 @@ impl Copying<'_> {
 
     fn open(
         &self,
-        (route, reason): (Route, &str),
+        chosen: &ChosenRoute,
         memory: &MemoryFacts,
         live: &[usize],
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, NotReady> {
+        let route = chosen.route;
         let shapes = self.shapes(route, memory);
         if self.stages.chunk().is_some_and(|chunk| shapes.iter().any(|one| one.request.0 != chunk))
         {
@@ -245,7 +252,7 @@ impl Copying<'_> {
         }
         let (asked, slots) = (shapes[live[0]].slots, ready.shape.slots);
         let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
-        Ok(Agreed { route, reason: reason.to_owned(), ready, seats, reduced })
+        Ok(Agreed { route, reason: chosen.reason.clone(), ready, seats, reduced })
     }
 
     /// The shape of each target: the planned one, or one for this route where the plan was for the other.

@@ -53,7 +53,8 @@ impl Witnesses {
         &mut self,
         fabric: &Fabric,
         plan: &Plan,
-        (route, memory): (Route, &MemoryFacts),
+        route: Route,
+        memory: &MemoryFacts,
         moved: &MovedBytes,
     ) -> Vec<RouteEvidence> {
         let mut evidence: Vec<RouteEvidence> = Vec::new();
@@ -202,8 +203,7 @@ mod tests {
         let mut witnesses = Witnesses::new(&tree.system(), &fabric, &plan, false);
         witnesses.begin(&plan, [is_direct, true]);
         stat(sectors);
-        let taken = (Route::Host, &host_memory());
-        let mut found = witnesses.end(&fabric, &plan, taken, &moved(source));
+        let mut found = witnesses.end(&fabric, &plan, Route::Host, &host_memory(), &moved(source));
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
@@ -234,8 +234,8 @@ mod tests {
         let mut witnesses = Witnesses::new(&tree.system(), &fabric, &plan, false);
         witnesses.begin(&plan, are_direct);
         stat(sectors);
-        let taken = (Route::Host, &host_memory());
-        let mut found = witnesses.end(&fabric, &plan, taken, &moved(Some(READS)));
+        let mut found =
+            witnesses.end(&fabric, &plan, Route::Host, &host_memory(), &moved(Some(READS)));
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
