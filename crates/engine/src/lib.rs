@@ -21,7 +21,7 @@ mod transfer;
 
 pub use endpoints::cards::read_dna;
 pub use endpoints::far_side::{FarStatus, OtherExport};
-pub use endpoints::guard::{Surveyor, overwrite_summary};
+pub use endpoints::guard::{Surveyor, Surveys, overwrite_summary};
 pub use endpoints::{connection, suggestion};
 pub use io::clock::{Clock, MonotonicClock};
 pub use io::device_memory::DeviceRefusal;

@@ -50,7 +50,8 @@ pub(super) fn look_again(
         return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
     }
     let system = machine.system();
-    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
+    let surveyor =
+        Surveyor::on(machine, tools.clock, tools.deadline).with_surveys(&tools.options.surveys);
     let mut checked = Vec::with_capacity(plans.len());
     for plan in plans {
         let one = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
