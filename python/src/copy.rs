@@ -35,8 +35,9 @@ fn carry_out(
     watch.phase(Phase::Check);
     let fabric = machines::read(MachineSource::Here, LookDepth::Quiet)?;
     let clock = MonotonicClock::start();
-    let plan = peerlane::plan(&fabric, asked, &Surveyor::new(&clock, deadline))?;
     let options = options.of_a_copy();
+    let surveyor = Surveyor::new(&clock, deadline).with_surveys(&options.surveys);
+    let plan = peerlane::plan(&fabric, asked, &surveyor)?;
     let mut tools = Tools { clock: &clock, watch, seed: peerlane::seed(), deadline, options };
     json(&peerlane::copy(&fabric, &plan, &mut tools)?)
 }

@@ -18,12 +18,12 @@ mod transfer;
 
 pub use endpoints::cards::read_dna;
 pub use endpoints::far_side::{FarStatus, OtherExport};
-pub use endpoints::guard::{Surveyor, overwrite_summary};
+pub use endpoints::guard::{Surveyor, Surveys, overwrite_summary};
 pub use endpoints::{connection, suggestion};
 pub use io::clock::{Clock, MonotonicClock};
 pub use io::device_memory::DeviceRefusal;
 pub use io::watch::{Phase, Watch};
-pub use io::{DEADLINE, extents, failure, journal, ranges, ring, stage, trace};
+pub use io::{DEADLINE, failure, journal, ring, stage, trace};
 pub use plan::route_answer::{RouteAnswer, RouteWord, route_answer};
 pub use plan::{
     LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, examine, examine_copy,
@@ -34,7 +34,7 @@ pub use transfer::copy::{
     CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
 };
 pub use transfer::peer_proof::{PeerProofError, ProofLimits, prove_peers};
-pub use transfer::{export, load, prove, read, relay, scrub, shares, stages, verify};
+pub use transfer::{export, load, prove, read, relay, shares, stages, verify};
 
 #[cfg(test)]
 use peerlane_testing as testing;

@@ -34,7 +34,7 @@
 //!
 //! ```
 //! use peerlane::machines::{LookDepth, MachineSource};
-//! use peerlane::{Asked, Bytes, CopyOptions, DEADLINE, MonotonicClock, Surveyor, Tools, VerifyMode};
+//! use peerlane::{Asked, Bytes, CopyOptions, DEADLINE, MonotonicClock, Surveyor, Surveys, Tools, VerifyMode};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().unwrap())?;

@@ -38,11 +38,11 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
     let (_connections, fabric) =
         connections::open(ends, deadline, printer, || reporter.stop_requested())?;
-    let plan = plan::make_all(&fabric, &asked, deadline)?;
+    let options = options(args);
+    let plan = plan::make_all(&fabric, &asked, deadline, &options.surveys)?;
     if args.dry_run {
         return plan::show_all(&fabric, &plan, printer);
     }
-    let options = options(args);
     let asking = Asking { options: &options, deadline, printer };
     let plan = overwrite::settle(&fabric, plan, asking, || reporter.stop_requested())?;
     if plan.route.is_some() {

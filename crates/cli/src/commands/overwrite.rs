@@ -53,7 +53,7 @@ pub(super) fn settle(
     let asked: Vec<Asked> = (plan.targets.iter().zip(&shown))
         .map(|(one, shown)| shown.as_ref().map_or_else(|| one.asked.clone(), |_| forced(one)))
         .collect();
-    let settled = plan::make_all(fabric, &asked, asking.deadline)?;
+    let settled = plan::make_all(fabric, &asked, asking.deadline, &asking.options.surveys)?;
     for ((one, shown), now) in plan.targets.iter().zip(&shown).zip(&settled.targets) {
         compare(one, shown.as_ref(), now, asking)?;
     }
@@ -77,7 +77,7 @@ fn ask_for(
 
 fn look(plan: &Plan, asking: Asking<'_>) -> io::Result<OverwriteSummary> {
     let clock = MonotonicClock::start();
-    let surveyor = Surveyor::new(&clock, asking.deadline);
+    let surveyor = Surveyor::new(&clock, asking.deadline).with_surveys(&asking.options.surveys);
     let start = plan.asked.target_offset.0;
     let length = plan.shape.as_ref().map_or(0, |shape| shape.length.0);
     let written = start..start.saturating_add(length);

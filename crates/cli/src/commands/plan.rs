@@ -3,7 +3,7 @@
 use peerlane_doctor::devices_verdict;
 use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
-    MonotonicClock, PlanError, ProbeTools, Surveyor, plan_fan_out, plan_verdict,
+    MonotonicClock, PlanError, ProbeTools, Surveyor, Surveys, plan_fan_out, plan_verdict,
 };
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
             Err(Failure::new("`--explain`, `--probe` and `--guest` are for one target").hint(hint))
         }
         several => {
-            let plan = make_all(&fabric, several, deadline).map_err(answer)?;
+            let plan = make_all(&fabric, several, deadline, &Surveys::default()).map_err(answer)?;
             show_all(&fabric, &plan, printer)
         }
     }
@@ -240,9 +240,11 @@ pub(super) fn make_all(
     fabric: &Fabric,
     asked: &[Asked],
     deadline: Nanos,
+    surveys: &Surveys,
 ) -> Result<FanOutPlan, Failure> {
     let clock = MonotonicClock::start();
-    plan_fan_out(fabric, asked, &Surveyor::new(&clock, deadline)).map_err(failure)
+    let surveyor = Surveyor::new(&clock, deadline).with_surveys(surveys);
+    plan_fan_out(fabric, asked, &surveyor).map_err(failure)
 }
 
 pub(super) fn failure(error: PlanError) -> Failure {

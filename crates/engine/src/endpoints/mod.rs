@@ -42,7 +42,8 @@ pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::no_function;
-pub use remote::{NVME_PORT, RemoteName, RemoteNameError, RemoteTransport};
+pub(crate) use remote::RemoteTransport;
+pub use remote::{NVME_PORT, RemoteName, RemoteNameError};
 
 use crate::io::failure::Role;
 use crate::io::system::System;

@@ -21,8 +21,9 @@ use crate::io::journal::{self, Cadence, StateEnvironment};
 use crate::io::ranges::{LoweredLimit, RangeSet};
 use crate::io::watch::Phase;
 use crate::io::watch::Watch;
-use crate::plan::Prepared;
-use crate::transfer::copy::{CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared};
+use crate::transfer::copy::{
+    CheckedPlan, CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared,
+};
 use crate::transfer::prove::ProofCause;
 use crate::transfer::relay::RelayError;
 use crate::transfer::scrub::ScrubCause;
@@ -203,8 +204,10 @@ fn run(world: &mut World, plan: RunPlan) -> io::Result<(Vec<TargetVerdict>, RunO
     let seed = world.random.next();
     let mut tools =
         Tools { clock: &clock, watch: &mut watch, seed, deadline: Nanos::seconds(1), options };
-    let ends: Vec<Prepared> = copies.iter().map(prepared).collect();
-    let done = copy_prepared(&machine, &bare_machine(), &copies, (&ends, held), &mut tools);
+    let checked =
+        copies.iter().zip(held).map(|(plan, held)| CheckedPlan { now: prepared(plan), held });
+    let checked: Vec<_> = checked.collect();
+    let done = copy_prepared(&machine, &bare_machine(), &copies, &checked, &mut tools);
     let life = machine.state.borrow().life;
     let mut figures = std::mem::take(&mut machine.state.borrow_mut().figures).into_iter();
     let source_figures = figures.next().unwrap_or_default();

@@ -179,7 +179,7 @@ pub enum Cause {
 
 impl Cause {
     /// Returns the meaning of an errno for a request of this kind between a drive and this memory.
-    pub fn from_errno(errno: Errno, action: Action, memory: MemoryKind) -> Self {
+    pub(crate) fn from_errno(errno: Errno, action: Action, memory: MemoryKind) -> Self {
         let is_p2p = memory != MemoryKind::Host;
         if let Some(status) = NvmeStatus::from_errno(errno) {
             return Self::Nvme { status };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Ranges that a set holds unless told otherwise. As text a range is at most 44 bytes, so that a full
 /// set stays far below the size that a journal may have.
-pub const RANGES_MAX: usize = 4096;
+pub(crate) const RANGES_MAX: usize = 4096;
 
 /// A bounded set of bytes, kept as sorted ranges that neither overlap nor touch.
 ///
@@ -78,7 +78,7 @@ impl RangeSet {
     }
 
     /// Makes an empty set of at most `limit` ranges; with zero it holds nothing.
-    pub fn with_limit(limit: usize) -> Self {
+    pub(crate) fn with_limit(limit: usize) -> Self {
         Self { ranges: Vec::new(), limit }
     }
 
@@ -100,7 +100,7 @@ impl RangeSet {
     }
 
     /// Takes the bytes of `range` out.
-    pub fn subtract(&mut self, range: Range<u64>) {
+    pub(crate) fn subtract(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -135,7 +135,7 @@ impl RangeSet {
     }
 
     /// Tells whether every byte of `range` is in the set; true for an empty range.
-    pub fn contains_range(&self, range: Range<u64>) -> bool {
+    pub(crate) fn contains_range(&self, range: Range<u64>) -> bool {
         if range.is_empty() {
             return true;
         }
@@ -155,7 +155,7 @@ impl RangeSet {
     ///
     /// Some bytes that are done come again by it: copying them twice writes the same bytes. A `block`
     /// of zero rounds nothing.
-    pub fn missing_in_blocks(&self, within: Range<u64>, block: u64) -> MissingInBlocks<'_> {
+    pub(crate) fn missing_in_blocks(&self, within: Range<u64>, block: u64) -> MissingInBlocks<'_> {
         MissingInBlocks { missing: self.missing(within.clone()), within, block, held_back: None }
     }
 
@@ -167,11 +167,6 @@ impl RangeSet {
     /// Counts the bytes in the set.
     pub fn total(&self) -> u64 {
         self.ranges.iter().map(|held| held.end - held.start).sum()
-    }
-
-    /// Counts the ranges in the set.
-    pub fn range_count(&self) -> usize {
-        self.ranges.len()
     }
 
     /// Tells whether no byte is in the set.
@@ -225,7 +220,7 @@ impl FusedIterator for Missing<'_> {}
 
 /// Ranges that a set lacks, in whole blocks; see [`RangeSet::missing_in_blocks`].
 #[derive(Debug, Clone)]
-pub struct MissingInBlocks<'a> {
+pub(crate) struct MissingInBlocks<'a> {
     missing: Missing<'a>,
     within: Range<u64>,
     block: u64,

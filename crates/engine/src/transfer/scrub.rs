@@ -20,17 +20,17 @@ use crate::io::ring::{Action, FileId, RegionId, Ring};
 
 /// The most that is borrowed, in bytes: host traffic and the loss at a power cut grow with it, the
 /// number of requests shrinks.
-pub const BORROWED_MAX: u64 = 256 << 10;
+pub(crate) const BORROWED_MAX: u64 = 256 << 10;
 
 /// Parts of host memory that a scrub needs, each as long as what is borrowed.
-pub const HOST_PARTS: u64 = 3;
+pub(crate) const HOST_PARTS: u64 = 3;
 
 /// Requests side by side while slots are overwritten.
 const SIDE_BY_SIDE: usize = 8;
 
 /// Input of a scrub. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScrubSetup {
+pub(crate) struct ScrubSetup {
     /// File whose blocks are borrowed.
     pub target: FileId,
     /// Offset in the target of these blocks, a multiple of `block`.
@@ -120,7 +120,7 @@ pub enum ScrubCause {
 ///
 /// # Errors
 /// [`ScrubFailure`]. With anything left in flight the ring is not to be used again.
-pub fn scrub<R: Ring>(
+pub(crate) fn scrub<R: Ring>(
     ring: &mut R,
     setup: &ScrubSetup,
     clock: &dyn Clock,

@@ -38,7 +38,7 @@ pub struct Demand {
 impl Demand {
     /// Returns the demand of a copy by this plan: both drives and every link of known speed on the
     /// way.
-    pub fn from_plan(plan: &Plan) -> Self {
+    pub(crate) fn from_plan(plan: &Plan) -> Self {
         let drive = |end: &EndpointFacts| end.address.clone().or_else(|| end.device.clone());
         let drives = [&plan.source, &plan.target].into_iter().filter_map(drive);
         let links = plan.limits.iter().map(|limit| limit.object.clone());
@@ -67,7 +67,7 @@ impl Demand {
 
 /// Scheduler of the parts of copies that share drives, links or a rate.
 #[derive(Debug)]
-pub struct ShareQueue {
+pub(crate) struct ShareQueue {
     pace: Option<Pace>,
     /// The furthest start tag of a part that began.
     virtual_time: u64,
@@ -100,12 +100,12 @@ impl ShareFlow {
 
 impl ShareQueue {
     /// A queue whose copies move no more than `limit` together.
-    pub fn new(limit: Option<ByteRate>) -> Self {
+    pub(crate) fn new(limit: Option<ByteRate>) -> Self {
         Self { pace: limit.map(Pace::new), virtual_time: 0, flows: BTreeMap::new(), next: 0 }
     }
 
     /// Takes a copy in; the number is its own until it leaves.
-    pub fn join(&mut self, demand: Demand) -> u64 {
+    pub(crate) fn join(&mut self, demand: Demand) -> u64 {
         let number = self.next;
         self.next += 1;
         let finish = self.virtual_time;
@@ -115,12 +115,12 @@ impl ShareQueue {
     }
 
     /// Forgets a copy and what it had in flight.
-    pub fn leave(&mut self, number: u64) {
+    pub(crate) fn leave(&mut self, number: u64) {
         self.flows.remove(&number);
     }
 
     /// True when a copy may begin a part now; if not, it is taken to want one.
-    pub fn may_begin(&mut self, number: u64, now: Nanos) -> bool {
+    pub(crate) fn may_begin(&mut self, number: u64, now: Nanos) -> bool {
         let virtual_time = self.virtual_time;
         let Some(flow) = self.flows.get_mut(&number) else { return true };
         let fresh = flow.fresh_start(virtual_time);
@@ -167,7 +167,7 @@ impl ShareQueue {
     }
 
     /// Counts a part that begins.
-    pub fn begin(&mut self, number: u64, bytes: u64, now: Nanos) {
+    pub(crate) fn begin(&mut self, number: u64, bytes: u64, now: Nanos) {
         if let Some(pace) = &mut self.pace {
             pace.begin(bytes, now);
         }
@@ -182,7 +182,7 @@ impl ShareQueue {
     }
 
     /// Counts a part that is over, however it ended.
-    pub fn end(&mut self, number: u64, bytes: u64) {
+    pub(crate) fn end(&mut self, number: u64, bytes: u64) {
         if let Some(flow) = self.flows.get_mut(&number) {
             flow.in_flight = flow.in_flight.saturating_sub(bytes);
         }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use peerlane_engine::shares::{Arbiter, Demand};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
-    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Tools, Watch,
+    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Surveys, Tools, Watch,
     copy_fan_out, plan_jobs,
 };
 use peerlane_fabric::Fabric;
@@ -54,7 +54,8 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     let (_connections, fabric) =
         connections::open(ends, deadline, printer, || stop.load(Ordering::Relaxed))?;
     let clock = MonotonicClock::start();
-    let surveyor = Surveyor::new(&clock, deadline);
+    let surveys = Surveys::default();
+    let surveyor = Surveyor::new(&clock, deadline).with_surveys(&surveys);
     let plans = plan_jobs(&fabric, &asked, &surveyor).map_err(|(number, error)| {
         let hint = error.hint();
         Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)
@@ -77,6 +78,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         clock,
         trace: trace.as_ref().map(TraceFile::tracer),
         disks: Disks::from_plans(&plans),
+        surveys,
     };
     let ended = batch.finish(batch.carry_out());
     trace_file::finish(trace, ended, printer)
@@ -129,6 +131,7 @@ struct Batch<'a> {
     clock: MonotonicClock,
     trace: Option<Tracer>,
     disks: Disks,
+    surveys: Surveys,
 }
 
 impl Batch<'_> {
@@ -190,6 +193,7 @@ impl Batch<'_> {
             limit: job.limit,
             share: Some(Arc::new(share)),
             trace: self.trace.clone(),
+            surveys: self.surveys.clone(),
             ..copy::options(self.args)
         };
         let mut tools = Tools {

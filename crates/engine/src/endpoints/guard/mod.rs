@@ -20,6 +20,7 @@ mod running_system;
 mod same_bytes;
 mod shared;
 mod survey;
+mod writes;
 
 use std::ops::Range;
 
@@ -31,8 +32,8 @@ pub(crate) use described::check as check_described;
 pub(crate) use overlap::{EndSpan, between, is_one_place};
 pub(crate) use ranges::length_of;
 pub(crate) use reader::EndReader;
-pub use survey::Surveyor;
 pub(crate) use survey::{BLOCK, DeviceSize, SurveyError, is_blank, spans};
+pub use survey::{Surveyor, Surveys};
 
 use crate::endpoints::Endpoint;
 use crate::io::system::System;

@@ -17,12 +17,14 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use peerlane_memory::MemoryError;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::OFlags;
 
 use super::reader::EndReader;
+use super::writes::WriteMark;
 use crate::endpoints::Live;
 use crate::endpoints::machine::{Machine, host};
 use crate::endpoints::open::Opened;
@@ -103,11 +105,40 @@ impl SurveyError {
     }
 }
 
+/// Surveys of devices, each for as long as nothing was written to its disk. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Surveys(Arc<Mutex<Vec<KeptSurvey>>>);
+
+/// A survey that an earlier look made.
+#[derive(Debug)]
+struct KeptSurvey {
+    number: u64,
+    range: Range<u64>,
+    /// Taken before the device was read.
+    mark: WriteMark,
+    survey: Survey,
+}
+
+impl Surveys {
+    fn find(&self, number: u64, range: &Range<u64>, mark: &WriteMark) -> Option<Survey> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same =
+            |one: &&KeptSurvey| (one.number, &one.range, &one.mark) == (number, range, mark);
+        all.iter().find(is_same).map(|one| one.survey)
+    }
+
+    fn keep(&self, kept: KeptSurvey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+    }
+}
+
 /// Surveys target devices, each range of one once.
 pub struct Surveyor<'a> {
     machine: &'a dyn Machine,
     clock: &'a dyn Clock,
     deadline: Nanos,
+    /// What other surveyors of this command found.
+    surveys: Surveys,
     done: RefCell<Vec<(u64, Range<u64>, Survey)>>,
     /// A device has not answered in time. Nobody is asked after that: deadlines must not add up.
     is_stuck: Cell<bool>,
@@ -127,7 +158,14 @@ impl<'a> Surveyor<'a> {
 
     /// The same on a machine.
     pub(crate) fn on(machine: &'a dyn Machine, clock: &'a dyn Clock, deadline: Nanos) -> Self {
-        Self { machine, clock, deadline, done: RefCell::default(), is_stuck: Cell::new(false) }
+        let (surveys, done, is_stuck) = (Surveys::default(), RefCell::default(), Cell::new(false));
+        Self { machine, clock, deadline, surveys, done, is_stuck }
+    }
+
+    /// The same surveyor, which need not read what these surveys tell.
+    #[must_use]
+    pub fn with_surveys(self, surveys: &Surveys) -> Self {
+        Self { surveys: surveys.clone(), ..self }
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
@@ -177,11 +215,29 @@ impl<'a> Surveyor<'a> {
         if let Some(survey) = known(&self.done.borrow()) {
             return Ok(survey);
         }
-        let (spans, gap) = spans(device, &range);
+        let mark = WriteMark::read(self.machine.system(), live, &opened.file);
+        let kept = mark.as_ref().and_then(|mark| self.surveys.find(number, &range, mark));
+        let survey = match kept {
+            Some(survey) => survey,
+            None => self.read(&opened, device, &range)?,
+        };
+        if let (None, Some(mark)) = (kept, mark) {
+            self.surveys.keep(KeptSurvey { number, range: range.clone(), mark, survey });
+        }
+        self.done.borrow_mut().push((number, range, survey));
+        Ok(survey)
+    }
+
+    fn read(
+        &self,
+        opened: &Opened,
+        device: DeviceSize,
+        range: &Range<u64>,
+    ) -> Result<Survey, SurveyError> {
+        let (spans, gap) = spans(device, range);
         let mut survey =
             Survey { read: Bytes::ZERO, gap: Bytes(gap), content: None, benchmark: None };
-        self.reader(&opened, device.block)?.spans(&spans, |at, bytes| survey.take(at, bytes))?;
-        self.done.borrow_mut().push((number, range, survey));
+        self.reader(opened, device.block)?.spans(&spans, |at, bytes| survey.take(at, bytes))?;
         Ok(survey)
     }
 
@@ -277,8 +333,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::PathNode;
+    use crate::endpoints::guard::tests::{DeviceTree, block_device};
+    use crate::endpoints::machine::Host;
+    use crate::endpoints::{Layer, PathNode};
     use crate::io::clock::MonotonicClock;
+    use crate::testing::skip;
+    use peerlane_memory::page_cache::unwritten_pages;
+
+    const STAT: &str = "sys/class/block/nvme0n1/stat";
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -370,6 +432,64 @@ mod tests {
         assert_eq!((survey.content, survey.benchmark), (Some(2 * MIB), Some(MIB)));
         own[5000] ^= 1;
         assert_eq!(surveyed(8 * MIB, 0..512, &[(MIB, &own)]).content, Some(MIB + 4096));
+    }
+
+    /// What a second surveyor tells of a drive that got content after a first one, with `after` done to its tree.
+    fn seen_again(after: impl FnOnce(&DeviceTree)) -> Survey {
+        let mut tree = DeviceTree::new();
+        tree.device("nvme0n1");
+        tree.write("sys/class/block/nvme0n1/diskseq", "9\n");
+        tree.write("sys/class/block/nvme0n1/queue/iostats", "1\n");
+        tree.write("sys/class/block/nvme0n1/stat", "9 0 8 7 20 0 200 5 0 1 1 3 0 30 5 2 1\n");
+        let path = tree.path("content");
+        let file = File::create(&path).unwrap();
+        file.set_len(MIB).unwrap();
+        file.sync_all().unwrap();
+        let live = Live {
+            device: Some(block_device("nvme0n1")),
+            layer: Some(Layer::Nvme { network: None }),
+            ..live(&path)
+        };
+        let (machine, clock) = (Host::at(&tree.path("")), MonotonicClock::start());
+        let (surveys, device) = (Surveys::default(), DeviceSize { size: MIB, block: 512 });
+        let survey = || {
+            let surveyor = Surveyor::on(&machine, &clock, Nanos::seconds(60));
+            surveyor.with_surveys(&surveys).survey(&live, device, 0..512).unwrap()
+        };
+        assert_eq!(survey().first(), None);
+        file.write_all_at(&[1], 0).unwrap();
+        file.sync_all().unwrap();
+        after(&tree);
+        survey()
+    }
+
+    #[test]
+    fn device_without_writes_is_read_once() {
+        if unwritten_pages(tempfile::tempfile().unwrap(), 0..1).is_err() {
+            skip("cachestat", "the kernel does not count unwritten pages");
+            return;
+        }
+        assert_eq!(seen_again(|_| {}).first(), None);
+        let reads = "99 0 99 7 20 0 200 5 0 1 1 3 0 30 5 9 1\n";
+        assert_eq!(seen_again(|tree| tree.write(STAT, reads)).first(), None);
+    }
+
+    #[test]
+    fn device_with_writes_is_read_again() {
+        for stat in [
+            "9 0 8 7 20 0 208 5 0 1 1 3 0 30 5 2 1\n",
+            "9 0 8 7 20 0 200 5 0 1 1 4 0 38 5 2 1\n",
+            "9 0 8 7 20 0 200 5 1 1 1 3 0 30 5 2 1\n",
+            "9 0 8 7 20 0 200\n",
+        ] {
+            assert_eq!(seen_again(|tree| tree.write(STAT, stat)).first(), Some(0), "{stat}");
+        }
+        for (file, text) in [("diskseq", "10\n"), ("queue/iostats", "0\n")] {
+            let path = format!("sys/class/block/nvme0n1/{file}");
+            assert_eq!(seen_again(|tree| tree.write(&path, text)).first(), Some(0), "{file}");
+        }
+        let path = "sys/class/block/nvme0c1n1/size";
+        assert_eq!(seen_again(|tree| tree.write(path, "8\n")).first(), Some(0), "another path");
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl DeviceTree {
         Self { root, devices: 0 }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
     }
 

@@ -11,9 +11,6 @@
 //!
 //! What is a hole depends on the moment: a source that somebody writes to while it is copied is not
 //! copied right, with holes or without. That it did not change is checked by its identity.
-//!
-//! [`zero_range`] makes bytes of a target zero without moving any; a copy does the same by its ring,
-//! where it has a deadline.
 
 mod device_reads;
 mod zero;
@@ -29,24 +26,15 @@ use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 pub(crate) use device_reads::DeviceReads;
-pub use zero::{ZERO_MODE, ZERO_STEP, ZeroOutcome, zero_range};
+pub(crate) use zero::ZERO_MODE;
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// Bytes that may be anything.
     Data(Range<u64>),
     /// Bytes that read as zeroes.
     Hole(Range<u64>),
-}
-
-impl Extent {
-    /// Returns which bytes of the file these are.
-    pub fn range(&self) -> &Range<u64> {
-        match self {
-            Self::Data(range) | Self::Hole(range) => range,
-        }
-    }
 }
 
 /// Blocks that data are rounded outward to.
@@ -54,7 +42,7 @@ impl Extent {
 /// Counted from the start of the copy, not of the file, every piece keeps its alignment at the target
 /// as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub(crate) struct Grid {
     /// Offset in the file from which blocks are counted.
     pub origin: u64,
     /// Size of a block in bytes; zero counts as one.
@@ -63,7 +51,7 @@ pub struct Grid {
 
 /// Reason why a file is taken as data from end to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Density {
+pub(crate) enum Density {
     /// It is not: its file system is asked for holes. These are ext2, ext3, ext4, XFS, btrfs, F2FS and
     /// tmpfs. Others have reported data as holes (openzfs/zfs #15526), or pass the question on to one
     /// that is unknown.
@@ -107,7 +95,7 @@ const TRUSTED: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] when a regular file ends before `within` does; the system's answer
 /// when the file does not tell about itself.
-pub fn data_ranges(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Extents> {
+pub(crate) fn data_ranges(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Extents> {
     let facts = rustix::fs::fstat(file)?;
     let (probe, density) = match FileType::from_raw_mode(facts.st_mode) {
         FileType::BlockDevice => (None, Density::BlockDevice),
@@ -127,7 +115,7 @@ pub fn data_ranges(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Ex
 ///
 /// # Errors
 /// As [`data_ranges`].
-pub fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
+pub(crate) fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
     for extent in data_ranges(file, within, Grid { origin: 0, block: 1 })? {
         if matches!(extent?, Extent::Hole(_)) {
             return Ok(true);
@@ -140,7 +128,7 @@ pub fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
 ///
 /// # Errors
 /// As [`data_ranges`].
-pub fn first_data(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Option<u64>> {
+pub(crate) fn first_data(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Option<u64>> {
     for extent in data_ranges(file, within, grid)? {
         if let Extent::Data(range) = extent? {
             return Ok(Some(range.start));
@@ -171,7 +159,7 @@ fn open_probe(file: &File) -> io::Result<(Option<OwnedFd>, Density)> {
 /// A walk over a range of a file, ascending, without gaps or overlaps; kinds take turns. After an
 /// error it has ended.
 #[derive(Debug)]
-pub struct Extents {
+pub(crate) struct Extents {
     probe: Option<OwnedFd>,
     density: Density,
     rest: Range<u64>,
@@ -185,12 +173,12 @@ pub struct Extents {
 impl Extents {
     /// Joins data with shorter holes between them, so that a file of many small holes does not become
     /// many small requests.
-    pub fn joining(self, hole_min: u64) -> Self {
+    pub(crate) fn joining(self, hole_min: u64) -> Self {
         Self { hole_min, ..self }
     }
 
     /// Tells whether the file system is asked for holes, and if not, why.
-    pub fn density(&self) -> Density {
+    pub(crate) fn density(&self) -> Density {
         self.density
     }
 

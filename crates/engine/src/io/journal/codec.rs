@@ -13,7 +13,7 @@ use twox_hash::XxHash3_64;
 use super::{JOURNAL_SCHEMA, Journal, JournalError};
 
 /// Largest journal that is read or written, in bytes: several times a full set of ranges.
-pub const JOURNAL_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Serialize)]
 struct WrittenJournal<'a> {

@@ -5,7 +5,7 @@ use std::fmt;
 use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use crate::io::failure::Role;
+pub(crate) use crate::io::failure::Role;
 
 use super::{
     DeviceIdentity, FileIdentity, Identity, Journal, JournalOptions, JournalStages, PartitionRange,
@@ -153,7 +153,7 @@ pub enum JournalDifference {
 
 impl JournalDifference {
     /// Returns true if the target is another device or file than that of the journal.
-    pub fn is_of_another_target(&self) -> bool {
+    pub(crate) fn is_of_another_target(&self) -> bool {
         matches!(
             self,
             Self::OtherDevice { role: Role::Target, .. }

@@ -97,12 +97,12 @@ pub struct DeviceIdentity {
 impl DeviceIdentity {
     /// Returns the most specific stable name; `None` where the device has none, so that it cannot be
     /// told from another and a copy on it cannot be resumed.
-    pub fn primary_id(&self) -> Option<&StableId> {
+    pub(crate) fn primary_id(&self) -> Option<&StableId> {
         self.ids.iter().min_by_key(|id| id.kind)
     }
 
     /// Tells whether both are one device: a stable name in common, and none that contradicts.
-    pub fn is_same_device(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_device(&self, other: &Self) -> bool {
         let mut shared = false;
         for id in &self.ids {
             for counterpart in other.ids.iter().filter(|counterpart| counterpart.kind == id.kind) {
@@ -173,7 +173,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// Tells whether both are one file on one file system; what is in it is not looked at.
-    pub fn is_same_file(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         let born = match (self.born_ns, other.born_ns) {
             (Some(left), Some(right)) => left == right,
             _ => true,
@@ -183,7 +183,7 @@ impl FileIdentity {
 
     /// Tells whether both lie on one file system. The device below decides where it has a stable
     /// name, else the id of the file system.
-    pub fn is_same_file_system(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
         match (&self.device, &other.device) {
             (Some(left), Some(right))
                 if left.primary_id().is_some() && right.primary_id().is_some() =>

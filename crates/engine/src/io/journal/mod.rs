@@ -23,7 +23,7 @@
 //! two runs (a drive keeps no time of change: verification at the end decides), any clock.
 
 mod codec;
-mod difference;
+pub(crate) mod difference;
 pub(crate) mod digests;
 mod error;
 mod identity;
@@ -42,20 +42,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::io::ranges::RangeSet;
 
-pub use codec::{JOURNAL_BYTES_MAX, decode, encode};
-pub use difference::{CopyOption, JournalDifference, Now, Role};
-pub use digests::EndDigests;
-pub use error::JournalError;
-pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, PartitionRange, StableId};
+pub(crate) use codec::JOURNAL_BYTES_MAX;
+pub use codec::{decode, encode};
+pub(crate) use difference::{JournalDifference, Now, Role};
+pub(crate) use digests::EndDigests;
+pub(crate) use error::JournalError;
+pub use identity::{DeviceIdentity, IdKind, StableId};
+pub(crate) use identity::{FileIdentity, Identity, PartitionRange};
 pub(crate) use partial::{is_partial_of, partial_stem};
-pub use place::{StateEnvironment, beside_file, for_device, state_directory};
-pub use recorder::{Cadence, Recorder};
+pub use place::StateEnvironment;
+pub(crate) use place::{beside_file, for_device, state_directory};
+pub(crate) use recorder::{Cadence, Recorder};
 pub(crate) use store::Store;
 pub(crate) use system::is_distinct;
-pub use system::{device_name, identity_of_device, identity_of_file};
+pub(crate) use system::{device_name, identity_of_device, identity_of_file};
 
 /// Schema of [`Journal`].
-pub const JOURNAL_SCHEMA: &str = "peerlane.journal/1";
+pub(crate) const JOURNAL_SCHEMA: &str = "peerlane.journal/1";
 
 /// Options that decide which byte goes where. Nothing else does: block size, depth and route may
 /// differ between the runs of one copy.

@@ -28,7 +28,7 @@ pub struct StateEnvironment {
 ///
 /// # Errors
 /// [`JournalError::NoFileName`] when `target` ends in no name.
-pub fn beside_file(target: &Path) -> Result<PathBuf, JournalError> {
+pub(crate) fn beside_file(target: &Path) -> Result<PathBuf, JournalError> {
     let name =
         target.file_name().ok_or_else(|| JournalError::NoFileName { path: target.to_owned() })?;
     let ending = ".peerlane-journal";
@@ -47,7 +47,7 @@ pub fn beside_file(target: &Path) -> Result<PathBuf, JournalError> {
 ///
 /// # Errors
 /// [`JournalError::NoStateDirectory`] when the environment names none.
-pub fn state_directory(environment: &StateEnvironment) -> Result<PathBuf, JournalError> {
+pub(crate) fn state_directory(environment: &StateEnvironment) -> Result<PathBuf, JournalError> {
     let absolute = |value: &Option<OsString>| {
         value.as_deref().map(PathBuf::from).filter(|path| path.is_absolute())
     };
@@ -62,7 +62,10 @@ pub fn state_directory(environment: &StateEnvironment) -> Result<PathBuf, Journa
 ///
 /// # Errors
 /// [`JournalError::NoStableId`] when the device has nothing to be known by.
-pub fn for_device(directory: &Path, device: &DeviceIdentity) -> Result<PathBuf, JournalError> {
+pub(crate) fn for_device(
+    directory: &Path,
+    device: &DeviceIdentity,
+) -> Result<PathBuf, JournalError> {
     let id = device
         .primary_id()
         .ok_or_else(|| JournalError::NoStableId { name: device.name.clone() })?;

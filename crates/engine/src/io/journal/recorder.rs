@@ -38,7 +38,7 @@ impl Default for Cadence {
 /// submit the flush, [`Recorder::flush_ended`] on its completion, save a journal with
 /// [`Recorder::done`], [`Recorder::saved`]. Writes may go on all the while.
 #[derive(Debug, Clone)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     cadence: Cadence,
     done: RangeSet,
     written: RangeSet,
@@ -50,7 +50,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Begins with what a journal says is done; `now` counts as the time of the last save.
-    pub fn new(cadence: Cadence, done: RangeSet, now: Nanos) -> Self {
+    pub(crate) fn new(cadence: Cadence, done: RangeSet, now: Nanos) -> Self {
         let interval = cadence.first.min(cadence.every);
         let written = RangeSet::new();
         Self { cadence, done, written, flushing: None, last_save: now, interval }
@@ -59,13 +59,13 @@ impl Recorder {
     /// Notes a write that completed in full; offsets from the start of the copy.
     ///
     /// Also for a hole whose bytes were made zero at the target, as that needs a flush like any write.
-    pub fn wrote(&mut self, range: Range<u64>) {
+    pub(crate) fn wrote(&mut self, range: Range<u64>) {
         self.written.insert(range);
     }
 
     /// Tells whether to flush and save now: enough bytes or enough time since the last save,
     /// something written, and no flush under way.
-    pub fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         let elapsed = now.0.saturating_sub(self.last_save.0);
         self.flushing.is_none()
             && !self.written.is_empty()
@@ -75,7 +75,7 @@ impl Recorder {
     /// Fixes the writes that a flush vouches for; called before the flush is submitted.
     ///
     /// While one flush is under way this does nothing: that one vouches for fewer writes.
-    pub fn flush_begins(&mut self) {
+    pub(crate) fn flush_begins(&mut self) {
         if self.flushing.is_none() {
             self.flushing = Some(std::mem::take(&mut self.written));
         }
@@ -83,7 +83,7 @@ impl Recorder {
 
     /// Notes the end of the flush. When it failed, whatever was not done is forgotten and has to be
     /// written again.
-    pub fn flush_ended(&mut self, success: bool) {
+    pub(crate) fn flush_ended(&mut self, success: bool) {
         let flushed = self.flushing.take();
         match flushed {
             Some(flushed) if success => self.done.union(&flushed),
@@ -93,20 +93,15 @@ impl Recorder {
     }
 
     /// Notes that a journal with [`Recorder::done`] is on disk.
-    pub fn saved(&mut self, now: Nanos) {
+    pub(crate) fn saved(&mut self, now: Nanos) {
         self.last_save = now;
         let doubled = Nanos(self.interval.0.saturating_mul(2).max(1));
         self.interval = doubled.min(self.cadence.every);
     }
 
     /// Returns what was written and flushed: what a journal may say.
-    pub fn done(&self) -> &RangeSet {
+    pub(crate) fn done(&self) -> &RangeSet {
         &self.done
-    }
-
-    /// Tells whether bytes were written that no flush has vouched for.
-    pub fn has_unflushed(&self) -> bool {
-        !self.written.is_empty() || self.flushing.is_some()
     }
 }
 
@@ -177,11 +172,9 @@ mod tests {
         recorder.wrote(10..20);
         recorder.flush_ended(true);
         assert_eq!(ranges(recorder.done()), [0..10]);
-        assert!(recorder.has_unflushed());
         recorder.flush_begins();
         recorder.flush_ended(true);
         assert_eq!(ranges(recorder.done()), [0..20]);
-        assert!(!recorder.has_unflushed());
     }
 
     #[test]

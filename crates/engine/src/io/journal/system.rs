@@ -39,7 +39,7 @@ const ATTRIBUTES: [(IdKind, &str); 10] = [
 ///
 /// Taken from the number of an open file, the name cannot be one that was given to another device
 /// since the file was opened.
-pub fn device_name(root: &Path, major: u32, minor: u32) -> Option<String> {
+pub(crate) fn device_name(root: &Path, major: u32, minor: u32) -> Option<String> {
     let link = fs::read_link(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
     link.file_name()?.to_str().map(str::to_owned)
 }
@@ -48,7 +48,7 @@ pub fn device_name(root: &Path, major: u32, minor: u32) -> Option<String> {
 ///
 /// # Errors
 /// [`JournalError::NoDevice`] when there is no such device, or its size cannot be read.
-pub fn identity_of_device(root: &Path, name: &str) -> Result<DeviceIdentity, JournalError> {
+pub(crate) fn identity_of_device(root: &Path, name: &str) -> Result<DeviceIdentity, JournalError> {
     read_device(root, name).ok_or_else(|| JournalError::NoDevice { name: name.to_owned() })
 }
 
@@ -57,7 +57,7 @@ pub fn identity_of_device(root: &Path, name: &str) -> Result<DeviceIdentity, Jou
 ///
 /// # Errors
 /// [`JournalError::Io`] when the file is not a regular file or does not tell about itself.
-pub fn identity_of_file(
+pub(crate) fn identity_of_file(
     root: &Path,
     path: &Path,
     file: &File,

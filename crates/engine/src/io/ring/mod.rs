@@ -41,12 +41,12 @@ pub use around::Around;
 pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
 pub(crate) use identify::identify_controller;
-pub use passthrough::{ADDRESS_ALIGNMENT, PassthroughFile, PassthroughNamespace};
+pub use passthrough::{PassthroughFile, PassthroughNamespace};
 #[cfg(test)]
 pub(crate) use sharing::Reservation;
 pub(crate) use sharing::{Sharing, is_no_answer, sharing};
 pub use staged::Staged;
-pub use status::NvmeStatus;
+pub(crate) use status::NvmeStatus;
 pub use uring::{Uring, UringError};
 
 /// A file that a ring owns.

@@ -36,7 +36,7 @@ pub struct PassthroughFile {
 
 /// Alignment of memory that no kernel copies: before Linux 6.0 a queue wanted 512 bytes unless its
 /// driver said otherwise (`blk_set_default_limits`), since then NVMe wants four.
-pub const ADDRESS_ALIGNMENT: u64 = 512;
+const ADDRESS_ALIGNMENT: u64 = 512;
 
 /// A page of memory is a segment at worst.
 const PAGE: u64 = 4096;

@@ -96,7 +96,7 @@ impl NvmeStatus {
     }
 
     /// The status that a ring's answer is; `None` for an errno of Linux.
-    pub fn from_errno(errno: Errno) -> Option<Self> {
+    pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         let number = errno.raw_os_error() - FIRST_ERRNO;
         u16::try_from(number).ok().filter(|status| *status <= CODE).map(Self)
     }
@@ -125,7 +125,7 @@ impl NvmeStatus {
     }
 
     /// True when the drive or the way to it is gone, or was for a while.
-    pub fn is_of_the_way(self) -> bool {
+    pub(crate) fn is_of_the_way(self) -> bool {
         matches!(self.0, 0x008 | 0x00b | 0x022 | 0x300..=0x303 | 0x370 | 0x371)
     }
 }

@@ -10,14 +10,14 @@ use super::{Chunk, Stage, StageFault};
 const ROOM: usize = 64;
 
 /// A kernel of a user that works on chunks in memory of a GPU.
-pub struct CudaStage {
+pub(crate) struct CudaStage {
     kernel: ChunkKernel,
     memory: Arc<DeviceMemory>,
 }
 
 impl CudaStage {
     /// A stage by a compiled kernel, on slots in this memory.
-    pub fn new(kernel: ChunkKernel, memory: Arc<DeviceMemory>) -> Self {
+    pub(crate) fn new(kernel: ChunkKernel, memory: Arc<DeviceMemory>) -> Self {
         Self { kernel, memory }
     }
 }
@@ -44,7 +44,7 @@ impl Stage for CudaStage {
 }
 
 /// Digests of chunks in memory of a GPU, by its own kernel.
-pub struct CudaDigest<F> {
+pub(crate) struct CudaDigest<F> {
     digest: DigestKernel,
     memory: Arc<DeviceMemory>,
     /// Told of each digest: offset of the chunk in the copy, its length, the digest.
@@ -55,7 +55,7 @@ pub struct CudaDigest<F> {
 
 impl<F: FnMut(u64, u64, u128) -> Result<(), StageFault>> CudaDigest<F> {
     /// A stage that tells `taker` the offset, the length and the digest of each chunk.
-    pub fn new(digest: DigestKernel, memory: Arc<DeviceMemory>, taker: F) -> Self {
+    pub(crate) fn new(digest: DigestKernel, memory: Arc<DeviceMemory>, taker: F) -> Self {
         Self { digest, memory, taker, open: Vec::new() }
     }
 }

@@ -10,7 +10,7 @@ use twox_hash::XxHash3_128;
 use super::{Chunk, Stage, StageFault};
 
 /// XXH3 with 128 bits and the seed zero, as `xxh128sum` prints it.
-pub fn chunk_digest(bytes: &[u8]) -> u128 {
+pub(crate) fn chunk_digest(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 

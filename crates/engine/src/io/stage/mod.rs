@@ -13,9 +13,11 @@ mod xrt;
 
 use std::os::fd::BorrowedFd;
 
-pub use cuda::{CudaDigest, CudaStage};
-pub use digest::{DigestStage, chunk_digest};
-pub use name::{StageName, StageNameError};
+pub(crate) use cuda::{CudaDigest, CudaStage};
+pub use digest::DigestStage;
+pub(crate) use digest::chunk_digest;
+pub use name::StageName;
+pub(crate) use name::StageNameError;
 pub(crate) use outside::OutsideProcess;
 pub use xrt::CardStage;
 

@@ -76,7 +76,7 @@ impl fmt::Display for StageName {
 
 impl StageName {
     /// True if it may change a chunk.
-    pub fn changes_content(&self) -> bool {
+    pub(crate) fn changes_content(&self) -> bool {
         *self != Self::Digest
     }
 

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use peerlane_results::Trace;
 
 use crate::io::clock::Clock;
-pub use log::NoteLog;
-pub use traced::Traced;
+pub(crate) use log::NoteLog;
+pub(crate) use traced::Traced;
 
 /// Notes for which a tracer has room unless its maker says otherwise: 48 MiB, which is enough for
 /// about 200 000 blocks that are read and written.

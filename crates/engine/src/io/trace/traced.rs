@@ -10,7 +10,7 @@ use super::tally::RequestTally;
 use crate::io::ring::{Around, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// A ring, and the log of what it does.
-pub struct Traced<R> {
+pub(crate) struct Traced<R> {
     ring: R,
     log: Option<NoteLog>,
     tally: RequestTally,
@@ -18,50 +18,50 @@ pub struct Traced<R> {
 
 impl<R> Traced<R> {
     /// The ring with a log, or without one.
-    pub fn new(ring: R, log: Option<NoteLog>) -> Self {
+    pub(crate) fn new(ring: R, log: Option<NoteLog>) -> Self {
         Self { ring, log, tally: RequestTally::default() }
     }
 
     /// Counts what is asked for from here on; `device` is the region in device memory, if there is one.
-    pub fn begin_count(&mut self, device: Option<RegionId>) {
+    pub(crate) fn begin_count(&mut self, device: Option<RegionId>) {
         self.tally.begin(device);
     }
 
     /// By which memory this much payload went, as the requests since the begin of the count named it.
-    pub fn counted(&self, payload: Bytes) -> BytesByRoute {
+    pub(crate) fn counted(&self, payload: Bytes) -> BytesByRoute {
         self.tally.by_route(payload)
     }
 
     /// Says which drive a file is on, by a name that a reader knows.
-    pub fn name_file(&mut self, file: FileId, drive: &str) {
+    pub(crate) fn name_file(&mut self, file: FileId, drive: &str) {
         if let Some(log) = &mut self.log {
             log.name_file(file, drive);
         }
     }
 
     /// Says which stages there are, in the order of their work.
-    pub fn name_stages(&mut self, names: impl Iterator<Item = String>) {
+    pub(crate) fn name_stages(&mut self, names: impl Iterator<Item = String>) {
         if let Some(log) = &mut self.log {
             log.name_stages(names.collect());
         }
     }
 
     /// Says whose memory a region is; one without a name is host memory.
-    pub fn name_region(&mut self, region: RegionId, name: &str, kind: MemoryKind) {
+    pub(crate) fn name_region(&mut self, region: RegionId, name: &str, kind: MemoryKind) {
         if let Some(log) = &mut self.log {
             log.name_region(region, name, kind);
         }
     }
 
     /// Says in which slots of which region payload is going to rest; the stride is in bytes.
-    pub fn slots(&mut self, region: RegionId, stride: u64, count: u32) {
+    pub(crate) fn slots(&mut self, region: RegionId, stride: u64, count: u32) {
         if let Some(log) = &mut self.log {
             log.slots(region, stride, count);
         }
     }
 
     /// Says what comes next.
-    pub fn phase(&mut self, kind: PhaseKind) {
+    pub(crate) fn phase(&mut self, kind: PhaseKind) {
         if let Some(log) = &mut self.log {
             log.phase(kind);
         }

@@ -10,7 +10,7 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::files::Target;
+use super::files::OpenTarget;
 use super::gone::drive_of;
 use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
@@ -43,7 +43,7 @@ pub(super) struct Attempt<'a> {
     pub(super) machine: &'a dyn Machine,
     pub(super) plan: &'a Plan,
     pub(super) source: &'a Opened,
-    pub(super) target: &'a Target<'a>,
+    pub(super) target: &'a OpenTarget<'a>,
     pub(super) route: Route,
     pub(super) shape: &'a Shape,
     pub(super) holes: Holes,
@@ -428,7 +428,7 @@ fn entries(slots: u32, targets: u32) -> u32 {
 }
 
 /// Returns the way the end is written; through host memory a merge is one wherever it happens.
-pub(super) fn tail(planned: Tail, target: &Target<'_>) -> Tail {
+pub(super) fn tail(planned: Tail, target: &OpenTarget<'_>) -> Tail {
     match (planned, target.is_direct()) {
         (Tail::RoundUpAndCut, false) => Tail::None,
         (tail, _) => tail,

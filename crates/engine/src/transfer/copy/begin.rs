@@ -11,7 +11,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::CopyError;
 use super::beside::{first_name, has_both_names};
-use super::files::Target;
+use super::files::OpenTarget;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
 use super::pieces::{CopyLayout, Holes};
@@ -73,7 +73,7 @@ pub(super) enum BeginOutcome<'a> {
 /// A copy that may begin.
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
-    pub(super) target: Target<'a>,
+    pub(super) target: OpenTarget<'a>,
     /// `None` for a copy that cannot be resumed.
     pub(super) keeper: Option<Keeper<'a>>,
     pub(super) source: Identity,
@@ -169,7 +169,7 @@ impl<'m> Beginning<'_, 'm> {
     }
 
     fn onto_device(self, source: Identity) -> Result<BeginOutcome<'m>, CopyError> {
-        let target = Target::open_device(self.machine, self.target_live, self.deadline)?;
+        let target = OpenTarget::open_device(self.machine, self.target_live, self.deadline)?;
         let identity = self.identity(self.target_live, target.file())?;
         let place = match (not_resumable(&source).or(not_resumable(&identity)), &identity) {
             (Some(reason), _) => Err(reason),
@@ -262,7 +262,7 @@ impl<'m> Beginning<'_, 'm> {
             if has_both {
                 self.remove_partial(&partial)?;
             }
-            let target = Target::open_finished(self.machine, self.target_live, self.deadline)?;
+            let target = OpenTarget::open_finished(self.machine, self.target_live, self.deadline)?;
             let identity = self.identity(self.target_live, target.file())?;
             self.compare(&store, &journal, &source, &identity)?;
             return Ok(self.go_on(target, store, journal, source));
@@ -271,7 +271,7 @@ impl<'m> Beginning<'_, 'm> {
             return Err(CopyError::Refused(self.held));
         }
         let mut target =
-            Target::reopen(self.machine, self.target_live, &self.source.file, &partial)?;
+            OpenTarget::reopen(self.machine, self.target_live, &self.source.file, &partial)?;
         let identity = Identity::File(identity_of_file(self.root(), &partial, target.file())?);
         self.compare(&store, &journal, &source, &identity)?;
         let holes = Holes::at(self.options.sparse, false);
@@ -281,7 +281,7 @@ impl<'m> Beginning<'_, 'm> {
 
     fn go_on(
         self,
-        target: Target<'m>,
+        target: OpenTarget<'m>,
         store: Store<'m>,
         journal: Journal,
         source: Identity,
@@ -299,12 +299,12 @@ impl<'m> Beginning<'_, 'm> {
         }
     }
 
-    fn new_file(&self) -> Result<Target<'m>, CopyError> {
+    fn new_file(&self) -> Result<OpenTarget<'m>, CopyError> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held.clone()));
         }
         let mut target =
-            Target::beside(self.machine, self.target_live, &self.source.file, self.seed)?;
+            OpenTarget::beside(self.machine, self.target_live, &self.source.file, self.seed)?;
         let holes = Holes::at(self.options.sparse, true);
         target.reserve(self.machine, self.layout, holes, &self.source.file)?;
         Ok(target)
@@ -312,7 +312,7 @@ impl<'m> Beginning<'_, 'm> {
 
     fn with_journal(
         self,
-        target: Target<'m>,
+        target: OpenTarget<'m>,
         store: Store<'m>,
         source: Identity,
         overwrites: Option<Overwritten>,
@@ -380,7 +380,7 @@ impl<'m> Beginning<'_, 'm> {
     /// Begins a copy that cannot be resumed.
     fn without_journal(
         self,
-        target: Target<'m>,
+        target: OpenTarget<'m>,
         source: Identity,
         reason: JournalError,
     ) -> Result<BeginOutcome<'m>, CopyError> {

@@ -1,24 +1,24 @@
 //! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
 
-use std::mem;
 use std::rc::Rc;
 
 use peerlane_results::{
-    Evidence, MemoryFacts, PhaseKind, Route, RouteChoice, RouteEvidence, RouteVerdict, Tail,
-    Verification, VerifyMode, Warning,
+    MemoryFacts, PhaseKind, Route, RouteChoice, Tail, Verification, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
+use super::account::Payload;
 use super::attempt::AttachedMemory;
-use super::gone::drive_of;
+use super::gone::{drive_of, name_the_gone};
 use super::gpu::{GpuSide, RouteFault};
-use super::ledger::{Account, Keeper, Ledger, NextStart};
+use super::ledger::{Ledger, LedgerEntry, NextStart};
 use super::pieces::{CopyLayout, Lack, Pieces};
+use super::target::KeptPart;
+use super::witness::MovedBytes;
 use super::{CopyError, CopyJob, Tools, check};
+use crate::io::extents::DeviceReads;
 use crate::io::failure::error_in_words;
 use crate::io::failure::{RequestError, Role};
-use crate::io::journal::{Identity, Recorder};
-use crate::io::ranges::RangeSet;
 use crate::io::ring::{Around as _, Ring};
 use crate::transfer::relay::{Moved, RelayError, Relayed, Transfer, merge_in_host, relay_to};
 use crate::transfer::verify::VerifyError;
@@ -32,18 +32,24 @@ impl CopyJob<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Verification, CopyError> {
         self.judge_gpu(ready, route)?;
-        self.judge_route(route)?;
-        let verification =
-            check::verify(self.machine, ready, (self.plan, &self.before), &self.stages, tools)
-                .map_err(|error| self.name_the_stuck(error, route))?;
-        if self.source_has_changed() {
+        self.account.judge_route(route)?;
+        let verification = check::verify(
+            self.machine,
+            ready,
+            self.plan,
+            &self.account.before,
+            &self.stages,
+            tools,
+        )
+        .map_err(|error| self.name_the_stuck(error, route))?;
+        if self.source.has_changed(self.machine) {
             return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
         }
         let is_compared = tools.options.stages.twin.is_some() || !self.stages.changes_content();
         if !is_compared && self.plan.asked.verify != VerifyMode::None {
             let changes = self.stages.names().iter().filter(|name| name.changes_content());
             let stages: Vec<String> = changes.map(ToString::to_string).collect();
-            self.warnings.push(Warning::NotComparable { stages: stages.join(", ") });
+            self.account.warnings.push(Warning::NotComparable { stages: stages.join(", ") });
         }
         Ok(verification)
     }
@@ -51,7 +57,7 @@ impl CopyJob<'_> {
     /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
     fn judge_gpu(&mut self, ready: &AttachedMemory, route: Route) -> Result<(), CopyError> {
         let Some(gpu) = &ready.gpu else { return Ok(()) };
-        self.evidence.extend(gpu.evidence(route));
+        self.account.evidence.extend(gpu.evidence(route));
         let Err(fault) = gpu.all_direct() else { return Ok(()) };
         let memory = ready.memory.name.clone();
         match fault {
@@ -59,42 +65,47 @@ impl CopyJob<'_> {
             RouteFault::FellBack(source) => {
                 let offset = self.layout.source_offset;
                 let range = offset..offset + self.layout.length;
-                let is_sparse = gpu.meets_hole(&self.source.file, range);
+                let is_sparse = gpu.meets_hole(&self.source.opened.file, range);
                 let sparse = is_sparse.then(|| self.plan.source.path.clone());
                 Err(CopyError::CuFileFellBack { memory, sparse, source })
             }
-            RouteFault::NotKnown(_) if self.is_shown() => Ok(()),
+            RouteFault::NotKnown(_) if self.account.is_shown() => Ok(()),
             RouteFault::NotKnown(source) if self.plan.asked.route == RouteChoice::P2p => {
                 Err(CopyError::CuFileNotCounted { memory, source })
             }
             RouteFault::NotKnown(none) => {
-                self.warnings.push(Warning::RouteNotKnown { reason: none.to_string() });
+                self.account.warnings.push(Warning::RouteNotKnown { reason: none.to_string() });
                 Ok(())
             }
         }
     }
 
-    /// True when a witness shows the route.
-    fn is_shown(&self) -> bool {
-        self.evidence.iter().any(|one| one.says == RouteVerdict::Shown)
-    }
-
     /// Reads the witnesses of the move that has just ended.
     pub(super) fn ask_witnesses(&mut self, route: Route, memory: &MemoryFacts, payload: &Payload) {
-        let (taken, moved) = ((route, memory), self.moved_bytes(payload));
-        self.evidence.extend(self.witnesses.end(self.fabric, self.plan, taken, &moved));
+        let moved = self.moved_bytes(payload);
+        self.account.evidence.extend(self.account.witnesses.end(
+            self.fabric,
+            self.plan,
+            route,
+            memory,
+            &moved,
+        ));
     }
 
-    /// Refuses a copy whose peer-to-peer route a witness contradicts.
-    fn judge_route(&self, route: Route) -> Result<(), CopyError> {
-        let against = |one: &&RouteEvidence| one.says == RouteVerdict::Contradicted;
-        match self.evidence.iter().find(against) {
-            Some(RouteEvidence { evidence, .. }) if route == Route::P2p => {
-                let Evidence { looked_at, showed } = evidence.clone();
-                Err(CopyError::Contradicted { route, looked_at, showed })
-            }
-            _ => Ok(()),
-        }
+    /// Payload as it moved in this run, with what the source's drive was asked for.
+    fn moved_bytes(&self, payload: &Payload) -> MovedBytes {
+        let Payload { moved, tail, .. } = payload;
+        let mut ranges = moved.written.clone();
+        ranges.insert(self.layout.length - tail.0.min(self.layout.length)..self.layout.length);
+        let offset = self.layout.source_offset;
+        let of_source = ranges.iter().map(|range| offset + range.start..offset + range.end);
+        // What a file that was changed meanwhile held in holes is unknown.
+        let source = match self.source.has_changed(self.machine) {
+            false => DeviceReads::count(&self.source.opened.file, of_source).unwrap_or_default(),
+            true => None,
+        };
+        let (relayed, zeroes) = (Bytes(moved.bytes), Bytes(moved.zeroes_written));
+        MovedBytes { relayed, tail: *tail, zeroes, source }
     }
 
     /// Moves the tail of a target that got all else, and flushes the target, also one that failed.
@@ -121,40 +132,20 @@ impl CopyJob<'_> {
             let copies = ready.ring.inner().inner().copies();
             let named = |error| name_the_engine(error, &ready.memory.name, copies, route);
             return match tail {
-                Ok(tail) => Ok(self.payload(moved, tail)),
+                Ok(tail) => Ok(self.account.payload(moved, tail, self.layout.length)),
                 Err(error) => Err(self.name_the_stuck(named(error), route)),
             };
         }
-        self.recorder.flush_begins();
+        self.target.recorder.flush_begins();
         let flushed = check::flush(ready, tools.clock);
-        self.recorder.flush_ended(flushed.is_ok());
+        self.target.recorder.flush_ended(flushed.is_ok());
         let tail = tail.and_then(|tail| match flushed {
             Ok(()) => Ok(tail),
             Err(source) => Err(self.stopped(source, &moved, ready)),
         });
         let tail = tail.map_err(|error| self.name_the_stuck(error, route))?;
-        // All of it, whatever a bounded set of ranges may have forgotten.
-        let mut all = RangeSet::new();
-        all.insert(0..self.layout.length);
-        if let Some(keeper) = self.keeper.as_mut().filter(|keeper| keeper.is_on_disk()) {
-            keeper.save(&all)?;
-        }
-        self.recorder = Recorder::new(tools.options.cadence, all, tools.clock.now());
-        Ok(self.payload(moved, tail))
-    }
-
-    fn payload(&self, moved: Moved, tail: Bytes) -> Payload {
-        let by_lost_memory = self.by_lost_memory.less(&moved, tail, self.layout.length);
-        let this_run = moved.total() + tail.0 + by_lost_memory.total();
-        // A tail that was there may lie in a block of which other bytes were missing.
-        let before = Bytes(self.layout.length.saturating_sub(this_run));
-        Payload { moved, tail, before, by_lost_memory }
-    }
-
-    /// Keeps the account of a move by memory that went away, as far as the copy goes on from it.
-    pub(super) fn keep_account(&mut self) {
-        let moved = mem::take(&mut self.moved);
-        self.by_lost_memory.add(&moved, self.recorder.done(), self.layout.length);
+        self.target.claim_all(self.layout.length, tools)?;
+        Ok(self.account.payload(moved, tail, self.layout.length))
     }
 
     fn stopped(&self, source: RequestError, moved: &Moved, ready: &AttachedMemory) -> CopyError {
@@ -187,13 +178,13 @@ impl CopyJob<'_> {
     ) -> Result<Bytes, CopyError> {
         let transfer = &ready.transfer;
         let rest = transfer.body()..transfer.length;
-        let is_there = self.recorder.done().contains_range(rest.clone());
+        let is_there = self.target.recorder.done().contains_range(rest.clone());
         if transfer.tail != Tail::MergeInHost || is_there {
             return Ok(Bytes::ZERO);
         }
         let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, tools.clock)
             .map_err(|source| self.name_the_stage(source, ready))?;
-        self.recorder.wrote(rest);
+        self.target.recorder.wrote(rest);
         Ok(Bytes(bytes))
     }
 
@@ -216,52 +207,18 @@ impl CopyJob<'_> {
         CopyError::Stuck { drive: drive_of(end), route, source: stuck }
     }
 
-    /// True when the content of a source file was changed since the copy began; a device does not
-    /// tell.
-    pub(super) fn source_has_changed(&self) -> bool {
-        let now = self.machine.identify(self.source_live, &self.source.file);
-        match (&self.source_identity, now) {
-            (Identity::File(then), Ok(Identity::File(now))) => {
-                (then.size, then.modified_ns) != (now.size, now.modified_ns)
-            }
-            _ => false,
-        }
-    }
-
-    /// Takes a claim back that nothing followed.
-    pub(super) fn withdraw(&mut self) {
-        if let (false, Some(keeper)) = (self.is_touched, &mut self.keeper) {
-            keeper.discard();
-        }
-    }
-
     /// Keeps what is done of a copy that did not come to its end, where that is worth anything.
     pub(super) fn conclude(&mut self, error: CopyError) -> CopyError {
-        let error = self.name_the_gone(error);
-        // A device that may hold part of the copy stays claimed, so that the copy can go on.
-        let is_claimed = self.is_touched && self.keeper.as_ref().is_some_and(Keeper::is_on_disk);
-        let is_worthless = matches!(error, CopyError::Differs { .. })
-            || self.recorder.done().is_empty() && !is_claimed
-            || self.source_has_changed()
-            || !self.target.is_there();
-        let Some(keeper) = &mut self.keeper else { return error };
-        if is_worthless {
-            // The journal goes first: without it no copy trusts what is left if the rest fails.
-            keeper.discard();
-            self.target.set_kept(false);
+        let error = name_the_gone(self, error);
+        if matches!(error, CopyError::Differs { .. })
+            || !self.target.has_claims()
+            || self.source.has_changed(self.machine)
+            || !self.target.place.is_there()
+        {
+            self.target.give_up();
             return error;
         }
-        let done = self.recorder.done();
-        if !keeper.is_on_disk() || keeper.journal().done != *done {
-            if let Err(unsaved) = keeper.save(done) {
-                tracing::warn!(error = %unsaved, "cannot save the journal");
-            }
-        }
-        self.target.set_kept(keeper.is_on_disk());
-        if !keeper.is_on_disk() {
-            return error;
-        }
-        let (done, journal) = (Bytes(keeper.journal().done.total()), keeper.path().to_owned());
+        let Some(KeptPart { done, journal }) = self.target.keep() else { return error };
         let total = Bytes(self.layout.length);
         match error {
             CopyError::Interrupted { .. } => {
@@ -283,82 +240,6 @@ pub(super) struct SoFar {
     pub(super) refused: Option<CopyError>,
 }
 
-/// Payload of one target.
-#[derive(Debug, Clone)]
-pub(super) struct Payload {
-    pub(super) moved: Moved,
-    /// Payload that went through host memory although the route did not.
-    pub(super) tail: Bytes,
-    /// Bytes that an earlier run moved.
-    pub(super) before: Bytes,
-    /// What this run moved before.
-    pub(super) by_lost_memory: MovedByLostMemory,
-}
-
-impl Default for Payload {
-    fn default() -> Self {
-        let (tail, before) = (Bytes::ZERO, Bytes::ZERO);
-        Self { moved: Moved::nothing(), tail, before, by_lost_memory: MovedByLostMemory::default() }
-    }
-}
-
-/// Bytes that a run moved by device memory that went away since, and that are done.
-#[derive(Debug, Clone, Default)]
-pub(super) struct MovedByLostMemory {
-    pub(super) data: u64,
-    /// Payload that host memory carried.
-    pub(super) tail: u64,
-    pub(super) skipped: u64,
-    pub(super) zeroed: u64,
-    pub(super) zeroes_written: u64,
-    ranges: RangeSet,
-}
-
-impl MovedByLostMemory {
-    fn total(&self) -> u64 {
-        self.data + self.tail + self.skipped + self.zeroed + self.zeroes_written
-    }
-
-    /// Adds a move, as far as it is done.
-    fn add(&mut self, Payload { moved, tail, .. }: &Payload, done: &RangeSet, length: u64) {
-        self.data += moved.bytes;
-        self.tail += tail.0;
-        self.zeroed += moved.zeroed;
-        self.zeroes_written += moved.zeroes_written;
-        self.skipped += moved.skipped;
-        self.ranges.union(&moved.written);
-        self.ranges.insert(length - tail.0..length);
-        done.missing(0..length).for_each(|undone| self.ranges.subtract(undone));
-        self.keep(self.ranges.total());
-    }
-
-    /// Takes out what is moved again, in whole blocks.
-    fn less(&self, moved: &Moved, Bytes(tail): Bytes, length: u64) -> Self {
-        let mut less = self.clone();
-        moved.written.iter().for_each(|range| less.ranges.subtract(range));
-        less.ranges.subtract(length - tail..length);
-        less.keep(less.ranges.total());
-        less
-    }
-
-    /// Reduces the counts to so many bytes; payload is first.
-    fn keep(&mut self, total: u64) {
-        let mut over = self.total().saturating_sub(total);
-        let counts = [
-            &mut self.data,
-            &mut self.tail,
-            &mut self.zeroed,
-            &mut self.zeroes_written,
-            &mut self.skipped,
-        ];
-        for count in counts {
-            let less = over.min(*count);
-            *count -= less;
-            over -= less;
-        }
-    }
-}
-
 /// Outcome of a relay for several jobs.
 pub(super) struct Carried {
     pub(super) relayed: Relayed,
@@ -378,7 +259,7 @@ pub(super) fn relay_jobs(
 ) -> Result<Carried, CopyError> {
     let first = &jobs[0];
     let stages = Rc::clone(&first.stages);
-    let source = (first.source.file.try_clone()).map_err(|source| CopyError::File {
+    let source = (first.source.opened.file.try_clone()).map_err(|source| CopyError::File {
         action: "attach",
         path: first.plan.source.path.clone().into(),
         source,
@@ -389,17 +270,20 @@ pub(super) fn relay_jobs(
     let blocks = transfers.iter().flat_map(|one| [one.source_block, one.target_block]);
     let block = blocks.fold(first.layout.block, u64::max);
     let layout = CopyLayout { hole_min, block, ..first.layout };
-    let lacks = jobs.iter().map(|job| Lack { done: job.recorder.done(), holes: job.holes });
+    let lacks =
+        jobs.iter().map(|job| Lack { done: job.target.recorder.done(), holes: job.target.holes });
     let pieces = Pieces::new(source, layout, &lacks.collect::<Vec<_>>());
     let done_before = pieces.done_before.iter().min().copied().unwrap_or(0);
     tools.watch.begin(Bytes(done_before), Bytes(layout.length));
     let is_there = |(job, one): (&&mut CopyJob<'_>, &Transfer)| {
-        job.recorder.done().contains_range(0..one.relayed())
+        job.target.recorder.done().contains_range(0..one.relayed())
     };
     let is_all_there = jobs.iter().zip(transfers).all(is_there);
-    let accounts = jobs.iter_mut().map(|job| Account::new(&mut job.recorder, job.keeper.as_mut()));
+    let entries = jobs
+        .iter_mut()
+        .map(|job| LedgerEntry::new(&mut job.target.recorder, job.target.keeper.as_mut()));
     let (turn, clock) = (NextStart::from_options(&tools.options), tools.clock);
-    let mut ledger = Ledger { pieces, accounts: accounts.collect(), turn, clock, stages: &stages };
+    let mut ledger = Ledger { pieces, entries: entries.collect(), turn, clock, stages: &stages };
     ready.ring.phase(PhaseKind::Move);
     let (ring, zeroes, watch) = (&mut ready.ring, ready.zeroes, &mut *tools.watch);
     let relayed = if is_all_there {
@@ -407,12 +291,12 @@ pub(super) fn relay_jobs(
     } else {
         relay_to(ring, transfers, &mut ledger, zeroes, clock, watch)
     };
-    let ends = ledger.accounts.into_iter().map(|account| (account.unsaved, account.flush_failed));
+    let ends = ledger.entries.into_iter().map(|entry| (entry.unsaved, entry.flush_failed));
     let ends: Vec<_> = ends.collect();
     let mut flush_failed = Vec::with_capacity(ends.len());
     for (job, (unsaved, failed)) in jobs.iter_mut().zip(ends) {
         flush_failed.push(failed);
-        job.warnings.extend(
+        job.account.warnings.extend(
             unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
         );
     }

@@ -9,7 +9,8 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::AttachedMemory;
-use super::{CopyError, Tools, claims, scrub, twin};
+use super::twin::{self, StagedCopy};
+use super::{CopyError, Tools, claims, scrub};
 use crate::endpoints::machine::Machine;
 use crate::io::clock::Clock;
 use crate::io::failure::error_in_words;
@@ -186,14 +187,16 @@ pub(crate) fn flush_file<R: Ring>(
 pub(super) fn verify(
     machine: &dyn Machine,
     ready: &mut AttachedMemory,
-    (plan, before): (&Plan, &RangeSet),
+    plan: &Plan,
+    before: &RangeSet,
     stages: &StageRow,
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
     if let (true, Some(chunk)) = (stages.changes_content(), stages.chunk()) {
-        let pair = (plan, ready.compared);
-        return twin::verify(machine, &mut ready.ring, (&ready.transfer, chunk), pair, tools);
+        let (transfer, compared) = (&ready.transfer, ready.compared);
+        let copy = StagedCopy { plan, transfer, chunk, compared };
+        return twin::verify(machine, &mut ready.ring, &copy, tools);
     }
     let coverage = match mode {
         VerifyMode::None => {

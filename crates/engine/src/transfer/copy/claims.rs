@@ -12,7 +12,7 @@ use std::ops::Range;
 use peerlane_results::Refusal;
 
 use super::compare::OpenPair;
-use super::{CopyError, CopyJob, Tools, twin};
+use super::{CopyError, CopyJob, Tools, foreign, twin};
 use crate::endpoints::PathNode;
 use crate::endpoints::guard::Surveyor;
 use crate::io::random::Random;
@@ -36,13 +36,13 @@ impl CopyJob<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<(), CopyError> {
         let unit = self.layout.block.max(PAGE).next_power_of_two();
-        let pieces = picks(self.recorder.done(), self.layout.length, unit, tools.seed);
+        let pieces = picks(self.target.recorder.done(), self.layout.length, unit, tools.seed);
         let pair = OpenPair {
             machine: self.machine,
             plan: self.plan,
             layout: self.layout,
-            source: &self.source,
-            target: self.target.opened(),
+            source: &self.source.opened,
+            target: self.target.place.opened(),
         };
         if self.stages.changes_content() {
             return self.check_claims_by_twin(&pair, &pieces, tools);
@@ -54,7 +54,7 @@ impl CopyJob<'_> {
             self.ends.target.live.as_ref().is_some_and(|one| one.node == PathNode::Block);
         if is_device && !held.is_empty() {
             let surveyor = Surveyor::on(self.machine, tools.clock, tools.deadline);
-            if let Some(offset) = self.unexplained(&surveyor)? {
+            if let Some(offset) = foreign::unexplained(self, &surveyor)? {
                 return Err(CopyError::Refused(self.with_place(held, offset)));
             }
         }
@@ -93,9 +93,9 @@ impl CopyJob<'_> {
 
     fn written_to(&self) -> Refusal {
         let (source, target) = (&self.plan.source.path, &self.plan.target.path);
-        let journal = self.keeper.as_ref().map(|keeper| keeper.path().display().to_string());
+        let journal = self.target.keeper.as_ref().map(|keeper| keeper.path().display().to_string());
         // A file tells when it was written to, and its journal knows.
-        let or_source = match self.source_live.node {
+        let or_source = match self.source.live.node {
             PathNode::Block => format!(", or {source} was"),
             PathNode::File { .. } | PathNode::NewFile => String::new(),
         };

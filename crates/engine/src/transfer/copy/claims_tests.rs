@@ -66,9 +66,9 @@ impl ClaimsBench {
         let (fabric, plan) = (bare_machine(), planned(asked));
         let here = Host::at(Path::new("/"));
         let plans = [plan];
-        let (ends, held) = look_again(&here, &fabric, &plans, &tools)?;
+        let checked = look_again(&here, &fabric, &plans, &tools)?;
         let machine = Host::at(&self.folder.path().join("root"));
-        copy_prepared(&machine, &fabric, &plans, (&ends, held), &mut tools)?.targets.swap_remove(0)
+        copy_prepared(&machine, &fabric, &plans, &checked, &mut tools)?.targets.swap_remove(0)
     }
 
     fn interrupt(&mut self) {

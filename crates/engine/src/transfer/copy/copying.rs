@@ -10,7 +10,8 @@ use peerlane_evidence::CpuMark;
 use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::carry::{Carried, Payload, SoFar, relay_jobs};
+use super::account::Payload;
+use super::carry::{Carried, SoFar, relay_jobs};
 use super::record::Settled;
 use super::settle::Agreed;
 use super::{CopyError, CopyJob, Done, FanOut, Tools, gone, scrub};
@@ -126,9 +127,9 @@ impl<'a> Copying<'a> {
             let is_lost = failed.as_ref().is_some_and(gone::is_memory_gone);
             if is_lost && job.plan.asked.route == RouteChoice::Auto {
                 *failed = None;
-                job.keep_account();
-                let memory = job.memory.take().unwrap_or_default();
-                lost.get_or_insert((memory, Bytes(job.recorder.done().total())));
+                job.account.keep_lost(job.target.recorder.done(), job.layout.length);
+                let memory = job.account.memory.take().unwrap_or_default();
+                lost.get_or_insert((memory, Bytes(job.target.recorder.done().total())));
             }
         }
         let (memory, done) = lost?;
@@ -174,9 +175,9 @@ impl<'a> Copying<'a> {
     fn carry(&mut self, mut agreed: Agreed, proving: Nanos, tools: &mut Tools<'_>) {
         let (seats, route) = (agreed.seats.clone(), agreed.route);
         self.for_live(|job| {
-            job.is_touched = true;
-            let are_direct = [job.source.is_direct, job.target.is_direct()];
-            job.witnesses.begin(job.plan, are_direct);
+            job.target.is_touched = true;
+            let are_direct = [job.source.opened.is_direct, job.target.place.is_direct()];
+            job.account.witnesses.begin(job.plan, are_direct);
         });
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), CpuMark::now());
@@ -244,7 +245,7 @@ impl<'a> Copying<'a> {
         for (seat, (moved, failed)) in relayed.targets.into_iter().enumerate() {
             agreed.take(seat);
             let TargetLane { job, failed: end, .. } = &mut self.lanes[seats[seat].lane];
-            job.moved = Payload { moved: moved.clone(), ..Payload::default() };
+            job.account.moved = Payload { moved: moved.clone(), ..Payload::default() };
             let failed = failed.or(relayed.stopped.as_ref().map(RequestError::again));
             let so_far = SoFar {
                 moved,
@@ -255,7 +256,7 @@ impl<'a> Copying<'a> {
             };
             match job.end_move(so_far, &mut agreed.ready, agreed.route, tools) {
                 Ok(payload) => {
-                    job.moved.tail = payload.tail;
+                    job.account.moved.tail = payload.tail;
                     payloads.push(Some(payload));
                 }
                 Err(error) => {
@@ -273,10 +274,11 @@ impl<'a> Copying<'a> {
             let seat = self.well_seat(agreed).unwrap_or(0);
             let lane = agreed.seats[seat].lane;
             agreed.take(seat);
-            let error = match self.lanes[lane].job.scrub(&mut agreed.ready, tools) {
-                Ok(scrubbed) => return scrubbed,
-                Err(error) => error,
-            };
+            let error =
+                match scrub::clear_memory(&mut self.lanes[lane].job, &mut agreed.ready, tools) {
+                    Ok(scrubbed) => return scrubbed,
+                    Err(error) => error,
+                };
             let reason = error_in_words(&error);
             let is_cleared = scrub::is_cleared(&error);
             let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);

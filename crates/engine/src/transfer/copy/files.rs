@@ -103,7 +103,7 @@ pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<RouteEvidence>
 
 /// The target of a copy.
 #[derive(Debug)]
-pub(super) struct Target<'m> {
+pub(super) struct OpenTarget<'m> {
     opened: Opened,
     place: TargetLocation<'m>,
 }
@@ -117,7 +117,7 @@ enum TargetLocation<'m> {
     Beside(Beside<'m>),
 }
 
-impl Drop for Target<'_> {
+impl Drop for OpenTarget<'_> {
     /// Drops the block device's page cache, which does not hold what commands wrote next to it.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
@@ -126,7 +126,7 @@ impl Drop for Target<'_> {
     }
 }
 
-impl<'m> Target<'m> {
+impl<'m> OpenTarget<'m> {
     /// Opens a target device exclusively.
     pub(super) fn open_device(
         machine: &dyn Machine,

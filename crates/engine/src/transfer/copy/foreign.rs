@@ -1,4 +1,4 @@
-//! SectorContent of a target that neither an interrupted copy nor its source explains.
+//! Content of a target that neither an interrupted copy nor its source explains.
 //!
 //! A device that was blank, or that a person gave leave to overwrite, holds part of a copy now. Nobody
 //! wrote to it since if each block is one of these, sector by sector: blank; what the source has at this
@@ -10,52 +10,44 @@ use std::ops::{ControlFlow, Range};
 
 use super::{CopyError, CopyJob};
 use crate::endpoints::guard::{self, BLOCK, DeviceSize, EndReader, SurveyError, Surveyor};
-use crate::io::journal::{EndDigests, Overwritten};
+use crate::io::journal::EndDigests;
 use crate::io::stamp::SECTOR;
 use crate::transfer::prove;
 
-impl CopyJob<'_> {
-    /// Offset of the first block that nothing explains; reads what a survey of the target reads.
-    pub(super) fn unexplained(&self, surveyor: &Surveyor<'_>) -> Result<Option<u64>, CopyError> {
-        self.find_unexplained(surveyor).map_err(|error| CopyError::File {
-            action: "tell what is on",
-            path: self.plan.target.path.clone().into(),
-            source: std::io::Error::other(error),
-        })
-    }
+/// Offset of the first block that nothing explains; reads what a survey of the target reads.
+pub(super) fn unexplained(
+    job: &CopyJob<'_>,
+    surveyor: &Surveyor<'_>,
+) -> Result<Option<u64>, CopyError> {
+    find_unexplained(job, surveyor).map_err(|error| CopyError::File {
+        action: "tell what is on",
+        path: job.plan.target.path.clone().into(),
+        source: std::io::Error::other(error),
+    })
+}
 
-    /// Digests of both ends of the target from when overwriting it was permitted.
-    fn overwritten(&self) -> Option<EndDigests> {
-        match &self.keeper.as_ref()?.journal().overwrites {
-            Some(Overwritten::Device(ends)) => Some(ends.clone()),
-            _ => None,
-        }
-    }
-
-    fn find_unexplained(&self, surveyor: &Surveyor<'_>) -> Result<Option<u64>, SurveyError> {
-        let target = &self.plan.target;
-        let device = DeviceSize { size: target.size.0, block: target.block.0 };
-        let start = self.plan.asked.target_offset.0;
-        let range = start..start.saturating_add(self.layout.length);
-        let mut explainer = Explainer {
-            source: surveyor.reader(&self.source, self.plan.source.block.0)?,
-            source_offset: self.layout.source_offset,
-            overwritten: self.overwritten(),
-            size: device.size,
-            range: range.clone(),
-        };
-        let (spans, _) = guard::spans(device, &range);
-        let mut found = Ok(None);
-        surveyor.reader(self.target.opened(), device.block)?.spans(&spans, |at, bytes| {
-            found = explainer.first_unexplained(at, bytes);
-            if matches!(found, Ok(None)) {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        })?;
-        found
-    }
+fn find_unexplained(
+    job: &CopyJob<'_>,
+    surveyor: &Surveyor<'_>,
+) -> Result<Option<u64>, SurveyError> {
+    let target = &job.plan.target;
+    let device = DeviceSize { size: target.size.0, block: target.block.0 };
+    let start = job.plan.asked.target_offset.0;
+    let range = start..start.saturating_add(job.layout.length);
+    let mut explainer = Explainer {
+        source: surveyor.reader(&job.source.opened, job.plan.source.block.0)?,
+        source_offset: job.layout.source_offset,
+        overwritten: job.target.overwritten(),
+        size: device.size,
+        range: range.clone(),
+    };
+    let (spans, _) = guard::spans(device, &range);
+    let mut found = Ok(None);
+    surveyor.reader(job.target.place.opened(), device.block)?.spans(&spans, |at, bytes| {
+        found = explainer.first_unexplained(at, bytes);
+        if matches!(found, Ok(None)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    found
 }
 
 struct Explainer<'a> {

@@ -48,23 +48,21 @@ pub(super) fn drive_of(end: &EndpointFacts) -> String {
     }
 }
 
-impl CopyJob<'_> {
-    /// Says which device is gone, where that is why the copy ended.
-    pub(super) fn name_the_gone(&self, error: CopyError) -> CopyError {
-        let Some(failure) = failure(&error) else { return error };
-        let (role, end) = match failure.role {
-            Role::Source => ("source", &self.plan.source),
-            Role::Target => ("target", &self.plan.target),
-        };
-        let is_gone = |device: &String| self.machine.is_drive_gone(device);
-        let what = if failure.cause == Cause::ProviderGone {
-            let name = self.memory.as_deref().unwrap_or("device memory");
-            format!("memory {name}")
-        } else if end.device.as_ref().is_some_and(is_gone) {
-            format!("{role} {}", drive_of(end))
-        } else {
-            return error;
-        };
-        CopyError::Gone { what, source: Box::new(error) }
-    }
+/// Says which device is gone, where that is why the copy ended.
+pub(super) fn name_the_gone(job: &CopyJob<'_>, error: CopyError) -> CopyError {
+    let Some(failure) = failure(&error) else { return error };
+    let (role, end) = match failure.role {
+        Role::Source => ("source", &job.plan.source),
+        Role::Target => ("target", &job.plan.target),
+    };
+    let is_gone = |device: &String| job.machine.is_drive_gone(device);
+    let what = if failure.cause == Cause::ProviderGone {
+        let name = job.account.memory.as_deref().unwrap_or("device memory");
+        format!("memory {name}")
+    } else if end.device.as_ref().is_some_and(is_gone) {
+        format!("{role} {}", drive_of(end))
+    } else {
+        return error;
+    };
+    CopyError::Gone { what, source: Box::new(error) }
 }

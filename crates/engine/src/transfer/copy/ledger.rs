@@ -151,7 +151,7 @@ impl Drop for NextStart {
 }
 
 /// The account of one target: what is written, and the journal that is to know of it.
-pub(super) struct Account<'a, 'm> {
+pub(super) struct LedgerEntry<'a, 'm> {
     pub(super) recorder: &'a mut Recorder,
     pub(super) keeper: Option<&'a mut Keeper<'m>>,
     /// The last failure to save; the copy goes on, and its journal knows less than it could.
@@ -159,7 +159,7 @@ pub(super) struct Account<'a, 'm> {
     pub(super) flush_failed: bool,
 }
 
-impl<'a, 'm> Account<'a, 'm> {
+impl<'a, 'm> LedgerEntry<'a, 'm> {
     pub(super) fn new(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper<'m>>) -> Self {
         Self { recorder, keeper, unsaved: None, flush_failed: false }
     }
@@ -190,7 +190,7 @@ impl<'a, 'm> Account<'a, 'm> {
 /// The pieces of a copy under way, and an account for each target.
 pub(super) struct Ledger<'a, 'm> {
     pub(super) pieces: Pieces,
-    pub(super) accounts: Vec<Account<'a, 'm>>,
+    pub(super) entries: Vec<LedgerEntry<'a, 'm>>,
     pub(super) turn: NextStart,
     pub(super) clock: &'a dyn Clock,
     pub(super) stages: &'a StageRow,
@@ -206,7 +206,7 @@ impl RelayWork for Ledger<'_, '_> {
     }
 
     fn wrote(&mut self, target: usize, range: Range<u64>) {
-        self.accounts[target].recorder.wrote(range);
+        self.entries[target].recorder.wrote(range);
     }
 
     fn is_zero(&mut self, range: Range<u64>) {
@@ -228,7 +228,7 @@ impl RelayWork for Ledger<'_, '_> {
     }
 
     fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
-        self.accounts[target].flush_is_due(now)
+        self.entries[target].flush_is_due(now)
     }
 
     fn flush_begins(&mut self, target: usize) {
@@ -236,10 +236,10 @@ impl RelayWork for Ledger<'_, '_> {
         if let Some(Err(error)) = self.stages.digests().map(|mut digests| digests.flush()) {
             tracing::warn!(%error, "cannot write the manifest");
         }
-        self.accounts[target].recorder.flush_begins();
+        self.entries[target].recorder.flush_begins();
     }
 
     fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
-        self.accounts[target].flush_ended(outcome, self.clock);
+        self.entries[target].flush_ended(outcome, self.clock);
     }
 }

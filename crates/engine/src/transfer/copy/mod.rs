@@ -6,6 +6,7 @@
 //! and whatever ends the copy earlier removes it, or keeps it with the journal by which the copy can go
 //! on. The journal is made when the first part of a copy is flushed, or when something ends it.
 
+mod account;
 mod attempt;
 mod begin;
 mod beside;
@@ -29,7 +30,9 @@ mod record;
 mod resume;
 mod scrub;
 mod settle;
+mod source;
 mod start;
+mod target;
 mod twin;
 mod unfinished;
 mod witness;
@@ -38,31 +41,25 @@ use std::rc::Rc;
 use std::slice;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, Plan, Refusal, Route, RouteEvidence, Warning};
+use peerlane_results::{CopyRecord, FanOutPlan, Plan, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub use error::CopyError;
 pub(crate) use files::{Claim, grow, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
+pub(crate) use start::CheckedPlan;
 
-use crate::endpoints::Live;
 use crate::endpoints::machine::{Machine, host};
-use crate::endpoints::open::Opened;
 use crate::io::clock::Clock;
-use crate::io::journal::{Identity, Recorder};
-use crate::io::ranges::RangeSet;
 use crate::io::watch::Watch;
 use crate::plan::Prepared;
-use crate::transfer::prove;
 use crate::transfer::stages::StageRow;
-use carry::{MovedByLostMemory, Payload};
+use account::{Account, Payload};
 use copying::Copying;
-use files::Target;
-use ledger::Keeper;
-use pieces::{CopyLayout, Holes};
-use preserve::Preserved;
-use witness::Witnesses;
+use pieces::CopyLayout;
+use source::Source;
+use target::Target;
 
 /// Clock, watch and settings that the caller gives a copy.
 pub struct Tools<'a> {
@@ -113,25 +110,25 @@ fn copy_on(
     plans: &[Plan],
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
-    let (ends, held) = start::look_again(machine, fabric, plans, tools)?;
-    copy_prepared(machine, fabric, plans, (&ends, held), tools)
+    let checked = start::look_again(machine, fabric, plans, tools)?;
+    copy_prepared(machine, fabric, plans, &checked, tools)
 }
 
-/// Carries out what was planned and looked at again; what is held is what only a journal that is found overrides.
+/// Carries out what was planned and looked at again.
 pub(crate) fn copy_prepared(
     machine: &dyn Machine,
     fabric: &Fabric,
     plans: &[Plan],
-    (ends, held): (&[Prepared], Vec<Vec<Refusal>>),
+    checked: &[CheckedPlan],
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
     let stages = Rc::new(stages_of(plans, tools)?);
-    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(ends.len());
-    for ((plan, now), held) in plans.iter().zip(ends).zip(held) {
-        match start::begin_job(machine, fabric, plan, (now, held), &stages, tools) {
+    let mut jobs: Vec<CopyJob<'_>> = Vec::with_capacity(checked.len());
+    for (plan, checked) in plans.iter().zip(checked) {
+        match start::begin_job(machine, fabric, plan, checked, &stages, tools) {
             Ok(job) => jobs.push(job),
             Err(error) => {
-                jobs.iter_mut().for_each(CopyJob::withdraw);
+                jobs.iter_mut().for_each(|job| job.target.withdraw());
                 if tools.options.start == Start::Anew {
                     stages.discard();
                 }
@@ -166,29 +163,11 @@ struct CopyJob<'a> {
     fabric: &'a Fabric,
     plan: &'a Plan,
     ends: &'a Prepared,
-    source: Opened,
-    source_live: &'a Live,
-    /// Identity of the source when the copy began.
-    source_identity: Identity,
-    /// Ranges that earlier runs moved.
-    before: RangeSet,
     layout: CopyLayout,
-    target: Target<'a>,
-    preserved: Preserved,
-    keeper: Option<Keeper<'a>>,
-    recorder: Recorder,
-    holes: Holes,
-    evidence: Vec<RouteEvidence>,
-    witnesses: Witnesses,
     stages: Rc<StageRow>,
-    warnings: Vec<Warning>,
-    /// Name of the device memory in use.
-    memory: Option<String>,
-    /// Account of the last move, and of the moves before it in this run.
-    moved: Payload,
-    by_lost_memory: MovedByLostMemory,
-    /// Set when anything may have been written to the target.
-    is_touched: bool,
+    source: Source<'a>,
+    target: Target<'a>,
+    account: Account,
 }
 
 /// Results of moving and checking.
@@ -202,10 +181,10 @@ struct Done {
     verification: peerlane_results::Verification,
 }
 
-impl CopyJob<'_> {
+impl<'a> CopyJob<'a> {
     /// True when an end is a passthrough node.
     fn has_nodes(&self) -> bool {
-        self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()
+        self.source.opened.passthrough.is_some() || self.target.place.opened().passthrough.is_some()
     }
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
@@ -216,43 +195,31 @@ impl CopyJob<'_> {
         done: Done,
         limit: Option<ByteRate>,
     ) -> Result<CopyRecord, CopyError> {
-        if let Err(error) = self.target.finish(settled.shape.length, &self.preserved) {
+        if let Err(error) = self.target.place.finish(settled.shape.length, &self.target.preserved) {
             return Err(self.conclude(error));
         }
-        if let Some(keeper) = self.keeper {
+        if let Some(keeper) = self.target.keeper {
             keeper.end()?;
         }
-        let (evidence, warnings) = (self.evidence, self.warnings);
+        let (evidence, warnings) = (self.account.evidence, self.account.warnings);
         Ok(record::write(self.fabric, self.plan, settled, done, evidence, warnings).limited(limit))
     }
 
-    /// A proof writes patterns to the first bytes of the target: what a journal says must not include
-    /// them while it does.
-    fn make_room_for_proof(&mut self, tools: &Tools<'_>) -> Result<(), CopyError> {
-        if self.plan.route != Some(Route::P2p) || self.target.is_finished() {
-            return Ok(());
-        }
-        let proof = 0..prove::LENGTH_MAX.max(self.layout.block);
-        let mut done = self.recorder.done().clone();
-        done.subtract(proof);
-        if let (Some(keeper), true) = (&mut self.keeper, &done != self.recorder.done()) {
-            keeper.save(&done)?;
-            let now = tools.clock.now();
-            self.recorder = Recorder::new(tools.options.cadence, done, now);
-        }
-        Ok(())
+    /// Paths of the ends that take no direct I/O.
+    fn buffered_ends(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let ends = [
+            (self.source.opened.is_direct, &self.plan.source.path),
+            (self.target.place.is_direct(), &self.plan.target.path),
+        ];
+        ends.into_iter().filter(|(is_direct, _)| !is_direct).map(|(_, path)| path.as_str())
     }
 
     /// A file system that refused direct I/O after all.
     fn note_page_cache(&mut self) {
-        let ends = [
-            (self.source.is_direct, &self.plan.source.path),
-            (self.target.is_direct(), &self.plan.target.path),
-        ];
-        for (is_direct, path) in ends {
-            let warning = Warning::PageCache { path: path.clone() };
-            if !is_direct && !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
+        for path in self.buffered_ends() {
+            let warning = Warning::PageCache { path: path.to_owned() };
+            if !self.account.warnings.contains(&warning) {
+                self.account.warnings.push(warning);
             }
         }
     }

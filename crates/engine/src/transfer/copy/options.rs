@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use peerlane_units::ByteRate;
 
 use super::preserve::Metadatum;
+use crate::endpoints::guard::Surveys;
 use crate::io::journal::{Cadence, StateEnvironment};
 use crate::io::trace::Tracer;
 use crate::transfer::shares::Share;
@@ -40,6 +41,8 @@ pub struct CopyOptions {
     pub preserve: Vec<Metadatum>,
     /// The manifest of the stages, and the program that computes their work for verification.
     pub stages: Stages,
+    /// Surveys of targets that were made for the plan.
+    pub surveys: Surveys,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
@@ -60,6 +63,7 @@ impl Default for CopyOptions {
             trace: None,
             preserve: Vec::new(),
             stages: Stages::default(),
+            surveys: Surveys::default(),
             time_of_day,
         }
     }

@@ -8,7 +8,7 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::Done;
-use super::carry::Payload;
+use super::account::Payload;
 use crate::endpoints::far_side::far_sides;
 use crate::transfer::relay::percentiles;
 use peerlane_results::warnings_of_machine;

@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 
 use super::begin::{BeginOutcome, Beginning, Begun};
 use super::compare::OpenPair;
-use super::files::Target;
+use super::files::OpenTarget;
 use super::options::{CopyOptions, Start};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
@@ -70,7 +70,7 @@ fn complete<'m>(
     beginning: &Beginning<'_, 'm>,
     plan: &Plan,
     tools: &mut Tools<'_>,
-) -> Result<Option<Target<'m>>, CopyError> {
+) -> Result<Option<OpenTarget<'m>>, CopyError> {
     let target = beginning.target_live;
     if target.node == PathNode::NewFile {
         return Ok(None);
@@ -81,7 +81,7 @@ fn complete<'m>(
         return Ok(None);
     }
     let machine = beginning.machine;
-    let target = Target::open_finished(machine, target, tools.deadline)?;
+    let target = OpenTarget::open_finished(machine, target, tools.deadline)?;
     let pair = OpenPair {
         machine,
         plan,

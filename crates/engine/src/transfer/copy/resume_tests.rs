@@ -14,7 +14,8 @@ use super::tests::{
 };
 use super::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
 use crate::io::clock::MonotonicClock;
-use crate::io::journal::{Cadence, CopyOption, JournalDifference, Role, Store};
+use crate::io::journal::difference::CopyOption;
+use crate::io::journal::{Cadence, JournalDifference, Role, Store};
 use crate::io::watch::Watch;
 use crate::testing::Loop;
 

@@ -11,86 +11,62 @@ use super::options::Scrub;
 use super::{CopyError, CopyJob, Tools, check};
 use crate::io::clock::Clock;
 use crate::io::failure::{Cause, RequestError, error_in_words};
-use crate::io::journal::{JournalError, Recorder};
-use crate::io::ranges::RangeSet;
 use crate::io::ring::Ring as _;
 use crate::transfer::prove::{self, ProofCause, ProofFailure, ProofSetup, TargetState};
 use crate::transfer::scrub::{
     BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, ScrubStep, scrub,
 };
 
-impl CopyJob<'_> {
-    /// Clears the memory, if it is a device's. Memory that could not be cleared is a warning.
-    ///
-    /// # Errors
-    /// When the target is not as it was.
-    pub(super) fn scrub(
-        &mut self,
-        ready: &mut AttachedMemory,
-        tools: &mut Tools<'_>,
-    ) -> Result<Scrubbed, CopyError> {
-        let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
-        if ready.gpu.is_some() && tools.options.scrub != Scrub::Never {
-            return Ok(match clear_gpu(ready, tools) {
-                Ok(bytes) => {
-                    Scrubbed { bytes, reason: "zeroes by the GPU's copy engine".to_owned() }
-                }
-                Err(reason) => self.not_scrubbed(reason, tools),
-            });
-        }
-        if ready.transfer.memory == MemoryKind::Host && ready.gpu.is_none() {
-            return Ok(not("host memory, which the kernel clears"));
-        }
-        if ready.transfer.length == 0 {
-            return Ok(not("nothing was copied"));
-        }
-        if tools.options.scrub == Scrub::Never {
-            return Ok(not("`--scrub never`"));
-        }
-        let setup = setup(ready);
-        let done = self.recorder.done().clone();
-        let mut unclaimed = done.clone();
-        unclaimed.subtract(0..setup.length);
-        if let Err(error) = self.claim(&unclaimed) {
-            return Ok(self.not_scrubbed(error_in_words(&error), tools));
-        }
-        let cleared = clear_durably(ready, &setup, tools.clock);
-        match &cleared {
-            Err(failure) if !failure.is_restored => {
-                let now = tools.clock.now();
-                self.recorder = Recorder::new(tools.options.cadence, unclaimed, now);
-            }
-            _ => self.claim(&done)?,
-        }
-        match cleared {
-            Ok(bytes) => Ok(Scrubbed { bytes, reason: how(&setup) }),
-            Err(failure) if failure.is_restored => {
-                Ok(self.not_scrubbed(error_in_words(&failure), tools))
-            }
-            Err(source) => {
-                let path = &self.plan.target.path;
-                let words = error_in_words(&source);
-                tools.watch.caution(&format!("{path} may hold zeroes at its start: {words}"));
-                Err(CopyError::Scrub { path: path.into(), source })
-            }
-        }
+/// Clears the memory, if it is a device's. Memory that could not be cleared is a warning.
+///
+/// # Errors
+/// When the target is not as it was.
+pub(super) fn clear_memory(
+    job: &mut CopyJob<'_>,
+    ready: &mut AttachedMemory,
+    tools: &mut Tools<'_>,
+) -> Result<Scrubbed, CopyError> {
+    let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
+    if ready.gpu.is_some() && tools.options.scrub != Scrub::Never {
+        return Ok(match clear_gpu(ready, tools) {
+            Ok(bytes) => Scrubbed { bytes, reason: "zeroes by the GPU's copy engine".to_owned() },
+            Err(reason) => job.account.not_scrubbed(reason, tools),
+        });
     }
-
-    /// Saves what a journal that is on disk may say, if that is something else.
-    fn claim(&mut self, done: &RangeSet) -> Result<(), JournalError> {
-        match &mut self.keeper {
-            Some(keeper) if keeper.is_on_disk() && keeper.journal().done != *done => {
-                keeper.save(done)
-            }
-            _ => Ok(()),
-        }
+    if ready.transfer.memory == MemoryKind::Host && ready.gpu.is_none() {
+        return Ok(not("host memory, which the kernel clears"));
     }
-
-    fn not_scrubbed(&mut self, reason: String, tools: &mut Tools<'_>) -> Scrubbed {
-        let warning = Warning::NotScrubbed { reason: reason.clone() };
-        tools.watch.caution(&warning.to_string());
-        self.warnings.push(warning);
-        Scrubbed { bytes: Bytes::ZERO, reason }
+    if ready.transfer.length == 0 {
+        return Ok(not("nothing was copied"));
+    }
+    if tools.options.scrub == Scrub::Never {
+        return Ok(not("`--scrub never`"));
+    }
+    let setup = setup(ready);
+    let done = job.target.recorder.done().clone();
+    let mut unclaimed = done.clone();
+    unclaimed.subtract(0..setup.length);
+    if let Err(error) = job.target.claim(&unclaimed) {
+        return Ok(job.account.not_scrubbed(error_in_words(&error), tools));
+    }
+    let cleared = clear_durably(ready, &setup, tools.clock);
+    match &cleared {
+        Err(failure) if !failure.is_restored => {
+            job.target.record_anew(unclaimed, tools);
+        }
+        _ => job.target.claim(&done)?,
+    }
+    match cleared {
+        Ok(bytes) => Ok(Scrubbed { bytes, reason: how(&setup) }),
+        Err(failure) if failure.is_restored => {
+            Ok(job.account.not_scrubbed(error_in_words(&failure), tools))
+        }
+        Err(source) => {
+            let path = &job.plan.target.path;
+            let words = error_in_words(&source);
+            tools.watch.caution(&format!("{path} may hold zeroes at its start: {words}"));
+            Err(CopyError::Scrub { path: path.into(), source })
+        }
     }
 }
 

@@ -30,6 +30,12 @@ pub(super) struct Agreed {
     reduced: Option<Warning>,
 }
 
+/// The route that a memory is tried for.
+struct ChosenRoute {
+    route: Route,
+    reason: String,
+}
+
 /// A target on the ring.
 #[derive(Debug, Clone)]
 pub(super) struct Seat {
@@ -70,8 +76,8 @@ impl Copying<'_> {
     pub(super) fn settle(&mut self, tools: &mut Tools<'_>) -> Result<Agreed, CopyError> {
         let plan = self.lanes[0].job.plan;
         // A target that has its name already is only looked at, and not by a proof that writes.
-        let finished = self.lanes.iter().find(|lane| lane.job.target.is_finished());
-        let are_all_finished = self.lanes.iter().all(|lane| lane.job.target.is_finished());
+        let finished = self.lanes.iter().find(|lane| lane.job.target.place.is_finished());
+        let are_all_finished = self.lanes.iter().all(|lane| lane.job.target.place.is_finished());
         if let Some(lane) = finished.filter(|_| plan.route == Some(Route::P2p) && !are_all_finished)
         {
             let path = &lane.job.plan.target.path;
@@ -84,14 +90,17 @@ impl Copying<'_> {
         }
         if plan.route != Some(Route::P2p) || are_all_finished {
             let is_fallen_back =
-                |lane: &TargetLane<'_>| lane.job.warnings.iter().any(Warning::is_fall_back);
+                |lane: &TargetLane<'_>| lane.job.account.warnings.iter().any(Warning::is_fall_back);
             if self.lanes.iter().any(is_fallen_back) {
                 tools.watch.notice(&format!("copying through host memory: {}", plan.reason));
             }
             return self.through_host_memory(&plan.reason, tools);
         }
         for lane in self.live() {
-            self.lanes[lane].job.make_room_for_proof(tools)?;
+            let job = &mut self.lanes[lane].job;
+            if job.plan.route == Some(Route::P2p) && !job.target.place.is_finished() {
+                job.target.make_room_for_proof(job.layout.block, tools)?;
+            }
         }
         let mut rejections: Vec<(String, Rejection)> = Vec::new();
         for memory in memories_for_all(&self.plans()) {
@@ -102,13 +111,13 @@ impl Copying<'_> {
                 }
             };
             let number = rejections.len() as u64;
-            match self.agree_on((Route::P2p, reason), &memory, number, tools) {
+            match self.agree_on(ChosenRoute { route: Route::P2p, reason }, &memory, number, tools) {
                 Ok(agreed) => return Ok(agreed),
                 Err(NotReady::Ended(error)) => return Err(error),
                 Err(NotReady::Rejected(rejection)) => {
                     let (looked_at, showed) = (memory.name.clone(), rejection.reason.clone());
                     let rejected = Evidence { looked_at, showed }.says(RouteVerdict::NotKnown);
-                    self.for_live(|job| job.evidence.push(rejected.clone()));
+                    self.for_live(|job| job.account.evidence.push(rejected.clone()));
                     rejections.push((memory.name, rejection));
                 }
             }
@@ -130,8 +139,8 @@ impl Copying<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, CopyError> {
         self.for_live(|job| {
-            job.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
-            job.warnings.push(Warning::FellBack { reason: reason.to_owned() });
+            job.account.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
+            job.account.warnings.push(Warning::FellBack { reason: reason.to_owned() });
         });
         tools.watch.notice(&format!("copying through host memory: {reason}"));
         self.through_host_memory(reason, tools)
@@ -146,8 +155,8 @@ impl Copying<'_> {
         // With that of a GPU behind it where just this was asked for.
         let planned = plan.memory.clone().filter(|_| plan.route == Some(Route::Host));
         let memory = planned.unwrap_or_else(|| self.fallback_memory(plan));
-        let route = (Route::Host, reason.to_owned());
-        self.agree_on(route, &memory, 0, tools).map_err(|error| match error {
+        let chosen = ChosenRoute { route: Route::Host, reason: reason.to_owned() };
+        self.agree_on(chosen, &memory, 0, tools).map_err(|error| match error {
             NotReady::Ended(error) => error,
             NotReady::Rejected(Rejection { reason, hint }) => {
                 CopyError::NotPossible { reason, hint }
@@ -175,14 +184,14 @@ impl Copying<'_> {
     /// the others begin again on a ring of their own.
     fn agree_on(
         &mut self,
-        (route, reason): (Route, String),
+        chosen: ChosenRoute,
         memory: &MemoryFacts,
         number: u64,
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, NotReady> {
         loop {
             let live = self.live();
-            let mut agreed = self.open((route, &reason), memory, &live, tools)?;
+            let mut agreed = self.open(&chosen, memory, &live, tools)?;
             self.prove(&mut agreed, number, tools)?;
             if self.live().len() == live.len() {
                 self.note(&mut agreed);
@@ -193,11 +202,12 @@ impl Copying<'_> {
 
     fn open(
         &self,
-        (route, reason): (Route, &str),
+        chosen: &ChosenRoute,
         memory: &MemoryFacts,
         live: &[usize],
         tools: &mut Tools<'_>,
     ) -> Result<Agreed, NotReady> {
+        let route = chosen.route;
         let shapes = self.shapes(route, memory);
         if self.stages.chunk().is_some_and(|chunk| shapes.iter().any(|one| one.request.0 != chunk))
         {
@@ -210,20 +220,20 @@ impl Copying<'_> {
             return Err(CopyError::WithOthers { reason: "no target is left".to_owned() }.into());
         };
         if route == Route::P2p {
-            if let Some(path) = jobs.iter().find_map(|job| job.buffered_end()) {
+            if let Some(path) = jobs.iter().find_map(|job| job.buffered_ends().next()) {
                 let reason = format!("{path} takes no direct I/O");
                 return Err(Rejection { reason, hint: None }.into());
             }
         }
-        let is_zeroed = jobs.iter().any(|job| job.holes == Holes::Zeroed);
+        let is_zeroed = jobs.iter().any(|job| job.target.holes == Holes::Zeroed);
         let attempt = Attempt {
             machine: first.machine,
             plan: first.plan,
-            source: &first.source,
-            target: &first.target,
+            source: &first.source.opened,
+            target: &first.target.place,
             route,
             shape: &shapes[live[0]],
-            holes: if is_zeroed { Holes::Zeroed } else { first.holes },
+            holes: if is_zeroed { Holes::Zeroed } else { first.target.holes },
             memory,
             targets: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
             has_nodes: jobs.iter().any(|job| job.has_nodes()),
@@ -242,7 +252,7 @@ impl Copying<'_> {
         }
         let (asked, slots) = (shapes[live[0]].slots, ready.shape.slots);
         let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
-        Ok(Agreed { route, reason: reason.to_owned(), ready, seats, reduced })
+        Ok(Agreed { route, reason: chosen.reason.clone(), ready, seats, reduced })
     }
 
     /// The shape of each target: the planned one, or one for this route where the plan was for the other.
@@ -279,12 +289,12 @@ impl Copying<'_> {
             let proved = check::prove(&mut agreed.ready, seed, tools);
             let TargetLane { job, failed, .. } = &mut self.lanes[agreed.seats[seat].lane];
             // A proof leaves data of the source behind, or a pattern where it could not restore the target.
-            job.is_touched |=
+            job.target.is_touched |=
                 agreed.route == Route::P2p && !matches!(proved, Err(NotProved::Rejected { .. }));
             let path = &job.plan.target.path;
             let outcome = match proved {
                 Ok(found) => {
-                    job.evidence.extend(found);
+                    job.account.evidence.extend(found);
                     continue;
                 }
                 Err(NotProved::Rejected { reason, hint }) => {
@@ -313,33 +323,22 @@ impl Copying<'_> {
         }
         let name = &ready.memory.name;
         self.for_live(|job| {
-            job.evidence.extend(ready.evidence.iter().cloned());
-            job.warnings.extend(reduced.clone());
+            job.account.evidence.extend(ready.evidence.iter().cloned());
+            job.account.warnings.extend(reduced.clone());
             if *route == Route::P2p {
                 let own = job.plan.candidates.iter().find(|one| one.memory.name == *name);
-                job.evidence.extend(own.and_then(|own| rules_evidence(name, &own.facts)));
-                job.memory = Some(name.clone());
+                job.account.evidence.extend(own.and_then(|own| rules_evidence(name, &own.facts)));
+                job.account.memory = Some(name.clone());
             }
-            if let Some(keeper) = &mut job.keeper {
+            if let Some(keeper) = &mut job.target.keeper {
                 keeper.set_route(*route);
             }
         });
     }
 }
 
-impl CopyJob<'_> {
-    /// The path of an end that takes no direct I/O.
-    fn buffered_end(&self) -> Option<&str> {
-        let ends = [
-            (self.source.is_direct, &self.plan.source.path),
-            (self.target.is_direct(), &self.plan.target.path),
-        ];
-        ends.into_iter().find(|(is_direct, _)| !is_direct).map(|(_, path)| path.as_str())
-    }
-}
-
 fn attach(ready: &mut AttachedMemory, job: &CopyJob<'_>) -> Result<Attached, CopyError> {
-    let attached = job.target.opened().attach(&mut ready.ring, &drive_of(&job.plan.target));
+    let attached = job.target.place.opened().attach(&mut ready.ring, &drive_of(&job.plan.target));
     attached.map_err(|source| CopyError::File {
         action: "attach",
         path: job.plan.target.path.clone().into(),
@@ -352,8 +351,8 @@ fn transfer_of(any: &Transfer, target: FileId, job: &CopyJob<'_>, planned: Tail)
     Transfer {
         target,
         target_offset: job.plan.asked.target_offset.0,
-        target_block: block(job.target.is_direct(), &job.plan.target),
-        tail: tail(planned, &job.target),
+        target_block: block(job.target.place.is_direct(), &job.plan.target),
+        tail: tail(planned, &job.target.place),
         ..*any
     }
 }

@@ -6,11 +6,13 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, Plan, Refusal, Route};
 use rustix::fs::OFlags;
 
+use super::account::Account;
 use super::begin::Beginning;
-use super::carry::{MovedByLostMemory, Payload};
 use super::options::Start;
 use super::pieces::{CopyLayout, HOLE_MIN};
 use super::preserve::{self, Preserved};
+use super::source::Source;
+use super::target::Target;
 use super::witness::Witnesses;
 use super::{CopyError, CopyJob, Tools, files, gone, resume, unfinished};
 use crate::endpoints::PathNode;
@@ -23,14 +25,21 @@ use crate::plan::TARGETS_MAX;
 use crate::plan::{self, PlanError, Prepared};
 use crate::transfer::stages::StageRow;
 
-/// Looks again at everything the plans were made from, since minutes may have passed. Returns also what stands
-/// against a copy that does not find its journal.
+/// A plan that was looked at again.
+pub(crate) struct CheckedPlan {
+    /// The plan anew, with its ends.
+    pub(crate) now: Prepared,
+    /// Refusals of a copy that does not find its journal.
+    pub(crate) held: Vec<Refusal>,
+}
+
+/// Looks again at everything the plans were made from, since minutes may have passed.
 pub(super) fn look_again(
     machine: &dyn Machine,
     fabric: &Fabric,
     plans: &[Plan],
     tools: &Tools<'_>,
-) -> Result<(Vec<Prepared>, Vec<Vec<Refusal>>), CopyError> {
+) -> Result<Vec<CheckedPlan>, CopyError> {
     let count = plans.len();
     if !(1..=TARGETS_MAX).contains(&count) {
         return Err(PlanError::Targets { count, most: TARGETS_MAX }.into());
@@ -41,25 +50,24 @@ pub(super) fn look_again(
         return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
     }
     let system = machine.system();
-    let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
-    let mut ends = Vec::with_capacity(plans.len());
-    let mut held = Vec::with_capacity(plans.len());
+    let surveyor =
+        Surveyor::on(machine, tools.clock, tools.deadline).with_surveys(&tools.options.surveys);
+    let mut checked = Vec::with_capacity(plans.len());
     for plan in plans {
-        let (now, stands) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
+        let one = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
             .map_err(|error| unfinished::name(error, system, plan, &tools.options))?;
-        ends.push(now);
-        held.push(stands);
+        checked.push(one);
     }
-    refuse_same(system, &ends)?;
-    Ok((ends, held))
+    refuse_same(system, &checked)?;
+    Ok(checked)
 }
 
 /// Names may have come to mean the same thing since the plan was made.
-fn refuse_same(system: &System, ends: &[Prepared]) -> Result<(), CopyError> {
-    for (later, one) in ends.iter().enumerate() {
-        for other in &ends[..later] {
-            let (mine, yours) = (one.target_span(), other.target_span());
-            let found = guard::between(system, &one.plan.asked, yours, mine, "two targets");
+fn refuse_same(system: &System, plans: &[CheckedPlan]) -> Result<(), CopyError> {
+    for (later, CheckedPlan { now, .. }) in plans.iter().enumerate() {
+        for other in &plans[..later] {
+            let (mine, yours) = (now.target_span(), other.now.target_span());
+            let found = guard::between(system, &now.plan.asked, yours, mine, "two targets");
             if let Some(refusal) = found {
                 return Err(CopyError::Refused(vec![refusal]));
             }
@@ -73,10 +81,11 @@ pub(super) fn begin_job<'a>(
     machine: &'a dyn Machine,
     fabric: &'a Fabric,
     plan: &'a Plan,
-    (now, held): (&'a Prepared, Vec<Refusal>),
+    checked: &'a CheckedPlan,
     stages: &Rc<StageRow>,
     tools: &mut Tools<'_>,
 ) -> Result<CopyJob<'a>, CopyError> {
+    let CheckedPlan { now, held } = checked;
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
     let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
@@ -101,7 +110,6 @@ pub(super) fn begin_job<'a>(
         hole_min: HOLE_MIN,
         chunk: stages.chunk(),
     };
-    let stands = held.clone();
     let surveyor = Surveyor::on(machine, tools.clock, tools.deadline);
     let options = tools.options.clone();
     let beginning = Beginning {
@@ -113,7 +121,7 @@ pub(super) fn begin_job<'a>(
         source: &source,
         layout,
         staged: stages.journal(),
-        held,
+        held: held.clone(),
         route: plan.route.unwrap_or(Route::Host),
         seed: tools.seed,
         deadline: tools.deadline,
@@ -135,35 +143,29 @@ pub(super) fn begin_job<'a>(
         fabric,
         plan,
         ends: now,
-        source,
-        source_live,
-        source_identity: begun.source,
-        before: begun.done,
         layout,
-        target: begun.target,
-        preserved,
-        keeper: begun.keeper,
-        recorder,
-        holes: begun.holes,
-        evidence: Vec::new(),
-        witnesses,
         stages: Rc::clone(stages),
-        warnings: plan.warnings.clone(),
-        memory: None,
-        moved: Payload::default(),
-        by_lost_memory: MovedByLostMemory::default(),
-        is_touched: begun.is_resumed,
+        source: Source { opened: source, live: source_live, identity: begun.source },
+        target: Target {
+            place: begun.target,
+            preserved,
+            keeper: begun.keeper,
+            recorder,
+            holes: begun.holes,
+            is_touched: begun.is_resumed,
+        },
+        account: Account::new(plan, begun.done, witnesses),
     };
     for warning in begun.warnings {
         // At the end, in the record, it would be too late.
         tools.watch.caution(&format!("{warning}; {}", warning.advice()));
-        job.warnings.push(warning);
+        job.account.warnings.push(warning);
     }
     job.note_page_cache();
-    job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
-    job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
+    job.account.evidence.extend(files::evidence_of_node(source_live, Role::Source));
+    job.account.evidence.extend(files::evidence_of_node(target_live, Role::Target));
     if begun.is_resumed {
-        match job.check_claims(stands, tools) {
+        match job.check_claims(held.clone(), tools) {
             Ok(()) => {}
             // It says itself that nothing was changed and what to do.
             Err(error @ CopyError::Refused(_)) => return Err(error),
@@ -176,15 +178,14 @@ pub(super) fn begin_job<'a>(
     Ok(job)
 }
 
-/// Checks that a plan still holds. Returns the plan anew, and the refusals of a copy that does not
-/// find its journal.
+/// Checks that a plan still holds.
 fn ready_to_start(
     system: &System,
     surveyor: &Surveyor<'_>,
     fabric: &Fabric,
     plan: &Plan,
     start: Start,
-) -> Result<(Prepared, Vec<Refusal>), CopyError> {
+) -> Result<CheckedPlan, CopyError> {
     // What a copy that goes on has written itself is not content to lose.
     let stands = |refusals: &[Refusal]| {
         let is_held = start == Start::Resume && refusals.iter().all(|refusal| refusal.forceable);
@@ -221,5 +222,5 @@ fn ready_to_start(
             return Err(CopyError::Refused(vec![Refusal { reason, hint: None, forceable: false }]));
         }
     }
-    Ok((now, held))
+    Ok(CheckedPlan { now, held })
 }

@@ -43,14 +43,24 @@ struct TwinPair<'a, R> {
     path: &'a str,
 }
 
+/// A copy whose stages changed its content.
+pub(super) struct StagedCopy<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) transfer: &'a Transfer,
+    /// Bytes of a chunk of the stages.
+    pub(super) chunk: u64,
+    /// Source and target as they are compared.
+    pub(super) compared: [FileId; 2],
+}
+
 /// Verifies a target by the twin that the options name; without one the content is not comparable.
 pub(super) fn verify<R: Ring<Region = Region>>(
     machine: &dyn Machine,
     ring: &mut R,
-    (transfer, chunk): (&Transfer, u64),
-    (plan, compared): (&Plan, [FileId; 2]),
+    copy: &StagedCopy<'_>,
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
+    let StagedCopy { plan, transfer, chunk, compared } = *copy;
     let mode = plan.asked.verify;
     let program = tools.options.stages.twin.clone().filter(|_| mode != VerifyMode::None);
     let Some(program) = program else {

@@ -10,8 +10,6 @@ use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
 use peerlane_units::Bytes;
 
-use super::CopyJob;
-use super::carry::Payload;
 use crate::io::extents::DeviceReads;
 use crate::io::system::System;
 
@@ -55,7 +53,8 @@ impl Witnesses {
         &mut self,
         fabric: &Fabric,
         plan: &Plan,
-        (route, memory): (Route, &MemoryFacts),
+        route: Route,
+        memory: &MemoryFacts,
         moved: &MovedBytes,
     ) -> Vec<RouteEvidence> {
         let mut evidence: Vec<RouteEvidence> = Vec::new();
@@ -84,24 +83,6 @@ impl Witnesses {
             None => {}
         }
         evidence
-    }
-}
-
-impl CopyJob<'_> {
-    /// Payload as it moved in this run, with what the source's drive was asked for.
-    pub(super) fn moved_bytes(&self, payload: &Payload) -> MovedBytes {
-        let Payload { moved, tail, .. } = payload;
-        let mut ranges = moved.written.clone();
-        ranges.insert(self.layout.length - tail.0.min(self.layout.length)..self.layout.length);
-        let offset = self.layout.source_offset;
-        let of_source = ranges.iter().map(|range| offset + range.start..offset + range.end);
-        // What a file that was changed meanwhile held in holes is unknown.
-        let source = match self.source_has_changed() {
-            false => DeviceReads::count(&self.source.file, of_source).unwrap_or_default(),
-            true => None,
-        };
-        let (relayed, zeroes) = (Bytes(moved.bytes), Bytes(moved.zeroes_written));
-        MovedBytes { relayed, tail: *tail, zeroes, source }
     }
 }
 
@@ -222,8 +203,7 @@ mod tests {
         let mut witnesses = Witnesses::new(&tree.system(), &fabric, &plan, false);
         witnesses.begin(&plan, [is_direct, true]);
         stat(sectors);
-        let taken = (Route::Host, &host_memory());
-        let mut found = witnesses.end(&fabric, &plan, taken, &moved(source));
+        let mut found = witnesses.end(&fabric, &plan, Route::Host, &host_memory(), &moved(source));
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
@@ -254,8 +234,8 @@ mod tests {
         let mut witnesses = Witnesses::new(&tree.system(), &fabric, &plan, false);
         witnesses.begin(&plan, are_direct);
         stat(sectors);
-        let taken = (Route::Host, &host_memory());
-        let mut found = witnesses.end(&fabric, &plan, taken, &moved(Some(READS)));
+        let mut found =
+            witnesses.end(&fabric, &plan, Route::Host, &host_memory(), &moved(Some(READS)));
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }

@@ -14,7 +14,7 @@
 
 mod error;
 
-pub use error::{ProofCause, ProofFailure, ProofLeg, ProofStep, TargetState};
+pub(crate) use error::{ProofCause, ProofFailure, ProofLeg, ProofStep, TargetState};
 
 use peerlane_results::{Evidence, MemoryKind};
 use peerlane_units::{Bytes, Nanos};
@@ -26,10 +26,10 @@ use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::stamp::Stamp;
 
 /// The most that a proof moves at once, in bytes.
-pub const LENGTH_MAX: u64 = 16 << 10;
+pub(crate) const LENGTH_MAX: u64 = 16 << 10;
 
 /// Parts of host memory that a proof needs, each as long as the proof.
-pub const HOST_PARTS: u64 = 3;
+pub(crate) const HOST_PARTS: u64 = 3;
 
 /// Input of a proof. Offsets, lengths and blocks are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,13 +42,13 @@ use crate::io::watch::Watch;
 use crate::plan::TARGETS_MAX;
 pub use moved::Moved;
 pub(crate) use moved::{count, latencies, percentiles};
-pub use pace::Pace;
-pub use shape::ShapeFault;
-pub use stages::StageTally;
+pub(crate) use pace::Pace;
+pub(crate) use shape::ShapeFault;
+pub(crate) use stages::StageTally;
 use state::RelayState;
 pub use tail::merge_in_host;
 use work::Whole;
-pub use work::{FlushOutcome, RelayWork, Targets, WorkPiece};
+pub(crate) use work::{FlushOutcome, RelayWork, Targets, WorkPiece};
 
 /// The longest wait for a single request that a caller without a better figure takes.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
@@ -127,7 +127,7 @@ impl RelayError {
 
 /// Outcome of a relay to several targets.
 #[derive(Debug)]
-pub struct Relayed {
+pub(crate) struct Relayed {
     /// Progress at each target, and the error of one that was dropped. Reads are those of all.
     pub targets: Vec<(Moved, Option<RequestError>)>,
     /// Payload read from the source, each byte once besides tails.
@@ -163,7 +163,7 @@ pub fn relay<R: Ring>(
 ///
 /// # Errors
 /// As [`relay`].
-pub fn relay_work<R: Ring>(
+pub(crate) fn relay_work<R: Ring>(
     ring: &mut R,
     transfer: &Transfer,
     work: &mut dyn RelayWork,
@@ -179,7 +179,7 @@ pub fn relay_work<R: Ring>(
 ///
 /// # Errors
 /// When the transfers do not add up, or the ring is busy: nothing was moved.
-pub fn relay_to<R: Ring>(
+pub(crate) fn relay_to<R: Ring>(
     ring: &mut R,
     transfers: &[Transfer],
     work: &mut dyn RelayWork,

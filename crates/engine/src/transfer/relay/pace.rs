@@ -10,7 +10,7 @@ const BURST: Nanos = Nanos(100_000_000);
 /// The bucket is kept as the time at which it is no longer in debt: a part larger than the burst begins
 /// on time and is paid for afterwards, so that the mean holds for any size.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub(crate) struct Pace {
     rate: ByteRate,
     /// From then on a part may begin; `None` before the first.
     free: Option<Nanos>,
@@ -18,17 +18,17 @@ pub struct Pace {
 
 impl Pace {
     /// A full bucket for a rate of at least one byte a second.
-    pub fn new(rate: ByteRate) -> Self {
+    pub(crate) fn new(rate: ByteRate) -> Self {
         Self { rate: ByteRate(rate.0.max(1)), free: None }
     }
 
     /// Time until a part may begin; zero when one may now.
-    pub fn wait(&self, now: Nanos) -> Nanos {
+    pub(crate) fn wait(&self, now: Nanos) -> Nanos {
         self.free.map_or(Nanos(0), |free| free.since(now))
     }
 
     /// Pays for a part that begins.
-    pub fn begin(&mut self, bytes: u64, now: Nanos) {
+    pub(crate) fn begin(&mut self, bytes: u64, now: Nanos) {
         let full = Nanos(now.0.saturating_sub(BURST.0));
         let cost = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.0);
         let from = self.free.map_or(full, |free| free.max(full));

@@ -23,7 +23,7 @@ impl RelayState<'_> {
         let result = completion.result;
         match flight {
             Flight::Flush { target } => self.flushed(target, result),
-            Flight::Leg { slot, leg } => self.leg_ended(slot, leg, result, (since, now)),
+            Flight::Leg { slot, leg } => self.leg_ended(slot, leg, result, since, now),
         }
     }
 
@@ -46,7 +46,8 @@ impl RelayState<'_> {
         slot: usize,
         leg: PartRequest,
         result: Result<u32, Errno>,
-        (since, now): (Nanos, Nanos),
+        since: Nanos,
+        now: Nanos,
     ) {
         let Some(request) = self.slots[slot].request(leg) else { return };
         let repeats = request.progress.repeats;
@@ -61,7 +62,7 @@ impl RelayState<'_> {
         }
         match taken {
             Err(failure) => self.leg_failed(slot, leg, failure),
-            Ok(()) if is_done => self.leg_done(slot, leg, (since, now)),
+            Ok(()) if is_done => self.leg_done(slot, leg, since, now),
             // Writes of a target that was dropped, or with nothing read, are not tried again.
             Ok(()) if self.is_in_vain(leg) => self.drop_leg(slot, leg),
             Ok(()) => self.waiting.push_back((slot, leg)),
@@ -82,7 +83,7 @@ impl RelayState<'_> {
     }
 
     /// Counts a leg that is over, and goes on to those that wait for it.
-    fn leg_done(&mut self, slot: usize, leg: PartRequest, (since, now): (Nanos, Nanos)) {
+    fn leg_done(&mut self, slot: usize, leg: PartRequest, since: Nanos, now: Nanos) {
         let latency = now.since(since);
         match leg {
             PartRequest::Merge(_) => {}

@@ -8,7 +8,7 @@ use super::moved::{count, latencies, percentiles};
 
 /// The account of one stage.
 #[derive(Debug, Clone)]
-pub struct StageTally {
+pub(crate) struct StageTally {
     /// Chunks that it is done with.
     pub chunks: u64,
     /// Bytes of these.

@@ -95,7 +95,8 @@ fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
 fn work_on<R: Ring>(
     ring: &mut R,
     transfer: &Transfer,
-    (host, region_offset): (RegionId, u64),
+    host: RegionId,
+    region_offset: u64,
     length: u64,
     clock: &dyn Clock,
 ) -> Result<(), RequestError> {
@@ -119,7 +120,7 @@ fn merge<R: Ring>(
     carry_out(ring, &mut reads, clock, transfer.deadline)?;
     let [target, source] = reads;
     let start = source.region_offset + payload.skipped;
-    work_on(ring, transfer, (source.region, start), payload.length, clock)?;
+    work_on(ring, transfer, source.region, start, payload.length, clock)?;
     let no_bytes = || RequestError::Ring(std::io::Error::other("the region is not host memory"));
     let bytes = ring.host_bytes(target.region).ok_or_else(no_bytes)?;
     let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);

@@ -13,33 +13,33 @@ use crate::plan::TARGETS_MAX;
 
 /// A set of targets, by their number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Targets(u16);
+pub(crate) struct Targets(u16);
 
 impl Targets {
     /// The set of those below `count` for which `holds` is true.
-    pub fn from_fn(count: usize, holds: impl Fn(usize) -> bool) -> Self {
+    pub(crate) fn from_fn(count: usize, holds: impl Fn(usize) -> bool) -> Self {
         (0..count.min(TARGETS_MAX))
             .filter(|&target| holds(target))
             .fold(Self(0), |set, target| Self(set.0 | 1 << target))
     }
 
     /// The set of one target.
-    pub fn only(target: usize) -> Self {
+    pub(crate) fn only(target: usize) -> Self {
         Self::from_fn(TARGETS_MAX, |one| one == target)
     }
 
     /// True when the target is in it.
-    pub fn contains(self, target: usize) -> bool {
+    pub(crate) fn contains(self, target: usize) -> bool {
         target < TARGETS_MAX && self.0 & 1 << target != 0
     }
 
     /// True when no target is in it.
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The numbers in it, in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         (0..TARGETS_MAX).filter(move |&target| self.contains(target))
     }
 
@@ -52,7 +52,7 @@ impl Targets {
 
 /// A piece of the copy, and which target wants what of it; one that wants nothing has it already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkPiece {
+pub(crate) struct WorkPiece {
     /// Offsets from the start of the copy.
     pub range: Range<u64>,
     /// These get what is read from the source.
@@ -66,7 +66,7 @@ pub struct WorkPiece {
 
 impl WorkPiece {
     /// A piece that is read and written to these targets.
-    pub fn data(range: Range<u64>, payload: Targets) -> Self {
+    pub(crate) fn data(range: Range<u64>, payload: Targets) -> Self {
         let none = Targets::default();
         Self { range, payload, zeroes: none, nothing: none }
     }
@@ -79,7 +79,7 @@ impl WorkPiece {
 }
 
 /// Source of a relay's work. Keeps account of it for each target.
-pub trait RelayWork {
+pub(crate) trait RelayWork {
     /// The next piece, or `None` at the end. Pieces do not overlap; each begins on a block of source
     /// and targets, counted from the start of the copy, and ends on one or with the copy.
     ///
@@ -139,7 +139,7 @@ pub trait RelayWork {
 
 /// Outcome of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlushOutcome {
+pub(crate) enum FlushOutcome {
     /// All that it vouches for is on stable storage.
     Flushed,
     /// Nothing is known of what was written since the flush before.

@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use read::{Manifest, parse};
-pub use write::ChunkDigests;
+pub(crate) use write::ChunkDigests;
 pub(crate) use write::part_of;
 
 use crate::endpoints::suggestion::hint_of_path;
 use crate::io::stage::chunk_digest;
 
 /// Schema of a manifest.
-pub const MANIFEST_SCHEMA: &str = "peerlane.manifest/1";
+pub(crate) const MANIFEST_SCHEMA: &str = "peerlane.manifest/1";
 
 /// The digest of chunks: XXH3 with 128 bits and the seed zero.
-pub const ALGORITHM: &str = "xxh128";
+pub(crate) const ALGORITHM: &str = "xxh128";
 
 /// First line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use crate::io::stage::chunk_digest;
 
 /// Digests of a copy under way.
 #[derive(Debug)]
-pub struct ChunkDigests {
+pub(crate) struct ChunkDigests {
     header: ManifestHeader,
     root: u128,
     chunks: u64,
@@ -42,7 +42,7 @@ struct PartFile {
 
 impl ChunkDigests {
     /// Digests that are only counted together, for a copy without a manifest.
-    pub fn without_manifest(header: ManifestHeader) -> Self {
+    pub(crate) fn without_manifest(header: ManifestHeader) -> Self {
         let (known, zeroes) = (RangeSet::new(), RangeSet::new());
         Self {
             header,
@@ -60,7 +60,7 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// When it, or an unfinished one, already exists, or cannot be made.
-    pub fn begin(header: ManifestHeader, path: &Path) -> Result<Self, ManifestError> {
+    pub(crate) fn begin(header: ManifestHeader, path: &Path) -> Result<Self, ManifestError> {
         let part = part_of(path);
         refuse_present(path)?;
         refuse_present(&part)?;
@@ -76,7 +76,7 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// When it is of another copy, or cannot be read or written.
-    pub fn resume(wanted: ManifestHeader, path: &Path) -> Result<Self, ManifestError> {
+    pub(crate) fn resume(wanted: ManifestHeader, path: &Path) -> Result<Self, ManifestError> {
         let part = part_of(path);
         if path.exists() {
             return Self::finished(wanted, path);
@@ -161,7 +161,7 @@ impl ChunkDigests {
     }
 
     /// Tells the copy from any other.
-    pub fn copy(&self) -> &str {
+    pub(crate) fn copy(&self) -> &str {
         &self.header.copy
     }
 
@@ -170,7 +170,11 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// When a manifest of another copy has the name, or the lines cannot be written again.
-    pub fn keep_only(&mut self, copy: Option<&str>, done: &RangeSet) -> Result<(), ManifestError> {
+    pub(crate) fn keep_only(
+        &mut self,
+        copy: Option<&str>,
+        done: &RangeSet,
+    ) -> Result<(), ManifestError> {
         let is_ours = copy == Some(self.header.copy.as_str());
         if let Some(path) = self.finished.clone().filter(|_| !is_ours) {
             return Err(ManifestError::Exists { path });
@@ -200,27 +204,22 @@ impl ChunkDigests {
     }
 
     /// The unfinished manifest.
-    pub fn part(&self) -> Option<&Path> {
+    pub(crate) fn part(&self) -> Option<&Path> {
         self.sink.as_ref().map(|sink| sink.part.as_path())
     }
 
     /// Length of the copy.
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.header.length
     }
 
-    /// Length of each chunk but the last.
-    pub fn chunk(&self) -> u64 {
-        self.header.chunk
-    }
-
     /// Chunks whose digest is known.
-    pub fn known(&self) -> &RangeSet {
+    pub(crate) fn known(&self) -> &RangeSet {
         &self.known
     }
 
     /// True if a file keeps the digests, so that a copy can go on with them.
-    pub fn has_manifest(&self) -> bool {
+    pub(crate) fn has_manifest(&self) -> bool {
         self.is_kept
     }
 
@@ -228,7 +227,7 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// When it cannot be written down.
-    pub fn take(&mut self, offset: u64, length: u64, digest: u128) -> io::Result<()> {
+    pub(crate) fn take(&mut self, offset: u64, length: u64, digest: u128) -> io::Result<()> {
         if self.known.contains_range(offset..offset + length) {
             return Ok(());
         }
@@ -247,7 +246,7 @@ impl ChunkDigests {
     }
 
     /// Takes a range that reads as zeroes and is not moved.
-    pub fn take_zeroes(&mut self, range: Range<u64>) {
+    pub(crate) fn take_zeroes(&mut self, range: Range<u64>) {
         self.zeroes.insert(range);
     }
 
@@ -255,7 +254,7 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// Its answer.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.sink.as_mut().map_or(Ok(()), |sink| sink.file.flush())
     }
 
@@ -294,7 +293,7 @@ impl ChunkDigests {
     ///
     /// # Errors
     /// When a chunk lacks its digest, or the manifest cannot be written.
-    pub fn finish(&mut self) -> Result<u128, ManifestError> {
+    pub(crate) fn finish(&mut self) -> Result<u128, ManifestError> {
         self.fill_zeroes()?;
         let end = EndLine { chunks: self.chunks, root: hex(self.root) };
         let failed = self.failed();
@@ -310,7 +309,7 @@ impl ChunkDigests {
     }
 
     /// Removes the unfinished manifest of a copy that cannot go on.
-    pub fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         if let Some(sink) = self.sink.take().filter(|sink| is_same(sink).unwrap_or(false)) {
             if let Err(error) = fs::remove_file(&sink.part) {
                 tracing::warn!(%error, path = %sink.part.display(), "an unfinished manifest is left");
