@@ -29,7 +29,7 @@ use super::planned::PlannedFlow;
 use super::requests::one_way;
 use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
-use crate::endpoints::{Endpoint, GpuName, Notation, find_gpu};
+use crate::endpoints::{Endpoint, GpuName, LaneError, Notation, find_gpu};
 use crate::io::failure::Role;
 use crate::io::ring::Around as _;
 use check::Landed;
@@ -84,7 +84,7 @@ impl FlowLook<'_> {
             if has_no_driver && self.fabric.find(&typed).is_none() {
                 return MeasureError::NoGpu { machine: self.fabric.name.clone(), gpu };
             }
-            MeasureError::Gpu { gpu, source }
+            LaneError::Gpu { gpu, source }.into()
         })?;
         let memory = MemoryFacts {
             name: typed,

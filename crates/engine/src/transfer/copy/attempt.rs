@@ -3,27 +3,26 @@
 use std::fs::File;
 use std::ops::Range;
 
-use peerlane_memory::{MemoryError, Region};
+use peerlane_memory::Region;
 use peerlane_results::{
-    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteChoice, RouteEvidence,
-    RouteVerdict, Shape, Tail, VerifyMode,
+    EndpointFacts, Evidence, MemoryFacts, Plan, Route, RouteChoice, RouteEvidence, RouteVerdict,
+    Shape, Tail, VerifyMode,
 };
 use peerlane_units::Bytes;
 
 use super::files::Target;
 use super::gone::drive_of;
-use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
+use super::gpu::{self, GpuCopySlots, GpuSide, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
+use crate::endpoints::lane::{LaneError, Session, SlotShape, take_slots};
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::{Attached, Opened};
-use crate::endpoints::session::Session;
-use crate::io::device_memory;
 use crate::io::extents::{Extent, Grid, data_ranges, first_data};
 use crate::io::failure::Role;
 use crate::io::failure::error_in_words;
 use crate::io::request::{EndOfFile, Request, RequestProgress, carry_out};
-use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged, UringError};
+use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged};
 use crate::io::stage::Stage;
 use crate::io::trace::{NoteLog, Traced};
 use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
@@ -102,15 +101,20 @@ impl From<CopyError> for NotReady {
     }
 }
 
-impl From<UringError> for NotReady {
-    fn from(error: UringError) -> Self {
-        Self::Ended(error.into())
-    }
-}
-
-impl From<MemoryError> for NotReady {
-    fn from(error: MemoryError) -> Self {
-        Self::Ended(error.into())
+impl From<LaneError> for NotReady {
+    fn from(error: LaneError) -> Self {
+        let hint = error.hint();
+        let reason = match error {
+            LaneError::Ring(error) => return Self::Ended(error.into()),
+            LaneError::Host(error) => return Self::Ended(error.into()),
+            LaneError::File { action, path, source } => {
+                return Self::Ended(CopyError::File { action, path, source });
+            }
+            LaneError::Device(refusal) => error_in_words(&refusal),
+            LaneError::Gpu { source, .. } => source.to_string(),
+            LaneError::CuFile { source, .. } => source.to_string(),
+        };
+        Self::Rejected(Rejection { reason, hint })
     }
 }
 
@@ -130,28 +134,13 @@ impl Attempt<'_> {
     }
 
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self) -> Result<(Region, Shape), NotReady> {
-        let mut shape = self.shape.clone();
-        let address = match &self.memory.address {
-            Some(address) if self.memory.kind == MemoryKind::P2pmem => address,
-            _ => return Ok((self.machine.host_memory(shape.memory)?, shape)),
-        };
-        loop {
-            let taken = match self.stages.card_image() {
-                Some(image) => device_memory::of_kernel(address, image, shape.memory),
-                None => self.machine.device_memory(self.memory, address, shape.memory),
-            };
-            match taken {
-                Ok(region) => return Ok((region, shape)),
-                Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
-                    shape = fitted(&shape, Bytes(shape.memory.0 / 2));
-                }
-                Err(refusal) => {
-                    let (reason, hint) = (error_in_words(&refusal), refusal.hint());
-                    return Err(Rejection { reason, hint }.into());
-                }
-            }
-        }
+    fn allocate(&self) -> Result<(Region, Shape), LaneError> {
+        let slots = SlotShape { slots: self.shape.slots, stride: stride(self.shape) };
+        let image = self.stages.card_image();
+        let (region, slots) = take_slots(self.machine, self.memory, image, slots)?;
+        let is_reduced = slots.slots < self.shape.slots;
+        let shape = is_reduced.then(|| fitted(self.shape, slots.memory()));
+        Ok((region, shape.unwrap_or_else(|| self.shape.clone())))
     }
 
     /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
@@ -190,16 +179,13 @@ impl Attempt<'_> {
         shape: Shape,
         stages: Vec<Box<dyn Stage>>,
         tools: &Tools<'_>,
-    ) -> Result<AttachedMemory, CopyError> {
+    ) -> Result<AttachedMemory, LaneError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
         let mut session = Session::on(self.machine, entries, self.has_nodes, self.log(tools))?;
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
-            session.attach(opened, &drive_of(end)).map_err(|source| CopyError::File {
-                action: "attach",
-                path: end.path.clone().into(),
-                source,
-            })
+            let attached = session.attach(opened, &drive_of(end));
+            attached.map_err(LaneError::file("attach", &end.path))
         };
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
@@ -221,7 +207,7 @@ impl Attempt<'_> {
         region: RegionId,
         shape: Shape,
         tools: &Tools<'_>,
-    ) -> Result<AttachedMemory, CopyError> {
+    ) -> Result<AttachedMemory, LaneError> {
         // The last chunk of stages may be merged in host memory.
         let chunks = Bytes(4 * self.stages.chunk().unwrap_or(0));
         let chunks = chunks.round_up(SLOT_ALIGNMENT).unwrap_or(chunks);
@@ -230,8 +216,8 @@ impl Attempt<'_> {
             Holes::Zeroed => Some(session.host(ZEROES)?),
             Holes::Moved | Holes::Left => None,
         };
-        let mut ring = session.ring;
-        ring.name_region(region, &self.memory.name, self.memory.kind);
+        let slots = SlotShape { slots: shape.slots, stride: stride(&shape) };
+        session.name_slots(region, self.memory, slots);
         let asked = &self.plan.asked;
         let transfer = Transfer {
             source: source.payload,
@@ -243,19 +229,18 @@ impl Attempt<'_> {
             length: shape.length.0,
             request: shape.request.0,
             slots: shape.slots,
-            slot_stride: shape.memory.0 / u64::from(shape.slots.max(1)),
+            slot_stride: slots.stride,
             source_block: block(self.source.is_direct, &self.plan.source),
             target_block: block(self.target.is_direct(), &self.plan.target),
             tail: tail(shape.tail, self.target),
             stages: self.stages.count(),
             deadline: tools.deadline,
         };
-        ring.slots(region, transfer.slot_stride, transfer.slots);
         let compared = [source.compared, target.compared];
         let memory = self.memory.clone();
         let evidence = Vec::new();
         Ok(AttachedMemory {
-            ring,
+            ring: session.ring,
             gpu: None,
             transfer,
             compared,
@@ -280,7 +265,7 @@ impl Attempt<'_> {
         };
         let entries = entries(self.shape.slots, self.targets).max(64);
         let opened = gpu::open(way, self.memory, self.shape, entries, &ends)?;
-        let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
+        let GpuCopySlots { ring, source: from, target: to, region, shape, side, evidence: way } =
             opened;
         let ring = AnyRing::Gpu(Box::new(ring));
         let mut session = Session::with(self.machine, ring, self.log(tools));
@@ -420,6 +405,11 @@ impl Attempt<'_> {
             format!("{}{}", error_in_words(&error), said.unwrap_or_default())
         })
     }
+}
+
+/// Bytes from one slot to the next.
+fn stride(shape: &Shape) -> u64 {
+    shape.memory.0 / u64::from(shape.slots.max(1))
 }
 
 /// Room for each slot's requests twice, for flushes and checks.

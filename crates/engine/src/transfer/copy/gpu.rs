@@ -9,41 +9,28 @@
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{
-    Counted, CounterMark, CuFileError, CuFileSession, FellBack, NoCounter,
-};
+use peerlane_memory::cuda::{DeviceMemory, Gpu};
+use peerlane_memory::cufile::{Counted, CounterMark, CuFileSession, FellBack, NoCounter};
 use peerlane_results::{Evidence, MemoryFacts, Route, RouteEvidence, Shape};
 use peerlane_units::{Bytes, Nanos};
 
-use super::CopyError;
 use super::attempt::{NotReady, Rejection};
+use crate::endpoints::lane::{GpuLane, GpuLaneSetup, GpuSlots, GpuWay, LaneError, fit};
 use crate::endpoints::{GpuName, find_gpu};
 use crate::io::clock::Clock;
 use crate::io::cufile;
 use crate::io::desk::{Desk, Stopped};
-use crate::io::ring::{AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
-use crate::plan::{GpuWay, fitted};
+use crate::io::ring::{FileId, GpuRing, RegionId, Uring};
+use crate::plan::fitted;
 use crate::transfer::stages::SlotGpu;
 
 /// Pinned host memory that zeroes come from.
 const DESK_ROOM: Bytes = Bytes::mib(1);
 /// Requests that are no payload, next to those of the slots.
 const SPARE: u32 = 2;
-
-impl From<CudaError> for Rejection {
-    fn from(error: CudaError) -> Self {
-        Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
-    }
-}
-
-impl From<CuFileError> for Rejection {
-    fn from(error: CuFileError) -> Self {
-        Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
-    }
-}
 
 /// The GPU resources of a copy, next to its ring.
 pub(super) struct GpuSide {
@@ -67,7 +54,7 @@ pub(super) enum RouteFault {
 }
 
 /// A ring with both ends and slots in memory of a GPU.
-pub(super) struct GpuSlots {
+pub(super) struct GpuCopySlots {
     pub(super) ring: GpuRing,
     pub(super) source: FileId,
     pub(super) target: FileId,
@@ -84,106 +71,62 @@ pub(super) struct GpuCopyEnds<'a> {
     pub(super) paths: [&'a str; 2],
 }
 
-/// Opens a GPU with slots of `shape`, or as many as there is room for.
+/// Opens a GPU with slots of `shape`, fewer where there is no room for all: the window of a GPU may be smaller than its
+/// memory.
 pub(super) fn open(
     way: GpuWay,
     facts: &MemoryFacts,
     shape: &Shape,
     entries: u32,
     ends: &GpuCopyEnds<'_>,
-) -> Result<GpuSlots, NotReady> {
+) -> Result<GpuCopySlots, NotReady> {
     let (gpu, driver) = open_gpu(facts)?;
-    let ring = Uring::new(entries)?;
-    let requests = shape.slots.saturating_add(SPARE);
-    let (ring, session) = match way {
-        GpuWay::Pinned => {
-            let ring = GpuRing::bounce(ring, &gpu, requests, shape.request);
-            (ring.map_err(Rejection::from)?, None)
-        }
-        GpuWay::CuFile(mode) => {
-            let session = open_cufile(mode).map_err(Rejection::from)?;
-            let ring = GpuRing::cufile(ring, &session, requests).map_err(|source| {
-                let path = ends.paths[0].into();
-                CopyError::File { action: "begin threads for", path, source }
-            })?;
-            (ring, Some(session))
-        }
+    let no_gpu = |source| LaneError::Gpu { gpu: facts.name.clone(), source };
+    let setup = GpuLaneSetup {
+        gpu: &gpu,
+        name: &facts.name,
+        path: Path::new(ends.paths[0]),
+        requests: shape.slots.saturating_add(SPARE),
+        request: shape.request,
     };
-    attach(ring, session, (&gpu, driver), (way, facts), shape, ends)
+    let ring = Uring::new(entries).map_err(LaneError::from)?;
+    let mut lane = setup.open(ring, setup.session(way)?)?;
+    let mut attach = |file: &File, path: &str| {
+        let file = file.try_clone().map_err(LaneError::file("attach", path))?;
+        lane.attach(file, Path::new(path))
+    };
+    let source = attach(ends.source, ends.paths[0])?;
+    let target = attach(ends.target, ends.paths[1])?;
+    let half = |shape: &Shape| fitted(shape, Bytes(shape.memory.0 / 2));
+    let (slots, shape) = fit(
+        shape.clone(),
+        |shape| lane.take(shape.memory),
+        |shape, _| (shape.slots > 1).then(|| half(shape)),
+    )?;
+    let desk = Desk::new(&gpu, DESK_ROOM).map_err(no_gpu)?;
+    let before = lane.session.as_ref().map(|session| session.mark());
+    let evidence = lane.evidence(|| {
+        format!(
+            "{} slots of pinned host memory, {} each, copied by the GPU's copy engine",
+            shape.slots, shape.request
+        )
+    });
+    let GpuLane { ring, session, .. } = lane;
+    let GpuSlots { memory, region } = slots;
+    let side = GpuSide { session, gpu, driver, memory, desk, before };
+    Ok(GpuCopySlots { ring, source, target, region, shape, side, evidence })
 }
 
 /// The GPU that a plan names, by its address: a process may be shown fewer than there are.
-fn open_gpu(facts: &MemoryFacts) -> Result<(Arc<Gpu>, (i32, i32)), Rejection> {
+fn open_gpu(facts: &MemoryFacts) -> Result<(Arc<Gpu>, (i32, i32)), NotReady> {
     let address = facts.address.as_deref().and_then(|address| address.parse().ok());
     let Some(address) = address else {
         let reason = format!("{} has no PCI address", facts.name);
-        return Err(Rejection { reason, hint: None });
+        return Err(Rejection { reason, hint: None }.into());
     };
-    let (cuda, found) = find_gpu(GpuName::Address(address))?;
-    Ok((cuda.open(&found)?, cuda.version()?))
-}
-
-fn attach(
-    mut ring: GpuRing,
-    session: Option<Arc<CuFileSession>>,
-    (gpu, driver): (&Arc<Gpu>, (i32, i32)),
-    (way, facts): (GpuWay, &MemoryFacts),
-    shape: &Shape,
-    ends: &GpuCopyEnds<'_>,
-) -> Result<GpuSlots, NotReady> {
-    let mut files = [None; 2];
-    for (number, file) in [ends.source, ends.target].into_iter().enumerate() {
-        let failed =
-            |source| CopyError::File { action: "attach", path: ends.paths[number].into(), source };
-        match ring.attach(file.try_clone().map_err(failed)?) {
-            Ok(id) => files[number] = Some(id),
-            Err(AttachError::System(source)) => return Err(failed(source).into()),
-            Err(AttachError::CuFile(error)) => return Err(Rejection::from(error).into()),
-        }
-    }
-    let [Some(source), Some(target)] = files else { return Err(no_room(facts).into()) };
-    let (memory, region, shape) = take_memory(&mut ring, gpu, shape)?;
-    let desk = Desk::new(gpu, DESK_ROOM).map_err(Rejection::from)?;
-    let before = session.as_ref().map(|session| session.mark());
-    let found = gpu.facts();
-    let evidence = Evidence {
-        looked_at: format!("the path to {} ({}, {})", facts.name, found.model, found.address),
-        showed: match way {
-            GpuWay::CuFile(mode) => mode.to_string(),
-            GpuWay::Pinned => format!(
-                "{} slots of pinned host memory, {} each, copied by the GPU's copy engine",
-                shape.slots, shape.request
-            ),
-        },
-    };
-    let gpu = Arc::clone(gpu);
-    let side = GpuSide { session, gpu, driver, memory, desk, before };
-    Ok(GpuSlots { ring, source, target, region, shape, side, evidence })
-}
-
-fn no_room(facts: &MemoryFacts) -> Rejection {
-    Rejection { reason: format!("{} takes no two files", facts.name), hint: None }
-}
-
-/// Takes slots, fewer where there is no room for all: the window of a GPU may be smaller than its memory.
-fn take_memory(
-    ring: &mut GpuRing,
-    gpu: &Arc<Gpu>,
-    shape: &Shape,
-) -> Result<(Arc<DeviceMemory>, RegionId, Shape), Rejection> {
-    let mut shape = shape.clone();
-    loop {
-        let taken = gpu.allocate(shape.memory).map_err(Rejection::from);
-        let attached = taken.and_then(|memory| {
-            let region = ring.attach_memory(Arc::clone(&memory))?;
-            Ok((memory, region))
-        });
-        match attached {
-            Ok((memory, region)) => return Ok((memory, region, shape)),
-            Err(_) if shape.slots > 1 => shape = fitted(&shape, Bytes(shape.memory.0 / 2)),
-            Err(refusal) => return Err(refusal),
-        }
-    }
+    let opened = find_gpu(GpuName::Address(address))
+        .and_then(|(cuda, found)| Ok((cuda.open(&found)?, cuda.version()?)));
+    Ok(opened.map_err(|source| LaneError::Gpu { gpu: facts.name.clone(), source })?)
 }
 
 impl GpuSide {
