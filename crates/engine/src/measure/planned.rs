@@ -137,7 +137,7 @@ impl PlannedFlow {
 
     /// Makes the error for a GPU that cannot be used.
     pub(super) fn no_gpu(&self, source: CudaError) -> MeasureError {
-        LaneError::Gpu { gpu: self.memory.name.clone(), source }.into()
+        LaneError::gpu(&self.memory.name)(source).into()
     }
 
     /// The route that its bytes take.

@@ -61,6 +61,16 @@ impl LaneError {
         move |source| Self::File { action, path, source }
     }
 
+    /// Returns a constructor of the error for a GPU.
+    pub(crate) fn gpu(name: &str) -> impl FnOnce(CudaError) -> Self {
+        move |source| Self::Gpu { gpu: name.to_owned(), source }
+    }
+
+    /// Returns a constructor of the error for a GPU that cuFile does not reach.
+    pub(crate) fn cufile(name: &str) -> impl FnOnce(CuFileError) -> Self {
+        move |source| Self::CuFile { gpu: name.to_owned(), source }
+    }
+
     /// Returns true when this machine cannot do it; nothing was changed.
     pub fn is_not_possible(&self) -> bool {
         match self {

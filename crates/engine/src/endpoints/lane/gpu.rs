@@ -9,13 +9,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{CuFileError, CuFileSession, Mode};
+use peerlane_memory::cuda::{Cuda, DeviceMemory, Gpu, GpuFacts};
+use peerlane_memory::cufile::{CuFileSession, Mode};
 use peerlane_results::Evidence;
 use peerlane_units::Bytes;
 
-use super::LaneError;
-use crate::io::ring::{AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
+use super::{GpuSide, LaneError};
+use crate::io::desk::Desk;
+use crate::io::ring::{AnyRing, AttachError, FileId, GpuRing, RegionId, Uring, open_cufile};
 
 /// Way of bytes between a drive and memory of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +36,30 @@ impl fmt::Display for GpuWay {
     }
 }
 
-/// A GPU, and the requests of a lane.
-#[derive(Clone, Copy)]
-pub(crate) struct GpuLaneSetup<'a> {
-    pub(crate) gpu: &'a Arc<Gpu>,
+/// A GPU that is open.
+pub(crate) struct OpenGpu {
+    pub(crate) gpu: Arc<Gpu>,
+    /// CUDA version of its driver.
+    driver: (i32, i32),
     /// Name of its memory, for errors and evidence.
-    pub(crate) name: &'a str,
+    name: String,
+}
+
+/// Requests of a lane.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneRequests<'a> {
     /// Path of the first file, for errors.
     pub(crate) path: &'a Path,
     /// Concurrent requests.
-    pub(crate) requests: u32,
+    pub(crate) count: u32,
     /// Longest request through pinned memory.
-    pub(crate) request: Bytes,
+    pub(crate) length: Bytes,
 }
 
 /// A ring whose other end is memory of a GPU.
 pub(crate) struct GpuLane<'a> {
-    setup: GpuLaneSetup<'a>,
-    pub(crate) ring: GpuRing,
+    gpu: &'a OpenGpu,
+    ring: GpuRing,
     /// Present where payload goes by cuFile.
     pub(crate) session: Option<Arc<CuFileSession>>,
 }
@@ -63,44 +70,44 @@ pub(crate) struct GpuSlots {
     pub(crate) region: RegionId,
 }
 
-impl<'a> GpuLaneSetup<'a> {
+impl OpenGpu {
+    /// Opens a GPU whose memory has a name.
+    ///
+    /// # Errors
+    /// [`LaneError::Gpu`].
+    pub(crate) fn new(cuda: &Cuda, facts: &GpuFacts, name: &str) -> Result<Self, LaneError> {
+        let gpu = cuda.open(facts).map_err(LaneError::gpu(name))?;
+        let driver = cuda.version().map_err(LaneError::gpu(name))?;
+        Ok(Self { gpu, driver, name: name.to_owned() })
+    }
+
     /// Opens cuFile where the way goes by it.
     ///
     /// # Errors
     /// [`LaneError::CuFile`].
     pub(crate) fn session(&self, way: GpuWay) -> Result<Option<Arc<CuFileSession>>, LaneError> {
-        match way {
-            GpuWay::CuFile(mode) => Ok(Some(open_cufile(mode).map_err(self.no_cufile())?)),
-            GpuWay::Pinned => Ok(None),
-        }
+        let GpuWay::CuFile(mode) = way else { return Ok(None) };
+        open_cufile(mode).map(Some).map_err(LaneError::cufile(&self.name))
     }
 
     /// Puts the session behind a ring; without one, slots of pinned memory.
     ///
     /// # Errors
     /// [`LaneError::Gpu`], or [`LaneError::File`] where the system gives no thread.
-    pub(crate) fn open(
-        self,
+    pub(crate) fn lane(
+        &self,
         ring: Uring,
         session: Option<Arc<CuFileSession>>,
-    ) -> Result<GpuLane<'a>, LaneError> {
+        requests: LaneRequests<'_>,
+    ) -> Result<GpuLane<'_>, LaneError> {
+        let LaneRequests { path, count, length } = requests;
         let ring = match &session {
-            Some(session) => GpuRing::cufile(ring, session, self.requests)
-                .map_err(LaneError::file("begin threads for", self.path))?,
-            None => GpuRing::bounce(ring, self.gpu, self.requests, self.request)
-                .map_err(self.no_gpu())?,
+            Some(session) => GpuRing::cufile(ring, session, count)
+                .map_err(LaneError::file("begin threads for", path))?,
+            None => GpuRing::bounce(ring, &self.gpu, count, length)
+                .map_err(LaneError::gpu(&self.name))?,
         };
-        Ok(GpuLane { setup: self, ring, session })
-    }
-
-    fn no_gpu(&self) -> impl FnOnce(CudaError) -> LaneError {
-        let gpu = self.name.to_owned();
-        move |source| LaneError::Gpu { gpu, source }
-    }
-
-    fn no_cufile(&self) -> impl FnOnce(CuFileError) -> LaneError {
-        let gpu = self.name.to_owned();
-        move |source| LaneError::CuFile { gpu, source }
+        Ok(GpuLane { gpu: self, ring, session })
     }
 }
 
@@ -112,7 +119,7 @@ impl GpuLane<'_> {
     pub(crate) fn attach(&mut self, file: File, path: &Path) -> Result<FileId, LaneError> {
         self.ring.attach(file).map_err(|error| match error {
             AttachError::System(source) => LaneError::file("attach", path)(source),
-            AttachError::CuFile(source) => self.setup.no_cufile()(source),
+            AttachError::CuFile(source) => LaneError::cufile(&self.gpu.name)(source),
         })
     }
 
@@ -122,19 +129,26 @@ impl GpuLane<'_> {
     /// # Errors
     /// [`LaneError::Gpu`] without memory, [`LaneError::CuFile`] where it is not registered.
     pub(crate) fn take(&mut self, length: Bytes) -> Result<GpuSlots, LaneError> {
-        let memory = self.setup.gpu.allocate(length).map_err(self.setup.no_gpu())?;
+        let name = &self.gpu.name;
+        let memory = self.gpu.gpu.allocate(length).map_err(LaneError::gpu(name))?;
         let attached = self.ring.attach_memory(Arc::clone(&memory));
-        let region = attached.map_err(self.setup.no_cufile())?;
-        Ok(GpuSlots { memory, region })
+        Ok(GpuSlots { region: attached.map_err(LaneError::cufile(name))?, memory })
     }
 
     /// Names the way: the mode of cuFile, or words for another.
     pub(crate) fn evidence(&self, other: impl FnOnce() -> String) -> Evidence {
-        let facts = self.setup.gpu.facts();
+        let facts = self.gpu.gpu.facts();
         let (model, address) = (&facts.model, &facts.address);
         Evidence {
-            looked_at: format!("the path to {} ({model}, {address})", self.setup.name),
+            looked_at: format!("the path to {} ({model}, {address})", self.gpu.name),
             showed: self.session.as_ref().map_or_else(other, |session| session.mode().to_string()),
         }
+    }
+
+    /// Parts the ring from the GPU; cuFile's requests count from here on.
+    pub(crate) fn into_parts(self, memory: Arc<DeviceMemory>, desk: Desk) -> (AnyRing, GpuSide) {
+        let Self { gpu: OpenGpu { gpu, driver, .. }, ring, session } = self;
+        let side = GpuSide::new((Arc::clone(gpu), *driver), memory, desk, session);
+        (AnyRing::Gpu(Box::new(ring)), side)
     }
 }

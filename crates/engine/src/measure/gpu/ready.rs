@@ -2,10 +2,8 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{CounterMark, CuFileSession, Mode};
+use peerlane_memory::cufile::Mode;
 use peerlane_results::{MemoryKind, Path as Way, Route, RouteEvidence, RouteVerdict};
 use peerlane_units::{Bytes, Nanos};
 
@@ -17,19 +15,18 @@ use super::super::{FlowTools, MeasureError, Result};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
 use crate::endpoints::lane::{
-    GpuLane, GpuLaneSetup, GpuSlots, GpuWay, LaneError, Session, SlotShape, fit,
+    GpuLane, GpuSide, GpuSlots, GpuWay, LaneError, LaneRequests, OpenGpu, RouteFault, Session,
+    SlotShape, fit,
 };
 use crate::endpoints::machine;
 use crate::endpoints::open::Opened;
-use crate::io::cufile;
 use crate::io::desk::Desk;
 use crate::io::failure::{RequestError, Role};
 use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Staged, Uring};
-use crate::io::stage::{Stage, StageName};
 use crate::io::trace::Traced;
 use crate::plan::SLOT_ALIGNMENT;
 use crate::transfer::copy::check::flush_file;
-use crate::transfer::stages::{SlotGpu, SlotMemory};
+use crate::transfer::stages::SlotMemory;
 
 /// Host memory that content is compared in.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
@@ -37,14 +34,12 @@ const CHECK_ROOM: Bytes = Bytes::mib(16);
 /// A flow between a drive and a GPU that can move.
 pub(super) struct ReadyGpuFlow {
     pub(super) ring: Traced<Staged<AnyRing>>,
-    session: Option<Arc<CuFileSession>>,
-    pub(super) memory: Arc<DeviceMemory>,
-    /// The same as the ring knows it.
+    pub(super) side: GpuSide,
+    /// The memory of the GPU as the ring knows it.
     pub(super) region: RegionId,
     pub(super) file: FileId,
     /// Host memory that the file is read into for the check.
     pub(super) host: RegionId,
-    pub(super) desk: Desk,
     /// Role of the drive.
     pub(super) role: Role,
     /// Block size of the file.
@@ -58,26 +53,10 @@ pub(super) struct ReadyGpuFlow {
     pub(super) evidence: Vec<RouteEvidence>,
 }
 
-/// Opens the stage of the flow for its slots, if there is one.
-fn stages(
-    planned: &PlannedFlow,
-    end: &GpuEnd,
-    gpu: &Arc<Gpu>,
-    memory: &Arc<DeviceMemory>,
-) -> Result<Vec<Box<dyn Stage>>> {
-    if planned.stage.is_none() {
-        return Ok(Vec::new());
-    }
-    let driver = end.cuda.version().map_err(|source| planned.no_gpu(source))?;
-    let slots = SlotGpu { gpu, memory, driver };
-    let memory = SlotMemory { region: None, gpu: Some(slots), facts: &planned.memory };
-    Ok(planned.stage_row()?.open(memory)?)
-}
-
 /// Parts that every way needs.
 struct CommonParts<'a> {
     planned: &'a PlannedFlow,
-    gpu: Arc<Gpu>,
+    gpu: OpenGpu,
     file: Opened,
     path: PathBuf,
     role: Role,
@@ -105,8 +84,8 @@ impl ReadyGpuFlow {
         }
         let request = Bytes(planned.request);
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
-        let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
-        let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
+        let gpu = OpenGpu::new(&end.cuda, &end.facts, &planned.memory.name)?;
+        let desk = Desk::new(&gpu.gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
         let takes_direct = opened.is_direct;
         let path = planned.path();
         let parts = CommonParts { planned, gpu, file: opened, path, role, stride };
@@ -119,11 +98,12 @@ impl ReadyGpuFlow {
         };
         evidence.push(parts.named(&open));
         let OpenRoute { lane, slots: GpuSlots { memory, region }, file, place, hands } = open;
-        let stages = stages(planned, end, &parts.gpu, &memory)?;
-        let GpuLane { ring, session, .. } = lane;
-        let ring = AnyRing::Gpu(Box::new(ring));
+        let (ring, side) = lane.into_parts(memory, desk);
+        let row = planned.stage_row()?;
+        let memory = SlotMemory { region: None, gpu: Some(&side), facts: &planned.memory };
+        let stages = row.open(memory)?;
         let mut open = Session::with(machine::host(), ring, planned.trace_log(tools));
-        open.add_stages(planned.stage.iter().map(StageName::to_string), stages);
+        open.add_stages(row.notations(), stages);
         let facts = planned.source().or(planned.target());
         open.ring.name_file(file, facts.map_or("", |facts| &facts.path));
         open.name_slots(region, &planned.memory, SlotShape { slots: planned.slots, stride });
@@ -131,12 +111,10 @@ impl ReadyGpuFlow {
         let block = facts.filter(|_| takes_direct).map_or(1, |facts| facts.block.0);
         Ok(Self {
             ring: open.ring,
-            session,
-            memory,
+            side,
             region,
             file,
             host,
-            desk,
             role,
             block,
             place,
@@ -168,32 +146,19 @@ impl ReadyGpuFlow {
         }
     }
 
-    /// cuFile's counters now.
-    pub(super) fn mark(&self) -> Option<CounterMark> {
-        self.session.as_ref().map(|session| session.mark())
-    }
-
     /// Judges by which way cuFile says that its requests went.
     ///
     /// # Errors
     /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
-    pub(super) fn judge(
-        &mut self,
-        planned: &PlannedFlow,
-        before: Option<CounterMark>,
-    ) -> Result<()> {
-        let (Some(session), Some(before)) = (&self.session, before) else { return Ok(()) };
-        let counted = session.since(&before);
+    pub(super) fn judge(&mut self, planned: &PlannedFlow) -> Result<()> {
         if self.is_direct {
-            let memory = || planned.memory.name.clone();
-            let counts = counted
-                .map_err(|source| MeasureError::CuFileNotCounted { memory: memory(), source })?;
-            counts
-                .all_direct()
-                .map_err(|source| MeasureError::CuFileFellBack { memory: memory(), source })?;
+            let memory = planned.memory.name.clone();
+            self.side.all_direct().map_err(|fault| match fault {
+                RouteFault::NotKnown(source) => MeasureError::CuFileNotCounted { memory, source },
+                RouteFault::FellBack(source) => MeasureError::CuFileFellBack { memory, source },
+            })?;
         }
-        self.evidence.extend(cufile::flags(session));
-        self.evidence.push(cufile::counters(&counted, planned.gpu_route()));
+        self.evidence.extend(self.side.evidence(planned.gpu_route()));
         Ok(())
     }
 
@@ -245,8 +210,8 @@ impl CommonParts<'_> {
     fn counted(&self, mode: Mode) -> Result<OpenRoute<'_>> {
         let open = self.ring_by(GpuWay::CuFile(mode))?;
         let shown = open.lane.session.as_ref().map_or(Ok(()), |session| session.mark().check());
-        let gpu = || self.planned.memory.name.clone();
-        shown.map_err(|none| LaneError::CuFile { gpu: gpu(), source: none.into() })?;
+        let refused = LaneError::cufile(&self.planned.memory.name);
+        shown.map_err(|none| refused(none.into()))?;
         Ok(open)
     }
 
@@ -263,12 +228,11 @@ impl CommonParts<'_> {
         Ok(OpenRoute { hands: Some(hands), ..open })
     }
 
-    fn open(&self, way: GpuWay, (requests, request): (u32, Bytes)) -> Result<OpenRoute<'_>> {
-        let (gpu, name, path) = (&self.gpu, &self.planned.memory.name, &self.path);
-        let setup = GpuLaneSetup { gpu, name, path, requests, request };
-        let session = setup.session(way)?;
-        let mut lane = setup.open(Uring::new(self.entries())?, session)?;
-        let file = lane.attach(self.copy_of_file()?, path)?;
+    fn open(&self, way: GpuWay, (count, length): (u32, Bytes)) -> Result<OpenRoute<'_>> {
+        let requests = LaneRequests { path: &self.path, count, length };
+        let session = self.gpu.session(way)?;
+        let mut lane = self.gpu.lane(Uring::new(self.entries())?, session, requests)?;
+        let file = lane.attach(self.copy_of_file()?, &self.path)?;
         let places = self.places()?;
         let (slots, place) = fit(
             0,
@@ -287,7 +251,7 @@ impl CommonParts<'_> {
     fn places(&self) -> Result<Vec<(RegionLocation, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
         let by_slot = (RegionLocation::Slot(self.stride), Bytes(slots));
-        let free = self.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
+        let free = self.gpu.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
         let range = self.planned.flow.bytes;
         let has_room = range.0 <= free.0 - free.0 / 8;
         if self.role == Role::Source && has_room {

@@ -12,10 +12,9 @@ use peerlane_units::Bytes;
 
 use super::files::Target;
 use super::gone::drive_of;
-use super::gpu::{self, GpuCopySlots, GpuSide, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
-use crate::endpoints::lane::{LaneError, Session, SlotShape, take_slots};
+use crate::endpoints::lane::{GpuSide, LaneError, RouteFault, Session, SlotShape, take_slots};
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::{Attached, Opened};
 use crate::io::extents::{Extent, Grid, data_ranges, first_data};
@@ -25,7 +24,7 @@ use crate::io::request::{EndOfFile, Request, RequestProgress, carry_out};
 use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged};
 use crate::io::stage::Stage;
 use crate::io::trace::{NoteLog, Traced};
-use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
+use crate::plan::{SLOT_ALIGNMENT, fitted, way_of};
 use crate::transfer::relay::Transfer;
 use crate::transfer::stages::{SlotMemory, StageRow};
 
@@ -144,12 +143,11 @@ impl Attempt<'_> {
     }
 
     /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
-    fn open_stages(
+    pub(super) fn open_stages(
         &self,
         region: Option<&Region>,
         gpu: Option<&GpuSide>,
     ) -> Result<Vec<Box<dyn Stage>>, Rejection> {
-        let gpu = gpu.map(GpuSide::slots);
         let memory = SlotMemory { region, gpu, facts: self.memory };
         self.stages
             .open(memory)
@@ -194,13 +192,13 @@ impl Attempt<'_> {
         self.ready(session, [source, target], region, shape, tools)
     }
 
-    fn log(&self, tools: &Tools<'_>) -> Option<NoteLog> {
+    pub(super) fn log(&self, tools: &Tools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
         tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
 
     /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
-    fn ready(
+    pub(super) fn ready(
         &self,
         mut session: Session<'_>,
         [source, target]: [Attached; 2],
@@ -255,31 +253,6 @@ impl Attempt<'_> {
 
 /// Memory of a GPU.
 impl Attempt<'_> {
-    /// Opens the GPU by the way that the plan names, with both ends.
-    fn open_gpu(&self, way: GpuWay, tools: &Tools<'_>) -> Result<AttachedMemory, NotReady> {
-        let (source, target) = (&self.plan.source, &self.plan.target);
-        let ends = gpu::GpuCopyEnds {
-            source: &self.source.file,
-            target: self.target.file(),
-            paths: [&source.path, &target.path],
-        };
-        let entries = entries(self.shape.slots, self.targets).max(64);
-        let opened = gpu::open(way, self.memory, self.shape, entries, &ends)?;
-        let GpuCopySlots { ring, source: from, target: to, region, shape, side, evidence: way } =
-            opened;
-        let ring = AnyRing::Gpu(Box::new(ring));
-        let mut session = Session::with(self.machine, ring, self.log(tools));
-        let mut attached = |id: FileId, end: &EndpointFacts| {
-            session.ring.name_file(id, &drive_of(end));
-            Attached { payload: id, compared: id }
-        };
-        let ends = [attached(from, source), attached(to, target)];
-        session.add_stages(self.stages.notations(), self.open_stages(None, Some(&side))?);
-        let ready = self.ready(session, ends, region, shape, tools)?;
-        let evidence = vec![way.says(RouteVerdict::NotKnown)];
-        Ok(AttachedMemory { gpu: Some(side), evidence, ..ready })
-    }
-
     /// Reads a block of data of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
     /// Holes are left out: cuFile may read them through host memory, and no payload comes of them.
     fn look_at_gpu(
@@ -413,7 +386,7 @@ fn stride(shape: &Shape) -> u64 {
 }
 
 /// Room for each slot's requests twice, for flushes and checks.
-fn entries(slots: u32, targets: u32) -> u32 {
+pub(super) fn entries(slots: u32, targets: u32) -> u32 {
     slots.saturating_mul(2).saturating_mul(targets.saturating_add(1)).clamp(16, 4096)
 }
 

@@ -11,10 +11,10 @@ use peerlane_units::Bytes;
 
 use super::attempt::AttachedMemory;
 use super::gone::drive_of;
-use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, NextStart};
 use super::pieces::{CopyLayout, Lack, Pieces};
 use super::{CopyError, CopyJob, Tools, check};
+use crate::endpoints::lane::{GpuSide, RouteFault};
 use crate::io::failure::error_in_words;
 use crate::io::failure::{RequestError, Role};
 use crate::io::journal::{Identity, Recorder};
