@@ -72,9 +72,6 @@ pub(crate) struct GpuSlots {
 
 impl OpenGpu {
     /// Opens a GPU whose memory has a name.
-    ///
-    /// # Errors
-    /// [`LaneError::Gpu`].
     pub(crate) fn new(cuda: &Cuda, facts: &GpuFacts, name: &str) -> Result<Self, LaneError> {
         let gpu = cuda.open(facts).map_err(LaneError::gpu(name))?;
         let driver = cuda.version().map_err(LaneError::gpu(name))?;
@@ -82,18 +79,12 @@ impl OpenGpu {
     }
 
     /// Opens cuFile where the way goes by it.
-    ///
-    /// # Errors
-    /// [`LaneError::CuFile`].
     pub(crate) fn session(&self, way: GpuWay) -> Result<Option<Arc<CuFileSession>>, LaneError> {
         let GpuWay::CuFile(mode) = way else { return Ok(None) };
         open_cufile(mode).map(Some).map_err(LaneError::cufile(&self.name))
     }
 
     /// Puts the session behind a ring; without one, slots of pinned memory.
-    ///
-    /// # Errors
-    /// [`LaneError::Gpu`], or [`LaneError::File`] where the system gives no thread.
     pub(crate) fn lane(
         &self,
         ring: Uring,
@@ -113,9 +104,6 @@ impl OpenGpu {
 
 impl GpuLane<'_> {
     /// Attaches a file.
-    ///
-    /// # Errors
-    /// [`LaneError::File`] or [`LaneError::CuFile`].
     pub(crate) fn attach(&mut self, file: File, path: &Path) -> Result<FileId, LaneError> {
         self.ring.attach(file).map_err(|error| match error {
             AttachError::System(source) => LaneError::file("attach", path)(source),

@@ -26,14 +26,11 @@ impl SlotShape {
 
     /// Half as many slots; `None` for one.
     fn halved(self) -> Option<Self> {
-        (self.slots > 1).then(|| Self { slots: self.slots / 2, ..self })
+        (self.slots > 1).then_some(Self { slots: self.slots / 2, ..self })
     }
 }
 
-/// Takes something of a size. After a refusal it tries the size that `smaller` returns, until that is `None`.
-///
-/// # Errors
-/// The last refusal.
+/// Takes something of a size. After a refusal it tries the size that `smaller` returns; `None` makes the refusal final.
 pub(crate) fn fit<S, T, E>(
     mut size: S,
     mut take: impl FnMut(&S) -> Result<T, E>,

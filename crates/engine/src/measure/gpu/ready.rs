@@ -234,16 +234,15 @@ impl CommonParts<'_> {
         let mut lane = self.gpu.lane(Uring::new(self.entries())?, session, requests)?;
         let file = lane.attach(self.copy_of_file()?, &self.path)?;
         let places = self.places()?;
-        let (slots, place) = fit(
-            0,
-            |&place: &usize| lane.take(places[place].1),
-            |place, refusal| {
-                let is_left =
-                    matches!(refusal, LaneError::CuFile { .. }) && place + 1 < places.len();
-                is_left.then_some(place + 1)
+        let (slots, left) = fit(
+            places.as_slice(),
+            |left| lane.take(left[0].1),
+            |left, refusal| match (refusal, left) {
+                (LaneError::CuFile { .. }, [_, left @ ..]) if !left.is_empty() => Some(left),
+                _ => None,
             },
         )?;
-        Ok(OpenRoute { lane, slots, file, place: places[place].0, hands: None })
+        Ok(OpenRoute { lane, slots, file, place: left[0].0, hands: None })
     }
 
     /// Returns the places that payload may take in the memory, with their sizes. Where there is

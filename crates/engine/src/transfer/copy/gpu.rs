@@ -47,9 +47,8 @@ impl Attempt<'_> {
             let id = lane.attach(file, Path::new(&end.path))?;
             Ok::<_, LaneError>(Attached { payload: id, compared: id })
         };
-        let ends =
-            [(&self.source.file, &self.plan.source), (self.target.file(), &self.plan.target)];
-        let attached = [attach(ends[0].0, ends[0].1)?, attach(ends[1].0, ends[1].1)?];
+        let source = attach(&self.source.file, &self.plan.source)?;
+        let target = attach(self.target.file(), &self.plan.target)?;
         let (GpuSlots { memory, region }, shape) = fit(
             self.shape.clone(),
             |shape| lane.take(shape.memory),
@@ -64,11 +63,10 @@ impl Attempt<'_> {
         });
         let (ring, side) = lane.into_parts(memory, desk);
         let mut session = Session::with(self.machine, ring, self.log(tools));
-        for (id, (_, end)) in attached.iter().zip(ends) {
-            session.ring.name_file(id.payload, &drive_of(end));
-        }
+        session.ring.name_file(source.payload, &drive_of(&self.plan.source));
+        session.ring.name_file(target.payload, &drive_of(&self.plan.target));
         session.add_stages(self.stages.notations(), self.open_stages(None, Some(&side))?);
-        let ready = self.ready(session, attached, region, shape, tools)?;
+        let ready = self.ready(session, [source, target], region, shape, tools)?;
         let evidence = vec![way.says(RouteVerdict::NotKnown)];
         Ok(AttachedMemory { gpu: Some(side), evidence, ..ready })
     }
