@@ -139,7 +139,7 @@ impl ReadyFlow {
         let (seed, length) = (tools.seed, planned.request);
         let slots = Slots::new(planned, seed);
         if !planned.is_device() {
-            let stride = usize::try_from(self.stride).unwrap_or(usize::MAX);
+            let stride = usize::try_from(self.shape.stride).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.region) {
                 for (slot, bytes) in bytes.chunks_mut(stride).enumerate() {
                     fill(seed, slot as u64, bytes);
@@ -148,14 +148,14 @@ impl ReadyFlow {
             return Ok(Some(slots));
         }
         let start = planned.flow.target_offset.0;
-        for slot in 0..u64::from(self.slots) {
+        for slot in 0..u64::from(self.shape.slots) {
             let size = usize::try_from(length).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.host).and_then(|b| b.get_mut(..size)) {
                 fill(seed, slot, bytes);
             }
             let steps = [
                 (Action::Write, (self.host, 0, MemoryKind::Host)),
-                (Action::Read, (self.region, slot * self.stride, self.kind)),
+                (Action::Read, (self.region, slot * self.shape.stride, self.kind)),
             ];
             for (action, place) in steps {
                 let (what, file) = ((Role::Target, action), (target.payload, start));
@@ -232,7 +232,7 @@ impl ReadyFlow {
         let block = self.blocks[1];
         let room = self.ring.region_length(self.host).unwrap_or(0) / HOST_PARTS;
         let most = BORROWED_MAX.min(planned.flow.bytes.0).min(planned.request).min(room);
-        let memory_length = self.stride * u64::from(self.slots);
+        let memory_length = self.shape.memory().0;
         let setup = ScrubSetup {
             target: target.payload,
             target_offset: planned.flow.target_offset.0,

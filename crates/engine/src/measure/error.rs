@@ -5,13 +5,11 @@ use std::io;
 use std::path::PathBuf;
 
 use peerlane_memory::MemoryError;
-use peerlane_memory::cuda::CudaError;
-use peerlane_memory::cufile::{CuFileError, FellBack, NoCounter};
+use peerlane_memory::cufile::{FellBack, NoCounter};
 use peerlane_results::{Path, Refusal};
 use peerlane_units::{Bytes, Nanos};
 
-use crate::endpoints::EndError;
-use crate::io::device_memory::DeviceRefusal;
+use crate::endpoints::{EndError, LaneError};
 use crate::io::failure::{RequestError, differing};
 use crate::io::ring::UringError;
 use crate::plan::PlanError;
@@ -22,7 +20,7 @@ use crate::transfer::scrub::ScrubFailure;
 use crate::transfer::stages::StageError;
 use crate::transfer::verify::VerifyError;
 
-/// A verb for [`MeasureError::File`]: the failed use of a map.
+/// A verb for [`LaneError::File`]: the failed use of a map.
 pub(super) const MAP: &str = "fault in the map of";
 
 /// Failure to measure a flow.
@@ -97,28 +95,12 @@ pub enum MeasureError {
         /// Its name.
         name: String,
     },
-    /// A file could not be opened, made or attached.
-    #[error("cannot {action} {}", path.display())]
-    File {
-        /// The operation that failed, as a verb.
-        action: &'static str,
-        /// Path of the file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
     /// A device could not be opened.
     #[error(transparent)]
     Open(Box<CopyError>),
-    /// No io_uring.
+    /// A file, a ring or memory could not be opened.
     #[error(transparent)]
-    Uring(#[from] UringError),
-    /// No host memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// No device memory.
-    #[error("cannot take device memory")]
-    Device(#[from] DeviceRefusal),
+    Lane(#[from] LaneError),
     /// No GPU by that name, and no library that could know one.
     #[error("machine {machine} has no {gpu}")]
     NoGpu {
@@ -126,22 +108,6 @@ pub enum MeasureError {
         machine: String,
         /// Name of the GPU.
         gpu: String,
-    },
-    /// No GPU, or not by CUDA.
-    #[error("cannot use {gpu}")]
-    Gpu {
-        /// Name of the GPU.
-        gpu: String,
-        /// Cause.
-        source: CudaError,
-    },
-    /// cuFile does not serve.
-    #[error("cannot reach {gpu} by cuFile")]
-    CuFile {
-        /// Name of the GPU.
-        gpu: String,
-        /// Cause.
-        source: CuFileError,
     },
     /// cuFile took another way than the one that was required.
     #[error("cuFile took another route to or from {memory} than the required one")]
@@ -234,22 +200,33 @@ pub enum MeasureError {
     WithOthers,
 }
 
+impl From<UringError> for MeasureError {
+    fn from(error: UringError) -> Self {
+        Self::Lane(error.into())
+    }
+}
+
+impl From<MemoryError> for MeasureError {
+    fn from(error: MemoryError) -> Self {
+        Self::Lane(error.into())
+    }
+}
+
 impl MeasureError {
     /// Returns a constructor of the error for a file, where the system refused an action on it.
     pub(super) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::File { action, path, source }
+        let failed = LaneError::file(action, path);
+        move |source| failed(source).into()
     }
 
     /// Returns true when this machine cannot do it; nothing was changed.
     pub fn is_not_possible(&self) -> bool {
         match self {
             Self::NotPossible { .. } | Self::NoRoute { .. } | Self::NoGpu { .. } => true,
-            Self::Device(_) | Self::CuFile { .. } => true,
-            Self::Gpu { source, .. } => source.is_missing(),
+            Self::Lane(error) => error.is_not_possible(),
             _ => false,
         }
     }
@@ -275,10 +252,12 @@ impl MeasureError {
                 "`cp --sparse=never {path} FILE` makes a file without holes; a source that `--scratch` \
                  names has its range filled, which overwrites it"
             )),
-            Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            Self::Lane(LaneError::File { source, .. })
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
                 Some("make room, or measure less: `--length`".to_owned())
             }
-            Self::File { action: MAP, source, .. }
+            Self::Lane(LaneError::File { action: MAP, source, .. })
                 if source.kind() == io::ErrorKind::InvalidInput =>
             {
                 Some(
@@ -293,11 +272,7 @@ impl MeasureError {
             Self::NoRoute { route: Path::P2p, .. } => Some("`--routes host`".to_owned()),
             Self::NoRoute { .. } => Some("`--routes p2p`".to_owned()),
             Self::Open(source) => source.hint(),
-            Self::Uring(source) => source.hint().map(str::to_owned),
-            Self::Memory(source) => source.hint().map(str::to_owned),
-            Self::Device(source) => source.hint(),
-            Self::Gpu { source, .. } => source.hint().map(str::to_owned),
-            Self::CuFile { source, .. } => source.hint().map(str::to_owned),
+            Self::Lane(source) => source.hint(),
             Self::CuFileFellBack { .. } => Some(
                 "cufile.log says why; `--routes host` measures the route through host memory"
                     .to_owned(),

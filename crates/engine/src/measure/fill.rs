@@ -6,7 +6,7 @@ use peerlane_units::Bytes;
 use super::content;
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError, Result};
-use crate::endpoints::session::Session;
+use crate::endpoints::lane::Session;
 use crate::io::failure::Role;
 use crate::io::request::{Request, carry_out};
 use crate::io::ring::{Action, Ring};

@@ -13,7 +13,7 @@ use peerlane_units::Bytes;
 use super::MeasureError;
 use super::gpu::GpuEnd;
 use crate::endpoints::guard::{self, EndSpan};
-use crate::endpoints::{Endpoint, PathNode};
+use crate::endpoints::{Endpoint, LaneError, PathNode};
 use crate::io::stage::StageName;
 use crate::io::system::System;
 use crate::plan::SLOT_ALIGNMENT;
@@ -137,7 +137,7 @@ impl PlannedFlow {
 
     /// Makes the error for a GPU that cannot be used.
     pub(super) fn no_gpu(&self, source: CudaError) -> MeasureError {
-        MeasureError::Gpu { gpu: self.memory.name.clone(), source }
+        LaneError::gpu(&self.memory.name)(source).into()
     }
 
     /// The route that its bytes take.

@@ -1,6 +1,6 @@
 //! A flow with everything open: files, memory, ring; a peer-to-peer route is proved.
 
-use peerlane_memory::{Region, RegionKind, host};
+use peerlane_memory::{Region, RegionKind};
 use peerlane_results::{MemoryKind, RouteEvidence, RouteVerdict, Tail, Verification};
 use peerlane_units::{Bytes, Nanos};
 
@@ -8,9 +8,9 @@ use super::carry::CheckResult;
 use super::planned::{FlowEnd, PlannedFlow};
 use super::{FlowTools, MeasureError, Result};
 use crate::endpoints::Live;
+use crate::endpoints::lane::{LaneError, Session, SlotShape, take_slots};
+use crate::endpoints::machine;
 use crate::endpoints::open::{Attached, Opened, open_source};
-use crate::endpoints::session::Session;
-use crate::io::device_memory;
 use crate::io::ring::{AnyRing, FileId, RegionId, Ring, Staged};
 use crate::io::trace::{NoteLog, Traced};
 use crate::plan::SLOT_ALIGNMENT;
@@ -44,8 +44,7 @@ pub(super) struct ReadyFlow {
     taken: RegionKind,
     /// Host memory for proof and check.
     pub(super) host: RegionId,
-    pub(super) slots: u32,
-    pub(super) stride: u64,
+    pub(super) shape: SlotShape,
     /// Block sizes of source and target, of the one end for both where there is only one.
     pub(super) blocks: [u64; 2],
     pub(super) evidence: Vec<RouteEvidence>,
@@ -94,12 +93,12 @@ impl PlannedFlow {
                 return Err(MeasureError::NotPossible { reason });
             }
         }
-        let (region, slots, stride) = self.allocate()?;
+        let (region, shape) = self.allocate()?;
         let row = self.stage_row()?;
         let memory = SlotMemory { region: Some(&region), gpu: None, facts: &self.memory };
         let stages = row.open(memory)?;
         let taken = region.kind();
-        let entries = slots.saturating_mul(2).clamp(16, 4096);
+        let entries = shape.slots.saturating_mul(2).clamp(16, 4096);
         let mut session =
             Session::new(entries, opened.into_iter().flatten(), self.trace_log(tools))?;
         let mut attach = |end: &FlowEnd, opened: Option<&Opened>| {
@@ -112,22 +111,19 @@ impl PlannedFlow {
         let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
         let host = session.host(CHECK_ROOM)?;
         session.add_stages(row.notations(), stages);
-        let mut ring = session.ring;
-        let region = ring.attach_region(region);
-        ring.name_region(region, &self.memory.name, self.memory.kind);
-        ring.slots(region, stride, slots);
+        let region = session.ring.attach_region(region);
+        session.name_slots(region, &self.memory, shape);
         let own = [block(&self.source, opened[0]), block(&self.target, opened[1])];
         let either = own.into_iter().flatten().max().unwrap_or(1);
         Ok(ReadyFlow {
-            ring,
+            ring: session.ring,
             source: attached[0],
             target: attached[1],
             region,
             kind: self.memory.kind,
             taken,
             host,
-            slots,
-            stride,
+            shape,
             blocks: own.map(|block| block.unwrap_or(either)),
             evidence: Vec::new(),
         })
@@ -140,25 +136,11 @@ impl PlannedFlow {
     }
 
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self) -> Result<(Region, u32, u64)> {
+    fn allocate(&self) -> Result<(Region, SlotShape), LaneError> {
         let request = Bytes(self.request);
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
-        let length = |slots: u32| Bytes(stride.saturating_mul(u64::from(slots)));
-        let mut slots = self.slots;
-        let Some(address) = self.memory.address.as_ref().filter(|_| self.is_device()) else {
-            return Ok((host::allocate(length(slots))?, slots, stride));
-        };
-        loop {
-            let taken = match self.card_image() {
-                Some(image) => device_memory::of_kernel(address, image, length(slots)),
-                None => device_memory::allocate(&self.memory, address, length(slots)),
-            };
-            match taken {
-                Ok(region) => return Ok((region, slots, stride)),
-                Err(refusal) if refusal.is_for_want_of_room() && slots > 1 => slots /= 2,
-                Err(refusal) => return Err(refusal.into()),
-            }
-        }
+        let shape = SlotShape { slots: self.slots, stride };
+        take_slots(machine::host(), &self.memory, self.card_image(), shape)
     }
 
     pub(super) fn is_device(&self) -> bool {
@@ -181,8 +163,8 @@ impl ReadyFlow {
             target_offset: flow.target_offset.0,
             length: flow.bytes.0,
             request: planned.request,
-            slots: self.slots,
-            slot_stride: self.stride,
+            slots: self.shape.slots,
+            slot_stride: self.shape.stride,
             source_block: self.blocks[0],
             target_block: self.blocks[1],
             tail: Tail::None,

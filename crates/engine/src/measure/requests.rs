@@ -121,8 +121,8 @@ impl OneWayFlow {
             file_block,
             region: ready.region,
             memory: ready.kind,
-            slots: ready.slots,
-            place: RegionLocation::Slot(ready.stride),
+            slots: ready.shape.slots,
+            place: RegionLocation::Slot(ready.shape.stride),
             has_stage: planned.stage.is_some(),
             deadline: tools.deadline,
         };

@@ -5,8 +5,8 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError, Result};
+use crate::endpoints::lane::Session;
 use crate::endpoints::open::open_source;
-use crate::endpoints::session::Session;
 use crate::io::failure::Role;
 use crate::io::request::{Request, carry_out};
 use crate::io::ring::{Action, Ring};

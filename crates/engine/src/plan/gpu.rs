@@ -7,8 +7,6 @@
 mod settings;
 mod ways;
 
-use std::fmt;
-
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
@@ -20,6 +18,7 @@ use peerlane_units::Bytes;
 
 use super::{PlanError, look};
 use crate::endpoints::guard;
+pub(crate) use crate::endpoints::lane::GpuWay;
 use crate::endpoints::{Endpoint, GpuName, Notation};
 use crate::io::failure::Role;
 use crate::io::system::System;
@@ -40,25 +39,7 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     source.or_else(|| name(&asked.target).map(|name| (name, Role::Target)))
 }
 
-/// Way of bytes between a drive and memory of a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GpuWay {
-    /// By cuFile.
-    CuFile(Mode),
-    /// By pieces in pinned host memory, which the GPU's copy engine takes.
-    Pinned,
-}
-
 const COMPATIBLE: GpuWay = GpuWay::CuFile(Mode::Compatible);
-
-impl fmt::Display for GpuWay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CuFile(mode) => mode.fmt(f),
-            Self::Pinned => f.pad("pinned host memory"),
-        }
-    }
-}
 
 /// The way that a memory of a plan stands for; `None` where it is no GPU's.
 pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {

@@ -6,9 +6,9 @@ use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 
 use super::survey::{BLOCK, SurveyError};
+use crate::endpoints::lane::Session;
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::Opened;
-use crate::endpoints::session::Session;
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role};
 use crate::io::ranges::RangeSet;

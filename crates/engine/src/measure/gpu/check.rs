@@ -109,11 +109,12 @@ impl ReadyGpuFlow {
         for slot in 0..u64::from(planned.slots) {
             let mut done = 0;
             while done < planned.request {
-                let part = self.desk.room().min(planned.request - done);
+                let part = self.side.desk.room().min(planned.request - done);
                 let size = usize::try_from(part).unwrap_or(usize::MAX);
-                content::fill_from(done, seed, slot, &mut self.desk.bytes()[..size]);
-                let place = (&self.memory, slot * self.stride + done);
-                self.desk
+                content::fill_from(done, seed, slot, &mut self.side.desk.bytes()[..size]);
+                let place = (&self.side.memory, slot * self.stride + done);
+                self.side
+                    .desk
                     .copy(CopyDirection::ToDevice, place, part, time)
                     .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
                 done += part;
@@ -133,7 +134,7 @@ impl ReadyGpuFlow {
         for (place, range) in landed.parts() {
             let mut start = range.start;
             while start < range.end {
-                let part = self.desk.room().min(range.end - start);
+                let part = self.side.desk.room().min(range.end - start);
                 let there = place + (start - range.start);
                 let found = self.differ(planned, there, start..start + part, tools)?;
                 mismatches += found.blocks;
@@ -166,8 +167,9 @@ impl ReadyGpuFlow {
     ) -> Result<Differ> {
         let need = range.end - range.start;
         let time = (tools.clock, tools.deadline);
-        self.desk
-            .copy(CopyDirection::ToHost, (&self.memory, place), need, time)
+        self.side
+            .desk
+            .copy(CopyDirection::ToHost, (&self.side.memory, place), need, time)
             .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
         let from = (self.file, planned.flow.offset.0 + range.start);
         let (what, place) = ((Role::Source, Action::Read), (self.host, 0, MemoryKind::Host));
@@ -175,7 +177,7 @@ impl ReadyGpuFlow {
         carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
         let size = usize::try_from(need).unwrap_or(usize::MAX);
         let file = self.ring.host_bytes(self.host).and_then(|bytes| bytes.get(..size));
-        let memory = self.desk.bytes().get(..size);
+        let memory = self.side.desk.bytes().get(..size);
         let block = usize::try_from(planned.flow.block.0).unwrap_or(size).clamp(1, size.max(1));
         Ok(Differ::between(memory.unwrap_or_default(), file.unwrap_or_default(), block))
     }
@@ -193,10 +195,9 @@ impl ReadyGpuFlow {
 
     /// Overwrites the memory with zeroes, before its next user can have it.
     pub(super) fn clear(&mut self, planned: &PlannedFlow, tools: &FlowTools<'_>) -> Result<()> {
-        let time = (tools.clock, tools.deadline);
         let length = self
-            .desk
-            .clear(&self.memory, time)
+            .side
+            .clear(tools.clock, tools.deadline)
             .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?
             .0;
         let showed = format!("{length} bytes were overwritten with zeroes by the copy engine");

@@ -15,7 +15,6 @@ mod ready;
 
 use peerlane_memory::LibraryError;
 use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
-use peerlane_memory::cufile::CounterMark;
 use peerlane_results::{
     BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, RouteEvidence,
     RouteVerdict, Warning,
@@ -29,7 +28,7 @@ use super::planned::PlannedFlow;
 use super::requests::one_way;
 use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
-use crate::endpoints::{Endpoint, GpuName, Notation, find_gpu};
+use crate::endpoints::{Endpoint, GpuName, LaneError, Notation, find_gpu};
 use crate::io::failure::Role;
 use crate::io::ring::Around as _;
 use check::Landed;
@@ -84,7 +83,7 @@ impl FlowLook<'_> {
             if has_no_driver && self.fabric.find(&typed).is_none() {
                 return MeasureError::NoGpu { machine: self.fabric.name.clone(), gpu };
             }
-            MeasureError::Gpu { gpu, source }
+            LaneError::Gpu { gpu, source }.into()
         })?;
         let memory = MemoryFacts {
             name: typed,
@@ -127,8 +126,6 @@ pub(super) fn try_open(planned: &PlannedFlow, gpu: &GpuEnd, tools: &FlowTools<'_
 pub(super) struct GpuFlow {
     ready: ReadyGpuFlow,
     content: GpuContent,
-    /// cuFile's counters before the run.
-    before: Option<CounterMark>,
     /// True if requests of the ring move the payload.
     has_ring: bool,
 }
@@ -149,7 +146,7 @@ impl GpuFlow {
             Role::Target => GpuContent::Slots(ready.fill(planned, tools)?),
         };
         let has_ring = ready.hands.is_none();
-        Ok(Self { ready, content, before: None, has_ring })
+        Ok(Self { ready, content, has_ring })
     }
 }
 
@@ -157,7 +154,7 @@ impl Carrier for GpuFlow {
     fn begin_count(&mut self) {
         let ready = &mut self.ready;
         ready.ring.begin_count(ready.is_direct.then_some(ready.region));
-        self.before = ready.mark();
+        ready.side.mark();
     }
 
     fn run(&mut self, planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<CarriedRun> {
@@ -191,7 +188,7 @@ impl Carrier for GpuFlow {
         tools: &mut FlowTools<'_>,
     ) -> Result<CheckResult> {
         let ready = &mut self.ready;
-        ready.judge(planned, self.before.take())?;
+        ready.judge(planned)?;
         let verification = match &self.content {
             _ if !planned.is_comparable() => None,
             GpuContent::Landed(landed) => Some(ready.compare(planned, landed, tools)?),

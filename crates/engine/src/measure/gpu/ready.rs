@@ -1,12 +1,10 @@
 //! A flow with its file, its GPU and its way open.
 
 use std::fs::File;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{CounterMark, CuFileError, CuFileSession, Mode};
-use peerlane_memory::host;
-use peerlane_results::{MemoryKind, Path as Way, Route, RouteEvidence};
+use peerlane_memory::cufile::Mode;
+use peerlane_results::{MemoryKind, Path as Way, Route, RouteEvidence, RouteVerdict};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::planned::PlannedFlow;
@@ -16,33 +14,32 @@ use super::super::stream::{self, RegionLocation};
 use super::super::{FlowTools, MeasureError, Result};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
+use crate::endpoints::lane::{
+    GpuLane, GpuSide, GpuSlots, GpuWay, LaneError, LaneRequests, OpenGpu, RouteFault, Session,
+    SlotShape, fit,
+};
+use crate::endpoints::machine;
 use crate::endpoints::open::Opened;
-use crate::io::cufile;
 use crate::io::desk::Desk;
 use crate::io::failure::{RequestError, Role};
-use crate::io::ring::{
-    Action, Around as _, AttachError, FileId, GpuRing, RegionId, Ring, Staged, Uring, open_cufile,
-};
-use crate::io::stage::StageName;
+use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Staged, Uring};
 use crate::io::trace::Traced;
 use crate::plan::SLOT_ALIGNMENT;
 use crate::transfer::copy::check::flush_file;
-use crate::transfer::stages::{SlotGpu, SlotMemory};
+use crate::transfer::stages::SlotMemory;
 
 /// Host memory that content is compared in.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
 
 /// A flow between a drive and a GPU that can move.
 pub(super) struct ReadyGpuFlow {
-    pub(super) ring: Traced<Staged<GpuRing>>,
-    session: Option<Arc<CuFileSession>>,
-    pub(super) memory: Arc<DeviceMemory>,
-    /// The same as the ring knows it.
+    pub(super) ring: Traced<Staged<AnyRing>>,
+    pub(super) side: GpuSide,
+    /// The memory of the GPU as the ring knows it.
     pub(super) region: RegionId,
     pub(super) file: FileId,
     /// Host memory that the file is read into for the check.
     pub(super) host: RegionId,
-    pub(super) desk: Desk,
     /// Role of the drive.
     pub(super) role: Role,
     /// Block size of the file.
@@ -56,40 +53,20 @@ pub(super) struct ReadyGpuFlow {
     pub(super) evidence: Vec<RouteEvidence>,
 }
 
-/// The ring with the stage of the flow, if there is one, and its name.
-fn staged(
-    planned: &PlannedFlow,
-    end: &GpuEnd,
-    gpu: &Arc<Gpu>,
-    memory: &Arc<DeviceMemory>,
-    ring: GpuRing,
-) -> Result<(Staged<GpuRing>, Option<String>)> {
-    let mut staged = Staged::new(ring);
-    if planned.stage.is_none() {
-        return Ok((staged, None));
-    }
-    let driver = end.cuda.version().map_err(|source| planned.no_gpu(source))?;
-    let slots = SlotGpu { gpu, memory, driver };
-    let memory = SlotMemory { region: None, gpu: Some(slots), facts: &planned.memory };
-    planned.stage_row()?.open(memory)?.into_iter().for_each(|stage| staged.add(stage));
-    Ok((staged, planned.stage.as_ref().map(StageName::to_string)))
-}
-
 /// Parts that every way needs.
 struct CommonParts<'a> {
     planned: &'a PlannedFlow,
-    gpu: Arc<Gpu>,
+    gpu: OpenGpu,
     file: Opened,
+    path: PathBuf,
     role: Role,
     stride: u64,
 }
 
 /// A way that is open.
-struct OpenRoute {
-    ring: GpuRing,
-    session: Option<Arc<CuFileSession>>,
-    memory: Arc<DeviceMemory>,
-    region: RegionId,
+struct OpenRoute<'a> {
+    lane: GpuLane<'a>,
+    slots: GpuSlots,
     file: FileId,
     place: RegionLocation,
     hands: Option<Hands>,
@@ -107,36 +84,37 @@ impl ReadyGpuFlow {
         }
         let request = Bytes(planned.request);
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
-        let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
-        let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
+        let gpu = OpenGpu::new(&end.cuda, &end.facts, &planned.memory.name)?;
+        let desk = Desk::new(&gpu.gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
         let takes_direct = opened.is_direct;
-        let parts = CommonParts { planned, gpu: Arc::clone(&gpu), file: opened, role, stride };
+        let path = planned.path();
+        let parts = CommonParts { planned, gpu, file: opened, path, role, stride };
         let mut evidence = Vec::new();
         let open = match planned.flow.path {
             Way::P2p => parts.direct(&mut evidence)?,
-            Way::HostCufile => parts.cufile(Mode::Compatible)?,
+            Way::HostCufile => parts.ring_by(GpuWay::CuFile(Mode::Compatible))?,
             path if is_classical(path, role) => parts.classical()?,
-            _ => parts.bounce()?,
+            _ => parts.ring_by(GpuWay::Pinned)?,
         };
         evidence.push(parts.named(&open));
-        let (staged, names) = staged(planned, end, &gpu, &open.memory, open.ring)?;
-        let mut ring = Traced::new(staged, planned.trace_log(tools));
-        ring.name_stages(names.into_iter());
+        let OpenRoute { lane, slots: GpuSlots { memory, region }, file, place, hands } = open;
+        let (ring, side) = lane.into_parts(memory, desk);
+        let row = planned.stage_row()?;
+        let memory = SlotMemory { region: None, gpu: Some(&side), facts: &planned.memory };
+        let stages = row.open(memory)?;
+        let mut open = Session::with(machine::host(), ring, planned.trace_log(tools));
+        open.add_stages(row.notations(), stages);
         let facts = planned.source().or(planned.target());
-        ring.name_file(open.file, facts.map_or("", |facts| &facts.path));
-        ring.name_region(open.region, &planned.memory.name, MemoryKind::Gpu);
-        ring.slots(open.region, stride, planned.slots);
-        let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
+        open.ring.name_file(file, facts.map_or("", |facts| &facts.path));
+        open.name_slots(region, &planned.memory, SlotShape { slots: planned.slots, stride });
+        let host = open.host(CHECK_ROOM)?;
         let block = facts.filter(|_| takes_direct).map_or(1, |facts| facts.block.0);
-        let OpenRoute { session, memory, region, file, place, hands, .. } = open;
         Ok(Self {
-            ring,
-            session,
-            memory,
+            ring: open.ring,
+            side,
             region,
             file,
             host,
-            desk,
             role,
             block,
             place,
@@ -168,32 +146,19 @@ impl ReadyGpuFlow {
         }
     }
 
-    /// cuFile's counters now.
-    pub(super) fn mark(&self) -> Option<CounterMark> {
-        self.session.as_ref().map(|session| session.mark())
-    }
-
     /// Judges by which way cuFile says that its requests went.
     ///
     /// # Errors
     /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
-    pub(super) fn judge(
-        &mut self,
-        planned: &PlannedFlow,
-        before: Option<CounterMark>,
-    ) -> Result<()> {
-        let (Some(session), Some(before)) = (&self.session, before) else { return Ok(()) };
-        let counted = session.since(&before);
+    pub(super) fn judge(&mut self, planned: &PlannedFlow) -> Result<()> {
         if self.is_direct {
-            let memory = || planned.memory.name.clone();
-            let counts = counted
-                .map_err(|source| MeasureError::CuFileNotCounted { memory: memory(), source })?;
-            counts
-                .all_direct()
-                .map_err(|source| MeasureError::CuFileFellBack { memory: memory(), source })?;
+            let memory = planned.memory.name.clone();
+            self.side.all_direct().map_err(|fault| match fault {
+                RouteFault::NotKnown(source) => MeasureError::CuFileNotCounted { memory, source },
+                RouteFault::FellBack(source) => MeasureError::CuFileFellBack { memory, source },
+            })?;
         }
-        self.evidence.extend(cufile::flags(session));
-        self.evidence.push(cufile::counters(&counted, planned.gpu_route()));
+        self.evidence.extend(self.side.evidence(planned.gpu_route()));
         Ok(())
     }
 
@@ -205,7 +170,7 @@ impl ReadyGpuFlow {
         deadline: Nanos,
     ) -> MeasureError {
         let ring = self.ring.inner().inner();
-        let said = ring.failure().map(str::to_owned);
+        let said = ring.said().map(str::to_owned);
         match (error, said) {
             (MeasureError::Request(RequestError::Stuck(_)), None) if ring.copies() > 0 => {
                 MeasureError::CopyEngine { gpu: planned.memory.name.clone(), deadline }
@@ -224,7 +189,7 @@ impl ReadyGpuFlow {
 
 impl CommonParts<'_> {
     /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
-    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<OpenRoute> {
+    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<OpenRoute<'_>> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
             match self.counted(mode) {
@@ -232,7 +197,7 @@ impl CommonParts<'_> {
                     evidence.extend(reasons.into_iter().map(|one| saw("cuFile", one)));
                     return Ok(open);
                 }
-                Err(MeasureError::CuFile { source, .. }) => {
+                Err(MeasureError::Lane(LaneError::CuFile { source, .. })) => {
                     reasons.push(format!("{mode}: {source}"));
                 }
                 Err(other) => return Err(other),
@@ -242,69 +207,42 @@ impl CommonParts<'_> {
     }
 
     /// A mode whose counters are going to show the way.
-    fn counted(&self, mode: Mode) -> Result<OpenRoute> {
-        let open = self.cufile(mode)?;
-        let shown = open.session.as_ref().map_or(Ok(()), |session| session.mark().check());
-        shown.map_err(|none| self.refused(none.into()))?;
+    fn counted(&self, mode: Mode) -> Result<OpenRoute<'_>> {
+        let open = self.ring_by(GpuWay::CuFile(mode))?;
+        let shown = open.lane.session.as_ref().map_or(Ok(()), |session| session.mark().check());
+        let refused = LaneError::cufile(&self.planned.memory.name);
+        shown.map_err(|none| refused(none.into()))?;
         Ok(open)
     }
 
-    fn refused(&self, source: CuFileError) -> MeasureError {
-        MeasureError::CuFile { gpu: self.planned.memory.name.clone(), source }
-    }
-
-    fn cufile(&self, mode: Mode) -> Result<OpenRoute> {
-        let refused = |source| self.refused(source);
-        let session = open_cufile(mode).map_err(refused)?;
-        let ring = Uring::new(self.entries())?;
-        let mut ring = GpuRing::cufile(ring, &session, self.planned.slots)
-            .map_err(|source| self.file_error("begin threads for", source))?;
-        let file = match ring.attach(self.copy_of_file()?) {
-            Ok(file) => file,
-            Err(AttachError::CuFile(source)) => return Err(refused(source)),
-            Err(AttachError::System(source)) => return Err(self.file_error("attach", source)),
-        };
-        // The window of a GPU may be smaller than its memory.
-        let mut last = None;
-        for (place, length) in self.places()? {
-            let memory = self.gpu.allocate(length).map_err(|source| self.planned.no_gpu(source))?;
-            match ring.attach_memory(Arc::clone(&memory)) {
-                Ok(region) => {
-                    let (session, hands) = (Some(session), None);
-                    return Ok(OpenRoute { ring, session, memory, region, file, place, hands });
-                }
-                Err(source) => last = Some(source),
-            }
-        }
-        Err(last.map_or(MeasureError::WithOthers, refused))
-    }
-
-    fn bounce(&self) -> Result<OpenRoute> {
-        self.by_ring(self.planned.slots, Bytes(self.planned.request))
+    /// The way by requests of the ring.
+    fn ring_by(&self, way: GpuWay) -> Result<OpenRoute<'_>> {
+        self.open(way, (self.planned.slots, Bytes(self.planned.request)))
     }
 
     /// Opens the way that pins nothing; the ring is for the check alone.
-    fn classical(&self) -> Result<OpenRoute> {
-        let open = self.by_ring(1, Bytes::kib(4))?;
-        let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, &open.memory)?;
+    fn classical(&self) -> Result<OpenRoute<'_>> {
+        let open = self.open(GpuWay::Pinned, (1, Bytes::kib(4)))?;
+        let memory = &open.slots.memory;
+        let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, memory)?;
         Ok(OpenRoute { hands: Some(hands), ..open })
     }
 
-    /// A ring with so many slots of pinned memory.
-    fn by_ring(&self, slots: u32, length: Bytes) -> Result<OpenRoute> {
-        let no_gpu = |source| self.planned.no_gpu(source);
-        let ring = Uring::new(self.entries())?;
-        let mut ring = GpuRing::bounce(ring, &self.gpu, slots, length).map_err(no_gpu)?;
-        let file = ring
-            .attach_file(self.copy_of_file()?)
-            .map_err(|source| self.file_error("attach", source))?;
-        let (place, length) = self.places()?[0];
-        let memory = self.gpu.allocate(length).map_err(no_gpu)?;
-        let region = ring.attach_memory(Arc::clone(&memory)).map_err(|source| {
-            let gpu = self.planned.memory.name.clone();
-            MeasureError::CuFile { gpu, source }
-        })?;
-        Ok(OpenRoute { ring, session: None, memory, region, file, place, hands: None })
+    fn open(&self, way: GpuWay, (count, length): (u32, Bytes)) -> Result<OpenRoute<'_>> {
+        let requests = LaneRequests { path: &self.path, count, length };
+        let session = self.gpu.session(way)?;
+        let mut lane = self.gpu.lane(Uring::new(self.entries())?, session, requests)?;
+        let file = lane.attach(self.copy_of_file()?, &self.path)?;
+        let places = self.places()?;
+        let (slots, left) = fit(
+            places.as_slice(),
+            |left| lane.take(left[0].1),
+            |left, refusal| match (refusal, left) {
+                (LaneError::CuFile { .. }, [_, left @ ..]) if !left.is_empty() => Some(left),
+                _ => None,
+            },
+        )?;
+        Ok(OpenRoute { lane, slots, file, place: left[0].0, hands: None })
     }
 
     /// Returns the places that payload may take in the memory, with their sizes. Where there is
@@ -312,7 +250,7 @@ impl CommonParts<'_> {
     fn places(&self) -> Result<Vec<(RegionLocation, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
         let by_slot = (RegionLocation::Slot(self.stride), Bytes(slots));
-        let free = self.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
+        let free = self.gpu.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
         let range = self.planned.flow.bytes;
         let has_room = range.0 <= free.0 - free.0 / 8;
         if self.role == Role::Source && has_room {
@@ -326,34 +264,25 @@ impl CommonParts<'_> {
     }
 
     fn copy_of_file(&self) -> Result<File> {
-        self.file.file.try_clone().map_err(|source| self.file_error("open", source))
-    }
-
-    fn file_error(&self, action: &'static str, source: std::io::Error) -> MeasureError {
-        MeasureError::file(action, self.planned.path())(source)
+        self.file.file.try_clone().map_err(MeasureError::file("open", &self.path))
     }
 
     /// The way in words.
-    fn named(&self, open: &OpenRoute) -> RouteEvidence {
-        let way = match &open.session {
-            Some(session) => session.mode().to_string(),
-            None if open.hands.is_some() => match self.role {
-                Role::Source => "out of a map of the file, copied by the driver from pageable memory".to_owned(),
-                Role::Target => "through a buffer of pageable memory, allocated for each block, and the page cache".to_owned(),
-            },
-            None => format!(
+    fn named(&self, open: &OpenRoute<'_>) -> RouteEvidence {
+        let evidence = open.lane.evidence(|| match (open.hands.is_some(), self.role) {
+            (true, Role::Source) => {
+                "out of a map of the file, copied by the driver from pageable memory".to_owned()
+            }
+            (true, Role::Target) => {
+                "through a buffer of pageable memory, allocated for each block, and the page cache"
+                    .to_owned()
+            }
+            (false, _) => format!(
                 "through {} slots of pinned host memory, {} each, copied by the GPU's copy engine",
                 self.planned.slots,
                 Bytes(self.stride)
             ),
-        };
-        let facts = self.gpu.facts();
-        saw(
-            format!(
-                "the path to {} ({}, {})",
-                self.planned.memory.name, facts.model, facts.address
-            ),
-            way,
-        )
+        });
+        evidence.says(RouteVerdict::Consistent)
     }
 }

@@ -3,30 +3,28 @@
 use std::fs::File;
 use std::ops::Range;
 
-use peerlane_memory::{MemoryError, Region};
+use peerlane_memory::Region;
 use peerlane_results::{
-    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteChoice, RouteEvidence,
-    RouteVerdict, Shape, Tail, VerifyMode,
+    EndpointFacts, Evidence, MemoryFacts, Plan, Route, RouteChoice, RouteEvidence, RouteVerdict,
+    Shape, Tail, VerifyMode,
 };
 use peerlane_units::Bytes;
 
 use super::files::OpenTarget;
 use super::gone::drive_of;
-use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
+use crate::endpoints::lane::{GpuSide, LaneError, RouteFault, Session, SlotShape, take_slots};
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::{Attached, Opened};
-use crate::endpoints::session::Session;
-use crate::io::device_memory;
 use crate::io::extents::{Extent, Grid, data_ranges, first_data};
 use crate::io::failure::Role;
 use crate::io::failure::error_in_words;
 use crate::io::request::{EndOfFile, Request, RequestProgress, carry_out};
-use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged, UringError};
+use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged};
 use crate::io::stage::Stage;
 use crate::io::trace::{NoteLog, Traced};
-use crate::plan::{GpuWay, SLOT_ALIGNMENT, fitted, way_of};
+use crate::plan::{SLOT_ALIGNMENT, fitted, way_of};
 use crate::transfer::relay::Transfer;
 use crate::transfer::stages::{SlotMemory, StageRow};
 
@@ -102,15 +100,20 @@ impl From<CopyError> for NotReady {
     }
 }
 
-impl From<UringError> for NotReady {
-    fn from(error: UringError) -> Self {
-        Self::Ended(error.into())
-    }
-}
-
-impl From<MemoryError> for NotReady {
-    fn from(error: MemoryError) -> Self {
-        Self::Ended(error.into())
+impl From<LaneError> for NotReady {
+    fn from(error: LaneError) -> Self {
+        let hint = error.hint();
+        let reason = match error {
+            LaneError::Ring(error) => return Self::Ended(error.into()),
+            LaneError::Host(error) => return Self::Ended(error.into()),
+            LaneError::File { action, path, source } => {
+                return Self::Ended(CopyError::File { action, path, source });
+            }
+            LaneError::Device(refusal) => error_in_words(&refusal),
+            LaneError::Gpu { source, .. } => source.to_string(),
+            LaneError::CuFile { source, .. } => source.to_string(),
+        };
+        Self::Rejected(Rejection { reason, hint })
     }
 }
 
@@ -130,37 +133,21 @@ impl Attempt<'_> {
     }
 
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self) -> Result<(Region, Shape), NotReady> {
-        let mut shape = self.shape.clone();
-        let address = match &self.memory.address {
-            Some(address) if self.memory.kind == MemoryKind::P2pmem => address,
-            _ => return Ok((self.machine.host_memory(shape.memory)?, shape)),
-        };
-        loop {
-            let taken = match self.stages.card_image() {
-                Some(image) => device_memory::of_kernel(address, image, shape.memory),
-                None => self.machine.device_memory(self.memory, address, shape.memory),
-            };
-            match taken {
-                Ok(region) => return Ok((region, shape)),
-                Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
-                    shape = fitted(&shape, Bytes(shape.memory.0 / 2));
-                }
-                Err(refusal) => {
-                    let (reason, hint) = (error_in_words(&refusal), refusal.hint());
-                    return Err(Rejection { reason, hint }.into());
-                }
-            }
-        }
+    fn allocate(&self) -> Result<(Region, Shape), LaneError> {
+        let slots = SlotShape { slots: self.shape.slots, stride: stride(self.shape) };
+        let image = self.stages.card_image();
+        let (region, slots) = take_slots(self.machine, self.memory, image, slots)?;
+        let is_reduced = slots.slots < self.shape.slots;
+        let shape = is_reduced.then(|| fitted(self.shape, slots.memory()));
+        Ok((region, shape.unwrap_or_else(|| self.shape.clone())))
     }
 
     /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
-    fn open_stages(
+    pub(super) fn open_stages(
         &self,
         region: Option<&Region>,
         gpu: Option<&GpuSide>,
     ) -> Result<Vec<Box<dyn Stage>>, Rejection> {
-        let gpu = gpu.map(GpuSide::slots);
         let memory = SlotMemory { region, gpu, facts: self.memory };
         self.stages
             .open(memory)
@@ -190,16 +177,13 @@ impl Attempt<'_> {
         shape: Shape,
         stages: Vec<Box<dyn Stage>>,
         tools: &Tools<'_>,
-    ) -> Result<AttachedMemory, CopyError> {
+    ) -> Result<AttachedMemory, LaneError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
         let mut session = Session::on(self.machine, entries, self.has_nodes, self.log(tools))?;
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
-            session.attach(opened, &drive_of(end)).map_err(|source| CopyError::File {
-                action: "attach",
-                path: end.path.clone().into(),
-                source,
-            })
+            let attached = session.attach(opened, &drive_of(end));
+            attached.map_err(LaneError::file("attach", &end.path))
         };
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
@@ -208,20 +192,20 @@ impl Attempt<'_> {
         self.ready(session, [source, target], region, shape, tools)
     }
 
-    fn log(&self, tools: &Tools<'_>) -> Option<NoteLog> {
+    pub(super) fn log(&self, tools: &Tools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
         tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
 
     /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
-    fn ready(
+    pub(super) fn ready(
         &self,
         mut session: Session<'_>,
         [source, target]: [Attached; 2],
         region: RegionId,
         shape: Shape,
         tools: &Tools<'_>,
-    ) -> Result<AttachedMemory, CopyError> {
+    ) -> Result<AttachedMemory, LaneError> {
         // The last chunk of stages may be merged in host memory.
         let chunks = Bytes(4 * self.stages.chunk().unwrap_or(0));
         let chunks = chunks.round_up(SLOT_ALIGNMENT).unwrap_or(chunks);
@@ -230,8 +214,8 @@ impl Attempt<'_> {
             Holes::Zeroed => Some(session.host(ZEROES)?),
             Holes::Moved | Holes::Left => None,
         };
-        let mut ring = session.ring;
-        ring.name_region(region, &self.memory.name, self.memory.kind);
+        let slots = SlotShape { slots: shape.slots, stride: stride(&shape) };
+        session.name_slots(region, self.memory, slots);
         let asked = &self.plan.asked;
         let transfer = Transfer {
             source: source.payload,
@@ -243,19 +227,18 @@ impl Attempt<'_> {
             length: shape.length.0,
             request: shape.request.0,
             slots: shape.slots,
-            slot_stride: shape.memory.0 / u64::from(shape.slots.max(1)),
+            slot_stride: slots.stride,
             source_block: block(self.source.is_direct, &self.plan.source),
             target_block: block(self.target.is_direct(), &self.plan.target),
             tail: tail(shape.tail, self.target),
             stages: self.stages.count(),
             deadline: tools.deadline,
         };
-        ring.slots(region, transfer.slot_stride, transfer.slots);
         let compared = [source.compared, target.compared];
         let memory = self.memory.clone();
         let evidence = Vec::new();
         Ok(AttachedMemory {
-            ring,
+            ring: session.ring,
             gpu: None,
             transfer,
             compared,
@@ -270,31 +253,6 @@ impl Attempt<'_> {
 
 /// Memory of a GPU.
 impl Attempt<'_> {
-    /// Opens the GPU by the way that the plan names, with both ends.
-    fn open_gpu(&self, way: GpuWay, tools: &Tools<'_>) -> Result<AttachedMemory, NotReady> {
-        let (source, target) = (&self.plan.source, &self.plan.target);
-        let ends = gpu::GpuCopyEnds {
-            source: &self.source.file,
-            target: self.target.file(),
-            paths: [&source.path, &target.path],
-        };
-        let entries = entries(self.shape.slots, self.targets).max(64);
-        let opened = gpu::open(way, self.memory, self.shape, entries, &ends)?;
-        let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
-            opened;
-        let ring = AnyRing::Gpu(Box::new(ring));
-        let mut session = Session::with(self.machine, ring, self.log(tools));
-        let mut attached = |id: FileId, end: &EndpointFacts| {
-            session.ring.name_file(id, &drive_of(end));
-            Attached { payload: id, compared: id }
-        };
-        let ends = [attached(from, source), attached(to, target)];
-        session.add_stages(self.stages.notations(), self.open_stages(None, Some(&side))?);
-        let ready = self.ready(session, ends, region, shape, tools)?;
-        let evidence = vec![way.says(RouteVerdict::NotKnown)];
-        Ok(AttachedMemory { gpu: Some(side), evidence, ..ready })
-    }
-
     /// Reads a block of data of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
     /// Holes are left out: cuFile may read them through host memory, and no payload comes of them.
     fn look_at_gpu(
@@ -422,8 +380,13 @@ impl Attempt<'_> {
     }
 }
 
+/// Bytes from one slot to the next.
+fn stride(shape: &Shape) -> u64 {
+    shape.memory.0 / u64::from(shape.slots.max(1))
+}
+
 /// Room for each slot's requests twice, for flushes and checks.
-fn entries(slots: u32, targets: u32) -> u32 {
+pub(super) fn entries(slots: u32, targets: u32) -> u32 {
     slots.saturating_mul(2).saturating_mul(targets.saturating_add(1)).clamp(16, 4096)
 }
 

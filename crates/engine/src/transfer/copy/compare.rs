@@ -9,9 +9,9 @@ use super::attempt::block;
 use super::claims::part_of;
 use super::pieces::CopyLayout;
 use super::{CopyError, Tools};
+use crate::endpoints::lane::Session;
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::Opened;
-use crate::endpoints::session::Session;
 use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Host memory for each end.

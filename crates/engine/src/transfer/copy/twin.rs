@@ -19,8 +19,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::compare::OpenPair;
 use super::{CopyError, Tools, claims};
+use crate::endpoints::lane::Session;
 use crate::endpoints::machine::Machine;
-use crate::endpoints::session::Session;
 use crate::io::failure::Role;
 use crate::io::request::{Request, carry_out};
 use crate::io::ring::{Action, FileId, Ring};

@@ -15,6 +15,7 @@ use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::{BLOCK, LoadError, LoadPart, LoadRoutes, Loaded, first_block};
+use crate::endpoints::lane::fit;
 use crate::io::cufile::meets_hole;
 use crate::io::desk::{Stopped, wait_until};
 use crate::io::failure::Role;
@@ -223,15 +224,17 @@ fn requests(range: &Range<u64>, file: FileId, (region, place): (RegionId, u64)) 
 
 /// Allocates whole blocks, fewer than `most` if the GPU is nearly full.
 fn allocate(gpu: &Arc<Gpu>, most: u64) -> Result<Arc<DeviceMemory>, CudaError> {
-    let mut length = most;
-    loop {
-        match gpu.allocate(Bytes(length)) {
-            Err(CudaError::Call { code: NO_ROOM, .. }) if length > MIN_STAGING_BYTES => {
-                length = (length / 2).next_multiple_of(BLOCK).max(MIN_STAGING_BYTES);
+    let fitted = fit(
+        most,
+        |length| gpu.allocate(Bytes(*length)),
+        |length, refusal| match refusal {
+            CudaError::Call { code: NO_ROOM, .. } if *length > MIN_STAGING_BYTES => {
+                Some((length / 2).next_multiple_of(BLOCK).max(MIN_STAGING_BYTES))
             }
-            done => return done,
-        }
-    }
+            _ => None,
+        },
+    );
+    fitted.map(|(memory, _)| memory)
 }
 
 /// Clears and frees our own memory, unless a hanging request still uses it.

@@ -12,6 +12,7 @@ use peerlane_memory::cuda::{CopyQueue, CudaError, Gpu, PinnedSlot};
 use peerlane_units::Bytes;
 
 use super::BLOCK;
+use crate::endpoints::lane::fit;
 
 /// Bytes of a slot. The copy engine then still reads from the processor's cache.
 pub(super) const SLOT_BYTES: u64 = 4 << 20;
@@ -87,20 +88,19 @@ impl Drop for LaneCount {
 impl Lane {
     /// Pins the slots. With `may_shrink`, slots shrink until the system pins them.
     fn new(gpu: &Arc<Gpu>, mut count: LaneCount, may_shrink: bool) -> Result<Self, CudaError> {
-        loop {
-            let slot = count.bytes / SLOTS as u64;
-            let slots = gpu.slot(Bytes(slot)).and_then(|one| Ok([one, gpu.slot(Bytes(slot))?]));
-            match slots {
-                Ok(slots) => {
-                    let (queue, gpu) = (gpu.lane()?, Arc::clone(gpu));
-                    return Ok(Self { slots, queue, used: [0; SLOTS], gpu, _count: count });
-                }
-                Err(_) if may_shrink && slot / 2 >= MIN_SLOT_BYTES => {
-                    count.shrink(slot / 2 / BLOCK * BLOCK * SLOTS as u64);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let (slots, _) = fit(
+            count.bytes / SLOTS as u64,
+            |slot| Ok([gpu.slot(Bytes(*slot))?, gpu.slot(Bytes(*slot))?]),
+            |slot, _: &CudaError| {
+                (may_shrink && slot / 2 >= MIN_SLOT_BYTES).then(|| {
+                    let smaller = slot / 2 / BLOCK * BLOCK;
+                    count.shrink(smaller * SLOTS as u64);
+                    smaller
+                })
+            },
+        )?;
+        let (queue, gpu) = (gpu.lane()?, Arc::clone(gpu));
+        Ok(Self { slots, queue, used: [0; SLOTS], gpu, _count: count })
     }
 
     pub(super) fn slot_bytes(&self) -> u64 {

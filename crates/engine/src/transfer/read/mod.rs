@@ -26,8 +26,8 @@ pub use error::ReadError;
 
 pub use crate::io::watch::ReadTools;
 
+use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
-use crate::endpoints::session::Session;
 use crate::io::failure::Role;
 use crate::io::request::{Request, carry_out, carry_until};
 use crate::io::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged};

@@ -7,6 +7,6 @@ pub mod manifest;
 mod row;
 mod verify_manifest;
 
-pub(crate) use row::{SlotGpu, SlotMemory, StageRow};
+pub(crate) use row::{SlotMemory, StageRow};
 pub use row::{StageError, Stages};
 pub use verify_manifest::{ManifestAsked, VerifyManifestError, verify_manifest};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peerlane_memory::Region;
-use peerlane_memory::cuda::{ChunkKernel, DeviceMemory, DigestKernel, Gpu};
+use peerlane_memory::cuda::{ChunkKernel, DigestKernel};
 use peerlane_memory::nvrtc::Nvrtc;
 use peerlane_results::{Asked, MemoryFacts};
 use peerlane_units::Bytes;
@@ -15,6 +15,7 @@ use peerlane_units::Bytes;
 use super::manifest::{
     ALGORITHM, ChunkDigests, MANIFEST_SCHEMA, ManifestError, ManifestHeader, hex, part_of,
 };
+use crate::endpoints::lane::GpuSide;
 use crate::endpoints::suggestion::hint_of_path;
 use crate::io::failure::error_in_words;
 use crate::io::journal::JournalStages;
@@ -116,17 +117,8 @@ pub(crate) struct SlotMemory<'a> {
     /// The mapped region, where it is one.
     pub(crate) region: Option<&'a Region>,
     /// The GPU whose memory it is.
-    pub(crate) gpu: Option<SlotGpu<'a>>,
+    pub(crate) gpu: Option<&'a GpuSide>,
     pub(crate) facts: &'a MemoryFacts,
-}
-
-/// A GPU and the memory of the slots in it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SlotGpu<'a> {
-    pub(crate) gpu: &'a Arc<Gpu>,
-    pub(crate) memory: &'a Arc<DeviceMemory>,
-    /// CUDA version of its driver.
-    pub(crate) driver: (i32, i32),
 }
 
 /// Reason why a stage is not set up, and advice.
@@ -305,13 +297,13 @@ impl StageRow {
         })
     }
 
-    fn cuda_digest(&self, slots: SlotGpu<'_>) -> Result<Box<dyn Stage>, NotOpened> {
+    fn cuda_digest(&self, slots: &GpuSide) -> Result<Box<dyn Stage>, NotOpened> {
         let nvrtc = compiler(slots)?;
-        let digest = DigestKernel::compile(slots.gpu, &nvrtc).map_err(|error| {
+        let digest = DigestKernel::compile(&slots.gpu, &nvrtc).map_err(|error| {
             let hint = error.hint();
             (error, hint)
         })?;
-        Ok(Box::new(CudaDigest::new(digest, Arc::clone(slots.memory), self.taker())))
+        Ok(Box::new(CudaDigest::new(digest, Arc::clone(&slots.memory), self.taker())))
     }
 
     /// Takes the digests of chunks down.
@@ -339,26 +331,26 @@ fn not_reached(name: &StageName, memory: SlotMemory<'_>) -> NotOpened {
     NotOpened { reason, hint: Some(name.way_out().to_owned()) }
 }
 
-fn compiler(slots: SlotGpu<'_>) -> Result<Nvrtc, NotOpened> {
+fn compiler(slots: &GpuSide) -> Result<Nvrtc, NotOpened> {
     Nvrtc::load(slots.driver).map_err(|error| {
         let hint = error.hint().map(str::to_owned);
         (error, hint).into()
     })
 }
 
-fn cuda(slots: SlotGpu<'_>, file: &Path, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {
+fn cuda(slots: &GpuSide, file: &Path, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {
     let nvrtc = compiler(slots)?;
     let name = file.display().to_string();
     let source = fs::read_to_string(file).map_err(|error| NotOpened {
         reason: format!("cannot read {name}: {error}"),
         hint: hint_of_path(file),
     })?;
-    let kernel = ChunkKernel::compile(slots.gpu, &nvrtc, &source, &name, kernel);
+    let kernel = ChunkKernel::compile(&slots.gpu, &nvrtc, &source, &name, kernel);
     let kernel = kernel.map_err(|error| {
         let hint = error.hint();
         (error, hint)
     })?;
-    Ok(Box::new(CudaStage::new(kernel, Arc::clone(slots.memory))))
+    Ok(Box::new(CudaStage::new(kernel, Arc::clone(&slots.memory))))
 }
 
 fn card(memory: SlotMemory<'_>, kernel: &str) -> Result<Box<dyn Stage>, NotOpened> {

@@ -13,8 +13,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::manifest::{ChunkDigest, Manifest, ManifestError, hex};
 use crate::endpoints::guard;
+use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
-use crate::endpoints::session::Session;
 use crate::endpoints::{EndError, Endpoint};
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role, differing};

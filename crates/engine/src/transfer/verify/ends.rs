@@ -13,8 +13,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::{ComparisonRequest, Coverage, Digests, Verified, VerifyError, verify};
 use crate::endpoints::guard;
+use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
-use crate::endpoints::session::Session;
 use crate::endpoints::{EndError, Endpoint};
 use crate::io::clock::Clock;
 use crate::io::failure::{Role, differing};

@@ -3,8 +3,10 @@
 use std::io;
 
 use peerlane_memory::MemoryError;
+use peerlane_results::MemoryFacts;
 use peerlane_units::Bytes;
 
+use super::SlotShape;
 use crate::endpoints::machine::{self, Machine};
 use crate::endpoints::open::{Attached, Opened};
 use crate::io::ring::{AnyRing, Around as _, FileId, RegionId, Ring as _, Staged, UringError};
@@ -60,6 +62,12 @@ impl<'m> Session<'m> {
     /// The system's answer.
     pub(crate) fn attach_file(&mut self, opened: &Opened) -> io::Result<FileId> {
         self.ring.attach_file(opened.file.try_clone()?)
+    }
+
+    /// Names the memory of the slots for a trace.
+    pub(crate) fn name_slots(&mut self, region: RegionId, memory: &MemoryFacts, shape: SlotShape) {
+        self.ring.name_region(region, &memory.name, memory.kind);
+        self.ring.slots(region, shape.stride, shape.slots);
     }
 
     /// Takes host memory.
