@@ -1,8 +1,8 @@
 //! A lane by memory of a GPU: its ring by cuFile or by pinned host memory, its files, and its slots.
 //!
-//! The order of calls is part of the contract: cuFile takes files before memory, and what a GPU has free is only known
-//! when both have opened. A copy makes its ring before it opens cuFile and a benchmark after that, so that each reports
-//! the refusal that it met first.
+//! The order of calls matters: cuFile takes files before memory, and the free memory of a GPU is known only after cuFile
+//! or the pinned slots are open. A copy makes its ring before it opens cuFile: without io_uring it ends. A benchmark makes
+//! it after: without io_uring it reports the refusals of cuFile first.
 
 use std::fmt;
 use std::fs::File;
